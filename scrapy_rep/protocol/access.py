@@ -1,0 +1,54 @@
+"""What the answer to a robots.txt request means (RFC 9309 2.3.1)."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Access(Enum):
+    """The result of asking for a robots.txt."""
+
+    SUCCESSFUL = "successful"
+    """There is a file, and its rules hold (RFC 9309 2.3.1.1)."""
+    UNAVAILABLE = "unavailable"
+    """There is none: everything may be fetched (RFC 9309 2.3.1.3)."""
+    UNREACHABLE = "unreachable"
+    """Nobody knows: nothing may be fetched until somebody does (RFC 9309 2.3.1.4)."""
+    NOT_MODIFIED = "not modified"
+    """The copy at hand is still right (RFC 9110 15.4.5)."""
+    DENIED = "denied"
+    """A 4xx that this crawl takes to mean disallow-all (REP_DENY_STATUSES)."""
+
+
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+"""Statuses whose Location is followed (RFC 9309 2.3.1.2)."""
+
+
+def access_of(
+    status: int | None,
+    *,
+    has_copy: bool = False,
+    deny_statuses: frozenset[int] = frozenset(),
+) -> Access:
+    """Return what the final *status* of a robots.txt request means.
+
+    *status* is ``None`` where there was no whole answer: name not found, refused, timed
+    out, reset, TLS failure, cut short (RFC 9309 2.3.1.4). *has_copy* tells whether the
+    request was conditional, the only case in which a 304 says something.
+    *deny_statuses* are the 4xx that mean disallow-all to this crawl. Redirects have
+    been followed already: one that is left led nowhere.
+    """
+    if status is None:
+        return Access.UNREACHABLE
+    if status in deny_statuses:
+        return Access.DENIED
+    if status == 304:
+        return Access.NOT_MODIFIED if has_copy else Access.UNREACHABLE
+    # 206 is a part that nobody asked for: the rest of the rules is not there.
+    # 204 and 205 have no body, which is an empty file.
+    if 200 <= status < 300 and status != 206:
+        return Access.SUCCESSFUL
+    # Beyond RFC 9309: 429 tells of too many requests, not of a missing file.
+    if 400 <= status < 500 and status != 429:
+        return Access.UNAVAILABLE
+    return Access.UNREACHABLE

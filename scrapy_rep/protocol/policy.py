@@ -1,0 +1,308 @@
+"""A robots.txt, parsed, and the verdicts it gives."""
+
+from __future__ import annotations
+
+from sys import getsizeof
+from typing import TYPE_CHECKING, NamedTuple
+
+from scrapy_rep.protocol import values
+from scrapy_rep.protocol.agents import given, groups_for
+from scrapy_rep.protocol.dialect import RFC9309, Dialect
+from scrapy_rep.protocol.groups import groups_of, records_of, rules_of
+from scrapy_rep.protocol.notes import notes_on
+from scrapy_rep.protocol.paths import ORIGIN, comparable, path_of
+from scrapy_rep.protocol.records import (
+    CRAWL_DELAY,
+    REQUEST_RATE,
+    VISIT_TIME,
+    sitemaps_in,
+)
+from scrapy_rep.protocol.rules import Rule
+from scrapy_rep.protocol.ruleset import RuleSet
+from scrapy_rep.protocol.text import Text, read
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scrapy_rep.protocol.notes import Note
+    from scrapy_rep.protocol.values import RequestRate, VisitTime
+
+MAX_AGENTS = 32  # of one policy, whose rules stay compiled
+
+ROBOTS_TXT = "/robots.txt"
+
+
+class Group(NamedTuple):
+    """User-agent lines and the rules that follow them."""
+
+    tokens: tuple[str, ...]
+    """Values of the user-agent lines, as written."""
+    rules: tuple[Rule, ...]
+    """In file order, also rules without effect."""
+    line: int
+    """Number of the first user-agent line, from 1."""
+
+
+class Verdict(NamedTuple):
+    """Whether a URL may be fetched, and why."""
+
+    allowed: bool
+    rule: Rule | None
+    """The rule that decided, None when none did."""
+    group: tuple[str, ...] | None
+    """User-agent lines, as written, of the groups used; ("*",) for the default groups, and
+    None when no group applied."""
+    reason: str
+    """"rule", "no rule matches", "no group", "robots.txt itself", or what `allow_all` or
+    `disallow_all` was given."""
+
+
+def parse(
+    body: bytes | str, *, dialect: Dialect = RFC9309, encoding: str | None = None
+) -> Policy:
+    """The policy that the content of a robots.txt states.
+
+    `encoding` is the charset that its Content-Type declared; an unknown one is ignored.
+    Only the first 512 KiB of `body` count, without the line that the limit cuts.
+
+    No content makes it raise. Raises TypeError when `body` is neither bytes nor str.
+    """
+    text = read(body, encoding)
+    return Policy(text, dialect)
+
+
+class Policy:
+    """What a robots.txt states, for every agent. Made by `parse`; it does not change.
+
+    Only the text is kept at first. The rules of an agent are compiled when the agent is
+    first asked about.
+
+    Where a method takes `url`, it is an absolute URL or a path with its query, any str;
+    scheme, host and port are not looked at. Where it takes `agent`, it is a product token,
+    a whole User-Agent header, or a sequence of either, most wanted first. Both raise
+    TypeError for other types.
+    """
+
+    __slots__ = ("_origin", "_reason", "_rule_sets", "_text", "dialect")
+
+    dialect: Dialect
+
+    def __init__(self, text: Text, dialect: Dialect, reason: str | None = None) -> None:
+        self.dialect = dialect
+        self._text = text
+        self._reason = reason
+        self._origin = "/"  # scheme, host and slash of the URL asked about last
+        self._rule_sets: dict[str | tuple[str, ...], RuleSet] = {}  # by agent as given
+
+    @classmethod
+    def allow_all(
+        cls, reason: str = "allow all", *, dialect: Dialect = RFC9309
+    ) -> Policy:
+        """A policy that allows everything; `reason` becomes the reason of its verdicts."""
+        return cls(read(""), dialect, reason)
+
+    @classmethod
+    def disallow_all(
+        cls, reason: str = "disallow all", *, dialect: Dialect = RFC9309
+    ) -> Policy:
+        """A policy that allows /robots.txt alone; `reason` as in `allow_all`."""
+        return cls(read("User-agent: *\nDisallow: /\n"), dialect, reason)
+
+    def allowed(self, url: str, agent: str | Sequence[str]) -> bool:
+        """Whether `agent` may fetch `url`."""
+        try:
+            rules = self._rule_sets[agent]  # type: ignore[index]  # a list is no key
+        except (KeyError, TypeError):
+            rules = self._rules_for(agent)
+        try:
+            if url.startswith(self._origin):
+                path = url[len(self._origin) - 1 :]
+                if "#" in path:
+                    path = path[: path.index("#")]
+                if "%" in path or not path.isascii():
+                    path = comparable(path, self.dialect)
+            else:
+                path = self._path_of(url)
+        except (TypeError, AttributeError):
+            check_url(url)
+            raise
+        return rules.score(path) & 1 == 1 or is_robots_txt(path)
+
+    def verdict(self, url: str, agent: str | Sequence[str]) -> Verdict:
+        """Whether `agent` may fetch `url`, and the rule that says so."""
+        rules = self._rules_for(agent)
+        check_url(url)
+        path = path_of(url, self.dialect)
+        if is_robots_txt(path):  # RFC 9309 2.2.2: implicitly allowed
+            return Verdict(True, None, rules.group, "robots.txt itself")
+        score = rules.score(path)
+        allowed = score & 1 == 1
+        if self._reason is not None:
+            return Verdict(allowed, None, None, self._reason)
+        if rules.group is None:
+            return Verdict(allowed, None, None, "no group")
+        found = (
+            rules_of(self._text.lines, rules.sections) if rules.by_score is None else []
+        )
+        rule = rules.rule_for(score, path, found, self.dialect)
+        return Verdict(
+            allowed, rule, rules.group, "no rule matches" if rule is None else "rule"
+        )
+
+    def denies_all(self, agent: str | Sequence[str]) -> bool:
+        """Whether `agent` may fetch nothing but /robots.txt."""
+        return self._rules_for(agent).denies_all()
+
+    def crawl_delay(self, agent: str | Sequence[str]) -> float | None:
+        """Seconds between two requests that the site asks of `agent`; the most, where its
+        groups name several. None: the site does not say.
+        """
+        # Beyond RFC 9309: 2.2.4 allows to interpret other records.
+        delays = [
+            values.crawl_delay(value) for value in self._values(CRAWL_DELAY, agent)
+        ]
+        return max((delay for delay in delays if delay is not None), default=None)
+
+    def request_rate(self, agent: str | Sequence[str]) -> RequestRate | None:
+        """The rate of requests that the site asks of `agent`; the slowest, where its groups
+        name several. None: the site does not say.
+        """
+        rates = [
+            values.request_rate(value) for value in self._values(REQUEST_RATE, agent)
+        ]
+        return max(
+            (rate for rate in rates if rate is not None),
+            key=lambda rate: rate.seconds / rate.requests,
+            default=None,
+        )
+
+    def visit_time(self, agent: str | Sequence[str]) -> VisitTime | None:
+        """The time of day in which the site welcomes `agent`; the first, where its groups
+        name several. None: the site does not say.
+        """
+        times = [values.visit_time(value) for value in self._values(VISIT_TIME, agent)]
+        return next((time for time in times if time is not None), None)
+
+    @property
+    def sitemaps(self) -> tuple[str, ...]:
+        """Sitemap values as written, in file order, in whatever group they stand."""
+        return tuple(sitemaps_in(self._text.lines))
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The groups as written, in file order and not merged."""
+        text = self._text.lines
+        return tuple(
+            Group(
+                tuple(section.agent for section in sections),
+                tuple(Rule(*rule) for rule in rules_of(text, sections)),
+                sections[0].line,
+            )
+            for sections in groups_of(text, self.dialect)
+        )
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What its owner should know about the file, by line. Computed on every access."""
+        return tuple(notes_on(self._text, self.dialect))
+
+    def size_bytes(self) -> int:
+        """Octets of memory that the policy holds now, within a third or so."""
+        rule_sets = {id(rules): rules.weight for rules in self._rule_sets.values()}
+        return EMPTY_SIZE + getsizeof(self._text.lines) + sum(rule_sets.values())
+
+    def __str__(self) -> str:
+        """A robots.txt, the text that was read, which parses to an equal policy."""
+        return self._text.lines[1:]
+
+    def __repr__(self) -> str:
+        reason = "" if self._reason is None else f", {self._reason!r}"
+        return f"<Policy {self.dialect.name}{reason}, {len(self._text.lines) - 1} characters>"
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both state the same groups, pace and sitemaps in the same dialect."""
+        if not isinstance(other, Policy):
+            return NotImplemented
+        return self.dialect == other.dialect and (
+            self._text.lines == other._text.lines
+            or self._statements() == other._statements()
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.dialect, self._statements()))
+
+    def __reduce__(self) -> tuple[type[Policy], tuple[Text, Dialect, str | None]]:
+        return Policy, (self._text, self.dialect, self._reason)
+
+    def _statements(self) -> tuple[object, ...]:
+        """All that was understood, without line numbers."""
+        text = self._text.lines
+        groups = tuple(
+            (
+                tuple(section.agent for section in sections),
+                tuple(rule[:2] for rule in rules_of(text, sections)),
+                tuple(
+                    record for record in records_of(text, sections) if record[0] in PACE
+                ),
+            )
+            for sections in groups_of(text, self.dialect)
+        )
+        return groups, self.sitemaps
+
+    def _values(self, field: str, agent: str | Sequence[str]) -> list[str]:
+        """Values of a field in the groups of `agent`."""
+        sections = self._rules_for(agent).sections
+        return [
+            value
+            for name, value in records_of(self._text.lines, sections)
+            if name == field
+        ]
+
+    def _path_of(self, url: str) -> str:
+        """`path_of`, and what it cut off is remembered: URLs of one site share it."""
+        origin = ORIGIN.match(url)
+        if origin is not None and url.startswith("/", origin.end()):
+            self._origin = url[: origin.end() + 1]
+        elif url.startswith("/"):
+            self._origin = "/"
+        return path_of(url, self.dialect)
+
+    def _rules_for(self, agent: str | Sequence[str]) -> RuleSet:
+        agents = given(agent)
+        key = agent if isinstance(agent, str) else agents
+        known = self._rule_sets.get(key)
+        if known is not None:
+            return known
+        text = self._text.lines
+        groups, by_default = groups_for(
+            agents, groups_of(text, self.dialect), self.dialect
+        )
+        sections = [section for group in groups for section in group]
+        named = None
+        if groups:
+            tokens = ["*"] if by_default else [section.agent for section in sections]
+            named = tuple(dict.fromkeys(tokens))
+        if len(self._rule_sets) >= MAX_AGENTS:
+            self._rule_sets.clear()
+        for rules in self._rule_sets.values():
+            if rules.sections == sections and rules.group == named:
+                break  # another agent that shares the groups
+        else:
+            rules = RuleSet(rules_of(text, sections), self.dialect, named, sections)
+        self._rule_sets[key] = rules
+        return rules
+
+
+PACE = (CRAWL_DELAY, REQUEST_RATE, VISIT_TIME)
+EMPTY_SIZE = 600
+
+
+def is_robots_txt(path: str) -> bool:
+    """Whether a comparable path is that of the robots.txt, with any query or none."""
+    return path.startswith(ROBOTS_TXT) and path[len(ROBOTS_TXT) :][:1] in ("", "?")
+
+
+def check_url(url: object) -> None:
+    if not isinstance(url, str):
+        msg = f"url must be str, not {type(url).__name__}"
+        raise TypeError(msg)

@@ -1,0 +1,83 @@
+"""One line of robots.txt: its field and its value."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+USER_AGENT = "user-agent"
+ALLOW = "allow"
+DISALLOW = "disallow"
+SITEMAP = "sitemap"
+CRAWL_DELAY = "crawl-delay"
+REQUEST_RATE = "request-rate"
+VISIT_TIME = "visit-time"
+
+FIELDS = {
+    name: name
+    for name in (
+        USER_AGENT,
+        ALLOW,
+        DISALLOW,
+        SITEMAP,
+        CRAWL_DELAY,
+        REQUEST_RATE,
+        VISIT_TIME,
+    )
+}
+"""Every spelling that is understood, in lower case, and the field that it means."""
+
+# Beyond RFC 9309: misspellings that sites are known for, those of google/robotstxt first.
+MISSPELLINGS = {
+    "dissallow": DISALLOW,
+    "dissalow": DISALLOW,
+    "disalow": DISALLOW,
+    "diasllow": DISALLOW,
+    "disallaw": DISALLOW,
+    "useragent": USER_AGENT,
+    "user agent": USER_AGENT,
+    "site-map": SITEMAP,
+    "site map": SITEMAP,
+    "crawl delay": CRAWL_DELAY,
+    "crawldelay": CRAWL_DELAY,
+}
+FIELDS |= MISSPELLINGS
+
+TRIMMED = "".join(map(chr, range(0x21))) + "\x7f"
+"""Characters that mean nothing at either end of a field or a value.
+
+RFC 9309 2.2 names space and tab. Beyond RFC 9309: so do the control characters."""
+
+MARGIN = r"[\0-\x09\x0b-\x20\x7f]*"  # the same at the beginning of a line
+SITEMAP_LINE = re.compile(rf"\n{MARGIN}site[- ]?map[^\n]*", re.IGNORECASE | re.ASCII)
+WORDS = re.compile(r"[ \t]+")
+
+
+def split(line: str) -> tuple[str, str] | None:
+    """Field name as written and value of a line, or None: no record, blank or a comment."""
+    record = line.partition("#")[0].strip(TRIMMED)
+    name, colon, value = record.partition(":")
+    if colon:
+        return name.rstrip(TRIMMED), value.lstrip(TRIMMED)
+    # Beyond RFC 9309: exactly two words are a record that lost its colon.
+    words = WORDS.split(record)
+    return (words[0], words[1]) if len(words) == 2 else None
+
+
+def understood(line: str) -> tuple[str, str]:
+    """Field, "" when it is none of ours, and value of a line."""
+    record = split(line)
+    if record is None:
+        return "", ""
+    return FIELDS.get(record[0].lower(), ""), record[1]
+
+
+def sitemaps_in(text: str) -> Iterator[str]:
+    """Value of every sitemap record; RFC 9309 2.2.4: they belong to no group."""
+    for line in SITEMAP_LINE.findall(text):
+        field, value = understood(line)
+        if field == SITEMAP and value:
+            yield value

@@ -1,0 +1,90 @@
+"""From the octets of a robots.txt to its text."""
+
+from __future__ import annotations
+
+import codecs
+from typing import NamedTuple
+
+MAX_SIZE = 512 * 1024
+"""Octets (characters, of a str) that are read. RFC 9309 2.5 demands at least 500 KiB."""
+
+UTF8_BOM = codecs.BOM_UTF8
+MOJIBAKE_BOM = UTF8_BOM.decode("latin-1")
+
+# Codecs of Python that decode no charset, some of them slowly, some with warnings.
+NOT_CHARSETS = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"}
+
+TOO_LONG = "too-long"
+NOT_UTF8 = "not-utf8"
+
+
+class Text(NamedTuple):
+    lines: str
+    """The text that is read: "\\n" is its only line end, and also stands before line 1."""
+    problems: tuple[str, ...]
+    """TOO_LONG, NOT_UTF8: what the lines no longer show."""
+
+
+def read(body: bytes | str, encoding: str | None = None) -> Text:
+    """Decode `body` without ever failing on its content.
+
+    A byte order mark of UTF-16 decides; else `encoding`, which the response declared, if
+    it is known and fits the octets; else UTF-8; and where that does not fit, ISO-8859-1.
+
+    Raises TypeError when `body` is neither bytes nor str.
+    """
+    if not isinstance(body, (bytes, str)):
+        msg = f"body must be bytes or str, not {type(body).__name__}"
+        raise TypeError(msg)
+    problems = []
+    if len(body) > MAX_SIZE:
+        body = cut(body)
+        problems.append(TOO_LONG)
+    if isinstance(body, str):
+        text = body
+    else:
+        text, is_utf8 = decode(body, encoding)
+        if not is_utf8:
+            problems.append(NOT_UTF8)
+    while text.startswith(("\ufeff", MOJIBAKE_BOM)):
+        text = text.removeprefix("\ufeff").removeprefix(MOJIBAKE_BOM)
+    if "\r" in text:  # RFC 9309 2.2: a line ends with CR, LF or CRLF, and nothing else
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return Text("\n" + text, tuple(problems))
+
+
+def cut(body: bytes | str) -> bytes | str:
+    """The whole lines among the first MAX_SIZE octets: half a path is another path."""
+    if isinstance(body, str):
+        end = max(body.rfind("\n", 0, MAX_SIZE + 1), body.rfind("\r", 0, MAX_SIZE + 1))
+    else:
+        end = max(
+            body.rfind(b"\n", 0, MAX_SIZE + 1), body.rfind(b"\r", 0, MAX_SIZE + 1)
+        )
+    return body[: max(end, 0)]
+
+
+def decode(body: bytes, encoding: str | None) -> tuple[str, bool]:
+    """Text, and whether it was UTF-8, as RFC 9309 2.3 demands."""
+    # Beyond RFC 9309: 2.2.2 lets us bridge encodings, so we do.
+    if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return body.decode("utf-16", "replace"), False
+    # Beyond RFC 9309: a byte order mark is skipped, also when it lost its last octets.
+    for length in (3, 2, 1):
+        if body.startswith(UTF8_BOM[:length]):
+            body = body[length:]
+            break
+    if encoding is not None:
+        try:
+            charset = codecs.lookup(encoding).name
+            if charset not in NOT_CHARSETS:
+                return body.decode(charset), charset == "utf-8" or body.isascii()
+        except (
+            LookupError,
+            ValueError,
+        ):  # an unknown name, or octets it has no use for
+            pass
+    try:
+        return body.decode("utf-8"), True
+    except UnicodeDecodeError:
+        return body.decode("latin-1"), False

@@ -1,0 +1,79 @@
+"""Values of the records that ask for a pace: Crawl-delay, Request-rate, Visit-time.
+
+No standard defines them; RFC 9309 2.2.4 lets crawlers interpret them. A value that is not
+in the form given here counts as not written.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import time
+from math import isfinite
+from typing import NamedTuple
+
+
+class RequestRate(NamedTuple):
+    """At most `requests` requests in `seconds` seconds."""
+
+    requests: int
+    seconds: float
+    start: time | None = None
+    """UTC time of day from which the rate holds; None: the whole day."""
+    end: time | None = None
+    """UTC time of day until which it holds; before `start` when it spans midnight."""
+
+
+class VisitTime(NamedTuple):
+    """The part of the day in which visits are welcome, in UTC."""
+
+    start: time
+    end: time
+    """Before `start` when the time spans midnight."""
+
+
+NUMBER = re.compile(r"\d+(?:\.\d*)?|\.\d+", re.ASCII)
+RATE = re.compile(
+    r"(\d{1,18})[ \t]*/[ \t]*(\d{1,18})[ \t]*([smhd]?)(?:[ \t]+(\S+))?",
+    re.ASCII | re.IGNORECASE,
+)
+TIMES = re.compile(r"(\d\d):?(\d\d)[ \t]*-[ \t]*(\d\d):?(\d\d)", re.ASCII)
+UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def crawl_delay(value: str) -> float | None:
+    """Seconds: a decimal number, "10" or "0.5". None: anything else."""
+    if NUMBER.fullmatch(value) is None:
+        return None
+    seconds = float(value)
+    return seconds if isfinite(seconds) else None
+
+
+def request_rate(value: str) -> RequestRate | None:
+    """Requests per time: "1/10s", "30/60m 0900-1700"; the unit is s, m, h, d or seconds."""
+    found = RATE.fullmatch(value)
+    if found is None:
+        return None
+    requests, seconds = int(found[1]), int(found[2]) * UNITS[found[3].lower()]
+    if not requests or not seconds:
+        return None
+    if found[4] is None:
+        return RequestRate(requests, seconds)
+    window = visit_time(found[4])
+    return None if window is None else RequestRate(requests, seconds, *window)
+
+
+def visit_time(value: str) -> VisitTime | None:
+    """Times of day: "0600-0845", "2200-0300" past midnight."""
+    found = TIMES.fullmatch(value)
+    if found is None:
+        return None
+    try:
+        return VisitTime(clock(found[1], found[2]), clock(found[3], found[4]))
+    except ValueError:  # there is no such time
+        return None
+
+
+def clock(hours: str, minutes: str) -> time:
+    if hours + minutes == "2400":  # how people write the end of a day
+        return time(0)
+    return time(int(hours), int(minutes))

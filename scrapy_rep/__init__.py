@@ -1,5 +1,68 @@
-"""The Robots Exclusion Protocol (RFC 9309) for Scrapy."""
+"""The Robots Exclusion Protocol (RFC 9309) for Scrapy.
+
+``scrapy_rep.protocol`` needs neither Scrapy nor Twisted; so that it can be used alone,
+the names that do need them are imported when they are first asked for.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from scrapy_rep.protocol import (
+    GYM2008,
+    MK1996,
+    RFC9309,
+    Dialect,
+    Policy,
+    Rule,
+    Verdict,
+    parse,
+)
+
+if TYPE_CHECKING:
+    from scrapy_rep.addon import Addon
+    from scrapy_rep.compat.robotparser import RepRobotParser
+    from scrapy_rep.exceptions import (
+        RobotsForbidden,
+        RobotsRefused,
+        RobotsUnreachable,
+        SettingError,
+    )
+    from scrapy_rep.middleware import RepMiddleware
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "GYM2008",
+    "MK1996",
+    "RFC9309",
+    "Addon",
+    "Dialect",
+    "Policy",
+    "RepMiddleware",
+    "RepRobotParser",
+    "RobotsForbidden",
+    "RobotsRefused",
+    "RobotsUnreachable",
+    "Rule",
+    "SettingError",
+    "Verdict",
+    "parse",
+]
+
+_HOMES = {
+    "Addon": "addon",
+    "RepMiddleware": "middleware",
+    "RepRobotParser": "compat.robotparser",
+    "RobotsForbidden": "exceptions",
+    "RobotsRefused": "exceptions",
+    "RobotsUnreachable": "exceptions",
+    "SettingError": "exceptions",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,0 +1,25 @@
+"""One line in the settings enables everything: ``ADDONS = {"scrapy_rep.Addon": 500}``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scrapy_rep.middleware import RepMiddleware
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
+
+BUILT_IN = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
+ORDER = 100  # the built-in's
+
+
+class Addon:
+    """Puts ``RepMiddleware`` in the place of Scrapy's own; the user's settings win."""
+
+    def update_settings(self, settings: BaseSettings) -> None:
+        settings.set("ROBOTSTXT_OBEY", True, "addon")
+        settings.setdefault_in_component_priority_dict(
+            "DOWNLOADER_MIDDLEWARES", RepMiddleware, ORDER
+        )
+        # By its path: before Scrapy 2.15 the class as a key left it enabled.
+        settings["DOWNLOADER_MIDDLEWARES"].set(BUILT_IN, None, "addon")

@@ -1,0 +1,95 @@
+"""Parsed policies in memory, bounded in octets."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from scrapy_rep.life import State
+from scrapy_rep.pace import UNPACED, pace_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from scrapy_rep.agents import Agent
+    from scrapy_rep.life import Standing
+    from scrapy_rep.pace import Pace
+    from scrapy_rep.protocol import Policy
+    from scrapy_rep.settings import Settings
+
+ENTRY_BYTES = 600
+"""What an entry weighs besides its policy: itself, its key, standing and links."""
+
+
+class Known:
+    """What is known of one origin, ready to judge with."""
+
+    __slots__ = ("_agent", "copy", "origin", "pace", "policy", "standing", "weight")
+
+    def __init__(
+        self, origin: str, policy: Policy, standing: Standing, copy: object
+    ) -> None:
+        self.origin = origin
+        self.policy = policy
+        self.standing = standing
+        self.copy = copy
+        """Equal for equal bodies; ``None`` where no copy decides."""
+        self.pace: Pace = UNPACED
+        self.weight = 0
+        self._agent: Agent | None = None
+
+    @property
+    def unreachable(self) -> bool:
+        return self.standing.state is State.UNREACHABLE
+
+    def pace_for(self, agent: Agent, settings: Settings) -> Pace:
+        """Return the pace that the policy asks of *agent*."""
+        if agent != self._agent:  # one agent asks, in nearly every crawl
+            self._agent = agent
+            self.pace = pace_of(self.policy, agent, settings)
+        return self.pace
+
+
+class PolicyCache:
+    """Keeps the policies used last, at most *max_bytes* of them by their own estimate.
+
+    The one that was put in last stays, whatever it weighs. What falls out is not lost:
+    the store knows it, or its origin is asked again.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.bytes = 0
+        self.evictions = 0
+        self._entries: OrderedDict[str, Known] = OrderedDict()  # oldest use first
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Known]:
+        return iter(self._entries.values())
+
+    def peek(self, origin: str) -> Known | None:
+        """Return the entry of *origin*, without counting it as used."""
+        return self._entries.get(origin)
+
+    def get(self, origin: str) -> Known | None:
+        """Return the entry of *origin*, which is then the one used last."""
+        known = self._entries.get(origin)
+        if known is not None:
+            self._entries.move_to_end(origin)
+        return known
+
+    def put(self, known: Known) -> None:
+        """Keep *known*, weigh it, and let go of what was not used for longest."""
+        before = self._entries.get(known.origin)
+        if before is not None:
+            self.bytes -= before.weight
+        known.weight = ENTRY_BYTES + len(known.origin) + known.policy.size_bytes()
+        self.bytes += known.weight
+        self._entries[known.origin] = known
+        self._entries.move_to_end(known.origin)
+        while self.bytes > self.max_bytes and len(self._entries) > 1:
+            _, evicted = self._entries.popitem(last=False)
+            self.bytes -= evicted.weight
+            self.evictions += 1

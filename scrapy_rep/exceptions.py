@@ -1,0 +1,67 @@
+"""What is raised.
+
+IgnoreRequest (Scrapy's)
+└── RobotsRefused
+    ├── RobotsForbidden      the origin's robots.txt does not allow the request
+    └── RobotsUnreachable    nobody knows what it allows
+ValueError
+└── SettingError             a setting, attribute or meta key has a wrong value
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scrapy.exceptions import IgnoreRequest
+
+if TYPE_CHECKING:
+    from scrapy_rep.protocol import Verdict
+
+
+class RobotsRefused(IgnoreRequest):
+    """A request is not sent; ``reason`` says why in words.
+
+    ``url`` is the URL that was judged, ``origin`` the origin whose robots.txt decided,
+    ``verdict`` names the rule and its line where a rule did.
+    """
+
+    def __init__(self, url: str, origin: str, verdict: Verdict) -> None:
+        self.url = url
+        self.origin = origin
+        self.verdict = verdict
+        self.reason = explain(verdict)
+        super().__init__(f"Forbidden by robots.txt: {self.reason}: {url}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.url, self.origin, self.verdict)
+
+
+class RobotsForbidden(RobotsRefused):
+    """The robots.txt of ``origin`` does not allow ``url``."""
+
+
+class RobotsUnreachable(RobotsRefused):
+    """The robots.txt of ``origin`` could not be had: nothing is fetched there now."""
+
+
+class SettingError(ValueError):
+    """Says where a wrong value stands, what it is and what was expected."""
+
+    def __init__(self, name: str, value: object, expected: str) -> None:
+        self.name = name
+        self.value = value
+        self.expected = expected
+        super().__init__(f"{name} is {value!r}, expected {expected}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.name, self.value, self.expected)
+
+
+def explain(verdict: Verdict) -> str:
+    """Return the reason of *verdict* in words, with rule and line where one decided."""
+    rule = verdict.rule
+    if rule is None:
+        return verdict.reason
+    kind = "Allow" if rule.allow else "Disallow"
+    group = ", ".join(verdict.group or ())
+    return f"{kind}: {rule.path} (line {rule.line}, user-agent {group})"

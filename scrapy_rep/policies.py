@@ -1,0 +1,232 @@
+"""The service: the policy of every origin, fetched once, kept, refreshed, expired."""
+
+from __future__ import annotations
+
+import logging
+import random
+from time import monotonic, time
+from typing import TYPE_CHECKING, Any
+
+from scrapy import signals
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from twisted.internet.defer import CancelledError, Deferred
+
+from scrapy_rep.cache import Known, PolicyCache
+from scrapy_rep.compat.robotparser import RepRobotParser
+from scrapy_rep.life import (
+    WAITING,
+    Standing,
+    State,
+    after,
+    policy_of,
+    rebased,
+    standing,
+)
+from scrapy_rep.protocol import Policy
+from scrapy_rep.protocol.access import Access
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+
+    from scrapy_rep.agents import Agents
+    from scrapy_rep.fetch import Fetcher
+    from scrapy_rep.life import Outcome
+    from scrapy_rep.report import Report
+    from scrapy_rep.settings import Settings
+    from scrapy_rep.store import Snapshot, Store
+
+logger = logging.getLogger(__name__)
+
+# scrapy.signals.robots_parsed exists from Scrapy 2.18 on.
+ROBOTS_PARSED = getattr(signals, "robots_parsed", None)
+
+
+class Policies:
+    """Knows what decides for an origin, and asks the origin where it does not."""
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        settings: Settings,
+        *,
+        agents: Agents,
+        fetcher: Fetcher,
+        store: Store,
+        report: Report,
+    ) -> None:
+        self._crawler = crawler
+        self._settings = settings
+        self._agents = agents
+        self._fetcher = fetcher
+        self._store = store
+        self._report = report
+        self._cache = PolicyCache(settings.cache_bytes)
+        self._waiters: dict[str, list[Deferred[Known]]] = {}  # by origin being asked
+        self._tasks: set[Deferred[None]] = set()
+        self._closing = False
+        # Wall time that no step of the wall clock changes while we run.
+        self._wall_at_zero = time() - monotonic()
+
+    def now(self) -> float:
+        """Return the seconds since 1970, by a clock that never steps."""
+        return self._wall_at_zero + monotonic()
+
+    def peek(self, origin: str) -> Known | None:
+        """Return what decides for *origin* now; ``None``: not known."""
+        known = self._cache.peek(origin)
+        if known is None or self.now() >= known.standing.until:
+            return None
+        return known
+
+    def known(self, origin: str, page: Request) -> Known | None:
+        """Return what decides for *origin* now; ``None``: it must be asked.
+
+        Where a refresh is due one begins, on behalf of *page*, which does not wait.
+        """
+        known = self._cache.get(origin)
+        if known is None:
+            return None
+        now = self.now()
+        if now >= known.standing.ask_at:
+            if origin not in self._waiters:
+                self._ask_for(origin, page)
+            if now >= known.standing.until:
+                return None
+        return known
+
+    async def get(self, origin: str, page: Request) -> Known:
+        """Return what decides for *origin*, asked on behalf of *page* if need be.
+
+        All who want the same origin share one fetch; who is cancelled while it runs
+        takes nobody else down.
+        """
+        known = self.known(origin, page)
+        if known is not None:
+            return known
+        if origin not in self._waiters:
+            self._ask_for(origin, page)
+        waiter: Deferred[Known] = Deferred()
+        waiters = self._waiters.get(origin)
+        if waiters is None:  # it was answered at once
+            return self._cache.peek(origin) or self._unknown(origin)
+        waiters.append(waiter)
+        return await maybe_deferred_to_future(waiter)
+
+    async def close(self) -> None:
+        """Break off what is being asked; the crawl is over."""
+        self._closing = True
+        for task in list(self._tasks):
+            task.cancel()
+        await self._with_store("close", "", self._store.close())
+        self._report.evictions(self._cache.evictions)
+
+    # One fetch of an origin at a time, as a task of its own
+
+    def _ask_for(self, origin: str, page: Request) -> None:
+        self._waiters[origin] = []
+        task = deferred_from_coro(self._ask_and_tell(origin, page))
+        self._tasks.add(task)
+        task.addBoth(lambda _: self._tasks.discard(task))
+
+    async def _ask_and_tell(self, origin: str, page: Request) -> None:
+        known = None
+        try:
+            if not self._closing:
+                known = await self._ask(origin, page)
+        except CancelledError:  # Twisted's; asyncio's is no Exception
+            pass
+        except Exception:
+            # A fault of ours, not of the site: it refuses, and is not remembered.
+            logger.exception("Could not learn what robots.txt of %s says", origin)
+        finally:
+            # In every case, also where this task is cancelled: nobody is left waiting.
+            waiters = self._waiters.pop(origin)
+            _tell(waiters, known or self._unknown(origin))
+
+    async def _ask(self, origin: str, page: Request) -> Known:
+        snapshot = await self._with_store("read", origin, self._store.get(origin))
+        if snapshot is not None:
+            snapshot = rebased(snapshot, self.now(), self._settings)
+            stands = standing(snapshot, self.now(), self._settings)
+            if stands.state not in WAITING:
+                known = self._learn(origin, snapshot, stands, page)
+                if self.now() < stands.ask_at:
+                    return known
+                _tell(self._waiters[origin], known)  # they need not wait for a refresh
+        outcome = await self._fetcher.fetch(
+            origin,
+            page=page,
+            user_agent=self._agents.header(page),
+            copy=snapshot,
+            now=self.now(),
+        )
+        return await self._take(origin, snapshot, outcome, page)
+
+    async def _take(
+        self, origin: str, before: Snapshot | None, outcome: Outcome, page: Request
+    ) -> Known:
+        now = self.now()
+        jitter = random.uniform(-1, 1)  # noqa: S311
+        snapshot = after(before, outcome, now, self._settings, jitter)
+        new_copy = outcome.access not in {Access.NOT_MODIFIED, Access.UNREACHABLE}
+        write = self._store.put if new_copy or before is None else self._store.touch
+        await self._with_store("write", origin, write(origin, snapshot))
+        if outcome.access is Access.NOT_MODIFIED:
+            self._report.count("cache/revalidated")
+        stands = standing(snapshot, now, self._settings)
+        known = self._learn(origin, snapshot, stands, page)
+        if outcome.access is Access.SUCCESSFUL and ROBOTS_PARSED is not None:
+            await self._crawler.signals.send_catch_log_async(
+                signal=ROBOTS_PARSED,
+                robotparser=RepRobotParser(known.policy),
+                request=page,
+            )
+        return known
+
+    def _learn(
+        self, origin: str, snapshot: Snapshot, stands: Standing, page: Request
+    ) -> Known:
+        before = self._cache.peek(origin)
+        copy = None
+        if stands.state not in {State.UNREACHABLE, State.GIVEN_UP}:
+            copy = (snapshot.status, snapshot.encoding, hash(snapshot.body))
+        if before is not None and copy is not None and before.copy == copy:
+            known = before  # the same file: nothing to parse
+            state_before: State | None = before.standing.state
+            known.standing = stands
+        else:
+            policy = policy_of(snapshot, stands.state, self._settings)
+            known = Known(origin, policy, stands, copy)
+            state_before = before.standing.state if before is not None else None
+            agent = self._agents.of(page)
+            if copy is not None and policy.denies_all(agent):
+                verdict = policy.verdict(origin + "/", agent)
+                self._report.denies_all(origin, verdict)
+            pace = known.pace_for(agent, self._settings)
+            if pace.asked and (before is None or before.pace != pace):
+                self._report.paced(origin, pace)
+        self._report.learned(origin, state_before, stands.state, snapshot.failure)
+        self._cache.put(known)
+        return known
+
+    def _unknown(self, origin: str) -> Known:
+        """Return what decides where asking was broken off: nothing is allowed."""
+        policy = Policy.disallow_all("robots.txt unreachable (asking was broken off)")
+        now = self.now()
+        return Known(origin, policy, Standing(State.UNREACHABLE, now, now), None)
+
+    async def _with_store(self, doing: str, origin: str, call: Any) -> Any:
+        """Return what the store's *call* returns; ``None`` where it fails."""
+        try:
+            return await call
+        except Exception as error:  # noqa: BLE001 - whatever a store may raise
+            self._report.store_failed(doing, origin, error)
+            return None
+
+
+def _tell(waiters: list[Deferred[Known]], known: Known) -> None:
+    told, waiters[:] = list(waiters), []
+    for waiter in told:
+        if not waiter.called:  # else it was cancelled
+            waiter.callback(known)

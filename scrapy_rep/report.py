@@ -1,0 +1,131 @@
+"""What the log and the stats say."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from scrapy_rep.exceptions import explain
+from scrapy_rep.life import State
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+    from scrapy.statscollectors import StatsCollector
+
+    from scrapy_rep.exceptions import RobotsRefused
+    from scrapy_rep.pace import Pace
+    from scrapy_rep.protocol import Verdict
+
+logger = logging.getLogger("scrapy_rep")
+
+MEANWHILE = {
+    State.UNREACHABLE: "nothing is fetched from there until it is asked again",
+    State.HOLDING: "its last good copy serves until it is asked again",
+    State.GIVEN_UP: "it has been for so long that it is taken for missing",
+}
+
+
+class Report:
+    """Writes the log lines of one crawl, and counts.
+
+    DEBUG: a line per refusal. INFO: a line per origin that denies everything, cannot be
+    had or asks for a delay. WARNING: what the user must change.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+
+    @property
+    def _stats(self) -> StatsCollector:
+        assert self._crawler.stats is not None
+        return self._crawler.stats
+
+    def count(self, name: str) -> None:
+        self._stats.inc_value(f"rep/{name}")
+
+    def refused(self, refusal: RobotsRefused, cause: str) -> None:
+        """A request is not sent."""
+        self._stats.inc_value("robotstxt/forbidden")
+        self.count(f"forbidden/{cause}")
+        self._log(logging.DEBUG, "%(refusal)s", refusal=refusal)
+
+    def would_refuse(self, refusal: RobotsRefused, cause: str) -> None:
+        """A request is sent although robots.txt is against it: REP_OBEY leaves it out."""
+        self.count("would_forbid")
+        self.count(f"would_forbid/{cause}")
+        self._log(
+            logging.DEBUG, "Sent all the same (REP_OBEY): %(refusal)s", refusal=refusal
+        )
+
+    def learned(
+        self, origin: str, before: State | None, now: State, failure: str
+    ) -> None:
+        """An origin was asked, or loaded; *before* is ``None`` for the first time."""
+        if before is None:
+            self.count("origins")
+        if now not in MEANWHILE:
+            return
+        self.count("unreachable")
+        if before is not now:
+            self._log(
+                logging.INFO,
+                "robots.txt of %(origin)s is unreachable (%(failure)s): %(meanwhile)s",
+                origin=origin,
+                failure=failure,
+                meanwhile=MEANWHILE[now],
+            )
+
+    def denies_all(self, origin: str, verdict: Verdict) -> None:
+        self._log(
+            logging.INFO,
+            "robots.txt of %(origin)s allows us nothing: %(reason)s",
+            origin=origin,
+            reason=explain(verdict),
+        )
+
+    def paced(self, origin: str, pace: Pace) -> None:
+        """An origin asks for a delay."""
+        stats = self._stats
+        self.count("crawl_delay/origins")
+        stats.max_value("rep/crawl_delay/longest", pace.asked)
+        if pace.asked == pace.interval:
+            how = "kept"
+        elif pace.refused:
+            how = (
+                f"over REP_CRAWL_DELAY_MAX ({pace.interval:g} s), so nothing is fetched"
+            )
+            self.count("crawl_delay/over_max")
+        else:
+            how = f"clamped to REP_CRAWL_DELAY_MAX ({pace.interval:g} s)"
+            self.count("crawl_delay/over_max")
+        self._log(
+            logging.INFO,
+            "robots.txt of %(origin)s asks for %(asked)g s between requests: %(how)s",
+            origin=origin,
+            asked=pace.asked,
+            how=how,
+        )
+
+    def store_failed(self, doing: str, origin: str, error: Exception) -> None:
+        """The store is no judge: what it cannot tell is fetched."""
+        self.count("store/errors")
+        if self._stats.get_value("rep/store/errors") == 1:
+            self._log(
+                logging.WARNING,
+                "The store (REP_STORE) could not %(doing)s %(origin)s: %(error)r. The "
+                "crawl goes on; what is not kept is fetched again. Later failures are "
+                "only counted, in rep/store/errors",
+                doing=doing,
+                origin=origin,
+                error=error,
+            )
+
+    def evictions(self, number: int) -> None:
+        if number:
+            self._stats.set_value("rep/cache/evictions", number)
+
+    def warn(self, sentence: str) -> None:
+        self._log(logging.WARNING, "%(sentence)s", sentence=sentence)
+
+    def _log(self, level: int, message: str, **values: object) -> None:
+        logger.log(level, message, values, extra={"spider": self._crawler.spider})

@@ -1,0 +1,59 @@
+"""Which event loop the run uses, and the check that no failure gets lost."""
+
+from __future__ import annotations
+
+import gc
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy.utils.reactor import set_asyncio_event_loop_policy
+from twisted.logger import globalLogPublisher
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def pytest_addoption(
+    parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager
+) -> None:
+    # --reactor is pytest-twisted's; without the plugin ("-p no:twisted") it is ours.
+    if not pluginmanager.hasplugin("twisted"):
+        parser.addoption("--reactor", default="none", choices=["asyncio", "none"])
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    reactor = config.getoption("--reactor")
+    if reactor in {"asyncio", "none"}:
+        set_asyncio_event_loop_policy()  # the selector loop, on Windows
+    if reactor == "none":
+        from scrapy.utils.reactorless import install_reactor_import_hook
+
+        install_reactor_import_hook()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    default = item.config.getoption("--reactor") == "default"
+    if default and item.get_closest_marker("only_asyncio"):
+        pytest.skip("needs an asyncio event loop")
+
+
+@pytest.fixture(autouse=True)
+def no_unhandled_failures(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Fail a test that leaves a failed Deferred or task which nobody handled."""
+    failures: list[Any] = []
+
+    def observe(event: Any) -> None:
+        if "log_failure" in event:
+            failures.append(event["log_failure"])
+
+    globalLogPublisher.addObserver(observe)  # type: ignore[arg-type]
+    yield
+    gc.collect()
+    globalLogPublisher.removeObserver(observe)  # type: ignore[arg-type]
+    tasks = [
+        record.getMessage()
+        for record in caplog.get_records("call")
+        if record.name == "asyncio" and record.levelname == "ERROR"
+    ]
+    assert not failures
+    assert not tasks

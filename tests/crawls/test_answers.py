@@ -1,0 +1,393 @@
+"""Each kind of answer to robots.txt, in a real crawl of a local site.
+
+``ANSWERS`` is the table of the README: what comes back for robots.txt, and whether
+``/p`` is then fetched. Ids carry the project's checklist numbers.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from typing import Any
+
+import pytest
+
+from scrapy_rep import RobotsForbidden, RobotsUnreachable
+from tests.site import Reply, Site
+from tests.tls import server_context
+from tests.utils import Pages, coroutine_test, crawl, make_crawler
+
+DISALLOW_P = "User-agent: *\nDisallow: /p\n"
+
+ALLOWED, FORBIDDEN, UNREACHABLE = "allowed", "forbidden", "unreachable"
+
+LONG = "# comment\n" * 60_000  # 600 KB
+
+
+def rules(**kwargs: Any) -> Reply:
+    return Reply(DISALLOW_P, **kwargs)
+
+
+ANSWERS = [
+    pytest.param(rules(), FORBIDDEN, id="38-200"),
+    pytest.param(Reply(""), ALLOWED, id="54-200 empty"),
+    pytest.param(rules(status=203), FORBIDDEN, id="38-203"),
+    pytest.param(rules(status=204), ALLOWED, id="55-204"),
+    pytest.param(rules(status=206), UNREACHABLE, id="55-206"),
+    pytest.param(Reply("\ufeff" + DISALLOW_P), FORBIDDEN, id="33-200 with BOM"),
+    pytest.param(
+        Reply("<html><body>no robots here</body></html>"), ALLOWED, id="33-200 of HTML"
+    ),
+    pytest.param(
+        Reply("<html>\n" + DISALLOW_P), FORBIDDEN, id="33-200 of HTML with valid lines"
+    ),
+    pytest.param(Reply(DISALLOW_P + LONG), FORBIDDEN, id="35-over 512 KiB, rule first"),
+    pytest.param(Reply(LONG + DISALLOW_P), ALLOWED, id="35-over 512 KiB, rule last"),
+    pytest.param(rules(status=401), ALLOWED, id="45-401"),
+    pytest.param(rules(status=403), ALLOWED, id="45-403"),
+    pytest.param(rules(status=404), ALLOWED, id="44-404 with rules in its body"),
+    pytest.param(rules(status=410), ALLOWED, id="44-410"),
+    pytest.param(Reply("slow down", status=429), UNREACHABLE, id="46-429"),
+    pytest.param(Reply("oops", status=500), UNREACHABLE, id="47-500"),
+    pytest.param(
+        Reply("User-agent: *\nAllow: /\n", status=503),
+        UNREACHABLE,
+        id="47-503 with rules in its body",
+    ),
+    pytest.param(rules(status=304), UNREACHABLE, id="55-304 unasked"),
+    pytest.param(rules(status=302), UNREACHABLE, id="39-302 without Location"),
+    pytest.param(Reply(hang=True), UNREACHABLE, id="48-timeout"),
+    pytest.param(Reply(reset=True), UNREACHABLE, id="48-reset"),
+    pytest.param(rules(cut=10), UNREACHABLE, id="54-cut short"),
+    pytest.param(
+        Reply("Allow: /\n" * 100, drip=0.05), UNREACHABLE, id="48-an octet at a time"
+    ),
+    pytest.param(
+        Reply(gzip.compress(DISALLOW_P.encode()), headers={"Content-Encoding": "gzip"}),
+        FORBIDDEN,
+        id="33-gzip, unasked",
+    ),
+    pytest.param(
+        Reply(
+            zlib.compress(DISALLOW_P.encode()), headers={"Content-Encoding": "deflate"}
+        ),
+        FORBIDDEN,
+        id="33-deflate, unasked",
+    ),
+    pytest.param(
+        Reply(
+            gzip.compress(DISALLOW_P.encode() + b"# x\n" * 10_000_000),
+            headers={"Content-Encoding": "gzip"},
+        ),
+        FORBIDDEN,
+        id="35-gzip of 40 MB",
+    ),
+    pytest.param(
+        Reply(
+            gzip.compress(DISALLOW_P.encode())[:-9],
+            headers={"Content-Encoding": "gzip"},
+        ),
+        UNREACHABLE,
+        id="54-gzip cut short",
+    ),
+    pytest.param(
+        Reply(DISALLOW_P, headers={"Content-Encoding": "gzip"}),
+        UNREACHABLE,
+        id="33-gzip that is none",
+    ),
+    pytest.param(
+        Reply(DISALLOW_P, headers={"Content-Encoding": "br"}),
+        UNREACHABLE,
+        id="33-a coding nobody asked for",
+    ),
+]
+
+
+async def outcome_of(site: Site, **settings: Any) -> tuple[str, Any]:
+    """Crawl ``/p`` of *site*; return how it went, and the crawler."""
+    crawler = make_crawler(REP_TIMEOUT=0.5, **settings)
+    await crawl(crawler, urls=[site.url("/p")])
+    return read_outcome(site, crawler), crawler
+
+
+def read_outcome(site: Site, crawler: Any) -> str:
+    spider = crawler.spider
+    assert isinstance(spider, Pages)
+    if spider.got:
+        assert site.count("/p") == 1
+        assert not spider.failures
+        return ALLOWED
+    assert site.count("/p") == 0
+    (failure,) = spider.failures
+    assert str(failure).startswith("Forbidden by robots.txt")
+    assert crawler.stats.get_value("robotstxt/forbidden") == 1
+    if isinstance(failure, RobotsUnreachable):
+        assert "unreachable" in failure.reason
+        return UNREACHABLE
+    assert isinstance(failure, RobotsForbidden)
+    return FORBIDDEN
+
+
+@pytest.mark.parametrize(("answer", "expected"), ANSWERS)
+@coroutine_test
+async def test_answer(answer, expected):
+    with Site({"/robots.txt": answer}) as site:
+        outcome, _ = await outcome_of(site)
+    assert outcome == expected
+
+
+# Page settings that must not change what robots.txt says.
+PAGE_SETTINGS = [
+    {"REDIRECT_ENABLED": False},
+    {"RETRY_TIMES": 5, "RETRY_HTTP_CODES": [503]},
+    {"HTTPCACHE_ENABLED": True},
+    {"HTTPCACHE_ENABLED": True, "HTTPCACHE_IGNORE_MISSING": True},
+    {"COMPRESSION_ENABLED": False},
+    {"DOWNLOAD_MAXSIZE": 10},
+    {"DOWNLOAD_WARNSIZE": 1},
+    {"DOWNLOAD_FAIL_ON_DATALOSS": False},
+    {"METAREFRESH_ENABLED": True},
+    {"COOKIES_ENABLED": False},
+]
+SOME_ANSWERS = [
+    pytest.param(rules(), FORBIDDEN, id="200"),
+    pytest.param(Reply(DISALLOW_P + LONG), FORBIDDEN, id="long"),
+    pytest.param(rules(cut=10), UNREACHABLE, id="cut short"),
+    pytest.param(Reply(status=503), UNREACHABLE, id="503"),
+    pytest.param(
+        Reply(gzip.compress(DISALLOW_P.encode()), headers={"Content-Encoding": "gzip"}),
+        FORBIDDEN,
+        id="gzip",
+    ),
+    pytest.param(
+        Reply('<meta http-equiv="refresh" content="0; url=/elsewhere">\n' + DISALLOW_P),
+        FORBIDDEN,
+        id="42-meta refresh",
+    ),
+]
+
+
+@pytest.mark.parametrize("settings", PAGE_SETTINGS, ids=",".join)
+@pytest.mark.parametrize(("answer", "expected"), SOME_ANSWERS)
+@coroutine_test
+async def test_page_settings_change_nothing(answer, expected, settings, tmp_path):
+    if "HTTPCACHE_ENABLED" in settings:
+        settings = {**settings, "HTTPCACHE_DIR": str(tmp_path)}
+    with Site({"/robots.txt": answer}) as site:
+        outcome, _ = await outcome_of(site, **settings)
+    assert outcome == expected
+    assert site.count("/robots.txt") == 1
+
+
+@coroutine_test
+async def test_48_refused_connection():
+    with Site() as site:
+        pass
+    outcome, crawler = await outcome_of(site)
+    assert outcome == UNREACHABLE
+    assert "Refused" in crawler.spider.failures[0].reason
+
+
+@coroutine_test
+async def test_48_name_that_is_not_found():
+    crawler = make_crawler(REP_TIMEOUT=5)
+    await crawl(crawler, urls=["http://no-such-host.invalid/p"])
+    (failure,) = crawler.spider.failures
+    assert isinstance(failure, RobotsUnreachable)
+
+
+@coroutine_test
+async def test_48_tls_failure():
+    # The site speaks plain HTTP where TLS is expected.
+    with Site({"/robots.txt": rules()}) as site:
+        crawler = make_crawler(REP_TIMEOUT=2)
+        await crawl(crawler, urls=[site.url("/p").replace("http:", "https:")])
+        (failure,) = crawler.spider.failures
+        assert isinstance(failure, RobotsUnreachable)
+        assert site.hits == []
+
+
+@coroutine_test
+async def test_31_http_and_https_have_rules_of_their_own(tmp_path):
+    tls = server_context(tmp_path)
+    plain = Site({"/robots.txt": DISALLOW_P})
+    secure = Site({"/robots.txt": "User-agent: *\nDisallow: /q\n"}, tls=tls)
+    with plain, secure:
+        crawler = make_crawler()
+        urls = [site.url(path) for site in (plain, secure) for path in ("/p", "/q")]
+        await crawl(crawler, urls=urls)
+    assert sorted(crawler.spider.got) == sorted([plain.url("/q"), secure.url("/p")])
+
+
+@coroutine_test
+async def test_32_ports_have_rules_of_their_own():
+    one = Site({"/robots.txt": DISALLOW_P})
+    two = Site({"/robots.txt": "User-agent: *\nDisallow: /q\n"})
+    with one, two:
+        crawler = make_crawler()
+        urls = [site.url(path) for site in (one, two) for path in ("/p", "/q")]
+        await crawl(crawler, urls=urls)
+    assert sorted(crawler.spider.got) == sorted([one.url("/q"), two.url("/p")])
+
+
+def redirect(to: str, status: int = 301) -> Reply:
+    return Reply(DISALLOW_P, status=status, headers={"Location": to})
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@coroutine_test
+async def test_39_40_rules_found_elsewhere_apply_here(status):
+    other = Site({"/elsewhere": DISALLOW_P})
+    with other, Site() as site:
+        site.replies["/robots.txt"] = redirect(other.url("/elsewhere"), status)
+        outcome, _ = await outcome_of(site)
+        assert outcome == FORBIDDEN
+        # ... and not to the host where they were found
+        outcome, _ = await outcome_of(other)
+        assert outcome == ALLOWED
+
+
+@pytest.mark.parametrize(
+    ("hops", "expected"),
+    [
+        pytest.param(5, FORBIDDEN, id="39-five hops"),
+        pytest.param(6, ALLOWED, id="41-more are unavailable"),
+    ],
+)
+@coroutine_test
+async def test_redirect_hops(hops, expected):
+    replies: dict[str, Any] = {"/robots.txt": redirect("/hop1")}
+    for hop in range(1, hops):
+        replies[f"/hop{hop}"] = redirect(f"/hop{hop + 1}")
+    replies[f"/hop{hops}"] = rules()
+    with Site(replies) as site:
+        outcome, _ = await outcome_of(site)
+    assert outcome == expected
+
+
+@coroutine_test
+async def test_41_43_redirect_loop():
+    with Site({"/robots.txt": redirect("/robots.txt")}) as site:
+        outcome, _ = await outcome_of(site)
+    assert outcome == ALLOWED
+    assert site.count("/robots.txt") == 6
+
+
+@pytest.mark.parametrize("target", ["file:///etc/passwd", "data:text/plain,x"])
+@coroutine_test
+async def test_43_redirect_out_of_http(target):
+    with Site({"/robots.txt": redirect(target)}) as site:
+        outcome, crawler = await outcome_of(site)
+    assert outcome == UNREACHABLE
+    assert "not an http or https URL" in crawler.spider.failures[0].reason
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"), [(404, ALLOWED), (503, UNREACHABLE)], ids=["404", "503"]
+)
+@coroutine_test
+async def test_40_a_redirect_ends_in(status, expected):
+    with Site(
+        {"/robots.txt": redirect("/gone"), "/gone": rules(status=status)}
+    ) as site:
+        outcome, _ = await outcome_of(site)
+    assert outcome == expected
+
+
+@coroutine_test
+async def test_40_off_site_redirect_with_allowed_domains():
+    class Bound(Pages):
+        allowed_domains = ["127.0.0.1"]
+        handle_httpstatus_list = [301]
+
+    other = Site({"/robots.txt": DISALLOW_P}, host="127.0.0.2")
+    with other, Site() as site:
+        site.replies["/robots.txt"] = redirect(other.url("/robots.txt"))
+        crawler = make_crawler(Bound, REDIRECT_ENABLED=False)
+        await crawl(crawler, urls=[site.url("/p")])
+        assert read_outcome(site, crawler) == FORBIDDEN
+    assert other.count("/robots.txt") == 1
+
+
+@coroutine_test
+async def test_35_robots_txt_of_10_mb_is_read_up_to_the_limit():
+    body = DISALLOW_P.encode() + b"Disallow: /abcdefghijklmnopq\n" * 360_000
+    with Site({"/robots.txt": body}) as site:
+        outcome, crawler = await outcome_of(site)
+    assert outcome == FORBIDDEN
+    assert crawler.stats.get_value("downloader/response_bytes") < 2**20
+
+
+@coroutine_test
+async def test_35_a_line_cut_at_the_limit_is_not_used():
+    # Cut inside, "Disallow: /p-but-longer" would read "Disallow: /p".
+    start = "User-agent: *\n"
+    fill = "#" * (1000 - len(start) - 1 - len("Disallow: /p")) + "\n"
+    with Site({"/robots.txt": start + fill + "Disallow: /p-but-longer\n"}) as site:
+        outcome, _ = await outcome_of(site, REP_MAX_SIZE=1000)
+    assert outcome == ALLOWED
+
+
+@coroutine_test
+async def test_33_charset_of_the_content_type():
+    body = "User-agent: *\nDisallow: /\u043f\n".encode("koi8-r")
+    headers = {"Content-Type": "text/plain; charset=koi8-r"}
+    with Site({"/robots.txt": Reply(body, headers=headers)}) as site:
+        crawler = make_crawler()
+        await crawl(crawler, urls=[site.url("/%D0%BF"), site.url("/%C3%90")])
+    assert crawler.spider.got == [site.url("/%C3%90")]
+
+
+@coroutine_test
+async def test_45_deny_statuses():
+    with Site({"/robots.txt": Reply(status=403)}) as site:
+        outcome, crawler = await outcome_of(site, REP_DENY_STATUSES=[401, 403])
+        assert outcome == FORBIDDEN
+        assert "403" in crawler.spider.failures[0].reason
+        outcome, _ = await outcome_of(site, REP_DIALECT="mk1996")
+        assert outcome == FORBIDDEN
+
+
+@coroutine_test
+async def test_47_unreachable_may_be_made_to_allow():
+    with Site({"/robots.txt": Reply(status=503)}) as site:
+        outcome, _ = await outcome_of(site, REP_UNREACHABLE="allow")
+    assert outcome == ALLOWED
+
+
+@coroutine_test
+async def test_47_unreachable_is_asked_again_after_a_pause():
+    class Patient(Pages):
+        """Asks again where robots.txt was unreachable, as long as it takes."""
+
+        def failed(self, failure):
+            super().failed(failure)
+            return failure.request.replace(priority=-1)
+
+    with Site(
+        {"/robots.txt": [Reply(status=503), Reply(status=503), "# fine"]}
+    ) as site:
+        crawler = make_crawler(Patient, REP_UNREACHABLE_RETRY_DELAYS=[0.2, 0.3])
+        await crawl(crawler, urls=[site.url("/p")])
+    assert crawler.spider.got == [site.url("/p")]
+    assert site.count("/robots.txt") == 3
+    first, second, third = (
+        hit.seconds for hit in site.hits if hit.path == "/robots.txt"
+    )
+    assert second - first >= 0.18  # less the ten percent of jitter
+    assert third - second >= 0.27
+
+
+@coroutine_test
+async def test_53_retry_after_is_respected():
+    class Patient(Pages):
+        def failed(self, failure):
+            super().failed(failure)
+            return failure.request.replace(priority=-1)
+
+    answers = [Reply(status=503, headers={"Retry-After": "1"}), "# fine"]
+    with Site({"/robots.txt": answers}) as site:
+        crawler = make_crawler(Patient, REP_UNREACHABLE_RETRY_DELAYS=[0.1])
+        await crawl(crawler, urls=[site.url("/p")])
+    first, second = (hit.seconds for hit in site.hits if hit.path == "/robots.txt")
+    assert second - first >= 0.99

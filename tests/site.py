@@ -1,0 +1,166 @@
+"""A scriptable web site in a thread of the test process."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable
+    from email.message import Message
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+
+class Hit(NamedTuple):
+    """One request that the site saw."""
+
+    seconds: float  # time.monotonic() at arrival
+    path: str
+    headers: Message
+
+
+@dataclass
+class Reply:
+    """What the site answers; ``after`` and ``cut`` make it slow and false."""
+
+    body: bytes | str = b""
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    after: float = 0.0  # seconds before the status line is written
+    hang: bool = False  # no answer until the site is closed
+    reset: bool = False  # the connection is closed without an answer
+    cut: int = 0  # octets that Content-Length promises and that never come
+    drip: float = 0.0  # seconds between two octets of the body
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        pass  # a client that went away is part of the tests
+
+
+class Site:
+    """Serves replies by path, and records every hit. One origin.
+
+    A reply may also be a function of the hit, or a list of replies: one for each time
+    that the path is asked for, the last one from then on.
+    """
+
+    def __init__(
+        self,
+        replies: dict[str, Any] | None = None,
+        *,
+        host: str = "127.0.0.1",
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self.replies = replies or {}
+        self.hits: list[Hit] = []
+        self.closing = Event()
+        self._server = _Server((host, 0), _handler_for(self))
+        scheme = "http"
+        if tls:
+            scheme = "https"
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
+        self._thread = Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.01}
+        )
+        self.host = host
+        self.port = self._server.server_port
+        self.origin = f"{scheme}://{host}:{self.port}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self.closing.set()
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def url(self, path: str) -> str:
+        return self.origin + path
+
+    @property
+    def paths(self) -> list[str]:
+        return [hit.path for hit in self.hits]
+
+    def count(self, path: str) -> int:
+        return self.paths.count(path)
+
+    def gaps(self, *, robots: bool = False) -> list[float]:
+        """Return the seconds between arrivals, robots.txt left out unless asked for."""
+        times = [
+            hit.seconds for hit in self.hits if robots or hit.path != "/robots.txt"
+        ]
+        return [later - earlier for earlier, later in pairwise(times)]
+
+    def reply_to(self, hit: Hit) -> Reply:
+        reply = self.replies.get(hit.path)
+        if reply is None:
+            missing = hit.path == "/robots.txt"
+            return Reply(status=404) if missing else Reply("<html>page</html>")
+        if isinstance(reply, list):
+            reply = reply.pop(0) if len(reply) > 1 else reply[0]
+        if isinstance(reply, (str, bytes)):
+            reply = Reply(reply)
+        if callable(reply):
+            reply = reply(hit)
+        assert isinstance(reply, Reply)
+        return reply
+
+
+def _handler_for(site: Site) -> Callable[..., BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def do_GET(self) -> None:
+            hit = Hit(time.monotonic(), self.path, self.headers)
+            site.hits.append(hit)
+            self.answer(site.reply_to(hit))
+
+        def answer(self, reply: Reply) -> None:
+            if reply.hang:
+                site.closing.wait()
+            if reply.hang or reply.reset:
+                self.close_connection = True
+                return
+            site.closing.wait(reply.after)
+            body = reply.body.encode() if isinstance(reply.body, str) else reply.body
+            self.send_response(reply.status)
+            headers = {"Content-Type": "text/html", **reply.headers}
+            for name, value in headers.items():
+                self.send_header(name, value)
+            if reply.status not in {204, 304}:
+                self.send_header("Content-Length", str(len(body) + reply.cut))
+            self.end_headers()
+            if reply.drip:
+                for octet in body:
+                    self.wfile.write(bytes([octet]))
+                    self.wfile.flush()
+                    if site.closing.wait(reply.drip):
+                        break
+            elif reply.status not in {204, 304}:
+                self.wfile.write(body)
+            if reply.cut:
+                self.close_connection = True
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    return Handler

@@ -1,0 +1,110 @@
+"""What the add-on's one line sets, and what it leaves to the user."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from scrapy.utils.test import get_crawler
+
+import scrapy_rep
+from scrapy_rep import Addon, RepMiddleware
+from tests.site import Site
+from tests.utils import QUIET, Pages, coroutine_test, crawl, make_crawler
+
+DISALLOW_P = "User-agent: *\nDisallow: /p\n"
+
+
+def middlewares(crawler):
+    return [type(mw) for mw in crawler.engine.downloader.middleware.middlewares]
+
+
+def names(crawler):
+    return [cls.__name__ for cls in middlewares(crawler)]
+
+
+@coroutine_test
+async def test_takes_the_place_of_the_built_in():
+    crawler = make_crawler()
+    await crawl(crawler)
+    assert RepMiddleware in middlewares(crawler)
+    assert "RobotsTxtMiddleware" not in names(crawler)
+    assert crawler.settings.getbool("ROBOTSTXT_OBEY")
+    # the built-in's place: before it stands what stands before the built-in
+    assert (
+        names(crawler).index("RepMiddleware")
+        == names(crawler).index("HttpAuthMiddleware") - 1
+    )
+
+
+@pytest.mark.parametrize("addon", [Addon, "scrapy_rep.Addon", "scrapy_rep.addon.Addon"])
+@coroutine_test
+async def test_every_way_to_name_it(addon):
+    crawler = make_crawler(ADDONS={addon: 500})
+    await crawl(crawler)
+    assert RepMiddleware in middlewares(crawler)
+
+
+@coroutine_test
+async def test_the_users_settings_win():
+    crawler = make_crawler(
+        ROBOTSTXT_OBEY=False, DOWNLOADER_MIDDLEWARES={RepMiddleware: 540}
+    )
+    await crawl(crawler)
+    assert crawler.settings.getbool("ROBOTSTXT_OBEY") is False
+    assert crawler.settings["DOWNLOADER_MIDDLEWARES"][RepMiddleware] == 540
+
+
+@coroutine_test
+async def test_enabled_by_hand():
+    built_in = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
+    settings = make_crawler().settings.copy_to_dict()
+    crawler = get_crawler(
+        Pages,
+        {
+            **QUIET,
+            "TWISTED_REACTOR": settings["TWISTED_REACTOR"],
+            "TWISTED_REACTOR_ENABLED": settings.get("TWISTED_REACTOR_ENABLED", True),
+            "ROBOTSTXT_OBEY": True,
+            "DOWNLOADER_MIDDLEWARES": {built_in: None, "scrapy_rep.RepMiddleware": 100},
+        },
+    )
+    with Site({"/robots.txt": DISALLOW_P}) as site:
+        await crawl(crawler, urls=[site.url("/p")])
+        assert site.paths == ["/robots.txt"]
+
+
+@coroutine_test
+async def test_parser_for_the_built_in_middleware():
+    crawler = make_crawler(
+        ADDONS={}, ROBOTSTXT_OBEY=True, ROBOTSTXT_PARSER="scrapy_rep.RepRobotParser"
+    )
+    with Site({"/robots.txt": DISALLOW_P}) as site:
+        await crawl(crawler, urls=[site.url("/p"), site.url("/q")])
+        assert site.paths == ["/robots.txt", "/q"]
+
+
+def test_all_names_can_be_imported():
+    for name in scrapy_rep.__all__:
+        assert getattr(scrapy_rep, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'no_such_name'"):
+        _ = scrapy_rep.no_such_name
+
+
+@pytest.mark.parametrize(
+    ("statement", "absent"),
+    [
+        ("import scrapy_rep.protocol", ("scrapy", "twisted", "asyncio", "logging")),
+        ("import scrapy_rep.addon", ("twisted.internet.reactor",)),
+    ],
+)
+def test_importing_brings_in_no_more_than_it_must(statement, absent):
+    code = (
+        f"import sys; {statement}; "
+        f"print([name for name in {absent!r} if name in sys.modules])"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip() == "[]"

@@ -1,0 +1,76 @@
+"""Imports inside scrapy_rep only point down the list of layers."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "scrapy_rep"
+
+# Lowest first; a room may import from lower ones, and from within itself.
+LAYERS = [
+    {"protocol"},
+    {"exceptions", "signals"},
+    {"settings"},
+    {"store", "compat", "agents", "freshness"},
+    {"life", "pace"},
+    {"cache", "fetch", "report"},
+    {"policies"},
+    {"robots"},
+    {"middleware"},
+    {"addon"},
+]
+RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+FILES = sorted(
+    str(path.relative_to(PACKAGE).with_suffix("")) for path in PACKAGE.rglob("*.py")
+)
+
+
+def room(module: str) -> str:
+    return module.replace("\\", "/").split("/")[0]
+
+
+def imported(module: str) -> set[str]:
+    """Return the dotted names of all imports in *module*, absolute."""
+    tree = ast.parse((PACKAGE / f"{module}.py").read_text(encoding="utf-8"))
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{module}: imports are written out in full"
+            found.add(node.module or "")
+    return found
+
+
+def test_every_module_has_a_layer():
+    assert {room(module) for module in FILES} - {"__init__"} == set(RANK)
+
+
+@pytest.mark.parametrize("module", [name for name in FILES if name != "__init__"])
+def test_imports_point_down(module):
+    ours = {
+        name.split(".")[1]
+        for name in imported(module)
+        if name.startswith("scrapy_rep.")
+    }
+    own = room(module)
+    assert {name for name in ours if name != own and RANK[name] >= RANK[own]} == set()
+
+
+@pytest.mark.parametrize("module", [name for name in FILES if room(name) == "protocol"])
+def test_the_protocol_is_pure(module):
+    roots = {name.split(".")[0] for name in imported(module)} - {"scrapy_rep"}
+    assert roots <= set(sys.stdlib_module_names)
+    # No I/O, no clock, no log. (socket is there for inet_aton, which parses a text.)
+    assert not roots & {
+        "asyncio",
+        "logging",
+        "time",
+        "urllib.request",
+        "threading",
+        "os",
+    }

@@ -1,0 +1,106 @@
+"""Every setting: its default, what it takes, and what is said of a wrong value."""
+
+from __future__ import annotations
+
+import pytest
+from scrapy.settings import Settings as ScrapySettings
+
+from scrapy_rep.exceptions import SettingError
+from scrapy_rep.protocol import GYM2008, MK1996, RFC9309
+from scrapy_rep.settings import DEFAULTS, Settings, unknown_names
+
+
+def read(**values):
+    return Settings.read(ScrapySettings(values))
+
+
+def test_defaults():
+    settings = read()
+    assert settings.obey == {"disallow", "crawl-delay", "request-rate", "visit-time"}
+    assert settings.dialect is RFC9309
+    assert (settings.max_age, settings.min_age) == (86400, 60)
+    assert settings.unreachable == "disallow"
+    assert settings.unreachable_retry_delays == (10, 60)
+    assert settings.unreachable_ttl == 3600
+    assert settings.unreachable_max == 30 * 86400
+    assert settings.deny_statuses == frozenset()
+    assert settings.max_redirects == 5
+    assert settings.max_size == 512 * 1024
+    assert settings.timeout == 30
+    assert settings.fetch_concurrency == 8
+    assert settings.cache_bytes == 64 * 2**20
+    assert settings.crawl_delay_max == 300
+    assert settings.crawl_delay_over_max == "drop"
+
+
+def test_defaults_that_depend_on_other_settings():
+    assert read(CONCURRENT_REQUESTS=1).fetch_concurrency == 1
+    assert read(CONCURRENT_REQUESTS=100).fetch_concurrency == 50
+    assert read(CONCURRENT_REQUESTS=0).fetch_concurrency == 8
+    assert read(REP_DIALECT="gym2008").dialect is GYM2008
+    mk1996 = read(REP_DIALECT="MK1996")
+    assert mk1996.dialect is MK1996
+    assert mk1996.deny_statuses == {401, 403}
+    assert mk1996.max_age == 7 * 86400
+    assert read(REP_DIALECT="mk1996", REP_DENY_STATUSES=[]).deny_statuses == frozenset()
+
+
+def test_values_may_come_from_the_command_line():
+    settings = read(
+        REP_OBEY="disallow, crawl-delay",
+        REP_UNREACHABLE_RETRY_DELAYS="1,2.5",
+        REP_MAX_AGE="120",
+        REP_DENY_STATUSES="401,403",
+        REP_CACHE_BYTES="1000",
+    )
+    assert settings.obey == {"disallow", "crawl-delay"}
+    assert settings.unreachable_retry_delays == (1, 2.5)
+    assert settings.max_age == 120
+    assert settings.deny_statuses == {401, 403}
+    assert settings.cache_bytes == 1000
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("REP_OBEY", ["disalow"], 'items are "disallow" or'),
+        ("REP_OBEY", True, "a list"),
+        ("REP_DIALECT", "rfc", '"rfc9309" or "gym2008" or "mk1996"'),
+        ("REP_CRAWL_DELAY_MAX", -1, "a number of seconds, >= 0"),
+        ("REP_CRAWL_DELAY_MAX", "ten", "a number of seconds"),
+        ("REP_CRAWL_DELAY_OVER_MAX", "wait", '"drop" or "clamp"'),
+        ("REP_MAX_AGE", 0, "a number of seconds, > 0"),
+        ("REP_MAX_AGE", float("nan"), "a number of seconds"),
+        ("REP_MAX_AGE", float("inf"), "a number of seconds"),
+        ("REP_MAX_AGE", True, "a number of seconds"),
+        ("REP_MIN_AGE", 10**6, "at most REP_MAX_AGE, which is 86400"),
+        ("REP_UNREACHABLE", "forbid", '"disallow" or "allow"'),
+        ("REP_UNREACHABLE_RETRY_DELAYS", [1, -1], "a list of numbers of seconds"),
+        ("REP_UNREACHABLE_RETRY_DELAYS", 10, "a list of numbers of seconds"),
+        ("REP_UNREACHABLE_TTL", 0, "> 0"),
+        ("REP_UNREACHABLE_MAX", -1, ">= 0"),
+        ("REP_DENY_STATUSES", [500], "a list of 4xx statuses"),
+        ("REP_DENY_STATUSES", ["x"], "a list of 4xx statuses"),
+        ("REP_MAX_REDIRECTS", 1.5, "a whole number"),
+        ("REP_MAX_SIZE", 0, "a whole number, at least 1"),
+        ("REP_TIMEOUT", 0, "> 0"),
+        ("REP_FETCH_CONCURRENCY", 0, "at least 1"),
+        ("REP_CACHE_BYTES", -1, "at least 0"),
+        ("REP_STORE_PATH", 5, "a str"),
+        ("ROBOTSTXT_USER_AGENT", 5, "a product token"),
+        ("ROBOTSTXT_USER_AGENT", ["a", ""], "a list of tokens"),
+    ],
+)
+def test_wrong_values_are_named(name, value, expected):
+    with pytest.raises(SettingError) as caught:
+        read(**{name: value})
+    message = str(caught.value)
+    assert message.startswith(f"{name} is {value!r}, expected ")
+    assert expected in message
+
+
+def test_misspelt_names_are_named():
+    (sentence,) = unknown_names(ScrapySettings({"REP_CRAWLDELAY_MAX": 5}))
+    assert "REP_CRAWLDELAY_MAX" in sentence
+    assert "did you mean REP_CRAWL_DELAY_MAX?" in sentence
+    assert unknown_names(ScrapySettings(dict.fromkeys(DEFAULTS))) == []

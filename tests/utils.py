@@ -1,0 +1,105 @@
+"""Async tests and real crawls, under every event loop the suite runs with."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import scrapy
+from scrapy.utils.asyncio import call_later
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_installed
+from scrapy.utils.test import get_crawler
+from twisted.internet.defer import Deferred
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterable
+
+    from scrapy.crawler import Crawler
+
+CRAWL_TIMEOUT = 60.0  # seconds; a crawl that hangs must not take the reactor with it
+
+QUIET = {
+    "REMOTE_CONTROL_ENABLED": False,
+    "TELNETCONSOLE_ENABLED": False,
+    "RETRY_TIMES": 0,
+}
+
+
+def coroutine_test(
+    coro_f: Callable[..., Coroutine[Any, Any, None]],
+) -> Callable[..., Any]:
+    """Let pytest run an ``async def`` test, whichever event loop is installed."""
+
+    @wraps(coro_f)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        coro = coro_f(*args, **kwargs)
+        if is_reactor_installed():
+            return deferred_from_coro(coro)  # pytest-twisted waits for it
+        return asyncio.run(coro)
+
+    return wrapper
+
+
+def make_crawler(
+    spidercls: type[scrapy.Spider] | None = None, **settings: Any
+) -> Crawler:
+    """Return a crawler with the add-on enabled, as a user enables it."""
+    if not is_reactor_installed():
+        settings["TWISTED_REACTOR_ENABLED"] = False
+    elif not is_asyncio_reactor_installed():
+        settings["TWISTED_REACTOR"] = None
+    return get_crawler(
+        spidercls or Pages,
+        {"ADDONS": {"scrapy_rep.Addon": 500}, **QUIET, **settings},
+    )
+
+
+async def crawl(crawler: Crawler, **kwargs: Any) -> Crawler:
+    """Run *crawler* to its end, or raise after ``CRAWL_TIMEOUT`` seconds."""
+    if not is_reactor_installed():
+        await asyncio.wait_for(crawler.crawl_async(**kwargs), CRAWL_TIMEOUT)
+        return crawler
+    from twisted.internet import reactor
+
+    await maybe_deferred_to_future(
+        crawler.crawl(**kwargs).addTimeout(CRAWL_TIMEOUT, reactor)
+    )
+    return crawler
+
+
+async def sleep(seconds: float) -> None:
+    """Wait, under every event loop (Scrapy has the like from 2.18 on)."""
+    done: Deferred[None] = Deferred()
+    call_later(seconds, done.callback, None)
+    await maybe_deferred_to_future(done)
+
+
+class Pages(scrapy.Spider):
+    """Asks for URLs, and keeps what came back and what was refused."""
+
+    name = "pages"
+
+    def __init__(self, urls: Iterable[str] = (), meta: Any = None, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.urls = list(urls)
+        self.meta = meta or {}
+        self.got: list[str] = []
+        self.failures: list[Any] = []
+
+    async def start(self):
+        for request in self.requests():
+            yield request
+
+    def requests(self) -> Iterable[scrapy.Request]:
+        for url in self.urls:
+            yield scrapy.Request(
+                url, meta=dict(self.meta), errback=self.failed, dont_filter=True
+            )
+
+    def parse(self, response):
+        self.got.append(response.url)
+
+    def failed(self, failure):
+        self.failures.append(failure.value)

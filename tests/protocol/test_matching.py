@@ -1,0 +1,449 @@
+"""Which URLs a rule matches, and which rule decides.
+
+The numbers that begin an id are those of the project's checklist of REP statements, see
+README; `D` and a number is a row of its table of decisions where RFC 9309 is silent.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from scrapy_rep.protocol import Rule, parse
+
+from . import reference
+
+# One rule on its own, and whether it matches a URL (a path, which every origin shares).
+MATCHES = [
+    # RFC 9309 2.2.2: from the first octet, case-sensitive, to the end of the rule
+    ("15-prefix", "/fish", "/fish", True),
+    ("15-prefix-of-a-name", "/fish", "/fish.html", True),
+    ("15-prefix-of-a-folder", "/fish", "/fish/salmon.html", True),
+    ("15-28-prefix-before-a-query", "/fish", "/fish?id=1", True),
+    ("15-case", "/fish", "/Fish", False),
+    ("15-first-octet", "/fish", "/catfish", False),
+    ("15-not-in-the-query", "/fish", "/?id=/fish", False),
+    ("15-longer-than-the-url", "/fish", "/fis", False),
+    ("15-folder", "/fish/", "/fish/", True),
+    ("15-folder-without-slash", "/fish/", "/fish", False),
+    ("15-folder-is-no-file", "/fish/", "/fish.html", False),
+    ("15-all", "/", "/anything?at#all", True),
+    # 2.2.3: special characters
+    ("21-star-none", "/a*b", "/ab", True),
+    ("21-star-one", "/a*b", "/axb", True),
+    ("21-star-many", "/a*b", "/a/x/y/b/z", True),
+    ("21-star-missing-end", "/a*b", "/axc", False),
+    ("21-star-over-the-query", "/a*b", "/a?b", True),
+    ("21-this-exactly", "/this/*/exactly", "/this/path/exactly", True),
+    ("21-this-exactly-over-slashes", "/this/*/exactly", "/this/a/b/exactly", True),
+    ("21-this-exactly-nothing-between", "/this/*/exactly", "/this//exactly", True),
+    ("21-this-exactly-one-slash", "/this/*/exactly", "/this/exactly", False),
+    ("21-star-first", "*.gif", "/a/b.gif?c", True),
+    ("21-star-first-folder", "*/b", "/a/b", True),
+    ("21-star-first-matches-the-slash-too", "*", "/", True),
+    ("21-stars-in-order", "/*b*a", "/xaxb", False),
+    ("21-stars-in-order-met", "/*b*a", "/xbxa", True),
+    ("21-two-stars-are-one", "/a**b", "/ab", True),
+    ("21-stars-may-not-overlap", "/*aa*aa$", "/aaa", False),
+    ("21-stars-side-by-side", "/*aa*aa$", "/aaaa", True),
+    ("16-21-D16-end", "/this/path/exactly$", "/this/path/exactly", True),
+    ("16-21-D16-end-more", "/this/path/exactly$", "/this/path/exactly/", False),
+    ("21-28-D16-end-query", "/this/path/exactly$", "/this/path/exactly?x", False),
+    ("21-28-D16-end-empty-query", "/this/path/exactly$", "/this/path/exactly?", False),
+    ("21-D16-end-is-not-the-dollar", "/exactly$", "/exactly$", False),
+    ("21-D16-dollar-within", "/a$b", "/a$b", True),
+    ("21-D16-dollar-within-is-no-end", "/a$b", "/a", False),
+    ("21-D16-two-dollars", "/a$$", "/a$", True),
+    ("21-D16-two-dollars-more", "/a$$", "/a$x", False),
+    ("21-D16-two-dollars-less", "/a$$", "/a", False),
+    ("21-D16-dollar-before-a-star", "/a$*", "/a$b", True),
+    ("21-D16-dollar-before-a-star-is-no-end", "/a$*", "/a", False),
+    ("21-star-then-end", "/a*$", "/a/b/c", True),
+    ("21-end-after-a-repeat", "/*.php$", "/a.php.php", True),
+    ("21-comment", "/a#b", "/a", True),
+    ("21-comment-after-space", "/a #b", "/a", True),
+    ("21-no-other-special-characters", "/a.c", "/abc", False),
+    ("21-brackets-are-no-classes", "/[ab]", "/a", False),
+    ("21-brackets-are-themselves", "/[ab]", "/[ab]", True),
+    ("21-plus-is-itself", "/a+b", "/aab", False),
+    ("21-backslash-is-no-escape", r"/a\*c", "/abc", False),
+    ("21-parentheses", "/(a|b)", "/a", False),
+    ("22-trailing-star", "/fish*", "/fish", True),
+    ("22-trailing-star-more", "/fish*", "/fish/salmon", True),
+    ("22-trailing-star-first-octet", "/fish*", "/catfish", False),
+    ("23-root-only", "/$", "/", True),
+    ("23-root-only-page", "/$", "/page", False),
+    ("23-root-only-query", "/$", "/?a", False),
+    ("23-php", "/*.php", "/index.php?a", True),
+    ("23-php-end", "/*.php$", "/index.php", True),
+    ("23-php-end-query", "/*.php$", "/index.php?a", False),
+    ("23-php-end-slash", "/*.php$", "/index.php/", False),
+    ("23-php-end-case", "/*.php$", "/index.PHP", False),
+    # 2.2.2: both sides in one encoding. The rows of its table
+    ("25-table-1", "/foo/bar?baz=quz", "/foo/bar?baz=quz", True),
+    (
+        "25-D7-table-2",
+        "/foo/bar?baz=https://foo.bar",
+        "/foo/bar?baz=https://foo.bar",
+        True,
+    ),
+    (
+        "25-D7-table-2-url",
+        "/foo/bar?baz=https://foo.bar",
+        "/foo/bar?baz=https%3A%2F%2Ffoo.bar",
+        True,
+    ),
+    (
+        "25-D7-table-2-rule",
+        "/foo/bar?baz=https%3A%2F%2Ffoo.bar",
+        "/foo/bar?baz=https://foo.bar",
+        True,
+    ),
+    ("25-D7-table-2-both", "/f?b=https%3A%2F%2Fa", "/f?b=https%3a%2f%2fa", True),
+    ("25-D5-table-3", "/foo/bar/\u30c4", "/foo/bar/%E3%83%84", True),
+    ("25-D5-table-3-both-raw", "/foo/bar/\u30c4", "/foo/bar/\u30c4", True),
+    ("25-D5-table-4", "/foo/bar/%E3%83%84", "/foo/bar/%E3%83%84", True),
+    ("25-D5-table-4-raw-url", "/foo/bar/%E3%83%84", "/foo/bar/\u30c4", True),
+    ("26-D5-table-5", "/foo/bar/%62%61%7A", "/foo/bar/baz", True),
+    ("26-D5-table-5-other-way", "/foo/bar/baz", "/foo/bar/%62%61%7A", True),
+    ("26-D5-table-5-both", "/foo/bar/%62%61%7A", "/foo/bar/%62%61%7a", True),
+    ("25-D5-non-ascii-differs", "/foo/bar/\u30c4", "/foo/bar/\u30c3", False),
+    ("25-D5-hex-case-in-the-rule", "/%e3%83%84", "/%E3%83%84", True),
+    ("25-D5-hex-case-in-the-url", "/%E3%83%84", "/%e3%83%84", True),
+    ("25-D5-hex-case-is-not-letter-case", "/%41", "/a", False),
+    ("25-D5-beyond-the-first-plane", "/\U0001f41f", "/%F0%9F%90%9F", True),
+    ("25-D5-prefix-within-a-character", "/%E3%83", "/\u30c4", True),
+    ("25-D5-in-the-query", "/?q=\u00e9", "/?q=%C3%A9", True),
+    ("25-D5-wildcard-and-non-ascii", "/*\u00e9$", "/caf%c3%a9", True),
+    ("26-D5-tilde", "/%7Ejoe", "/~joe", True),
+    ("26-D5-tilde-other-way", "/~joe", "/%7ejoe", True),
+    ("26-D5-every-unreserved", "/%2D%2E%5F%7E%30%7A", "/-._~0z", True),
+    ("26-decoded-once", "/%2562", "/b", False),
+    ("26-decoded-once-is-itself", "/%2562", "/%2562", True),
+    ("26-D5-unreserved-in-a-wildcard-rule", "/*.%70hp$", "/index.php", True),
+    ("25-D6-slash", "/foo%2Fbar", "/foo/bar", False),
+    ("25-D6-slash-other-way", "/foo/bar", "/foo%2Fbar", False),
+    ("25-D6-slash-itself", "/foo%2fbar", "/foo%2Fbar", True),
+    ("25-D6-question-mark", "/a%3Fb", "/a?b", False),
+    ("25-D6-question-mark-other-way", "/a?b", "/a%3Fb", False),
+    ("25-D6-question-mark-itself", "/a%3Fb", "/a%3fb", True),
+    ("25-D6-hash-itself", "/a%23b", "/a%23b", True),
+    ("25-D6-hash-and-the-fragment", "/a%23b", "/a#b", False),
+    ("25-D6-ampersand", "/a?b%26c", "/a?b&c", False),
+    ("25-D6-equals-sign", "/a?b=c", "/a?b%3Dc", False),
+    ("25-D6-plus-is-no-space", "/a?b+c", "/a?b%20c", False),
+    ("25-D6-plus-and-its-escape", "/a?b+c", "/a?b%2Bc", False),
+    ("25-D6-colon-in-the-path", "/a:b", "/a%3Ab", False),
+    ("25-D6-comma", "/a,b", "/a%2Cb", False),
+    # 2.2.3: an escaped special character is an ordinary one
+    ("27-D8-star", "/path/file-with-a-%2A.html", "/path/file-with-a-*.html", True),
+    (
+        "27-D8-star-escaped-in-both",
+        "/path/file-with-a-%2A.html",
+        "/path/file-with-a-%2a.html",
+        True,
+    ),
+    (
+        "27-D8-star-is-no-wildcard",
+        "/path/file-with-a-%2A.html",
+        "/path/file-with-a-x.html",
+        False,
+    ),
+    ("27-D8-dollar", "/path/foo-%24", "/path/foo-$", True),
+    ("27-D8-dollar-escaped-in-both", "/path/foo-%24", "/path/foo-%24", True),
+    ("27-D8-dollar-is-no-end", "/path/foo-%24", "/path/foo-$x", True),
+    ("27-D8-dollar-must-be-there", "/path/foo-%24", "/path/foo-", False),
+    ("27-D8-dollar-then-end", "/a%24$", "/a$", True),
+    ("27-D8-dollar-then-end-more", "/a%24$", "/a$b", False),
+    ("27-D8-dollar-within-and-its-escape", "/a$b", "/a%24b", True),
+    ("27-D8-star-beside-a-wildcard", "/%2A*b", "/*xb", True),
+    ("27-D8-star-beside-a-wildcard-missing", "/%2A*b", "/xb", False),
+    ("27-D8-wildcard-over-a-star", "/a*b", "/a*b", True),
+    ("25-D9-malformed-escape", "/a%zz", "/a%zz", True),
+    ("25-D9-malformed-escape-differs", "/a%zz", "/azz", False),
+    ("25-D9-lone-percent", "/100%", "/100%", True),
+    ("25-D9-lone-percent-before-more", "/100%/a", "/100%/a", True),
+    ("25-D9-short-escape", "/a%4", "/a%4", True),
+    ("25-D9-percent-before-an-escape", "/%%41", "/%A", True),
+    ("25-D10-space", "/a b", "/a%20b", True),
+    ("25-D10-escaped-space", "/a%20b", "/a b", True),
+    ("25-D10-both-raw", "/a b", "/a b", True),
+    ("25-D10-space-in-the-query", "/a?b c", "/a?b%20c", True),
+    # Octets are compared, not characters: a rule may end, or a wildcard stop, within an escape
+    ("25-D9-half-an-escape", "/a%2", "/a%2Fb", True),
+    ("25-D9-half-an-escape-of-a-space", "/a%2", "/a%20b", True),
+    ("25-D9-percent-and-any-escape", "/a%", "/a%2Fb", True),
+    ("25-D9-percent-and-an-escaped-space", "/a%", "/a%20b", True),
+    ("25-D9-any-escape-of-non-ascii", "/*%", "/caf%C3%A9", True),
+    ("25-D9-any-escape", "/*%", "/a%20b", True),
+    ("25-D9-any-escape-none-there", "/*%", "/a", False),
+    # What is no path pattern matches nothing
+    ("D20-no-slash", "fish", "/fish", False),
+    ("D20-no-slash-dot", ".html", "/a.html", False),
+    ("D20-no-slash-dollar", "$", "/", False),
+    ("D20-no-slash-question-mark", "?a", "/?a", False),
+    ("D20-no-slash-escaped", "%2Ffish", "/fish", False),
+    ("D21-absolute-url", "https://example.com/fish", "/fish", False),
+    ("D21-absolute-url-all", "https://example.com/", "/", False),
+    # The URL as given
+    ("28-query", "/a?b", "/a?b=c", True),
+    ("28-query-order", "/a?b&c", "/a?c&b", False),
+    ("28-query-with-star", "/*?*id=", "/a?x=1&id=2", True),
+    ("28-fragment", "/a#b", "/a#c", True),
+    ("28-fragment-is-dropped", "/a$", "/a#b", True),
+    ("28-fragment-with-question-mark", "/a?", "/a#b?c", False),
+    ("28-hash-bang", "/*!", "/#!a", False),
+    ("D23-no-path", "/$", "", True),
+    ("D23-no-path-query", "/?x", "?x", True),
+    ("D23-no-path-query-root", "/$", "?x", False),
+    ("D23-no-path-fragment", "/$", "#x", True),
+    ("D23-dot-segments-as-given", "/b", "/a/../b", False),
+    ("D23-dot-segments-as-given-prefix", "/a/", "/a/../b", True),
+    ("D23-two-slashes-as-given", "/a/b", "/a//b", False),
+    ("D23-two-slashes-first", "/a", "//a", False),
+    ("D23-two-slashes-first-match", "//a", "//a", True),
+]
+
+# Several rules, one of which decides.
+DECIDES = [
+    ("16-longest-disallow", "Allow: /\nDisallow: /x", "/x/y", False),
+    ("16-longest-disallow-other-order", "Disallow: /x\nAllow: /", "/x/y", False),
+    ("16-longest-allow", "Disallow: /\nAllow: /p", "/page", True),
+    ("16-longest-allow-other-order", "Allow: /p\nDisallow: /", "/page", True),
+    ("16-three-deep", "Disallow: /a\nAllow: /a/b\nDisallow: /a/b/c", "/a/b/c/d", False),
+    (
+        "16-three-deep-middle",
+        "Disallow: /a/b/c\nAllow: /a/b\nDisallow: /a",
+        "/a/b/d",
+        True,
+    ),
+    ("16-only-matching-rules-count", "Disallow: /a\nAllow: /b/long/path", "/a", False),
+    (
+        "16-29-section-5.2",
+        "Allow: /example/page/\nDisallow: /example/page/disallowed.gif",
+        "/example/page/disallowed.gif",
+        False,
+    ),
+    (
+        "16-29-section-5.2-rest",
+        "Allow: /example/page/\nDisallow: /example/page/disallowed.gif",
+        "/example/page/disallow.gif",
+        True,
+    ),
+    ("16-D22-wildcard-longer", "Allow: /page\nDisallow: /*.htm", "/page.htm", False),
+    (
+        "16-D22-wildcard-shorter",
+        "Allow: /page.htm\nDisallow: /*.htm",
+        "/page.htm",
+        True,
+    ),
+    ("16-D22-star-is-counted", "Allow: /fish\nDisallow: /fish*", "/fish", False),
+    ("16-D22-dollar-is-counted", "Allow: /fish\nDisallow: /fish$", "/fish", False),
+    ("16-D22-root-dollar-is-counted", "Allow: /$\nDisallow: /", "/", True),
+    ("16-D22-root-dollar-elsewhere", "Allow: /$\nDisallow: /", "/a", False),
+    (
+        "16-D22-octets-not-characters",
+        "Allow: /\u30c4*\nDisallow: /***********",
+        "/\u30c4",
+        False,
+    ),
+    (
+        "16-D22-octets-once-escaped",
+        "Allow: /\u30c4*\nDisallow: /*********",
+        "/\u30c4",
+        True,
+    ),
+    (
+        "16-D22-octets-once-unescaped",
+        "Disallow: /%62%61%7A\nAllow: /*****",
+        "/baz",
+        True,
+    ),
+    ("16-D22-many-stars", "Disallow: /******\nAllow: /abc", "/abc", False),
+    ("17-tie", "Disallow: /x\nAllow: /x", "/x", True),
+    ("17-tie-other-order", "Allow: /x\nDisallow: /x", "/x", True),
+    ("17-tie-of-different-patterns", "Disallow: /*b\nAllow: /ab", "/ab", True),
+    ("17-tie-of-equal-encodings", "Disallow: /%7Ex\nAllow: /~x", "/~x", True),
+    ("17-tie-of-raw-and-escaped", "Allow: /%C3%A9\nDisallow: /\u00e9", "/\u00e9", True),
+    ("17-tie-root", "Allow: /\nDisallow: /", "/x", True),
+    ("18-no-match", "Disallow: /x", "/y", True),
+    ("18-no-match-allow", "Allow: /x", "/y", True),
+    ("19-D4-robots-txt", "Disallow: /", "/robots.txt", True),
+    ("19-D4-robots-txt-by-name", "Disallow: /robots.txt", "/robots.txt", True),
+    ("19-D4-robots-txt-query", "Disallow: /", "/robots.txt?x", True),
+    ("19-D4-robots-txt-fragment", "Disallow: /", "/robots.txt#x", True),
+    ("19-D4-robots-txt-case", "Disallow: /", "/Robots.txt", False),
+    ("19-D4-robots-txt-elsewhere", "Disallow: /", "/a/robots.txt", False),
+    ("19-D4-robots-txt-folder", "Disallow: /", "/robots.txt/", False),
+    ("19-D4-robots-txt-prefix", "Disallow: /", "/robots.txt.bak", False),
+    (
+        "20-duplicates",
+        "Disallow: /x\nDisallow: /x\nAllow: /x/y\nAllow: /x/y",
+        "/x/y",
+        True,
+    ),
+    ("24-D15-empty-disallow", "Disallow:", "/x", True),
+    ("24-D15-empty-disallow-spaces", "Disallow:   \t ", "/x", True),
+    ("24-D15-empty-disallow-comment", "Disallow: # all", "/x", True),
+    ("24-D15-empty-disallow-beside-others", "Disallow:\nDisallow: /x", "/x", False),
+    ("24-D15-empty-disallow-after-others", "Disallow: /\nDisallow:", "/x", False),
+    ("24-D15-empty-allow", "Allow:\nDisallow: /", "/x", False),
+    ("24-D15-empty-allow-alone", "Allow:", "/x", True),
+    # Beyond RFC 9309: the index page stands for its folder
+    ("D11-index-html", "Allow: /a/index.html\nDisallow: /", "/a/", True),
+    ("D11-index-htm", "Allow: /a/index.htm\nDisallow: /", "/a/", True),
+    (
+        "D11-index-html-itself",
+        "Allow: /a/index.html\nDisallow: /",
+        "/a/index.html",
+        True,
+    ),
+    ("D11-index-html-root", "Allow: /index.html\nDisallow: /", "/", True),
+    (
+        "D11-index-html-nothing-below",
+        "Allow: /a/index.html\nDisallow: /",
+        "/a/b",
+        False,
+    ),
+    ("D11-index-html-no-query", "Allow: /a/index.html\nDisallow: /", "/a/?b", False),
+    ("D11-index-html-no-slash", "Allow: /a/index.html\nDisallow: /", "/a", False),
+    ("D11-index-html-elsewhere", "Allow: /a/index.html\nDisallow: /", "/", False),
+    ("D11-not-for-disallow", "Disallow: /a/index.html", "/a/", True),
+    ("D11-not-for-other-pages", "Allow: /a/index.php\nDisallow: /", "/a/", False),
+    ("D11-not-for-part-of-a-name", "Allow: /a/myindex.html\nDisallow: /", "/a/", False),
+    (
+        "D11-D22-counts-as-the-folder",
+        "Allow: /a/index.html\nDisallow: /a/*****",
+        "/a/",
+        False,
+    ),
+    (
+        "D11-D22-counts-as-the-folder-and-end",
+        "Allow: /a/index.html\nDisallow: /a/*",
+        "/a/",
+        True,
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("path", "url", "expected"),
+    [pytest.param(*case[1:], id=case[0]) for case in MATCHES],
+)
+def test_match(path: str, url: str, expected: bool) -> None:
+    robots = f"User-agent: *\nDisallow: {path}\n"
+    assert parse(robots).allowed(url, "a") is not expected
+    assert (
+        parse(robots.encode()).allowed(f"https://example.com{url}", "a") is not expected
+    )
+    assert reference.allowed(robots.encode(), url, "a") is not expected
+
+
+@pytest.mark.parametrize(
+    ("rules", "url", "expected"),
+    [pytest.param(*case[1:], id=case[0]) for case in DECIDES],
+)
+def test_decides(rules: str, url: str, expected: bool) -> None:
+    robots = f"User-agent: *\n{rules}\n"
+    assert parse(robots).allowed(url, "a") is expected
+    assert parse(robots.encode()).allowed(f"https://example.com{url}", "a") is expected
+    assert reference.allowed(robots.encode(), url, "a") is expected
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "/x/y?z",
+        "http://example.com/x/y?z",
+        "https://example.com:8443/x/y?z",
+        "HTTPS://EXAMPLE.COM/x/y?z",
+        "https://user:pass@example.com/x/y?z",
+        "https://[2001:db8::1]/x/y?z",
+        "https://[2001:db8::1]:8080/x/y?z",
+        "https://xn--bcher-kva.example/x/y?z",
+        "https://b\u00fccher.example/x/y?z",
+        "ftp://example.com/x/y?z",
+        "https:///x/y?z",
+    ],
+)
+def test_only_path_and_query_take_part(url: str) -> None:
+    # 28, 31: which origin the file speaks for is the caller's question
+    assert parse("User-agent: *\nDisallow: /x/y?z$\n").allowed(url, "a") is False
+    assert parse("User-agent: *\nDisallow: /x/y?z$\n").allowed(url + "1", "a") is True
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("https://example.com", False),
+        ("https://example.com:443", False),
+        ("https://example.com/", False),
+        ("https://example.com#a", False),
+        ("https://example.com/#a", False),
+        ("https://example.com?a", True),
+        ("https://example.com/?a", True),
+        ("https://example.com//", True),
+    ],
+)
+def test_root(url: str, expected: bool) -> None:
+    # D23
+    assert parse("User-agent: *\nDisallow: /$\n").allowed(url, "a") is expected
+
+
+def test_a_url_within_the_query_is_not_the_authority() -> None:
+    policy = parse("User-agent: *\nDisallow: /go\n")
+    assert policy.allowed("/go?to=https://example.com/free", "a") is False
+    assert (
+        policy.allowed("https://example.com/go?to=https://example.com/free", "a")
+        is False
+    )
+
+
+def test_robots_txt_verdict() -> None:
+    # 19
+    verdict = parse("User-agent: *\nDisallow: /\n").verdict(
+        "https://a/robots.txt?b", "a"
+    )
+    assert (verdict.allowed, verdict.rule) == (True, None)
+    assert verdict.reason == "robots.txt itself"
+
+
+def test_verdict_names_the_most_specific_rule() -> None:
+    robots = "User-agent: *\nDisallow: /\nAllow: /a*/\nDisallow: /a/b%7E # why\n"
+    policy = parse(robots)
+    assert policy.verdict("/c", "x").rule == Rule(allow=False, path="/", line=2)
+    assert policy.verdict("/a/c", "x").rule == Rule(allow=True, path="/a*/", line=3)
+    # the path is given as written, not as it is compared
+    assert policy.verdict("/a/b~", "x").rule == Rule(
+        allow=False, path="/a/b%7E", line=4
+    )
+
+
+def test_verdict_of_a_tie_names_the_allow() -> None:
+    # 17
+    verdict = parse("User-agent: *\nDisallow: /x\nAllow: /x\n").verdict("/x", "a")
+    assert verdict.rule == Rule(allow=True, path="/x", line=3)
+
+
+def test_verdict_by_an_index_page_names_its_rule() -> None:
+    # D11. Beyond RFC 9309
+    policy = parse("User-agent: *\nDisallow: /\nAllow: /a/index.html\n")
+    verdict = policy.verdict("/a/", "a")
+    assert verdict.rule == Rule(allow=True, path="/a/index.html", line=3)
+    assert verdict.reason == "rule"
+
+
+def test_many_literal_rules_with_nested_prefixes() -> None:
+    # Every second folder on the way down takes back what the one above it says.
+    rules = [
+        f"{'Allow' if depth % 2 else 'Disallow'}: /{'a/' * depth}"
+        for depth in range(1, 60)
+    ]
+    robots = "\n".join(["User-agent: *", *rules])
+    policy = parse(robots)
+    for depth in range(80):
+        url = f"/{'a/' * depth}b"
+        assert policy.allowed(url, "x") is reference.allowed(
+            robots.encode(), url, "x"
+        ), depth
+        rule = policy.verdict(url, "x").rule
+        assert (rule and rule.line) == (min(depth, 59) + 1 if depth else None)

@@ -1,0 +1,297 @@
+"""What a Policy is, apart from what it decides: a value that prints, pickles and compares.
+
+The numbers that begin an id are those of the project's checklist of REP statements, see
+README.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import tracemalloc
+from datetime import time
+from typing import Any
+
+import pytest
+
+from scrapy_rep import protocol
+from scrapy_rep.protocol import (
+    GYM2008,
+    MK1996,
+    RFC9309,
+    Dialect,
+    Group,
+    Note,
+    Policy,
+    RequestRate,
+    Rule,
+    Verdict,
+    VisitTime,
+    parse,
+)
+
+ROBOTS = """\
+# an example
+User-agent: FooBot/1.0
+User-agent: *
+Disallow: /a b/*.gif$ # pictures
+Allow: /\u30c4
+Crawl-delay: 2.5
+Request-rate: 1/10s 0600-0845
+Visit-time: 2200-0400
+Sitemap: https://example.com/sitemap.xml
+
+Useragent barbot
+Disalow /%7e
+Disallow:
+"""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Dialect",
+        "GYM2008",
+        "Group",
+        "MK1996",
+        "Note",
+        "Policy",
+        "RFC9309",
+        "RequestRate",
+        "Rule",
+        "Verdict",
+        "VisitTime",
+        "parse",
+        "product_tokens",
+    ],
+)
+def test_exported(name: str) -> None:
+    assert name in protocol.__all__
+    assert hasattr(protocol, name)
+
+
+def test_types() -> None:
+    policy = parse(ROBOTS)
+    assert isinstance(policy, Policy)
+    assert isinstance(policy.verdict("/", "a"), Verdict)
+    assert isinstance(policy.sitemaps, tuple)
+    assert isinstance(policy.groups, tuple)
+    assert isinstance(policy.notes, tuple)
+    assert all(isinstance(group, Group) for group in policy.groups)
+    assert all(
+        isinstance(rule, Rule) for group in policy.groups for rule in group.rules
+    )
+    assert all(isinstance(note, Note) for note in policy.notes)
+    assert policy.notes
+    assert isinstance(policy.crawl_delay("foobot"), float)
+    assert policy.request_rate("foobot") == RequestRate(1, 10, time(6), time(8, 45))
+    assert policy.visit_time("foobot") == VisitTime(time(22), time(4))
+
+
+@pytest.mark.parametrize("body", [None, 5, ["User-agent: *"], object()])
+def test_body_of_a_wrong_type(body: Any) -> None:
+    with pytest.raises(TypeError, match="body"):
+        parse(body)
+
+
+@pytest.mark.parametrize("dialect", [None, "rfc9309", 9309])
+def test_dialect_of_a_wrong_type(dialect: Any) -> None:
+    with pytest.raises(TypeError, match="dialect"):
+        parse("", dialect=dialect)
+
+
+@pytest.mark.parametrize("encoding", [5, b"utf-8"])
+def test_encoding_of_a_wrong_type(encoding: Any) -> None:
+    with pytest.raises(TypeError, match="encoding"):
+        parse(b"", encoding=encoding)
+
+
+@pytest.mark.parametrize("url", [None, 5, b"/x"])
+def test_url_of_a_wrong_type(url: Any) -> None:
+    for policy in (parse(ROBOTS), parse("")):
+        with pytest.raises(TypeError, match="url"):
+            policy.allowed(url, "a")
+
+
+@pytest.mark.parametrize("agent", [None, 5, b"a", [5], [b"a"]])
+def test_agent_of_a_wrong_type(agent: Any) -> None:
+    policy = parse(ROBOTS)
+    with pytest.raises(TypeError, match="agent"):
+        policy.allowed("/x", agent)
+    with pytest.raises(TypeError, match="agent"):
+        policy.crawl_delay(agent)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Rule(allow=True, path="/", line=1),
+        Group(tokens=("a",), rules=(), line=1),
+        RequestRate(1, 10, None, None),
+        VisitTime(time(6), time(8)),
+        parse("User-agent: *\nDisallow: /").verdict("/", "a"),
+        *parse("nonsense line here").notes[:1],
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_values_cannot_be_changed(value: Any) -> None:
+    for name in ("allow", "tokens", "requests", "start", "allowed", "line"):
+        if hasattr(value, name):
+            with pytest.raises(AttributeError):
+                setattr(value, name, None)
+    assert hash(value) == hash(copy.copy(value))
+    assert pickle.loads(pickle.dumps(value)) == value
+
+
+@pytest.mark.parametrize(
+    "dialect", [RFC9309, GYM2008, MK1996], ids=["RFC9309", "GYM2008", "MK1996"]
+)
+def test_pickle(dialect: Dialect) -> None:
+    policy = parse(ROBOTS, dialect=dialect)
+    for asked_before in (False, True):
+        if asked_before:  # whatever was compiled for an agent must not get in the way
+            policy.verdict("/x", "foobot")
+            policy.crawl_delay("other")
+        for protocol_number in range(2, pickle.HIGHEST_PROTOCOL + 1):
+            again = pickle.loads(pickle.dumps(policy, protocol_number))
+            assert again == policy
+            assert again.groups == policy.groups
+            assert again.sitemaps == policy.sitemaps
+            assert again.notes == policy.notes
+            assert again.verdict("/~x", "barbot") == policy.verdict("/~x", "barbot")
+            assert again.crawl_delay("foobot") == policy.crawl_delay("foobot")
+
+
+@pytest.mark.parametrize(
+    "dialect", [RFC9309, GYM2008, MK1996], ids=["RFC9309", "GYM2008", "MK1996"]
+)
+def test_str_reparses(dialect: Dialect) -> None:
+    policy = parse(ROBOTS, dialect=dialect)
+    again = parse(str(policy), dialect=dialect)
+    assert again == policy
+    assert str(again) == str(policy)
+    assert parse(str(policy).encode(), dialect=dialect) == policy
+
+
+def test_equality() -> None:
+    assert parse(ROBOTS) == parse(ROBOTS)
+    assert parse(ROBOTS) == parse(ROBOTS.encode())
+    assert parse(ROBOTS) != parse(ROBOTS.replace("/%7e", "/%7f"))
+    assert parse("User-agent: a\nDisallow: /\n") != parse(
+        "User-agent: b\nDisallow: /\n"
+    )
+    assert parse("User-agent: a\nDisallow: /\n") != parse("User-agent: a\nAllow: /\n")
+    assert parse("User-agent: a\nCrawl-delay: 1\n") != parse(
+        "User-agent: a\nCrawl-delay: 2\n"
+    )
+    assert parse("Sitemap: https://a/\n") != parse("Sitemap: https://b/\n")
+    assert parse(ROBOTS) != ROBOTS
+    assert parse(ROBOTS) is not None
+
+
+def test_equality_does_not_depend_on_what_was_asked() -> None:
+    asked, fresh = parse(ROBOTS), parse(ROBOTS)
+    asked.verdict("/x", "foobot")
+    assert asked == fresh
+
+
+def test_allow_all() -> None:
+    policy = Policy.allow_all(reason="robots.txt: 404")
+    assert policy.allowed("https://example.com/x", "a") is True
+    verdict = policy.verdict("/x", "a")
+    assert (verdict.allowed, verdict.rule, verdict.group) == (True, None, None)
+    assert verdict.reason == "robots.txt: 404"
+    assert policy.denies_all("a") is False
+
+
+def test_disallow_all() -> None:
+    policy = Policy.disallow_all(reason="robots.txt: 503")
+    assert policy.allowed("https://example.com/x", "a") is False
+    verdict = policy.verdict("/x", "a")
+    assert (verdict.allowed, verdict.rule, verdict.group) == (False, None, None)
+    assert verdict.reason == "robots.txt: 503"
+    assert policy.denies_all("a") is True
+
+
+def test_disallow_all_leaves_robots_txt() -> None:
+    # 19: it is asked for again while it is unreachable
+    policy = Policy.disallow_all(reason="timeout")
+    assert policy.allowed("https://example.com/robots.txt", "a") is True
+    verdict = policy.verdict("/robots.txt", "a")
+    assert (verdict.rule, verdict.group) == (None, None)
+    assert verdict.reason == "robots.txt itself"
+
+
+@pytest.mark.parametrize(
+    "policy", [Policy.allow_all(), Policy.disallow_all()], ids=["allow", "disallow"]
+)
+def test_all_or_nothing_have_no_values(policy: Policy) -> None:
+    assert policy.crawl_delay("a") is None
+    assert policy.request_rate("a") is None
+    assert policy.visit_time("a") is None
+    assert policy.sitemaps == ()
+    assert policy.notes == ()
+    assert policy.verdict("/x", "a").reason
+    assert pickle.loads(pickle.dumps(policy)) == policy
+    assert parse(str(policy)).allowed("/x", "a") is policy.allowed("/x", "a")
+
+
+def test_all_or_nothing_differ() -> None:
+    assert Policy.allow_all() != Policy.disallow_all()
+    assert Policy.allow_all() == Policy.allow_all()
+    assert (
+        pickle.loads(pickle.dumps(Policy.disallow_all(reason="x")))
+        .verdict("/y", "a")
+        .reason
+        == "x"
+    )
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        ("Disallow: /", True),
+        ("Disallow: *", True),
+        ("Disallow: /*", True),
+        ("Disallow: /\nDisallow: /x", True),
+        ("Disallow: /\nAllow:", True),
+        ("Disallow: /\nDisallow:", True),
+        ("Disallow: /\nAllow: /x", False),
+        ("Disallow: /\nAllow: /", False),
+        ("Disallow: /x", False),
+        ("Disallow: /$", False),
+        ("Disallow:", False),
+        ("Disallow: x", False),
+        ("Allow: /", False),
+        ("", False),
+    ],
+)
+def test_denies_all(rules: str, expected: bool) -> None:
+    policy = parse(f"User-agent: a\n{rules}\n")
+    assert policy.denies_all("a") is expected
+    assert policy.denies_all("b") is False
+
+
+def test_denies_all_of_an_empty_file() -> None:
+    assert parse("").denies_all("a") is False
+
+
+def test_size_bytes() -> None:
+    small, large = parse("User-agent: *\nDisallow: /x\n"), parse(ROBOTS * 1000)
+    assert 0 < small.size_bytes() < 20_000
+    assert large.size_bytes() > 100_000
+    assert Policy.disallow_all().size_bytes() > 0
+
+
+def test_size_bytes_counts_what_was_compiled() -> None:
+    # A store that bounds its memory by this must not be told of less than what is held.
+    robots = "User-agent: *\n" + "".join(f"Disallow: /{n}/*/x\n" for n in range(3000))
+    parse(robots).allowed("/x", "a")  # whatever is made once for all policies
+    tracemalloc.start()
+    try:
+        policy = parse(robots)
+        policy.allowed("/x", "a")
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held / 2.5 < policy.size_bytes() < held * 2.5

@@ -1,0 +1,360 @@
+"""From octets to lines, fields and values.
+
+The numbers that begin an id are those of the project's checklist of REP statements, see
+README; `D` and a number is a row of its table of decisions where RFC 9309 is silent.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from scrapy_rep.protocol import Rule, parse
+
+from . import reference
+
+KIB = 1024
+LIMIT = 512 * KIB
+
+# Each body refuses /x to every agent, or does not.
+BODIES = [
+    # RFC 9309 2.2: white space, case, comments
+    ("33-plain", b"User-agent: *\nDisallow: /x\n", False),
+    ("34-no-end-of-line-at-the-end", b"User-agent: *\nDisallow: /x", False),
+    ("34-D24-CR", b"User-agent: *\rDisallow: /x\r", False),
+    ("34-D24-CRLF", b"User-agent: *\r\nDisallow: /x\r\n", False),
+    ("34-D24-mixed", b"User-agent: *\r\n\r\n\rDisallow: /x\r", False),
+    ("34-D24-LF-CR", b"User-agent: *\n\rDisallow: /x\n\r", False),
+    ("34-spaces-at-both-ends", b"  User-agent: *  \n\t Disallow: /x \t \n", False),
+    ("34-spaces-around-the-colon", b"User-agent \t:\t *\nDisallow\t : \t/x\n", False),
+    ("34-no-space-after-the-colon", b"User-agent:*\nDisallow:/x\n", False),
+    ("21-comment-after-values", b"User-agent: * # all\nDisallow: /x # that\n", False),
+    ("21-comment-without-space", b"User-agent: *#all\nDisallow: /x#that\n", False),
+    ("21-comment-line", b"#a\nUser-agent: *\n # b\nDisallow: /x\n", False),
+    ("21-commented-out", b"User-agent: *\n#Disallow: /x\n", True),
+    ("21-comment-before-the-colon", b"User-agent: *\nDisallow #: /x\n", True),
+    ("36-field-case", b"USER-AGENT: *\ndISALLOW: /x\n", False),
+    ("36-value-with-colons", b"User-agent: *\nDisallow: /x\nAllow: :/x\n", False),
+    (
+        "36-junk-lines",
+        b"<html>\n\x00\x01\n:::\nUser-agent: *\n----\nDisallow: /x\n%\n",
+        False,
+    ),
+    ("36-empty-field", b"User-agent: *\n: /x\n", True),
+    ("36-blank-lines", b"\n\n\nUser-agent: *\n\n\n\nDisallow: /x\n\n", False),
+    # 2.2: these are no ends of a line, though some libraries split there
+    ("34-D24-form-feed", b"User-agent: *\nSitemap: https://a/\x0cDisallow: /x\n", True),
+    (
+        "34-D24-vertical-tab",
+        b"User-agent: *\nSitemap: https://a/\x0bDisallow: /x\n",
+        True,
+    ),
+    (
+        "34-D24-file-separator",
+        b"User-agent: *\nSitemap: https://a/\x1cDisallow: /x\n",
+        True,
+    ),
+    (
+        "34-D24-next-line",
+        b"User-agent: *\nSitemap: https://a/\xc2\x85Disallow: /x\n",
+        True,
+    ),
+    (
+        "34-D24-line-separator",
+        b"User-agent: *\nSitemap: https://a/\xe2\x80\xa8Disallow: /x\n",
+        True,
+    ),
+    ("34-D24-NUL", b"User-agent: *\nSitemap: https://a/\x00Disallow: /x\n", True),
+    # HTML in place of the file: its valid lines count
+    (
+        "33-html",
+        b"<!DOCTYPE html>\n<html><body>\n<p>User-agent: *\nDisallow: /x</p>\n",
+        True,
+    ),
+    ("33-html-around", b"<pre>\nUser-agent: *\nDisallow: /x\n</pre>\n", False),
+    # Byte order marks
+    ("33-D17-BOM", b"\xef\xbb\xbfUser-agent: *\nDisallow: /x\n", False),
+    ("33-D17-BOM-first-octet", b"\xefUser-agent: *\nDisallow: /x\n", False),
+    ("33-D17-BOM-two-octets", b"\xef\xbbUser-agent: *\nDisallow: /x\n", False),
+    ("33-D17-BOM-then-blank", b"\xef\xbb\xbf\nUser-agent: *\nDisallow: /x\n", False),
+    (
+        "33-D17-BOM-then-comment",
+        b"\xef\xbb\xbf# a\nUser-agent: *\nDisallow: /x\n",
+        False,
+    ),
+    ("33-D17-BOM-within", b"User-agent: *\n\xef\xbb\xbfDisallow: /x\n", True),
+    ("33-D17-BOM-wrong-octet", b"\xef\xbb\xbeUser-agent: *\nDisallow: /x\n", True),
+    ("33-D17-BOM-alone", b"\xef\xbb\xbf", True),
+    # Beyond RFC 9309: misspellings
+    ("14-D12-useragent", b"Useragent: *\nDisallow: /x\n", False),
+    ("14-D12-user-space-agent", b"User agent: *\nDisallow: /x\n", False),
+    ("14-D12-dissallow", b"User-agent: *\nDissallow: /x\n", False),
+    ("14-D12-dissalow", b"User-agent: *\nDissalow: /x\n", False),
+    ("14-D12-disalow", b"User-agent: *\nDisalow: /x\n", False),
+    ("14-D12-diasllow", b"User-agent: *\nDiasllow: /x\n", False),
+    ("14-D12-disallaw", b"User-agent: *\nDisallaw: /x\n", False),
+    ("14-D12-misspelt-in-any-case", b"USERAGENT: *\nDISALLAW: /x\n", False),
+    ("14-D12-not-a-prefix", b"User-agent: *\nDisallowed: /x\n", True),
+    (
+        "14-D12-not-a-prefix-of-allow",
+        b"User-agent: *\nDisallow: /x\nAllowance: /x\n",
+        False,
+    ),
+    ("14-D12-not-any-misspelling", b"User-agent: *\nDisallo: /x\n", True),
+    ("14-D12-not-misspelt-allow", b"User-agent: *\nDisallow: /x\nAlow: /x\n", False),
+    ("14-D12-user_agent", b"User_agent: *\nDisallow: /x\n", True),
+    # Beyond RFC 9309: two words do without the colon
+    ("D13-no-colon", b"User-agent *\nDisallow /x\n", False),
+    ("D13-no-colon-tab", b"User-agent\t*\nDisallow \t /x\n", False),
+    ("D13-no-colon-comment", b"User-agent * # all\nDisallow /x # that\n", False),
+    ("D13-no-colon-misspelt", b"useragent *\ndisalow /x\n", False),
+    ("D13-no-colon-three-words", b"User-agent: *\nDisallow /x /y\n", True),
+    ("D13-no-colon-one-word", b"User-agent: *\nDisallow\n", True),
+    ("D13-no-colon-no-space", b"User-agent: *\nDisallow/x\n", True),
+    ("D13-no-colon-user-space-agent", b"User agent *\nDisallow: /x\n", True),
+    ("D13-colon-later-in-the-line", b"User-agent: *\nDisallow /x:y\n", True),
+]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"), [pytest.param(*case[1:], id=case[0]) for case in BODIES]
+)
+def test_body(body: bytes, expected: bool) -> None:
+    assert parse(body).allowed("/x", "a") is expected
+    assert reference.allowed(body, "/x", "a") is expected
+
+
+def test_str_with_byte_order_mark() -> None:
+    assert parse("\ufeffUser-agent: *\nDisallow: /x\n").allowed("/x", "a") is False
+
+
+@pytest.mark.parametrize(
+    "encoding", ["utf-8", "iso-8859-1", "ascii", "windows-1252", None]
+)
+def test_byte_order_mark_under_any_charset(encoding: str | None) -> None:
+    # D17
+    body = b"\xef\xbb\xbfUser-agent: *\nDisallow: /x\n"
+    assert parse(body, encoding=encoding).allowed("/x", "a") is False
+
+
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("encoding", [None, "utf-8", "utf-16"])
+def test_utf_16_with_byte_order_mark(codec: str, encoding: str | None) -> None:
+    # D17
+    body = "\ufeffUser-agent: *\nDisallow: /\u30c4\n".encode(codec)
+    policy = parse(body, encoding=encoding)
+    assert policy.allowed("/\u30c4", "a") is False
+    assert policy.allowed("/x", "a") is True
+
+
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
+def test_utf_16_cut_within_a_character_does_not_raise(codec: str) -> None:
+    body = "\ufeffUser-agent: *\nDisallow: /x\n".encode(codec)
+    for length in range(len(body)):
+        parse(body[:length]).allowed("/x", "a")
+
+
+@pytest.mark.parametrize(
+    ("encoding", "url"),
+    [
+        ("utf-8", "/caf%C3%A9"),
+        ("UTF8", "/caf%C3%A9"),
+        ("iso-8859-1", "/caf%C3%A9"),
+        ("windows-1252", "/caf%C3%A9"),
+        ("utf-16-le", "/caf%C3%A9"),
+    ],
+)
+def test_charset_of_the_response(encoding: str, url: str) -> None:
+    # 33
+    body = "User-agent: *\nDisallow: /caf\u00e9\n".encode(encoding)
+    policy = parse(body, encoding=encoding)
+    assert policy.allowed(url, "a") is False
+    assert policy.verdict(url, "a").rule == Rule(allow=False, path="/caf\u00e9", line=2)
+
+
+def test_not_utf_8_is_taken_for_iso_8859_1() -> None:
+    # 33
+    policy = parse(b"User-agent: *\nDisallow: /caf\xe9\n")
+    assert policy.allowed("/caf%C3%A9", "a") is False
+    assert policy.allowed("/cafe", "a") is True
+
+
+def test_a_bad_octet_elsewhere_does_not_undo_a_rule() -> None:
+    # Invariant: no bad octet turns a Disallow into an allow.
+    body = b"# \xe9\nUser-agent: *\nDisallow: /ascii\nDisallow: /\xe3\x83\x84\n"
+    policy = parse(body)
+    assert policy.allowed("/ascii", "a") is False
+    assert policy.allowed("/%E3%83%84", "a") is False
+
+
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        "",
+        " ",
+        "nonsense",
+        "utf-8; charset=utf-8",
+        "\x00",
+        "a" * 1000,
+        "\u30c4",
+        "../../etc",
+        "utf-7",
+        "utf-8-sig",
+        "cp037",
+        # text to text, octets to octets, or made to fail: no charsets of a text at all
+        "rot13",
+        "hex",
+        "base64",
+        "zlib",
+        "bz2",
+        "idna",
+        "punycode",
+        "undefined",
+        "unicode_escape",
+        "raw_unicode_escape",
+        "mbcs",
+    ],
+)
+def test_no_charset_makes_parse_raise(encoding: str) -> None:
+    for body in (
+        b"",
+        b"User-agent: *\nDisallow: /x\n",
+        bytes(range(256)) * 4,
+        b"\\x \\u12 +A-\xff",
+    ):
+        parse(body, encoding=encoding).allowed("/x", "a")
+
+
+@pytest.mark.parametrize(
+    "encoding", ["", "nonsense", "hex", "zlib", "rot13", "undefined", "mbcs\x00"]
+)
+def test_what_is_no_charset_is_passed_over(encoding: str) -> None:
+    body = "User-agent: *\nDisallow: /\u30c4\n".encode()
+    assert parse(body, encoding=encoding).allowed("/%E3%83%84", "a") is False
+
+
+def test_a_charset_that_does_not_fit_does_not_undo_rules() -> None:
+    # US-ASCII is declared, UTF-8 is sent.
+    body = "# \u30c4\nUser-agent: *\nDisallow: /x\n".encode()
+    assert parse(body, encoding="us-ascii").allowed("/x", "a") is False
+
+
+@pytest.mark.parametrize("octet", range(256))
+def test_every_octet_within_a_rule(octet: int) -> None:
+    # 36. Neither the line it stands in nor its neighbours may upset the others.
+    body = (
+        b"User-agent: *\nDisallow: /x\nDisallow: /y"
+        + bytes([octet])
+        + b"z\nDisallow: /z\n"
+    )
+    policy = parse(body)
+    assert policy.allowed("/x", "a") is False
+    assert policy.allowed("/z", "a") is False
+    assert policy.allowed("/a", "a") is True
+
+
+@pytest.mark.parametrize("octet", range(256))
+def test_every_octet_before_a_field(octet: int) -> None:
+    policy = parse(
+        b"User-agent: *\nDisallow: /x\n" + bytes([octet]) + b"Sitemap: x\nDisallow: /z"
+    )
+    assert policy.allowed("/x", "a") is False
+    assert policy.allowed("/z", "a") is False
+
+
+def filled(size: int) -> bytes:
+    """A comment line of `size` octets, its end of line included."""
+    return b"#" * (size - 1) + b"\n"
+
+
+HEAD = b"User-agent: *\nDisallow: /x\n"
+
+
+def test_rules_within_500_kib_count() -> None:
+    # 35: the least that RFC 9309 2.5 permits as a limit
+    rule = b"Disallow: /y\n"
+    body = HEAD + filled(500 * KIB - len(HEAD) - len(rule)) + rule
+    assert len(body) == 500 * KIB
+    assert parse(body).allowed("/y", "a") is False
+    assert reference.allowed(body, "/y", "a") is False
+
+
+def test_a_whole_line_up_to_the_limit_counts() -> None:
+    # 35, D26
+    rule = b"Disallow: /y\n"
+    body = HEAD + filled(LIMIT - len(HEAD) - len(rule)) + rule
+    assert len(body) == LIMIT
+    for more in (b"", b"Disallow: /z\n" * 1000):
+        policy = parse(body + more)
+        assert policy.allowed("/y", "a") is False
+        assert policy.allowed("/z", "a") is True
+
+
+def test_a_file_of_just_the_limit_is_not_cut() -> None:
+    rule = b"Disallow: /y"
+    body = HEAD + filled(LIMIT - len(HEAD) - len(rule)) + rule
+    assert len(body) == LIMIT
+    assert parse(body).allowed("/y", "a") is False
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"], ids=["LF", "CR", "CRLF"])
+@pytest.mark.parametrize("kept", range(1, 16))
+def test_a_line_cut_at_the_limit_is_not_used(kept: int, end: bytes) -> None:
+    # 35, D26. "Allow: /x/open" cut after "Allow: /x" would allow more than the site does.
+    rule = b"Allow: /x/open/y"
+    body = HEAD.replace(b"\n", end)
+    body += filled(LIMIT - len(body) - kept).replace(b"\n", end)[
+        -(LIMIT - len(body) - kept) :
+    ]
+    assert len(body) == LIMIT - kept
+    body += rule + end
+    assert parse(body).allowed("/x/open/y", "a") is False
+    assert parse(body).allowed("/x", "a") is False
+    assert reference.allowed(body, "/x/open/y", "a") is False
+
+
+def test_a_disallow_cut_at_the_limit_is_not_used() -> None:
+    # "Disallow: /" would close the whole site.
+    body = HEAD + filled(LIMIT - len(HEAD) - len(b"Disallow: /")) + b"Disallow: /y\n"
+    assert parse(body).allowed("/z", "a") is True
+
+
+def test_a_user_agent_line_cut_at_the_limit_is_not_used() -> None:
+    # The group "Foo", cut from "FooBar", is not Foo's; Foo keeps to the default group.
+    body = (
+        HEAD
+        + filled(LIMIT - len(HEAD) - len(b"User-agent: Foo"))
+        + b"User-agent: FooBar\n"
+    )
+    assert parse(body).allowed("/x", "Foo") is False
+
+
+def test_what_comes_after_the_limit_has_no_say() -> None:
+    body = (
+        HEAD
+        + filled(LIMIT - len(HEAD))
+        + b"Allow: /x\nCrawl-delay: 5\nSitemap: https://a/\n"
+    )
+    policy = parse(body)
+    assert policy.allowed("/x", "a") is False
+    assert policy.crawl_delay("a") is None
+    assert policy.sitemaps == ()
+
+
+def test_a_character_cut_at_the_limit_does_not_change_the_encoding() -> None:
+    # The octets before the limit are UTF-8; only the character at the limit is not whole.
+    start = "User-agent: *\nDisallow: /\u30c4\n".encode()
+    body = start + filled(LIMIT - len(start) - 4) + ("# " + "\u30c4" * 9).encode()
+    assert body[:LIMIT].endswith(b"\xe3\x83")
+    assert parse(body).allowed("/%E3%83%84", "a") is False
+
+
+def test_one_line_longer_than_the_limit() -> None:
+    assert parse(b"User-agent: *\nDisallow: /" + b"x" * LIMIT).groups[0].rules == ()
+
+
+def test_no_other_limit_on_lines() -> None:
+    # D26
+    path = "/" + "x" * (400 * KIB)
+    policy = parse(f"User-agent: *\nDisallow: {path}\n")
+    assert policy.allowed(path, "a") is False
+    assert policy.allowed(path[:-1], "a") is True

@@ -1,0 +1,303 @@
+"""Snapshots in an SQLite file, which outlives the crawl and may be shared by several."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+import zlib
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import fields
+from itertools import count
+from pathlib import Path
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from scrapy.exceptions import NotConfigured
+from scrapy.utils.asyncio import is_asyncio_available
+from scrapy.utils.job import job_dir
+from scrapy.utils.project import data_path
+from twisted.internet.defer import Deferred
+
+from scrapy_rep.store import Snapshot
+from scrapy_rep.store.memory import stands_alone
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Sequence
+
+    from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings
+    from typing_extensions import Self
+
+T = TypeVar("T")
+logger = logging.getLogger(__name__)
+
+FILE_NAME = "robots.sqlite"
+APPLICATION_ID = 0x5245_5039  # REP9
+"""Tells our files from those of other programs, which are never written to."""
+SCHEMA_VERSION = 1
+BUSY_TIMEOUT = 10.0
+"""Seconds to wait for another crawl's write; one takes a millisecond."""
+FACTS = tuple(
+    field.name for field in fields(Snapshot) if field.name not in {"encoding", "body"}
+)
+"""What a 304 or a failure changes."""
+TABLE = """CREATE TABLE IF NOT EXISTS robots (
+    origin TEXT NOT NULL PRIMARY KEY,
+    status INTEGER,
+    url TEXT NOT NULL,
+    etag TEXT NOT NULL,
+    last_modified TEXT NOT NULL,
+    checked REAL NOT NULL,
+    lifetime REAL NOT NULL,
+    grace REAL NOT NULL,
+    failures INTEGER NOT NULL,
+    failing_since REAL NOT NULL,
+    retry_at REAL NOT NULL,
+    failure TEXT NOT NULL,
+    crc INTEGER NOT NULL,   -- of the columns above
+    encoding TEXT,
+    body BLOB NOT NULL      -- in the zlib format, which has a checksum of its own
+)"""
+COLUMNS = f"{', '.join(FACTS)}, crc, encoding, body"
+SELECT = f"SELECT {COLUMNS} FROM robots WHERE origin = ?"  # noqa: S608
+INSERT = f"INTO robots ({COLUMNS}, origin) VALUES ({'?, ' * (len(FACTS) + 3)}?)"
+UPDATE = (
+    f"UPDATE robots SET {' = ?, '.join(FACTS)} = ?, crc = ?"  # noqa: S608
+    " WHERE origin = ? AND status IS ?"
+)
+
+
+class StoreError(ValueError):
+    """The file is not one that this version can keep snapshots in."""
+
+
+class DamageError(sqlite3.DatabaseError):
+    """What SQLite itself does not notice: a row that is not as it was written."""
+
+
+class SqliteStore:
+    """Keeps snapshots in the file at *path*, which is made where there is none.
+
+    Raises ``StoreError`` where the file is a newer version's or another program's.
+
+    One thread does all the work, as a checkpoint, a slow disk or another crawl's lock
+    can take far longer than an event loop may be held. Each write is a transaction of
+    its own, over when ``put`` or ``touch`` returns: with a write-ahead log that is not
+    synced at each commit it takes some 20 µs, so there is nothing to gain by gathering
+    several. A kill of the process loses none of them; a power cut may lose the last
+    ones, never the file.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path).absolute()
+        self._db: sqlite3.Connection | None = None  # the worker's
+        self._file: tuple[int, int] | None = None  # what the path was when opened
+        self._closed = False
+        self._worker = ThreadPoolExecutor(1, "scrapy_rep.store")
+        try:
+            self._worker.submit(self._work, lambda db: None).result()
+        except BaseException:
+            self._worker.shutdown()
+            raise
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler.settings.get("REP_STORE_PATH") or _path(crawler.settings))
+
+    async def get(self, origin: str) -> Snapshot | None:
+        return await _result(self._worker.submit(self._work, _get, origin))
+
+    async def put(self, origin: str, snapshot: Snapshot) -> None:
+        await _result(self._worker.submit(self._work, _put, origin, snapshot))
+
+    async def touch(self, origin: str, snapshot: Snapshot) -> None:
+        await _result(self._worker.submit(self._work, _touch, origin, snapshot))
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        await _result(self._worker.submit(self._disconnect))
+        self._worker.shutdown()  # the thread is idle: this does not wait
+
+    # What follows runs in the worker.
+
+    def _work(self, work: Callable[..., T], *args: Any) -> T:
+        """Do *work* on the database; on a new one, where this one is damaged."""
+        try:
+            return work(self._connection(), *args)
+        except sqlite3.DatabaseError as error:
+            if not _is_damage(error):
+                raise
+            self._disconnect()
+            self._move_aside(error)
+            return work(self._connection(), *args)
+
+    def _connection(self) -> sqlite3.Connection:
+        if self._db is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.touch()
+            self._file = _identity(self._path)
+            try:
+                self._db = self._open()
+            except sqlite3.OperationalError as error:
+                raise StoreError(f"{self._path} cannot be opened: {error}") from error
+        return self._db
+
+    def _open(self) -> sqlite3.Connection:
+        db = sqlite3.connect(self._path, timeout=BUSY_TIMEOUT, isolation_level=None)
+        try:
+            self._prepare(db)
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def _prepare(self, db: sqlite3.Connection) -> None:
+        # Text that is no longer UTF-8 is damage, which the checksum finds.
+        db.text_factory = lambda data: data.decode(errors="replace")
+        db.execute("BEGIN IMMEDIATE")  # another crawl may just be making the file
+        (application,) = db.execute("PRAGMA application_id").fetchone()
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        (objects,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if application != APPLICATION_ID and (application or objects):
+            raise StoreError(
+                f"{self._path} is the database of another program: have REP_STORE_PATH"
+                " name another file"
+            )
+        if version > SCHEMA_VERSION:
+            raise StoreError(
+                f"{self._path} has schema version {version}, this version of scrapy_rep"
+                f" supports up to {SCHEMA_VERSION}: upgrade it, or have REP_STORE_PATH"
+                " name another file"
+            )
+        if version == 0:
+            db.execute(TABLE)
+            db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        db.execute("COMMIT")
+        _keep_log(db)
+        db.execute("PRAGMA synchronous = NORMAL")
+
+    def _disconnect(self) -> None:
+        db, self._db = self._db, None
+        if db is not None:
+            db.close()
+
+    def _move_aside(self, error: sqlite3.DatabaseError) -> None:
+        if _identity(self._path) != self._file:
+            return  # another crawl was faster: what is there now is its new file
+        asides = (Path(f"{self._path}.damaged-{n}") for n in count(1))
+        aside = next(path for path in asides if not path.exists())
+        # A log that stayed behind would be taken for the new file's.
+        for suffix in ("-wal", "-shm", ""):
+            with suppress(FileNotFoundError):
+                Path(f"{self._path}{suffix}").replace(f"{aside}{suffix}")
+        logger.warning(
+            "%s is damaged (%s). It is now %s; what it knew will be fetched again.",
+            self._path,
+            error,
+            aside.name,
+        )
+
+
+def _get(db: sqlite3.Connection, origin: str) -> Snapshot | None:
+    row = db.execute(SELECT, (origin,)).fetchone()
+    if row is None:
+        return None
+    *facts, crc, encoding, body = row
+    if crc != _crc(origin, facts):
+        raise DamageError("a row does not match its checksum")
+    try:
+        body = zlib.decompress(body)
+    except (TypeError, zlib.error) as error:
+        raise DamageError(f"a body: {error}") from error
+    known = dict(zip(FACTS, facts, strict=True))
+    return Snapshot(encoding=encoding, body=body, **known)
+
+
+def _put(
+    db: sqlite3.Connection, origin: str, snapshot: Snapshot, verb: str = "REPLACE"
+) -> None:
+    facts = _facts(snapshot)
+    body = zlib.compress(snapshot.body)
+    row = (*facts, _crc(origin, facts), snapshot.encoding, body, origin)
+    db.execute(f"{verb} {INSERT}", row)
+
+
+def _touch(db: sqlite3.Connection, origin: str, snapshot: Snapshot) -> None:
+    facts = _facts(snapshot)
+    # Another crawl may have put another answer here. It is left alone: of two answers
+    # the later one holds, and a status must not be joined to the other's body.
+    row = (*facts, _crc(origin, facts), origin, snapshot.status)
+    if not db.execute(UPDATE, row).rowcount and stands_alone(snapshot):
+        _put(db, origin, snapshot, "INSERT OR IGNORE")
+
+
+def _facts(snapshot: Snapshot) -> list[object]:
+    return [getattr(snapshot, fact) for fact in FACTS]
+
+
+def _crc(origin: str, facts: Sequence[object]) -> int:
+    # SQLite gives back a float where an int was put for a time, and 0.0 for -0.0.
+    plain = [float(f) or 0.0 if isinstance(f, (int, float)) else f for f in facts]
+    return zlib.crc32(ascii((origin, *plain)).encode())
+
+
+def _is_damage(error: sqlite3.DatabaseError) -> bool:
+    # SQLITE_CORRUPT and SQLITE_NOTADB are the codes that Python turns into this very
+    # class; the codes themselves are there from Python 3.11 on only.
+    return (
+        type(error) is sqlite3.DatabaseError
+        or isinstance(error, DamageError)
+        or "no such " in str(error)  # table or column
+    )
+
+
+def _keep_log(db: sqlite3.Connection) -> None:
+    # Where two crawls switch at once, SQLite fails one of them without waiting.
+    deadline = monotonic() + BUSY_TIMEOUT
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:  # noqa: PERF203 - it is rare
+            if "locked" not in str(error) or monotonic() > deadline:
+                raise
+            sleep(0.01)
+        else:
+            return
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    with suppress(FileNotFoundError):
+        stat = path.stat()
+        return stat.st_dev, stat.st_ino
+    return None
+
+
+def _path(settings: BaseSettings) -> Path:
+    folder = job_dir(settings)
+    if folder:
+        return Path(folder, FILE_NAME)
+    try:
+        return Path(data_path(FILE_NAME))
+    except NotConfigured:  # a settings module without a scrapy.cfg
+        return Path(".scrapy", FILE_NAME)
+
+
+async def _result(future: Future[T]) -> T:
+    """Wait for *future*, under whatever event loop runs.
+
+    Who waits may be cancelled; the work is done all the same.
+    """
+    if is_asyncio_available():
+        return await asyncio.shield(asyncio.wrap_future(future))
+    from twisted.internet import reactor
+
+    done: Deferred[None] = Deferred()
+    future.add_done_callback(lambda _: reactor.callFromThread(done.callback, None))
+    await done
+    return future.result()

@@ -1,0 +1,407 @@
+"""What the file goes through: other crawls, kills, damage, other versions."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from scrapy.utils.reactor import is_reactor_installed
+from scrapy.utils.test import get_crawler
+from twisted.internet.task import deferLater
+
+from scrapy_rep.store import Snapshot
+from scrapy_rep.store.memory import MemoryStore
+from scrapy_rep.store.sqlite import FACTS, SCHEMA_VERSION, SqliteStore, StoreError
+from tests.store.test_stores import FAILING, GOOD, ORIGIN
+from tests.store.writer import ORIGINS, is_whole, number_of, own, sample
+from tests.utils import coroutine_test
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "robots.sqlite"
+
+
+def change(path: Path, *statements: str) -> None:
+    db = sqlite3.connect(path, isolation_level=None)
+    for statement in statements:
+        db.execute(statement)
+    db.close()
+
+
+async def turn() -> None:
+    """Let the event loop start what has been asked of it."""
+    if not is_reactor_installed():
+        await asyncio.sleep(0.01)
+        return
+    from twisted.internet import reactor
+
+    await maybe_deferred_to_future(deferLater(reactor, 0.01))
+
+
+async def fill(path: Path, total: int = 60) -> None:
+    store = SqliteStore(path)
+    for number in range(total):
+        await store.put(f"https://{number}.example", sample("fill", number))
+    await store.close()
+
+
+# Kept from crawl to crawl
+
+
+@coroutine_test
+async def test_what_is_kept_outlives_the_crawl(path):
+    store = SqliteStore(path)
+    await store.put(ORIGIN, GOOD)
+    await store.touch(ORIGIN, FAILING)
+    await store.close()
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+    store = SqliteStore(path)
+    assert await store.get(ORIGIN) == FAILING
+    await store.close()
+
+
+def test_there_is_a_column_for_every_field() -> None:
+    fields = set(Snapshot.__dataclass_fields__)
+    assert fields == {*FACTS, "body", "encoding"}
+
+
+@coroutine_test
+async def test_bodies_are_compressed(path):
+    await fill(path, 0)
+    store = SqliteStore(path)
+    for number in range(100):
+        body = b"Disallow: /search\n" * 1000
+        await store.put(f"https://{number}.example", Snapshot(status=200, body=body))
+    await store.close()
+    assert path.stat().st_size < 100_000
+
+
+@coroutine_test
+async def test_loop_goes_on_while_the_file_is_locked(path):
+    store = SqliteStore(path)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    put = deferred_from_coro(store.put(ORIGIN, GOOD))
+    get = deferred_from_coro(store.get(ORIGIN))
+    await turn()
+    assert not put.called
+    other.execute("COMMIT")
+    other.close()
+    await maybe_deferred_to_future(put)
+    assert await maybe_deferred_to_future(get) == GOOD
+    await store.close()
+
+
+@coroutine_test
+async def test_put_that_nobody_waits_for_is_kept(path):
+    store = SqliteStore(path)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    put = deferred_from_coro(store.put(ORIGIN, GOOD))
+    put.addErrback(lambda failure: None)
+    await turn()
+    put.cancel()
+    other.execute("COMMIT")
+    other.close()
+    assert await store.get(ORIGIN) == GOOD
+    await store.close()
+
+
+@coroutine_test
+async def test_errors_reach_the_caller(path):
+    store = SqliteStore(path)
+    with pytest.raises(UnicodeEncodeError):
+        await store.put("\ud800", GOOD)
+    await store.put(ORIGIN, GOOD)
+    assert await store.get(ORIGIN) == GOOD
+    await store.close()
+
+
+# Where the file is
+
+
+def in_folder(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("SCRAPY_SETTINGS_MODULE", raising=False)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, ".scrapy/robots.sqlite"),
+        ({"JOBDIR": "job/1"}, "job/1/robots.sqlite"),
+        ({"JOBDIR": "job", "REP_STORE_PATH": "a/b.sqlite"}, "a/b.sqlite"),
+    ],
+)
+@coroutine_test
+async def test_place_of_the_file(tmp_path, monkeypatch, settings, expected):
+    in_folder(monkeypatch, tmp_path)
+    store = SqliteStore.from_crawler(get_crawler(settings_dict=settings))
+    await store.put(ORIGIN, GOOD)
+    await store.close()
+    assert (tmp_path / expected).is_file()
+
+
+@coroutine_test
+async def test_place_in_a_project(tmp_path, monkeypatch):
+    (tmp_path / "scrapy.cfg").write_text("[settings]\n")
+    (tmp_path / "spiders").mkdir()
+    in_folder(monkeypatch, tmp_path / "spiders")
+    await SqliteStore.from_crawler(get_crawler()).close()
+    assert (tmp_path / ".scrapy" / "robots.sqlite").is_file()
+
+
+@coroutine_test
+async def test_place_with_settings_but_no_project_file(tmp_path, monkeypatch):
+    (tmp_path / "some_settings.py").touch()
+    in_folder(monkeypatch, tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("SCRAPY_SETTINGS_MODULE", "some_settings")
+    await SqliteStore.from_crawler(get_crawler()).close()
+    assert (tmp_path / ".scrapy" / "robots.sqlite").is_file()
+
+
+@coroutine_test
+async def test_memory_takes_its_share_of_the_cache():
+    crawler = get_crawler(settings_dict={"REP_CACHE_BYTES": 0})
+    store = MemoryStore.from_crawler(crawler)
+    await store.put(ORIGIN, GOOD)
+    assert await store.get(ORIGIN) is None
+    store = MemoryStore.from_crawler(get_crawler())
+    await store.put(ORIGIN, GOOD)
+    assert await store.get(ORIGIN) == GOOD
+
+
+# Files that are refused
+
+
+@coroutine_test
+async def test_newer_schema_is_refused(path):
+    await fill(path, 3)
+    change(path, f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    content = path.read_bytes()
+    with pytest.raises(StoreError) as caught:
+        SqliteStore(path)
+    for part in (path, SCHEMA_VERSION + 1, SCHEMA_VERSION):
+        assert str(part) in str(caught.value)
+    assert path.read_bytes() == content
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize(
+    "statement", ["CREATE TABLE theses (title)", "PRAGMA application_id = 7"]
+)
+def test_database_of_another_program_is_refused(path: Path, statement: str) -> None:
+    change(path, statement)
+    content = path.read_bytes()
+    with pytest.raises(StoreError, match="another program"):
+        SqliteStore(path)
+    assert path.read_bytes() == content
+
+
+def test_path_that_cannot_be_a_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=tmp_path.name):
+        SqliteStore(tmp_path)
+
+
+# Damage
+
+
+def garbage(path: Path) -> None:
+    path.write_bytes(b"This is no database.\n" * 500)
+
+
+def truncate(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def truncate_in_a_page(path: Path) -> None:
+    os.truncate(path, 1000)
+
+
+def overwrite_header(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.write(bytes(200))
+
+
+def overwrite_pages(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(random.Random(1).randbytes(path.stat().st_size - 4096))
+
+
+def drop_table(path: Path) -> None:
+    change(path, "DROP TABLE robots")
+
+
+def change_status(path: Path) -> None:
+    change(path, "UPDATE robots SET status = 404")
+
+
+def change_body(path: Path) -> None:
+    change(path, "UPDATE robots SET body = substr(body, 1, length(body) - 1) || x'00'")
+
+
+def change_type(path: Path) -> None:
+    change(path, "UPDATE robots SET body = 7")
+
+
+def change_text(path: Path) -> None:
+    change(path, "UPDATE robots SET etag = CAST(x'ff41' AS TEXT)")
+
+
+DAMAGES = [
+    *(garbage, truncate, truncate_in_a_page, overwrite_header, overwrite_pages),
+    *(drop_table, change_status, change_body, change_type, change_text),
+]
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [
+        record.getMessage()
+        for record in caplog.records
+        if record.name == "scrapy_rep.store.sqlite"
+    ]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@coroutine_test
+async def test_damaged_file_is_moved_aside(path, caplog, damage):
+    await fill(path)
+    damage(path)
+    damaged = path.read_bytes()
+    store = SqliteStore(path)
+    for number in range(60):
+        assert await store.get(f"https://{number}.example") is None
+    await store.put(ORIGIN, GOOD)
+    await store.close()
+    (warning,) = warnings(caplog)
+    assert str(path) in warning
+    assert path.with_name("robots.sqlite.damaged-1").read_bytes() == damaged
+    store = SqliteStore(path)
+    assert await store.get(ORIGIN) == GOOD
+    await store.close()
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("first", ["get", "put", "touch"])
+@coroutine_test
+async def test_damage_in_mid_crawl(path, caplog, damage, first):
+    await fill(path)
+    store = SqliteStore(path)
+    assert is_whole(await store.get("https://7.example"))
+    damage(path)
+    if first == "put":
+        await store.put(ORIGIN, GOOD)
+    elif first == "touch":
+        await store.touch(ORIGIN, GOOD)
+    for number in range(60):
+        snapshot = await store.get(f"https://{number}.example")
+        assert snapshot is None or is_whole(snapshot)
+    await store.put(ORIGIN, GOOD)
+    assert await store.get(ORIGIN) == GOOD
+    await store.close()
+    # What SQLite had read before the damage may hide it until the next crawl.
+    store = SqliteStore(path)
+    assert await store.get(ORIGIN) in {GOOD, None}
+    await store.close()
+    assert len(warnings(caplog)) == 1
+
+
+@coroutine_test
+async def test_every_damaged_file_has_a_name_of_its_own(path):
+    for _ in range(3):
+        garbage(path)
+        await SqliteStore(path).close()
+    names = {file.name for file in path.parent.iterdir()}
+    assert names == {path.name, *(f"{path.name}.damaged-{n}" for n in (1, 2, 3))}
+
+
+@coroutine_test
+async def test_file_that_another_crawl_has_moved_aside_is_not_moved_again(path, caplog):
+    await fill(path)
+    slow, fast = SqliteStore(path), SqliteStore(path)
+    change_status(path)
+    assert await fast.get("https://1.example") is None
+    await fast.put(ORIGIN, GOOD)
+    assert await slow.get("https://1.example") is None
+    assert await slow.get(ORIGIN) == GOOD
+    await slow.close()
+    await fast.close()
+    assert len(warnings(caplog)) == 1
+    assert not path.with_name("robots.sqlite.damaged-2").exists()
+
+
+# Several processes
+
+
+def start(path: Path, name: str, total: int = 0) -> subprocess.Popen[str]:
+    """Run a writer of *total* samples, or of ever more."""
+    command = [sys.executable, "-m", "tests.store.writer", str(path), name, str(total)]
+    return subprocess.Popen(
+        command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True, bufsize=1
+    )
+
+
+async def assert_kept(store: SqliteStore, name: str, last: int) -> None:
+    """Assert that *store* has every number that a writer has reported, up to *last*."""
+    for number in range(max(0, last + 1 - ORIGINS), last + 1):
+        snapshot = await store.get(own(name, number))
+        assert number_of(snapshot) >= number
+    for number in range(ORIGINS):
+        for origin in (own(name, number), own("shared", number)):
+            snapshot = await store.get(origin)
+            assert snapshot is None or is_whole(snapshot)
+
+
+@coroutine_test
+async def test_crawls_share_a_file(path):
+    total = 200
+    store = SqliteStore(path)
+    writers = {name: start(path, name, total) for name in ("a", "b")}
+    number = 0
+    while any(writer.poll() is None for writer in writers.values()):
+        await store.put(own("c", number), sample("c", number))
+        shared = await store.get(own("shared", number))
+        assert shared is None or is_whole(shared)
+        number += 1
+    for name, writer in writers.items():
+        with writer:
+            assert writer.wait() == 0
+        await assert_kept(store, name, total - 1)
+    await assert_kept(store, "c", number - 1)
+    await store.close()
+
+
+@coroutine_test
+async def test_kill_leaves_a_readable_file(path, caplog):
+    rnd = random.Random(9309)
+    for kills in range(0, 20, 2):  # two at once, as they share the file
+        writers = {str(name): start(path, str(name)) for name in (kills, kills + 1)}
+        reported = {}
+        for name, writer in writers.items():
+            with writer:
+                assert writer.stdout is not None
+                lines = [writer.stdout.readline() for _ in range(rnd.randint(1, 150))]
+                writer.kill()
+                lines += writer.stdout.read().splitlines(keepends=True)
+                whole = [int(line) for line in lines if line.endswith("\n")]
+                reported[name] = whole[-1]
+        store = SqliteStore(path)
+        for name, last in reported.items():
+            await assert_kept(store, name, last)
+        await store.close()
+    assert not warnings(caplog)
+    db = sqlite3.connect(path)
+    assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    db.close()

@@ -1,0 +1,240 @@
+"""What every store does, whatever it keeps its snapshots in."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+from dataclasses import replace
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+import pytest
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+
+from scrapy_rep.store import Snapshot
+from scrapy_rep.store.memory import MemoryStore
+from scrapy_rep.store.sqlite import SqliteStore
+from tests.utils import coroutine_test
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from scrapy_rep.store import Store
+
+ORIGIN = "https://example.com"
+GOOD = Snapshot(
+    status=200,
+    body=b"User-agent: *\nDisallow: /\n",
+    encoding="utf-8",
+    url="https://example.com/robots.txt",
+    etag='"1"',
+    last_modified="Tue, 11 Nov 2025 10:00:00 GMT",
+    checked=1_763_000_000.25,
+    lifetime=86400.0,
+    grace=172800.0,
+)
+FAILING = replace(
+    GOOD, failures=3, failing_since=1.76e9, retry_at=1.77e9, failure="timeout"
+)
+UNKNOWN = Snapshot(failures=1, failing_since=1.76e9, retry_at=1.77e9, failure="503")
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Store]:
+    if request.param == "memory":
+        return lambda: MemoryStore(2**24)
+    return lambda: SqliteStore(tmp_path / "robots.sqlite")
+
+
+@coroutine_test
+async def test_what_was_never_put_is_not_known(make):
+    store = make()
+    assert await store.get(ORIGIN) is None
+    await store.close()
+
+
+@pytest.mark.parametrize(
+    "snapshot",
+    [
+        GOOD,
+        FAILING,
+        UNKNOWN,
+        Snapshot(),
+        Snapshot(status=HTTPStatus.NOT_FOUND, checked=-0.0, lifetime=1),
+        replace(GOOD, body=b""),
+        replace(GOOD, body=bytes(range(256)) * 2048),
+        replace(GOOD, body=random.Random(1).randbytes(2**19)),
+        replace(GOOD, encoding=None, etag="W/\"\x00é€😀'", failure="\n%s;--"),
+    ],
+)
+@coroutine_test
+async def test_get_gives_what_was_put(make, snapshot):
+    store = make()
+    await store.put(ORIGIN, snapshot)
+    assert await store.get(ORIGIN) == snapshot
+    await store.close()
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "",
+        "http://[::1]:8080",
+        "https://example.com:65535",
+        "https://EXAMPLE.com",
+        "https://example.com ",
+        "https://bücher.example",
+        "https://😀",
+        "'; DROP TABLE robots; --",
+        "\x00",
+        "https://" + "a" * 5000,
+    ],
+)
+@coroutine_test
+async def test_origins_are_only_names(make, origin):
+    store = make()
+    await store.put(ORIGIN, GOOD)
+    await store.put(origin, UNKNOWN)
+    assert await store.get(origin) == UNKNOWN
+    assert await store.get(ORIGIN) == GOOD
+    await store.close()
+
+
+@coroutine_test
+async def test_put_replaces_everything(make):
+    store = make()
+    await store.put(ORIGIN, FAILING)
+    await store.put(ORIGIN, Snapshot(status=404))
+    assert await store.get(ORIGIN) == Snapshot(status=404)
+    await store.close()
+
+
+@pytest.mark.parametrize("body", [GOOD.body, b""])
+@coroutine_test
+async def test_touch_keeps_body_and_encoding(make, body):
+    store = make()
+    await store.put(ORIGIN, GOOD)
+    touched = replace(FAILING, etag='"2"', last_modified="", checked=2e9, grace=1.5)
+    await store.touch(ORIGIN, replace(touched, body=body))
+    assert await store.get(ORIGIN) == touched
+    await store.close()
+
+
+@pytest.mark.parametrize("snapshot", [GOOD, UNKNOWN, Snapshot(status=404)])
+@coroutine_test
+async def test_touch_keeps_what_was_not_there(make, snapshot):
+    store = make()
+    await store.touch(ORIGIN, snapshot)
+    assert await store.get(ORIGIN) == snapshot
+    await store.close()
+
+
+@coroutine_test
+async def test_touch_keeps_no_answer_without_its_rules(make):
+    store = make()
+    await store.touch(ORIGIN, replace(GOOD, body=b""))
+    assert await store.get(ORIGIN) is None
+    await store.close()
+
+
+@pytest.mark.parametrize(
+    ("kept", "touch"), [(GOOD, UNKNOWN), (GOOD, Snapshot(status=404)), (UNKNOWN, GOOD)]
+)
+@coroutine_test
+async def test_touch_leaves_another_answer_alone(make, kept, touch):
+    store = make()
+    await store.put(ORIGIN, kept)
+    await store.touch(ORIGIN, touch)
+    assert await store.get(ORIGIN) == kept
+    await store.close()
+
+
+@pytest.mark.parametrize("seed", range(3))
+@coroutine_test
+async def test_store_is_like_a_dict(make, seed):
+    rnd = random.Random(seed)
+    store = make()
+    model: dict[str, Snapshot] = {}
+    for step in range(200):
+        origin = f"https://{rnd.randrange(10)}.example"
+        kept = model.get(origin)
+        if rnd.random() < 0.3:
+            body = rnd.randbytes(rnd.choice((0, 10, 5000)))
+            model[origin] = replace(GOOD, body=body, etag=str(step))
+            await store.put(origin, model[origin])
+        elif kept is not None and rnd.random() < 0.5:
+            model[origin] = replace(kept, failures=step, failure=str(step))
+            await store.touch(origin, model[origin])
+        assert await store.get(origin) == model.get(origin)
+    for origin, snapshot in model.items():
+        assert await store.get(origin) == snapshot
+    await store.close()
+
+
+@coroutine_test
+async def test_many_at_once(make):
+    store = make()
+    calls = []
+    for number in range(100):
+        origin = f"https://{number % 10}.example"
+        snapshot = replace(GOOD, checked=float(number))
+        calls.append(deferred_from_coro(store.put(origin, snapshot)))
+        calls.append(deferred_from_coro(store.get(origin)))
+    answers = [await maybe_deferred_to_future(call) for call in calls]
+    assert [snapshot.checked for snapshot in answers[1::2]] == list(range(100))
+    await store.close()
+
+
+@coroutine_test
+async def test_close_again(make):
+    store = make()
+    await store.close()
+    await store.close()
+
+
+@coroutine_test
+async def test_memory_forgets_the_least_recently_used():
+    store = MemoryStore(3000)
+    for number in range(5):
+        await store.put(str(number), GOOD)
+    assert await store.get("0") == GOOD
+    for number in range(5, 9):
+        await store.put(str(number), GOOD)
+    known = [number for number in range(9) if await store.get(str(number))]
+    assert 0 in known
+    assert 8 in known
+    assert 1 not in known
+    assert len(known) < 9
+    await store.close()
+
+
+@pytest.mark.parametrize("max_bytes", [0, 100])
+@coroutine_test
+async def test_memory_too_small_for_one_keeps_none(max_bytes):
+    store = MemoryStore(max_bytes)
+    await store.put(ORIGIN, GOOD)
+    await store.touch(ORIGIN, GOOD)
+    assert await store.get(ORIGIN) is None
+    await store.close()
+
+
+@pytest.mark.parametrize("lines", [0, 10, 150])
+@coroutine_test
+async def test_memory_weighs_honestly(lines):
+    max_bytes = 300_000
+    rnd = random.Random(lines)
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        store = MemoryStore(max_bytes)
+        for number in range(1000):
+            rules = "".join(f"Disallow: /{rnd.random()}\n" for _ in range(lines))
+            snapshot = replace(GOOD, body=rules.encode(), checked=float(number))
+            await store.put(f"https://site{number}.example", snapshot)
+        del rules, snapshot
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert 0.7 * max_bytes < after - before < 1.3 * max_bytes
+    await store.close()

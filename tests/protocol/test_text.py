@@ -238,27 +238,23 @@ def test_a_charset_that_does_not_fit_does_not_undo_rules() -> None:
     assert parse(body, encoding="us-ascii").allowed("/x", "a") is False
 
 
-@pytest.mark.parametrize("octet", range(256))
-def test_every_octet_within_a_rule(octet: int) -> None:
+def test_every_octet_within_a_rule() -> None:
     # 36. Neither the line it stands in nor its neighbours may upset the others.
-    body = (
-        b"User-agent: *\nDisallow: /x\nDisallow: /y"
-        + bytes([octet])
-        + b"z\nDisallow: /z\n"
-    )
-    policy = parse(body)
-    assert policy.allowed("/x", "a") is False
-    assert policy.allowed("/z", "a") is False
-    assert policy.allowed("/a", "a") is True
+    for octet in range(256):
+        policy = parse(
+            b"User-agent: *\nDisallow: /x\nDisallow: /y%cz\nDisallow: /z\n" % octet
+        )
+        decided = [policy.allowed(url, "a") for url in ("/x", "/z", "/a")]
+        assert decided == [False, False, True], hex(octet)
 
 
-@pytest.mark.parametrize("octet", range(256))
-def test_every_octet_before_a_field(octet: int) -> None:
-    policy = parse(
-        b"User-agent: *\nDisallow: /x\n" + bytes([octet]) + b"Sitemap: x\nDisallow: /z"
-    )
-    assert policy.allowed("/x", "a") is False
-    assert policy.allowed("/z", "a") is False
+def test_every_octet_before_a_field() -> None:
+    for octet in range(256):
+        policy = parse(
+            b"User-agent: *\nDisallow: /x\n%cSitemap: x\nDisallow: /z" % octet
+        )
+        decided = [policy.allowed(url, "a") for url in ("/x", "/z", "/a")]
+        assert decided == [False, False, True], hex(octet)
 
 
 def filled(size: int) -> bytes:

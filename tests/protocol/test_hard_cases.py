@@ -1,0 +1,282 @@
+"""Files and URLs made to be slow, large or strange: all of them end, and decide rightly.
+
+The bound on time is a guard against work that grows too fast, with room for a machine
+that does other things; it measures nothing.
+"""
+
+from __future__ import annotations
+
+import tracemalloc
+from contextlib import contextmanager
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from scrapy_rep.protocol import GYM2008, MK1996, RFC9309, Dialect, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LIMIT = 512 * 1024
+
+
+@contextmanager
+def in_time(seconds: float = 5.0) -> Iterator[None]:
+    start = perf_counter()
+    yield
+    assert perf_counter() - start < seconds
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "/" + "*a" * 30 + "b$",
+        "/" + "*a" * 30 + "*b",
+        "*" + "a*" * 30 + "b$",
+        "/" + "a*" * 2000 + "b",
+        "/*" + "a" * 2000 + "b$",
+        "/" + "*aa" * 1000 + "*b$",
+        "/" + "*" * 5000 + "b$",
+        "/*a" + "*" * 5000 + "b",
+    ],
+    ids=lambda pattern: pattern[:9],
+)
+@pytest.mark.parametrize("dialect", [RFC9309, GYM2008], ids=["RFC9309", "GYM2008"])
+def test_wildcards_do_not_backtrack(pattern: str, dialect: Dialect) -> None:
+    url = "/" + "a" * 8192
+    with in_time():
+        policy = parse(f"User-agent: *\nDisallow: {pattern}\n", dialect=dialect)
+        assert policy.allowed(url, "x") is True
+        assert policy.allowed(url + "b", "x") is False
+
+
+def test_five_thousand_wildcards_in_a_rule() -> None:
+    with in_time():
+        policy = parse("User-agent: *\nDisallow: /" + "*a" * 5000 + "$\n")
+        assert policy.allowed("/" + "a" * 4999, "x") is True
+        assert policy.allowed("/" + "a" * 5000, "x") is False
+        assert policy.allowed("/" + "ba" * 5000, "x") is False
+        assert policy.allowed("/" + "ba" * 5000 + "b", "x") is True
+
+
+def test_five_thousand_rules_with_wildcards() -> None:
+    rules = "".join(f"Disallow: /*/{number}/*.gif$\n" for number in range(5000))
+    with in_time():
+        policy = parse(f"User-agent: *\n{rules}Allow: /*/7/*.gif$\n")
+        assert policy.allowed("/a/4999/b.gif", "x") is False
+        assert policy.allowed("/a/4999/b.gif?c", "x") is True
+        assert policy.allowed("/a/7/b.gif", "x") is True
+        for number in range(20):
+            policy.allowed("/a" * 100 + f"/{number}", "x")
+
+
+def test_twenty_thousand_literal_rules() -> None:
+    rules = "".join(f"Disallow: /folder/{number}/\n" for number in range(20_000))
+    with in_time():
+        policy = parse(f"User-agent: *\n{rules}")
+        for number in range(3000):
+            assert policy.allowed(f"/folder/{number}/page", "x") is False
+            assert policy.allowed(f"/folder/{number + 30_000}/page", "x") is True
+
+
+def test_rules_that_are_prefixes_of_each_other() -> None:
+    rules = "".join(f"Disallow: /{'a' * length}$\n" for length in range(1, 900))
+    with in_time():
+        policy = parse(f"User-agent: *\n{rules}Disallow: /{'a' * 900}\n")
+        assert policy.allowed("/" + "a" * 899, "x") is False
+        assert policy.allowed("/" + "a" * 899 + "b", "x") is True
+        assert policy.allowed("/" + "a" * 100_000, "x") is False
+
+
+def test_a_hundred_thousand_groups() -> None:
+    # Only those in the first 512 KiB count.
+    with in_time():
+        policy = parse(
+            "User-agent: b\nDisallow: /x\n" + "User-agent: a\nAllow: /\n" * 100_000
+        )
+        assert policy.allowed("/x", "b") is False
+        assert policy.allowed("/x", "a") is True
+        assert 10_000 < len(policy.groups) < 100_000
+
+
+def test_twenty_thousand_user_agent_lines() -> None:
+    agents = "".join(f"User-agent: bot{number}\n" for number in range(20_000))
+    with in_time():
+        policy = parse(f"{agents}Disallow: /x\n")
+        assert policy.allowed("/x", "bot19999") is False
+        assert policy.allowed("/x", "bot20000") is True
+        verdict = policy.verdict(
+            "/x", "Mozilla/5.0 (compatible; bot17/1.0; +http://a.example)"
+        )
+        assert verdict.allowed is False
+        assert len(policy.groups) == 1
+
+
+def test_twenty_thousand_groups_of_one_agent() -> None:
+    with in_time():
+        policy = parse(
+            "User-agent: a\nDisallow: /x\n" * 19_000 + "User-agent: a\nDisallow: /y\n"
+        )
+        assert policy.allowed("/y", "a") is False
+        assert policy.allowed("/x", "a") is False
+
+
+def test_a_thousand_agents_share_two_thousand_rules() -> None:
+    agents = "".join(f"User-agent: agent{number}\n" for number in range(1000))
+    rules = "".join(f"Disallow: /{number}/*/x\n" for number in range(2000))
+    with in_time():
+        policy = parse(agents + rules)
+        for number in range(0, 1000, 4):
+            assert policy.allowed("/1999/a/x", f"agent{number}") is False
+        assert policy.size_bytes() < 16 * 1024 * 1024
+
+
+def test_many_agents_that_have_no_group() -> None:
+    # A crawl that changes its User-Agent must not fill the memory with what it asked.
+    policy = parse("User-agent: *\nDisallow: /x\nUser-agent: a\nDisallow: /y\n")
+    tracemalloc.start()
+    try:
+        for number in range(5000):
+            assert policy.allowed("/x", f"Mozilla/5.0 (Bot{number:08})") is False
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"x",
+        b"%",
+        b"*",
+        b"$",
+        b"#",
+        b":",
+        b" ",
+        b"\t",
+        b"\x00",
+        b"/",
+        b"\xff",
+        b"\xe3",
+        b"%2F",
+        b"*a",
+    ],
+    ids=lambda line: line.decode("latin-1").encode("unicode_escape").decode(),
+)
+@pytest.mark.parametrize("dialect", [RFC9309, MK1996], ids=["RFC9309", "MK1996"])
+def test_one_line_of_half_a_mebibyte(line: bytes, dialect: Dialect) -> None:
+    head = b"User-agent: a\nDisallow: /x\n"
+    for start in (b"", b"Disallow: /", b"User-agent: ", b"Crawl-delay: "):
+        filling = line * ((LIMIT - len(head) - len(start) - 30) // len(line))
+        with in_time():
+            policy = parse(head + start + filling + b"\n", dialect=dialect)
+            assert policy.allowed("/x", "a") is False
+            policy.verdict("/y" * 1000, "a")
+            policy.crawl_delay("a")
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["%", "/", "*", "?", "#", "%2F", "%zz", "\u00e9", "\ud800", "\x00", "../", "a:"],
+)
+def test_urls_of_half_a_mebibyte(piece: str) -> None:
+    policy = parse(
+        "User-agent: *\nDisallow: /x\nDisallow: /*%%\nDisallow: /*%2F%2F*%zz$\n"
+    )
+    with in_time():
+        for start in ("", "/", "https://example.com/", "https://", "/?"):
+            policy.verdict(start + piece * (LIMIT // len(piece)), "a")
+
+
+@pytest.mark.parametrize(
+    "line", [b"\r", b":\n", b"a\n", b"\x00\n", b"\xff\r\n"], ids=repr
+)
+def test_half_a_mebibyte_of_short_lines(line: bytes) -> None:
+    with in_time():
+        policy = parse(
+            b"User-agent: *\nDisallow: /x\n" + line * ((LIMIT - 30) // len(line))
+        )
+        assert policy.allowed("/x", "a") is False
+        assert len(policy.notes) <= LIMIT
+
+
+@pytest.mark.parametrize("mark", [b"\xef\xbb\xbf", "\ufeff", "\xef\xbb\xbf"], ids=ascii)
+def test_half_a_mebibyte_of_byte_order_marks(mark: bytes | str) -> None:
+    with in_time(2.0):
+        assert parse(mark * (LIMIT // len(mark))).groups == ()
+
+
+def test_ten_mebibytes() -> None:
+    with in_time():
+        policy = parse(
+            b"User-agent: *\nDisallow: /x\n"
+            + b"Disallow: /y\n" * (10 * 1024 * 1024 // 13)
+        )
+        assert policy.allowed("/x", "a") is False
+        assert policy.allowed("/y", "a") is False
+
+
+def test_ten_thousand_product_tokens() -> None:
+    policy = parse("User-agent: bot\nDisallow: /x\n")
+    with in_time():
+        assert (
+            policy.allowed("/x", " ".join(f"a{n}/1" for n in range(10_000)) + " bot/1")
+            is False
+        )
+        for header in (
+            "(" * 10_000,
+            "a(" * 10_000,
+            "a/" * 10_000,
+            "http://" * 5000,
+            "a@" * 10_000,
+        ):
+            policy.allowed("/x", header)
+
+
+@pytest.mark.parametrize("end", ["", ".", "@", "/", "\u30c4"], ids=ascii)
+def test_one_word_of_twenty_thousand_letters(end: str) -> None:
+    policy = parse("User-agent: bot\nDisallow: /x\n")
+    with in_time(2.0):
+        assert policy.allowed("/x", "a" * 20_000 + end) is True
+
+
+@pytest.mark.parametrize("code", [0xD800, 0xDBFF, 0xDC00, 0xDC80, 0xDFFF], ids=hex)
+def test_surrogates(code: int) -> None:
+    surrogate = chr(code)
+    robots = (
+        f"User-agent: *\nDisallow: /{surrogate}\nDisallow: /x\nSitemap: {surrogate}\n"
+    )
+    policy = parse(robots)
+    assert policy.allowed("/x", surrogate) is False
+    policy.verdict(f"/{surrogate}", "a")
+    policy.verdict(f"https://{surrogate}/{surrogate}?{surrogate}#{surrogate}", "a")
+    assert parse(str(policy)) == policy
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://[",
+        "http://[::1",
+        "http://]/",
+        "http://a:b:c/",
+        "//",
+        "://",
+        ":",
+        "http:",
+        "http:/",
+        "http:///",
+    ],
+)
+def test_urls_that_are_none(url: str) -> None:
+    policy = parse("User-agent: *\nDisallow: /x\n")
+    assert policy.verdict(url, "a").allowed is True
+
+
+def test_nul_octets_within_a_rule() -> None:
+    policy = parse(b"User-agent: *\nDisallow: /a\x00b\nDisallow: /x\n")
+    assert policy.allowed("/x", "a") is False
+    assert policy.allowed("/a", "a") is True
+    assert policy.allowed("/a%00b", "a") is False

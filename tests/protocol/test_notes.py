@@ -1,0 +1,297 @@
+"""What is told to the owner of a robots.txt: each code, where it is raised and where not."""
+
+from __future__ import annotations
+
+import pytest
+
+from scrapy_rep.protocol import CODES, parse
+
+# code, a file that raises it, the line (0: the whole file), and the file mended
+CASES = [
+    (
+        "too-long",
+        "User-agent: *\n" + "Disallow: /x\n" * 50_000,
+        0,
+        "User-agent: *\nDisallow: /x\n",
+    ),
+    (
+        "not-utf8",
+        b"User-agent: *\nDisallow: /\xe9\n",
+        0,
+        "User-agent: *\nDisallow: /\u00e9\n".encode(),
+    ),
+    (
+        "html",
+        "<!DOCTYPE html>\n<html><body>Not found</body></html>\n",
+        0,
+        "# Not found\n",
+    ),
+    (
+        "no-colon",
+        "User-agent: *\nplease go away\n",
+        2,
+        "User-agent: *\n# please go away\n",
+    ),
+    ("no-colon", "robots\n", 1, "# robots\n"),
+    (
+        "missing-colon",
+        "User-agent: *\n\nDisallow /x\n",
+        3,
+        "User-agent: *\n\nDisallow: /x\n",
+    ),
+    (
+        "missing-colon",
+        "User-agent *\nDisallow: /x\n",
+        1,
+        "User-agent: *\nDisallow: /x\n",
+    ),
+    (
+        "unknown-field",
+        "User-agent: *\nDisallows: /x\n",
+        2,
+        "User-agent: *\nDisallow: /x\n",
+    ),
+    ("other-field", "User-agent: *\nHost: example.com\n", 2, "User-agent: *\n"),
+    (
+        "misspelt-field",
+        "User-agent: *\nDisalow: /x\n",
+        2,
+        "User-agent: *\nDisallow: /x\n",
+    ),
+    (
+        "misspelt-field",
+        "Useragent: *\nDisallow: /x\n",
+        1,
+        "User-agent: *\nDisallow: /x\n",
+    ),
+    (
+        "rule-outside-group",
+        "Disallow: /x\nUser-agent: *\n",
+        1,
+        "User-agent: *\nDisallow: /x\n",
+    ),
+    ("rule-outside-group", "\nAllow: /x\n", 2, "User-agent: *\nAllow: /x\n"),
+    (
+        "path-without-slash",
+        "User-agent: *\nDisallow: x\n",
+        2,
+        "User-agent: *\nDisallow: /x\n",
+    ),
+    (
+        "path-without-slash",
+        "User-agent: *\nAllow: .gif$\n",
+        2,
+        "User-agent: *\nAllow: *.gif$\n",
+    ),
+    (
+        "absolute-url",
+        "User-agent: *\nDisallow: https://a/x\n",
+        2,
+        "User-agent: *\nDisallow: /x\n",
+    ),
+    (
+        "bad-escape",
+        "User-agent: *\nDisallow: /a%zz\n",
+        2,
+        "User-agent: *\nDisallow: /a%2F\n",
+    ),
+    (
+        "bad-escape",
+        "User-agent: *\nDisallow: /100%\n",
+        2,
+        "User-agent: *\nDisallow: /100%25\n",
+    ),
+    ("empty-allow", "User-agent: *\nAllow:\n", 2, "User-agent: *\nDisallow:\n"),
+    (
+        "bad-crawl-delay",
+        "User-agent: *\nCrawl-delay: 10s\n",
+        2,
+        "User-agent: *\nCrawl-delay: 10\n",
+    ),
+    (
+        "bad-crawl-delay",
+        "User-agent: *\nCrawl-delay: 1,5\n",
+        2,
+        "User-agent: *\nCrawl-delay: 1.5\n",
+    ),
+    (
+        "bad-crawl-delay",
+        "User-agent: *\nCrawl-delay: -1\n",
+        2,
+        "User-agent: *\nCrawl-delay: 0\n",
+    ),
+    (
+        "bad-crawl-delay",
+        "User-agent: *\nCrawl-delay:\n",
+        2,
+        "User-agent: *\nCrawl-delay: 1\n",
+    ),
+    (
+        "bad-request-rate",
+        "User-agent: *\nRequest-rate: 5\n",
+        2,
+        "User-agent: *\nRequest-rate: 5/1\n",
+    ),
+    (
+        "bad-request-rate",
+        "User-agent: *\nRequest-rate: 1/0\n",
+        2,
+        "User-agent: *\nRequest-rate: 1/1m\n",
+    ),
+    (
+        "bad-visit-time",
+        "User-agent: *\nVisit-time: 6-8\n",
+        2,
+        "User-agent: *\nVisit-time: 0600-0800\n",
+    ),
+    (
+        "bad-visit-time",
+        "User-agent: *\nVisit-time: 2500-0100\n",
+        2,
+        "User-agent: *\nVisit-time: 2300-0100\n",
+    ),
+    (
+        "relative-sitemap",
+        "Sitemap: /s.xml\n",
+        1,
+        "Sitemap: https://example.com/s.xml\n",
+    ),
+    ("empty-sitemap", "Sitemap:\n", 1, "Sitemap: https://example.com/s.xml\n"),
+    (
+        "empty-user-agent",
+        "User-agent:\nDisallow: /\n",
+        1,
+        "User-agent: *\nDisallow: /\n",
+    ),
+    (
+        "user-agent-grammar",
+        "User-agent: foo/1.0\nDisallow: /\n",
+        1,
+        "User-agent: foo\nDisallow: /\n",
+    ),
+    (
+        "user-agent-grammar",
+        "User-agent: foo*\nDisallow: /\n",
+        1,
+        "User-agent: foo\nDisallow: /\n",
+    ),
+    (
+        "duplicate-group",
+        "User-agent: a\nDisallow: /x\n\nUser-agent: A\nDisallow: /y\n",
+        4,
+        "User-agent: a\nDisallow: /x\nDisallow: /y\n",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("code", "robots", "line", "mended"),
+    [pytest.param(*case, id=f"{case[0]}-{n}") for n, case in enumerate(CASES)],
+)
+def test_note(code: str, robots: bytes | str, line: int, mended: bytes | str) -> None:
+    assert [(note.line, note.code) for note in parse(robots).notes] == [(line, code)]
+    assert [note.code for note in parse(mended).notes] == []
+    note = parse(robots).notes[0]
+    assert note.severity in {"error", "warning", "info"}
+    assert note.message.startswith(CODES[code])
+
+
+def test_every_code_has_a_case() -> None:
+    assert {case[0] for case in CASES} == set(CODES)
+
+
+TIDY = """\
+# https://example.com/robots.txt
+User-agent: *
+Disallow: /private/ # all of it
+Allow: /private/index.html
+Disallow: /*?sort=
+Disallow: *.gif$
+Disallow: /caf%C3%A9/\u30c4
+Crawl-delay: 2.5
+Request-rate: 30/60m 0900-1700
+
+User-agent: FooBot
+User-agent: bar_bot-news
+Visit-time: 2200-0400
+Disallow:
+
+Sitemap: https://cdn.example.net/sitemap.xml
+"""
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"], ids=["LF", "CR", "CRLF"])
+def test_a_tidy_file_has_no_notes(end: str) -> None:
+    robots = TIDY.replace("\n", end)
+    assert parse(robots).notes == ()
+    assert parse(robots.encode()).notes == ()
+    assert parse(b"\xef\xbb\xbf" + robots.encode()).notes == ()
+
+
+def test_an_empty_file_has_no_notes() -> None:
+    assert parse(b"").notes == ()
+    assert parse("# only a comment\n\n").notes == ()
+
+
+def test_several_notes_come_by_line() -> None:
+    robots = "Disallow: /x\nUser-agent: *\nDisallow: /%\nplease go away\nCrawl-delay: soon\nSitemap: s"
+    assert [(note.line, note.code) for note in parse(robots).notes] == [
+        (1, "rule-outside-group"),
+        (3, "bad-escape"),
+        (4, "no-colon"),
+        (5, "bad-crawl-delay"),
+        (6, "relative-sitemap"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("Disallows", "disallow"),
+        ("Disalllow", "disallow"),
+        ("Alow", "allow"),
+        ("User_agent", "user-agent"),
+        ("Usr-agent", "user-agent"),
+        ("Sitemaps", "sitemap"),
+        ("Crawl_delay", "crawl-delay"),
+        ("Request-rates", "request-rate"),
+        ("Visit-times", "visit-time"),
+    ],
+)
+def test_an_unknown_field_names_the_nearest_known(name: str, nearest: str) -> None:
+    notes = [
+        note for note in parse(f"User-agent: *\n{name}: 1\n").notes if note.line == 2
+    ]
+    assert [note.code for note in notes] == ["unknown-field"]
+    assert name in notes[0].message
+    assert nearest in notes[0].message
+
+
+def test_an_unknown_field_like_no_other_names_none() -> None:
+    (note,) = parse("User-agent: *\nQwertz: 1\n").notes
+    assert note.message == CODES["unknown-field"] + ": Qwertz"
+
+
+def test_a_web_page_is_one_note_not_hundreds() -> None:
+    page = (
+        "<!DOCTYPE html>\n<html>\n<p>some text here\n<a style='color: red'>x</a>\n"
+        * 100
+    )
+    assert [note.code for note in parse(page).notes] == ["html"]
+
+
+def test_two_user_agent_lines_of_one_group_are_no_duplicates_of_another() -> None:
+    robots = "User-agent: a\nUser-agent: b\nDisallow: /x\n"
+    assert parse(robots).notes == ()
+
+
+def test_notes_do_not_change_with_what_was_asked() -> None:
+    policy = parse("Disallow: /x\nUser-agent: *\nDisallow: y\n")
+    before = policy.notes
+    policy.verdict("/x", "a")
+    assert policy.notes == before
+
+
+def test_messages_stay_short() -> None:
+    (note,) = parse("User-agent: *\nDisallow: " + "x" * 10_000 + "\n").notes
+    assert len(note.message) < 200

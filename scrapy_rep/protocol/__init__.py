@@ -1,6 +1,6 @@
-"""The Robots Exclusion Protocol, RFC 9309: pure functions over the content of a robots.txt.
+r"""The Robots Exclusion Protocol, RFC 9309: pure functions over the content of a robots.txt.
 
->>> policy = parse(b"User-agent: *\\nDisallow: /private/")
+>>> policy = parse(b"User-agent: *\nDisallow: /private/")
 >>> policy.allowed("https://example.com/private/x", "ExampleBot")
 False
 >>> policy.verdict("https://example.com/private/x", "ExampleBot").rule

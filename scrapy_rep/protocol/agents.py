@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,12 +13,13 @@ if TYPE_CHECKING:
     from scrapy_rep.protocol.groups import Section
 
 IDENTIFIER = re.compile(r"[A-Za-z_-]*")  # RFC 9309 2.2; octets outside it end the token
-DEFAULT = re.compile(r"\*(?:[ \t]|\Z)")
 
 # A header is product tokens and comments (RFC 9110 10.1.5). A word names a product when it
 # has a letter, or a version behind it ("008/0.83"), and is no part of a host name or URL.
 PUNCTUATION = re.compile(r"[;,()\[\]<>\"'{}|]+")
-PRODUCT = re.compile(r"(?:[\w-]*[^\W\d][\w-]*|[\w-]+(?=/))(?=[/:!*+]|\Z)")
+NAME = re.compile(r"[\w-]+")
+LETTER = re.compile(r"[^\W\d_]")
+AFTER_NAME = ("", "/", ":", "!", "*", "+")
 
 
 def product_tokens(header: str) -> tuple[str, ...]:
@@ -43,13 +45,17 @@ def product_tokens(header: str) -> tuple[str, ...]:
         for part in parts:
             if "@" in part or part[:1] == "+" or part[:4].lower() == "www.":
                 continue
-            product = PRODUCT.match(part)
-            if product is not None:
-                tokens.setdefault(product[0].lower(), product[0])
+            name = NAME.match(part)
+            if name is None:
+                continue
+            after = part[name.end() : name.end() + 1]
+            if after == "/" or (after in AFTER_NAME and LETTER.search(name[0])):
+                tokens.setdefault(name[0].lower(), name[0])
     return tuple(sorted(tokens.values(), key=len, reverse=True))
 
 
-def names_of(agents: Sequence[str]) -> dict[str, int]:
+@lru_cache(maxsize=256)  # few agents ask about many sites
+def names_of(agents: tuple[str, ...]) -> dict[str, int]:
     """Every name, in lower case, by which agents may be found; 0 is the most wanted."""
     names: dict[str, int] = {}
     for agent in agents:
@@ -106,7 +112,7 @@ def by_token(
         for section in group:
             line = section.agent
             # Beyond RFC 9309: junk after "* " is ignored.
-            if line == "*" or DEFAULT.match(line):
+            if line == "*" or line[:2] in ("* ", "*\t"):
                 is_default = True
             else:
                 line = line.lower()

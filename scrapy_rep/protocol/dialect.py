@@ -41,10 +41,11 @@ class Dialect:
     index_is_directory: bool = True
     """`Allow: /a/index.html` allows `/a/` as well."""
 
-    kept_apart: str = "%:/?#[]@!&'()+,;="
-    """Octets of a path that differ from their percent-escapes; all others equal them."""
+    kept_apart: str = ":/?#[]@!&'()+,;="
+    """Characters of a path that differ from their percent-escapes; all others that may stand
+    in a URI equal theirs."""
 
-    kept_apart_in_query: str = "%?#[]@!&'()+,;="
+    kept_apart_in_query: str = "?#[]@!&'()+,;="
     """The same after the first question mark."""
 
     default_lifetime: float | None = None

@@ -7,6 +7,7 @@ them is a section, and sections are read only for an agent that is asked about.
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.protocol.records import ALLOW, DISALLOW, MARGIN, TRIMMED, understood
@@ -21,14 +22,15 @@ if TYPE_CHECKING:
 CASELESS = re.IGNORECASE | re.ASCII
 
 USER_AGENT_LINE = re.compile(
-    rf"\n{MARGIN}user[- ]?agent(?=[\0-\x20\x7f:#])([^\n]*)", CASELESS
+    rf"\n{MARGIN}user[- ]?agent([\0\t\v\f\r\x1c-\x20:][^\n]*)", CASELESS
 )
 RULE_FIELD = r"(?:dis?s?all?ow|diasllow|disallaw|allow)"
-RULE_LINE = re.compile(rf"\n{MARGIN}{RULE_FIELD}(?=[\0-\x20\x7f:])[^\n]*", CASELESS)
+RULE_LINE = re.compile(rf"\n{MARGIN}{RULE_FIELD}(?=[\0-\x20:])[^\n]*", CASELESS)
 RECORD_LINE = re.compile(
-    rf"\n{MARGIN}(?:{RULE_FIELD}|site[- ]?map|crawl[- ]?delay)(?=[\0-\x20\x7f:])[^\n]*",
+    rf"\n{MARGIN}(?:{RULE_FIELD}|site[- ]?map|crawl[- ]?delay)(?=[\0-\x20:])[^\n]*",
     CASELESS,
 )
+RULE_STARTS = ("\nDisallow: ", "\nAllow: ")  # how most sections begin
 BLANK_LINE = re.compile(rf"\n{MARGIN}(?=\n|\Z)")
 
 
@@ -37,8 +39,8 @@ class Section(NamedTuple):
 
     agent: str
     """Value of the user-agent line, as written."""
-    line: int
-    """Number of the user-agent line, from 1."""
+    head: int
+    """Where the line end before the user-agent line stands in the text."""
     start: int
     """Where the line end after it stands; equal to `end` when nothing follows."""
     end: int
@@ -51,13 +53,11 @@ def groups_of(text: str, dialect: Dialect) -> list[list[Section]]:
     lines (RFC 9309 2.1); the sections before it may hold other records.
     """
     groups: list[list[Section]] = []
-    heads = list(user_agent_lines(text))
-    line = counted = 0
+    heads = user_agent_lines(text)
+    heads.append(("", len(text), len(text)))
     closed = True
-    for index, (agent, head, start) in enumerate(heads, 1):
-        end = following = heads[index][1] if index < len(heads) else len(text)
-        line += text.count("\n", counted, head + 1)
-        counted = head + 1
+    for (agent, head, start), (_, following, _) in pairwise(heads):
+        end = following
         blank = (
             BLANK_LINE.search(text, start, end)
             if dialect.blank_line_ends_group
@@ -65,35 +65,38 @@ def groups_of(text: str, dialect: Dialect) -> list[list[Section]]:
         )
         if blank is not None:
             end = blank.start()
-        section = Section(agent, line, start, end)
+        section = Section(agent, head, start, end)
         if closed:
             groups.append([section])
         else:
             groups[-1].append(section)
         # RFC 9309 2.2.4: other records do not end the run of user-agent lines.
-        closed = following < len(text) and (
-            blank is not None
-            or has_record(text, section, any_record=dialect.any_record_ends_agents)
+        closed = blank is not None or has_record(
+            text, section, any_record=dialect.any_record_ends_agents
         )
     if not dialect.empty_groups:
         groups = [group for group in groups if has_record(text, group[-1])]
     return groups
 
 
-def user_agent_lines(text: str) -> Iterator[tuple[str, int, int]]:
+def user_agent_lines(text: str) -> list[tuple[str, int, int]]:
     """Value, start and end of every user-agent line."""
+    lines = []
     for found in USER_AGENT_LINE.finditer(text):
         rest = found[1]
-        if rest.startswith(":") and "#" not in rest:
-            yield rest[1:].strip(TRIMMED), found.start(), found.end()
+        if rest[0] == ":" and "#" not in rest:
+            lines.append((rest[1:].strip(TRIMMED), *found.span()))
         else:
             field, value = understood(found[0])
-            if field:  # else it is no record: words, and no colon
-                yield value, found.start(), found.end()
+            if field:  # else it is no record: words without a colon
+                lines.append((value, *found.span()))
+    return lines
 
 
 def has_record(text: str, section: Section, *, any_record: bool = False) -> bool:
     """Whether a section holds a rule, or `any_record` of those that older dialects know."""
+    if text.startswith(RULE_STARTS, section.start, section.end):
+        return True
     lines = RECORD_LINE if any_record else RULE_LINE
     return any(
         understood(found[0])[0]
@@ -104,25 +107,28 @@ def has_record(text: str, section: Section, *, any_record: bool = False) -> bool
 def rules_of(text: str, sections: list[Section]) -> list[tuple[bool, str, int]]:
     """The rules of a group or of several: allow, path as written, line number."""
     rules: list[tuple[bool, str, int]] = []
+    for section, line in zip(sections, line_numbers(text, sections), strict=True):
+        rules += rules_in(text[section.start : section.end], line)
+    return rules
+
+
+def line_numbers(text: str, sections: list[Section]) -> Iterator[int]:
+    """The number of the user-agent line of each section, from 1."""
+    line = counted = 0
     for section in sections:
-        lines = text[section.start : section.end].split("\n")
-        for number, line in enumerate(lines, section.line):
-            if line.startswith("Disallow: "):  # nearly every rule is spelt like this
-                allow, path = False, line[10:]
-                if "#" in path:
-                    path = path[: path.index("#")]
-                path = path.strip(TRIMMED)
-            elif line:
-                field, path = understood(line)
-                if field == DISALLOW:
-                    allow = False
-                elif field == ALLOW:
-                    allow = True
-                else:
-                    continue
-            else:
-                continue
-            rules.append((allow, path, number))
+        line += text.count("\n", counted, section.head + 1)
+        counted = section.head + 1
+        yield line
+
+
+def rules_in(lines: str, line: int = 0) -> list[tuple[bool, str, int]]:
+    """Rules among some lines, the first of which has the number `line`."""
+    rules = []
+    for number, record in enumerate(lines.split("\n"), line):
+        if record:
+            field, path = understood(record)
+            if field in (ALLOW, DISALLOW):
+                rules.append((field == ALLOW, path, number))
     return rules
 
 

@@ -1,9 +1,8 @@
 """Paths of URLs and of rules, in the one form in which they are compared.
 
-RFC 9309 2.2.2 compares octets after percent-encoding. Here the comparison runs over text in
-which every escape that may be decoded is decoded, so that the usual path, which holds
-neither an escape nor a character beyond ASCII, is already in its final form. Both forms
-tell the same paths apart; `octets` counts in the RFC's.
+RFC 9309 2.2.2 compares octets after percent-encoding. The form here is the same, but that a
+literal `*` or `$`, and in a query `:` and `/`, are left as they are: the usual path is then
+in its final form already. `octets` counts as the RFC's form does.
 """
 
 from __future__ import annotations
@@ -17,13 +16,17 @@ if TYPE_CHECKING:
     from scrapy_rep.protocol.dialect import Dialect
 
 ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
-BEYOND_ASCII = re.compile(r"[^\0-\x7f]+")
 
-# What takes three octets in the RFC's form and one in ours: everything that RFC 3986
-# neither reserves nor leaves unreserved, a literal * or $ (2.2.3), and in a query the
-# colon and the slash (second row of the table in 2.2.2).
-ENCODED = re.compile(r"[^A-Za-z0-9._~%:/?#\[\]@!&'()+,;=-]")
-ENCODED_IN_QUERY = re.compile(r"[^A-Za-z0-9._~%?#\[\]@!&'()+,;=-]")
+# RFC 3986 2.2 and 2.3, reserved and unreserved; all else must be encoded in a URI.
+URI_CHARACTERS = r"A-Za-z0-9._~:/?\[\]@!$&'()*+,;=-"  # and "#"
+UNUSUAL = re.compile(rf"[^{URI_CHARACTERS}]")  # what keeps a path from being final
+TO_ENCODE = re.compile(rf"[^%#{URI_CHARACTERS}]+")
+URI_CHARACTER = re.compile(rf"[#{URI_CHARACTERS}]")
+
+# RFC 9309 2.2.3 writes a literal * or $ as %2A and %24; the second row of the table in
+# 2.2.2 does the like with a colon and a slash of the query.
+ENCODED = re.compile(r"[*$]")
+ENCODED_IN_QUERY = re.compile(r"[*$:/]")
 
 
 def path_of(url: str, dialect: Dialect) -> str:
@@ -42,33 +45,32 @@ def path_of(url: str, dialect: Dialect) -> str:
 
 
 def comparable(path: str, dialect: Dialect, *, in_query: bool = False) -> str:
-    """`path` with its escapes decoded where the dialect lets them equal the octet.
+    """`path` with decoded what equals its escape, and encoded what no URI may hold.
 
     `in_query`: it continues a path whose question mark has been passed already.
     """
-    if "%" not in path and path.isascii():
+    if UNUSUAL.search(path) is None:
         return path
     before, mark, query = ("", "", path) if in_query else path.partition("?")
-    return unescaped(before, dialect.kept_apart) + unescaped(
+    return normal(before, dialect.kept_apart) + normal(
         mark + query, dialect.kept_apart_in_query
     )
 
 
-def unescaped(text: str, kept_apart: str) -> str:
-    """Decode all escapes of ASCII but `kept_apart`, and encode what is not ASCII.
+def normal(text: str, kept_apart: str) -> str:
+    """One pass, so that nothing is decoded twice.
 
-    One pass, so that nothing is decoded twice. A "%" without two hexadecimal digits stays.
+    A "%" that two hexadecimal digits do not follow is literal.
     """
-    if not text.isascii():
-        text = BEYOND_ASCII.sub(encoded, text)
+    text = TO_ENCODE.sub(encoded, text)
     if "%" not in text:
         return text
     table = escapes(kept_apart)
     first, *rest = text.split("%")
     parts = [first]
     for part in rest:
-        decoded = table.get(part[:2])
-        parts.append("%" + part if decoded is None else decoded + part[2:])
+        octet = table.get(part[:2])
+        parts.append("%" + part if octet is None else octet + part[2:])
     return "".join(parts)
 
 
@@ -78,13 +80,13 @@ def encoded(found: re.Match[str]) -> str:
 
 @lru_cache(maxsize=8)
 def escapes(kept_apart: str) -> dict[str, str]:
-    """What the two digits of an escape stand for; escapes that stay do so in upper case."""
+    """What the two digits of an escape become: an octet, or the escape in upper case."""
     digits = "0123456789ABCDEFabcdef"
     table = {}
     for pair in (high + low for high in digits for low in digits):
         octet = chr(int(pair, 16))
-        stays = octet in kept_apart or not octet.isascii()
-        table[pair] = "%" + pair.upper() if stays else octet
+        decoded = URI_CHARACTER.match(octet) and octet not in kept_apart
+        table[pair] = octet if decoded else "%" + pair.upper()
     return table
 
 

@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from scrapy_rep.protocol import values
 from scrapy_rep.protocol.agents import given, groups_for
 from scrapy_rep.protocol.dialect import RFC9309, Dialect
-from scrapy_rep.protocol.groups import groups_of, records_of, rules_of
+from scrapy_rep.protocol.groups import (
+    groups_of,
+    line_numbers,
+    records_of,
+    rules_in,
+)
 from scrapy_rep.protocol.notes import notes_on
-from scrapy_rep.protocol.paths import ORIGIN, comparable, path_of
+from scrapy_rep.protocol.paths import ORIGIN, UNUSUAL, path_of
 from scrapy_rep.protocol.records import (
     CRAWL_DELAY,
     REQUEST_RATE,
@@ -65,10 +70,12 @@ def parse(
     `encoding` is the charset that its Content-Type declared; an unknown one is ignored.
     Only the first 512 KiB of `body` count, without the line that the limit cuts.
 
-    No content makes it raise. Raises TypeError when `body` is neither bytes nor str.
+    No content makes it raise. Raises TypeError when an argument has another type.
     """
-    text = read(body, encoding)
-    return Policy(text, dialect)
+    if not isinstance(dialect, Dialect):
+        msg = f"dialect must be a Dialect, not {type(dialect).__name__}"
+        raise TypeError(msg)
+    return Policy(read(body, encoding), dialect)
 
 
 class Policy:
@@ -117,10 +124,8 @@ class Policy:
         try:
             if url.startswith(self._origin):
                 path = url[len(self._origin) - 1 :]
-                if "#" in path:
-                    path = path[: path.index("#")]
-                if "%" in path or not path.isascii():
-                    path = comparable(path, self.dialect)
+                if UNUSUAL.search(path):
+                    path = path_of(path, self.dialect)
             else:
                 path = self._path_of(url)
         except (TypeError, AttributeError):
@@ -134,17 +139,15 @@ class Policy:
         check_url(url)
         path = path_of(url, self.dialect)
         if is_robots_txt(path):  # RFC 9309 2.2.2: implicitly allowed
-            return Verdict(True, None, rules.group, "robots.txt itself")
+            group = rules.group if self._reason is None else None
+            return Verdict(True, None, group, "robots.txt itself")
         score = rules.score(path)
         allowed = score & 1 == 1
         if self._reason is not None:
             return Verdict(allowed, None, None, self._reason)
         if rules.group is None:
             return Verdict(allowed, None, None, "no group")
-        found = (
-            rules_of(self._text.lines, rules.sections) if rules.by_score is None else []
-        )
-        rule = rules.rule_for(score, path, found, self.dialect)
+        rule = rules.rule_for(score, path, self._text.lines, self.dialect)
         return Verdict(
             allowed, rule, rules.group, "no rule matches" if rule is None else "rule"
         )
@@ -192,14 +195,19 @@ class Policy:
     def groups(self) -> tuple[Group, ...]:
         """The groups as written, in file order and not merged."""
         text = self._text.lines
-        return tuple(
-            Group(
-                tuple(section.agent for section in sections),
-                tuple(Rule(*rule) for rule in rules_of(text, sections)),
-                sections[0].line,
-            )
-            for sections in groups_of(text, self.dialect)
-        )
+        groups = groups_of(text, self.dialect)
+        lines = line_numbers(text, [section for group in groups for section in group])
+        found = []
+        for sections in groups:
+            numbered = [(section, next(lines)) for section in sections]
+            rules = [
+                Rule(*rule)
+                for section, line in numbered
+                for rule in rules_in(text[section.start : section.end], line)
+            ]
+            tokens = tuple(section.agent for section in sections)
+            found.append(Group(tokens, tuple(rules), numbered[0][1]))
+        return tuple(found)
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -208,7 +216,9 @@ class Policy:
 
     def size_bytes(self) -> int:
         """Octets of memory that the policy holds now, within a third or so."""
-        rule_sets = {id(rules): rules.weight for rules in self._rule_sets.values()}
+        rule_sets = {
+            id(rules): rules.size_bytes() for rules in self._rule_sets.values()
+        }
         return EMPTY_SIZE + getsizeof(self._text.lines) + sum(rule_sets.values())
 
     def __str__(self) -> str:
@@ -240,7 +250,11 @@ class Policy:
         groups = tuple(
             (
                 tuple(section.agent for section in sections),
-                tuple(rule[:2] for rule in rules_of(text, sections)),
+                tuple(
+                    rule[:2]
+                    for section in sections
+                    for rule in rules_in(text[section.start : section.end])
+                ),
                 tuple(
                     record for record in records_of(text, sections) if record[0] in PACE
                 ),
@@ -288,7 +302,7 @@ class Policy:
             if rules.sections == sections and rules.group == named:
                 break  # another agent that shares the groups
         else:
-            rules = RuleSet(rules_of(text, sections), self.dialect, named, sections)
+            rules = RuleSet(text, sections, self.dialect, named)
         self._rule_sets[key] = rules
         return rules
 

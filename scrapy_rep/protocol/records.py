@@ -46,12 +46,14 @@ MISSPELLINGS = {
 }
 FIELDS |= MISSPELLINGS
 
-TRIMMED = "".join(map(chr, range(0x21))) + "\x7f"
+TRIMMED = "\0\t\n\v\f\r\x1c\x1d\x1e\x1f "
 """Characters that mean nothing at either end of a field or a value.
 
-RFC 9309 2.2 names space and tab. Beyond RFC 9309: so do the control characters."""
+RFC 9309 2.2 names space and tab. Beyond RFC 9309: so do these controls, which are NUL and
+all that Python counts as white space in ASCII.
+"""
 
-MARGIN = r"[\0-\x09\x0b-\x20\x7f]*"  # the same at the beginning of a line
+MARGIN = r"[\0\t\v\f\r\x1c-\x20]*"  # the same at the beginning of a line
 SITEMAP_LINE = re.compile(rf"\n{MARGIN}site[- ]?map[^\n]*", re.IGNORECASE | re.ASCII)
 WORDS = re.compile(r"[ \t]+")
 

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.protocol.paths import comparable, octets
+from scrapy_rep.protocol.wildcards import joined, occur
 
 if TYPE_CHECKING:
     from scrapy_rep.protocol.dialect import Dialect
@@ -31,61 +32,46 @@ class Pattern(NamedTuple):
     """Length of the pattern in octets; the most specific match has the most."""
 
     def matches(self, path: str) -> bool:
-        """Whether the comparable `path` matches. Linear: the first place where a part fits
-        leaves most room for the parts after it, so no choice is ever taken back.
-        """
-        head = self.parts[0]
-        if len(self.parts) == 1:
-            return path == head if self.anchored else path.startswith(head)
-        if not path.startswith(head):
-            return False
-        position = len(head)
-        for part in self.parts[1:-1]:
-            position = path.find(part, position)
-            if position < 0:
-                return False
-            position += len(part)
-        tail = self.parts[-1]
-        if self.anchored:
-            return len(path) - len(tail) >= position and path.endswith(tail)
-        return path.find(tail, position) >= 0
+        """Whether the comparable `path` matches."""
+        return occur(self.parts, self.anchored, path)
 
 
-# A path that is its own comparable form, with as many octets as characters.
-PLAIN = re.compile(r"/[A-Za-z0-9._~:/#\[\]@!&'()+,;=-]*")
+# Nearly every rule is spelt like this, and has a pattern that is its own comparable form with
+# as many octets as characters: no escape, no `$` but at its end, nothing to be encoded.
+USUAL_RULE = re.compile(
+    r"\n(?:Disallow|(Allow)): "
+    r"([/*][A-Za-z0-9._~:/\[\]@!&'()+,;=*-]*(?:\?[A-Za-z0-9._~?\[\]@!&'()+,;=*-]*)?\$?)"
+    r"[ \t]*(?=\n|\Z)"
+)
+INDEX_PAGES = ("/index.html", "/index.htm")
 
 
 def pattern_of(path: str, dialect: Dialect) -> Pattern | None:
     """The pattern that a rule's path stands for, None when it can match no path at all."""
     if not path.startswith(("/", "*") if dialect.wildcards else "/"):
         return None  # RFC 9309 2.2: a path pattern begins with a slash, a wildcard may
-    # RFC 9309 2.2.3: `$` is special at the end only.
-    anchored = dialect.wildcards and path.endswith("$")
-    text = path[:-1] if anchored else path
-    pieces = text.split("*") if dialect.wildcards else [text]
-    # Escapes are decoded after the split, so that %2A and %24 are literal (2.2.3).
-    parts = []
-    length = len(pieces) - 1 + anchored
+    if not dialect.wildcards:
+        text = comparable(path, dialect)
+        return Pattern((text,), False, octets(text))
+    # Escapes are decoded between the wildcards, so that %2A and %24 are literal (RFC 9309
+    # 2.2.3), and so is a `$` before the end. Wildcards count as octets.
+    pieces = path.removesuffix("$").split("*")
+    length = path.count("*") + path.endswith("$")
+    comparables = []
     in_query = False
     for piece in pieces:
-        part = comparable(piece, dialect, in_query=in_query)
-        parts.append(part)
-        length += octets(part, in_query=in_query)
+        comparables.append(comparable(piece, dialect, in_query=in_query))
+        length += octets(comparables[-1], in_query=in_query)
         in_query = in_query or "?" in piece
-    head, *others = parts
-    # Wildcards next to each other are one; one at the end changes nothing but the length.
-    middle = [part for part in others[:-1] if part]
-    if not others:
-        return Pattern((head,), anchored, length)
-    if others[-1]:
-        return Pattern((head, *middle, others[-1]), anchored, length)
-    return Pattern((head, *middle), False, length)
+    parts, anchored = joined(comparables, anchored=path.endswith("$"))
+    return Pattern(parts, anchored, length)
 
 
 def directory_of(path: str) -> str | None:
     """The pattern of the folder whose index page `path` is, or None."""
-    folder, slash, page = path.rpartition("/")
-    return folder + slash + "$" if page in ("index.html", "index.htm") else None
+    if not path.endswith(INDEX_PAGES):
+        return None
+    return path[: path.rindex("/") + 1] + "$"
 
 
 def readings(

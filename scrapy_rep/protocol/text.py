@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from typing import NamedTuple
 
 MAX_SIZE = 512 * 1024
@@ -10,6 +11,7 @@ MAX_SIZE = 512 * 1024
 
 UTF8_BOM = codecs.BOM_UTF8
 MOJIBAKE_BOM = UTF8_BOM.decode("latin-1")
+BYTE_ORDER_MARKS = re.compile(rf"\A(?:\ufeff|{MOJIBAKE_BOM})+")
 
 # Codecs of Python that decode no charset, some of them slowly, some with warnings.
 NOT_CHARSETS = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"}
@@ -29,12 +31,15 @@ def read(body: bytes | str, encoding: str | None = None) -> Text:
     """Decode `body` without ever failing on its content.
 
     A byte order mark of UTF-16 decides; else `encoding`, which the response declared, if
-    it is known and fits the octets; else UTF-8; and where that does not fit, ISO-8859-1.
+    it is known and fits the octets; else UTF-8; and a line that is not UTF-8 is ISO-8859-1.
 
-    Raises TypeError when `body` is neither bytes nor str.
+    Raises TypeError when `body` is neither bytes nor str, or `encoding` not a str.
     """
     if not isinstance(body, (bytes, str)):
         msg = f"body must be bytes or str, not {type(body).__name__}"
+        raise TypeError(msg)
+    if encoding is not None and not isinstance(encoding, str):
+        msg = f"encoding must be str or None, not {type(encoding).__name__}"
         raise TypeError(msg)
     problems = []
     if len(body) > MAX_SIZE:
@@ -46,8 +51,8 @@ def read(body: bytes | str, encoding: str | None = None) -> Text:
         text, is_utf8 = decode(body, encoding)
         if not is_utf8:
             problems.append(NOT_UTF8)
-    while text.startswith(("\ufeff", MOJIBAKE_BOM)):
-        text = text.removeprefix("\ufeff").removeprefix(MOJIBAKE_BOM)
+    if text.startswith(("\ufeff", MOJIBAKE_BOM)):
+        text = BYTE_ORDER_MARKS.sub("", text, count=1)
     if "\r" in text:  # RFC 9309 2.2: a line ends with CR, LF or CRLF, and nothing else
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     return Text("\n" + text, tuple(problems))
@@ -87,4 +92,12 @@ def decode(body: bytes, encoding: str | None) -> tuple[str, bool]:
     try:
         return body.decode("utf-8"), True
     except UnicodeDecodeError:
-        return body.decode("latin-1"), False
+        # Line by line, lest one bad octet in a comment change what the rules say.
+        return "".join(map(decode_line, body.splitlines(keepends=True))), False
+
+
+def decode_line(line: bytes) -> str:
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError:
+        return line.decode("latin-1")

@@ -1,0 +1,116 @@
+"""Matching paths with wildcards: one pattern, and many at once."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+MANY = 200  # patterns, from which on an index of their letters pays
+GRAM = 4  # letters of an index entry
+
+Wildcard = tuple[int, str, tuple[str, ...], bool]
+"""Score, longest part, parts, and whether the last part ends the path."""
+
+
+def joined(pieces: list[str], *, anchored: bool) -> tuple[tuple[str, ...], bool]:
+    """The parts of a pattern from what stands between its wildcards (RFC 9309 2.2.3).
+
+    Wildcards side by side are one; one at the end is none, and undoes the `$` behind it.
+    """
+    if "" not in pieces or len(pieces) == 1:
+        return tuple(pieces), anchored
+    return (pieces[0], *filter(None, pieces[1:])), anchored and pieces[-1] != ""
+
+
+def occur(parts: tuple[str, ...], anchored: bool, path: str) -> bool:
+    """Whether `parts` occur in `path` in order, the first at its beginning.
+
+    Linear: the first place where a part fits leaves the most room for those after it, so
+    no choice is ever taken back.
+    """
+    head = parts[0]
+    if len(parts) == 1:
+        return path == head if anchored else path.startswith(head)
+    if not path.startswith(head):
+        return False
+    position = len(head)
+    for part in parts[1:-1]:
+        position = path.find(part, position)
+        if position < 0:
+            return False
+        position += len(part)
+    tail = parts[-1]
+    if anchored:
+        return len(path) - len(tail) >= position and path.endswith(tail)
+    return path.find(tail, position) >= 0
+
+
+class Wildcards:
+    """Patterns of two parts or more, each with its score."""
+
+    __slots__ = ("index", "with_query", "without_query")
+
+    def __init__(self, scored: list[tuple[int, tuple[str, ...], bool]]) -> None:
+        self.with_query: list[Wildcard] = []
+        self.without_query: list[Wildcard] = []
+        self.index: dict[str, list[Wildcard]] = {}
+        for score, parts, anchored in scored:
+            needle = parts[1] if len(parts) == 2 else max(parts, key=len)
+            wanted = self.with_query if "?" in needle else self.without_query
+            wanted.append((score, needle, parts, anchored))
+        if len(scored) < MANY:
+            self.with_query.sort(reverse=True)
+            self.without_query.sort(reverse=True)
+        else:
+            self.build_index()
+
+    def best(self, path: str, floor: int) -> int:
+        """The highest score of a pattern that matches the path, `floor` if none is higher."""
+        if self.index:
+            return self.best_of_many(path, floor)
+        # Most patterns are told off by one search for their longest part.
+        for score, needle, parts, anchored in self.without_query:
+            if score <= floor:
+                break
+            if needle in path and occur(parts, anchored, path):
+                floor = score
+                break
+        if self.with_query and "?" in path:
+            for score, needle, parts, anchored in self.with_query:
+                if score <= floor:
+                    break
+                if needle in path and occur(parts, anchored, path):
+                    return score
+        return floor
+
+    def build_index(self) -> None:
+        """File each pattern under the letters of its that the fewest patterns share.
+
+        A path then only meets the patterns of which it has these letters; short ones are
+        filed under "" and meet every path.
+        """
+        wildcards = self.with_query + self.without_query
+        self.with_query, self.without_query = [], []
+        grams = [grams_of(needle) for _, needle, _, _ in wildcards]
+        shared = Counter(gram for some in grams for gram in some)
+        for wildcard, some in zip(wildcards, grams, strict=True):
+            rarest = min(some, key=shared.__getitem__, default="")
+            self.index.setdefault(rarest, []).append(wildcard)
+
+    def best_of_many(self, path: str, floor: int) -> int:
+        index = self.index
+        for gram in ("", *index.keys() & grams_of(path)):
+            for score, needle, parts, anchored in index.get(gram, ()):
+                if score > floor and needle in path and occur(parts, anchored, path):
+                    floor = score
+        return floor
+
+    def size_bytes(self) -> int:
+        """Octets of memory but for the letters, estimated."""
+        patterns = len(self.with_query) + len(self.without_query)
+        indexed = sum(map(len, self.index.values()))
+        return 300 + 260 * (patterns + indexed) + 150 * len(self.index)
+
+
+def grams_of(text: str) -> set[str]:
+    """All that can be read in `text` through a window of GRAM letters."""
+    return {text[start : start + GRAM] for start in range(len(text) - GRAM + 1)}

@@ -1,0 +1,241 @@
+"""The example project, run as a user runs it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.site import Reply, Site
+
+ROOT = Path(__file__).parent.parent
+
+# The web of the example on a machine that has no loopback address but 127.0.0.1.
+ONE_ADDRESS = """
+from scrapy.cmdline import execute
+from example.web import _Server
+
+bind = _Server.server_bind
+
+def bind_where_possible(server):
+    if server.server_address[0] != "127.0.0.1":
+        raise OSError("Cannot assign requested address")
+    bind(server)
+
+_Server.server_bind = bind_where_possible
+execute(["scrapy", "crawl", "tour"])
+"""
+
+
+class Row(NamedTuple):
+    """A line of the table."""
+
+    asked: int
+    sent: int
+    refused: int
+    delay: str
+    gap: float | None
+    why: str
+
+
+class Run(NamedTuple):
+    status: int
+    log: str
+
+    @property
+    def table(self) -> list[str]:
+        """The lines of the table, which ends the log."""
+        lines = self.log.rstrip().splitlines()
+        titles = next(
+            number for number, line in enumerate(lines) if line.startswith("host  ")
+        )
+        return lines[titles:]
+
+    def rows(self) -> dict[str, Row]:
+        """Return the table by what it says of the robots.txt, or else by host."""
+        titles, *lines = self.table
+        first = 2 if "robots.txt" in titles else 1
+        rows = {}
+        for line in lines:
+            cells = re.split(r"\s{2,}", line)
+            asked, sent, refused, delay, gap, *why = cells[first:]
+            rows[cells[first - 1]] = Row(
+                int(asked),
+                int(sent),
+                int(refused),
+                delay,
+                None if gap == "-" else float(gap.removesuffix(" s")),
+                "".join(why),
+            )
+        return rows
+
+    def asked_of_servers(self) -> dict[str, Counter[str]]:
+        """Return how often each path was asked for, by the host's name in the example."""
+        asked: dict[str, Counter[str]] = {}
+        for host, path in re.findall(r"DEBUG: (\w+) was asked for (\S+)", self.log):
+            asked.setdefault(host, Counter())[path] += 1
+        return asked
+
+
+def run(*arguments: str) -> Run:
+    environment = dict(os.environ)
+    try:
+        distribution("scrapy-rep")
+    except PackageNotFoundError:
+        environment["PYTHONPATH"] = str(ROOT)
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT / "example_project",
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=60,
+        text=True,
+        check=False,
+    )
+    return Run(done.returncode, done.stdout)
+
+
+@pytest.fixture(scope="module")
+def runs() -> dict[str, Run]:
+    commands = {
+        "tour": ("-m", "scrapy", "crawl", "tour", "-L", "DEBUG"),
+        "guest": ("-m", "scrapy", "crawl", "guest"),
+        "one address": ("-c", ONE_ADDRESS),
+    }
+    with ThreadPoolExecutor() as pool:
+        results = pool.map(lambda command: run(*command), commands.values())
+        return dict(zip(commands, results, strict=True))
+
+
+@pytest.mark.parametrize("name", ["tour", "guest", "one address"])
+def test_log_is_clean(runs, name):
+    done = runs[name]
+    assert done.status == 0, done.log
+    for word in ("Traceback", "ERROR", "WARNING"):
+        assert word not in done.log, done.log
+    assert max(map(len, done.table)) <= 100
+    assert "finish_reason': 'finished'" in done.log
+
+
+CART = "line 2: Disallow: /cart/"
+TOUR = {
+    # asked, sent, refused, delay, why
+    "for others only": (4, 4, 0, "-", ""),
+    "disallows paths": (7, 4, 3, "-", f"{CART} (+1)"),
+    "Crawl-delay: 1": (4, 4, 0, "1 s", ""),
+    "none (404)": (2, 2, 0, "-", ""),
+    "503, then fine": (4, 2, 2, "-", "robots.txt unreachable (503) (+1)"),
+    "at another host": (3, 2, 1, "-", CART),
+    "for ExampleBot": (3, 2, 1, "-", "line 5: Disallow: /drafts/"),
+}
+GUEST = TOUR | {"for ExampleBot": (1, 0, 1, "-", "line 2: Disallow: /")}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("tour", TOUR), ("guest", GUEST), ("one address", TOUR)]
+)
+def test_table(runs, name, expected):
+    rows = runs[name].rows()
+    assert list(rows) == list(expected)
+    for about, (*numbers, why) in expected.items():
+        row = rows[about]
+        assert list(row[:4]) == numbers, about
+        if name == "one address" and row.why.endswith("..."):
+            assert why.startswith(row.why.removesuffix("..."))  # longer host names
+        else:
+            assert row.why == why
+
+
+@pytest.mark.parametrize("name", ["tour", "guest", "one address"])
+def test_crawl_delay_is_kept(runs, name):
+    rows = runs[name].rows()
+    gaps = [row.gap for row in rows.values() if row.gap is not None]
+    assert rows["Crawl-delay: 1"].gap >= 0.99
+    assert min(gaps) < 0.5  # the others do not wait for it
+
+
+def test_servers_saw_nothing_disallowed(runs):
+    asked = runs["tour"].asked_of_servers()
+    robots = {host: paths.pop("/robots.txt") for host, paths in asked.items()}
+    # Asked once each, but for: once more after the 503; once more for "moved".
+    assert robots == dict.fromkeys(asked, 1) | {"busy": 2, "shop": 2}
+    assert asked == {
+        "plain": Counter(["/", "/apples", "/pears", "/plums"]),
+        "shop": Counter(["/", "/shoes", "/cart/help", "/sale"]),
+        "slow": Counter(["/", "/monday", "/tuesday", "/wednesday"]),
+        "bare": Counter(["/", "/notes"]),
+        "busy": Counter(["/", "/news"]),
+        "moved": Counter(["/", "/hats"]),
+        "club": Counter(["/", "/stories"]),
+    }
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        r"\[scrapy_rep\] INFO: robots\.txt of \S+ asks for 1 s between requests: kept",
+        r"\[scrapy_rep\] INFO: robots\.txt of \S+ is unreachable \(503\)",
+        r"has a sitemap: http://\S+/sitemap\.xml",
+        r"Refused: \S+/cart/sale, for line 2 of its robots\.txt: Disallow: /cart/",
+        r"Not now: \S+, robots\.txt unreachable \(503\)",
+    ],
+)
+def test_log_says(runs, said):
+    assert re.search(said, runs["tour"].log)
+
+
+def test_guest_is_told_that_it_may_nothing(runs):
+    assert re.search(
+        r"\[scrapy_rep\] INFO: robots\.txt of \S+ allows us nothing", runs["guest"].log
+    )
+
+
+def test_a_real_site():
+    links = "".join(
+        f'<a href="{href}">'
+        for href in (
+            "/one",
+            "/two",
+            "/private",
+            "http://127.0.0.1:9/",
+            "mailto:a@b.example",
+        )
+    )
+    robots = "User-agent: ExampleBot\nDisallow: /private\nCrawl-delay: 0.3\n"
+    replies = {"/robots.txt": robots, "/": Reply(f"<html>{links}</html>")}
+    with Site(replies) as site:
+        done = run(
+            *("-m", "scrapy", "crawl", "tour", "-a", f"url={site.origin}/"),
+            *("-s", "DOWNLOAD_DELAY=0", "-s", "HTTPPROXY_ENABLED=False"),
+        )
+    assert done.status == 0, done.log
+    assert "Traceback" not in done.log
+    assert "ERROR" not in done.log
+    assert sorted(site.paths) == ["/", "/one", "/robots.txt", "/two"]
+    row = done.rows()["127.0.0.1"]
+    assert row[:4] == (4, 3, 1, "0.3 s")
+    assert row.why == "line 2: Disallow: /private"
+    # Seen from the crawler, but the same gaps.
+    assert row.gap is not None
+    assert row.gap == pytest.approx(min(site.gaps()), abs=0.05)
+    assert row.gap >= 0.295
+
+
+def test_a_real_site_is_not_crawled_to_its_end():
+    links = "".join(f'<a href="/{number}">' for number in range(50))
+    with Site({"/": Reply(f"<html>{links}</html>")}) as site:
+        done = run(
+            *("-m", "scrapy", "crawl", "tour", "-a", f"url={site.origin}/"),
+            *("-s", "DOWNLOAD_DELAY=0", "-s", "HTTPPROXY_ENABLED=False"),
+        )
+    assert "closespider_pagecount" in done.log
+    assert 20 <= len(site.hits) <= 22

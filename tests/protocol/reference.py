@@ -40,9 +40,11 @@ def allowed(body: bytes, url: str, agent: str) -> bool:
         return True
     # 2.2.2: the most specific match wins, an allow wins among equals, none allows.
     best = (-1, True)
-    for allow, pattern in patterns_for(agent, body):
-        if matches(octets(pattern), octets(target(url))):
-            best = max(best, (len(octets(pattern)), allow))
+    for allow, rule in path_patterns(agent, body):
+        if any(
+            matches(octets(pattern), octets(target(url))) for pattern in readings(rule)
+        ):
+            best = max(best, (len(octets(readings(rule)[0])), allow))
     return best[1]
 
 
@@ -50,7 +52,8 @@ def splits_an_escape(body: bytes, url: str, agent: str) -> bool:
     """Whether a rule matches only as far as half an escape may: `/%2` and `/%2F`."""
     return any(
         matches(pattern, target(url)) != matches(octets(pattern), octets(target(url)))
-        for _, pattern in patterns_for(agent, body)
+        for _, rule in path_patterns(agent, body)
+        for pattern in readings(rule)
     )
 
 
@@ -64,21 +67,32 @@ def target(url: str) -> list[str]:
     return normalised(path) + normalised(query, in_query=True)
 
 
-def patterns_for(agent: str, body: bytes) -> list[tuple[bool, list[str]]]:
-    """What the agent's rules allow or not, in the form that is compared."""
+def path_patterns(agent: str, body: bytes) -> list[tuple[bool, str]]:
+    """The agent's rules, without those that match nothing (2.2: no path patterns)."""
     found = []
     for allow, rule in rules_for(agent, body):
-        if not rule.startswith(("/", "*")):
-            continue  # 2.2: not a path pattern; it matches nothing
-        path, mark, query = rule.partition("?")
-        pattern = normalised(path, in_pattern=True, last=not mark)
-        pattern += normalised(mark + query, in_query=True, in_pattern=True)
-        found.append((allow, pattern))
-        # Beyond RFC 9309: the index page stands for its folder.
-        index = re.search(r"(?<=/)index\.html?\Z", "".join(pattern))
-        if allow and index:
-            found.append((allow, [*pattern[: -len(index[0])], "$"]))
+        if rule.startswith(("/", "*")):
+            found.append((allow, rule))
+            index = re.search(r"(?<=/)index\.html?\Z", rule)
+            if allow and index:
+                # Beyond RFC 9309: the index page stands for its folder.
+                found.append((allow, rule[: index.start()] + "$"))
     return found
+
+
+def readings(rule: str) -> list[list[str]]:
+    """A rule in the forms in which it is compared, first the one that is as written.
+
+    What follows a question mark is a query. What follows a wildcard may be in one, since
+    the wildcard takes the question mark as well; so there is one more reading for each.
+    """
+    path = rule.partition("?")[0]
+    starts = [len(path)] + [at for at, octet in enumerate(path) if octet == "*"]
+    return [
+        normalised(rule[:at], in_pattern=True, last=not rule[at:])
+        + normalised(rule[at:], in_query=True, in_pattern=True)
+        for at in starts
+    ]
 
 
 def path_and_query(url: str) -> tuple[str, str]:
@@ -96,6 +110,9 @@ def normalised(
 
     In a pattern, "*" and a "$" at the end stay as they are and are special; in a URL,
     and anywhere else in a pattern, they are written %2A and %24 (2.2.3).
+
+    In a query ":" and "/" equal their escapes (second row of the table in 2.2.2), in a
+    path they do not; so escapes of the two in a query are the only ones in lower case.
     """
     raw = text.encode("utf-8", "surrogatepass").decode("latin-1")
     done: list[str] = []
@@ -104,15 +121,18 @@ def normalised(
         octet, digits = raw[at], raw[at + 1 : at + 3]
         if octet == "%" and len(digits) == 2 and set(digits) <= set(HEX):
             octet = chr(int(digits, 16))
-            done.append(octet if octet in UNRESERVED else escape(octet))
             at += 3
+            if in_query and octet in ":/":
+                done.append(escape(octet).lower())
+            else:
+                done.append(octet if octet in UNRESERVED else escape(octet))
             continue
         at += 1
         if octet in {"*", "$"}:
             special = in_pattern and (octet == "*" or (last and at == len(raw)))
             done.append(octet if special else escape(octet))
-        elif in_query and octet in ":/":  # the second row of the table in 2.2.2
-            done.append(escape(octet))
+        elif in_query and octet in ":/":
+            done.append(escape(octet).lower())
         elif octet == "%" or octet in UNRESERVED + RESERVED:
             done.append(octet)  # a "%" here begins no escape: it is itself
         else:  # outside ASCII, or no URI character at all

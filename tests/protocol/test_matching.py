@@ -134,6 +134,28 @@ MATCHES = [
     ("25-D6-plus-and-its-escape", "/a?b+c", "/a?b%2Bc", False),
     ("25-D6-colon-in-the-path", "/a:b", "/a%3Ab", False),
     ("25-D6-comma", "/a,b", "/a%2Cb", False),
+    # The wildcard takes the question mark: what follows it is compared as a query
+    ("25-D7-raw-behind-a-wildcard", "/*u=https://", "/go?u=https://a", True),
+    ("25-D7-raw-behind-a-wildcard-url", "/*u=https://", "/go?u=https%3A%2F%2Fa", True),
+    (
+        "25-D7-escaped-behind-a-wildcard",
+        "/*u=https%3A%2F%2F",
+        "/go?u=https%3A%2F%2Fa",
+        True,
+    ),
+    (
+        "25-D7-escaped-behind-a-wildcard-url",
+        "/*u=https%3A%2F%2F",
+        "/go?u=https://a",
+        True,
+    ),
+    (
+        "25-D6-escaped-behind-a-wildcard-path",
+        "/*u=https%3A%2F%2F",
+        "/u=https://a",
+        False,
+    ),
+    ("25-D6-raw-behind-a-wildcard-path", "/*u=https://", "/u=https%3A%2F%2Fa", False),
     # 2.2.3: an escaped special character is an ordinary one
     ("27-D8-star", "/path/file-with-a-%2A.html", "/path/file-with-a-*.html", True),
     (

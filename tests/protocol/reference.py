@@ -223,8 +223,7 @@ def lines(body: bytes) -> list[str]:
         if body.startswith(BOM[:length]):
             body = body[length:]
             break
-    try:
-        text = body.decode("utf-8")
-    except UnicodeDecodeError:
-        text = body.decode("latin-1")
+    # UTF-8 (2.3). An octet that is none stands for itself in ISO-8859-1; the rest keeps.
+    text = body.decode("utf-8", "surrogateescape")
+    text = re.sub("[\udc80-\udcff]", lambda found: chr(ord(found[0]) - 0xDC00), text)
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")

@@ -184,6 +184,7 @@ def test_a_bad_octet_elsewhere_does_not_undo_a_rule() -> None:
     policy = parse(body)
     assert policy.allowed("/ascii", "a") is False
     assert policy.allowed("/%E3%83%84", "a") is False
+    assert reference.allowed(body, "/%E3%83%84", "a") is False
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         SettingError,
     )
     from scrapy_rep.middleware import RepMiddleware
+    from scrapy_rep.robots import Robots
 
 __version__ = "0.1.0"
 
@@ -42,6 +43,7 @@ __all__ = [
     "Policy",
     "RepMiddleware",
     "RepRobotParser",
+    "Robots",
     "RobotsForbidden",
     "RobotsRefused",
     "RobotsUnreachable",
@@ -55,6 +57,7 @@ _HOMES = {
     "Addon": "addon",
     "RepMiddleware": "middleware",
     "RepRobotParser": "compat.robotparser",
+    "Robots": "robots",
     "RobotsForbidden": "exceptions",
     "RobotsRefused": "exceptions",
     "RobotsUnreachable": "exceptions",

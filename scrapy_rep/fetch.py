@@ -12,7 +12,7 @@ from scrapy import Request, signals
 from scrapy.exceptions import StopDownload
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.defer import maybe_deferred_to_future
-from twisted.internet.defer import DeferredSemaphore
+from twisted.internet.defer import CancelledError, DeferredSemaphore
 from w3lib.encoding import http_content_type_encoding
 
 from scrapy_rep.freshness import lifetime_and_grace, retry_after
@@ -101,6 +101,8 @@ class Fetcher:
             request = self._request(url, origin, page, user_agent, copy)
             try:
                 response = await self._download(request)
+            except CancelledError:  # this fetch is broken off, which says nothing
+                raise
             except Exception as error:  # noqa: BLE001 - whatever a download may raise
                 stats.inc_value(f"robotstxt/exception_count/{type(error)}")
                 return Outcome(
@@ -281,9 +283,26 @@ def _header(headers: Headers, name: bytes) -> str:
     return (headers.get(name) or b"").decode("latin-1")
 
 
+FAULTS = (
+    ("refused", "connection refused"),
+    ("resolvehost", "host name not found"),
+    ("lookup", "host name not found"),
+    ("timeout", "timeout"),
+    ("dataloss", "cut short"),
+    ("stopdownload", "timeout"),  # ours, for a body that drips
+)
+
+
 def _in_words(error: Exception) -> str:
-    """Return what went wrong with a download: its kind, and the first line of it."""
+    """Return what went wrong with a download, for the user.
+
+    The exceptions of Twisted, of Scrapy and of each of its download handlers differ;
+    their names tell the kind.
+    """
     name = type(error).__name__
+    for part, words in FAULTS:
+        if part in name.lower():
+            return words
     first_line = str(error).strip().partition("\n")[0]
     return f"{name}: {first_line}" if first_line else name
 

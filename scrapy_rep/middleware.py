@@ -36,7 +36,10 @@ if TYPE_CHECKING:
     from scrapy_rep.cache import Known
     from scrapy_rep.store import Store
 
-STORES = {"memory": "scrapy_rep.store.memory.MemoryStore"}
+STORES = {
+    "memory": "scrapy_rep.store.memory.MemoryStore",
+    "sqlite": "scrapy_rep.store.sqlite.SqliteStore",
+}
 
 
 class RepMiddleware:

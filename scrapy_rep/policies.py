@@ -170,7 +170,7 @@ class Policies:
         jitter = random.uniform(-1, 1)  # noqa: S311
         snapshot = after(before, outcome, now, self._settings, jitter)
         new_copy = outcome.access not in {Access.NOT_MODIFIED, Access.UNREACHABLE}
-        write = self._store.put if new_copy or before is None else self._store.touch
+        write = self._store.put if new_copy else self._store.touch
         await self._with_store("write", origin, write(origin, snapshot))
         if outcome.access is Access.NOT_MODIFIED:
             self._report.count("cache/revalidated")

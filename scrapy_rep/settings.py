@@ -89,7 +89,9 @@ class Settings:
                 f"at most REP_MAX_AGE, which is {max_age}",
             )
         concurrent = settings.getint("CONCURRENT_REQUESTS") or 16  # 0: no limit
-        store = read.value("REP_STORE") or "memory"
+        store = read.value("REP_STORE")
+        if store is None:
+            store = "sqlite" if settings.get("JOBDIR") else "memory"
         return cls(
             obey=read.choices("REP_OBEY", DIRECTIVES),
             dialect=dialect,

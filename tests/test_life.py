@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from scrapy.settings import Settings as ScrapySettings
@@ -19,7 +19,10 @@ from scrapy_rep.life import (
 )
 from scrapy_rep.protocol.access import Access
 from scrapy_rep.settings import Settings
-from scrapy_rep.store import Snapshot
+
+if TYPE_CHECKING:
+    from scrapy_rep.store import Snapshot
+
 
 SETTINGS = Settings.read(ScrapySettings())
 T0 = 1_800_000_000.0

@@ -64,7 +64,11 @@ class Store(Protocol):
         """Keep *snapshot* in place of what was known."""
 
     async def touch(self, origin: str, snapshot: Snapshot) -> None:
-        """Keep *snapshot*, whose body and encoding are those already kept."""
+        """Keep *snapshot*, whose body and encoding are those already kept, if any.
+
+        Where the answer that is kept has another status it is left alone: another crawl
+        that shares the store has put it there since.
+        """
 
     async def close(self) -> None:
         """Write what is not yet written; the crawl is over."""

@@ -185,7 +185,7 @@ async def test_48_refused_connection():
         pass
     outcome, crawler = await outcome_of(site)
     assert outcome == UNREACHABLE
-    assert "Refused" in crawler.spider.failures[0].reason
+    assert "connection refused" in crawler.spider.failures[0].reason
 
 
 @coroutine_test

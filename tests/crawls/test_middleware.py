@@ -32,6 +32,14 @@ AGENTS = (
 PATHS = ["/meta", "/spider", "/setting", "/header", "/default-header", "/bot", "/other"]
 
 
+def warnings_of_ours(caplog):
+    return [
+        record
+        for record in caplog.records
+        if record.levelno >= logging.WARNING and record.name.startswith("scrapy_rep")
+    ]
+
+
 @coroutine_test
 async def test_refusal_reaches_the_errback_with_rule_and_line(caplog):
     seen: list[Any] = []
@@ -123,7 +131,7 @@ async def test_2_token_that_no_site_sees_is_warned_about_once(caplog):
     with Site() as site:
         crawler = make_crawler(USER_AGENT="Bot/1.0", ROBOTSTXT_USER_AGENT="other")
         await crawl(crawler, urls=[site.url("/a"), site.url("/b")])
-    (warning,) = [r for r in caplog.records if r.levelno >= logging.WARNING]
+    (warning,) = warnings_of_ours(caplog)
     assert "product token other" in warning.getMessage()
     assert "'Bot/1.0'" in warning.getMessage()
 
@@ -478,6 +486,13 @@ async def test_log_once_per_origin_and_no_traceback(caplog):
     assert "asks for 0.1 s between requests: kept" in said["asks"][0]
 
 
+# Without a reactor, Scrapy does not close its download handler in this case.
+LEAKS_OF_SCRAPY = pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+
+
+@LEAKS_OF_SCRAPY
 @coroutine_test
 async def test_a_wrong_setting_stops_the_crawl():
     crawler = make_crawler(REP_MAX_AGE="a day")
@@ -485,6 +500,7 @@ async def test_a_wrong_setting_stops_the_crawl():
         await crawl(crawler)
 
 
+@LEAKS_OF_SCRAPY
 @coroutine_test
 async def test_a_wrong_attribute_stops_the_crawl():
     class Wrong(Pages):
@@ -496,6 +512,7 @@ async def test_a_wrong_attribute_stops_the_crawl():
         await crawl(make_crawler(Wrong))
 
 
+@LEAKS_OF_SCRAPY
 @coroutine_test
 async def test_a_store_that_cannot_be_imported():
     crawler = make_crawler(REP_STORE="no.such.Store")
@@ -525,7 +542,7 @@ async def test_a_broken_store_never_allows(caplog):
         crawler = make_crawler(REP_STORE="tests.crawls.test_middleware.BrokenStore")
         await crawl(crawler, urls=[site.url("/p"), site.url("/q")])
         assert site.paths == ["/robots.txt", "/q"]
-    (warning,) = [r for r in caplog.records if r.levelno >= logging.WARNING]
+    (warning,) = warnings_of_ours(caplog)
     assert "The store (REP_STORE) could not read" in warning.getMessage()
     assert crawler.stats.get_value("rep/store/errors") == 3
 

@@ -106,26 +106,30 @@ def by_token(
     best = len(wanted)
     named: list[list[Section]] = []
     default = []
+    nobody = len(wanted)
     for group in groups:
         is_default = False
-        rank = len(wanted)
+        rank = nobody
         for section in group:
             line = section.agent
             # Beyond RFC 9309: junk after "* " is ignored.
-            if line == "*" or line[:2] in ("* ", "*\t"):
+            if line == "*" or line.startswith(("* ", "*\t")):
                 is_default = True
-            else:
-                line = line.lower()
-                # Beyond RFC 9309: many lines leave the grammar. They match as a whole
-                # ("MJ12bot"), or up to the first octet outside it ("foo/1.0", "foo*").
-                token = IDENTIFIER.match(line)[0]  # type: ignore[index]  # never None
-                rank = min(rank, wanted.get(line, rank), wanted.get(token, rank))
+                continue
+            line = line.lower()
+            # Beyond RFC 9309: many lines leave the grammar. They match as a whole
+            # ("MJ12bot"), or up to the first octet outside it ("foo/1.0", "foo*").
+            if line in wanted:
+                rank = min(rank, wanted[line])
+            token = IDENTIFIER.match(line)[0]  # type: ignore[index]  # never None
+            if token in wanted:
+                rank = min(rank, wanted[token])
         if is_default:
             default.append(group)
         if rank < best:
             best = rank
             named = [group]
-        elif rank == best < len(wanted):
+        elif rank == best < nobody:
             named.append(group)
     return named, default
 

@@ -7,7 +7,6 @@ them is a section, and sections are read only for an agent that is asked about.
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.protocol.records import ALLOW, DISALLOW, MARGIN, TRIMMED, understood
@@ -30,7 +29,7 @@ RECORD_LINE = re.compile(
     rf"\n{MARGIN}(?:{RULE_FIELD}|site[- ]?map|crawl[- ]?delay)(?=[\0-\x20:])[^\n]*",
     CASELESS,
 )
-RULE_STARTS = ("\nDisallow: ", "\nAllow: ")  # how most sections begin
+USUAL_STARTS = ("\nDisallow:", "\nAllow:")  # of sections; no need to search
 BLANK_LINE = re.compile(rf"\n{MARGIN}(?=\n|\Z)")
 
 
@@ -53,26 +52,24 @@ def groups_of(text: str, dialect: Dialect) -> list[list[Section]]:
     lines (RFC 9309 2.1); the sections before it may hold other records.
     """
     groups: list[list[Section]] = []
-    heads = user_agent_lines(text)
-    heads.append(("", len(text), len(text)))
     closed = True
-    for (agent, head, start), (_, following, _) in pairwise(heads):
-        end = following
-        blank = (
-            BLANK_LINE.search(text, start, end)
-            if dialect.blank_line_ends_group
-            else None
-        )
-        if blank is not None:
-            end = blank.start()
+    heads = user_agent_lines(text)
+    for index, (agent, head, start) in enumerate(heads, 1):
+        end = heads[index][1] if index < len(heads) else len(text)
+        blank = None
+        if dialect.blank_line_ends_group:
+            blank = BLANK_LINE.search(text, start, end)
+            end = end if blank is None else blank.start()
         section = Section(agent, head, start, end)
         if closed:
             groups.append([section])
         else:
             groups[-1].append(section)
         # RFC 9309 2.2.4: other records do not end the run of user-agent lines.
-        closed = blank is not None or has_record(
-            text, section, any_record=dialect.any_record_ends_agents
+        closed = (
+            text.startswith(USUAL_STARTS, start, end)
+            or blank is not None
+            or has_record(text, section, any_record=dialect.any_record_ends_agents)
         )
     if not dialect.empty_groups:
         groups = [group for group in groups if has_record(text, group[-1])]
@@ -83,20 +80,19 @@ def user_agent_lines(text: str) -> list[tuple[str, int, int]]:
     """Value, start and end of every user-agent line."""
     lines = []
     for found in USER_AGENT_LINE.finditer(text):
+        start, end = found.span()
         rest = found[1]
         if rest[0] == ":" and "#" not in rest:
-            lines.append((rest[1:].strip(TRIMMED), *found.span()))
+            lines.append((rest[1:].strip(TRIMMED), start, end))
         else:
             field, value = understood(found[0])
             if field:  # else it is no record: words without a colon
-                lines.append((value, *found.span()))
+                lines.append((value, start, end))
     return lines
 
 
 def has_record(text: str, section: Section, *, any_record: bool = False) -> bool:
     """Whether a section holds a rule, or `any_record` of those that older dialects know."""
-    if text.startswith(RULE_STARTS, section.start, section.end):
-        return True
     lines = RECORD_LINE if any_record else RULE_LINE
     return any(
         understood(found[0])[0]
@@ -125,7 +121,7 @@ def rules_in(lines: str, line: int = 0) -> list[tuple[bool, str, int]]:
     """Rules among some lines, the first of which has the number `line`."""
     rules = []
     for number, record in enumerate(lines.split("\n"), line):
-        if record:
+        if record and record[0] != "#":
             field, path = understood(record)
             if field in (ALLOW, DISALLOW):
                 rules.append((field == ALLOW, path, number))

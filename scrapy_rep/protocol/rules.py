@@ -39,10 +39,11 @@ class Pattern(NamedTuple):
 # Nearly every rule is spelt like this, and has a pattern that is its own comparable form with
 # as many octets as characters: no escape, no `$` but at its end, nothing to be encoded.
 USUAL_RULE = re.compile(
-    r"\n(?:Disallow|(Allow)): "
+    r"\n(?:[Dd]isallow|([Aa]llow)):[ \t]*"
     r"([/*][A-Za-z0-9._~:/\[\]@!&'()+,;=*-]*(?:\?[A-Za-z0-9._~?\[\]@!&'()+,;=*-]*)?\$?)"
     r"[ \t]*(?=\n|\Z)"
 )
+MAX_WILDCARDS_INTO_QUERY = 8  # of one rule; nobody writes more before such an escape
 INDEX_PAGES = ("/index.html", "/index.htm")
 
 
@@ -55,16 +56,41 @@ def pattern_of(path: str, dialect: Dialect) -> Pattern | None:
         return Pattern((text,), False, octets(text))
     # Escapes are decoded between the wildcards, so that %2A and %24 are literal (RFC 9309
     # 2.2.3), and so is a `$` before the end. Wildcards count as octets.
+    ends = path.endswith("$")
     pieces = path.removesuffix("$").split("*")
-    length = path.count("*") + path.endswith("$")
-    comparables = []
+    length = len(pieces) - 1 + ends
     in_query = False
-    for piece in pieces:
-        comparables.append(comparable(piece, dialect, in_query=in_query))
-        length += octets(comparables[-1], in_query=in_query)
+    for index, piece in enumerate(pieces):
+        pieces[index] = comparable(piece, dialect, in_query=in_query)
+        length += octets(pieces[index], in_query=in_query)
         in_query = in_query or "?" in piece
-    parts, anchored = joined(comparables, anchored=path.endswith("$"))
+    parts, anchored = joined(pieces, ends)
     return Pattern(parts, anchored, length)
+
+
+def in_query_only(path: str, pattern: Pattern, dialect: Dialect) -> list[Pattern]:
+    """Readings of `pattern` in which one of its wildcards leads into the query.
+
+    What follows that wildcard is then a part of a query, where other escapes equal their
+    octets: `/*u=https%3A` matches `/go?u=https:`. Most patterns have no such reading.
+    """
+    if "%" not in path or not dialect.wildcards:
+        return []
+    ends = path.endswith("$")
+    pieces = path.partition("?")[0].removesuffix("$").split("*")
+    rest = path[len("*".join(pieces)) :].removesuffix("$").split("*")
+    found = []
+    for index in range(1, min(len(pieces), MAX_WILDCARDS_INTO_QUERY + 1)):
+        before = [comparable(piece, dialect) for piece in pieces[:index]]
+        plain = [comparable(piece, dialect) for piece in pieces[index:]]
+        after = [comparable(piece, dialect, in_query=True) for piece in pieces[index:]]
+        if after == plain:
+            break
+        after[-1] += comparable(rest[0], dialect, in_query=True)
+        after += [comparable(piece, dialect, in_query=True) for piece in rest[1:]]
+        parts, anchored = joined([*before, "?", *after], ends)
+        found.append(Pattern(parts, anchored, pattern.octets))
+    return found
 
 
 def directory_of(path: str) -> str | None:
@@ -77,7 +103,7 @@ def directory_of(path: str) -> str | None:
 def readings(
     allow: bool, path: str, order: int, dialect: Dialect
 ) -> list[tuple[int, Pattern]]:
-    """The patterns that a rule stands for, none or one or two, each with its score.
+    """The patterns that a rule stands for, usually one, each with its score.
 
     Among the patterns that match, the highest score decides: it allows when it is odd.
     `order` falls from rule to rule of a rule set.
@@ -90,9 +116,9 @@ def readings(
     if pattern is None:
         return []
     # RFC 9309 2.2.2: the most octets win, and allow wins among equals.
-    found = [
-        (2 * (pattern.octets if dialect.most_specific else order) + effect, pattern)
-    ]
+    score = 2 * (pattern.octets if dialect.most_specific else order) + effect
+    found = [(score, pattern)]
+    found += [(score, reading) for reading in in_query_only(path, pattern, dialect)]
     if allow and dialect.index_is_directory:
         # Beyond RFC 9309: the index page of a folder stands for the folder.
         folder = directory_of(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from itertools import compress
 from sys import getsizeof
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from scrapy_rep.protocol.groups import Section
 
 NO_MATCH = 1  # odd: RFC 9309 2.2.2 allows what no rule matches
-MAX_ORDER = MAX_SIZE  # no text has more rules than that
+ORDERS = range(MAX_SIZE, 0, -1)  # falling; no text has more rules than that
 FEW_QUERIES = 16  # answered before the table of prefixes pays for itself
 
 
@@ -71,68 +72,75 @@ class RuleSet:
         between them is read line by line. `readings` would score both alike, but slower.
         """
         literals: dict[str, int] = {}
-        usual_patterns: dict[str, int] = {}
+        starred: dict[str, int] = {}
         others: list[tuple[bool, str, int]] = []
-        most_specific = dialect.most_specific
-        order = MAX_ORDER
         for section in self.sections:
             body = text[section.start : section.end]
-            between, *usual = USUAL_RULE.split(body) if dialect.wildcards else (body,)
-            for allow, path, _ in rules_in(between):
-                others.append((allow, path, order))
-                order -= 1
-            rules = iter(usual)
-            for is_allow, path, between in zip(rules, rules, rules, strict=True):
-                score = 2 * (len(path) if most_specific else order)
-                if is_allow:
-                    score += 1
-                    self.allows_most = max(self.allows_most, score)
-                    if path.endswith(INDEX_PAGES):
-                        others.append((True, path, order))
-                known = usual_patterns if "*" in path or path[-1] == "$" else literals
-                if known.get(path, 0) < score:
-                    known[path] = score
-                order -= 1
-                if between:
-                    for allow, path, _ in rules_in(between):  # noqa: PLW2901
-                        others.append((allow, path, order))
-                        order -= 1
-        patterns: dict[tuple[tuple[str, ...], bool], int] = {}
-        for path, score in usual_patterns.items():
-            anchored = path[-1] == "$"
-            pieces = (path[:-1] if anchored else path).split("*")
-            pattern = joined(pieces, anchored=anchored)
-            if patterns.get(pattern, 0) < score:  # /a*b and /a**b are one
-                patterns[pattern] = score
-        for allow, path, order in others:
-            for score, (parts, anchored, _) in readings(allow, path, order, dialect):
-                self.allows_most = max(self.allows_most, score if score & 1 else 0)
-                if patterns.get((parts, anchored), 0) < score:
-                    patterns[parts, anchored] = score
-        if patterns:
-            self.sort_out(patterns, literals)
+            between, *usual = (
+                USUAL_RULE.split(body) if dialect.most_specific else (body,)
+            )
+            others += rules_in(between)
+            if not usual:
+                continue
+            allows, paths = usual[::3], usual[1::3]
+            for is_allow, path in zip(allows, paths, strict=True):
+                known = starred if "*" in path or "$" in path else literals
+                if is_allow:  # RFC 9309 2.2.2: allow wins among equals
+                    known[path] = 2 * len(path) + 1
+                else:
+                    known.setdefault(path, 2 * len(path))
+            if any(allows):
+                allowed = list(compress(paths, allows))
+                self.allows_most = max(
+                    self.allows_most, 2 * len(max(allowed, key=len)) + 1
+                )
+                others += [
+                    (True, path, 0) for path in allowed if path.endswith(INDEX_PAGES)
+                ]
+            for between in filter(None, usual[2::3]):
+                others += rules_in(between)
+        # By kind: wildcards, and what is a prefix or a whole path after all.
+        wildcards: list[tuple[int, tuple[str, ...], bool]] = []
+        plain: list[tuple[int, str, bool]] = []
+        for path, score in starred.items():
+            ends = "$" in path
+            parts, ends = joined((path[:-1] if ends else path).split("*"), ends)
+            if len(parts) > 1:
+                wildcards.append((score, parts, ends))
+            else:
+                plain.append((score, parts[0], ends))
+        if others:
+            self.add_others(others, dialect, wildcards, plain)
+        for score, path, ends in plain:
+            if ends and self.exact is None:
+                self.exact = {}
+            known = self.exact if ends and self.exact is not None else literals
+            known[path] = max(known.get(path, 0), score)
+        if wildcards:
+            self.wildcards = Wildcards(wildcards)
         for everything in ("", "/"):  # every path begins with a slash
             self.base = max(self.base, literals.pop(everything, 0))
         self.literals = literals
 
-    def sort_out(
+    def add_others(
         self,
-        patterns: dict[tuple[tuple[str, ...], bool], int],
-        literals: dict[str, int],
+        others: list[tuple[bool, str, int]],
+        dialect: Dialect,
+        wildcards: list[tuple[int, tuple[str, ...], bool]],
+        plain: list[tuple[int, str, bool]],
     ) -> None:
-        """File patterns by kind."""
-        exact: dict[str, int] = {}
-        wildcards: list[tuple[int, tuple[str, ...], bool]] = []
-        for (parts, anchored), score in patterns.items():
+        """File rules under wildcards or plain."""
+        scores: dict[tuple[tuple[str, ...], bool], int] = {}
+        for order, (allow, path, _) in zip(ORDERS, others, strict=False):
+            for score, (parts, ends, _) in readings(allow, path, order, dialect):
+                scores[parts, ends] = max(scores.get((parts, ends), 0), score)
+                if score & 1:
+                    self.allows_most = max(self.allows_most, score)
+        for (parts, ends), score in scores.items():
             if len(parts) > 1:
-                wildcards.append((score, parts, anchored))
+                wildcards.append((score, parts, ends))
             else:
-                known = exact if anchored else literals
-                known[parts[0]] = max(known.get(parts[0], 0), score)
-        if exact:
-            self.exact = exact
-        if wildcards:
-            self.wildcards = Wildcards(wildcards)
+                plain.append((score, parts[0], ends))
 
     def tabulate(self) -> None:
         """Sort the prefixes, and link each to the longest other one that it begins with.
@@ -192,13 +200,11 @@ class RuleSet:
         """
         if self.by_score is None:
             self.by_score = {}
-            order = MAX_ORDER
-            for rule in rules_of(text, self.sections):
+            for order, rule in zip(ORDERS, rules_of(text, self.sections), strict=False):
                 for its_score, pattern in readings(rule[0], rule[1], order, dialect):
                     self.by_score.setdefault(its_score, []).append(
                         (pattern, Rule(*rule))
                     )
-                order -= 1
         for pattern, rule in self.by_score.get(score, ()):
             if pattern.matches(path):
                 return rule

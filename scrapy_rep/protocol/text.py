@@ -41,21 +41,23 @@ def read(body: bytes | str, encoding: str | None = None) -> Text:
     if encoding is not None and not isinstance(encoding, str):
         msg = f"encoding must be str or None, not {type(encoding).__name__}"
         raise TypeError(msg)
-    problems = []
+    problems: tuple[str, ...] = ()
     if len(body) > MAX_SIZE:
         body = cut(body)
-        problems.append(TOO_LONG)
+        problems += (TOO_LONG,)
     if isinstance(body, str):
         text = body
     else:
         text, is_utf8 = decode(body, encoding)
         if not is_utf8:
-            problems.append(NOT_UTF8)
+            problems += (NOT_UTF8,)
     if text.startswith(("\ufeff", MOJIBAKE_BOM)):
         text = BYTE_ORDER_MARKS.sub("", text, count=1)
     if "\r" in text:  # RFC 9309 2.2: a line ends with CR, LF or CRLF, and nothing else
-        text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return Text("\n" + text, tuple(problems))
+        text = text.replace("\r\n", "\n")
+        if "\r" in text:
+            text = text.replace("\r", "\n")
+    return Text("\n" + text, problems)
 
 
 def cut(body: bytes | str) -> bytes | str:
@@ -75,20 +77,22 @@ def decode(body: bytes, encoding: str | None) -> tuple[str, bool]:
     if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return body.decode("utf-16", "replace"), False
     # Beyond RFC 9309: a byte order mark is skipped, also when it lost its last octets.
-    for length in (3, 2, 1):
-        if body.startswith(UTF8_BOM[:length]):
-            body = body[length:]
-            break
+    if body.startswith(UTF8_BOM[:1]):
+        length = (
+            3
+            if body.startswith(UTF8_BOM)
+            else 2
+            if body.startswith(UTF8_BOM[:2])
+            else 1
+        )
+        body = body[length:]
     if encoding is not None:
         try:
             charset = codecs.lookup(encoding).name
             if charset not in NOT_CHARSETS:
                 return body.decode(charset), charset == "utf-8" or body.isascii()
-        except (
-            LookupError,
-            ValueError,
-        ):  # an unknown name, or octets it has no use for
-            pass
+        except (LookupError, ValueError):
+            pass  # an unknown name, or octets that it has no use for
     try:
         return body.decode("utf-8"), True
     except UnicodeDecodeError:

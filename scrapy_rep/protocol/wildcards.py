@@ -11,7 +11,7 @@ Wildcard = tuple[int, str, tuple[str, ...], bool]
 """Score, longest part, parts, and whether the last part ends the path."""
 
 
-def joined(pieces: list[str], *, anchored: bool) -> tuple[tuple[str, ...], bool]:
+def joined(pieces: list[str], anchored: bool) -> tuple[tuple[str, ...], bool]:
     """The parts of a pattern from what stands between its wildcards (RFC 9309 2.2.3).
 
     Wildcards side by side are one; one at the end is none, and undoes the `$` behind it.

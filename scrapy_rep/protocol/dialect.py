@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +74,10 @@ GYM2008 = Dialect(
 )
 """What Google, Yahoo and Microsoft agreed on in 2008: the older protocol plus wildcards."""
 
-MK1996 = Dialect(
-    "mk1996",
-    most_specific=False,
+MK1996 = replace(
+    GYM2008,
+    name="mk1996",
     wildcards=False,
-    agents_as_substrings=True,
-    merges_groups=False,
-    blank_line_ends_group=True,
-    any_record_ends_agents=True,
-    empty_groups=False,
-    blank_rules_count=True,
-    index_is_directory=False,
-    kept_apart="/",
-    kept_apart_in_query="/",
     default_lifetime=7 * 24 * 3600.0,
     deny_statuses=frozenset({401, 403}),
 )

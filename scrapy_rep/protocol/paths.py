@@ -19,7 +19,7 @@ ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
 
 # RFC 3986 2.2 and 2.3, reserved and unreserved; all else must be encoded in a URI.
 URI_CHARACTERS = r"A-Za-z0-9._~:/?\[\]@!$&'()*+,;=-"  # and "#"
-UNUSUAL = re.compile(rf"[^{URI_CHARACTERS}]")  # what keeps a path from being final
+FINAL = re.compile(rf"[{URI_CHARACTERS}]*")  # a path without an escape or a fragment
 TO_ENCODE = re.compile(rf"[^%#{URI_CHARACTERS}]+")
 URI_CHARACTER = re.compile(rf"[#{URI_CHARACTERS}]")
 
@@ -49,7 +49,7 @@ def comparable(path: str, dialect: Dialect, *, in_query: bool = False) -> str:
 
     `in_query`: it continues a path whose question mark has been passed already.
     """
-    if UNUSUAL.search(path) is None:
+    if FINAL.fullmatch(path):
         return path
     before, mark, query = ("", "", path) if in_query else path.partition("?")
     return normal(before, dialect.kept_apart) + normal(

@@ -15,7 +15,7 @@ from scrapy_rep.protocol.groups import (
     rules_in,
 )
 from scrapy_rep.protocol.notes import notes_on
-from scrapy_rep.protocol.paths import ORIGIN, UNUSUAL, path_of
+from scrapy_rep.protocol.paths import FINAL, ORIGIN, path_of
 from scrapy_rep.protocol.records import (
     CRAWL_DELAY,
     REQUEST_RATE,
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 MAX_AGENTS = 32  # of one policy, whose rules stay compiled
 
 ROBOTS_TXT = "/robots.txt"
+
+is_final = FINAL.fullmatch
 
 
 class Group(NamedTuple):
@@ -124,7 +126,13 @@ class Policy:
         try:
             if url.startswith(self._origin):
                 path = url[len(self._origin) - 1 :]
-                if UNUSUAL.search(path):
+                # What a URI may not hold, but for "%", only meets a wildcard or an escape.
+                if (
+                    "%" in path
+                    or "#" in path
+                    or not path.isascii()
+                    or (rules.picky and not is_final(path))
+                ):
                     path = path_of(path, self.dialect)
             else:
                 path = self._path_of(url)

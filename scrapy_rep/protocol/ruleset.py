@@ -13,6 +13,8 @@ from scrapy_rep.protocol.text import MAX_SIZE
 from scrapy_rep.protocol.wildcards import Wildcards, joined
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from scrapy_rep.protocol.dialect import Dialect
     from scrapy_rep.protocol.groups import Section
 
@@ -35,8 +37,10 @@ class RuleSet:
         "exact",
         "fresh",
         "group",
+        "heads",
         "literals",
         "parents",
+        "picky",
         "prefixes",
         "scores",
         "sections",
@@ -54,12 +58,14 @@ class RuleSet:
         self.group = group  # its user-agent lines, for verdicts
         self.base = NO_MATCH  # the score of what matches every path
         self.allows_most = NO_MATCH  # the highest score that allows
+        self.picky = False  # paths must be comparable; else "%" and ASCII are enough
         self.literals: dict[str, int] | None = None
+        self.heads: tuple[str, ...] = ()
         self.exact: dict[str, int] | None = None
         self.wildcards: Wildcards | None = None
-        self.prefixes: list[str] | None = None
-        self.parents: list[int] | None = None
-        self.scores: list[int] | None = None
+        self.prefixes: Sequence[str] = ()
+        self.parents: Sequence[int] = ()
+        self.scores: Sequence[int] = ()
         self.fresh = FEW_QUERIES
         self.by_score: dict[int, list[tuple[Pattern, Rule]]] | None = None
         if sections:
@@ -74,11 +80,10 @@ class RuleSet:
         literals: dict[str, int] = {}
         starred: dict[str, int] = {}
         others: list[tuple[bool, str, int]] = []
+        cut_out = dialect.most_specific and dialect.wildcards
         for section in self.sections:
             body = text[section.start : section.end]
-            between, *usual = (
-                USUAL_RULE.split(body) if dialect.most_specific else (body,)
-            )
+            between, *usual = USUAL_RULE.split(body) if cut_out else (body,)
             others += rules_in(between)
             if not usual:
                 continue
@@ -121,6 +126,8 @@ class RuleSet:
         for everything in ("", "/"):  # every path begins with a slash
             self.base = max(self.base, literals.pop(everything, 0))
         self.literals = literals
+        self.heads = tuple(literals)
+        self.picky = bool(others or wildcards)
 
     def add_others(
         self,
@@ -142,13 +149,12 @@ class RuleSet:
             else:
                 plain.append((score, parts[0], ends))
 
-    def tabulate(self) -> None:
+    def tabulate(self, literals: dict[str, int]) -> None:
         """Sort the prefixes, and link each to the longest other one that it begins with.
 
         The prefixes of a path are then the last one that sorts before the path, if it is
         one, else some of those it is linked to. `scores` counts all linked ones in.
         """
-        literals = self.literals or {}
         prefixes = sorted(literals)
         parents: list[int] = []
         scores: list[int] = []
@@ -160,27 +166,32 @@ class RuleSet:
             parents.append(nested[-1] if nested else -1)
             scores.append(max(literals[prefix], inherited))
             nested.append(index)
-        self.prefixes, self.parents, self.scores = prefixes, parents, scores
+        self.parents, self.scores, self.prefixes = parents, scores, prefixes
         self.literals = None
+        self.heads = ()
 
     def score(self, path: str) -> int:
         """The score that decides about a comparable path; odd allows."""
         best = self.base
-        prefixes = self.prefixes
-        if prefixes:
+        # In this order, so that a thread that tabulates now takes nothing away.
+        heads = self.heads
+        literals = self.literals
+        if literals:
+            if path.startswith(heads):
+                for prefix, score in literals.items():
+                    if score > best and path.startswith(prefix):
+                        best = score
+            self.fresh -= 1
+            if self.fresh <= 0:
+                self.tabulate(literals)
+        elif self.prefixes:
+            prefixes = self.prefixes
             index = bisect_right(prefixes, path) - 1
             while index >= 0:
                 if path.startswith(prefixes[index]):
-                    best = self.scores[index]  # type: ignore[index]  # made with prefixes
+                    best = self.scores[index]
                     break
-                index = self.parents[index]  # type: ignore[index]
-        elif self.literals:
-            for prefix, score in self.literals.items():
-                if score > best and path.startswith(prefix):
-                    best = score
-            self.fresh -= 1
-            if not self.fresh:
-                self.tabulate()
+                index = self.parents[index]
         if self.exact is not None:
             best = max(best, self.exact.get(path, 0))
         if self.wildcards is not None:
@@ -198,14 +209,14 @@ class RuleSet:
 
         `text` is what the rule set was compiled from, with the same dialect.
         """
-        if self.by_score is None:
-            self.by_score = {}
+        by_score = self.by_score
+        if by_score is None:
+            by_score = {}
             for order, rule in zip(ORDERS, rules_of(text, self.sections), strict=False):
                 for its_score, pattern in readings(rule[0], rule[1], order, dialect):
-                    self.by_score.setdefault(its_score, []).append(
-                        (pattern, Rule(*rule))
-                    )
-        for pattern, rule in self.by_score.get(score, ()):
+                    by_score.setdefault(its_score, []).append((pattern, Rule(*rule)))
+            self.by_score = by_score
+        for pattern, rule in by_score.get(score, ()):
             if pattern.matches(path):
                 return rule
         return None

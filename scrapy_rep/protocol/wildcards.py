@@ -47,19 +47,25 @@ def occur(parts: tuple[str, ...], anchored: bool, path: str) -> bool:
 class Wildcards:
     """Patterns of two parts or more, each with its score."""
 
-    __slots__ = ("index", "with_query", "without_query")
+    __slots__ = ("endings", "index", "tails", "with_query", "without_query")
 
     def __init__(self, scored: list[tuple[int, tuple[str, ...], bool]]) -> None:
         self.with_query: list[Wildcard] = []
         self.without_query: list[Wildcard] = []
+        self.endings: list[Wildcard] = []  # the likes of /*.pdf$
+        self.tails: tuple[str, ...] = ()
         self.index: dict[str, list[Wildcard]] = {}
         for score, parts, anchored in scored:
             needle = parts[1] if len(parts) == 2 else max(parts, key=len)
             wanted = self.with_query if "?" in needle else self.without_query
+            if anchored and len(parts) == 2:
+                wanted = self.endings
             wanted.append((score, needle, parts, anchored))
         if len(scored) < MANY:
             self.with_query.sort(reverse=True)
             self.without_query.sort(reverse=True)
+            self.endings.sort(reverse=True)
+            self.tails = tuple(ending[1] for ending in self.endings)
         else:
             self.build_index()
 
@@ -67,19 +73,12 @@ class Wildcards:
         """The highest score of a pattern that matches the path, `floor` if none is higher."""
         if self.index:
             return self.best_of_many(path, floor)
-        # Most patterns are told off by one search for their longest part.
-        for score, needle, parts, anchored in self.without_query:
-            if score <= floor:
-                break
-            if needle in path and occur(parts, anchored, path):
-                floor = score
-                break
+        if self.without_query:
+            floor = first_of(self.without_query, path, floor)
+        if self.endings and path.endswith(self.tails):
+            floor = first_of(self.endings, path, floor)
         if self.with_query and "?" in path:
-            for score, needle, parts, anchored in self.with_query:
-                if score <= floor:
-                    break
-                if needle in path and occur(parts, anchored, path):
-                    return score
+            floor = first_of(self.with_query, path, floor)
         return floor
 
     def build_index(self) -> None:
@@ -88,8 +87,8 @@ class Wildcards:
         A path then only meets the patterns of which it has these letters; short ones are
         filed under "" and meet every path.
         """
-        wildcards = self.with_query + self.without_query
-        self.with_query, self.without_query = [], []
+        wildcards = self.with_query + self.without_query + self.endings
+        self.with_query, self.without_query, self.endings = [], [], []
         grams = [grams_of(needle) for _, needle, _, _ in wildcards]
         shared = Counter(gram for some in grams for gram in some)
         for wildcard, some in zip(wildcards, grams, strict=True):
@@ -106,9 +105,20 @@ class Wildcards:
 
     def size_bytes(self) -> int:
         """Octets of memory but for the letters, estimated."""
-        patterns = len(self.with_query) + len(self.without_query)
+        patterns = len(self.with_query) + len(self.without_query) + len(self.endings)
         indexed = sum(map(len, self.index.values()))
         return 300 + 260 * (patterns + indexed) + 150 * len(self.index)
+
+
+def first_of(wildcards: list[Wildcard], path: str, floor: int) -> int:
+    """The score of the first that matches, or `floor`; they are sorted, highest first."""
+    for score, needle, parts, anchored in wildcards:
+        if score <= floor:
+            break
+        # Nearly always one search, for the longest part, tells a pattern off.
+        if needle in path and occur(parts, anchored, path):
+            return score
+    return floor
 
 
 def grams_of(text: str) -> set[str]:

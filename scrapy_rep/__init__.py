@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         SettingError,
     )
     from scrapy_rep.middleware import RepMiddleware
+    from scrapy_rep.queue import PoliteQueue
     from scrapy_rep.robots import Robots
 
 __version__ = "0.1.0"
@@ -41,6 +42,7 @@ __all__ = [
     "Addon",
     "Dialect",
     "Policy",
+    "PoliteQueue",
     "RepMiddleware",
     "RepRobotParser",
     "Robots",
@@ -55,6 +57,7 @@ __all__ = [
 
 _HOMES = {
     "Addon": "addon",
+    "PoliteQueue": "queue",
     "RepMiddleware": "middleware",
     "RepRobotParser": "compat.robotparser",
     "Robots": "robots",

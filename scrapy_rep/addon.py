@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 BUILT_IN = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
 ORDER = 100  # the built-in's
+SCHEDULER = "scrapy.core.scheduler.Scheduler"
 
 
 class Addon:
@@ -23,3 +24,5 @@ class Addon:
         )
         # By its path: before Scrapy 2.15 the class as a key left it enabled.
         settings["DOWNLOADER_MIDDLEWARES"].set(BUILT_IN, None, "addon")
+        if settings["SCHEDULER"] == SCHEDULER:  # other schedulers have other queues
+            settings.set("SCHEDULER_PRIORITY_QUEUE", "scrapy_rep.PoliteQueue", "addon")

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from scrapy_rep.life import State
-from scrapy_rep.pace import UNPACED, pace_of
+from scrapy_rep.pace import FREE, pace_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,16 @@ ENTRY_BYTES = 600
 class Known:
     """What is known of one origin, ready to judge with."""
 
-    __slots__ = ("_agent", "copy", "origin", "pace", "policy", "standing", "weight")
+    __slots__ = (
+        "_agent",
+        "copy",
+        "origin",
+        "pace",
+        "patient",
+        "policy",
+        "standing",
+        "weight",
+    )
 
     def __init__(
         self, origin: str, policy: Policy, standing: Standing, copy: object
@@ -34,7 +43,9 @@ class Known:
         self.standing = standing
         self.copy = copy
         """Equal for equal bodies; ``None`` where no copy decides."""
-        self.pace: Pace = UNPACED
+        self.pace: Pace = FREE
+        self.patient = False
+        """Unreachable, and requests wait for the next retry rather than being refused."""
         self.weight = 0
         self._agent: Agent | None = None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import zlib
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from scrapy import Request, signals
 from scrapy.exceptions import StopDownload
 from scrapy.http.request import NO_CALLBACK
+from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import CancelledError, DeferredSemaphore
 from w3lib.encoding import http_content_type_encoding
@@ -21,14 +23,22 @@ from scrapy_rep.protocol.access import REDIRECTS, Access, access_of
 from scrapy_rep.protocol.origin import origin_of, redirect_target, robots_url
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from scrapy.crawler import Crawler
     from scrapy.http import Response
     from scrapy.http.headers import Headers
 
+    from scrapy_rep.downloads import Downloads
     from scrapy_rep.settings import Settings
     from scrapy_rep.store import Snapshot
 
 logger = logging.getLogger(__name__)
+
+PATIENCE = 0.5
+"""Seconds after which a fetch no longer counts in REP_FETCH_CONCURRENCY."""
+SLOW_LANES = 8
+"""So many times REP_FETCH_CONCURRENCY fetches are under way at the most, slow ones too."""
 
 HOP = "rep_hop"
 """The meta key that marks a robots.txt request; its value is a ``_Hop``."""
@@ -55,10 +65,16 @@ class Fetcher:
     work; one that refuses a robots.txt makes it unreachable.
     """
 
-    def __init__(self, crawler: Crawler, settings: Settings) -> None:
+    def __init__(
+        self, crawler: Crawler, settings: Settings, downloads: Downloads
+    ) -> None:
         self._crawler = crawler
         self._settings = settings
+        self._downloads = downloads
         self._places = DeferredSemaphore(settings.fetch_concurrency)
+        self._all_places = DeferredSemaphore(SLOW_LANES * settings.fetch_concurrency)
+        self.slow = 0
+        """How many fetches are under way that have given their place away."""
         connect = crawler.signals.connect
         connect(self._request_reached_downloader, signals.request_reached_downloader)
         connect(self._bytes_received, signals.bytes_received)
@@ -79,11 +95,43 @@ class Fetcher:
         already: with its validators the request is conditional. *now* is in seconds
         since 1970.
         """
-        await maybe_deferred_to_future(self._places.acquire())
-        try:
+        async with _held(self._all_places), self._prompt_place(), self._lent_place():
             return await self._follow(origin, page, user_agent, copy, now)
-        finally:
+
+    @asynccontextmanager
+    async def _prompt_place(self) -> AsyncIterator[None]:
+        """Hold one of REP_FETCH_CONCURRENCY places, for PATIENCE seconds at the most.
+
+        Hosts that hang must not keep those from being asked that answer at once.
+        """
+        await maybe_deferred_to_future(self._places.acquire())
+        gave_away = False
+
+        def give_away() -> None:
+            nonlocal gave_away
+            gave_away = True
+            self.slow += 1
             self._places.release()
+            self._downloads.wake()  # the queue may look further ahead
+
+        timer = call_later(PATIENCE, give_away)
+        try:
+            yield
+        finally:
+            timer.cancel()
+            if gave_away:
+                self.slow -= 1
+            else:
+                self._places.release()
+
+    @asynccontextmanager
+    async def _lent_place(self) -> AsyncIterator[None]:
+        """Let the downloader run one request more for as long as this one runs."""
+        self._downloads.lend_place()
+        try:
+            yield
+        finally:
+            self._downloads.take_place_back()
 
     async def _follow(
         self,
@@ -204,6 +252,7 @@ class Fetcher:
         if hop is None:
             return
         hop.started = monotonic()
+        self._downloads.go_first(request)
         request.headers.pop(b"Referer", None)
         if hop.origin != hop.first_origin:
             for name in PRIVATE_HEADERS:
@@ -273,6 +322,15 @@ class Fetcher:
             lifetime=lifetime,
             grace=grace,
         )
+
+
+@asynccontextmanager
+async def _held(semaphore: DeferredSemaphore) -> AsyncIterator[None]:
+    await maybe_deferred_to_future(semaphore.acquire())
+    try:
+        yield
+    finally:
+        semaphore.release()
 
 
 def _is_conditional(headers: Headers) -> bool:

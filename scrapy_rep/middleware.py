@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
-from scrapy.utils.httpobj import urlparse_cached
+from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_rep.agents import Agents
+from scrapy_rep.downloads import Downloads
 from scrapy_rep.exceptions import (
     RobotsForbidden,
     RobotsRefused,
@@ -17,10 +18,9 @@ from scrapy_rep.exceptions import (
     SettingError,
 )
 from scrapy_rep.fetch import Fetcher
-from scrapy_rep.pace import DownloadSlots
+from scrapy_rep.judged import judged, leave_behind
 from scrapy_rep.policies import Policies
 from scrapy_rep.protocol import Verdict
-from scrapy_rep.protocol.origin import origin_from, origin_of
 from scrapy_rep.report import Report
 from scrapy_rep.robots import Robots
 from scrapy_rep.settings import Settings, unknown_names
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from scrapy_rep.cache import Known
+    from scrapy_rep.pace import Pace
     from scrapy_rep.store import Store
 
 STORES = {
@@ -49,20 +50,22 @@ class RepMiddleware:
         if not crawler.settings.getbool("ROBOTSTXT_OBEY"):
             raise NotConfigured("ROBOTSTXT_OBEY is not set")
         self.settings = Settings.read(crawler.settings)
+        self.report = Report(crawler)
+        self.downloads = Downloads(crawler)
+        self.queued = False
+        """Whether a polite queue holds back what must wait."""
         self._crawler = crawler
-        self._report = Report(crawler)
         for sentence in unknown_names(crawler.settings):
-            self._report.warn(sentence)
+            self.report.warn(sentence)
         self._agents = Agents(crawler, self.settings)
         self.policies = Policies(
             crawler,
             self.settings,
             agents=self._agents,
-            fetcher=Fetcher(crawler, self.settings),
+            fetcher=Fetcher(crawler, self.settings, self.downloads),
             store=_store(crawler, self.settings),
-            report=self._report,
+            report=self.report,
         )
-        self._slots = DownloadSlots(crawler)
         self._robots = Robots(self.policies, self._agents)
         if crawler.spider is not None:
             self._equip(crawler.spider)
@@ -81,38 +84,34 @@ class RepMiddleware:
         await self.policies.close()
 
     # Not a coroutine itself: where the policy is known, nothing is awaited.
-    def process_request(self, request: Request) -> Awaitable[None] | None:
-        """Let *request* pass, or raise RobotsForbidden or RobotsUnreachable."""
-        meta = request.meta
-        if "redirect_urls" in meta:
-            _leave_behind(request)
-        if meta.get("dont_obey_robotstxt"):
+    def process_request(
+        self, request: Request
+    ) -> Awaitable[Request | None] | Request | None:
+        """Let *request* pass, or raise RobotsForbidden or RobotsUnreachable.
+
+        A request that may be sent later goes back to a polite queue, to wait there.
+        """
+        if "redirect_urls" in request.meta:
+            leave_behind(request)
+        found = judged(request)
+        if found is None:
             return None
-        if "robotstxt_url" in meta:
-            url = meta["robotstxt_url"]
-            origin = origin_of(url) if isinstance(url, str) else None
-            if origin is None:
-                raise SettingError(
-                    'meta["robotstxt_url"]', url, "an absolute http or https URL"
-                )
-        else:
-            url = request.url
-            parts = urlparse_cached(request)
-            origin = origin_from(parts.scheme, parts.netloc)
-            if origin is None:
-                return None  # RFC 9309 2.3 knows http and https only here
+        url, origin = found
         known = self.policies.known(origin, request)
         if known is None:
             return self._judge_later(request, url, origin)
-        self._judge(request, url, known)
-        return None
+        return self._judge(request, url, known)
 
-    async def _judge_later(self, request: Request, url: str, origin: str) -> None:
-        self._judge(request, url, await self.policies.get(origin, request))
+    async def _judge_later(
+        self, request: Request, url: str, origin: str
+    ) -> Request | None:
+        return self._judge(request, url, await self.policies.get(origin, request))
 
-    def _judge(self, request: Request, url: str, known: Known) -> None:
+    def _judge(self, request: Request, url: str, known: Known) -> Request | None:
         agent = self._agents.of(request)
         if not known.policy.allowed(url, agent):
+            if known.patient and self._can_wait(request):
+                return _again(request)
             verdict = known.policy.verdict(url, agent)
             if known.unreachable:
                 refusal: RobotsRefused = RobotsUnreachable(url, known.origin, verdict)
@@ -120,24 +119,63 @@ class RepMiddleware:
                 refusal = RobotsForbidden(url, known.origin, verdict)
             self._refuse(request, refusal, _cause(refusal), "disallow")
         pace = known.pace_for(agent, self.settings)
-        if pace.refused:
+        if pace.free:
+            if self.downloads.keeps_any():
+                slot = self.downloads.slot_of(request)
+                self.downloads.keep(slot, known.origin, 0.0)
+            return None
+        return self._keep_pace(request, url, known, pace)
+
+    def _keep_pace(
+        self, request: Request, url: str, known: Known, pace: Pace
+    ) -> Request | None:
+        now = self.policies.now()
+        if pace.refuses(now):
             reason = (
-                f"robots.txt asks for {pace.asked:g} s between requests, more than "
-                f"REP_CRAWL_DELAY_MAX ({self.settings.crawl_delay_max:g} s)"
+                f"robots.txt asks for {pace.asked(now):g} s between requests, more than "
+                f"REP_CRAWL_DELAY_MAX ({pace.most:g} s)"
             )
-            verdict = Verdict(allowed=False, rule=None, group=None, reason=reason)
-            refusal = RobotsForbidden(url, known.origin, verdict)
-            self._refuse(request, refusal, "crawl_delay", "crawl-delay")
-        self._slots.keep(request, known.origin, pace.interval)
+            self._refuse_for(reason, request, url, known, "crawl_delay")
+        elif pace.opens_in(now):
+            if self._can_wait(request):
+                return _again(request)
+            assert pace.visit is not None
+            reason = (
+                f"robots.txt wants visits from {pace.visit.start:%H:%M} to "
+                f"{pace.visit.end:%H:%M} UTC only"
+            )
+            self._refuse_for(reason, request, url, known, "visit_time")
+        slot = self.downloads.slot_of(request)
+        self.downloads.keep(slot, known.origin, pace.interval(now))
+        return None
+
+    def _can_wait(self, request: Request) -> bool:
+        """Tell whether *request* comes from the scheduler, and that is a polite one.
+
+        Requests of ``engine.download_async``, media pipelines among them, have
+        ``NO_CALLBACK``: there is no queue for them to go back to.
+        """
+        return self.queued and request.callback is not NO_CALLBACK
+
+    def _refuse_for(
+        self, reason: str, request: Request, url: str, known: Known, cause: str
+    ) -> None:
+        verdict = Verdict(allowed=False, rule=None, group=None, reason=reason)
+        refusal = RobotsForbidden(url, known.origin, verdict)
+        self._refuse(request, refusal, cause, None)
 
     def _refuse(
-        self, request: Request, refusal: RobotsRefused, cause: str, directive: str
+        self,
+        request: Request,
+        refusal: RobotsRefused,
+        cause: str,
+        directive: str | None,
     ) -> None:
-        """Raise *refusal*, counted under *cause*, if REP_OBEY has *directive*."""
-        if directive not in self.settings.obey:
-            self._report.would_refuse(refusal, cause)
+        """Raise *refusal*, counted under *cause*, unless REP_OBEY lacks *directive*."""
+        if directive is not None and directive not in self.settings.obey:
+            self.report.would_refuse(refusal, cause)
             return
-        self._report.refused(refusal, cause)
+        self.report.refused(refusal, cause)
         self._crawler.signals.send_catch_log(
             signal=request_forbidden,
             request=request,
@@ -147,23 +185,16 @@ class RepMiddleware:
         raise refusal
 
 
+def _again(request: Request) -> Request:
+    """Return *request* as the scheduler takes it a second time."""
+    return request.replace(dont_filter=True)
+
+
 def _cause(refusal: RobotsRefused) -> str:
     """Return the name under which a refusal for what robots.txt says is counted."""
     if isinstance(refusal, RobotsUnreachable):
         return "unreachable"
     return "status" if refusal.verdict.rule is None else "rule"
-
-
-def _leave_behind(request: Request) -> None:
-    """Drop what a redirect to another origin must not inherit.
-
-    The slot would have this host asked at another one's pace, and a leave to ignore one
-    site's robots.txt is no leave to ignore another's.
-    """
-    source = request.meta["redirect_urls"][-1]
-    if origin_of(source) != origin_of(request.url):
-        request.meta.pop("download_slot", None)
-        request.meta.pop("dont_obey_robotstxt", None)
 
 
 def _store(crawler: Crawler, settings: Settings) -> Store:

@@ -18,6 +18,7 @@ from scrapy_rep.life import (
     Standing,
     State,
     after,
+    patient,
     policy_of,
     rebased,
     standing,
@@ -71,6 +72,11 @@ class Policies:
     def now(self) -> float:
         """Return the seconds since 1970, by a clock that never steps."""
         return self._wall_at_zero + monotonic()
+
+    @property
+    def slow_fetches(self) -> int:
+        """How many fetches are under way that take long, and stand in nobody's way."""
+        return self._fetcher.slow
 
     def peek(self, origin: str) -> Known | None:
         """Return what decides for *origin* now; ``None``: not known."""
@@ -204,8 +210,11 @@ class Policies:
                 verdict = policy.verdict(origin + "/", agent)
                 self._report.denies_all(origin, verdict)
             pace = known.pace_for(agent, self._settings)
-            if pace.asked and (before is None or before.pace != pace):
-                self._report.paced(origin, pace)
+            if not pace.free and (before is None or before.pace != pace):
+                self._report.paced(origin, pace, self.now())
+        known.patient = stands.state is State.UNREACHABLE and patient(
+            snapshot, self._settings
+        )
         self._report.learned(origin, state_before, stands.state, snapshot.failure)
         self._cache.put(known)
         return known

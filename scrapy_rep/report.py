@@ -43,6 +43,10 @@ class Report:
     def count(self, name: str) -> None:
         self._stats.inc_value(f"rep/{name}")
 
+    def _add(self, name: str, seconds: float) -> None:
+        name = f"rep/{name}"
+        self._stats.set_value(name, self._stats.get_value(name, 0.0) + seconds)
+
     def refused(self, refusal: RobotsRefused, cause: str) -> None:
         """A request is not sent."""
         self._stats.inc_value("robotstxt/forbidden")
@@ -83,28 +87,51 @@ class Report:
             reason=explain(verdict),
         )
 
-    def paced(self, origin: str, pace: Pace) -> None:
-        """An origin asks for a delay."""
-        stats = self._stats
-        self.count("crawl_delay/origins")
-        stats.max_value("rep/crawl_delay/longest", pace.asked)
-        if pace.asked == pace.interval:
-            how = "kept"
-        elif pace.refused:
-            how = (
-                f"over REP_CRAWL_DELAY_MAX ({pace.interval:g} s), so nothing is fetched"
+    def paced(self, origin: str, pace: Pace, now: float) -> None:
+        """An origin asks for a delay, or for visits at a part of the day only."""
+        visit = pace.visit
+        if visit is not None:
+            self._log(
+                logging.INFO,
+                "robots.txt of %(origin)s wants visits from %(start)s to %(end)s UTC only",
+                origin=origin,
+                start=visit.start.isoformat("minutes"),
+                end=visit.end.isoformat("minutes"),
             )
+        asked = pace.asked(now)
+        if not asked:
+            return
+        self.count("crawl_delay/origins")
+        self._stats.max_value("rep/crawl_delay/longest", asked)
+        how = "kept"
+        if asked > pace.most:
             self.count("crawl_delay/over_max")
-        else:
-            how = f"clamped to REP_CRAWL_DELAY_MAX ({pace.interval:g} s)"
-            self.count("crawl_delay/over_max")
+            done = "nothing is fetched" if pace.drop else "that is kept instead"
+            how = f"over REP_CRAWL_DELAY_MAX ({pace.most:g} s), so {done}"
         self._log(
             logging.INFO,
             "robots.txt of %(origin)s asks for %(asked)g s between requests: %(how)s",
             origin=origin,
-            asked=pace.asked,
+            asked=asked,
             how=how,
         )
+
+    def parked(self, slot: str, wait: float) -> None:
+        """A slot with waiting requests is not asked for some time."""
+        self.count("parked")
+        self._add("parked_time", wait)
+        self._log(
+            logging.DEBUG,
+            "Download slot %(slot)s is parked for %(wait).3f s",
+            slot=slot,
+            wait=wait,
+        )
+
+    def handed_out_late(self, lag: float) -> None:
+        """A parked slot is asked *lag* seconds after it was due."""
+        self._stats.max_value("rep/due_lag/max", lag)
+        self._add("due_lag/total", lag)
+        self.count("due_lag/count")
 
     def store_failed(self, doing: str, origin: str, error: Exception) -> None:
         """The store is no judge: what it cannot tell is fetched."""

@@ -16,11 +16,12 @@ LAYERS = [
     {"exceptions", "signals"},
     {"settings"},
     {"store", "compat", "agents", "freshness"},
-    {"life", "pace"},
+    {"judged", "life", "pace", "downloads"},
     {"cache", "fetch", "report"},
     {"policies"},
     {"robots"},
     {"middleware"},
+    {"queue"},
     {"addon"},
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

@@ -20,10 +20,13 @@ if TYPE_CHECKING:
 
 CRAWL_TIMEOUT = 60.0  # seconds; a crawl that hangs must not take the reactor with it
 
+SCRAPYS_QUEUE = "scrapy.pqueues.DownloaderAwarePriorityQueue"
+
 QUIET = {
     "REMOTE_CONTROL_ENABLED": False,
     "TELNETCONSOLE_ENABLED": False,
     "RETRY_TIMES": 0,
+    "REP_UNREACHABLE_RETRY_DELAYS": [],  # refused at once, where a test does not say
 }
 
 

@@ -8,7 +8,7 @@ import pytest
 from scrapy import signals
 
 from tests.site import Reply, Site
-from tests.utils import Pages, coroutine_test, crawl, make_crawler, sleep
+from tests.utils import SCRAPYS_QUEUE, Pages, coroutine_test, crawl, make_crawler, sleep
 
 HALF_A_SECOND = "User-agent: *\nCrawl-delay: 0.5\n"
 SHORTEST = 0.495  # a hundredth for clocks and wires
@@ -30,10 +30,11 @@ SHORTEST = 0.495  # a hundredth for clocks and wires
         ),
     ],
 )
+@pytest.mark.parametrize("queue", ["scrapy_rep.PoliteQueue", SCRAPYS_QUEUE])
 @coroutine_test
-async def test_no_gap_is_shorter(settings):
+async def test_no_gap_is_shorter(queue, settings):
     with Site({"/robots.txt": HALF_A_SECOND}) as site:
-        crawler = make_crawler(**settings)
+        crawler = make_crawler(SCHEDULER_PRIORITY_QUEUE=queue, **settings)
         await crawl(crawler, urls=[site.url(f"/{n}") for n in range(6)])
         gaps = site.gaps(robots=True)
     assert len(crawler.spider.got) == 6

@@ -17,7 +17,7 @@ import scrapy_rep
 from scrapy_rep import RobotsForbidden, RobotsUnreachable, SettingError
 from scrapy_rep.signals import request_forbidden
 from tests.site import Reply, Site
-from tests.utils import Pages, coroutine_test, crawl, make_crawler, sleep
+from tests.utils import SCRAPYS_QUEUE, Pages, coroutine_test, crawl, make_crawler, sleep
 
 DISALLOW_P = "User-agent: *\nDisallow: /p\n"
 AGENTS = (
@@ -333,7 +333,7 @@ async def test_a_middleware_that_refuses_robots_txt_makes_it_unreachable():
 
 @coroutine_test
 async def test_a_hanging_robots_txt_holds_up_its_own_site_only():
-    slow = Site({"/robots.txt": Reply(hang=True)})
+    slow = Site({"/robots.txt": Reply(hang=True)}, host="127.0.0.2")
     with slow, Site() as site:
         crawler = make_crawler(REP_TIMEOUT=1.0)
         urls = [slow.url("/s"), *(site.url(f"/{n}") for n in range(20))]
@@ -384,7 +384,8 @@ async def test_cancelled_fetch_leaves_nobody_waiting():
                 task.cancel()
 
     with Site({"/robots.txt": Reply(DISALLOW_P, after=1.0)}) as site:
-        crawler = make_crawler(Cancelling)
+        # The polite queue would ask again, rather than have them refused.
+        crawler = make_crawler(Cancelling, SCHEDULER_PRIORITY_QUEUE=SCRAPYS_QUEUE)
         await crawl(crawler, urls=[site.url("/q"), site.url("/p")])
     assert len(crawler.spider.failures) == 2
     for failure in crawler.spider.failures:

@@ -1,0 +1,239 @@
+"""The one adapter to Scrapy's downloader: its slots, their delays, its places."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from scrapy import signals
+from scrapy.utils.asyncio import call_later
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+
+GUARD_PART, GUARD_MOST = 0.04, 0.02
+"""The part of an interval, and at most the seconds, by which slots keep more of it.
+
+The site measures arrivals, and the way there is not always equally long.
+"""
+
+
+class Downloads:
+    """Keeps the delay of download slots at or above what their origins ask for.
+
+    All code that touches Scrapy's download slots, and its engine's inner clockwork, is
+    here. Whatever else sets a slot's delay (the user's settings, AutoThrottle, another
+    plugin), it is raised to the interval again before each request and after each
+    response; the user's own delay stays where it is longer. A slot that Scrapy has
+    dropped for being idle has outlived its delay; the next request sets it anew.
+
+    An interval is measured from start to start, where a request starts when it is handed
+    to its download handler. A timer that comes late does not shorten the next interval.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        settings = crawler.settings
+        self._own_slots: dict[str, dict[str, Any]] = settings.getdict("DOWNLOAD_SLOTS")
+        self._own_delay = settings.getfloat("DOWNLOAD_DELAY")
+        self._own_concurrency = settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")
+        self._intervals: dict[str, dict[str, float]] = {}  # slot -> origin -> seconds
+        self._raised: dict[str, float] = {}  # slot -> the delay that we gave it
+        self._handed_out: dict[str, set[Request]] = {}  # slot -> not yet answered
+        self._watching = False
+        connect = crawler.signals.connect
+        connect(self._request_reached_downloader, signals.request_reached_downloader)
+        connect(self._response_downloaded, signals.response_downloaded)
+
+    @property
+    def _downloader(self) -> Any:
+        assert self._crawler.engine is not None
+        return self._crawler.engine.downloader
+
+    def slot_of(self, request: Request) -> str:
+        """Return the name of the download slot that *request* goes through."""
+        key: str = self._downloader.get_slot_key(request)
+        return key
+
+    # Keeping intervals
+
+    def keep(self, slot: str, origin: str, interval: float) -> None:
+        """Have *slot* keep *interval* seconds between starts for *origin* from now on."""
+        intervals = self._intervals.get(slot)
+        if interval:
+            if intervals is None:
+                self._watch_starts()
+                self._forget_dropped_slots()
+                intervals = self._intervals[slot] = {}
+            intervals[origin] = interval
+        elif intervals:
+            intervals.pop(origin, None)
+
+    def keeps_any(self) -> bool:
+        """Tell whether any slot keeps an interval."""
+        return bool(self._intervals)
+
+    def _delay(self, slot: str) -> float:
+        """Return the delay that the origins of *slot* ask for; the slowest decides."""
+        intervals = self._intervals.get(slot)
+        if not intervals:
+            return 0.0
+        interval = max(intervals.values())
+        return interval + min(GUARD_PART * interval, GUARD_MOST)
+
+    def _request_reached_downloader(self, request: Request) -> None:
+        # Scrapy sends this when the slot exists, and before it looks at its delay.
+        self._hold(request.meta["download_slot"])
+
+    def _response_downloaded(self, request: Request) -> None:
+        # AutoThrottle lowers the delay at this signal; it was connected before us.
+        self._hold(request.meta["download_slot"])
+
+    def _hold(self, name: str) -> None:
+        slot = self._downloader.slots.get(name)
+        if slot is None or name not in self._intervals:
+            return
+        delay = self._delay(name)
+        raised = self._raised.get(name)
+        if raised is not None and delay < raised == slot.delay:
+            # The origin asks for less than before: back to the user's own.
+            slot.delay, slot.concurrency = self._users_own(name)
+        if not delay:
+            self._forget(name)
+            return
+        slot.concurrency = 1
+        if slot.delay < delay:
+            slot.delay = self._raised[name] = delay
+        # Jitter may lengthen and shorten a delay, but not below the interval.
+        _limit_jitter(slot, 1 - delay / slot.delay)
+
+    def _users_own(self, name: str) -> tuple[float, int]:
+        own = self._own_slots.get(name, {})
+        return (
+            own.get("delay", self._own_delay),
+            own.get("concurrency", self._own_concurrency),
+        )
+
+    def _watch_starts(self) -> None:
+        """Have each request book its slot's time when it is handed to its handler.
+
+        Scrapy books when it takes the request off the slot's queue; where the event loop
+        is busy the request leaves later than that, and the next one too early.
+        """
+        if self._watching:
+            return
+        self._watching = True
+        handlers = self._downloader.handlers
+        hand_over = handlers.download_request_async
+
+        def book_and_hand_over(request: Request) -> Any:
+            slot = self._downloader.slots.get(request.meta.get("download_slot"))
+            if slot is not None:
+                slot.lastseen = monotonic()
+            return hand_over(request)
+
+        handlers.download_request_async = book_and_hand_over
+
+    def _forget_dropped_slots(self) -> None:
+        slots = self._downloader.slots
+        if len(self._intervals) > 2 * len(slots) + 16:
+            for name in [name for name in self._intervals if name not in slots]:
+                self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        self._intervals.pop(name, None)
+        self._raised.pop(name, None)
+
+    # For the queue
+
+    def due_in(self, name: str) -> float:
+        """Return the seconds until a request of the slot may start; 0: it may now."""
+        slot = self._downloader.slots.get(name)
+        if slot is None:
+            return 0.0  # never used, or idle for longer than its delay
+        delay = max(self._delay(name), _shortest_delay(slot))
+        return max(0.0, slot.lastseen + delay - monotonic()) if delay else 0.0
+
+    def hand_out(self, name: str, request: Request) -> None:
+        """Note that *request* is on its way to the slot."""
+        self._handed_out.setdefault(name, set()).add(request)
+        if len(self._handed_out) > 2 * len(self._downloader.active) + 16:
+            for other in list(self._handed_out):
+                self._on_the_way(other)
+
+    def has_place(self, name: str) -> bool:
+        """Tell whether the slot can take another request without having it wait."""
+        slot = self._downloader.slots.get(name)
+        on_the_way = self._on_the_way(name)
+        delay, concurrency = self._users_own(name)
+        if slot is None:
+            delay = max(delay, self._delay(name))
+            return not on_the_way if delay else on_the_way < concurrency
+        paced = self._delay(name)
+        if slot.queue or (on_the_way and (paced or slot.delay)):
+            return False
+        return on_the_way + len(slot.active) < (1 if paced else slot.concurrency)
+
+    def _on_the_way(self, name: str) -> int:
+        """Return how many requests were handed out and are not in their slot yet."""
+        handed_out = self._handed_out.get(name)
+        if handed_out is None:
+            return 0
+        slot = self._downloader.slots.get(name)
+        in_slot = slot.active if slot is not None else ()
+        handed_out &= self._downloader.active  # the others were answered, or refused
+        handed_out.difference_update(in_slot)
+        if not handed_out:
+            del self._handed_out[name]
+        return len(handed_out)
+
+    def wake(self) -> None:
+        """Have the engine ask the scheduler again."""
+        slot = getattr(self._crawler.engine, "_slot", None)
+        if slot is not None:
+            slot.nextcall.schedule()
+
+    # For robots.txt fetches
+
+    def lend_place(self) -> None:
+        """Add a place to CONCURRENT_REQUESTS, so that a fetch takes none from pages."""
+        if self._downloader.total_concurrency:  # 0: there is no limit
+            self._downloader.total_concurrency += 1
+
+    def take_place_back(self) -> None:
+        if self._downloader.total_concurrency:
+            self._downloader.total_concurrency -= 1
+
+    def go_first(self, request: Request) -> None:
+        """Put *request* before what waits in its slot, where it is just being put."""
+        call_later(0, self._go_first, request)
+
+    def _go_first(self, request: Request) -> None:
+        slot = self._downloader.slots.get(request.meta.get("download_slot"))
+        if slot is None:
+            return
+        for place, waiting in enumerate(slot.queue):
+            if waiting[0] is request:
+                del slot.queue[place]
+                slot.queue.appendleft(waiting)
+                return
+
+
+def _shortest_delay(slot: Any) -> float:
+    """Return the shortest delay that *slot* may keep, jitter included."""
+    jitter = _jitter(slot)
+    return float(slot.delay) * max(0.0, 1 - jitter)
+
+
+def _jitter(slot: Any) -> float:
+    if hasattr(slot, "jitter"):  # Scrapy >= 2.19
+        return float(slot.jitter)
+    return 0.5 if slot.randomize_delay else 0.0
+
+
+def _limit_jitter(slot: Any, most: float) -> None:
+    if hasattr(slot, "jitter"):
+        slot.jitter = min(slot.jitter, most)
+    elif most < 0.5:
+        slot.randomize_delay = False

@@ -1,0 +1,98 @@
+"""Many small sites in a process of their own, for benchmarks of whole crawls."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+import time
+from typing import TYPE_CHECKING, Any
+from urllib.request import urlopen
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+
+class Web:
+    """Serves *hosts*: loopback address -> its robots.txt; ``None``: it hangs.
+
+    Pages are answered after *page* seconds. What arrived when is asked for with
+    ``arrivals``, in the seconds of this machine's monotonic clock.
+    """
+
+    def __init__(self, hosts: dict[str, str | None], page: float = 0.05) -> None:
+        self._hosts = hosts
+        self._page = page
+
+    def __enter__(self) -> Self:
+        ours, theirs = multiprocessing.Pipe()
+        self._process = multiprocessing.Process(
+            target=_serve, args=(self._hosts, self._page, theirs), daemon=True
+        )
+        self._process.start()
+        self.port: int = ours.recv()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self._process.kill()
+        self._process.join()
+
+    def url(self, host: str, path: str) -> str:
+        return f"http://{host}:{self.port}{path}"
+
+    def arrivals(self) -> dict[str, list[tuple[float, str]]]:
+        """Return what arrived at each host since this was last asked."""
+        host = next(iter(self._hosts))
+        with urlopen(self.url(host, "/_arrivals")) as response:
+            found: dict[str, list[tuple[float, str]]] = json.load(response)
+        return found
+
+
+def _serve(hosts: dict[str, str | None], page: float, pipe: Any) -> None:
+    asyncio.run(_serve_forever(hosts, page, pipe))
+
+
+async def _serve_forever(hosts: dict[str, str | None], page: float, pipe: Any) -> None:
+    seen: dict[str, list[tuple[float, str]]] = {}
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        host = writer.get_extra_info("sockname")[0]
+        try:
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                now = time.monotonic()
+                path = head.split(b" ", 2)[1].decode()
+                if path == "/_arrivals":
+                    body = json.dumps(seen).encode()
+                    seen.clear()
+                else:
+                    seen.setdefault(host, []).append((now, path))
+                    if path == "/robots.txt":
+                        robots = hosts[host]
+                        if robots is None:
+                            await asyncio.sleep(3600)
+                        body = (robots or "").encode()
+                    else:
+                        await asyncio.sleep(page)
+                        body = b"<html>page</html>"
+                writer.write(
+                    b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
+                    b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+                )
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+    addresses = list(hosts)
+    first = await asyncio.start_server(talk, addresses[0], 0)
+    port = first.sockets[0].getsockname()[1]
+    await asyncio.start_server(talk, addresses[1:], port)
+    pipe.send(port)
+    await asyncio.Event().wait()

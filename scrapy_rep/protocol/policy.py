@@ -123,9 +123,10 @@ class Policy:
             rules = self._rule_sets[agent]  # type: ignore[index]  # a list is no key
         except (KeyError, TypeError):
             rules = self._rules_for(agent)
+        origin = self._origin  # once: another thread may be asking, too
         try:
-            if url.startswith(self._origin):
-                path = url[len(self._origin) - 1 :]
+            if url.startswith(origin):
+                path = url[len(origin) - 1 :]
                 # What a URI may not hold, but for "%", only meets a wildcard or an escape.
                 if (
                     "%" in path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 MAX_SIZE = 512 * 1024
@@ -15,6 +16,8 @@ BYTE_ORDER_MARKS = re.compile(rf"\A(?:\ufeff|{MOJIBAKE_BOM})+")
 
 # Codecs of Python that decode no charset, some of them slowly, some with warnings.
 NOT_CHARSETS = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"}
+
+PRINTABLE = "".join(map(chr, range(32, 127)))
 
 TOO_LONG = "too-long"
 NOT_UTF8 = "not-utf8"
@@ -89,7 +92,7 @@ def decode(body: bytes, encoding: str | None) -> tuple[str, bool]:
     if encoding is not None:
         try:
             charset = codecs.lookup(encoding).name
-            if charset not in NOT_CHARSETS:
+            if charset not in NOT_CHARSETS and may_be(charset, body):
                 return body.decode(charset), charset == "utf-8" or body.isascii()
         except (LookupError, ValueError):
             pass  # an unknown name, or octets that it has no use for
@@ -98,6 +101,23 @@ def decode(body: bytes, encoding: str | None) -> tuple[str, bool]:
     except UnicodeDecodeError:
         # Line by line, lest one bad octet in a comment change what the rules say.
         return "".join(map(decode_line, body.splitlines(keepends=True))), False
+
+
+def may_be(charset: str, body: bytes) -> bool:
+    """Whether `body` can be meant in `charset`.
+
+    In one that does not contain ASCII, such as UTF-16, a text of plain ASCII is nonsense:
+    its label is wrong, and taken at its word it would lose every rule.
+    """
+    return contains_ascii(charset) or not body.isascii() or b"\0" in body
+
+
+@lru_cache(maxsize=64)
+def contains_ascii(charset: str) -> bool:
+    try:
+        return PRINTABLE.encode("ascii").decode(charset) == PRINTABLE
+    except (LookupError, ValueError):
+        return False
 
 
 def decode_line(line: bytes) -> str:

@@ -39,12 +39,13 @@ SETTINGS: dict[str, Any] = {
     "TELNETCONSOLE_ENABLED": False,
     "REP_UNREACHABLE_RETRY_DELAYS": [],
 }
-OURS = {"ADDONS": {"scrapy_rep.Addon": 500}}
-BUILT_IN = {"ROBOTSTXT_OBEY": True}
+OURS: dict[str, Any] = {"ADDONS": {"scrapy_rep.Addon": 500}}
+BUILT_IN: dict[str, Any] = {"ROBOTSTXT_OBEY": True}
 
 
 class Crawl(scrapy.Spider):
     name = "crawl"
+    urls: list[str] = []
 
     async def start(self):
         for url in self.urls:
@@ -69,7 +70,7 @@ class ByHand:
         delay = robotparser.crawl_delay("*")
         if delay:
             downloader = self.crawler.engine.downloader
-            key, slot = downloader._get_slot(request)
+            _, slot = downloader._get_slot(request)
             slot.delay, slot.concurrency, slot.jitter = delay, 1, 0
 
 
@@ -135,7 +136,10 @@ def main() -> None:
     mixed = fast | dict.fromkeys(SLOW, SLOW_PAGES)
     hanging = fast | dict.fromkeys(HANGING, 1)
     optimum = args.delay * SLOW_PAGES  # the robots.txt is a request, too
-    by_hand = {**BUILT_IN, "EXTENSIONS": {"tests.benchmarks.crawl.ByHand": 1}}
+    by_hand: dict[str, Any] = {
+        **BUILT_IN,
+        "EXTENSIONS": {"tests.benchmarks.crawl.ByHand": 1},
+    }
     print(f"Crawl-delay {args.delay:g} s; optimum of the slow hosts {optimum:g} s")
     print(
         f"{'':34}{'fast done':>10}{'x alone':>9}{'slow done':>11}{'x opt.':>8}{'gap':>9}"

@@ -116,7 +116,7 @@ async def test_media_requests_keep_it_too(tmp_path):
 
 @coroutine_test
 async def test_the_users_own_longer_delay_stays():
-    delays = []
+    delays: list[float] = []
 
     def reached(request):
         slot = crawler.engine.downloader.slots[request.meta["download_slot"]]

@@ -57,8 +57,7 @@ async def test_refusal_reaches_the_errback_with_rule_and_line(caplog):
     assert isinstance(failure, IgnoreRequest)
     assert failure.url == site.url("/page")
     assert failure.origin == site.origin
-    assert failure.verdict.rule.path == "/p"
-    assert failure.verdict.rule.line == 3
+    assert failure.verdict.rule == (False, "/p", 3)
     assert failure.reason == "Disallow: /p (line 3, user-agent *)"
     assert str(failure) == f"Forbidden by robots.txt: {failure.reason}: {failure.url}"
     assert seen == [(site.url("/page"), 3, "pages")]
@@ -377,10 +376,9 @@ async def test_cancelled_fetch_leaves_nobody_waiting():
             for request in self.requests():
                 yield request
             await sleep(0.2)
-            policies = self.crawler.get_downloader_middleware(
-                scrapy_rep.RepMiddleware
-            ).policies
-            for task in list(policies._tasks):
+            gate = self.crawler.get_downloader_middleware(scrapy_rep.RepMiddleware)
+            assert gate is not None
+            for task in list(gate.policies._tasks):
                 task.cancel()
 
     with Site({"/robots.txt": Reply(DISALLOW_P, after=1.0)}) as site:

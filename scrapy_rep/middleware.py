@@ -37,6 +37,12 @@ if TYPE_CHECKING:
     from scrapy_rep.pace import Pace
     from scrapy_rep.store import Store
 
+MAX_WAITING = 1000
+"""How many requests of a crawl wait here for a robots.txt; the others go back."""
+TOO_MANY_WAIT = (
+    f"its robots.txt is not known yet, and {MAX_WAITING} requests wait for theirs"
+)
+
 STORES = {
     "memory": "scrapy_rep.store.memory.MemoryStore",
     "sqlite": "scrapy_rep.store.sqlite.SqliteStore",
@@ -55,6 +61,7 @@ class RepMiddleware:
         self.queued = False
         """Whether a polite queue holds back what must wait."""
         self._crawler = crawler
+        self._waiting = 0
         for sentence in unknown_names(crawler.settings):
             self.report.warn(sentence)
         self._agents = Agents(crawler, self.settings)
@@ -98,14 +105,24 @@ class RepMiddleware:
             return None
         url, origin = found
         known = self.policies.known(origin, request)
-        if known is None:
+        if known is not None:
+            return self._judge(request, url, known)
+        if self._waiting < MAX_WAITING:
             return self._judge_later(request, url, origin)
-        return self._judge(request, url, known)
+        if _comes_from_scheduler(request):
+            return _again(request)
+        self._refuse_for(TOO_MANY_WAIT, request, url, origin, "waiting")
+        return None
 
     async def _judge_later(
         self, request: Request, url: str, origin: str
     ) -> Request | None:
-        return self._judge(request, url, await self.policies.get(origin, request))
+        self._waiting += 1
+        try:
+            known = await self.policies.get(origin, request)
+        finally:
+            self._waiting -= 1
+        return self._judge(request, url, known)
 
     def _judge(self, request: Request, url: str, known: Known) -> Request | None:
         agent = self._agents.of(request)
@@ -135,7 +152,7 @@ class RepMiddleware:
                 f"robots.txt asks for {pace.asked(now):g} s between requests, more than "
                 f"REP_CRAWL_DELAY_MAX ({pace.most:g} s)"
             )
-            self._refuse_for(reason, request, url, known, "crawl_delay")
+            self._refuse_for(reason, request, url, known.origin, "crawl_delay")
         elif pace.opens_in(now):
             if self._can_wait(request):
                 return _again(request)
@@ -144,24 +161,20 @@ class RepMiddleware:
                 f"robots.txt wants visits from {pace.visit.start:%H:%M} to "
                 f"{pace.visit.end:%H:%M} UTC only"
             )
-            self._refuse_for(reason, request, url, known, "visit_time")
+            self._refuse_for(reason, request, url, known.origin, "visit_time")
         slot = self.downloads.slot_of(request)
         self.downloads.keep(slot, known.origin, pace.interval(now))
         return None
 
     def _can_wait(self, request: Request) -> bool:
-        """Tell whether *request* comes from the scheduler, and that is a polite one.
-
-        Requests of ``engine.download_async``, media pipelines among them, have
-        ``NO_CALLBACK``: there is no queue for them to go back to.
-        """
-        return self.queued and request.callback is not NO_CALLBACK
+        """Tell whether *request* comes from a polite queue, which parks it."""
+        return self.queued and _comes_from_scheduler(request)
 
     def _refuse_for(
-        self, reason: str, request: Request, url: str, known: Known, cause: str
+        self, reason: str, request: Request, url: str, origin: str, cause: str
     ) -> None:
         verdict = Verdict(allowed=False, rule=None, group=None, reason=reason)
-        refusal = RobotsForbidden(url, known.origin, verdict)
+        refusal = RobotsForbidden(url, origin, verdict)
         self._refuse(request, refusal, cause, None)
 
     def _refuse(
@@ -183,6 +196,15 @@ class RepMiddleware:
             spider=self._crawler.spider,
         )
         raise refusal
+
+
+def _comes_from_scheduler(request: Request) -> bool:
+    """Tell whether *request* may go back to where it comes from.
+
+    Requests of ``engine.download_async``, those of media pipelines among them, have
+    ``NO_CALLBACK`` and come from no queue.
+    """
+    return request.callback is not NO_CALLBACK
 
 
 def _again(request: Request) -> Request:

@@ -576,3 +576,48 @@ async def test_media_pipeline_requests_are_judged_too(tmp_path):
         await crawl(crawler, urls=[site.url("/start")])
         assert sorted(site.paths) == ["/q.pdf", "/robots.txt", "/start"]
     assert crawler.stats.get_value("rep/forbidden/rule") == 1
+
+
+@coroutine_test
+async def test_at_most_so_many_requests_wait_in_the_middleware(monkeypatch):
+    """The others go back to the scheduler, where they are not lost."""
+    monkeypatch.setattr("scrapy_rep.middleware.MAX_WAITING", 5)
+    most = 0
+
+    class Watched(scrapy_rep.RepMiddleware):
+        async def _judge_later(self, *args):
+            nonlocal most
+            most = max(most, self._waiting + 1)
+            return await super()._judge_later(*args)
+
+    with Site({"/robots.txt": Reply(DISALLOW_P, after=0.3)}) as site:
+        crawler = make_crawler(
+            DOWNLOADER_MIDDLEWARES={scrapy_rep.RepMiddleware: None, Watched: 100},
+            SCHEDULER_PRIORITY_QUEUE=SCRAPYS_QUEUE,
+            CONCURRENT_REQUESTS=50,
+        )
+        urls = [site.url(f"/{n}") for n in range(20)] + [site.url("/p")]
+        await crawl(crawler, urls=urls)
+        assert site.count("/robots.txt") == 1
+    assert most == 5
+    assert len(crawler.spider.got) == 20
+    assert len(crawler.spider.failures) == 1
+
+
+@coroutine_test
+async def test_what_cannot_go_back_is_refused(monkeypatch):
+    monkeypatch.setattr("scrapy_rep.middleware.MAX_WAITING", 0)
+
+    class Downloading(Pages):
+        async def start(self):
+            request = scrapy.Request(site.url("/q"), callback=NO_CALLBACK)
+            with pytest.raises(RobotsForbidden, match="requests wait for theirs"):
+                await self.crawler.engine.download_async(request)
+            return
+            yield
+
+    with Site() as site:
+        crawler = make_crawler(Downloading)
+        await crawl(crawler)
+        assert site.hits == []
+    assert crawler.stats.get_value("rep/forbidden/waiting") == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import zlib
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from time import monotonic
@@ -17,6 +16,7 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import CancelledError, DeferredSemaphore
 from w3lib.encoding import http_content_type_encoding
 
+from scrapy_rep.coding import decoded
 from scrapy_rep.freshness import lifetime_and_grace, retry_after
 from scrapy_rep.life import Outcome
 from scrapy_rep.protocol.access import REDIRECTS, Access, access_of
@@ -299,7 +299,7 @@ class Fetcher:
             stopped = "download_stopped" in response.flags
             hop: _Hop = request.meta[HOP]
             try:
-                body = _decoded(
+                body = decoded(
                     response.body,
                     hop.content_encoding,
                     limit=self._settings.max_size,
@@ -363,46 +363,3 @@ def _in_words(error: Exception) -> str:
             return words
     first_line = str(error).strip().partition("\n")[0]
     return f"{name}: {first_line}" if first_line else name
-
-
-def _decoded(body: bytes, content_encoding: str, *, limit: int, cut: bool) -> bytes:
-    """Return at most *limit* octets of *body*, whole lines only where it is longer.
-
-    *cut* tells that the download was stopped at the limit. Raises ``ValueError`` where
-    the coding is unknown or broken, or ends too early.
-    """
-    codings = [name.strip().lower() for name in content_encoding.split(",")]
-    for coding in reversed(codings):
-        if coding in {"gzip", "x-gzip", "deflate"}:
-            body = _inflated(body, limit=limit, cut=cut)
-        elif coding not in {"", "identity"}:
-            raise ValueError(f"content coding {coding!r} was not asked for")
-    if len(body) <= limit:
-        return body
-    body = body[:limit]
-    return body[: max(body.rfind(b"\n"), body.rfind(b"\r")) + 1]
-
-
-def _inflated(body: bytes, *, limit: int, cut: bool) -> bytes:
-    try:
-        inflated, whole = _inflate(body, zlib.MAX_WBITS | 32, limit)
-    except zlib.error:
-        try:  # "deflate" without the zlib header, as some servers send it
-            inflated, whole = _inflate(body, -zlib.MAX_WBITS, limit)
-        except zlib.error as error:
-            raise ValueError(f"broken content coding: {error}") from None
-    if not (whole or cut or len(inflated) > limit):
-        raise ValueError("content coding ends too early")
-    return inflated
-
-
-def _inflate(body: bytes, wbits: int, limit: int) -> tuple[bytes, bool]:
-    """Return more than *limit* octets of *body* where there are, and if it is whole."""
-    parts = b""
-    while body and len(parts) <= limit:  # gzip: several members may follow each other
-        inflater = zlib.decompressobj(wbits)
-        parts += inflater.decompress(body, limit + 1 - len(parts))
-        if not inflater.eof:
-            return parts, False
-        body = inflater.unused_data
-    return parts, True

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.protocol import GYM2008, MK1996, RFC9309, Dialect
+from scrapy_rep.protocol.text import MAX_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -36,7 +37,7 @@ DEFAULTS: dict[str, Any] = {
     "REP_UNREACHABLE_MAX": 30 * DAY,
     "REP_DENY_STATUSES": None,  # [], or the dialect's own
     "REP_MAX_REDIRECTS": 5,
-    "REP_MAX_SIZE": 512 * 1024,
+    "REP_MAX_SIZE": MAX_SIZE,
     "REP_TIMEOUT": 30.0,
     "REP_FETCH_CONCURRENCY": None,  # half of CONCURRENT_REQUESTS
     "REP_CACHE_BYTES": 64 * MiB,
@@ -107,7 +108,7 @@ class Settings:
             unreachable_max=read.number("REP_UNREACHABLE_MAX"),
             deny_statuses=read.statuses("REP_DENY_STATUSES", dialect.deny_statuses),
             max_redirects=read.whole("REP_MAX_REDIRECTS", least=0),
-            max_size=read.whole("REP_MAX_SIZE", least=1),
+            max_size=read.whole("REP_MAX_SIZE", least=1, most=MAX_SIZE),
             timeout=read.number("REP_TIMEOUT", above=0),
             fetch_concurrency=read.whole(
                 "REP_FETCH_CONCURRENCY", least=1, default=max(1, concurrent // 2)
@@ -203,7 +204,14 @@ class _Reader:
             self._items(name, value, _seconds, "a list of numbers of seconds, >= 0")
         )
 
-    def whole(self, name: str, *, least: int, default: int | None = None) -> int:
+    def whole(
+        self,
+        name: str,
+        *,
+        least: int,
+        most: int | None = None,
+        default: int | None = None,
+    ) -> int:
         value = self.value(name)
         if value is None:
             assert default is not None
@@ -211,6 +219,8 @@ class _Reader:
         number = _number(name, value, int, "a whole number")
         if number < least:
             raise SettingError(name, value, f"a whole number, at least {least}")
+        if most is not None and number > most:
+            raise SettingError(name, value, f"a whole number, at most {most}")
         return number
 
     def statuses(self, name: str, default: Collection[int]) -> frozenset[int]:

@@ -15,7 +15,7 @@ LAYERS = [
     {"protocol"},
     {"exceptions", "signals"},
     {"settings"},
-    {"store", "compat", "agents", "freshness"},
+    {"store", "compat", "agents", "freshness", "coding"},
     {"judged", "life", "pace", "downloads"},
     {"cache", "fetch", "report"},
     {"policies"},

@@ -83,6 +83,7 @@ def test_values_may_come_from_the_command_line():
         ("REP_DENY_STATUSES", ["x"], "a list of 4xx statuses"),
         ("REP_MAX_REDIRECTS", 1.5, "a whole number"),
         ("REP_MAX_SIZE", 0, "a whole number, at least 1"),
+        ("REP_MAX_SIZE", 2**20, "a whole number, at most 524288"),
         ("REP_TIMEOUT", 0, "> 0"),
         ("REP_FETCH_CONCURRENCY", 0, "at least 1"),
         ("REP_CACHE_BYTES", -1, "at least 0"),

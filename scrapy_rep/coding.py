@@ -1,0 +1,52 @@
+"""Content codings of a robots.txt, decoded as far as it is read.
+
+None is asked for, but some servers send them all the same, and a few octets of gzip can
+stand for gigabytes.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+
+def decoded(body: bytes, content_encoding: str, *, limit: int, cut: bool) -> bytes:
+    """Return at most *limit* octets of *body*, whole lines only where it is longer.
+
+    *cut* tells that the download was stopped at the limit. Raises ``ValueError`` where
+    the coding is unknown or broken, or ends too early.
+    """
+    codings = [name.strip().lower() for name in content_encoding.split(",")]
+    for coding in reversed(codings):
+        if coding in {"gzip", "x-gzip", "deflate"}:
+            body = _inflated(body, limit=limit, cut=cut)
+        elif coding not in {"", "identity"}:
+            raise ValueError(f"content coding {coding!r} was not asked for")
+    if len(body) <= limit:
+        return body
+    body = body[:limit]
+    return body[: max(body.rfind(b"\n"), body.rfind(b"\r")) + 1]
+
+
+def _inflated(body: bytes, *, limit: int, cut: bool) -> bytes:
+    try:
+        inflated, whole = _inflate(body, zlib.MAX_WBITS | 32, limit)
+    except zlib.error:
+        try:  # "deflate" without the zlib header, as some servers send it
+            inflated, whole = _inflate(body, -zlib.MAX_WBITS, limit)
+        except zlib.error as error:
+            raise ValueError(f"broken content coding: {error}") from None
+    if not (whole or cut or len(inflated) > limit):
+        raise ValueError("content coding ends too early")
+    return inflated
+
+
+def _inflate(body: bytes, wbits: int, limit: int) -> tuple[bytes, bool]:
+    """Return more than *limit* octets of *body* where there are, and if it is whole."""
+    parts = b""
+    while body and len(parts) <= limit:  # gzip: several members may follow each other
+        inflater = zlib.decompressobj(wbits)
+        parts += inflater.decompress(body, limit + 1 - len(parts))
+        if not inflater.eof:
+            return parts, False
+        body = inflater.unused_data
+    return parts, True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from typing import TYPE_CHECKING
 
 from scrapy_rep.life import State
@@ -17,8 +17,12 @@ if TYPE_CHECKING:
     from scrapy_rep.protocol import Policy
     from scrapy_rep.settings import Settings
 
-ENTRY_BYTES = 600
-"""What an entry weighs besides its policy: itself, its key, standing and links."""
+ENTRY_BYTES = 470
+"""What an entry weighs besides its policy: itself, its key, standing and links; measured."""
+WEIGHED_AFTER = 64
+"""An entry in use is weighed again when so many others have come into use since. What is
+asked of a policy makes it grow, mostly at once: for another agent's rules, and for the
+first refusal to three times of what it was."""
 
 
 class Known:
@@ -27,6 +31,7 @@ class Known:
     __slots__ = (
         "_agent",
         "copy",
+        "in_use",
         "origin",
         "pace",
         "patient",
@@ -47,6 +52,8 @@ class Known:
         self.patient = False
         """Unreachable, and requests wait for the next retry rather than being refused."""
         self.weight = 0
+        self.in_use = False
+        """Asked since it was weighed, so it will be weighed again."""
         self._agent: Agent | None = None
 
     @property
@@ -73,6 +80,7 @@ class PolicyCache:
         self.bytes = 0
         self.evictions = 0
         self._entries: OrderedDict[str, Known] = OrderedDict()  # oldest use first
+        self._in_use: deque[str] = deque()  # origins, as no entry is kept alive here
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -89,6 +97,8 @@ class PolicyCache:
         known = self._entries.get(origin)
         if known is not None:
             self._entries.move_to_end(origin)
+            if not known.in_use:
+                self._weigh_later(known)
         return known
 
     def put(self, known: Known) -> None:
@@ -96,10 +106,25 @@ class PolicyCache:
         before = self._entries.get(known.origin)
         if before is not None:
             self.bytes -= before.weight
-        known.weight = ENTRY_BYTES + len(known.origin) + known.policy.size_bytes()
-        self.bytes += known.weight
+        known.weight = 0
         self._entries[known.origin] = known
         self._entries.move_to_end(known.origin)
+        self._weigh(known)
+        self._weigh_later(known)
+
+    def _weigh_later(self, known: Known) -> None:
+        known.in_use = True
+        self._in_use.append(known.origin)
+        if len(self._in_use) > WEIGHED_AFTER:
+            settled = self._entries.get(self._in_use.popleft())
+            if settled is not None:
+                self._weigh(settled)
+
+    def _weigh(self, known: Known) -> None:
+        known.in_use = False
+        self.bytes -= known.weight
+        known.weight = ENTRY_BYTES + len(known.origin) + known.policy.size_bytes()
+        self.bytes += known.weight
         while self.bytes > self.max_bytes and len(self._entries) > 1:
             _, evicted = self._entries.popitem(last=False)
             self.bytes -= evicted.weight

@@ -2,7 +2,7 @@
 
 Run it with ``python -m tests.benchmarks.soak [ORIGINS] [memory|sqlite]``; a million
 origins, the default, take some ten minutes for each store. Each origin is asked for
-through ``spider.robots``, 16 at a time, and judged once or twice. The site's answers are
+through ``spider.robots``, 16 at a time, and judged once or twice; half of them refuse a request. The site's answers are
 made up, at once, in sizes as they are in the wild; the store, the cache and the parser are
 the real ones, at the default of 64 MiB. Each store runs in a process of its own:
 
@@ -67,7 +67,31 @@ SIZES = (
     (0.99, 27_000),
     (1.0, 512 * 1024),
 )
-WORDS = ["admin", "api", "assets", "cart", "checkout", "cgi-bin", "content", "includes", "login", "media", "node", "plugins", "private", "product", "search", "section", "static", "tag", "themes", "tmp", "user", "wp-admin", "wp-content"]
+WORDS = [
+    "admin",
+    "api",
+    "assets",
+    "cart",
+    "checkout",
+    "cgi-bin",
+    "content",
+    "includes",
+    "login",
+    "media",
+    "node",
+    "plugins",
+    "private",
+    "product",
+    "search",
+    "section",
+    "static",
+    "tag",
+    "themes",
+    "tmp",
+    "user",
+    "wp-admin",
+    "wp-content",
+]
 AGENTS = ("Googlebot", "bingbot", "AhrefsBot", "GPTBot", "SemrushBot", "MJ12bot")
 
 
@@ -80,7 +104,9 @@ def size_at(part: float) -> int:
 
 def rule(rnd: random.Random) -> str:
     path = "/".join(rnd.choices(WORDS, k=rnd.randint(1, 4)))
-    end = rnd.choice(("", "", "/", "/", ".php", f"/{rnd.randrange(10**6)}", "*", "?id="))
+    end = rnd.choice(
+        ("", "", "/", "/", ".php", f"/{rnd.randrange(10**6)}", "*", "?id=")
+    )
     if rnd.random() < 0.15:
         path = f"*/{path}"
     if rnd.random() < 0.05:
@@ -168,11 +194,11 @@ async def soak(robots: Robots, origins: int) -> list[tuple[float, float]]:
             if number % BODIES == 0:
                 rounds.append((perf_counter(), process_time()))
             site = f"{SITE}{number}.example.com"
-            policy = await robots.fetch(f"{site}/")
-            policy.allowed(f"{site}/product/{number}?id={number}", AGENT)
-            if number % 2:
-                policy = await robots.fetch(f"{site}/a")
-                policy.allowed(f"{site}/search/{number}.html", AGENT)
+            for path in ("", f"product/{number}?id={number}")[: 1 + number % 2]:
+                policy = await robots.fetch(f"{site}/{path}")
+                policy.allowed(f"{site}/{path}", AGENT)
+            if number % 4 < 2:  # a refusal, which tells its rule
+                policy.verdict(f"{site}/search/{number}.html", AGENT)
 
     await asyncio.gather(*(work(numbers) for _ in range(CONCURRENT)))
     rounds.append((perf_counter(), process_time()))

@@ -156,20 +156,21 @@ class Fetcher:
                 return Outcome(
                     access=Access.UNREACHABLE, reason=_in_words(error), url=url
                 )
-            stats.inc_value("robotstxt/response_count")
-            stats.inc_value(f"robotstxt/response_status_count/{response.status}")
             location = response.headers.get(b"Location")
             if response.status not in REDIRECTS or not location:
+                self._count(response)
                 return self._outcome(response, request, copy, now)
             try:
                 url = redirect_target(url, location.decode("latin-1"))
             except ValueError as error:
+                self._count(response)
                 return Outcome(
                     access=Access.UNREACHABLE,
                     status=response.status,
                     reason=str(error),
                     url=url,
                 )
+        self._count(response)
         # RFC 9309 2.3.1.2: beyond five redirects it may be taken for unavailable.
         lifetime, grace = lifetime_and_grace(response.headers, now, self._settings)
         return Outcome(
@@ -179,6 +180,13 @@ class Fetcher:
             lifetime=lifetime,
             grace=grace,
         )
+
+    def _count(self, response: Response) -> None:
+        """Count the answer that a fetch ends with, under Scrapy's own names."""
+        stats = self._crawler.stats
+        assert stats is not None
+        stats.inc_value("robotstxt/response_count")
+        stats.inc_value(f"robotstxt/response_status_count/{response.status}")
 
     def _request(
         self,

@@ -9,8 +9,8 @@ SPIDER_MODULES = ["example.spiders"]
 # robots.txt; the URL is where their owners read about it.
 USER_AGENT = "ExampleBot/1.0 (+https://example.com/bot)"
 
-# A robots.txt that answers 503 is asked again after this many seconds. On the Web,
-# leave the default: a server in trouble is not helped by a crawler in a hurry.
+# A robots.txt that answers 503 is asked again after this many seconds; until then the
+# requests that it concerns wait in the queue. On the Web, leave the default: a server in trouble is not helped by a crawler in a hurry.
 REP_UNREACHABLE_RETRY_DELAYS = [2.0]
 
 # Refusals are logged one by one at DEBUG: scrapy crawl tour -L DEBUG

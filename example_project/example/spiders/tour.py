@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -91,7 +90,7 @@ class Tour(Spider):
             if urlsplit(link.url).netloc == here.netloc:
                 yield self.ask_for(link.url)
 
-    async def not_fetched(self, failure: Failure) -> AsyncIterator[Any]:
+    def not_fetched(self, failure: Failure) -> None:
         request: Request = failure.request  # type: ignore[attr-defined]
         error = failure.value
         if isinstance(error, RobotsForbidden):
@@ -106,16 +105,8 @@ class Tour(Spider):
                     rule.path,
                 )
         elif isinstance(error, RobotsUnreachable):
-            self.logger.info("Not now: %s, %s", error.url, error.reason)
-            # Nobody knows what the site allows, so nothing is sent there until its
-            # robots.txt is asked again; a request that comes after that has a chance.
-            # The delay may come out a tenth longer than what the setting says.
-            if "asked_again" not in request.meta:
-                delays = self.settings.getlist("REP_UNREACHABLE_RETRY_DELAYS")
-                await asyncio.sleep(1.2 * float(delays[0]))
-                again = request.replace(dont_filter=True)
-                again.meta["asked_again"] = True
-                yield again
+            # Only where it stayed so: until then its requests wait in the queue.
+            self.logger.info("Refused: %s, %s", error.url, error.reason)
         else:
             self.logger.info("Not fetched: %s, %r", request.url, error)
 

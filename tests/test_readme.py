@@ -1,0 +1,387 @@
+"""The README: it renders, its code runs, and what it says of the code is so."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import re
+from functools import cache
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import scrapy
+from docutils import nodes  # type: ignore[import-untyped]
+from docutils.core import publish_doctree  # type: ignore[import-untyped]
+from scrapy.exceptions import IgnoreRequest
+
+from scrapy_rep.protocol.records import MISSPELLINGS
+from scrapy_rep.settings import DEFAULTS
+from tests.site import Reply, Site
+from tests.test_example import run
+from tests.utils import Pages, coroutine_test, crawl, make_crawler, sleep
+
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.rst"
+DISALLOW_P = "User-agent: *\nDisallow: /p\n"
+BUILT_IN: dict[str, Any] = {"ADDONS": {}, "ROBOTSTXT_OBEY": True}
+
+
+@cache
+def readme() -> nodes.document:
+    """Return the README as docutils reads it, without what PyPI does not render."""
+    return publish_doctree(
+        README.read_text(encoding="utf-8"),
+        settings_overrides={
+            "report_level": 1,
+            "halt_level": 1,
+            "file_insertion_enabled": False,
+            "raw_enabled": False,
+        },
+    )
+
+
+def blocks(language: str) -> list[str]:
+    return [
+        block.astext()
+        for block in readme().findall(nodes.literal_block)
+        if language in block["classes"]
+    ]
+
+
+def snippet(part: str) -> str:
+    """Return the one Python snippet that has *part*."""
+    (code,) = [block for block in blocks("python") if part in block]
+    return code
+
+
+def executed(code: str, folder: Path) -> dict[str, Any]:
+    """Return the names that *code* leaves behind, run from a file as Scrapy needs it."""
+    file = folder / "snippet.py"
+    file.write_text(code, encoding="utf-8")
+    names: dict[str, Any] = {"__name__": "snippet"}
+    exec(compile(code, str(file), "exec"), names)
+    return names
+
+
+def spider(part: str, site: Site, folder: Path) -> type[scrapy.Spider]:
+    """Return the spider of a snippet, which crawls *site* in place of example.com."""
+    code = snippet(part).replace("https://example.com", site.origin)
+    (cls,) = [
+        value
+        for value in executed(code, folder).values()
+        if isinstance(value, type) and issubclass(value, scrapy.Spider)
+    ]
+    return cls
+
+
+async def items_of(spidercls: type[scrapy.Spider], **settings: Any) -> tuple[Any, Any]:
+    crawler = make_crawler(spidercls, **settings)
+    items: list[Any] = []
+
+    def scraped(item):
+        items.append(item)
+
+    crawler.signals.connect(scraped, scrapy.signals.item_scraped)
+    await crawl(crawler)
+    return crawler, sorted(items, key=itemgetter("url"))
+
+
+# What it looks like, and its code
+
+
+def test_renders_without_a_word_of_complaint():
+    assert "scrapy_rep" in readme().astext()
+
+
+def test_doctests():
+    results = doctest.testfile(
+        str(README), module_relative=False, encoding="utf-8", report=True
+    )
+    assert results.attempted > 5
+    assert results.failed == 0
+
+
+@pytest.mark.parametrize("code", blocks("python"))
+def test_snippets_compile(code):
+    compile(code, str(README), "exec")
+
+
+@pytest.mark.parametrize("part", ["ADDONS", "RepMiddleware", "RepRobotParser"])
+@coroutine_test
+async def test_settings_that_enable(part, tmp_path):
+    settings = executed(snippet(part), tmp_path)
+    settings = {name: settings[name] for name in settings if name.isupper()}
+    with Site({"/robots.txt": DISALLOW_P}) as site:
+        crawler = make_crawler(**{"ADDONS": {}, **settings})
+        await crawl(crawler, urls=[site.url("/p"), site.url("/q")])
+        assert site.paths == ["/robots.txt", "/q"]
+
+
+def test_meta_snippet(tmp_path):
+    request = executed(snippet("robotstxt_url"), tmp_path)["request"]
+    assert request.meta["robotstxt_url"] in request.url
+
+
+@coroutine_test
+async def test_spider_robots_snippet(tmp_path):
+    with Site() as site:
+        urls = "".join(
+            f"<url><loc>{site.url(path)}</loc></url>" for path in ["/a", "/p"]
+        )
+        site.replies["/robots.txt"] = f"{DISALLOW_P}Sitemap: /map.xml\n"
+        site.replies["/map.xml"] = Reply(
+            '<?xml version="1.0"?>'
+            f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{urls}</urlset>',
+            headers={"Content-Type": "text/xml"},
+        )
+        _, items = await items_of(spider("self.robots", site, tmp_path))
+        assert items == [{"url": site.url("/a")}]
+        assert site.paths == ["/robots.txt", "/map.xml", "/a"]
+
+
+@coroutine_test
+async def test_errback_and_signal_snippets(tmp_path):
+    rules = "User-agent: *\nDisallow: /private/\n"
+    extension = executed(snippet("request_forbidden"), tmp_path)["Refusals"]
+    with Site({"/robots.txt": rules}) as site:
+        crawler, items = await items_of(
+            spider("errback", site, tmp_path), EXTENSIONS={extension: 0}
+        )
+        assert items == [
+            {"url": site.url("/")},
+            {
+                "url": site.url("/private/diary"),
+                "refused": "Disallow: /private/ (line 2, user-agent *)",
+            },
+        ]
+    assert crawler.stats.get_value("refused/line 2") == 1
+
+
+# What it says of the code
+
+
+def settings_sections() -> dict[str, nodes.section]:
+    sections = {}
+    for section in readme().findall(nodes.section):
+        title = section[0].astext()
+        if re.fullmatch(r"(REP|ROBOTSTXT)_[A-Z_]+", title):
+            sections[title] = section
+    return sections
+
+
+def test_every_setting_has_its_heading():
+    assert set(settings_sections()) == {
+        "ROBOTSTXT_OBEY",
+        "ROBOTSTXT_USER_AGENT",
+        *DEFAULTS,
+    }
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_defaults(name):
+    first = settings_sections()[name][1]
+    assert first.astext().startswith("Default: ")
+    literal = next(first.findall(nodes.literal)).astext()
+    assert ast.literal_eval(literal) == DEFAULTS[name]
+
+
+def test_every_stat_is_listed():
+    code = "".join(
+        path.read_text(encoding="utf-8") for path in (ROOT / "scrapy_rep").glob("*.py")
+    )
+    counted = re.findall(r'\.(?:count|_add)\(\s*f?"([^"]+)"', code)
+    written = re.findall(r'"rep/([\w/]+)"', code)
+    in_code = {
+        f"rep/{name}".replace("{cause}", "CAUSE") for name in (*counted, *written)
+    }
+    assert "rep/origins" in in_code
+    assert "rep/forbidden/CAUSE" in in_code
+    terms = {term.astext() for term in readme().findall(nodes.term)}
+    assert in_code == {term for term in terms if term.startswith("rep/")}
+
+
+def test_every_misspelling_is_listed():
+    literals = {literal.astext() for literal in readme().findall(nodes.literal)}
+    assert literals >= set(MISSPELLINGS)
+
+
+def named_tests() -> list[str]:
+    return sorted(
+        {
+            literal.astext()
+            for literal in readme().findall(nodes.literal)
+            if literal.astext().startswith("tests/") and "::" in literal.astext()
+        }
+    )
+
+
+@pytest.mark.parametrize("name", named_tests())
+def test_tests_of_the_comparison_exist(name):
+    file, _, function = name.partition("::")
+    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+    assert function in {
+        node.name
+        for node in tree.body
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    }
+
+
+def test_every_row_of_the_comparison_names_a_test():
+    (section,) = [
+        section
+        for section in readme().findall(nodes.section)
+        if section[0].astext().startswith("Compared with")
+    ]
+    (body,) = section.findall(nodes.tbody)
+    for row in body.findall(nodes.row):
+        assert "::test_" in row[-1].astext()
+
+
+def test_ci_uses_the_command_of_the_readme():
+    example, tests = (
+        command for command in blocks("sh") if command.startswith("python3 -m venv")
+    )
+    ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert f"'{tests}'" in ci
+    assert example.endswith("scrapy crawl tour)")
+
+
+def test_ci_uses_the_tools_of_tox():
+    ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    tox = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    for tool in ("ruff", "mypy"):
+        (version,) = re.findall(rf'"({tool}==[\d.]+)"', tox)
+        assert version in ci
+
+
+def test_the_log_is_that_of_the_example():
+    (shown,) = [block for block in blocks_without_language() if "[tour]" in block]
+    log = {
+        normal(line) for line in run("-m", "scrapy", "crawl", "tour").log.splitlines()
+    }
+    for line in shown.splitlines():
+        assert normal(line) in log
+
+
+def blocks_without_language() -> list[str]:
+    return [
+        block.astext()
+        for block in readme().findall(nodes.literal_block)
+        if "code" not in block["classes"]
+    ]
+
+
+def normal(line: str) -> str:
+    """Return *line* without what differs from run to run: dates, ports, small gaps."""
+    line = re.sub(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d ", "", line)
+    line = re.sub(r"(127\.0\.0\.\d):\d+", r"\1:PORT", line)
+    line = re.sub(r"\.\d{3} s", ".GAP s", line)
+    return re.sub(r"\s+", " ", line).strip(" {}")
+
+
+# What it says of us beside Scrapy's own middleware, as far as no other test does
+
+
+class InTurn(Pages):
+    """Asks for its URLs one after the other, at times."""
+
+    async def start(self):
+        for request in self.requests():
+            yield request
+            await sleep(0.3)
+
+
+@coroutine_test
+async def test_built_in_allows_what_it_could_not_ask_for():
+    with Site({"/robots.txt": Reply(status=503)}) as site:
+        crawler = make_crawler(InTurn, **BUILT_IN)
+        await crawl(crawler, urls=[site.url("/1"), site.url("/2")])
+        assert site.paths == ["/robots.txt", "/1", "/2"]
+
+
+@coroutine_test
+async def test_built_in_fetches_robots_txt_like_a_page():
+    with Site({"/robots.txt": DISALLOW_P + "#\n" * 1000}) as site:
+        crawler = make_crawler(**BUILT_IN, DOWNLOAD_MAXSIZE=1000)
+        await crawl(crawler, urls=[site.url("/p")])
+        assert site.count("/p") == 1
+
+
+@coroutine_test
+async def test_built_in_keeps_no_crawl_delay():
+    with Site({"/robots.txt": "User-agent: *\nCrawl-delay: 1\n"}) as site:
+        crawler = make_crawler(**BUILT_IN)
+        await crawl(crawler, urls=[site.url("/1"), site.url("/2")])
+        assert max(site.gaps()) < 0.9
+
+
+def old() -> list[Any]:
+    """Return what answers for robots.txt: it allows, is old at once, and disallows."""
+    return [Reply("", headers={"Cache-Control": "no-cache"}), DISALLOW_P]
+
+
+@coroutine_test
+async def test_asked_again_when_it_is_old():
+    with Site({"/robots.txt": old()}) as site:
+        crawler = make_crawler(InTurn, REP_MIN_AGE=0.01)
+        await crawl(crawler, urls=[site.url("/p"), site.url("/p")])
+        assert site.paths == ["/robots.txt", "/p", "/robots.txt"]
+
+
+@coroutine_test
+async def test_built_in_asks_once():
+    with Site({"/robots.txt": old()}) as site:
+        crawler = make_crawler(InTurn, **BUILT_IN)
+        await crawl(crawler, urls=[site.url("/p"), site.url("/p")])
+        assert site.paths == ["/robots.txt", "/p", "/p"]
+
+
+@coroutine_test
+async def test_the_next_crawl_knows(tmp_path):
+    with Site({"/robots.txt": DISALLOW_P}) as site:
+        for _ in range(2):
+            crawler = make_crawler(JOBDIR=str(tmp_path))
+            await crawl(crawler, urls=[site.url("/p"), site.url("/q")])
+        assert site.paths == ["/robots.txt", "/q", "/q"]
+
+
+@coroutine_test
+async def test_built_in_forgets_between_crawls(tmp_path):
+    with Site({"/robots.txt": DISALLOW_P}) as site:
+        for _ in range(2):
+            crawler = make_crawler(**BUILT_IN, JOBDIR=str(tmp_path))
+            await crawl(crawler, urls=[site.url("/p"), site.url("/q")])
+        assert site.paths == ["/robots.txt", "/q"] * 2
+
+
+@coroutine_test
+async def test_built_in_takes_a_word_of_the_contact_url_for_the_agent():
+    with Site({"/robots.txt": "User-agent: spider\nDisallow: /\n"}) as site:
+        crawler = make_crawler(
+            **BUILT_IN, USER_AGENT="ExampleBot/1.0 (+https://spider.example/bot)"
+        )
+        await crawl(crawler, urls=[site.url("/p")])
+        assert site.paths == ["/robots.txt"]
+
+
+@coroutine_test
+async def test_built_in_takes_an_exemption_to_other_sites():
+    other = Site({"/robots.txt": DISALLOW_P}, host="127.0.0.2")
+    with other, Site() as site:
+        location = {"Location": other.url("/p")}
+        site.replies["/a"] = Reply(status=302, headers=location)
+        crawler = make_crawler(**BUILT_IN)
+        await crawl(crawler, urls=[site.url("/a")], meta={"dont_obey_robotstxt": True})
+        assert other.paths == ["/p"]
+
+
+@coroutine_test
+async def test_built_in_gives_no_reason():
+    with Site({"/robots.txt": DISALLOW_P}) as site:
+        crawler = make_crawler(**BUILT_IN)
+        await crawl(crawler, urls=[site.url("/p")])
+    (failure,) = crawler.spider.failures
+    assert type(failure) is IgnoreRequest
+    assert str(failure) == "Forbidden by robots.txt"

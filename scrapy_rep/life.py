@@ -191,7 +191,9 @@ def rebased(snapshot: Snapshot, now: float, settings: Settings) -> Snapshot:
 
 
 def patient(snapshot: Snapshot, settings: Settings) -> bool:
-    """Tell whether requests wait for the next retry, rather than being refused."""
+    """Tell whether requests wait for the next retry, rather than being judged now."""
+    if settings.unreachable == "allow" or "disallow" not in settings.obey:
+        return False  # they are sent all the same
     return 0 < snapshot.failures <= len(settings.unreachable_retry_delays)
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 import scrapy
-from docutils import nodes  # type: ignore[import-untyped]
-from docutils.core import publish_doctree  # type: ignore[import-untyped]
+from docutils import nodes
+from docutils.core import publish_doctree
 from scrapy.exceptions import IgnoreRequest
 
 from scrapy_rep.protocol.records import MISSPELLINGS

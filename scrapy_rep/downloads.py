@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
+from scrapy.core import downloader as scrapys
 from scrapy.utils.asyncio import call_later
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy import Request
     from scrapy.crawler import Crawler
+
+# What Slot.lastseen is told by: the wall clock before Scrapy 2.16.
+slot_clock: Callable[[], float] = (
+    vars(scrapys).get("monotonic") or vars(scrapys)["time"]
+)
 
 GUARD_PART, GUARD_MOST = 0.04, 0.02
 """The part of an interval, and at most the seconds, by which slots keep more of it.
@@ -130,7 +137,7 @@ class Downloads:
         def book_and_hand_over(request: Request) -> Any:
             slot = self._downloader.slots.get(request.meta.get("download_slot"))
             if slot is not None:
-                slot.lastseen = monotonic()
+                slot.lastseen = slot_clock()
             return hand_over(request)
 
         handlers.download_request_async = book_and_hand_over
@@ -153,7 +160,7 @@ class Downloads:
         if slot is None:
             return 0.0  # never used, or idle for longer than its delay
         delay = max(self._delay(name), _shortest_delay(slot))
-        return max(0.0, slot.lastseen + delay - monotonic()) if delay else 0.0
+        return max(0.0, slot.lastseen + delay - slot_clock()) if delay else 0.0
 
     def hand_out(self, name: str, request: Request) -> None:
         """Note that *request* is on its way to the slot."""

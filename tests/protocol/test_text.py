@@ -357,7 +357,9 @@ def test_no_other_limit_on_lines() -> None:
     assert policy.allowed(path[:-1], "a") is True
 
 
-@pytest.mark.parametrize("charset", ["utf-16", "utf-16-le", "utf-32-le", "cp037", "cp500"])
+@pytest.mark.parametrize(
+    "charset", ["utf-16", "utf-16-le", "utf-32-le", "cp037", "cp500"]
+)
 def test_33_a_charset_that_the_octets_cannot_be_meant_in_is_ignored(charset):
     body = b"User-agent: *\nDisallow: /x \n"
     assert not parse(body, encoding=charset).allowed("/x", "a")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NoReturn
 
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
@@ -19,11 +20,12 @@ from scrapy_rep.exceptions import (
 )
 from scrapy_rep.fetch import Fetcher
 from scrapy_rep.judged import judged, leave_behind
+from scrapy_rep.pace import pace_of
 from scrapy_rep.policies import Policies
 from scrapy_rep.protocol import Verdict
 from scrapy_rep.report import Report
 from scrapy_rep.robots import Robots
-from scrapy_rep.settings import Settings, unknown_names
+from scrapy_rep.settings import DIRECTIVES, Settings, unknown_names
 from scrapy_rep.signals import request_forbidden
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from typing_extensions import Self
 
+    from scrapy_rep.agents import Agent
     from scrapy_rep.cache import Known
     from scrapy_rep.pace import Pace
     from scrapy_rep.store import Store
@@ -62,6 +65,7 @@ class RepMiddleware:
         """Whether a polite queue holds back what must wait."""
         self._crawler = crawler
         self._waiting = 0
+        self._left_out = _what_is_left_out(self.settings)
         for sentence in unknown_names(crawler.settings):
             self.report.warn(sentence)
         self._agents = Agents(crawler, self.settings)
@@ -111,7 +115,8 @@ class RepMiddleware:
             return self._judge_later(request, url, origin)
         if _comes_from_scheduler(request):
             return _again(request)
-        self._refuse_for(TOO_MANY_WAIT, request, url, origin, "waiting")
+        refusal = RobotsUnreachable(url, origin, _because(TOO_MANY_WAIT))
+        self._refuse(request, refusal, "waiting")
         return None
 
     async def _judge_later(
@@ -129,12 +134,15 @@ class RepMiddleware:
         if not known.policy.allowed(url, agent):
             if known.patient and self._can_wait(request):
                 return _again(request)
-            verdict = known.policy.verdict(url, agent)
-            if known.unreachable:
-                refusal: RobotsRefused = RobotsUnreachable(url, known.origin, verdict)
-            else:
-                refusal = RobotsForbidden(url, known.origin, verdict)
-            self._refuse(request, refusal, _cause(refusal), "disallow")
+            refusal, cause = _by_rules(url, known, agent)
+            if "disallow" in self.settings.obey:
+                self._refuse(request, refusal, cause)
+            self.report.would_refuse(refusal, cause)
+        if self._left_out is not None:
+            wish = pace_of(known.policy, agent, self._left_out)
+            hindrance = _by_pace(url, known, wish, self.policies.now())
+            if hindrance is not None:
+                self.report.would_refuse(*hindrance)
         pace = known.pace_for(agent, self.settings)
         if pace.free:
             if self.downloads.keeps_any():
@@ -147,21 +155,11 @@ class RepMiddleware:
         self, request: Request, url: str, known: Known, pace: Pace
     ) -> Request | None:
         now = self.policies.now()
-        if pace.refuses(now):
-            reason = (
-                f"robots.txt asks for {pace.asked(now):g} s between requests, more than "
-                f"REP_CRAWL_DELAY_MAX ({pace.most:g} s)"
-            )
-            self._refuse_for(reason, request, url, known.origin, "crawl_delay")
-        elif pace.opens_in(now):
-            if self._can_wait(request):
-                return _again(request)
-            assert pace.visit is not None
-            reason = (
-                f"robots.txt wants visits from {pace.visit.start:%H:%M} to "
-                f"{pace.visit.end:%H:%M} UTC only"
-            )
-            self._refuse_for(reason, request, url, known.origin, "visit_time")
+        hindrance = _by_pace(url, known, pace, now)
+        if hindrance is not None:
+            if not pace.refuses(now) and self._can_wait(request):
+                return _again(request)  # it is only not the time of day
+            self._refuse(request, *hindrance)
         slot = self.downloads.slot_of(request)
         self.downloads.keep(slot, known.origin, pace.interval(now))
         return None
@@ -170,24 +168,8 @@ class RepMiddleware:
         """Tell whether *request* comes from a polite queue, which parks it."""
         return self.queued and _comes_from_scheduler(request)
 
-    def _refuse_for(
-        self, reason: str, request: Request, url: str, origin: str, cause: str
-    ) -> None:
-        verdict = Verdict(allowed=False, rule=None, group=None, reason=reason)
-        refusal = RobotsForbidden(url, origin, verdict)
-        self._refuse(request, refusal, cause, None)
-
-    def _refuse(
-        self,
-        request: Request,
-        refusal: RobotsRefused,
-        cause: str,
-        directive: str | None,
-    ) -> None:
-        """Raise *refusal*, counted under *cause*, unless REP_OBEY lacks *directive*."""
-        if directive is not None and directive not in self.settings.obey:
-            self.report.would_refuse(refusal, cause)
-            return
+    def _refuse(self, request: Request, refusal: RobotsRefused, cause: str) -> NoReturn:
+        """Raise *refusal*, which is counted under *cause*."""
         self.report.refused(refusal, cause)
         self._crawler.signals.send_catch_log(
             signal=request_forbidden,
@@ -196,6 +178,41 @@ class RepMiddleware:
             spider=self._crawler.spider,
         )
         raise refusal
+
+
+def _by_rules(url: str, known: Known, agent: Agent) -> tuple[RobotsRefused, str]:
+    """Return the refusal of what the policy does not allow, and its name in the stats."""
+    verdict = known.policy.verdict(url, agent)
+    if known.unreachable:
+        return RobotsUnreachable(url, known.origin, verdict), "unreachable"
+    cause = "status" if verdict.rule is None else "rule"
+    return RobotsForbidden(url, known.origin, verdict), cause
+
+
+def _by_pace(
+    url: str, known: Known, pace: Pace, now: float
+) -> tuple[RobotsRefused, str] | None:
+    """Return the refusal of what *pace* does not let through *now*, if anything."""
+    if pace.refuses(now):
+        cause = "crawl_delay"
+        reason = (
+            f"robots.txt asks for {pace.asked(now):g} s between requests, more than "
+            f"REP_CRAWL_DELAY_MAX ({pace.most:g} s)"
+        )
+    elif pace.opens_in(now):
+        assert pace.visit is not None
+        cause = "visit_time"
+        reason = (
+            f"robots.txt wants visits from {pace.visit.start:%H:%M} to "
+            f"{pace.visit.end:%H:%M} UTC only"
+        )
+    else:
+        return None
+    return RobotsForbidden(url, known.origin, _because(reason)), cause
+
+
+def _because(reason: str) -> Verdict:
+    return Verdict(allowed=False, rule=None, group=None, reason=reason)
 
 
 def _comes_from_scheduler(request: Request) -> bool:
@@ -212,11 +229,10 @@ def _again(request: Request) -> Request:
     return request.replace(dont_filter=True)
 
 
-def _cause(refusal: RobotsRefused) -> str:
-    """Return the name under which a refusal for what robots.txt says is counted."""
-    if isinstance(refusal, RobotsUnreachable):
-        return "unreachable"
-    return "status" if refusal.verdict.rule is None else "rule"
+def _what_is_left_out(settings: Settings) -> Settings | None:
+    """Return *settings* for the paces that REP_OBEY lacks; ``None``: it has them all."""
+    left_out = frozenset(DIRECTIVES) - settings.obey - {"disallow"}
+    return replace(settings, obey=left_out) if left_out else None
 
 
 def _store(crawler: Crawler, settings: Settings) -> Store:

@@ -173,3 +173,15 @@ async def test_left_out_of_rep_obey():
         crawler = make_crawler(REP_OBEY=["disallow"])
         await crawl(crawler, urls=[site.url(f"/{n}") for n in range(3)])
         assert max(site.gaps()) < 5
+    assert crawler.stats.get_value("rep/would_forbid") is None
+
+
+@coroutine_test
+async def test_what_is_left_out_of_rep_obey_is_judged_and_counted():
+    body = "User-agent: *\nCrawl-delay: 999\nVisit-time: 0000-0000\n"
+    with Site({"/robots.txt": body}) as site:
+        crawler = make_crawler(REP_OBEY=["disallow", "visit-time"])
+        await crawl(crawler, urls=[site.url(f"/{n}") for n in range(3)])
+        assert len(site.gaps()) == 2
+    assert crawler.stats.get_value("rep/would_forbid") == 3
+    assert crawler.stats.get_value("rep/would_forbid/crawl_delay") == 3

@@ -611,7 +611,7 @@ async def test_what_cannot_go_back_is_refused(monkeypatch):
     class Downloading(Pages):
         async def start(self):
             request = scrapy.Request(site.url("/q"), callback=NO_CALLBACK)
-            with pytest.raises(RobotsForbidden, match="requests wait for theirs"):
+            with pytest.raises(RobotsUnreachable, match="requests wait for theirs"):
                 await self.crawler.engine.download_async(request)
             return
             yield

@@ -44,10 +44,10 @@ class Waiting:
 
     __slots__ = ("count", "due_at", "name", "origins", "queue")
 
-    def __init__(self, name: str, queue: ScrapyPriorityQueue, count: int) -> None:
+    def __init__(self, name: str, queue: ScrapyPriorityQueue) -> None:
         self.name = name
         self.queue = queue
-        self.count = count
+        self.count = 0
         self.origins: dict[str, int] = {}  # of the requests pushed in this run
         self.due_at = 0.0  # when it was to leave ``later``; 0: it was not there
 
@@ -96,11 +96,12 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
         self._serial = 0  # breaks ties in the heap
         self._alarm: CallLaterResult | None = None
         self._alarm_at = 0.0
-        for name, queue in self.pqueues.items():
-            slot = Waiting(name, queue, len(queue))
-            self._count += slot.count
-            self._slots[name] = slot
-            self._due.append(slot)
+        for name, queue in list(self.pqueues.items()):
+            if len(queue):
+                self._count += len(queue)
+                self._add(name, queue).count = len(queue)
+            else:  # a job directory may name slots where nothing waits
+                self._discard(name)
 
     def __len__(self) -> int:
         return self._count
@@ -111,9 +112,12 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
         slot = self._slots.get(name)
         if slot is None:
             queue = self.pqueues[name] = self.pqfactory(name)
-            queue.push(request)  # may fail, where it cannot be serialized
-            slot = self._slots[name] = Waiting(name, queue, 0)
-            self._due.append(slot)
+            try:
+                queue.push(request)
+            except BaseException:  # it cannot be serialized, or the disk is full
+                self._discard(name)
+                raise
+            slot = self._add(name, queue)
         else:
             slot.queue.push(request)
         slot.count += 1
@@ -161,6 +165,19 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
 
     # Where a slot goes
 
+    def _add(self, name: str, queue: ScrapyPriorityQueue) -> Waiting:
+        slot = self._slots[name] = Waiting(name, queue)
+        self._due.append(slot)
+        return slot
+
+    def _discard(self, name: str) -> None:
+        """Forget the queues of a slot where nothing waits, and their files."""
+        queue = self.pqueues.pop(name)
+        queue.close()
+        if self.key:
+            with suppress(OSError):  # it is not empty: the queues left a file
+                Path(queue.key).rmdir()
+
     def _pop_due(self) -> Request | None:
         while self._due:
             slot = self._due.popleft()
@@ -177,28 +194,25 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
         return None
 
     def _take_from(self, slot: Waiting) -> Request | None:
-        request = slot.queue.pop()
-        slot.count -= 1
-        self._count -= 1
+        try:
+            request = slot.queue.pop()
+        finally:
+            # Also where it cannot be read again, as when the spider's code has changed:
+            # it is off the queue, and what waits behind it is not lost.
+            slot.count -= 1
+            self._count -= 1
+            if slot.count:
+                self._due.append(slot)
+            else:
+                del self._slots[slot.name]
+                self._discard(slot.name)
         if slot.due_at and self._gate is not None:
             self._gate.report.handed_out_late(monotonic() - slot.due_at)
         slot.due_at = 0.0
         if request is not None:
             _forget_one(slot.origins, _origin_of(request))
             self._downloads.hand_out(slot.name, request)
-        if slot.count:
-            self._due.append(slot)
-        else:
-            self._drop(slot)
         return request
-
-    def _drop(self, slot: Waiting) -> None:
-        del self._slots[slot.name]
-        del self.pqueues[slot.name]
-        slot.queue.close()
-        if self.key:
-            with suppress(OSError):  # it is not empty: the queues left a file
-                Path(slot.queue.key).rmdir()
 
     def _wait_of(self, slot: Waiting) -> float | None:
         """Return the seconds until *slot* may be asked; ``None``: a policy is unknown."""
@@ -229,10 +243,10 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
         return () if origin is None else (origin,)
 
     def _next_of(self, slot: Waiting) -> Request | None:
-        try:
+        # They cannot tell, or it cannot be read; ``pop`` will say what is wrong with it.
+        with suppress(Exception):
             return slot.queue.peek()
-        except (NotImplementedError, AttributeError, KeyError):
-            return None  # the queues inside cannot tell
+        return None
 
     def _park(self, slot: Waiting, wait: float) -> None:
         slot.due_at = monotonic() + wait

@@ -1,0 +1,597 @@
+"""The polite queue by itself, on the real engine and downloader of a crawl."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import scrapy
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scrapy import Request
+from scrapy.squeues import (
+    FifoMemoryQueue,
+    LifoMemoryQueue,
+    PickleFifoDiskQueue,
+    PickleLifoDiskQueue,
+)
+
+from scrapy_rep import PoliteQueue
+from tests.site import Reply, Site
+from tests.utils import (
+    SCRAPYS_QUEUE,
+    Pages,
+    coroutine_test,
+    crawl,
+    make_crawler,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SCRAPY_VERSION = tuple(int(part) for part in scrapy.__version__.split(".")[:2])
+LEAVES_NO_FILES = SCRAPY_VERSION >= (2, 19)
+"""Before, Scrapy's own queues left files behind where a job directory is resumed."""
+
+
+async def on_crawler(body: Callable[[Any], Any], **kwargs: Any) -> Any:
+    """Run *body* on the crawler of a crawl that does nothing else."""
+    raised: list[Exception] = []
+
+    class Inside(scrapy.Spider):
+        name = "inside"
+
+        async def start(self):
+            try:
+                body(self.crawler)
+            except Exception as error:  # noqa: BLE001 - Scrapy would only log it
+                raised.append(error)
+            return
+            yield
+
+        def parse(self, response):
+            pass
+
+    crawler = make_crawler(Inside, **{"ROBOTSTXT_OBEY": False, **kwargs})
+    await crawl(crawler)
+    for error in raised:
+        raise error
+    return crawler
+
+
+def queue_of(crawler: Any, key: str = "", state: Any = None) -> PoliteQueue:
+    lifo, fifo = LifoMemoryQueue, FifoMemoryQueue
+    if key:
+        lifo, fifo = PickleLifoDiskQueue, PickleFifoDiskQueue
+    return PoliteQueue.from_crawler(crawler, lifo, key, state, start_queue_cls=fifo)
+
+
+def request(host: str, number: int = 0, **kwargs: Any) -> Request:
+    return Request(f"http://{host}.example/{number}", **kwargs)
+
+
+def all_of(queue: PoliteQueue) -> list[str]:
+    """Pop what there is; nothing is ever downloaded, so no slot gets full."""
+    found = []
+    while (popped := queue.pop()) is not None:
+        found.append(popped.url)
+    return found
+
+
+class Flights:
+    """Puts what was popped into the downloader, and takes it out again.
+
+    That is what the engine and the downloader do with a request, without the time that
+    it takes.
+    """
+
+    def __init__(self, crawler: Any) -> None:
+        self.downloader = crawler.engine.downloader
+        self.flying: list[tuple[Request, Any]] = []
+
+    def begin(self, popped: Request) -> str:
+        name, slot = self.downloader._get_slot(popped)
+        self.downloader.active.add(popped)
+        slot.active.add(popped)
+        self.flying.append((popped, slot))
+        return str(name)
+
+    def end(self, number: int) -> None:
+        popped, slot = self.flying.pop(number % len(self.flying))
+        slot.active.remove(popped)
+        self.downloader.active.remove(popped)
+
+    def end_all(self) -> None:
+        while self.flying:
+            self.end(0)
+
+
+def assert_empty(queue: PoliteQueue) -> None:
+    """Nothing is left behind by slots that are gone."""
+    assert len(queue) == 0
+    assert queue.pop() is None
+    assert queue.peek() is None
+    for place in ("pqueues", "_slots", "_due", "_later", "_unknown", "_asked", "_full"):
+        assert not getattr(queue, place), place
+
+
+def assert_each_in_one_place(queue: PoliteQueue) -> None:
+    places = [*queue._due, *queue._unknown, *queue._asked, *queue._full]
+    places += [slot for _, _, slot in queue._later]
+    assert len(places) == len(set(places)) == len(queue._slots)
+    assert set(places) == set(queue._slots.values())
+    assert len(queue) == sum(map(len, queue.pqueues.values()))
+
+
+@coroutine_test
+async def test_length_is_counted():
+    def body(crawler):
+        queue = queue_of(crawler)
+        assert len(queue) == 0
+        for number in range(30):
+            queue.push(request(f"h{number % 7}", number))
+            assert len(queue) == number + 1
+        for left in range(29, -1, -1):
+            assert queue.pop() is not None
+            assert len(queue) == left
+        assert_empty(queue)
+        queue.close()
+
+    # Scrapy's own takes the sum over all its slots, each time that it is asked.
+    await on_crawler(body)
+
+
+@coroutine_test
+async def test_priorities_within_a_slot():
+    def body(crawler):
+        queue = queue_of(crawler)
+        for number, priority in enumerate([0, 5, -3, 5, 100, 0]):
+            queue.push(request("h", number, priority=priority))
+        numbers = [int(url[-1]) for url in all_of(queue)]
+        assert numbers == [4, 3, 1, 5, 0, 2]
+        queue.close()
+
+    await on_crawler(body)
+
+
+@coroutine_test
+async def test_start_requests_come_in_order_and_after_the_others():
+    def body(crawler):
+        queue = queue_of(crawler)
+        for number in range(3):
+            queue.push(request("h", number, meta={"is_start_request": True}))
+        queue.push(request("h", 3))
+        queue.push(request("h", 4))
+        numbers = [int(url[-1]) for url in all_of(queue)]
+        assert numbers == [4, 3, 0, 1, 2]
+        queue.close()
+
+    await on_crawler(body)
+
+
+@coroutine_test
+async def test_slots_take_turns():
+    def body(crawler):
+        queue = queue_of(crawler)
+        for number in range(4):
+            for host in "abc":
+                queue.push(request(host, number))
+        hosts = [url[7] for url in all_of(queue)]
+        assert hosts == list("abc") * 4
+        queue.close()
+
+    await on_crawler(body)
+
+
+@coroutine_test
+async def test_a_slot_is_handed_out_as_often_as_it_has_places():
+    def body(crawler):
+        queue, flights = queue_of(crawler), Flights(crawler)
+        for number in range(5):
+            queue.push(request("a", number))
+            queue.push(request("b", number))
+        names = []
+        while (popped := queue.pop()) is not None:
+            names.append(flights.begin(popped))
+        assert Counter(names) == {"a.example": 2, "b.example": 2}
+        flights.end(0)
+        popped = queue.pop()
+        assert popped is not None
+        assert flights.begin(popped) == names[0]
+        assert queue.pop() is None
+        assert_each_in_one_place(queue)
+        flights.end_all()
+        queue.close()
+
+    await on_crawler(body, CONCURRENT_REQUESTS_PER_DOMAIN=2)
+
+
+@coroutine_test
+async def test_no_slot_starves_in_ten_thousand_pops():
+    """However its neighbours fare, a slot that can be asked is, before long."""
+    hosts = [f"h{number}" for number in range(20)]
+
+    @settings(
+        max_examples=5,
+        derandomize=True,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(st.randoms(use_true_random=False), st.integers(1, 3))
+    def property_of(crawler, rnd, busy):
+        queue, flights = queue_of(crawler), Flights(crawler)
+        waiting, number = Counter[str](), 0
+        ready_since: dict[str, int] = {}
+        shares = Counter[str]()
+        pops = 0
+        while pops < 2000:  # times five examples
+            for host in hosts:
+                if waiting[f"{host}.example"] < 3:
+                    number += 1
+                    queue.push(request(host, number))
+                    waiting[f"{host}.example"] += 1
+            popped = queue.pop()
+            if popped is None:
+                flights.end(rnd.randrange(99))
+                continue
+            pops += 1
+            name = flights.begin(popped)
+            waiting[name] -= 1
+            shares[name] += 1
+            assert pops - ready_since.pop(name, pops) <= 2 * len(hosts)
+            while len(flights.flying) > 8 * busy:
+                flights.end(rnd.randrange(99))
+            in_flight = Counter(
+                flight.meta.get("download_slot") or flight.url[7:].partition("/")[0]
+                for flight, _ in flights.flying
+            )
+            for host in hosts:
+                slot = f"{host}.example"
+                if in_flight[slot] < 2:
+                    ready_since.setdefault(slot, pops)
+                else:
+                    ready_since.pop(slot, None)
+        fair = pops / len(hosts)
+        assert fair / 2 <= min(shares.values()) <= max(shares.values()) <= fair * 2
+        flights.end_all()
+        queue.close()
+
+    await on_crawler(property_of, CONCURRENT_REQUESTS_PER_DOMAIN=2)
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["push", "push", "pop", "pop", "end"]),
+        st.integers(0, 5),  # which slot, or which request in flight
+        st.integers(-2, 2),  # priority
+        st.booleans(),  # a start request
+    ),
+    max_size=60,
+)
+
+
+@pytest.mark.parametrize("kind", ["memory", "disk"])
+@coroutine_test
+async def test_every_request_is_popped_exactly_once(kind, tmp_path):
+    examples = iter(range(10**6))
+
+    @settings(
+        max_examples=300 if kind == "memory" else 100,
+        derandomize=True,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(STEPS)
+    def property_of(crawler, steps):
+        folder = tmp_path / str(next(examples))
+        queue = queue_of(crawler, str(folder) if kind == "disk" else "")
+        flights = Flights(crawler)
+        pushed: set[str] = set()
+        popped: list[str] = []
+        best: dict[str, list[int]] = {}
+
+        def pop():
+            found = queue.pop()
+            if found is not None:
+                popped.append(found.url)
+                name = flights.begin(found)
+                priorities = best[name]
+                assert found.priority == max(priorities)
+                priorities.remove(found.priority)
+            assert_each_in_one_place(queue)
+            return found
+
+        for number, (step, which, priority, start) in enumerate(steps):
+            if step == "push":
+                meta = {"is_start_request": True} if start else {}
+                made = request(f"h{which}", number, priority=priority, meta=meta)
+                queue.push(made)
+                pushed.add(made.url)
+                best.setdefault(f"h{which}.example", []).append(priority)
+            elif step == "pop":
+                pop()
+            elif flights.flying:
+                flights.end(which)
+            assert len(queue) == len(pushed) - len(popped)
+        while len(queue):
+            flights.end_all()
+            assert pop() is not None
+        flights.end_all()
+        assert len(popped) == len(set(popped))
+        assert set(popped) == pushed
+        assert_empty(queue)
+        assert queue.close() == {}
+        assert [path for path in folder.rglob("*") if path.is_file()] == []
+
+    await on_crawler(property_of, CONCURRENT_REQUESTS_PER_DOMAIN=2)
+
+
+@coroutine_test
+async def test_custom_download_slot():
+    def body(crawler):
+        queue = queue_of(crawler)
+        queue.push(request("a", 1, meta={"download_slot": "mine"}))
+        queue.push(request("b", 2, meta={"download_slot": "mine"}))
+        queue.push(request("a", 3))
+        assert list(queue.pqueues) == ["mine", "a.example"]
+        assert "mine" in queue
+        assert [int(url[-1]) for url in all_of(queue)] == [2, 3, 1]
+        queue.close()
+
+    await on_crawler(body)
+
+
+@coroutine_test
+async def test_peek():
+    def body(crawler):
+        queue = queue_of(crawler)
+        assert queue.peek() is None
+        queue.push(request("a", 1))
+        queue.push(request("b", 2))
+        while len(queue):
+            peeked = queue.peek()
+            assert peeked is not None
+            assert queue.pop() is peeked
+        assert queue.peek() is None
+        queue.close()
+
+    await on_crawler(body)
+
+
+class NoPeek(LifoMemoryQueue):  # type: ignore[misc, valid-type]
+    peek = property()  # as if there was none
+
+
+@coroutine_test
+async def test_queues_without_peek():
+    def body(crawler):
+        queue = PoliteQueue.from_crawler(crawler, NoPeek, "")
+        queue.push(request("a", 1))
+        with pytest.raises((NotImplementedError, AttributeError)):
+            queue.peek()
+        assert queue.pop() is not None
+        assert_empty(queue)
+        queue.close()
+
+    await on_crawler(body)
+
+
+@pytest.mark.filterwarnings("ignore:The CONCURRENT_REQUESTS_PER_IP setting")
+@coroutine_test
+async def test_concurrent_requests_per_ip_is_refused_as_scrapy_does():
+    def body(crawler):
+        crawler.settings.frozen = False
+        crawler.settings.set("CONCURRENT_REQUESTS_PER_IP", 1)
+        with pytest.raises(
+            ValueError, match="does not support CONCURRENT_REQUESTS_PER_IP"
+        ):
+            queue_of(crawler)
+        crawler.settings.set("CONCURRENT_REQUESTS_PER_IP", 0)
+
+    await on_crawler(body)
+
+
+@pytest.mark.skipif(SCRAPY_VERSION < (2, 15), reason="there 0 meant: none")
+@pytest.mark.parametrize("obey", [True, False])
+@coroutine_test
+async def test_no_limit_on_concurrent_requests(obey):
+    with Site() as site:
+        crawler = make_crawler(CONCURRENT_REQUESTS=0, ROBOTSTXT_OBEY=obey)
+        await crawl(crawler, urls=[site.url(f"/{n}") for n in range(30)])
+    assert len(crawler.spider.got) == 30
+
+
+@pytest.mark.parametrize(
+    "settings_",
+    [
+        pytest.param({"ROBOTSTXT_OBEY": False}, id="ROBOTSTXT_OBEY is off"),
+        pytest.param(
+            {
+                "ADDONS": {},
+                "ROBOTSTXT_OBEY": True,
+                "SCHEDULER_PRIORITY_QUEUE": "scrapy_rep.PoliteQueue",
+            },
+            id="Scrapy's own middleware",
+        ),
+    ],
+)
+@coroutine_test
+async def test_without_our_middleware(settings_):
+    hosts = [f"127.0.0.{n}" for n in range(1, 5)]
+    sites = [Site(host=host) for host in hosts]
+    for site in sites:
+        site.__enter__()
+    try:
+        crawler = make_crawler(CONCURRENT_REQUESTS=4, **settings_)
+        urls = [site.url(f"/{n}") for n in range(5) for site in sites]
+        await crawl(crawler, urls=urls)
+    finally:
+        for site in sites:
+            site.__exit__(None, None, None)
+    assert sorted(crawler.spider.got) == sorted(urls)
+    assert type(crawler.engine).__name__ == "ExecutionEngine"
+
+
+@coroutine_test
+async def test_without_our_middleware_the_users_delays_are_kept():
+    slow = Site(host="127.0.0.2")
+    with slow, Site() as quick:
+        crawler = make_crawler(
+            ROBOTSTXT_OBEY=False,
+            CONCURRENT_REQUESTS=2,
+            DOWNLOAD_SLOTS={slow.host: {"delay": 0.3, "randomize_delay": False}}
+            if SCRAPY_VERSION < (2, 19)
+            else {slow.host: {"delay": 0.3, "jitter": 0}},
+        )
+        urls = [slow.url(f"/{n}") for n in range(4)]
+        urls += [quick.url(f"/{n}") for n in range(20)]
+        await crawl(crawler, urls=urls)
+        assert min(slow.gaps()) >= 0.24  # by Scrapy's own measure, which has no guard
+        # They need no place while they wait.
+        assert quick.hits[-1].seconds < slow.hits[2].seconds
+    assert len(crawler.spider.got) == 24
+
+
+class Stopping(Pages):
+    """Stops when it has got so many pages."""
+
+    most = 10**6
+
+    def parse(self, response):
+        super().parse(response)
+        if len(self.got) == self.most:
+            raise scrapy.exceptions.CloseSpider("enough")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        pytest.param(SCRAPYS_QUEUE, "scrapy_rep.PoliteQueue", id="Scrapy's to ours"),
+        pytest.param("scrapy_rep.PoliteQueue", SCRAPYS_QUEUE, id="ours to Scrapy's"),
+        pytest.param(
+            "scrapy_rep.PoliteQueue", "scrapy_rep.PoliteQueue", id="ours to ours"
+        ),
+    ],
+)
+@coroutine_test
+async def test_job_directories_are_shared(first, second, tmp_path):
+    class Start(Stopping):
+        most = 3
+
+    hosts = [f"127.0.0.{n}" for n in range(1, 4)]
+    # In Scrapy 2.14 it takes 0.1 s until CloseSpider has an effect.
+    pages: dict[str, Any] = {f"/{n}": Reply("page", after=0.1) for n in range(6)}
+    sites = [Site(pages, host=host) for host in hosts]
+    for site in sites:
+        site.__enter__()
+    try:
+        urls = [site.url(f"/{n}") for n in range(6) for site in sites]
+        job: dict[str, Any] = {
+            "JOBDIR": str(tmp_path),
+            "CONCURRENT_REQUESTS": 2,
+            "REP_STORE": "memory",
+        }
+        begun = make_crawler(Start, SCHEDULER_PRIORITY_QUEUE=first, **job)
+        await crawl(begun, urls=urls)
+        assert 3 <= len(begun.spider.got) < 15
+        state = json.loads((tmp_path / "requests.queue" / "active.json").read_text())
+        assert set(state) <= set(hosts)
+        ended = make_crawler(SCHEDULER_PRIORITY_QUEUE=second, **job)
+        await crawl(ended, urls=[])
+    finally:
+        for site in sites:
+            site.__exit__(None, None, None)
+    got = begun.spider.got + ended.spider.got
+    pushed = begun.stats.get_value("scheduler/enqueued")
+    assert begun.spider.failures + ended.spider.failures == []
+    assert len(got) == len(set(got)) == pushed
+    if LEAVES_NO_FILES:
+        left = [p for p in (tmp_path / "requests.queue").rglob("*") if p.is_file()]
+        assert [path.name for path in left] == ["active.json"]
+
+
+@coroutine_test
+async def test_what_cannot_be_serialized_waits_in_memory(tmp_path):
+    class Unserializable(Pages):
+        def requests(self):
+            for number, made in enumerate(super().requests()):
+                if number % 2:
+                    made.meta["lambda"] = lambda: None
+                yield made
+
+    with Site() as site:
+        crawler = make_crawler(Unserializable, JOBDIR=str(tmp_path))
+        await crawl(crawler, urls=[site.url(f"/{n}") for n in range(8)])
+    assert len(crawler.spider.got) == 8
+    assert crawler.stats.get_value("scheduler/unserializable") == 4
+    assert crawler.stats.get_value("scheduler/enqueued/memory") == 4
+    assert crawler.stats.get_value("scheduler/enqueued/disk") == 4
+
+
+@pytest.mark.parametrize("waiting", [0, 2])
+@coroutine_test
+async def test_a_push_that_fails_changes_nothing(waiting, tmp_path):
+    def body(crawler):
+        queue = queue_of(crawler, str(tmp_path))
+        for number in range(waiting):
+            queue.push(request("a", number))
+        for _ in range(2):
+            with pytest.raises(ValueError, match="lambda"):
+                queue.push(request("a", 9, meta={"lambda": lambda: None}))
+            assert len(queue) == waiting
+            assert_each_in_one_place(queue)
+        assert len(all_of(queue)) == waiting
+        assert_empty(queue)
+        queue.push(request("a", 3))
+        assert len(all_of(queue)) == 1
+        assert queue.close() == {}
+        assert list(tmp_path.iterdir()) == []
+
+    await on_crawler(body)
+
+
+@coroutine_test
+async def test_a_job_directory_may_name_slots_where_nothing_waits(tmp_path):
+    """Scrapy's own queue leaves such a name where a push has failed."""
+
+    def body(crawler):
+        queue = queue_of(crawler, str(tmp_path), {"a.example": [0], "b.example": []})
+        assert_each_in_one_place(queue)
+        assert_empty(queue)
+        queue.push(request("a", 1))
+        assert len(all_of(queue)) == 1
+        assert queue.close() == {}
+        assert list(tmp_path.iterdir()) == [] or not LEAVES_NO_FILES
+
+    await on_crawler(body)
+
+
+@coroutine_test
+async def test_a_request_that_cannot_be_read_loses_no_other(tmp_path):
+    """As where a callback has another name since the crawl was stopped."""
+
+    def body(crawler):
+        def renamed(self, response):
+            pass
+
+        spider = crawler.spider
+        type(spider).renamed = renamed
+        queue = queue_of(crawler, str(tmp_path))
+        queue.push(request("a", 1))
+        queue.push(request("a", 2, callback=spider.renamed))
+        queue.push(request("b", 3))
+        queue.push(request("b", 4))
+        del type(spider).renamed
+        with pytest.raises(ValueError, match="renamed"):
+            all_of(queue)
+        assert len(queue) == 3
+        assert_each_in_one_place(queue)
+        assert len(all_of(queue)) == 3
+        assert_empty(queue)
+        queue.close()
+
+    await on_crawler(body)

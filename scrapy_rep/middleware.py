@@ -29,8 +29,6 @@ from scrapy_rep.settings import DIRECTIVES, Settings, unknown_names
 from scrapy_rep.signals import request_forbidden
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
     from typing_extensions import Self
@@ -94,10 +92,8 @@ class RepMiddleware:
     async def _spider_closed(self) -> None:
         await self.policies.close()
 
-    # Not a coroutine itself: where the policy is known, nothing is awaited.
-    def process_request(
-        self, request: Request
-    ) -> Awaitable[Request | None] | Request | None:
+    # Where the policy is known, nothing is awaited.
+    async def process_request(self, request: Request) -> Request | None:
         """Let *request* pass, or raise RobotsForbidden or RobotsUnreachable.
 
         A request that may be sent later goes back to a polite queue, to wait there.
@@ -109,25 +105,21 @@ class RepMiddleware:
             return None
         url, origin = found
         known = self.policies.known(origin, request)
-        if known is not None:
-            return self._judge(request, url, known)
-        if self._waiting < MAX_WAITING:
-            return self._judge_later(request, url, origin)
-        if _comes_from_scheduler(request):
-            return _again(request)
-        refusal = RobotsUnreachable(url, origin, _because(TOO_MANY_WAIT))
-        self._refuse(request, refusal, "waiting")
-        return None
+        if known is None:
+            if self._waiting >= MAX_WAITING:
+                if _comes_from_scheduler(request):
+                    return _again(request)
+                refusal = RobotsUnreachable(url, origin, _because(TOO_MANY_WAIT))
+                self._refuse(request, refusal, "waiting")
+            known = await self._wait_for(origin, request)
+        return self._judge(request, url, known)
 
-    async def _judge_later(
-        self, request: Request, url: str, origin: str
-    ) -> Request | None:
+    async def _wait_for(self, origin: str, request: Request) -> Known:
         self._waiting += 1
         try:
-            known = await self.policies.get(origin, request)
+            return await self.policies.get(origin, request)
         finally:
             self._waiting -= 1
-        return self._judge(request, url, known)
 
     def _judge(self, request: Request, url: str, known: Known) -> Request | None:
         agent = self._agents.of(request)

@@ -585,10 +585,10 @@ async def test_at_most_so_many_requests_wait_in_the_middleware(monkeypatch):
     most = 0
 
     class Watched(scrapy_rep.RepMiddleware):
-        async def _judge_later(self, *args):
+        async def _wait_for(self, *args):
             nonlocal most
             most = max(most, self._waiting + 1)
-            return await super()._judge_later(*args)
+            return await super()._wait_for(*args)
 
     with Site({"/robots.txt": Reply(DISALLOW_P, after=0.3)}) as site:
         crawler = make_crawler(

@@ -27,6 +27,7 @@ from tests.utils import coroutine_test, make_crawler, sleep
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from scrapy_rep.protocol import Policy
     from scrapy_rep.store import Snapshot, Store
 
 T0 = 1_800_000_000.0
@@ -139,7 +140,7 @@ class Site:
 class Crawl:
     """One run of a crawl: a service of its own, over a store that may outlive it."""
 
-    def __init__(self, site: Any, store: Store, **settings: Any) -> None:
+    def __init__(self, site: Any, store: Any, **settings: Any) -> None:
         settings.setdefault("REP_UNREACHABLE_RETRY_DELAYS", [10, 60])
         self.crawler = make_crawler(USER_AGENT=AGENT, **settings)
         self.settings = Settings.read(self.crawler.settings)
@@ -168,6 +169,12 @@ class Crawl:
     def state(self) -> State | None:
         known = self.policies.peek(ORIGIN)
         return None if known is None else known.standing.state
+
+    @property
+    def policy(self) -> Policy:
+        known = self.policies.peek(ORIGIN)
+        assert known is not None
+        return known.policy
 
 
 @pytest.fixture
@@ -321,7 +328,7 @@ async def test_a_304_costs_no_parse(clock, make_store, monkeypatch):
     store = make_store()
     crawl = Crawl(site, store)
     await crawl.allows()
-    policy = crawl.policies.peek(ORIGIN).policy
+    policy = crawl.policy
     monkeypatch.setattr("scrapy_rep.life.parse", None)  # nothing may be parsed now
     site.answer = UNCHANGED
     for day in (0, 3, 6):
@@ -330,7 +337,7 @@ async def test_a_304_costs_no_parse(clock, make_store, monkeypatch):
         await crawl.settle()
         clock.to((day + 3) * DAY)  # expired: it waits
         assert not await crawl.allows()
-        assert crawl.policies.peek(ORIGIN).policy is policy
+        assert crawl.policy is policy
     assert [copy and copy.etag for copy in site.asked] == [None, *['"1"'] * 6]
     assert crawl.crawler.stats.get_value("rep/cache/revalidated") == 6
     assert (await store.get(ORIGIN)).body == NO_P
@@ -342,11 +349,11 @@ async def test_the_same_file_once_more_costs_no_parse(clock, make_store, monkeyp
     site = Site(Answer())  # without validators
     crawl = Crawl(site, make_store())
     await crawl.allows()
-    policy = crawl.policies.peek(ORIGIN).policy
+    policy = crawl.policy
     monkeypatch.setattr("scrapy_rep.life.parse", None)
     clock.to(2 * DAY)
     assert not await crawl.allows()
-    assert crawl.policies.peek(ORIGIN).policy is policy
+    assert crawl.policy is policy
     assert site.fetches == 2
     await crawl.policies.close()
 

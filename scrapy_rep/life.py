@@ -171,8 +171,8 @@ def _after_failure(
 def rebased(snapshot: Snapshot, now: float, settings: Settings) -> Snapshot:
     """Return *snapshot* as it may be used where the wall clock now says *now*.
 
-    A clock that went back between two runs makes a copy old, and a retry due within its
-    longest wait: nothing that comes from the future lasts.
+    A clock that went back between two runs makes a copy old, and a retry that is
+    farther away than any can be due now: nothing that comes from the future lasts.
     """
     if snapshot.checked > now:
         snapshot = replace(snapshot, checked=now, lifetime=0.0, grace=0.0)
@@ -185,7 +185,7 @@ def rebased(snapshot: Snapshot, now: float, settings: Settings) -> Snapshot:
         snapshot = replace(
             snapshot,
             failing_since=min(snapshot.failing_since, now),
-            retry_at=min(snapshot.retry_at, now + longest),
+            retry_at=snapshot.retry_at if snapshot.retry_at <= now + longest else now,
         )
     return snapshot
 

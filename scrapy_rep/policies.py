@@ -94,12 +94,10 @@ class Policies:
         if known is None:
             return None
         now = self.now()
-        if now >= known.standing.ask_at:
-            if origin not in self._waiters:
-                self._ask_for(origin, page)
-            if now >= known.standing.until:
-                return None
-        return known
+        over = now >= known.standing.until  # which may come before ``ask_at``
+        if (over or now >= known.standing.ask_at) and origin not in self._waiters:
+            self._ask_for(origin, page)
+        return None if over else known
 
     async def get(self, origin: str, page: Request) -> Known:
         """Return what decides for *origin*, asked on behalf of *page* if need be.
@@ -110,13 +108,11 @@ class Policies:
         known = self.known(origin, page)
         if known is not None:
             return known
-        if origin not in self._waiters:
-            self._ask_for(origin, page)
         waiter: Deferred[Known] = Deferred()
-        waiters = self._waiters.get(origin)
-        if waiters is None:  # it was answered at once
-            return self._cache.peek(origin) or self._unknown(origin)
-        waiters.append(waiter)
+        if origin in self._waiters:
+            self._waiters[origin].append(waiter)
+        else:
+            self._ask_for(origin, page, waiter)
         return await maybe_deferred_to_future(waiter)
 
     async def close(self) -> None:
@@ -129,8 +125,8 @@ class Policies:
 
     # One fetch of an origin at a time, as a task of its own
 
-    def _ask_for(self, origin: str, page: Request) -> None:
-        self._waiters[origin] = []
+    def _ask_for(self, origin: str, page: Request, *waiters: Deferred[Known]) -> None:
+        self._waiters[origin] = list(waiters)
         task = deferred_from_coro(self._ask_and_tell(origin, page))
         self._tasks.add(task)
         task.addBoth(lambda _: self._tasks.discard(task))

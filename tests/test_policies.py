@@ -436,9 +436,6 @@ async def test_who_waits_at_the_end_is_refused(clock):
     assert not await maybe_deferred_to_future(waiting)
 
 
-@pytest.mark.xfail(
-    reason="asked at once, as with Twisted's loops, it serves", strict=False
-)
 @coroutine_test
 async def test_after_the_end_an_old_copy_allows_nothing(clock):
     site = Site(NO_RULES)
@@ -625,7 +622,6 @@ async def test_a_wall_clock_that_went_back_between_runs(clock, tmp_path):
     assert await run(DOWN) == (True, State.GIVEN_UP)
 
 
-@pytest.mark.xfail(reason="a retry time of the future moves on with each short run")
 @coroutine_test
 async def test_a_failure_of_the_future_is_asked_about_within_its_longest_wait(
     clock, tmp_path
@@ -642,7 +638,6 @@ async def test_a_failure_of_the_future_is_asked_about_within_its_longest_wait(
     assert state is State.FRESH
 
 
-@pytest.mark.xfail(reason="it serves on until the retry time")
 @coroutine_test
 async def test_a_copy_holds_no_longer_than_it_may(clock, make_store):
     site = Site(GOOD)

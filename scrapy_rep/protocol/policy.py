@@ -317,7 +317,7 @@ class Policy:
 
 
 PACE = (CRAWL_DELAY, REQUEST_RATE, VISIT_TIME)
-EMPTY_SIZE = 600
+EMPTY_SIZE = 200
 
 
 def is_robots_txt(path: str) -> bool:

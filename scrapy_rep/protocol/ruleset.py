@@ -228,7 +228,7 @@ class RuleSet:
     def size_bytes(self) -> int:
         """Octets of memory, estimated from the numbers of what is kept."""
         letters = sum(section.end - section.start for section in self.sections)
-        size = 500 + 230 * len(self.sections) + letters
+        size = 300 + 230 * len(self.sections) + letters
         for table in (
             self.literals,
             self.exact,
@@ -241,5 +241,5 @@ class RuleSet:
         if self.wildcards is not None:
             size += self.wildcards.size_bytes()
         if self.by_score is not None:
-            size += letters + 450 * sum(map(len, self.by_score.values()))
+            size += letters + 350 * sum(map(len, self.by_score.values()))
         return size

@@ -164,10 +164,10 @@ class Downloads:
 
     def hand_out(self, name: str, request: Request) -> None:
         """Note that *request* is on its way to the slot."""
-        self._handed_out.setdefault(name, set()).add(request)
         if len(self._handed_out) > 2 * len(self._downloader.active) + 16:
-            for other in list(self._handed_out):
+            for other in list(self._handed_out):  # those of slots not asked about since
                 self._on_the_way(other)
+        self._handed_out.setdefault(name, set()).add(request)
 
     def has_place(self, name: str) -> bool:
         """Tell whether the slot can take another request without having it wait."""

@@ -7,6 +7,7 @@ from collections import deque
 from contextlib import suppress
 from heapq import heappop, heappush
 from pathlib import Path
+from shutil import rmtree
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +43,7 @@ class Waiting:
     ``full``: the slot has no free place.
     """
 
-    __slots__ = ("count", "due_at", "name", "origins", "queue")
+    __slots__ = ("ask_ahead", "count", "due_at", "name", "origins", "queue")
 
     def __init__(self, name: str, queue: ScrapyPriorityQueue) -> None:
         self.name = name
@@ -50,6 +51,7 @@ class Waiting:
         self.count = 0
         self.origins: dict[str, int] = {}  # of the requests pushed in this run
         self.due_at = 0.0  # when it was to leave ``later``; 0: it was not there
+        self.ask_ahead = True  # False: somebody did, for the next request
 
 
 class PoliteQueue(DownloaderAwarePriorityQueue):
@@ -112,6 +114,10 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
         slot = self._slots.get(name)
         if slot is None:
             queue = self.pqueues[name] = self.pqfactory(name)
+            if self.key:
+                # Left by a run that was killed, and in no state. The disk queues would
+                # take it for what is pushed now, and lose as many of these.
+                rmtree(queue.key, ignore_errors=True)
             try:
                 queue.push(request)
             except BaseException:  # it cannot be serialized, or the disk is full
@@ -149,7 +155,7 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
         Raises ``NotImplementedError`` where the queues inside have no ``peek``.
         """
         slot = self._due[0] if self._due else next(iter(self._slots.values()), None)
-        return None if slot is None else slot.queue.peek()
+        return None if slot is None else _peek(slot.queue)
 
     def close(self) -> dict[str, list[int]]:
         if self._alarm is not None:
@@ -210,7 +216,10 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
             self._gate.report.handed_out_late(monotonic() - slot.due_at)
         slot.due_at = 0.0
         if request is not None:
-            _forget_one(slot.origins, _origin_of(request))
+            origin = _origin_of(request)
+            _forget_one(slot.origins, origin)
+            if not slot.ask_ahead:
+                slot.ask_ahead = self._is_known(origin)  # else the middleware asks
             self._downloads.hand_out(slot.name, request)
         return request
 
@@ -221,7 +230,9 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
             for origin in self._origins_of(slot):
                 known = self._policies.peek(origin)
                 if known is None:
-                    return None
+                    if slot.ask_ahead:
+                        return None
+                    continue
                 if known.patient:
                     return max(0.0, known.standing.ask_at - now)
                 pace = known.pace
@@ -235,17 +246,26 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
                 self._downloads.keep(slot.name, origin, pace.interval(now))
         return self._downloads.due_in(slot.name)
 
+    def _is_known(self, origin: str | None) -> bool:
+        if origin is None or self._policies is None:
+            return True
+        return self._policies.peek(origin) is not None
+
     def _origins_of(self, slot: Waiting) -> Iterable[str]:
-        if slot.origins:
-            return slot.origins
-        # Out of a job directory: only the next request tells its origin.
-        origin = _origin_of(self._next_of(slot))
-        return () if origin is None else (origin,)
+        """Return the origins that the next request of *slot* may have."""
+        if len(slot.origins) != 1:
+            # One that is away must not keep the others of its slot; and of what is out of
+            # a job directory, only the next request tells its origin.
+            request = self._next_of(slot)
+            if request is not None:
+                origin = _origin_of(request)
+                return () if origin is None else (origin,)
+        return slot.origins
 
     def _next_of(self, slot: Waiting) -> Request | None:
         # They cannot tell, or it cannot be read; ``pop`` will say what is wrong with it.
         with suppress(Exception):
-            return slot.queue.peek()
+            return _peek(slot.queue)
         return None
 
     def _park(self, slot: Waiting, wait: float) -> None:
@@ -289,6 +309,9 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
     def _answered(self, slot: Waiting) -> Callable[[object], None]:
         def answered(_: object) -> None:
             if slot in self._asked:  # else the queue was closed
+                # Where the answer is not to be kept, or is forgotten before the slot is
+                # due, asking again would send robots.txt requests and nothing else.
+                slot.ask_ahead = False
                 self._asked.remove(slot)
                 self._due.append(slot)
                 self._downloads.wake()
@@ -311,6 +334,16 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
     def _ring(self) -> None:
         self._alarm = None
         self._downloads.wake()
+
+
+def _peek(queue: ScrapyPriorityQueue) -> Request | None:
+    """Return what ``queue.pop()`` would; Scrapy's own ``peek`` has another order."""
+    kinds = queue.queues, queue._start_queues
+    first = min(priority for kind in kinds for priority, q in kind.items() if q)
+    request: Request | None = next(
+        kind[first] for kind in kinds if kind.get(first)
+    ).peek()  # type: ignore[attr-defined]
+    return request
 
 
 def _origin_of(request: Request | None) -> str | None:

@@ -1,0 +1,502 @@
+"""The polite queue in real crawls; what matters is measured at the sites."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import ExitStack, contextmanager
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import scrapy
+from scrapy.utils.asyncio import call_later
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+
+import scrapy_rep
+from scrapy_rep import RobotsUnreachable
+from scrapy_rep.policies import Policies
+from tests.site import Reply, Site
+from tests.utils import SCRAPYS_QUEUE, Pages, coroutine_test, crawl, make_crawler, sleep
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# What a busy machine may add to one arrival: the site's threads stamp them. A gap that was
+# not kept is shorter by much more.
+WIRES = 0.03
+
+SCRAPY_VERSION = tuple(int(part) for part in scrapy.__version__.split(".")[:2])
+
+
+def delay(seconds: float, *more: str) -> str:
+    return "\n".join(
+        ["User-agent: *", f"Crawl-delay: {seconds}", *more, "Disallow: /no"]
+    )
+
+
+@contextmanager
+def some_sites(number: int, robots: Any, first: int = 2) -> Iterator[list[Site]]:
+    """Open *number* sites, each on a host of its own."""
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(
+                Site({"/robots.txt": robots} if robots else {}, host=f"127.0.0.{host}")
+            )
+            for host in range(first, first + number)
+        ]
+
+
+def pages(site: Site, number: int, start: int = 0) -> list[str]:
+    return [site.url(f"/{n}") for n in range(start, start + number)]
+
+
+def gaps(*sites: Site) -> list[float]:
+    """Return the gaps between all requests to *sites*, robots.txt among them."""
+    times = sorted(hit.seconds for site in sites for hit in site.hits)
+    return [later - earlier for earlier, later in pairwise(times)]
+
+
+def when(site: Site, path: str) -> float:
+    return next(hit.seconds for hit in site.hits if hit.path == path)
+
+
+def stat(crawler: Any, name: str) -> Any:
+    return crawler.stats.get_value(name)
+
+
+def scheduler_of(crawler: Any) -> Any:
+    return crawler.engine._slot.scheduler
+
+
+JITTER: dict[str, Any] = (
+    {"DOWNLOAD_DELAY_JITTER": 0.5}
+    if SCRAPY_VERSION >= (2, 19)
+    else {"RANDOMIZE_DOWNLOAD_DELAY": True}
+)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param({}, id="alone"),
+        pytest.param(
+            {
+                "AUTOTHROTTLE_ENABLED": True,
+                "AUTOTHROTTLE_START_DELAY": 0.05,
+                "AUTOTHROTTLE_TARGET_CONCURRENCY": 8,
+            },
+            id="AutoThrottle",
+        ),
+        pytest.param({"DOWNLOAD_DELAY": 0.25, **JITTER}, id="jitter, shorter"),
+        pytest.param({"DOWNLOAD_DELAY": 0.35, **JITTER}, id="jitter, longer"),
+        pytest.param({"CONCURRENT_REQUESTS": 1}, id="one place"),
+    ],
+)
+@coroutine_test
+async def test_gaps_of_several_hosts(settings):
+    with some_sites(3, delay(0.3)) as sites:
+        crawler = make_crawler(**settings)
+        await crawl(crawler, urls=[url for site in sites for url in pages(site, 4)])
+    assert len(crawler.spider.got) == 12
+    assert min(gap for site in sites for gap in gaps(site)) >= 0.3 - WIRES
+
+
+@coroutine_test
+async def test_slots_that_are_dropped_all_the_time():
+    class Dropping(Pages):
+        def drop(self):
+            engine = self.crawler.engine
+            if engine.spider is not None:
+                # As it runs every minute, and as it would with a shorter patience.
+                engine.downloader._slot_gc()
+                engine.downloader._slot_gc(age=0)
+                call_later(0.02, self.drop)
+
+        async def start(self):
+            self.drop()
+            for request in self.requests():
+                yield request
+
+    with some_sites(2, delay(0.3)) as sites:
+        crawler = make_crawler(Dropping)
+        await crawl(crawler, urls=[url for site in sites for url in pages(site, 4)])
+    assert len(crawler.spider.got) == 8
+    assert min(gap for site in sites for gap in gaps(site)) >= 0.3 - WIRES
+
+
+@coroutine_test
+async def test_retries_and_redirects_into_a_delayed_host():
+    with Site() as quick, some_sites(1, delay(0.3)) as (slow,):
+        for n in range(3):
+            location = {"Location": slow.url(f"/{n}")}
+            quick.replies[f"/{n}"] = Reply(status=302, headers=location)
+        slow.replies["/1"] = [Reply(status=503), Reply("short", cut=5), "fine"]
+        crawler = make_crawler(RETRY_TIMES=3)
+        await crawl(crawler, urls=pages(quick, 3) + pages(slow, 2, start=5))
+    assert len(crawler.spider.got) == 5
+    assert slow.count("/1") == 3
+    assert min(gaps(slow)) >= 0.3 - WIRES
+
+
+@pytest.mark.parametrize("kind", ["file", "image"])
+@coroutine_test
+async def test_media_of_a_delayed_host(kind, tmp_path):
+    pipeline = {
+        "file": "scrapy.pipelines.files.FilesPipeline",
+        "image": "scrapy.pipelines.images.ImagesPipeline",
+    }[kind]
+    if kind == "image":
+        pytest.importorskip("PIL")
+
+    class Media(Pages):
+        def parse(self, response):
+            super().parse(response)
+            urls = [slow.url(f"/{n}.png") for n in range(3)]
+            yield {f"{kind}_urls": urls}
+
+    with Site() as quick, some_sites(1, delay(0.3)) as (slow,):
+        crawler = make_crawler(
+            Media,
+            ITEM_PIPELINES={pipeline: 1},
+            FILES_STORE=str(tmp_path),
+            IMAGES_STORE=str(tmp_path),
+        )
+        await crawl(crawler, urls=[quick.url("/"), *pages(slow, 2)])
+    assert len(crawler.spider.got) == 3
+    assert len(slow.hits) == 6
+    assert min(gaps(slow)) >= 0.3 - WIRES
+
+
+@coroutine_test
+async def test_two_origins_on_one_host_keep_the_slower():
+    slow = Site({"/robots.txt": delay(0.4)}, host="127.0.0.2")
+    quick = Site({"/robots.txt": delay(0.1)}, host="127.0.0.2")
+    with slow, quick:
+        crawler = make_crawler()
+        # The quick one's robots.txt is not known when the slow one's pages begin.
+        urls = pages(slow, 2) + pages(quick, 2)
+        await crawl(crawler, urls=urls)
+    assert len(crawler.spider.got) == 4
+    first = when(slow, "/0")
+    after = [
+        gap
+        for gap, hit in zip(
+            gaps(slow, quick),
+            sorted([*slow.hits, *quick.hits], key=lambda hit: hit.seconds)[1:],
+            strict=True,
+        )
+        if hit.seconds > first
+    ]
+    assert min(after) >= 0.4 - WIRES
+
+
+@coroutine_test
+async def test_one_origin_that_is_away_does_not_keep_the_others_of_its_host():
+    away = Site({"/robots.txt": Reply(status=503)}, host="127.0.0.2")
+    there = Site(host="127.0.0.2")
+    with away, there:
+        crawler = make_crawler(REP_UNREACHABLE_RETRY_DELAYS=[1.5])
+        await crawl(crawler, urls=pages(there, 2) + pages(away, 1) + pages(there, 2, 2))
+        began = away.hits[0].seconds
+    # /2 and /3 wait behind the one of the host that is away; it is a queue.
+    assert when(there, "/1") - began < 1
+    assert len(crawler.spider.got) == 4
+    assert len(crawler.spider.failures) == 1
+
+
+@pytest.mark.parametrize(
+    ("rate", "interval"), [("10/1s", 0.1), ("2/1", 0.5), ("200/1m", 0.3)]
+)
+@coroutine_test
+async def test_request_rate(rate, interval):
+    body = f"User-agent: *\nRequest-rate: {rate}\n"
+    with some_sites(1, body) as (site,):
+        crawler = make_crawler()
+        await crawl(crawler, urls=pages(site, 4))
+    assert len(crawler.spider.got) == 4
+    assert min(gaps(site)) >= interval - WIRES
+    assert max(gaps(site)) < interval + 0.25  # it is woken in time
+
+
+@pytest.mark.parametrize("queue", ["scrapy_rep.PoliteQueue", SCRAPYS_QUEUE])
+@coroutine_test
+async def test_a_visit_time_that_opens(queue, monkeypatch):
+    opens = 20_000 * 86400 + 9 * 3600
+    started = time.monotonic()
+    monkeypatch.setattr(
+        Policies, "now", lambda self: opens - 1.5 + time.monotonic() - started
+    )
+    body = "User-agent: *\nVisit-time: 0900-1000\n"
+    with some_sites(1, body) as (closed,), Site() as other:
+        crawler = make_crawler(SCHEDULER_PRIORITY_QUEUE=queue, CONCURRENT_REQUESTS=2)
+        await crawl(crawler, urls=pages(closed, 3) + pages(other, 10))
+    if queue == SCRAPYS_QUEUE:  # where they cannot wait, they are refused
+        assert len(crawler.spider.failures) == 3
+        assert closed.count("/0") == 0
+        return
+    assert len(crawler.spider.got) == 13
+    assert 1.5 - WIRES <= when(closed, "/0") - started < 1.5 + 0.25
+    assert other.hits[-1].seconds - started < 1.5
+    assert stat(crawler, "rep/forbidden/visit_time") is None
+
+
+@coroutine_test
+async def test_a_refresh_that_changes_the_delay():
+    short = Reply(delay(0.1), headers={"Cache-Control": "max-age=1"})
+    long = Reply(delay(0.5), headers={"Cache-Control": "max-age=100"})
+    with some_sites(1, [short, long]) as (site,):
+        crawler = make_crawler(REP_MIN_AGE=1)
+        await crawl(crawler, urls=pages(site, 14))
+    assert len(crawler.spider.got) == 14
+    refreshed = [hit.seconds for hit in site.hits if hit.path == "/robots.txt"][1]
+    before = [b for a, b in pairwise(site.hits) if b.seconds <= refreshed]
+    after = [
+        b.seconds - a.seconds for a, b in pairwise(site.hits) if a.seconds > refreshed
+    ]
+    assert len(before) >= 5
+    assert min(gaps(site)) >= 0.1 - WIRES
+    # The first page after it may have been on its way.
+    assert len(after[1:]) >= 2
+    assert min(after[1:]) >= 0.5 - WIRES
+
+
+@pytest.mark.parametrize("queue", ["scrapy_rep.PoliteQueue", SCRAPYS_QUEUE])
+@coroutine_test
+async def test_a_refresh_does_not_queue_behind_pages(queue):
+    robots = Reply(delay(0.15), headers={"Cache-Control": "max-age=1"})
+    with some_sites(1, robots) as (site,):
+        crawler = make_crawler(
+            REP_MIN_AGE=1, SCHEDULER_PRIORITY_QUEUE=queue, CONCURRENT_REQUESTS=8
+        )
+        await crawl(crawler, urls=pages(site, 20))
+    assert len(crawler.spider.got) == 20
+    asked = [number for number, path in enumerate(site.paths) if path == "/robots.txt"]
+    # Due after 0.9 s, as the seventh request or so. With Scrapy's queue seven pages wait
+    # in the slot by then, and it would come behind them.
+    assert asked[1] <= 9
+    assert min(gaps(site)) >= 0.15 - WIRES
+
+
+@coroutine_test
+async def test_an_origin_that_heals():
+    with some_sites(1, [Reply(status=503), delay(0.1)]) as (site,), Site() as other:
+        crawler = make_crawler(
+            REP_UNREACHABLE_RETRY_DELAYS=[1.0], CONCURRENT_REQUESTS=2
+        )
+        await crawl(crawler, urls=pages(site, 3) + pages(other, 10))
+        waited = site.hits[1].seconds - site.hits[0].seconds
+    assert len(crawler.spider.got) == 13
+    assert site.count("/robots.txt") == 2
+    assert 0.9 - WIRES <= waited < 1.1 + 0.25
+    assert other.hits[-1].seconds < site.hits[1].seconds
+    assert stat(crawler, "robotstxt/forbidden") is None
+    assert stat(crawler, "rep/parked") >= 1
+
+
+@coroutine_test
+async def test_an_origin_that_does_not_heal():
+    with some_sites(1, Reply(status=503)) as (site,):
+        crawler = make_crawler(REP_UNREACHABLE_RETRY_DELAYS=[0.3, 0.3])
+        await crawl(crawler, urls=pages(site, 3))
+    assert site.paths == ["/robots.txt"] * 3
+    assert len(crawler.spider.failures) == 3
+    for failure in crawler.spider.failures:
+        assert isinstance(failure, RobotsUnreachable)
+        assert "503" in failure.reason
+    assert stat(crawler, "rep/forbidden/unreachable") == 3
+
+
+@coroutine_test
+async def test_delayed_hosts_do_not_hold_up_others():
+    with some_sites(3, delay(1.0)) as slow, Site() as quick:
+        for n in range(40):
+            quick.replies[f"/{n}"] = Reply("page", after=0.01)
+        crawler = make_crawler(CONCURRENT_REQUESTS=2)
+        urls = [url for site in slow for url in pages(site, 2)]
+        await crawl(crawler, urls=urls + pages(quick, 40))
+        quick_done = quick.hits[-1].seconds - quick.hits[0].seconds
+        slow_done = max(site.hits[-1].seconds for site in slow) - quick.hits[0].seconds
+    assert len(crawler.spider.got) == 46
+    assert quick_done < 1.5  # with two places held it would take until the end
+    assert 2.0 - WIRES <= slow_done < 3.0
+    assert min(gap for site in slow for gap in gaps(site)) >= 1.0 - WIRES
+
+
+@coroutine_test
+async def test_the_engine_is_woken_in_time():
+    """Not at its own heartbeat, which comes every five seconds."""
+    with some_sites(3, delay(0.25)) as sites:
+        crawler = make_crawler()
+        await crawl(crawler, urls=[url for site in sites for url in pages(site, 5)])
+    lag = stat(crawler, "rep/due_lag/total") / stat(crawler, "rep/due_lag/count")
+    assert lag < 0.02
+    late = sorted(gap - 0.25 for site in sites for gap in gaps(site))
+    # Half of the gaps, as another program may have the machine for a moment; the slot's
+    # guard of 10 ms is in them.
+    assert late[len(late) // 2] < 0.01 + 0.02
+    assert min(late) >= -WIRES
+
+
+class StoppedEarly(Pages):
+    """Is stopped as by Ctrl-C a moment after its third page."""
+
+    stopped_at = 0.0
+
+    def parse(self, response):
+        super().parse(response)
+        if len(self.got) == 3:
+            call_later(0.2, self.stop)
+
+    def stop(self):
+        self.stopped_at = time.monotonic()
+        deferred_from_coro(self.crawler.engine.stop_async())
+
+
+@coroutine_test
+async def test_shutdown_does_not_wait_for_delays(tmp_path):
+    settings: dict[str, Any] = {"JOBDIR": str(tmp_path), "REP_CRAWL_DELAY_MAX": 60}
+    with some_sites(3, delay(5)) as sites:
+        for site in sites:  # their robots.txt may come from another's: no delay yet
+            site.replies["/robots.txt"] = [delay(0.2), delay(5)]
+        urls = [url for site in sites for url in pages(site, 20)]
+        crawler = make_crawler(StoppedEarly, **settings, CONCURRENT_REQUESTS=4)
+        await crawl(crawler, urls=urls)
+        took = time.monotonic() - crawler.spider.stopped_at
+    got = crawler.spider.got
+    assert 3 <= len(got) < 60
+    assert took < 1
+    state = json.loads((tmp_path / "requests.queue" / "active.json").read_text())
+    assert sorted(state) == sorted(site.host for site in sites)
+
+    class Counting(Pages):
+        async def start(self):
+            self.waiting = len(scheduler_of(self.crawler))
+            raise scrapy.exceptions.CloseSpider("counted")
+            yield
+
+    counting = make_crawler(Counting, **settings)
+    await crawl(counting)
+    assert counting.spider.waiting + len(counting.spider.got) == 60 - len(got)
+
+
+@coroutine_test
+async def test_what_waited_on_disk_is_resumed(tmp_path):
+    settings: dict[str, Any] = {"JOBDIR": str(tmp_path)}
+    with some_sites(2, delay(0.2)) as sites:
+        urls = [url for site in sites for url in pages(site, 5)]
+        first = make_crawler(StoppedEarly, **settings)
+        await crawl(first, urls=urls)
+        # When a host was asked last is not kept on disk.
+        await sleep(0.2)
+        second = make_crawler(**settings)
+        await crawl(second, urls=[])
+    got = first.spider.got + second.spider.got
+    assert len(first.spider.got) < 10
+    assert sorted(got) == sorted(urls)
+    assert [site.count("/robots.txt") for site in sites] == [1, 1]
+    assert min(gap for site in sites for gap in gaps(site)) >= 0.2 - WIRES
+
+
+@coroutine_test
+async def test_disallowed_pages_use_up_no_delays():
+    with some_sites(1, delay(0.5)) as (site,):
+        crawler = make_crawler()
+        refused = [site.url(f"/no/{n}") for n in range(30)]
+        urls = [*refused[:15], site.url("/a"), *refused[15:], site.url("/b")]
+        await crawl(crawler, urls=urls)
+        took = site.hits[-1].seconds - site.hits[0].seconds
+    assert site.paths == ["/robots.txt", "/a", "/b"]
+    assert len(crawler.spider.failures) == 30
+    # Before, Scrapy itself waits for 0.1 s after each.
+    assert 1.0 - WIRES <= took < (1.5 if SCRAPY_VERSION >= (2, 19) else 5)
+
+
+@pytest.mark.parametrize("over", ["drop", "clamp"])
+@coroutine_test
+async def test_rep_crawl_delay_max(over):
+    with some_sites(1, delay(100)) as (site,), Site() as other:
+        crawler = make_crawler(REP_CRAWL_DELAY_MAX=0.3, REP_CRAWL_DELAY_OVER_MAX=over)
+        await crawl(crawler, urls=pages(site, 3) + pages(other, 3))
+    if over == "drop":
+        assert site.paths == ["/robots.txt"]
+        assert len(crawler.spider.failures) == 3
+        assert "asks for 100 s" in str(crawler.spider.failures[0])
+    else:
+        assert len(crawler.spider.got) == 6
+        assert 0.3 - WIRES <= min(gaps(site)) <= max(gaps(site)) < 0.6
+    assert stat(crawler, "rep/crawl_delay/over_max") == 1
+
+
+@coroutine_test
+async def test_an_answer_that_is_not_to_be_kept():
+    """It decides for the requests that made us ask, and is asked for again."""
+    robots = Reply(
+        "User-agent: *\nDisallow: /no", headers={"Cache-Control": "no-store"}
+    )
+    with some_sites(1, robots) as (site,):
+        crawler = make_crawler(REP_MIN_AGE=0)
+        await crawl(crawler, urls=[*pages(site, 3), site.url("/no")])
+    assert len(crawler.spider.got) == 3
+    assert len(crawler.spider.failures) == 1
+    assert site.count("/robots.txt") <= 5
+
+
+@coroutine_test
+async def test_a_fault_of_ours_is_not_repeated_for_ever(caplog):
+    with some_sites(1, delay(0.1)) as (site,):
+        crawler = make_crawler()
+        meta = {"robotstxt_user_agent": 5}
+        await crawl(crawler, urls=pages(site, 3), meta=meta)
+    assert len(crawler.spider.failures) == 3
+    assert site.paths == ["/robots.txt"]
+
+
+@coroutine_test
+async def test_a_cache_that_holds_one_policy():
+    with some_sites(5, delay(0.1)) as sites:
+        crawler = make_crawler(REP_CACHE_BYTES=0)
+        await crawl(crawler, urls=[url for site in sites for url in pages(site, 3)])
+    assert len(crawler.spider.got) == 15
+    # What falls out of the cache is asked for again, but not before it was of use.
+    assert sum(site.count("/robots.txt") for site in sites) <= 5 + 15
+    assert min(gap for site in sites for gap in site.gaps()) >= 0.1 - WIRES
+
+
+@coroutine_test
+async def test_many_slots_leave_nothing_behind():
+    class Many(Pages):
+        def requests(self):
+            for number, made in enumerate(super().requests()):
+                made.meta["download_slot"] = f"slot{number}"
+                yield made
+
+        def closed(self, reason):
+            gate: Any = self.crawler.get_downloader_middleware(scrapy_rep.RepMiddleware)
+            queue = scheduler_of(self.crawler).mqs
+            self.left = [len(queue._slots), len(queue.pqueues), len(queue._later)]
+            self.handed_out = len(gate.downloads._handed_out)
+
+    with Site() as site:
+        crawler = make_crawler(Many)
+        await crawl(crawler, urls=pages(site, 300))
+    assert len(crawler.spider.got) == 300
+    assert crawler.spider.left == [0, 0, 0]
+    assert crawler.spider.handed_out < 40
+
+
+@coroutine_test
+async def test_two_crawls_in_one_process():
+    with some_sites(2, delay(0.3)) as sites:
+        crawlers = [make_crawler() for _ in sites]
+        crawling = [
+            deferred_from_coro(crawl(crawler, urls=pages(site, 4)))
+            for crawler, site in zip(crawlers, sites, strict=True)
+        ]
+        for one in crawling:
+            await maybe_deferred_to_future(one)
+    assert [len(crawler.spider.got) for crawler in crawlers] == [4, 4]
+    assert min(gap for site in sites for gap in gaps(site)) >= 0.3 - WIRES
+    began = [site.hits[0].seconds for site in sites]
+    ended = [site.hits[-1].seconds for site in sites]
+    assert max(began) < min(ended)

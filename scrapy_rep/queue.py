@@ -189,29 +189,32 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
             slot = self._due.popleft()
             if self._downloads.has_place(slot.name):
                 wait = self._wait_of(slot)
-                if wait == 0:
-                    return self._take_from(slot)
                 if wait is None:
                     self._unknown.append(slot)
-                else:
+                elif wait:
                     self._park(slot, wait)
+                elif (request := self._take_from(slot)) is not None:
+                    return request
             else:
                 self._full.append(slot)
         return None
 
     def _take_from(self, slot: Waiting) -> Request | None:
+        request: Request | None = None
         try:
             request = slot.queue.pop()
-        finally:
-            # Also where it cannot be read again, as when the spider's code has changed:
-            # it is off the queue, and what waits behind it is not lost.
-            slot.count -= 1
-            self._count -= 1
-            if slot.count:
-                self._due.append(slot)
-            else:
-                del self._slots[slot.name]
-                self._discard(slot.name)
+        except Exception:
+            # The spider's code has changed, or the file is damaged. It is off the queue;
+            # what waits behind it is not lost.
+            logger.exception("A request of download slot %s cannot be read", slot.name)
+            self.crawler.stats.inc_value("rep/unreadable")
+        slot.count -= 1
+        self._count -= 1
+        if slot.count:
+            self._due.append(slot)
+        else:
+            del self._slots[slot.name]
+            self._discard(slot.name)
         if slot.due_at and self._gate is not None:
             self._gate.report.handed_out_late(monotonic() - slot.due_at)
         slot.due_at = 0.0

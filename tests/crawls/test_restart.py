@@ -218,7 +218,6 @@ def test_killed_and_started_again(tmp_path):
     assert not list(job.glob("*.damaged*"))
 
 
-@pytest.mark.xfail(reason="the queue reads on in what a kill has left", strict=False)
 @pytest.mark.parametrize("kept", [0.5, 0.95])
 def test_a_queue_that_a_kill_has_left_half_written(tmp_path, kept):
     """What is in it cannot be told; the crawl goes on, to its end, and asks for all."""

@@ -115,6 +115,13 @@ class Policies:
             self._ask_for(origin, page, waiter)
         return await maybe_deferred_to_future(waiter)
 
+    async def snapshot(self, origin: str) -> Snapshot | None:
+        """Return what the store holds of *origin*; ``None``: nothing, or it failed."""
+        snapshot: Snapshot | None = await self._with_store(
+            "read", origin, self._store.get(origin)
+        )
+        return snapshot
+
     async def close(self) -> None:
         """Break off what is being asked; the crawl is over."""
         self._closing = True

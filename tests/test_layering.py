@@ -23,6 +23,7 @@ LAYERS = [
     {"middleware"},
     {"queue"},
     {"addon"},
+    {"commands"},
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 FILES = sorted(

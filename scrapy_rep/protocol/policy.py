@@ -29,6 +29,7 @@ from scrapy_rep.protocol.text import Text, read
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from scrapy_rep.protocol.groups import Section
     from scrapy_rep.protocol.notes import Note
     from scrapy_rep.protocol.values import RequestRate, VisitTime
 
@@ -161,6 +162,17 @@ class Policy:
             allowed, rule, rules.group, "no rule matches" if rule is None else "rule"
         )
 
+    def matching(self, url: str, agent: str | Sequence[str]) -> tuple[Rule, ...]:
+        """Every rule for `agent` that matches `url`, in the order in which they decide: the
+        first is the rule of the verdict (but for /robots.txt, which no rule decides about).
+        """
+        rules = self._rules_for(agent)
+        check_url(url)
+        if self._reason is not None:
+            return ()
+        path = path_of(url, self.dialect)
+        return rules.matching(path, self._text.lines, self.dialect)
+
     def denies_all(self, agent: str | Sequence[str]) -> bool:
         """Whether `agent` may fetch nothing but /robots.txt."""
         return self._rules_for(agent).denies_all()
@@ -203,8 +215,18 @@ class Policy:
     @property
     def groups(self) -> tuple[Group, ...]:
         """The groups as written, in file order and not merged."""
+        return self._as_written(groups_of(self._text.lines, self.dialect))
+
+    def groups_for(self, agent: str | Sequence[str]) -> tuple[Group, ...]:
+        """Those of `groups` whose rules hold for `agent`: its own, else those of `*`."""
+        agents = given(agent)
+        if self._reason is not None:
+            return ()
+        groups = groups_of(self._text.lines, self.dialect)
+        return self._as_written(groups_for(agents, groups, self.dialect)[0])
+
+    def _as_written(self, groups: list[list[Section]]) -> tuple[Group, ...]:
         text = self._text.lines
-        groups = groups_of(text, self.dialect)
         lines = line_numbers(text, [section for group in groups for section in group])
         found = []
         for sections in groups:

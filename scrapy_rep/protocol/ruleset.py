@@ -209,6 +209,28 @@ class RuleSet:
 
         `text` is what the rule set was compiled from, with the same dialect.
         """
+        for pattern, rule in self.scored(text, dialect).get(score, ()):
+            if pattern.matches(path):
+                return rule
+        return None
+
+    def matching(self, path: str, text: str, dialect: Dialect) -> tuple[Rule, ...]:
+        """The rules that match the comparable `path`, the highest score first; `text` as
+        for `rule_for`.
+        """
+        by_score = self.scored(text, dialect)
+        found = [
+            rule
+            for score in sorted(by_score, reverse=True)
+            for pattern, rule in by_score[score]
+            if pattern.matches(path)
+        ]
+        return tuple(dict.fromkeys(found))  # a rule may have several readings
+
+    def scored(
+        self, text: str, dialect: Dialect
+    ) -> dict[int, list[tuple[Pattern, Rule]]]:
+        """Every rule by its scores, in file order; compiled when first asked for."""
         by_score = self.by_score
         if by_score is None:
             by_score = {}
@@ -216,10 +238,7 @@ class RuleSet:
                 for its_score, pattern in readings(rule[0], rule[1], order, dialect):
                     by_score.setdefault(its_score, []).append((pattern, Rule(*rule)))
             self.by_score = by_score
-        for pattern, rule in by_score.get(score, ()):
-            if pattern.matches(path):
-                return rule
-        return None
+        return by_score
 
     def denies_all(self) -> bool:
         """Whether no path is allowed: all are denied, and no Allow is as specific."""

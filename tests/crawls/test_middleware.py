@@ -392,6 +392,28 @@ async def test_cancelled_fetch_leaves_nobody_waiting():
 
 
 @coroutine_test
+async def test_what_the_store_holds_can_be_asked_for():
+    class Asking(Pages):
+        async def start(self):
+            gate = self.crawler.get_downloader_middleware(scrapy_rep.RepMiddleware)
+            assert gate is not None
+            (url,) = self.urls
+            origin = url.removesuffix("/")
+            assert await gate.policies.snapshot(origin) is None
+            await self.robots.fetch(url)
+            self.snapshot = await gate.policies.snapshot(origin)
+            for request in self.requests():
+                yield request
+
+    with Site({"/robots.txt": DISALLOW_P}) as site:
+        crawler = make_crawler(Asking)
+        await crawl(crawler, urls=[site.url("/")])
+        assert crawler.spider.got == [site.url("/")]
+        assert crawler.spider.snapshot.url == site.url("/robots.txt")
+        assert crawler.spider.snapshot.body == DISALLOW_P.encode()
+
+
+@coroutine_test
 async def test_spider_robots():
     class Asking(Pages):
         robotstxt_user_agent = "me"

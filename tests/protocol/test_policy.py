@@ -276,6 +276,41 @@ def test_denies_all_of_an_empty_file() -> None:
     assert parse("").denies_all("a") is False
 
 
+def test_matching_is_in_the_order_of_deciding() -> None:
+    rules = "Disallow: /a\nAllow: /a/b\nDisallow: /*b\nDisallow: /a/b\nDisallow: /c\n"
+    policy = parse(f"User-agent: a\n{rules}\nUser-agent: *\nDisallow: /\n")
+    lines = [rule.line for rule in policy.matching("/a/b", "a")]
+    assert lines == [3, 5, 4, 2]  # RFC 9309 2.2.2: the most octets, Allow among equals
+    assert policy.matching("/x", "a") == ()
+    older = parse(str(policy), dialect=GYM2008)
+    assert [rule.line for rule in older.matching("/a/b", "a")] == [2, 3, 4, 5]
+
+
+def test_a_rule_matches_once_whatever_its_readings() -> None:
+    policy = parse("User-agent: *\nAllow: /a/index.html\nDisallow: /a/\n")
+    assert [rule.line for rule in policy.matching("/a/", "a")] == [2, 3]
+    assert [rule.line for rule in policy.matching("/a/index.html", "a")] == [2, 3]
+
+
+def test_matching_robots_txt_itself_decides_nothing() -> None:
+    policy = parse("User-agent: *\nDisallow: /\n")
+    assert [rule.line for rule in policy.matching("/robots.txt", "a")] == [2]
+
+
+def test_groups_for_are_those_that_hold() -> None:
+    policy = parse("User-agent: a\nAllow: /\nUser-agent: *\nUser-agent: A\nAllow: /")
+    assert [group.line for group in policy.groups_for("a/1.0")] == [1, 3]
+    assert [group.line for group in policy.groups_for("b")] == [3]
+    assert policy.groups_for(["b", "a"]) == policy.groups
+    assert parse("User-agent: a\nAllow: /").groups_for("b") == ()
+
+
+@pytest.mark.parametrize("policy", [Policy.allow_all(), Policy.disallow_all()])
+def test_what_stands_for_a_file_has_no_lines_to_show(policy: Policy) -> None:
+    assert policy.matching("/", "a") == ()
+    assert policy.groups_for("a") == ()
+
+
 def test_size_bytes() -> None:
     small, large = parse("User-agent: *\nDisallow: /x\n"), parse(ROBOTS * 1000)
     assert 0 < small.size_bytes() < 20_000

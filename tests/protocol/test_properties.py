@@ -153,6 +153,8 @@ def ask_everything(policy: Policy, url: str, agent: str) -> None:
         policy.request_rate(other)
         policy.visit_time(other)
         policy.denies_all(other)
+        policy.matching(url, other)
+        policy.groups_for(other)
     for note in policy.notes:
         assert note.line >= 0
         assert note.code
@@ -229,6 +231,25 @@ def test_the_rule_of_a_verdict_is_in_the_file(
     line = robots.split("\n")[verdict.rule.line - 1]
     assert verdict.rule.path in line
     assert any(verdict.rule in group.rules for group in parse(robots).groups)
+
+
+@profile
+@given(files, urls, agents, dialects)
+def test_matching_begins_with_the_rule_that_decides(
+    robots: str, url: str, agent: str, dialect: Dialect
+) -> None:
+    policy = parse(robots, dialect=dialect)
+    verdict = policy.verdict(url, agent)
+    matching = policy.matching(url, agent)
+    if verdict.reason == "rule":
+        assert matching[0] == verdict.rule
+    elif verdict.reason != "robots.txt itself":
+        assert matching == ()
+    groups = policy.groups_for(agent)
+    assert set(groups) <= set(policy.groups)
+    assert set(matching) <= {rule for group in groups for rule in group.rules}
+    assert len(set(matching)) == len(matching)
+    assert bool(groups) is (verdict.group is not None)
 
 
 @profile

@@ -1,0 +1,127 @@
+"""What is found out about URLs, before it is put into words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scrapy_rep.pace import pace_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scrapy_rep.agents import Agent
+    from scrapy_rep.protocol import (
+        Group,
+        Policy,
+        RequestRate,
+        Rule,
+        Verdict,
+        VisitTime,
+    )
+    from scrapy_rep.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hop:
+    """One answer on the way to a robots.txt."""
+
+    status: int
+    url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    """Where a policy comes from. Times are in seconds; ``None``: it has no such time."""
+
+    asked: str
+    """The URL of the robots.txt, or the name of the file."""
+    came_by: str
+    """"network": asked now; "confirmed": kept, and a 304 now; "store": kept; "file";
+    "none": no answer decides."""
+    status: int | None = None
+    """Of the answer that decides."""
+    url: str = ""
+    """Where that came from, redirects followed."""
+    state: str = ""
+    """As in the table "The life of a policy" of the README; "" for files."""
+    hops: tuple[Hop, ...] = ()
+    """The answers that were had now, the last one included."""
+    failure: str = ""
+    """Why it could not be had, in words, where it could not."""
+    checked: float | None = None
+    """When it came or was last confirmed, since 1970."""
+    age: float | None = None
+    """Since then."""
+    ask_in: float | None = None
+    """Until it is asked for again; negative where that is due."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What a policy says to one agent about one URL."""
+
+    agent: Agent
+    allowed: bool | None
+    """``None``: nobody knows, as the robots.txt could not be had."""
+    verdict: Verdict
+    groups: tuple[Group, ...]
+    """Those whose rules hold for the agent."""
+    lost: tuple[Rule, ...]
+    """The other rules that match, the next to decide first."""
+    crawl_delay: float | None
+    request_rate: RequestRate | None
+    visit_time: VisitTime | None
+    too_slow: bool
+    """The site asks for more than REP_CRAWL_DELAY_MAX: this project goes without it."""
+
+    @property
+    def by_default(self) -> bool:
+        """The groups are those of ``*``, as none names the agent."""
+        return self.verdict.group == ("*",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """All that is to be said about one URL."""
+
+    url: str
+    copy: Copy | None = None
+    policy: Policy | None = None
+    judgements: tuple[Judgement, ...] = ()
+    sitemaps: tuple[str, ...] = ()
+    """Absolute, where it is known to what."""
+    problem: str = ""
+    """Why nothing was found out, in words."""
+
+
+def judgement(
+    policy: Policy,
+    url: str,
+    agent: Agent,
+    settings: Settings,
+    *,
+    known: bool,
+    now: float,
+) -> Judgement:
+    verdict = policy.verdict(url, agent)
+    return Judgement(
+        agent=agent,
+        allowed=verdict.allowed if known else None,
+        verdict=verdict,
+        groups=policy.groups_for(agent),
+        lost=tuple(
+            rule for rule in policy.matching(url, agent) if rule != verdict.rule
+        ),
+        crawl_delay=policy.crawl_delay(agent),
+        request_rate=policy.request_rate(agent),
+        visit_time=policy.visit_time(agent),
+        too_slow=pace_of(policy, agent, settings).refuses(now),
+    )
+
+
+def exit_status(allowed: Sequence[bool | None]) -> int:
+    """Return 0 for all allowed, 1 for some refused, 2 for some that nobody could tell."""
+    if None in allowed:
+        return 2
+    return 1 if False in allowed else 0

@@ -1,0 +1,108 @@
+"""Findings for programs. The keys are documented in the README, and stay."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from datetime import time
+
+    from scrapy_rep.commands.findings import Copy, Finding, Judgement
+    from scrapy_rep.protocol import Note, Rule, Verdict
+
+
+def line(value: dict[str, Any]) -> str:
+    """Return *value* as one line of JSON, in ASCII: safe in every pipe and terminal."""
+    return json.dumps(value)
+
+
+def finding(found: Finding) -> dict[str, Any]:
+    return {
+        "url": found.url,
+        "problem": found.problem or None,
+        "verdicts": [judgement(each) for each in found.judgements],
+        "sitemaps": list(found.sitemaps),
+        "robots_txt": None if found.copy is None else copy(found.copy),
+    }
+
+
+def judgement(judged: Judgement) -> dict[str, Any]:
+    verdict = judged.verdict
+    rate, visit = judged.request_rate, judged.visit_time
+    return {
+        "agent": judged.agent if isinstance(judged.agent, str) else list(judged.agent),
+        "allowed": judged.allowed,
+        "reason": verdict.reason,
+        "rule": rule(verdict.rule),
+        "lost": [rule(each) for each in judged.lost],
+        "groups": [
+            {"tokens": list(group.tokens), "line": group.line}
+            for group in judged.groups
+        ],
+        "by_default": judged.by_default,
+        "crawl_delay": judged.crawl_delay,
+        "request_rate": rate
+        and {
+            "requests": rate.requests,
+            "seconds": rate.seconds,
+            "start": clock(rate.start),
+            "end": clock(rate.end),
+        },
+        "visit_time": visit and {"start": clock(visit.start), "end": clock(visit.end)},
+        "too_slow": judged.too_slow,
+    }
+
+
+def rule(its: Rule | None) -> dict[str, Any] | None:
+    return its and {"allow": its.allow, "path": its.path, "line": its.line}
+
+
+def clock(moment: time | None) -> str | None:
+    return None if moment is None else f"{moment:%H:%M}"
+
+
+def copy(its: Copy) -> dict[str, Any]:
+    return {
+        "asked": its.asked,
+        "came_by": its.came_by,
+        "status": its.status,
+        "url": its.url or None,
+        "state": its.state or None,
+        "hops": [{"status": hop.status, "url": hop.url} for hop in its.hops],
+        "failure": its.failure or None,
+        "checked": moment(its.checked),
+        "age": rounded(its.age),
+        "ask_in": rounded(its.ask_in),
+    }
+
+
+def moment(seconds: float | None) -> str | None:
+    """Return a time since 1970 in the form of RFC 3339."""
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, timezone.utc).isoformat("T", "seconds")
+
+
+def rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3)
+
+
+def note(file: str, its: Note) -> dict[str, Any]:
+    return {
+        "file": file,
+        "line": its.line,
+        "severity": its.severity,
+        "code": its.code,
+        "message": its.message,
+    }
+
+
+def change(url: str, agent: Any, old: Verdict, new: Verdict) -> dict[str, Any]:
+    return {
+        "url": url,
+        "agent": agent if isinstance(agent, str) else list(agent),
+        "old": {"allowed": old.allowed, "reason": old.reason, "rule": rule(old.rule)},
+        "new": {"allowed": new.allowed, "reason": new.reason, "rule": rule(new.rule)},
+    }

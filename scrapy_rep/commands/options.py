@@ -1,0 +1,147 @@
+"""What the user asked for, read and checked before anything is done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scrapy.exceptions import UsageError
+
+from scrapy_rep.protocol.origin import origin_of
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from typing_extensions import Self
+
+STDIN = "-"
+A_URL = "an absolute http or https URL such as https://example.com/page"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The arguments of one call; ``"-"`` stands for standard input."""
+
+    urls: tuple[str, ...] = ()
+    file: str | None = None
+    agents: tuple[str, ...] = ()
+    """Empty: the agent of the project."""
+    lint: bool = False
+    json: bool = False
+    sitemaps: bool = False
+    compare: tuple[str, str] | None = None
+    """The old robots.txt and the new one."""
+    url_list: str | None = None
+    """The URLs to compare them by."""
+
+    @property
+    def offline(self) -> bool:
+        """Nothing is fetched."""
+        return self.file is not None or self.compare is not None
+
+    @classmethod
+    def read(cls, args: list[str], opts: argparse.Namespace) -> Self:
+        """Return the options, or raise ``UsageError``: what is wrong, what is expected."""
+        options = cls(
+            urls=tuple(args),
+            file=opts.file,
+            agents=tuple(opts.agents),
+            lint=opts.lint,
+            json=opts.json,
+            sitemaps=opts.sitemaps,
+            compare=None if opts.compare is None else tuple(opts.compare),
+            url_list=opts.urls,
+        )
+        for fault in options.faults():
+            raise UsageError(fault)
+        return options
+
+    def faults(self) -> Iterator[str]:
+        for arg in self.urls:
+            if arg.startswith("-") and arg != STDIN:
+                yield f"unknown option {arg}; scrapy robots -h lists them"
+        if any(not agent.strip() for agent in self.agents):
+            yield "--agent is empty, expected a product token or a User-Agent header"
+        if self.compare is not None:
+            yield from self.faults_of_compare()
+            return
+        if self.url_list is not None:
+            yield "--urls is for --compare OLD NEW; else URLs are given as arguments"
+        if self.lint and self.sitemaps:
+            yield "--lint and --sitemaps exclude each other, expected one of them"
+        if self.file is not None and (self.lint or self.sitemaps):
+            if self.urls:
+                what = "--lint" if self.lint else "--sitemaps"
+                yield f"{what} is about the whole of --file, expected no URL beside it"
+        elif not self.urls:
+            also = ""
+            if self.lint or self.sitemaps:
+                also = ", or --file"
+            yield f"there is no URL, expected some, or - to read them{also}"
+        if self.lint and self.agents:
+            yield "--lint is about all agents, expected no --agent"
+        if self.sitemaps and self.agents:
+            yield "--sitemaps is about all agents, expected no --agent"
+        if [*self.urls, self.file].count(STDIN) > 1:
+            yield "- is given twice, but standard input can be read only once"
+        if self.file is None:
+            for url in self.urls:
+                if url != STDIN and origin_of(url) is None:
+                    yield f"URL is {url!r}, expected {A_URL}"
+
+    def faults_of_compare(self) -> Iterator[str]:
+        beside = {
+            "a URL": self.urls,
+            "--file": self.file is not None,
+            "--lint": self.lint,
+            "--sitemaps": self.sitemaps,
+        }
+        for what, given in beside.items():
+            if given:
+                yield f"{what} is given with --compare, expected --urls and --agent only"
+        if self.url_list is None:
+            yield "--compare lacks its URLs, expected --urls FILE, or --urls - to read them"
+        if [*(self.compare or ()), self.url_list].count(STDIN) > 1:
+            yield "- is given twice, but standard input can be read only once"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group(title="What to ask")
+    group.add_argument(
+        "--agent",
+        action="append",
+        default=[],
+        dest="agents",
+        metavar="AGENT",
+        help="product token or User-Agent to judge for, in place of the project's; give "
+        "it several times to compare agents",
+    )
+    group.add_argument(
+        "--file",
+        metavar="FILE",
+        help="judge by this robots.txt, - is standard input; nothing is fetched",
+    )
+    group.add_argument(
+        "--lint",
+        action="store_true",
+        help="tell what is wrong with the file; exit 1 if there are errors",
+    )
+    group.add_argument(
+        "--sitemaps", action="store_true", help="list the sitemaps, nothing else"
+    )
+    group.add_argument(
+        "--json", action="store_true", help="write JSON, one object a line"
+    )
+    group.add_argument(
+        "--compare",
+        nargs=2,
+        metavar=("OLD", "NEW"),
+        help="tell which URLs change their verdict between two robots.txt files; exit 1 "
+        "if any does",
+    )
+    group.add_argument(
+        "--urls",
+        metavar="LIST",
+        help="file with the URLs to compare, one a line; - is standard input",
+    )

@@ -1,0 +1,129 @@
+"""From options to an exit status."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from scrapy import Spider
+from scrapy.crawler import Crawler
+from scrapy.exceptions import UsageError
+
+from scrapy_rep.agents import Agents
+from scrapy_rep.commands import inputs
+from scrapy_rep.commands.comparing import Comparing
+from scrapy_rep.commands.findings import Copy
+from scrapy_rep.commands.options import A_URL, STDIN
+from scrapy_rep.commands.screen import Screen
+from scrapy_rep.commands.tasks import Judging, Linting, Listing, Task
+from scrapy_rep.exceptions import SettingError
+from scrapy_rep.protocol import parse
+from scrapy_rep.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scrapy.crawler import CrawlerProcessBase
+    from scrapy.settings import Settings as ScrapySettings
+
+    from scrapy_rep.agents import Agent
+    from scrapy_rep.commands.options import Options
+
+COULD_NOT_TELL = 2
+
+
+def run(
+    options: Options,
+    scrapy_settings: ScrapySettings,
+    process: CrawlerProcessBase | None,
+) -> int:
+    """Do what *options* ask for; *process* runs the crawl where one is needed.
+
+    Raises ``UsageError`` for files that cannot be read and for wrong settings.
+    """
+    try:
+        settings = Settings.read(scrapy_settings)
+        agents = agents_of(options, scrapy_settings, settings)
+    except SettingError as error:
+        raise UsageError(str(error)) from error
+    screen = Screen()
+    try:
+        if options.compare is not None:
+            return compare(options, agents, settings, screen)
+        task = task_of(options, agents, settings, screen)
+        if options.file is not None:
+            by_file(options.file, options, task, settings, screen)
+            return task.status
+        return online(options, task, screen, process)
+    except BrokenPipeError:
+        # Who reads our output has seen enough ("| head"). Python would complain when it
+        # flushes standard output at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return COULD_NOT_TELL
+
+
+def agents_of(
+    options: Options, scrapy_settings: ScrapySettings, settings: Settings
+) -> tuple[Agent, ...]:
+    """Return the agents to judge for: those asked for, else that of the project."""
+    if options.agents:
+        return options.agents
+    return (Agents(Crawler(Spider, scrapy_settings), settings).default(),)
+
+
+def task_of(
+    options: Options, agents: Sequence[Agent], settings: Settings, screen: Screen
+) -> Task:
+    if options.lint:
+        return Linting(screen, as_json=options.json)
+    if options.sitemaps:
+        return Listing(screen, as_json=options.json)
+    return Judging(screen, agents, settings, as_json=options.json)
+
+
+def by_file(
+    name: str, options: Options, task: Task, settings: Settings, screen: Screen
+) -> None:
+    body = inputs.robots_txt(name, "--file")
+    policy = parse(body, dialect=settings.dialect)
+    shown = "(standard input)" if name == STDIN else name
+    copy = Copy(asked=shown, came_by="file")
+    with screen.track(None, " URLs") as progress:
+        for url in ("",) if task.once else inputs.all_urls(options.urls):
+            task.take(url, policy, copy, known=True)
+            progress.add(1)
+
+
+def online(
+    options: Options, task: Task, screen: Screen, process: CrawlerProcessBase | None
+) -> int:
+    # Not needed, nor at hand, for files; and it must not be imported before there is a
+    # reactor.
+    from scrapy_rep.commands.online import ask  # noqa: PLC0415
+
+    assert process is not None
+    # All at once: to wait for standard input would hold up the event loop.
+    urls = list(inputs.all_urls(options.urls))
+    with screen.track(len(urls), " URLs"):
+        whole = ask(process, urls, task, screen.progress, not_a_url=f"not {A_URL}")
+    return task.status if whole else COULD_NOT_TELL
+
+
+def compare(
+    options: Options, agents: Sequence[Agent], settings: Settings, screen: Screen
+) -> int:
+    assert options.compare is not None
+    assert options.url_list is not None
+    old, new = (
+        parse(inputs.robots_txt(name, what), dialect=settings.dialect)
+        for name, what in zip(options.compare, ("OLD", "NEW"), strict=True)
+    )
+    comparing = Comparing(old, new, agents, screen, as_json=options.json)
+    with (
+        inputs.opened(options.url_list, "--urls") as file,
+        screen.track(inputs.size(file), "B") as progress,
+    ):
+        comparing.run(file, progress)
+    comparing.summarise()
+    return comparing.status

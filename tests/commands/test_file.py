@@ -1,0 +1,294 @@
+"""Judging by a file."""
+
+from __future__ import annotations
+
+import pytest
+
+from scrapy_rep.protocol import CODES
+from tests.commands.cli import robots
+
+ROBOTS = """\
+# a comment
+User-agent: *
+Disallow: /cart/
+Disallow: /*?sort=
+Allow: /cart/help
+
+User-agent: SlowBot
+Disallow: /y
+Crawl-delay: 2.5
+Request-rate: 1/10s 0900-1700
+Visit-time: 0600-0845
+Sitemap: https://example.com/one.xml
+
+User-agent: slowbot
+Disallow: /x
+Sitemap: /two.xml
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "robots.txt"
+    path.write_text(ROBOTS)
+    return str(path)
+
+
+def test_all_that_is_said(file):
+    done = robots("--file", file, "https://example.com/cart/help?sort=1")
+    assert done.err == ""
+    assert done.status == 0
+    assert done.out.startswith("https://example.com/cart/help?sort=1\n")
+    rows = done.rows
+    assert rows.pop("agent")[0].startswith("Scrapy/")
+    assert rows == {
+        "verdict": ["allowed"],
+        "rule": ["line 5, Allow: /cart/help"],
+        "group": ["* (line 2), as none names Scrapy"],
+        "lost": ["line 4, Disallow: /*?sort=", "line 3, Disallow: /cart/"],
+        "pace": ["none asked for"],
+        "lines": [
+            "2   User-agent: *",
+            "3   Disallow: /cart/",
+            "4   Disallow: /*?sort=",
+            "5 > Allow: /cart/help",
+            "6",
+            "7   User-agent: SlowBot",
+        ],
+        "sitemaps": ["https://example.com/one.xml", "/two.xml"],
+        "copy": [file],
+    }
+
+
+def test_merged_groups_and_their_pace(file):
+    done = robots("--file", file, "--agent", "SlowBot/1.0", "/x")
+    assert done.status == 1
+    rows = done.rows
+    assert rows["verdict"] == ["refused"]
+    assert rows["group"] == [
+        "SlowBot (line 7) and slowbot (line 14), merged, for this agent"
+    ]
+    assert rows["pace"] == [
+        "Crawl-delay: 2.5 s",
+        "Request-rate: 1 in 10 s, 09:00 to 17:00 UTC",
+        "Visit-time: 06:00 to 08:45 UTC",
+    ]
+
+
+def test_the_group_is_shown_where_it_is_far_away(tmp_path):
+    path = tmp_path / "robots.txt"
+    rules = "".join(f"Disallow: /{number}\n" for number in range(20))
+    path.write_text(f"User-agent: *\n{rules}")
+    rows = robots("--file", str(path), "/19").rows
+    assert rows["lines"] == [
+        " 1   User-agent: *",
+        "     ...",
+        "19   Disallow: /17",
+        "20   Disallow: /18",
+        "21 > Disallow: /19",
+    ]
+    assert rows["lost"] == ["line 3, Disallow: /1"]
+
+
+@pytest.mark.parametrize(
+    ("urls", "status"),
+    [
+        (["/", "/shop"], 0),
+        (["/", "/cart/"], 1),
+        (["https://example.com/cart/x"], 1),
+        (["/robots.txt"], 0),
+    ],
+)
+def test_exit_status(file, urls, status):
+    assert robots("--file", file, *urls).status == status
+
+
+def test_urls_from_stdin(file):
+    done = robots("--file", file, "/a", "-", "--json", stdin="/cart/\n\n/b\r\n")
+    assert [each["url"] for each in done.objects] == ["/a", "/cart/", "/b"]
+    assert [each["verdicts"][0]["allowed"] for each in done.objects] == [
+        True,
+        False,
+        True,
+    ]
+    assert done.status == 1
+
+
+def test_octets_that_are_no_utf8_are_escaped(tmp_path):
+    path = tmp_path / "robots.txt"
+    path.write_text("User-agent: *\nDisallow: /caf%E9\n")
+    done = robots("--file", str(path), "-", "--json", stdin="/café".encode("latin-1"))
+    assert done.objects[0]["url"] == "/caf%E9"
+    assert done.status == 1
+
+
+def test_file_from_stdin():
+    done = robots("--file", "-", "/cart/", stdin=ROBOTS)
+    assert done.status == 1
+    assert done.rows["copy"] == ["(standard input)"]
+
+
+def test_a_column_for_each_agent(file):
+    agents = ("--agent", "SlowBot", "--agent", "OtherBot")
+    done = robots("--file", file, *agents, "/cart/")
+    assert done.status == 1
+    rows = done.rows
+    assert rows["agent"] == [f"{'SlowBot':35}OtherBot"]
+    assert rows["verdict"] == [f"{'allowed':35}refused"]
+    assert rows["rule"] == [f"{'none matches':35}line 3, Disallow: /cart/"]
+    assert rows["lines"][1] == "2   User-agent: *"
+    lines = [line for line in done.out.splitlines() if file not in line]
+    assert max(map(len, lines)) <= 80
+
+
+def test_many_agents_go_below_each_other(file):
+    names = [f"Bot{letter * 30}" for letter in "abcdefg"]
+    agents = [arg for name in names for arg in ("--agent", name)]
+    done = robots("--file", file, *agents, "/cart/")
+    lines = done.out.splitlines()
+    assert max(len(line) for line in lines if file not in line) <= 80
+    assert sum(line.startswith("  agent ") for line in lines) == 3
+    assert sum(line.count("refused") for line in lines) == 7
+
+
+def test_the_project_s_agent_and_dialect(file):
+    agent = ("-s", "ROBOTSTXT_USER_AGENT=SlowBot")
+    assert robots("--file", file, *agent, "/x").status == 1
+    done = robots("--file", file, "-s", "USER_AGENT=NoBot/1", "/cart/help")
+    assert done.rows["agent"] == ["NoBot/1"]
+    assert done.status == 0
+    dialect = ("-s", "REP_DIALECT=gym2008")  # the first rule that matches decides
+    assert robots("--file", file, *dialect, "/cart/help").status == 1
+
+
+def test_nobody_is_named():
+    done = robots(
+        "--file", "-", "--agent", "A", "/", stdin="User-agent: B\nDisallow: /"
+    )
+    assert done.rows["rule"] == ["none holds for this agent"]
+    assert done.rows["group"] == ["none names A or *"]
+
+
+def test_too_slow():
+    done = robots("--file", "-", "/", stdin="User-agent: *\nCrawl-delay: 1000")
+    assert done.rows["pace"] == [
+        "Crawl-delay: 1000 s",
+        "slower than REP_CRAWL_DELAY_MAX, so nothing is sent",
+    ]
+
+
+def test_json(file):
+    done = robots("--file", file, "--agent", "SlowBot", "--json", "/x")
+    assert done.objects == [
+        {
+            "url": "/x",
+            "problem": None,
+            "verdicts": [
+                {
+                    "agent": "SlowBot",
+                    "allowed": False,
+                    "reason": "rule",
+                    "rule": {"allow": False, "path": "/x", "line": 15},
+                    "lost": [],
+                    "groups": [
+                        {"tokens": ["SlowBot"], "line": 7},
+                        {"tokens": ["slowbot"], "line": 14},
+                    ],
+                    "by_default": False,
+                    "crawl_delay": 2.5,
+                    "request_rate": {
+                        "requests": 1,
+                        "seconds": 10.0,
+                        "start": "09:00",
+                        "end": "17:00",
+                    },
+                    "visit_time": {"start": "06:00", "end": "08:45"},
+                    "too_slow": False,
+                }
+            ],
+            "sitemaps": ["https://example.com/one.xml", "/two.xml"],
+            "robots_txt": {
+                "asked": file,
+                "came_by": "file",
+                "status": None,
+                "url": None,
+                "state": None,
+                "hops": [],
+                "failure": None,
+                "checked": None,
+                "age": None,
+                "ask_in": None,
+            },
+        }
+    ]
+
+
+def test_sitemaps(file):
+    done = robots("--file", file, "--sitemaps")
+    assert done.status == 0
+    assert done.out == "https://example.com/one.xml\n/two.xml\n"
+    (found,) = robots("--file", file, "--sitemaps", "--json").objects
+    assert found["sitemaps"] == ["https://example.com/one.xml", "/two.xml"]
+    assert found["robots_txt"]["asked"] == file
+
+
+def test_lint(file):
+    done = robots("--file", file, "--lint")
+    assert done.status == 1
+    assert done.out.splitlines() == [
+        f"{file}:14: info duplicate-group {CODES['duplicate-group']}: slowbot, line 7",
+        f"{file}:16: error relative-sitemap {CODES['relative-sitemap']}: /two.xml",
+    ]
+    first, second = robots("--file", file, "--lint", "--json").objects
+    assert first["line"] == 14
+    assert second == {
+        "file": file,
+        "line": 16,
+        "severity": "error",
+        "code": "relative-sitemap",
+        "message": "a sitemap that is not an absolute URL: /two.xml",
+    }
+
+
+def test_lint_without_errors():
+    done = robots("--file", "-", "--lint", stdin="User-agent: *\nDisalow: /\n")
+    assert done.status == 0
+    assert done.out.startswith("(standard input):2: warning misspelt-field ")
+    done = robots("--file", "-", "--lint", stdin="User-agent: *\nDisallow: /\n")
+    assert (done.status, done.out) == (0, "")
+
+
+def test_a_file_does_not_steer_the_terminal():
+    text = "User-agent: *\nDisallow: /\x1b[2Jx\x07\nDisallow: /y # \x1b]0;owned\x07\n"
+    for args in (["/y"], ["--lint"]):
+        done = robots("--file", "-", *args, stdin=text)
+        assert "\x1b" not in done.out
+        assert "\x07" not in done.out
+    done = robots("--file", "-", "-", "--agent", "A\x1b[1m", stdin=text)
+    assert "\x1b" not in done.out
+
+
+def test_a_pipe_that_is_closed_early(file):
+    import subprocess
+
+    from tests.commands.cli import command, environment
+
+    urls = "".join(f"/{number}\n" for number in range(20000)).encode()
+    with subprocess.Popen(
+        command("--file", file, "-"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        try:
+            process.stdin.write(urls)
+            process.stdin.close()
+        except BrokenPipeError:
+            pass
+        assert process.stderr.read() == b""
+        assert process.wait(30) == 2

@@ -1,0 +1,188 @@
+"""On a terminal of 80 columns: colours, width, progress."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from scrapy_rep.commands.screen import columns, printable, shortened, wrapped
+from tests.commands.cli import command, environment, on_terminal, robots, without_colour
+from tests.site import Reply, Site
+
+on_posix = pytest.mark.skipif(sys.platform == "win32", reason="there is no pty")
+
+LONG = "/" + "long-path/" * 20
+WIDE = "/" + "日本語" * 30
+ROBOTS = f"""\
+User-agent: *
+Disallow: {LONG}
+Disallow: /
+# {WIDE}
+Disallow: {WIDE}
+Crawl-delay: 1
+"""
+TAKES_LONG = 2.8
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    path = tmp_path / "r"
+    path.write_text(ROBOTS, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return "r"
+
+
+@on_posix
+def test_colours(file):
+    status, shown = on_terminal("--file", file, "/", "/robots.txt")
+    assert status == 1
+    assert "\x1b[31mrefused\x1b[0m" in shown
+    assert "\x1b[32mallowed\x1b[0m" in shown
+    assert without_colour(shown) == robots("--file", file, "/", "/robots.txt").out
+
+
+@on_posix
+@pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+def test_no_colours(file, env):
+    for args in (["/"], ["--lint"]):
+        _, shown = on_terminal("--file", file, *args, **env)
+        assert "\x1b" not in shown
+
+
+@on_posix
+def test_an_empty_no_color_means_nothing(file):
+    _, shown = on_terminal("--file", file, "/", NO_COLOR="")
+    assert "\x1b[31m" in shown
+
+
+def test_no_colours_in_a_pipe(file):
+    for args in (["/"], ["--lint"]):
+        assert "\x1b" not in robots("--file", file, *args).out
+
+
+@on_posix
+@pytest.mark.parametrize("agents", [1, 2, 3, 7])
+def test_fits_80_columns(file, agents):
+    names = [f"Bot{'abcdefg'[number] * 40}" for number in range(agents)]
+    args = [arg for name in names for arg in ("--agent", name)]
+    for url in (LONG, WIDE, "/x"):
+        _, shown = on_terminal("--file", file, *args, "-s", "REP_MIN_AGE=1", url)
+        heading, *lines = without_colour(shown).splitlines()
+        assert heading == url  # to be copied; the terminal wraps it
+        assert max(map(columns, lines)) <= 80
+    assert max(map(len, robots("-h").out.splitlines())) <= 80
+
+
+@on_posix
+def test_a_wider_terminal_is_used(file):
+    _, shown = on_terminal("--file", file, LONG, columns=110)
+    widths = [columns(line) for line in without_colour(shown).splitlines()[1:]]
+    assert 100 < max(widths) <= 110
+
+
+@on_posix
+def test_progress_of_what_takes_long():
+    with Site({"/robots.txt": Reply("", after=TAKES_LONG)}) as site:
+        status, shown = on_terminal(site.url("/"))
+    assert status == 0
+    before, _, block = shown.partition(site.url("/"))
+    assert "0/1" in before
+    drawn = [part for part in re.split("[\r\n]", before) if part.strip()]
+    assert drawn
+    assert max(map(columns, drawn)) <= 80
+    assert "0/1" not in block
+    # What was drawn is gone when the block begins.
+    assert without_colour(before).rstrip("\r").rsplit("\r", 1)[-1].strip() == ""
+
+
+@on_posix
+def test_progress_without_tqdm(tmp_path):
+    (tmp_path / "tqdm.py").write_text("raise ImportError\n")
+    with Site({"/robots.txt": Reply("", after=TAKES_LONG)}) as site:
+        _, shown = on_terminal(site.url("/"), PYTHONPATH=str(tmp_path))
+    assert "\r\x1b[K0 of 1 URLs" in shown
+
+
+@on_posix
+def test_no_progress_of_what_is_quick(file):
+    with Site() as site:
+        _, shown = on_terminal(site.url("/"))
+    assert "\r" not in shown
+    _, shown = on_terminal("--compare", file, file, "--urls", file)
+    assert "\r" not in shown
+
+
+def test_no_progress_in_a_pipe():
+    with Site({"/robots.txt": Reply("", after=TAKES_LONG)}) as site:
+        done = robots(site.url("/"))
+    assert done.err == ""
+    assert "\r" not in done.out
+
+
+@on_posix
+def test_progress_of_a_long_list(file):
+    import fcntl
+    import os
+    import pty
+    import struct
+    import termios
+
+    # Standard error is the terminal; the list comes through a pipe, slowly.
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    slowly = """
+import time
+for _ in range(5):
+    print("/x\\n" * 2400, flush=True)
+    time.sleep(0.8)
+"""
+    with (
+        subprocess.Popen(
+            [sys.executable, "-c", slowly], stdout=subprocess.PIPE
+        ) as urls,
+        subprocess.Popen(
+            command("--compare", file, file, "--urls", "-"),
+            stdin=urls.stdout,
+            stdout=subprocess.PIPE,
+            stderr=slave,
+            env=environment(),
+        ) as process,
+    ):
+        os.close(slave)
+        assert process.stdout is not None
+        out = process.stdout.read().decode()
+    shown = os.read(master, 65536).decode()
+    os.close(master)
+    assert out == "0 of 12,000 URLs change: 0 now allowed, 0 now refused\n"
+    assert re.search(r"\r[\d.]+kB \[00:0\d, ", shown)
+    assert max(map(columns, shown.split("\r"))) <= 80
+
+
+# The parts
+
+
+@pytest.mark.parametrize(
+    ("text", "width"),
+    [("a bc def " * 20, 10), ("x" * 95, 10), ("日本" * 20, 7), ("", 10), ("a", 1)],
+)
+def test_wrapped(text, width):
+    lines = wrapped(text, width)
+    assert max(map(columns, lines)) <= width
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+
+
+def test_wrapped_never_hangs_on_what_is_too_wide():
+    assert wrapped("日本", 1) == ["日", "本"]
+
+
+def test_shortened():
+    assert shortened("abcdef", 6) == "abcdef"
+    assert shortened("abcdefg", 6) == "abc..."
+    assert shortened("日本語日本語", 9) == "日本語..."
+
+
+def test_printable():
+    assert printable("a\x1b[1m\tb\x00é日\u202e") == "a\\x1b[1m b\\x00é日\\u202e"

@@ -20,7 +20,7 @@ LAYERS = [
     {"cache", "fetch", "report"},
     {"policies"},
     {"robots"},
-    {"middleware"},
+    {"middleware", "sitemaps"},
     {"queue"},
     {"addon"},
 ]

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from scrapy_rep.middleware import RepMiddleware
     from scrapy_rep.queue import PoliteQueue
     from scrapy_rep.robots import Robots
+    from scrapy_rep.sitemaps import RobotsSitemapSpider
 
 __version__ = "0.1.0"
 
@@ -48,6 +49,7 @@ __all__ = [
     "Robots",
     "RobotsForbidden",
     "RobotsRefused",
+    "RobotsSitemapSpider",
     "RobotsUnreachable",
     "Rule",
     "SettingError",
@@ -63,6 +65,7 @@ _HOMES = {
     "Robots": "robots",
     "RobotsForbidden": "exceptions",
     "RobotsRefused": "exceptions",
+    "RobotsSitemapSpider": "sitemaps",
     "RobotsUnreachable": "exceptions",
     "SettingError": "exceptions",
 }

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 from scrapy import Request
+from scrapy.utils.asyncio import call_later
+from scrapy.utils.defer import maybe_deferred_to_future
+from twisted.internet.defer import Deferred
 
 from scrapy_rep.protocol.origin import origin_of, robots_url
 
@@ -57,13 +60,51 @@ class Robots:
             raise ValueError(f"url is {url!r}, expected an absolute http or https URL")
         return (await self._policies.get(origin, Request(url))).policy
 
+    async def settle(self, request: Request) -> Policy:
+        """Return the policy of the origin of *request*, asked for on its behalf.
+
+        As ``fetch``, but a robots.txt that cannot be had is waited for as long as
+        requests in the polite queue wait for it: REP_UNREACHABLE_RETRY_DELAYS.
+        """
+        origin = origin_of(request.url)
+        if origin is None:
+            raise ValueError(f"request is {request}, expected an http or https URL")
+        known = await self._policies.get(origin, request)
+        while known.patient:
+            await _sleep(known.standing.until - self._policies.now())
+            known = await self._policies.get(origin, request)
+        return known.policy
+
     def sitemaps(self, url: str) -> tuple[str, ...]:
         """Return the sitemaps that the origin of *url* names, made absolute.
 
         Empty where it names none, or its robots.txt is not known.
         """
-        origin = origin_of(url)
         policy = self.policy(url)
-        if origin is None or policy is None:
-            return ()
-        return tuple(urljoin(robots_url(origin), at) for at in policy.sitemaps)
+        return () if policy is None else sitemap_urls(policy, url)
+
+
+def sitemap_urls(policy: Policy, url: str) -> tuple[str, ...]:
+    """Return the sitemaps that *policy*, of the origin of *url*, names, made absolute.
+
+    What makes no http or https URL is left out: a stranger's file must neither break a
+    crawl nor send it to ``file:///``.
+    """
+    origin = origin_of(url)
+    assert origin is not None
+    urls = []
+    for written in policy.sitemaps:
+        try:
+            sitemap = urljoin(robots_url(origin), written)
+        except ValueError:  # such as http://[
+            continue
+        if origin_of(sitemap) is not None:
+            urls.append(sitemap)
+    return tuple(urls)
+
+
+async def _sleep(seconds: float) -> None:
+    """Wait, under every event loop; who is cancelled meanwhile leaves no timer behind."""
+    done: Deferred[None] = Deferred(lambda _: timer.cancel())
+    timer = call_later(max(0.0, seconds), done.callback, None)
+    await maybe_deferred_to_future(done)

@@ -71,7 +71,9 @@ def spider(part: str, site: Site, folder: Path) -> type[scrapy.Spider]:
     (cls,) = [
         value
         for value in executed(code, folder).values()
-        if isinstance(value, type) and issubclass(value, scrapy.Spider)
+        if isinstance(value, type)
+        and issubclass(value, scrapy.Spider)
+        and value.__module__ == "snippet"
     ]
     return cls
 
@@ -136,7 +138,7 @@ async def test_spider_robots_snippet(tmp_path):
             f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{urls}</urlset>',
             headers={"Content-Type": "text/xml"},
         )
-        _, items = await items_of(spider("self.robots", site, tmp_path))
+        _, items = await items_of(spider("SitemapPages", site, tmp_path))
         assert items == [{"url": site.url("/a")}]
         assert site.paths == ["/robots.txt", "/map.xml", "/a"]
 

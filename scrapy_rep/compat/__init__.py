@@ -1,7 +1,51 @@
-"""Drop-in faces of the protocol core, for code written against other parsers."""
+"""Drop-in faces of the protocol core, for code written against other parsers.
+
+Only ``RepRobotParser`` needs Scrapy, so all names are imported when they are first asked
+for.
+"""
 
 from __future__ import annotations
 
-from scrapy_rep.compat.robotparser import RepRobotParser
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-__all__ = ["RepRobotParser"]
+if TYPE_CHECKING:
+    from scrapy_rep.compat.robotexclusionrulesparser import (
+        GYM2008,
+        MK1996,
+        RobotExclusionRulesParser,
+        RobotFileParserLookalike,
+    )
+    from scrapy_rep.compat.robotparser import RepRobotParser
+    from scrapy_rep.compat.robotstxt import get, get_allowed, parse
+    from scrapy_rep.compat.urllib_robotparser import RobotFileParser
+
+__all__ = [
+    "GYM2008",
+    "MK1996",
+    "RepRobotParser",
+    "RobotExclusionRulesParser",
+    "RobotFileParser",
+    "RobotFileParserLookalike",
+    "get",
+    "get_allowed",
+    "parse",
+]
+
+_HOMES = {
+    "GYM2008": "robotexclusionrulesparser",
+    "MK1996": "robotexclusionrulesparser",
+    "RepRobotParser": "robotparser",
+    "RobotExclusionRulesParser": "robotexclusionrulesparser",
+    "RobotFileParser": "urllib_robotparser",
+    "RobotFileParserLookalike": "robotexclusionrulesparser",
+    "get": "robotstxt",
+    "get_allowed": "robotstxt",
+    "parse": "robotstxt",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,0 +1,210 @@
+"""The interface of robotexclusionrulesparser 1.6 and 1.7.
+
+Decisions are those of the dialects ``GYM2008`` and ``MK1996``, which that module made its
+own; ``syntax`` may be any other dialect, too, such as ``RFC9309``.
+"""
+
+from __future__ import annotations
+
+import calendar
+import time
+from email.utils import mktime_tz, parsedate_tz
+from typing import TYPE_CHECKING
+from urllib.error import URLError
+
+from scrapy_rep.compat.fetch import fetch, policy_of
+from scrapy_rep.compat.text import joined, written
+from scrapy_rep.protocol import GYM2008, MK1996, Dialect, Policy, parse
+from scrapy_rep.protocol.access import Access
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from scrapy_rep.compat.fetch import Answer
+
+__all__ = [
+    "GYM2008",
+    "MK1996",
+    "SEVEN_DAYS",
+    "RobotExclusionRulesParser",
+    "RobotFileParserLookalike",
+]
+
+SEVEN_DAYS = 7 * 24 * 3600
+"""Seconds that a robots.txt lives by the draft of 1996, where no Expires says otherwise."""
+NUMBERS = {1: MK1996, 2: GYM2008}
+"""The values that the constants had, for what was stored with them."""
+
+
+class RobotExclusionRulesParser:
+    """Fetches and parses a robots.txt, and punts to the caller what no rule settles."""
+
+    def __init__(self) -> None:
+        self.user_agent: str | None = None
+        """Sent by ``fetch``; ``None`` or empty: Python's own."""
+        self.use_local_time = True
+        """Without effect: seconds since 1970 are the same in every time zone."""
+        self.expiration_date: float = time.time() + SEVEN_DAYS
+        self._source_url = ""
+        self._response_code: int | None = None
+        self._policies: dict[Dialect, Policy] = {}
+        self._forget()
+
+    @property
+    def source_url(self) -> str:
+        """The URL of the last ``fetch``; empty before."""
+        return self._source_url
+
+    @property
+    def response_code(self) -> int | None:
+        """The status that the last ``fetch`` ended with; ``None``: it got none."""
+        return self._response_code
+
+    @property
+    def sitemap(self) -> None:
+        """Gone since version 1.4: raises ``DeprecationWarning``, as it did there."""
+        raise DeprecationWarning("sitemap is deprecated, use sitemaps")
+
+    @property
+    def sitemaps(self) -> list[str]:
+        """The values of the Sitemap lines."""
+        return list(self._policies[GYM2008].sitemaps)
+
+    @property
+    def is_expired(self) -> Expired:
+        """Whether ``expiration_date`` is over; may be called, as 1.6 documents it."""
+        return Expired(self.expiration_date <= time.time())
+
+    def is_allowed(
+        self, user_agent: str, url: str, syntax: Dialect | int = GYM2008
+    ) -> bool:
+        """Tell whether *user_agent* may fetch *url*, of which only path and query count.
+
+        Nothing may be fetched before rules were parsed or fetched (RFC 9309 2.3.1.4).
+        Raises ``ValueError`` where *syntax* is no dialect.
+        """
+        dialect = NUMBERS.get(syntax) if isinstance(syntax, int) else syntax
+        if not isinstance(dialect, Dialect):
+            msg = f"syntax is {syntax!r}, expected MK1996 or GYM2008"
+            raise ValueError(msg)  # noqa: TRY004 - what its callers catch
+        policy = self._policies.get(dialect)
+        if policy is None:
+            text = str(self._policies[GYM2008])
+            policy = self._policies[dialect] = parse(text, dialect=dialect)
+        return policy.allowed(url, user_agent)
+
+    def get_crawl_delay(self, user_agent: str) -> float | None:
+        """Return the Crawl-delay for *user_agent* in seconds; ``None``: there is none."""
+        return self._policies[GYM2008].crawl_delay(user_agent)
+
+    def fetch(self, url: str, timeout: float | None = None) -> None:
+        """Fetch the robots.txt at *url*, within *timeout* seconds (30), and parse it.
+
+        401 and 403 deny everything, 404 allows everything. Raises ``URLError`` for every
+        other status but 2xx and where there was no answer, ``TimeoutError`` where there
+        was none in time, ``UnicodeError`` where the octets are not in the charset that
+        the answer declares, and ``ValueError`` where *url* is not an absolute http or
+        https URL. What was known of *url* before then stays, and nothing is allowed
+        where nothing was.
+        """
+        if url != self._source_url:
+            self._forget()
+        self._source_url = url
+        self._response_code = None
+        answer = fetch(url, user_agent=self.user_agent, timeout=timeout)
+        self._response_code = answer.status
+        if isinstance(answer.fault, TimeoutError):
+            raise answer.fault
+        if answer.fault is not None:
+            raise URLError(answer.fault) from answer.fault
+        known = answer.access in {Access.SUCCESSFUL, Access.DENIED}
+        if not known and answer.status != 404:
+            raise URLError(answer.status)  # type: ignore[arg-type]  # a number, as ever
+        if answer.access is Access.SUCCESSFUL:
+            _check_charset(answer)
+        self._policies = {GYM2008: policy_of(answer, GYM2008)}
+        self.expiration_date = _expiration(answer)
+
+    def parse(self, s: str | bytes) -> None:
+        """Take the rules of the content of a robots.txt in place of any others."""
+        self._policies = {GYM2008: parse(s, dialect=GYM2008)}
+
+    def __str__(self) -> str:
+        """What was understood, as a robots.txt."""
+        return written(self._policies[GYM2008])
+
+    def __unicode__(self) -> str:
+        return str(self)
+
+    def _forget(self) -> None:
+        unread = Policy.disallow_all("robots.txt was not read yet", dialect=GYM2008)
+        self._policies = {GYM2008: unread}
+
+
+class RobotFileParserLookalike(RobotExclusionRulesParser):
+    """The same, with the methods of ``urllib.robotparser`` on top."""
+
+    def __init__(self, url: str = "") -> None:
+        super().__init__()
+        self.last_checked = 0.0
+        self.set_url(url)
+
+    def set_url(self, url: str) -> None:
+        """Set the URL that ``read`` fetches."""
+        self._url = url
+
+    def read(self) -> None:
+        """``fetch`` the URL, with all that it raises; ``mtime`` stays as it is."""
+        self.fetch(self._url)
+
+    def parse(self, lines: str | bytes | Iterable[str]) -> None:
+        """Take the rules of a text, or of lines with or without line ends."""
+        super().parse(lines if isinstance(lines, bytes) else joined(lines))
+
+    def can_fetch(
+        self, user_agent: str, url: str, syntax: Dialect | int = GYM2008
+    ) -> bool:
+        """``is_allowed``, by its other name."""
+        return self.is_allowed(user_agent, url, syntax)
+
+    def mtime(self) -> float:
+        """Return when ``modified`` was called last, in seconds since 1970; 0: never."""
+        return self.last_checked
+
+    def modified(self) -> None:
+        """Set ``mtime`` to now."""
+        self.last_checked = time.time()
+
+
+class Expired(int):
+    """A truth value that may be called.
+
+    Version 1.6 documents ``is_expired`` as a method and 1.7 as a property.
+    """
+
+    def __call__(self) -> bool:
+        return bool(self)
+
+    def __repr__(self) -> str:
+        return repr(bool(self))
+
+
+def _check_charset(answer: Answer) -> None:
+    charset = answer.headers.get_content_charset()
+    if charset is None:
+        return
+    try:
+        answer.body.decode(charset)
+    except (LookupError, ValueError) as error:
+        raise UnicodeError(f"robots.txt is not in {charset!r}, as it says") from error
+
+
+def _expiration(answer: Answer) -> float:
+    date = parsedate_tz(answer.headers.get("Expires", ""))
+    if date is not None and answer.access is Access.SUCCESSFUL:
+        try:
+            # RFC 9110 5.6.7: a date of HTTP is in UTC, also where it names no zone.
+            return calendar.timegm(date[:9]) if date[9] is None else mktime_tz(date)
+        except (OverflowError, ValueError):
+            pass  # a date that no calendar has
+    return time.time() + SEVEN_DAYS

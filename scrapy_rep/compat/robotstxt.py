@@ -1,0 +1,91 @@
+"""Three helpers after the interface of Ruby's Robotstxt, with the decisions of RFC 9309.
+
+A *urlish* is a URL as ``str``, or what ``urllib.parse`` splits one into. Where a host is
+known already it may be a path: ``/index.html``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPSConnection
+from urllib.parse import ParseResult, SplitResult
+
+from scrapy_rep.compat import fetch
+from scrapy_rep.protocol import Policy
+from scrapy_rep.protocol import parse as parse_policy
+from scrapy_rep.protocol.origin import origin_of, robots_url
+
+__all__ = ["Parser", "get", "get_allowed", "parse"]
+
+Urlish = str | SplitResult | ParseResult
+
+REDIRECTS = 5
+TIMEOUT = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Parser:
+    """The robots.txt of one site, read by one agent."""
+
+    policy: Policy
+    user_agent: str
+
+    def allowed(self, urlish: Urlish) -> bool:
+        """Tell whether the agent may fetch *urlish*, of which path and query count."""
+        return self.policy.allowed(_text(urlish), self.user_agent)
+
+    @property
+    def sitemaps(self) -> list[str]:
+        """The sitemaps, as written in the file."""
+        return list(self.policy.sitemaps)
+
+
+def get(
+    source: Urlish | HTTPConnection,
+    user_agent: str,
+    redirects: int = REDIRECTS,
+    timeout: float = TIMEOUT,
+) -> Parser:
+    """Fetch the robots.txt of the site of *source* and parse it for *user_agent*.
+
+    *source* is any URL of the site, or a connection to it, whose host and port are used.
+    *redirects* are followed at most; *timeout* is in seconds, for each request. Nothing
+    that the site does is raised: a file that cannot be had allows nothing (RFC 9309
+    2.3.1.4). Raises ``ValueError`` where *source* names no http or https site.
+    """
+    url = _url_of(source) if isinstance(source, HTTPConnection) else _text(source)
+    origin = origin_of(url)
+    if origin is None:
+        raise ValueError(f"source is {url!r}, expected an absolute http or https URL")
+    answer = fetch.fetch(
+        robots_url(origin),
+        user_agent=user_agent,
+        timeout=timeout,
+        max_redirects=redirects,
+    )
+    return Parser(fetch.policy_of(answer), user_agent)
+
+
+def parse(robots_txt: str | bytes, user_agent: str) -> Parser:
+    """Parse the content of a robots.txt for *user_agent*; no content makes it raise."""
+    return Parser(parse_policy(robots_txt), user_agent)
+
+
+def get_allowed(
+    urlish: Urlish,
+    user_agent: str,
+    redirects: int = REDIRECTS,
+    timeout: float = TIMEOUT,
+) -> bool:
+    """Tell whether *user_agent* may fetch *urlish*, by its site's robots.txt; see ``get``."""
+    return get(urlish, user_agent, redirects, timeout).allowed(urlish)
+
+
+def _text(urlish: Urlish) -> str:
+    return urlish if isinstance(urlish, str) else urlish.geturl()
+
+
+def _url_of(connection: HTTPConnection) -> str:
+    scheme = "https" if isinstance(connection, HTTPSConnection) else "http"
+    host = f"[{connection.host}]" if ":" in connection.host else connection.host
+    return f"{scheme}://{host}:{connection.port}"

@@ -1,0 +1,102 @@
+"""The interface of ``urllib.robotparser``, with the decisions of RFC 9309."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+from urllib.robotparser import RequestRate
+
+from scrapy_rep.compat.fetch import fetch, policy_of
+from scrapy_rep.compat.text import joined, written
+from scrapy_rep.protocol import Policy, parse
+from scrapy_rep.protocol.access import Access
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["RequestRate", "RobotFileParser"]
+
+
+class RobotFileParser:
+    """Reads, parses and answers questions about the robots.txt at one URL.
+
+    A useragent is a product token or a whole User-Agent header. ``disallow_all`` and
+    ``allow_all`` may be set by hand: they win over the rules, until the next ``read``
+    or ``parse``.
+    """
+
+    def __init__(self, url: str = "") -> None:
+        self.disallow_all = False
+        self.allow_all = False
+        self.last_checked = 0.0
+        self._policy = Policy.disallow_all("robots.txt was not read yet")
+        self._copy_of: str | None = None
+        self.set_url(url)
+
+    def set_url(self, url: str) -> None:
+        """Set where the robots.txt is: an absolute http or https URL."""
+        self.url = url
+        parts = urlsplit(url)
+        self.host, self.path = parts.netloc, parts.path
+
+    def read(self) -> None:
+        """Fetch the robots.txt and take its rules.
+
+        Nothing that the site does is raised. Where the file cannot be had nobody knows
+        what it allows, and nothing is (RFC 9309 2.3.1.4), unless an earlier ``read`` of
+        the same URL brought rules: they stay, and so does ``mtime``. Raises
+        ``ValueError`` where the URL is not an absolute http or https URL.
+        """
+        answer = fetch(self.url)
+        if answer.access is Access.UNREACHABLE and self._copy_of == self.url:
+            return
+        self._policy = policy_of(answer)
+        self._copy_of = None
+        self.allow_all = answer.access is Access.UNAVAILABLE
+        self.disallow_all = answer.access in {Access.DENIED, Access.UNREACHABLE}
+        if answer.access is Access.SUCCESSFUL:
+            self._copy_of = self.url
+            self.modified()
+
+    def parse(self, lines: Iterable[str]) -> None:
+        """Take the rules of *lines*, with or without line ends, in place of any others."""
+        self._policy = parse(joined(lines))
+        self._copy_of = None
+        self.allow_all = self.disallow_all = False
+        self.modified()
+
+    def can_fetch(self, useragent: str, url: str) -> bool:
+        """Tell whether *useragent* may fetch *url*; nothing, before there are rules."""
+        if self.disallow_all:
+            return False
+        return self.allow_all or self._policy.allowed(url, useragent)
+
+    def mtime(self) -> float:
+        """Return when the rules came, in seconds since 1970; 0: there are none."""
+        return self.last_checked
+
+    def modified(self) -> None:
+        """Set ``mtime`` to now."""
+        self.last_checked = time.time()
+
+    def crawl_delay(self, useragent: str) -> float | None:
+        """Return the Crawl-delay for *useragent* in seconds, an ``int`` where it is whole.
+
+        ``None``: there is none.
+        """
+        delay = self._policy.crawl_delay(useragent)
+        return int(delay) if delay is not None and delay.is_integer() else delay
+
+    def request_rate(self, useragent: str) -> RequestRate | None:
+        """Return ``RequestRate(requests, seconds)`` for *useragent*; ``None``: none."""
+        rate = self._policy.request_rate(useragent)
+        return None if rate is None else RequestRate(rate.requests, int(rate.seconds))
+
+    def site_maps(self) -> list[str] | None:
+        """Return the values of the Sitemap lines; ``None``: there are none."""
+        return list(self._policy.sitemaps) or None
+
+    def __str__(self) -> str:
+        """What was understood, as a robots.txt."""
+        return written(self._policy)

@@ -1,0 +1,85 @@
+"""Scrapy's SitemapSpider, fed from the robots.txt files that the crawl fetches anyway."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from scrapy import Request
+from scrapy.spiders import SitemapSpider
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from twisted.internet.defer import Deferred, DeferredQueue
+
+from scrapy_rep.robots import sitemap_urls
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from scrapy_rep.robots import Robots
+
+logger = logging.getLogger(__name__)
+
+AHEAD = 100
+"""So many robots.txt files are waited for at a time; how many of them are fetched at a
+time is for REP_FETCH_CONCURRENCY to say."""
+
+
+class RobotsSitemapSpider(SitemapSpider):
+    """Takes the sitemaps that a robots.txt names from the policy of its origin.
+
+    Where ``start`` would ask for the robots.txt of an origin to find sitemaps, as it does
+    for the entries of ``sitemap_urls`` that end in ``/robots.txt``, no request is sent:
+    the sitemaps that the policy names take its place. They are judged as all requests
+    are. Everything else is SitemapSpider's, and so is that where no middleware gave the
+    spider its ``robots``.
+    """
+
+    robots: Robots | None = None
+
+    async def start(self) -> AsyncIterator[Any]:
+        # All are asked at once: a site that hangs must not keep back the others'.
+        answers: DeferredQueue[Any] = DeferredQueue()
+        asking: set[Deferred[Any]] = set()
+        awaited = 0
+
+        def tell(result: Any, asked: Deferred[Any]) -> None:
+            asking.discard(asked)
+            answers.put(result)
+
+        try:
+            async for item in super().start():
+                robots = self.robots
+                if robots is None or not self._asks_for_sitemaps(item):
+                    yield item
+                    continue
+                if awaited >= AHEAD:
+                    for request in await maybe_deferred_to_future(answers.get()):
+                        yield request
+                    awaited -= 1
+                asked = deferred_from_coro(self._requests_for(item, robots))
+                asking.add(asked)
+                asked.addBoth(tell, asked)
+                awaited += 1
+            for _ in range(awaited):
+                for request in await maybe_deferred_to_future(answers.get()):
+                    yield request
+        finally:
+            for asked in list(asking):  # the crawl is broken off
+                asked.cancel()
+
+    def _asks_for_sitemaps(self, item: object) -> bool:
+        return (
+            isinstance(item, Request)
+            and item.callback == self._parse_sitemap
+            and item.url.startswith(("http://", "https://"))
+            and urlsplit(item.url)[2:4] == ("/robots.txt", "")
+        )
+
+    async def _requests_for(self, item: Request, robots: Robots) -> list[Request]:
+        urls = sitemap_urls(await robots.settle(item), item.url)
+        if not urls:
+            logger.info(
+                "%(url)s names no sitemap", {"url": item.url}, extra={"spider": self}
+            )
+        return [item.replace(url=url) for url in urls]

@@ -1,0 +1,218 @@
+"""RobotExclusionRulesParser and its lookalike: documented behaviour of 1.6 and 1.7."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from email.utils import formatdate
+from urllib.error import URLError
+
+import pytest
+
+from scrapy_rep import RFC9309
+from scrapy_rep.compat import (
+    GYM2008,
+    MK1996,
+    RobotExclusionRulesParser,
+    RobotFileParserLookalike,
+)
+from scrapy_rep.compat.robotexclusionrulesparser import SEVEN_DAYS
+from tests.site import Reply, Site
+
+RULES = """\
+User-agent: Foobot
+Crawl-delay: .5
+Disallow: /private/*.html
+Allow: /private/
+
+User-agent: *
+Disallow: /
+
+Sitemap: http://example.com/a.xml
+Sitemap: http://example.com/b.xml
+"""
+
+
+def parsed(content):
+    parser = RobotExclusionRulesParser()
+    parser.parse(content)
+    return parser
+
+
+def expires_at(seconds):
+    return time.asctime(time.gmtime(seconds))  # a date of HTTP that names no zone
+
+
+@pytest.mark.parametrize("content", [RULES, RULES.encode(), RULES.replace("\n", "\r")])
+def test_parse(content):
+    parser = parsed(content)
+    agent = "Mozilla/5.0 (compatible; Foobot/2.1)"
+    assert not parser.is_allowed(agent, "http://example.com/private/a.html")
+    assert parser.is_allowed(agent, "/private/a.html", MK1996)
+    assert parser.is_allowed(agent, "/private/a.html", syntax=1)
+    assert not parser.is_allowed(agent, "/private/a.html", syntax=GYM2008)
+    assert not parser.is_allowed(agent, "/private/a.html", syntax=2)
+    assert not parser.is_allowed("Barbot", "/")
+    assert parser.get_crawl_delay(agent) == 0.5
+    assert parser.get_crawl_delay("Barbot") is None
+    assert parser.sitemaps == ["http://example.com/a.xml", "http://example.com/b.xml"]
+    with pytest.raises(DeprecationWarning):
+        _ = parser.sitemap
+
+
+def test_dialects():
+    first_match = parsed("User-agent: foo\nDisallow: /a\nAllow: /a/b\n")
+    assert not first_match.is_allowed("foobot", "/a/b")
+    assert first_match.is_allowed("foobot", "/a/b", RFC9309)  # a token of another bot
+    assert first_match.is_allowed("foo", "/a/b", RFC9309)
+    blank = parsed("User-agent: foobot\nAllow:\n")
+    assert not blank.is_allowed("foobot", "/")
+
+
+@pytest.mark.parametrize("syntax", [0, 3, "gym2008", None])
+def test_a_syntax_that_is_none(syntax):
+    with pytest.raises(ValueError, match="expected MK1996 or GYM2008"):
+        parsed(RULES).is_allowed("x", "/", syntax)
+
+
+def test_as_text_and_pickle():
+    parser = parsed(RULES)
+    parser.is_allowed("x", "/", MK1996)
+    text = (
+        "User-agent: Foobot\nCrawl-delay: .5\nDisallow: /private/*.html\n"
+        "Allow: /private/\n\nUser-agent: *\nDisallow: /\n\n"
+        "Sitemap: http://example.com/a.xml\nSitemap: http://example.com/b.xml"
+    )
+    again = pickle.loads(pickle.dumps(parser))
+    assert str(parser) == str(again) == parser.__unicode__() == text
+    assert not again.is_allowed("x", "/")
+    assert str(parsed("User-agent: Jävla-bot\nDisallow: /é\n")).endswith(" /é")
+
+
+def test_fetch():
+    expires = int(time.time()) + 5400
+    with Site() as site:
+        parser = RobotExclusionRulesParser()
+        parser.user_agent = "Foobot/2.1"
+        assert parser.response_code is None
+        assert parser.source_url == ""
+        for date in (expires_at(expires), formatdate(expires, usegmt=True)):
+            site.replies["/robots.txt"] = Reply(RULES, headers={"Expires": date})
+            parser.fetch(site.url("/robots.txt"), timeout=5)
+            assert parser.expiration_date == expires
+        assert parser.source_url == site.url("/robots.txt")
+        assert parser.response_code == 200
+        assert site.hits[0].headers["User-Agent"] == "Foobot/2.1"
+    assert not parser.is_expired
+    assert parser.is_expired() is False
+    assert not parser.is_allowed("Foobot", "/private/a.html")
+    assert not parser.is_allowed("Foobot", "/private/a.html", RFC9309)
+
+
+@pytest.mark.parametrize(
+    "expires", ["0", "soon", "Thu, 01 Jan 99999 00:00:00 GMT", None]
+)
+def test_else_seven_days(expires):
+    headers = {} if expires is None else {"Expires": expires}
+    with Site({"/robots.txt": Reply(RULES, headers=headers)}) as site:
+        parser = RobotExclusionRulesParser()
+        parser.use_local_time = False
+        parser.fetch(site.url("/robots.txt"))
+    assert abs(parser.expiration_date - time.time() - SEVEN_DAYS) < 60
+
+
+def test_expired():
+    headers = {"Expires": formatdate(time.time() - 60, usegmt=True)}
+    with Site({"/robots.txt": Reply(RULES, headers=headers)}) as site:
+        parser = RobotExclusionRulesParser()
+        parser.fetch(site.url("/robots.txt"))
+    assert parser.is_expired
+    assert parser.is_expired() is True
+    assert repr(parser.is_expired) == "True"
+
+
+@pytest.mark.parametrize(
+    ("status", "allowed"), [(401, False), (403, False), (404, True)]
+)
+def test_statuses_that_are_settled(status, allowed):
+    with Site({"/robots.txt": Reply("Disallow: /", status=status)}) as site:
+        parser = RobotExclusionRulesParser()
+        parser.fetch(site.url("/robots.txt"))
+    assert parser.response_code == status
+    assert parser.is_allowed("x", "/") is allowed
+
+
+@pytest.mark.parametrize("status", [400, 410, 429, 500, 503])
+def test_statuses_that_are_punted(status):
+    with Site({"/robots.txt": Reply(status=status)}) as site:
+        parser = RobotExclusionRulesParser()
+        with pytest.raises(URLError, match=str(status)):
+            parser.fetch(site.url("/robots.txt"))
+    assert parser.response_code == status
+    assert not parser.is_allowed("x", "/")
+    parser.parse("")  # what the caller does who does not mind
+    assert parser.is_allowed("x", "/")
+
+
+def test_faults_that_are_punted():
+    parser = RobotExclusionRulesParser()
+    with Site({"/robots.txt": Reply(hang=True), "/r": Reply(reset=True)}) as site:
+        with pytest.raises(TimeoutError):
+            parser.fetch(site.url("/robots.txt"), timeout=0.3)
+        with pytest.raises(URLError):
+            parser.fetch(site.url("/r"))
+    with pytest.raises(URLError):
+        parser.fetch("http://example.invalid/robots.txt", 5)
+    with pytest.raises(ValueError, match="expected an absolute http or https URL"):
+        parser.fetch("file:///robots.txt")
+    assert parser.response_code is None
+    assert not parser.is_allowed("x", "/")
+
+
+@pytest.mark.parametrize("charset", ["ascii", "utf-8", "no-such-charset"])
+def test_a_charset_that_is_not_that_of_the_file(charset):
+    headers = {"Content-Type": f"text/plain; charset={charset}"}
+    body = "User-agent: *\nDisallow: /é".encode("latin-1")
+    with Site({"/robots.txt": Reply(body, headers=headers)}) as site:
+        parser = RobotExclusionRulesParser()
+        with pytest.raises(UnicodeError, match=charset):
+            parser.fetch(site.url("/robots.txt"))
+    assert not parser.is_allowed("x", "/")
+
+
+def test_what_was_known_of_a_url_stays_and_of_another_goes():
+    replies = {
+        "/robots.txt": [Reply(RULES), Reply(status=503)],
+        "/r": Reply(status=503),
+    }
+    with Site(replies) as site:
+        parser = RobotExclusionRulesParser()
+        parser.fetch(site.url("/robots.txt"))
+        with pytest.raises(URLError):
+            parser.fetch(parser.source_url)
+        assert parser.is_allowed("Foobot", "/")
+        with pytest.raises(URLError):
+            parser.fetch(site.url("/r"))
+    assert not parser.is_allowed("Foobot", "/")
+
+
+@pytest.mark.parametrize("split", [str, str.splitlines, lambda s: s.splitlines(True)])
+def test_lookalike(split):
+    parser = RobotFileParserLookalike()
+    parser.parse(split(RULES))
+    assert not parser.can_fetch("Foobot", "/private/a.html")
+    assert parser.can_fetch("Foobot", "/private/a.html", MK1996)
+    assert parser.is_allowed("Foobot", "/")
+    assert parser.mtime() == 0
+    parser.modified()
+    assert abs(parser.mtime() - time.time()) < 60
+
+
+def test_lookalike_reads():
+    with Site({"/robots.txt": RULES}) as site:
+        parser = RobotFileParserLookalike(site.url("/x"))
+        parser.set_url(site.url("/robots.txt"))
+        parser.read()
+        assert parser.source_url == site.url("/robots.txt")
+    assert not parser.can_fetch("x", "/")
+    assert parser.last_checked == 0

@@ -49,6 +49,7 @@ class Downloads:
         self._raised: dict[str, float] = {}  # slot -> the delay that we gave it
         self._handed_out: dict[str, set[Request]] = {}  # slot -> not yet answered
         self._watching = False
+        self._began = slot_clock()
         connect = crawler.signals.connect
         connect(self._request_reached_downloader, signals.request_reached_downloader)
         connect(self._response_downloaded, signals.response_downloaded)
@@ -158,7 +159,9 @@ class Downloads:
         """Return the seconds until a request of the slot may start; 0: it may now."""
         slot = self._downloader.slots.get(name)
         if slot is None:
-            return 0.0  # never used, or idle for longer than its delay
+            # Not used yet: a run before this one may have, when this one began at the
+            # latest. Or idle for longer than its delay, which that is, too.
+            return max(0.0, self._began + self._delay(name) - slot_clock())
         delay = max(self._delay(name), _shortest_delay(slot))
         return max(0.0, slot.lastseen + delay - slot_clock()) if delay else 0.0
 
@@ -168,6 +171,10 @@ class Downloads:
             for other in list(self._handed_out):  # those of slots not asked about since
                 self._on_the_way(other)
         self._handed_out.setdefault(name, set()).add(request)
+
+    def was_handed_out(self, request: Request) -> bool:
+        """Tell whether *request* is on its way from the queue to its slot."""
+        return request in self._handed_out.get(self.slot_of(request), ())
 
     def has_place(self, name: str) -> bool:
         """Tell whether the slot can take another request without having it wait."""
@@ -202,6 +209,13 @@ class Downloads:
             slot.nextcall.schedule()
 
     # For robots.txt fetches
+
+    def ends_without(self, page: Request) -> bool:
+        """Tell whether the crawl is ending, and does not wait for *page* any more."""
+        slot = getattr(self._crawler.engine, "_slot", None)
+        if slot is not None and slot.closing is None:
+            return False
+        return page not in self._downloader.active
 
     def lend_place(self) -> None:
         """Add a place to CONCURRENT_REQUESTS, so that a fetch takes none from pages."""

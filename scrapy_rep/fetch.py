@@ -146,6 +146,8 @@ class Fetcher:
         stats.inc_value("robotstxt/request_count")
         url = robots_url(origin)
         for _ in range(self._settings.max_redirects + 1):
+            if self._downloads.ends_without(page):
+                raise CancelledError
             request = self._request(url, origin, page, user_agent, copy)
             try:
                 response = await self._download(request)

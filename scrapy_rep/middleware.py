@@ -107,7 +107,7 @@ class RepMiddleware:
         known = self.policies.known(origin, request)
         if known is None:
             if self._waiting >= MAX_WAITING:
-                if _comes_from_scheduler(request):
+                if self._may_go_back(request):
                     return _again(request)
                 refusal = RobotsUnreachable(url, origin, _because(TOO_MANY_WAIT))
                 self._refuse(request, refusal, "waiting")
@@ -158,7 +158,17 @@ class RepMiddleware:
 
     def _can_wait(self, request: Request) -> bool:
         """Tell whether *request* comes from a polite queue, which parks it."""
-        return self.queued and _comes_from_scheduler(request)
+        return self.queued and self.downloads.was_handed_out(request)
+
+    def _may_go_back(self, request: Request) -> bool:
+        """Tell whether *request* comes from a scheduler, which takes it again.
+
+        From another queue than ours everything seems to, but for requests of media
+        pipelines and the like: those have ``NO_CALLBACK``.
+        """
+        if self.queued:
+            return self._can_wait(request)
+        return request.callback is not NO_CALLBACK
 
     def _refuse(self, request: Request, refusal: RobotsRefused, cause: str) -> NoReturn:
         """Raise *refusal*, which is counted under *cause*."""
@@ -205,15 +215,6 @@ def _by_pace(
 
 def _because(reason: str) -> Verdict:
     return Verdict(allowed=False, rule=None, group=None, reason=reason)
-
-
-def _comes_from_scheduler(request: Request) -> bool:
-    """Tell whether *request* may go back to where it comes from.
-
-    Requests of ``engine.download_async``, those of media pipelines among them, have
-    ``NO_CALLBACK`` and come from no queue.
-    """
-    return request.callback is not NO_CALLBACK
 
 
 def _again(request: Request) -> Request:

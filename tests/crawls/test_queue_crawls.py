@@ -387,8 +387,6 @@ async def test_what_waited_on_disk_is_resumed(tmp_path):
         urls = [url for site in sites for url in pages(site, 5)]
         first = make_crawler(StoppedEarly, **settings)
         await crawl(first, urls=urls)
-        # When a host was asked last is not kept on disk.
-        await sleep(0.2)
         second = make_crawler(**settings)
         await crawl(second, urls=[])
     got = first.spider.got + second.spider.got
@@ -500,3 +498,62 @@ async def test_two_crawls_in_one_process():
     began = [site.hits[0].seconds for site in sites]
     ended = [site.hits[-1].seconds for site in sites]
     assert max(began) < min(ended)
+
+
+@coroutine_test
+async def test_a_run_begins_as_if_its_hosts_had_just_been_asked(tmp_path):
+    """When the run before it asked them last is not kept."""
+    settings: dict[str, Any] = {"JOBDIR": str(tmp_path)}
+    with some_sites(1, delay(0.6)) as (site,):
+        await crawl(make_crawler(**settings), urls=pages(site, 1))
+        await crawl(make_crawler(**settings), urls=pages(site, 2, start=1))
+    assert site.paths == ["/robots.txt", "/0", "/1", "/2"]
+    assert min(site.gaps()) >= 0.6 - WIRES
+
+
+@coroutine_test
+async def test_what_a_crawl_that_ends_does_not_ask_for_is_no_failure(tmp_path):
+    """A robots.txt whose turn comes too late is not taken for unreachable."""
+
+    class Slow:
+        async def close_spider(self):
+            await sleep(0.5)
+
+        def process_item(self, item):
+            return item
+
+    settings: dict[str, Any] = {"JOBDIR": str(tmp_path), "REP_FETCH_CONCURRENCY": 1}
+    with some_sites(4, Reply("# fine", after=0.3)) as sites:
+        urls = [site.url("/0") for site in sites]
+        first = make_crawler(EndsAtOnce, **settings, ITEM_PIPELINES={Slow: 1})
+        await crawl(first, urls=urls)
+        assert sum(site.count("/robots.txt") for site in sites) < 4
+        second = make_crawler(**settings)
+        await crawl(second, urls=[])
+    assert not second.spider.failures
+    assert sorted(first.spider.got + second.spider.got) == sorted(urls)
+
+
+class EndsAtOnce(Pages):
+    def parse(self, response):
+        super().parse(response)
+        raise scrapy.exceptions.CloseSpider("enough")
+
+
+@coroutine_test
+async def test_what_no_queue_handed_out_goes_back_to_none():
+    """It would only be asked for again, without end."""
+
+    class Downloading(Pages):
+        async def start(self):
+            with pytest.raises(RobotsUnreachable):
+                await self.crawler.engine.download_async(scrapy.Request(site.url("/0")))
+            return
+            yield
+
+    with some_sites(1, Reply(status=503)) as (site,):
+        crawler = make_crawler(Downloading, REP_UNREACHABLE_RETRY_DELAYS=[5])
+        started = time.monotonic()
+        await crawl(crawler)
+        assert time.monotonic() - started < 3
+    assert stat(crawler, "rep/forbidden/unreachable") == 1

@@ -24,6 +24,9 @@ GUARD_PART, GUARD_MOST = 0.04, 0.02
 
 The site measures arrivals, and the way there is not always equally long.
 """
+LATE_PART, LATE_LEAST = 0.05, 0.05
+"""The part of an interval, and at least the seconds, by which a request that was answered
+late may put off the next one: it may have arrived as late as it was answered."""
 
 
 class Downloads:
@@ -47,6 +50,7 @@ class Downloads:
         self._own_concurrency = settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")
         self._intervals: dict[str, dict[str, float]] = {}  # slot -> origin -> seconds
         self._raised: dict[str, float] = {}  # slot -> the delay that we gave it
+        self._quickest: dict[str, float] = {}  # slot -> its shortest latency
         self._handed_out: dict[str, set[Request]] = {}  # slot -> not yet answered
         self._watching = False
         self._began = slot_clock()
@@ -96,7 +100,22 @@ class Downloads:
 
     def _response_downloaded(self, request: Request) -> None:
         # AutoThrottle lowers the delay at this signal; it was connected before us.
-        self._hold(request.meta["download_slot"])
+        name = request.meta["download_slot"]
+        self._hold(name)
+        latency = request.meta.get("download_latency")
+        if name in self._intervals and latency is not None:
+            self._book_arrival(name, latency)
+
+    def _book_arrival(self, name: str, latency: float) -> None:
+        """Book how much later than the quickest the last request may have arrived."""
+        slot = self._downloader.slots.get(name)
+        if slot is None:
+            return
+        quickest = self._quickest[name] = min(
+            latency, self._quickest.get(name, latency)
+        )
+        most = max(LATE_PART * self._delay(name), LATE_LEAST)
+        slot.lastseen += min(latency - quickest, most)
 
     def _hold(self, name: str) -> None:
         slot = self._downloader.slots.get(name)
@@ -152,6 +171,7 @@ class Downloads:
     def _forget(self, name: str) -> None:
         self._intervals.pop(name, None)
         self._raised.pop(name, None)
+        self._quickest.pop(name, None)
 
     # For the queue
 

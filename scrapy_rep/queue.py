@@ -43,7 +43,7 @@ class Waiting:
     ``full``: the slot has no free place.
     """
 
-    __slots__ = ("ask_ahead", "count", "due_at", "name", "origins", "queue")
+    __slots__ = ("ask_ahead", "count", "due_at", "name", "origins", "queue", "why")
 
     def __init__(self, name: str, queue: ScrapyPriorityQueue) -> None:
         self.name = name
@@ -51,6 +51,7 @@ class Waiting:
         self.count = 0
         self.origins: dict[str, int] = {}  # of the requests pushed in this run
         self.due_at = 0.0  # when it was to leave ``later``; 0: it was not there
+        self.why = ""  # it waits, in words
         self.ask_ahead = True  # False: somebody did, for the next request
 
 
@@ -237,6 +238,7 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
                         return None
                     continue
                 if known.patient:
+                    slot.why = f"robots.txt of {origin} is unreachable"
                     return max(0.0, known.standing.ask_at - now)
                 pace = known.pace
                 if pace.free:
@@ -245,8 +247,10 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
                     return 0.0  # the middleware will
                 closed = pace.opens_in(now)
                 if closed:
+                    slot.why = f"robots.txt of {origin} wants visits at another time"
                     return closed
                 self._downloads.keep(slot.name, origin, pace.interval(now))
+        slot.why = "its delay has not passed yet"
         return self._downloads.due_in(slot.name)
 
     def _is_known(self, origin: str | None) -> bool:
@@ -276,7 +280,7 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
         self._serial += 1
         heappush(self._later, (slot.due_at, self._serial, slot))
         if self._gate is not None:
-            self._gate.report.parked(slot.name, wait)
+            self._gate.report.parked(slot.name, wait, slot.why)
 
     def _bring_due(self) -> None:
         now = monotonic()

@@ -116,22 +116,28 @@ class Report:
             how=how,
         )
 
-    def parked(self, slot: str, wait: float) -> None:
+    def parked(self, slot: str, wait: float, why: str) -> None:
         """A slot with waiting requests is not asked for some time."""
         self.count("parked")
         self._add("parked_time", wait)
         self._log(
             logging.DEBUG,
-            "Download slot %(slot)s is parked for %(wait).3f s",
+            "Download slot %(slot)s is parked for %(wait).3f s: %(why)s",
             slot=slot,
             wait=wait,
+            why=why,
         )
 
     def handed_out_late(self, lag: float) -> None:
         """A parked slot is asked *lag* seconds after it was due."""
-        self._stats.max_value("rep/due_lag/max", lag)
+        stats = self._stats
+        stats.max_value("rep/due_lag/max", lag)
         self._add("due_lag/total", lag)
         self.count("due_lag/count")
+        mean = stats.get_value("rep/due_lag/total") / stats.get_value(
+            "rep/due_lag/count"
+        )
+        stats.set_value("rep/due_lag/mean", mean)
 
     def store_failed(self, doing: str, origin: str, error: Exception) -> None:
         """The store is no judge: what it cannot tell is fetched."""

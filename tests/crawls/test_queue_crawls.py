@@ -146,8 +146,6 @@ async def test_media_of_a_delayed_host(kind, tmp_path):
         "file": "scrapy.pipelines.files.FilesPipeline",
         "image": "scrapy.pipelines.images.ImagesPipeline",
     }[kind]
-    if kind == "image":
-        pytest.importorskip("PIL")
 
     class Media(Pages):
         def parse(self, response):
@@ -292,6 +290,19 @@ async def test_an_origin_that_heals():
     assert other.hits[-1].seconds < site.hits[1].seconds
     assert stat(crawler, "robotstxt/forbidden") is None
     assert stat(crawler, "rep/parked") >= 1
+
+
+@coroutine_test
+async def test_the_log_says_why_a_slot_is_parked(caplog):
+    caplog.set_level("DEBUG", logger="scrapy_rep")
+    robots = [Reply(status=503), delay(0.5)]
+    with some_sites(1, robots) as (site,):
+        crawler = make_crawler(REP_UNREACHABLE_RETRY_DELAYS=[0.2])
+        await crawl(crawler, urls=pages(site, 2))
+    parked = [r.getMessage() for r in caplog.records if "is parked" in r.getMessage()]
+    assert f"robots.txt of {site.origin} is unreachable" in parked[0]
+    assert "its delay has not passed yet" in parked[-1]
+    assert stat(crawler, "rep/due_lag/mean") <= stat(crawler, "rep/due_lag/max")
 
 
 @coroutine_test

@@ -239,6 +239,7 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
                     continue
                 if known.patient:
                     slot.why = f"robots.txt of {origin} is unreachable"
+                    slot.ask_ahead = True  # again, when that time has come
                     return max(0.0, known.standing.ask_at - now)
                 pace = known.pace
                 if pace.free:

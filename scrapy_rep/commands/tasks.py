@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from time import time
 from typing import TYPE_CHECKING, Protocol
-from urllib.parse import urljoin
 
 from scrapy_rep.commands import objects, text
 from scrapy_rep.commands.findings import Finding, exit_status, judgement
 from scrapy_rep.commands.screen import printable
+from scrapy_rep.robots import sitemap_urls
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -150,4 +150,4 @@ def sitemaps(policy: Policy, copy: Copy) -> tuple[str, ...]:
     """Return the sitemaps of *policy*, absolute where it has a URL itself."""
     if copy.came_by == "file":
         return policy.sitemaps
-    return tuple(urljoin(copy.asked, at) for at in policy.sitemaps)
+    return sitemap_urls(policy, copy.asked)

@@ -248,6 +248,13 @@ def test_sitemaps(tmp_path):
         assert done.err == f"{down.url('/robots.txt')}: unreachable (503)\n"
 
 
+def test_sitemaps_that_are_no_urls(tmp_path):
+    body = "Sitemap: http://[\nSitemap: file:///x\nSitemap: /s.xml\n"
+    with Site({"/robots.txt": body}) as site:
+        done = robots("--sitemaps", site.url("/"), cwd=tmp_path)
+        assert (done.status, done.out) == (0, site.url("/s.xml\n"))
+
+
 def test_lint(tmp_path):
     with (
         Site({"/robots.txt": "Disallow: /\n"}) as site,

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 BUILT_IN = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
 ORDER = 100  # the built-in's
 SCHEDULER = "scrapy.core.scheduler.Scheduler"
+FLEET_QUEUE = "scrapy_rep.redis.PoliteQueue"
 
 
 class Addon:
@@ -26,3 +27,5 @@ class Addon:
         settings["DOWNLOADER_MIDDLEWARES"].set(BUILT_IN, None, "addon")
         if settings["SCHEDULER"] == SCHEDULER:  # other schedulers have other queues
             settings.set("SCHEDULER_PRIORITY_QUEUE", "scrapy_rep.PoliteQueue", "addon")
+        if settings["SCHEDULER_QUEUE_CLASS"] == FLEET_QUEUE:  # scrapy-redis'
+            settings.set("DUPEFILTER_CLASS", "scrapy_rep.redis.DupeFilter", "addon")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Protocol
 
 from scrapy import signals
 from scrapy.core import downloader as scrapys
 from scrapy.utils.asyncio import call_later
+from scrapy.utils.defer import deferred_from_coro
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,14 +21,33 @@ slot_clock: Callable[[], float] = (
     vars(scrapys).get("monotonic") or vars(scrapys)["time"]
 )
 
+ROBOTS_HOP = "rep_hop"
+"""The meta key that marks a robots.txt request."""
 GUARD_PART, GUARD_MOST = 0.04, 0.02
 """The part of an interval, and at most the seconds, by which slots keep more of it.
 
 The site measures arrivals, and the way there is not always equally long.
 """
+SHARED_GUARD_PART = 0.02
+"""The same where each start is confirmed, which takes some time as well."""
 LATE_PART, LATE_LEAST = 0.05, 0.05
 """The part of an interval, and at least the seconds, by which a request that was answered
 late may put off the next one: it may have arrived as late as it was answered."""
+NOTICED = 0.002
+"""Seconds from which on it is worth telling the others that a request came late."""
+
+
+class Starts(Protocol):
+    """Confirms that a request may start, where several processes share a pace."""
+
+    async def book(self, slot: str, interval: float) -> int | None:
+        """Return when *interval* s have passed since the last start, and book this one.
+
+        Returns the booking, for ``late``; ``None`` where there is none.
+        """
+
+    async def late(self, slot: str, booking: int, seconds: float) -> None:
+        """Note that the request of *booking* may have started so much later."""
 
 
 class Downloads:
@@ -52,11 +73,16 @@ class Downloads:
         self._raised: dict[str, float] = {}  # slot -> the delay that we gave it
         self._quickest: dict[str, float] = {}  # slot -> its shortest latency
         self._handed_out: dict[str, set[Request]] = {}  # slot -> not yet answered
-        self._watching = False
+        self.starts: Starts | None = None
+        """What confirms each start, if anything has to."""
+        self._bookings: dict[str, int] = {}  # slot -> its last one
+        self.started: Callable[[Request, str, float], None] | None = None
+        """Called when a request is handed to its handler, with slot and interval."""
         self._began = slot_clock()
         connect = crawler.signals.connect
         connect(self._request_reached_downloader, signals.request_reached_downloader)
         connect(self._response_downloaded, signals.response_downloaded)
+        connect(self._watch_starts, signals.engine_started)
 
     @property
     def _downloader(self) -> Any:
@@ -68,6 +94,33 @@ class Downloads:
         key: str = self._downloader.get_slot_key(request)
         return key
 
+    # Sharing a pace with other processes
+
+    def shared_interval(self, name: str) -> float:
+        """Return the seconds between two starts at *name*, by whatever process.
+
+        The user's own delay counts, too: it says how often a host may be asked.
+        """
+        own, _ = self._users_own(name)
+        slot = self._downloader.slots.get(name)
+        if own and slot is not None:
+            own *= max(0.0, 1 - _jitter(slot))
+        return max(self._delay(name), own)
+
+    async def _confirm(self, request: Request, name: str) -> None:
+        """Return when *request* may start."""
+        interval = self.shared_interval(name)
+        if self.starts is not None and (interval or ROBOTS_HOP in request.meta):
+            self.lend_place()  # who waits here keeps nobody else from being asked
+            try:
+                booking = await self.starts.book(name, interval)
+            finally:
+                self.take_place_back()
+            if booking is not None and name in self._intervals:
+                self._bookings[name] = booking
+        if self.started is not None:
+            self.started(request, name, interval)
+
     # Keeping intervals
 
     def keep(self, slot: str, origin: str, interval: float) -> None:
@@ -75,7 +128,6 @@ class Downloads:
         intervals = self._intervals.get(slot)
         if interval:
             if intervals is None:
-                self._watch_starts()
                 self._forget_dropped_slots()
                 intervals = self._intervals[slot] = {}
             intervals[origin] = interval
@@ -92,7 +144,8 @@ class Downloads:
         if not intervals:
             return 0.0
         interval = max(intervals.values())
-        return interval + min(GUARD_PART * interval, GUARD_MOST)
+        part = GUARD_PART if self.starts is None else SHARED_GUARD_PART
+        return interval + min(part * interval, GUARD_MOST)
 
     def _request_reached_downloader(self, request: Request) -> None:
         # Scrapy sends this when the slot exists, and before it looks at its delay.
@@ -115,7 +168,11 @@ class Downloads:
             latency, self._quickest.get(name, latency)
         )
         most = max(LATE_PART * self._delay(name), LATE_LEAST)
-        slot.lastseen += min(latency - quickest, most)
+        late = min(latency - quickest, most)
+        slot.lastseen += late
+        booking = self._bookings.pop(name, None)
+        if booking is not None and self.starts is not None and late > NOTICED:
+            deferred_from_coro(self.starts.late(name, booking, late))
 
     def _hold(self, name: str) -> None:
         slot = self._downloader.slots.get(name)
@@ -148,17 +205,19 @@ class Downloads:
         Scrapy books when it takes the request off the slot's queue; where the event loop
         is busy the request leaves later than that, and the next one too early.
         """
-        if self._watching:
-            return
-        self._watching = True
         handlers = self._downloader.handlers
         hand_over = handlers.download_request_async
 
-        def book_and_hand_over(request: Request) -> Any:
-            slot = self._downloader.slots.get(request.meta.get("download_slot"))
+        async def book_and_hand_over(request: Request) -> Any:
+            name = request.meta.get("download_slot")
+            if name is not None and (self.starts or self.started):
+                await self._confirm(request, name)
+            slot = self._downloader.slots.get(name)
             if slot is not None:
                 slot.lastseen = slot_clock()
-            return hand_over(request)
+            if (hop := request.meta.get(ROBOTS_HOP)) is not None:
+                hop.started = monotonic()  # its time runs from now, not while it waits
+            return await hand_over(request)
 
         handlers.download_request_async = book_and_hand_over
 
@@ -172,6 +231,7 @@ class Downloads:
         self._intervals.pop(name, None)
         self._raised.pop(name, None)
         self._quickest.pop(name, None)
+        self._bookings.pop(name, None)
 
     # For the queue
 

@@ -17,6 +17,7 @@ from twisted.internet.defer import CancelledError, DeferredSemaphore
 from w3lib.encoding import http_content_type_encoding
 
 from scrapy_rep.coding import decoded
+from scrapy_rep.downloads import ROBOTS_HOP
 from scrapy_rep.freshness import lifetime_and_grace, retry_after
 from scrapy_rep.life import Outcome
 from scrapy_rep.protocol.access import REDIRECTS, Access, access_of
@@ -40,8 +41,6 @@ PATIENCE = 0.5
 SLOW_LANES = 8
 """So many times REP_FETCH_CONCURRENCY fetches are under way at the most, slow ones too."""
 
-HOP = "rep_hop"
-"""The meta key that marks a robots.txt request; its value is a ``_Hop``."""
 PRIVATE_HEADERS = (b"Cookie", b"Authorization")
 
 
@@ -209,7 +208,7 @@ class Fetcher:
             if copy.last_modified:
                 headers["If-Modified-Since"] = copy.last_modified
         meta: dict[str, object] = {
-            HOP: _Hop(hop_origin, origin),
+            ROBOTS_HOP: _Hop(hop_origin, origin),
             "dont_obey_robotstxt": True,
             "dont_redirect": True,
             "dont_retry": True,
@@ -258,10 +257,9 @@ class Fetcher:
 
     def _request_reached_downloader(self, request: Request) -> None:
         """Take off, at the last moment, what a middleware may have put on."""
-        hop = request.meta.get(HOP)
+        hop = request.meta.get(ROBOTS_HOP)
         if hop is None:
             return
-        hop.started = monotonic()
         self._downloads.go_first(request)
         request.headers.pop(b"Referer", None)
         if hop.origin != hop.first_origin:
@@ -269,7 +267,7 @@ class Fetcher:
                 request.headers.pop(name, None)
 
     def _bytes_received(self, data: bytes, request: Request) -> None:
-        hop = request.meta.get(HOP)
+        hop = request.meta.get(ROBOTS_HOP)
         if hop is None:
             return
         hop.received += len(data)
@@ -281,7 +279,7 @@ class Fetcher:
 
     def _response_downloaded(self, response: Response, request: Request) -> None:
         """Keep the coding from Scrapy, which refuses a body that is too long or cut."""
-        hop = request.meta.get(HOP)
+        hop = request.meta.get(ROBOTS_HOP)
         if hop is not None:
             codings = response.headers.getlist(b"Content-Encoding")
             hop.content_encoding = b",".join(codings).decode("latin-1")
@@ -307,7 +305,7 @@ class Fetcher:
         body = b""
         if access is Access.SUCCESSFUL:
             stopped = "download_stopped" in response.flags
-            hop: _Hop = request.meta[HOP]
+            hop: _Hop = request.meta[ROBOTS_HOP]
             try:
                 body = decoded(
                     response.body,

@@ -47,6 +47,7 @@ TOO_MANY_WAIT = (
 STORES = {
     "memory": "scrapy_rep.store.memory.MemoryStore",
     "sqlite": "scrapy_rep.store.sqlite.SqliteStore",
+    "redis": "scrapy_rep.redis.store.RedisStore",
 }
 
 
@@ -67,12 +68,15 @@ class RepMiddleware:
         for sentence in unknown_names(crawler.settings):
             self.report.warn(sentence)
         self._agents = Agents(crawler, self.settings)
+        store = _store(crawler, self.settings)
+        if (starts := getattr(store, "starts", None)) is not None:
+            self.downloads.starts = starts
         self.policies = Policies(
             crawler,
             self.settings,
             agents=self._agents,
             fetcher=Fetcher(crawler, self.settings, self.downloads),
-            store=_store(crawler, self.settings),
+            store=store,
             report=self.report,
         )
         self._robots = Robots(self.policies, self._agents)

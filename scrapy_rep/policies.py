@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+from contextlib import asynccontextmanager
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,8 @@ from scrapy_rep.protocol import Policy
 from scrapy_rep.protocol.access import Access
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from scrapy import Request
     from scrapy.crawler import Crawler
 
@@ -61,6 +64,8 @@ class Policies:
         self._agents = agents
         self._fetcher = fetcher
         self._store = store
+        # Of a store that other processes use, too: see Store.
+        self._claim = getattr(store, "claim", _nobody_else)
         self._report = report
         self._cache = PolicyCache(settings.cache_bytes)
         self._waiters: dict[str, list[Deferred[Known]]] = {}  # by origin being asked
@@ -154,23 +159,37 @@ class Policies:
             _tell(waiters, known or self._unknown(origin))
 
     async def _ask(self, origin: str, page: Request) -> Known:
-        snapshot = await self._with_store("read", origin, self._store.get(origin))
-        if snapshot is not None:
-            snapshot = rebased(snapshot, self.now(), self._settings)
-            stands = standing(snapshot, self.now(), self._settings)
-            if stands.state not in WAITING:
-                known = self._learn(origin, snapshot, stands, page)
-                if self.now() < stands.ask_at:
+        snapshot, known = await self._recall(origin, page)
+        if known is not None:
+            if self.now() < known.standing.ask_at:
+                return known
+            _tell(self._waiters[origin], known)  # they need not wait for a refresh
+        async with self._claim(origin) as others_asked:
+            if others_asked:
+                snapshot, known = await self._recall(origin, page)
+                if known is not None and self.now() < known.standing.ask_at:
                     return known
-                _tell(self._waiters[origin], known)  # they need not wait for a refresh
-        outcome = await self._fetcher.fetch(
-            origin,
-            page=page,
-            user_agent=self._agents.header(page),
-            copy=snapshot,
-            now=self.now(),
-        )
-        return await self._take(origin, snapshot, outcome, page)
+            outcome = await self._fetcher.fetch(
+                origin,
+                page=page,
+                user_agent=self._agents.header(page),
+                copy=snapshot,
+                now=self.now(),
+            )
+            return await self._take(origin, snapshot, outcome, page)
+
+    async def _recall(
+        self, origin: str, page: Request
+    ) -> tuple[Snapshot | None, Known | None]:
+        """Return what the store has of *origin*, and what decides by it, if anything."""
+        snapshot = await self.snapshot(origin)
+        if snapshot is None:
+            return None, None
+        snapshot = rebased(snapshot, self.now(), self._settings)
+        stands = standing(snapshot, self.now(), self._settings)
+        if stands.state in WAITING:
+            return snapshot, None
+        return snapshot, self._learn(origin, snapshot, stands, page)
 
     async def _take(
         self, origin: str, before: Snapshot | None, outcome: Outcome, page: Request
@@ -235,6 +254,12 @@ class Policies:
         except Exception as error:  # noqa: BLE001 - whatever a store may raise
             self._report.store_failed(doing, origin, error)
             return None
+
+
+@asynccontextmanager
+async def _nobody_else(origin: str) -> AsyncIterator[bool]:
+    """Be the only one that asks *origin*, where no other process could."""
+    yield False
 
 
 def _tell(waiters: list[Deferred[Known]], known: Known) -> None:

@@ -43,6 +43,8 @@ DEFAULTS: dict[str, Any] = {
     "REP_CACHE_BYTES": 64 * MiB,
     "REP_STORE": None,  # "sqlite" with JOBDIR, else "memory"
     "REP_STORE_PATH": None,
+    "REP_REDIS_DOWN": "degrade",
+    "REP_REDIS_LEASE": 15.0,
 }
 
 
@@ -68,6 +70,8 @@ class Settings:
     cache_bytes: int  # octets
     store: str | type
     store_path: str | None
+    redis_down: str  # "degrade" or "pause"
+    redis_lease: float
     user_agent: str | tuple[str, ...] | None  # ROBOTSTXT_USER_AGENT
 
     @classmethod
@@ -116,6 +120,8 @@ class Settings:
             cache_bytes=read.whole("REP_CACHE_BYTES", least=0),
             store=store,
             store_path=read.text("REP_STORE_PATH"),
+            redis_down=read.choice("REP_REDIS_DOWN", ("degrade", "pause")),
+            redis_lease=read.number("REP_REDIS_LEASE", above=0),
             user_agent=check_agent(
                 "ROBOTSTXT_USER_AGENT", settings.get("ROBOTSTXT_USER_AGENT")
             ),

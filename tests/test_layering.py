@@ -21,7 +21,7 @@ LAYERS = [
     {"policies"},
     {"robots"},
     {"middleware", "sitemaps"},
-    {"queue"},
+    {"queue", "redis"},
     {"addon"},
     {"commands"},
 ]

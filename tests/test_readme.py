@@ -191,7 +191,7 @@ def test_defaults(name):
 
 def test_every_stat_is_listed():
     code = "".join(
-        path.read_text(encoding="utf-8") for path in (ROOT / "scrapy_rep").glob("*.py")
+        path.read_text(encoding="utf-8") for path in (ROOT / "scrapy_rep").rglob("*.py")
     )
     counted = re.findall(r'\.(?:count|_add)\(\s*f?"([^"]+)"', code)
     written = re.findall(r'"rep/([\w/]+)"', code)

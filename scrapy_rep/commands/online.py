@@ -16,7 +16,7 @@ from scrapy.utils.job import job_dir
 from scrapy_rep.addon import Addon
 from scrapy_rep.commands.findings import Copy, Hop
 from scrapy_rep.commands.screen import TICK
-from scrapy_rep.fetch import HOP
+from scrapy_rep.downloads import ROBOTS_HOP
 from scrapy_rep.middleware import RepMiddleware
 from scrapy_rep.protocol.origin import origin_of, robots_url
 from scrapy_rep.store.sqlite import FILE_NAME
@@ -124,7 +124,7 @@ class Asking(Spider):
         return spider
 
     def _downloaded(self, response: Response, request: Request) -> None:
-        hop = request.meta.get(HOP)
+        hop = request.meta.get(ROBOTS_HOP)
         if hop is not None:
             hops = self._hops.setdefault(hop.first_origin, [])
             hops.append(Hop(status=response.status, url=response.url))

@@ -52,6 +52,11 @@ class Store(Protocol):
     A store is an optimisation and a memory, never a judge: what it does not know is
     fetched again. A method that fails may raise anything; that is logged, counted and
     taken for "not known". Methods are coroutines so that a store may do I/O.
+
+    One that several processes share may have two things more. ``claim(origin)``, an
+    asynchronous context manager within which no other process asks that origin; it yields
+    whether another one has meanwhile, so that the store may know more. And ``starts``,
+    what confirms that a request may start: ``scrapy_rep.downloads.Starts``.
     """
 
     @classmethod

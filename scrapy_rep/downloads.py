@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakKeyDictionary
 
 from scrapy import signals
 from scrapy.core import downloader as scrapys
@@ -28,7 +29,7 @@ GUARD_PART, GUARD_MOST = 0.04, 0.02
 
 The site measures arrivals, and the way there is not always equally long.
 """
-SHARED_GUARD_PART = 0.02
+SHARED_GUARD_PART = 0.01
 """The same where each start is confirmed, which takes some time as well."""
 LATE_PART, LATE_LEAST = 0.05, 0.05
 """The part of an interval, and at least the seconds, by which a request that was answered
@@ -75,7 +76,7 @@ class Downloads:
         self._handed_out: dict[str, set[Request]] = {}  # slot -> not yet answered
         self.starts: Starts | None = None
         """What confirms each start, if anything has to."""
-        self._bookings: dict[str, int] = {}  # slot -> its last one
+        self._bookings: WeakKeyDictionary[Request, int] = WeakKeyDictionary()
         self.started: Callable[[Request, str, float], None] | None = None
         """Called when a request is handed to its handler, with slot and interval."""
         self._began = slot_clock()
@@ -116,8 +117,8 @@ class Downloads:
                 booking = await self.starts.book(name, interval)
             finally:
                 self.take_place_back()
-            if booking is not None and name in self._intervals:
-                self._bookings[name] = booking
+            if booking is not None:
+                self._bookings[request] = booking
         if self.started is not None:
             self.started(request, name, interval)
 
@@ -156,22 +157,26 @@ class Downloads:
         name = request.meta["download_slot"]
         self._hold(name)
         latency = request.meta.get("download_latency")
-        if name in self._intervals and latency is not None:
-            self._book_arrival(name, latency)
+        if latency is not None:
+            self._book_arrival(request, name, latency)
 
-    def _book_arrival(self, name: str, latency: float) -> None:
-        """Book how much later than the quickest the last request may have arrived."""
+    def _book_arrival(self, request: Request, name: str, latency: float) -> None:
+        """Book how much later than the quickest *request* may have arrived."""
         slot = self._downloader.slots.get(name)
-        if slot is None:
+        booking = self._bookings.pop(request, None)
+        paced = name in self._intervals
+        if slot is None or not (paced or booking):
             return
-        quickest = self._quickest[name] = min(
-            latency, self._quickest.get(name, latency)
-        )
+        # The first of a shared host: how long it takes at best is not known here.
+        quickest = self._quickest.get(name, 0.0 if booking else latency)
+        if paced:
+            self._quickest[name] = min(latency, quickest or latency)
         most = max(LATE_PART * self._delay(name), LATE_LEAST)
         late = min(latency - quickest, most)
+        if late <= 0:
+            return
         slot.lastseen += late
-        booking = self._bookings.pop(name, None)
-        if booking is not None and self.starts is not None and late > NOTICED:
+        if booking and self.starts is not None and late > NOTICED:
             deferred_from_coro(self.starts.late(name, booking, late))
 
     def _hold(self, name: str) -> None:
@@ -231,7 +236,6 @@ class Downloads:
         self._intervals.pop(name, None)
         self._raised.pop(name, None)
         self._quickest.pop(name, None)
-        self._bookings.pop(name, None)
 
     # For the queue
 

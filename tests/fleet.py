@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import scrapy
 from scrapy_redis import picklecompat
@@ -47,18 +48,30 @@ class Worker:
     """A process that crawls."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
-        self._out: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.crawls.fleet_worker", json.dumps(settings)],
-            cwd=ROOT,
-            stdout=self._out,
-            stderr=subprocess.STDOUT,
-        )
+        handle, name = tempfile.mkstemp()
+        self._file = Path(name)
+        self._log = ""
+        with os.fdopen(handle, "w") as out:
+            self.process = subprocess.Popen(
+                [
+                    sys.executable,
+                    *("-m", "tests.crawls.fleet_worker", json.dumps(settings)),
+                ],
+                cwd=ROOT,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+            )
 
     @property
     def log(self) -> str:
-        self._out.seek(0)
-        return self._out.read()
+        """What it has printed so far; once it was stopped, all of it."""
+        return self._file.read_text() if self._file.exists() else self._log
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self._log = self.log
+        self._file.unlink(missing_ok=True)
 
     def said(self, word: str) -> list[str]:
         """Return what it printed after *word*, line by line."""
@@ -91,8 +104,7 @@ class Fleet:
         traceback: TracebackType | None,
     ) -> None:
         for worker in self.workers:
-            worker.process.kill()
-            worker.process.wait()
+            worker.stop()
 
     def join(self, seconds: float) -> None:
         """Wait until all have come to an end."""

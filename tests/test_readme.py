@@ -16,6 +16,8 @@ from docutils import nodes
 from docutils.core import publish_doctree
 from scrapy.exceptions import IgnoreRequest
 
+from scrapy_rep.protocol import CODES
+from scrapy_rep.protocol.notes import SEVERITIES
 from scrapy_rep.protocol.records import MISSPELLINGS
 from scrapy_rep.settings import DEFAULTS
 from tests.site import Reply, Site
@@ -193,7 +195,7 @@ def test_every_stat_is_listed():
     code = "".join(
         path.read_text(encoding="utf-8") for path in (ROOT / "scrapy_rep").rglob("*.py")
     )
-    counted = re.findall(r'\.(?:count|_add)\(\s*f?"([^"]+)"', code)
+    counted = re.findall(r'\.(?:count|_add)\(\s*f?"([\w/{}]+)"', code)
     written = re.findall(r'"rep/([\w/]+)"', code)
     in_code = {
         f"rep/{name}".replace("{cause}", "CAUSE") for name in (*counted, *written)
@@ -207,6 +209,23 @@ def test_every_stat_is_listed():
 def test_every_misspelling_is_listed():
     literals = {literal.astext() for literal in readme().findall(nodes.literal)}
     assert literals >= set(MISSPELLINGS)
+
+
+def test_every_note_is_listed():
+    (section,) = [
+        section
+        for section in readme().findall(nodes.section)
+        if section[0].astext() == "Notes"
+    ]
+    (body,) = section.findall(nodes.tbody)
+    listed = {}
+    for row in body.findall(nodes.row):
+        code, severity, files, meaning = (
+            " ".join(cell.astext().split()) for cell in row
+        )
+        listed[code] = severity, meaning
+        assert int(files) <= 4231
+    assert listed == {code: (SEVERITIES[code], CODES[code]) for code in CODES}
 
 
 def named_tests() -> list[str]:

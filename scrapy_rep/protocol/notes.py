@@ -25,7 +25,9 @@ SEVERITIES = {
     NOT_UTF8: WARNING,
     "html": ERROR,
     "no-colon": ERROR,
+    "bare-url": ERROR,
     "missing-colon": WARNING,
+    "garbled-field": ERROR,
     "unknown-field": WARNING,
     "other-field": INFO,
     "misspelt-field": WARNING,
@@ -41,6 +43,7 @@ SEVERITIES = {
     "empty-sitemap": ERROR,
     "empty-user-agent": ERROR,
     "user-agent-grammar": WARNING,
+    "user-agent-digits": INFO,
     "duplicate-group": INFO,
 }
 
@@ -49,7 +52,9 @@ CODES = {
     NOT_UTF8: "the file is not UTF-8, as RFC 9309 2.3 demands",
     "html": "the file is a web page, not a robots.txt",
     "no-colon": "a line that is no record: it has no colon",
+    "bare-url": "a URL alone on its line; no field, such as Sitemap, says what it is",
     "missing-colon": "two words without a colon between them, taken for a record",
+    "garbled-field": "a field so misspelt that it is not understood; it is ignored",
     "unknown-field": "a field that nobody is known to read",
     "other-field": "a field of another convention, which has no effect here",
     "misspelt-field": "a misspelt field that is understood here, but not everywhere",
@@ -64,12 +69,16 @@ CODES = {
     "relative-sitemap": "a sitemap that is not an absolute URL",
     "empty-sitemap": "a sitemap record without a URL",
     "empty-user-agent": "a user-agent line without a product token; it matches no agent",
-    "user-agent-grammar": "a product token with more than letters, '_' and '-'",
-    "duplicate-group": "an agent that an earlier group names; the groups are merged",
+    "user-agent-grammar": "a product token with more than letters, digits, '_' and '-'",
+    "user-agent-digits": "a product token with digits; crawlers have them, not RFC 9309",
+    "duplicate-group": "an agent that an earlier group names; RFC 9309 merges the groups",
 }
 """Every code that a note may have, and what it means. Codes stay; wording may change."""
 
 OTHER_FIELDS = {
+    "acap-allow-crawl",
+    "acap-crawler",
+    "acap-disallow-crawl",
     "cache-delay",
     "clean-param",
     "content-signal",
@@ -77,15 +86,18 @@ OTHER_FIELDS = {
     "host",
     "indexpage",
     "license",
+    "noarchive",
     "nofollow",
     "noindex",
     "unavailable_after",
 }
 
+# An XML declaration, comments or stray elements may stand before the page.
 HTML = re.compile(
-    r"\s*(?:<!--.*?-->\s*)?<(?:!doctype|html|head|body|script|meta)\b",
+    r"\s*(?:<.*?)??<(?:!doctype|html|head|body|script|meta)\b",
     re.IGNORECASE | re.DOTALL,
 )
+NAME = re.compile(r"[A-Za-z0-9_-]+")  # of a crawler such as MJ12bot
 BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 PACE = {
@@ -93,7 +105,7 @@ PACE = {
     records.REQUEST_RATE: values.request_rate,
     records.VISIT_TIME: values.visit_time,
 }
-MAX_GUESSES = 100  # a lookup is slow, and no owner reads more
+MAX_GUESSES = 100  # names of a file; a lookup is slow, and no owner reads more
 
 
 class Note(NamedTuple):
@@ -123,7 +135,7 @@ def notes_on(text: Text, dialect: Dialect) -> Iterator[Note]:
     is_html = HTML.match(text.lines[:2048]) is not None
     if is_html:
         yield note(0, "html")
-    guesses = 0
+    guesses: dict[str, str] = {}  # what unknown names may mean
     earlier: dict[str, int] = {}  # lines of the user agents of earlier groups
     group: dict[str, int] = {}  # and of this one
     in_group = ended = False
@@ -138,10 +150,7 @@ def notes_on(text: Text, dialect: Dialect) -> Iterator[Note]:
             continue
         field = FIELDS.get(record[0].lower(), "")
         if not (is_html and not field):
-            guesses += not field
-            yield from notes_on_field(
-                number, content, field, guess=guesses <= MAX_GUESSES
-            )
+            yield from notes_on_field(number, content, field, guesses)
         if field == records.USER_AGENT:
             if ended or not in_group:
                 for agent, its_line in group.items():
@@ -163,7 +172,7 @@ def notes_on(text: Text, dialect: Dialect) -> Iterator[Note]:
 
 
 def notes_on_field(
-    number: int, content: str, field: str, *, guess: bool
+    number: int, content: str, field: str, guesses: dict[str, str]
 ) -> Iterator[Note]:
     """Notes on how the name of a record is spelt; `field` is what it means, "" nothing."""
     name, colon, _ = content.partition(":")
@@ -177,11 +186,12 @@ def notes_on_field(
         yield note(number, "other-field", name)
     elif not colon:
         yield note(number, "no-colon", content)
+    elif ABSOLUTE.match(content):
+        yield note(number, "bare-url", content)
+    elif nearest := nearest_field(name, guesses):
+        yield note(number, "garbled-field", f"{name}, perhaps {nearest}")
     else:
-        nearest = nearest_field(name) if guess else ""
-        yield note(
-            number, "unknown-field", f"{name}, perhaps {nearest}" if nearest else name
-        )
+        yield note(number, "unknown-field", name)
 
 
 def notes_on_sitemap(number: int, value: str) -> Iterator[Note]:
@@ -195,7 +205,10 @@ def notes_on_agent(number: int, value: str, seen: dict[str, int]) -> Iterator[No
     if not value:
         yield note(number, "empty-user-agent")
     elif value != "*" and IDENTIFIER.fullmatch(value) is None:
-        yield note(number, "user-agent-grammar", value)
+        # No owner can help how a crawler is called.
+        named = NAME.fullmatch(value) is not None
+        code = "user-agent-digits" if named else "user-agent-grammar"
+        yield note(number, code, value)
     if value.lower() in seen:
         yield note(number, "duplicate-group", f"{value}, line {seen[value.lower()]}")
 
@@ -214,7 +227,10 @@ def notes_on_rule(
         yield note(number, "bad-escape", path)
 
 
-def nearest_field(name: str) -> str:
+def nearest_field(name: str, guesses: dict[str, str]) -> str:
     """The field that an unknown name looks most like, "" when it looks like none."""
-    found = get_close_matches(name.lower()[:40], FIELDS, n=1, cutoff=0.7)
-    return FIELDS[found[0]] if found else ""
+    name = name.lower()[:40]
+    if name not in guesses and len(guesses) < MAX_GUESSES:
+        found = get_close_matches(name, FIELDS, n=1, cutoff=0.7)
+        guesses[name] = FIELDS[found[0]] if found else ""
+    return guesses.get(name, "")

@@ -7,7 +7,9 @@ at the end its stats as JSON.
 from __future__ import annotations
 
 import json
+import random
 import sys
+import time
 from typing import Any
 
 import scrapy
@@ -30,13 +32,13 @@ SETTINGS: dict[str, Any] = {
 
 
 class Fleet(scrapy.Spider):
-    """Takes what is in the queue; a page may name further ones."""
+    """Takes what is in the queue, and the setting URLS; a page may name further ones."""
 
     name = "fleet"
 
     async def start(self):
-        for _ in ():
-            yield _
+        for url in self.settings.getlist("URLS"):
+            yield scrapy.Request(url)
 
     def parse(self, response):
         print("got", response.url, flush=True)
@@ -51,7 +53,16 @@ class Fleet(scrapy.Spider):
         print("stats", json.dumps(stats, default=str), flush=True)
 
 
+def set_clock_off(seconds: float) -> None:
+    """Have this process' wall clock be wrong by up to *seconds*."""
+    off, right = random.uniform(-seconds, seconds), time.time
+    time.time = lambda: right() + off
+
+
 if __name__ == "__main__":
-    process = AsyncCrawlerProcess(SETTINGS | json.loads(sys.argv[1]))
+    given = json.loads(sys.argv[1])
+    # Before scrapy_rep is imported, which takes ``time.time`` by name.
+    set_clock_off(given.pop("CLOCKS_OFF", 0.0))
+    process = AsyncCrawlerProcess(SETTINGS | given)
     process.crawl(Fleet)
     process.start()

@@ -46,11 +46,18 @@ CASES = [
         "User-agent: *\nDisallow: /x\n",
     ),
     (
-        "unknown-field",
+        "bare-url",
+        "User-agent: *\nDisallow:\nhttps://example.com/s.xml\n",
+        3,
+        "User-agent: *\nDisallow:\nSitemap: https://example.com/s.xml\n",
+    ),
+    (
+        "garbled-field",
         "User-agent: *\nDisallows: /x\n",
         2,
         "User-agent: *\nDisallow: /x\n",
     ),
+    ("unknown-field", "User-agent: *\nMeta: all\n", 2, "User-agent: *\n# Meta: all\n"),
     ("other-field", "User-agent: *\nHost: example.com\n", 2, "User-agent: *\n"),
     (
         "misspelt-field",
@@ -175,6 +182,8 @@ CASES = [
         1,
         "User-agent: foo\nDisallow: /\n",
     ),
+    ("user-agent-digits", "User-agent: MJ12bot\n", 1, "User-agent: MJbot\n"),
+    ("user-agent-digits", "User-agent: 008\n", 1, "User-agent: bot\n"),
     (
         "duplicate-group",
         "User-agent: a\nDisallow: /x\n\nUser-agent: A\nDisallow: /y\n",
@@ -258,13 +267,27 @@ def test_several_notes_come_by_line() -> None:
         ("Visit-times", "visit-time"),
     ],
 )
-def test_an_unknown_field_names_the_nearest_known(name: str, nearest: str) -> None:
+def test_a_garbled_field_names_the_nearest_known(name: str, nearest: str) -> None:
     notes = [
         note for note in parse(f"User-agent: *\n{name}: 1\n").notes if note.line == 2
     ]
-    assert [note.code for note in notes] == ["unknown-field"]
+    assert [(note.severity, note.code) for note in notes] == [
+        ("error", "garbled-field")
+    ]
     assert name in notes[0].message
     assert nearest in notes[0].message
+
+
+@pytest.mark.parametrize("before", ["Noindex: /x\n", "Disallows: /y\n"])
+def test_a_garbled_field_is_an_error_after_many_fields_too(before: str) -> None:
+    notes = parse("User-agent: *\n" + before * 300 + "Disallows: /x\n").notes
+    assert (notes[-1].severity, notes[-1].code) == ("error", "garbled-field")
+
+
+def test_guesses_at_garbled_fields_are_bounded() -> None:
+    notes = parse("".join(f"Disallow{n}: /x\n" for n in range(300))).notes
+    codes = [note.code for note in notes]
+    assert codes == ["garbled-field"] * 100 + ["unknown-field"] * 200
 
 
 def test_an_unknown_field_like_no_other_names_none() -> None:
@@ -278,6 +301,45 @@ def test_a_web_page_is_one_note_not_hundreds() -> None:
         * 100
     )
     assert [note.code for note in parse(page).notes] == ["html"]
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "\n  ",
+        "<!-- one --> <!-- two -->\n",
+        '<?xml version="1.0" encoding="UTF-8"?>\n',
+        '<div class="error">',
+    ],
+)
+def test_a_web_page_may_begin_with_other_markup(start: str) -> None:
+    page = f"{start}<!DOCTYPE html>\n<html>\n<p>some text here\n</html>\n"
+    assert [note.code for note in parse(page).notes] == ["html"]
+
+
+def test_a_robots_txt_with_markup_is_no_web_page() -> None:
+    robots = "<!-- robots.txt of the web team -->\nUser-agent: *\nDisallow: /x\n"
+    assert "html" not in {note.code for note in parse(robots).notes}
+    robots = "# <html>\nUser-agent: *\nDisallow: /<html>\n"
+    assert parse(robots).notes == ()
+
+
+@pytest.mark.parametrize("name", ["Host", "Noindex", "Noarchive", "ACAP-crawler"])
+def test_fields_of_other_conventions_are_no_mistakes(name: str) -> None:
+    (note,) = parse(f"User-agent: *\n{name}: x\n").notes
+    assert (note.severity, note.code) == ("info", "other-field")
+
+
+@pytest.mark.parametrize("name", ["MJ12bot", "360Spider", "008", "R6_Feed-1"])
+def test_nobody_is_warned_of_how_a_crawler_is_called(name: str) -> None:
+    (note,) = parse(f"User-agent: {name}\nDisallow: /\n").notes
+    assert note.severity == "info"
+
+
+@pytest.mark.parametrize("name", ["foo/1.0", "foo 2", "archive.org_bot", "foo2*"])
+def test_an_agent_that_others_read_differently_is_a_warning(name: str) -> None:
+    (note,) = parse(f"User-agent: {name}\nDisallow: /\n").notes
+    assert (note.severity, note.code) == ("warning", "user-agent-grammar")
 
 
 def test_two_user_agent_lines_of_one_group_are_no_duplicates_of_another() -> None:

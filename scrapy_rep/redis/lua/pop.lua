@@ -1,6 +1,6 @@
 -- ARGV: prefix, worker, microseconds for which a host is held, how many hosts have no
 -- free place, those hosts, what the worker is done with
--- Answers {request, host, pace}, or {microseconds until a host is due; -1: none will be}.
+-- Answers {request, host, pace}, or {microseconds until a host is due; an hour: none is}.
 local worker, hold, full = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local now = time()
 local out = prefix .. 'out:' .. worker
@@ -49,4 +49,4 @@ local next = redis.call('ZRANGE', LATER, 0, 0, 'WITHSCORES')
 if next[2] then
   return {math.max(0, tonumber(next[2]) - now)}
 end
-return {-1}
+return {3600000000}

@@ -242,7 +242,12 @@ def _store(crawler: Crawler, settings: Settings) -> Store:
     path = STORES.get(name, name) if isinstance(name, str) else name
     try:
         store: Store = build_from_crawler(load_object(path), crawler)
+    except SettingError:
+        raise
     except (ImportError, NameError, ValueError, TypeError) as error:
+        if path == STORES["redis"] and isinstance(error, ImportError):
+            expected = f"pip install scrapy-rep[redis] for it ({error})"
+            raise SettingError("REP_STORE", name, expected) from error
         expected = f"{', '.join(STORES)} or the import path of a store ({error})"
         raise SettingError("REP_STORE", name, expected) from error
     return store

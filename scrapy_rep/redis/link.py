@@ -36,6 +36,8 @@ LEASE = 10.0
 QUICK = 0.02
 """A round trip that took so many seconds more than the quickest tells the server's time
 well enough."""
+CALLS = 32
+"""Calls at a time; each takes a connection, of which a client has so many."""
 SETTLE = 2.5
 """Seconds after which every worker has noticed that the server is back: PROBE, and twice
 the time that a call may take."""
@@ -78,6 +80,8 @@ class Link:
         self._beat = self.client.register_script(script("beat_fleet"))
         self._beating: asyncio.Task[None] | None = None
         self._back = asyncio.Event()
+        self._met = asyncio.Event()
+        self._calls = asyncio.Semaphore(CALLS)
         self._closed = False
         crawler.signals.connect(self._spider_opened, signals.spider_opened)
         # After the store has given back its leases.
@@ -104,13 +108,14 @@ class Link:
     ) -> Any:
         """Run a script; raises ``RedisAwayError`` where the server cannot be had."""
         self._keep_beating()
-        if not self.up or self._closed:
-            raise RedisAwayError
-        try:
-            return await function(keys=keys, args=args)
-        except AWAY as error:
-            self.lost(error)
-            raise RedisAwayError from error
+        async with self._calls:
+            if not self.up or self._closed:
+                raise RedisAwayError
+            try:
+                return await function(keys=keys, args=args)
+            except AWAY as error:
+                self.lost(error)
+                raise RedisAwayError from error
 
     def lost(self, error: Exception) -> None:
         """Note that a call has failed with *error*."""
@@ -139,6 +144,11 @@ class Link:
             extra={"spider": self._crawler.spider},
         )
         self._keep_beating()
+
+    async def meet(self) -> None:
+        """Wait until it is known whether the server is there, and what time it has."""
+        self._keep_beating()
+        await self._met.wait()
 
     async def until_back(self) -> None:
         self._keep_beating()
@@ -170,6 +180,8 @@ class Link:
     async def _go_on(self) -> None:
         while True:
             await self._show_up()
+            if self._closed:  # redis-py may swallow the cancellation
+                return
             await asyncio.sleep(BEAT if self.up else PROBE)
 
     async def _show_up(self) -> None:
@@ -181,6 +193,8 @@ class Link:
         except AWAY as error:
             self.lost(error)
             return
+        finally:
+            self._met.set()
         taken = monotonic() - sent
         self.round_trip = min(self.round_trip, taken)
         if self.offset is None or taken < self.round_trip + QUICK:

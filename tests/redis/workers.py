@@ -7,7 +7,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from scrapy_rep.redis.link import Link
-from scrapy_rep.redis.starts import Starts
 from scrapy_rep.redis.store import RedisStore
 from tests.utils import make_crawler
 
@@ -21,12 +20,12 @@ if TYPE_CHECKING:
 
 
 class Worker:
-    """What a worker shares with others, without a crawl. ``clock`` sets its clocks on."""
+    """What a worker shares with others, without a crawl."""
 
     def __init__(self, server: RedisServer, **settings: Any) -> None:
         self.crawler = make_crawler(**{"REDIS_URL": server.url, **settings})
         self.link = Link.of(self.crawler)
-        self.store = RedisStore.from_crawler(self.crawler)
+        self.store: Any = RedisStore.from_crawler(self.crawler)
         self.starts: Any = self.store.starts
 
     async def __aenter__(self) -> Self:
@@ -45,10 +44,6 @@ class Worker:
 
     def stat(self, name: str) -> Any:
         return self.crawler.stats.get_value(name)
-
-    def more_starts(self) -> Starts:
-        """Return what another spider's crawl in this very worker might use."""
-        return Starts(self.crawler)
 
 
 async def until(true: Callable[[], Any], seconds: float = 5.0) -> None:

@@ -318,6 +318,9 @@ class PoliteQueue(Base):  # type: ignore[misc]
         call_later(0, self._read, read)
 
     def _read(self, read: Any) -> None:
+        slot = getattr(self._crawler.engine, "_slot", None)
+        if slot is None or slot.closing is not None:
+            return  # what it reads could not be queued any more
         try:
             read()
         except AWAY as error:

@@ -57,8 +57,11 @@ class Starts(Protocol):
         Returns the booking, for ``late``; ``None`` where there is none.
         """
 
-    async def late(self, slot: str, booking: int, seconds: float) -> None:
-        """Note that the request of *booking* may have started so much later."""
+    async def late(self, slot: str, booking: int, seconds: float) -> bool:
+        """Note that the request of *booking* may have started so much later.
+
+        Returns ``False`` where another one was booked since.
+        """
 
 
 class Downloads:

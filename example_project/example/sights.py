@@ -32,6 +32,8 @@ TITLES = [
     "gap",
     "why refused",
 ]
+NUMBERS = {"asked", "sent", "fetched", "pages", "refused", "delay", "gap"}
+"""Titles over columns that are aligned on the right."""
 
 
 @dataclass
@@ -52,10 +54,7 @@ class Sight:
 
     @property
     def smallest_gap(self) -> float | None:
-        starts = sorted(self.starts)
-        return min(
-            (later - earlier for earlier, later in pairwise(starts)), default=None
-        )
+        return smallest_gap(self.starts)
 
 
 class Sights:
@@ -103,19 +102,35 @@ class Sights:
     def table(self) -> str:
         """Return a line for each host, under a line of titles."""
         sights = self.by_origin.values()
-        names = _names(list(self.by_origin))
-        rows = [TITLES, *map(_row, names, sights)]
+        rows = [TITLES, *map(_row, names_of(list(self.by_origin)), sights)]
         if not any(sight.about for sight in sights):
             rows = [[name, *rest] for name, _, *rest in rows]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        return "\n".join(_line(row, widths) for row in rows)
+        return lay_out(rows)
+
+
+def smallest_gap(times: list[float]) -> float | None:
+    gaps = (later - earlier for earlier, later in pairwise(sorted(times)))
+    return min(gaps, default=None)
+
+
+def lay_out(rows: list[list[str]]) -> str:
+    """Return *rows*, the first of them the titles, as a table of WIDTH at most."""
+    aligned = []
+    for title, *cells in zip(*rows, strict=True):
+        width = max(map(len, [title, *cells]))
+        adjust = str.rjust if title in NUMBERS else str.ljust
+        aligned.append([adjust(cell, width) for cell in (title, *cells)])
+    lines = ("  ".join(row).rstrip() for row in zip(*aligned, strict=True))
+    return "\n".join(
+        line if len(line) <= WIDTH else line[: WIDTH - 3] + "..." for line in lines
+    )
 
 
 def _is_page(request: Request) -> bool:
     return urlsplit(request.url).path != "/robots.txt"
 
 
-def _names(origins: list[str]) -> list[str]:
+def names_of(origins: list[str]) -> list[str]:
     """Return the shortest names that tell *origins* apart."""
     hosts = [urlsplit(origin).hostname or "" for origin in origins]
     netlocs = [urlsplit(origin).netloc for origin in origins]
@@ -132,13 +147,13 @@ def _row(name: str, sight: Sight) -> list[str]:
         str(sight.asked),
         str(sight.sent),
         str(sight.refused),
-        _seconds(sight.delay, "g"),
-        _seconds(sight.smallest_gap, ".3f"),
+        seconds(sight.delay, "g"),
+        seconds(sight.smallest_gap, ".3f"),
         _why(sight.reasons),
     ]
 
 
-def _seconds(number: float | None, form: str) -> str:
+def seconds(number: float | None, form: str) -> str:
     return "-" if number is None else f"{number:{form}} s"
 
 
@@ -148,13 +163,3 @@ def _why(reasons: Counter[str]) -> str:
         return ""
     reason, _ = reasons.most_common(1)[0]
     return reason if len(reasons) == 1 else f"{reason} (+{len(reasons) - 1})"
-
-
-def _line(cells: list[str], widths: list[int]) -> str:
-    numbers = range(len(cells) - 6, len(cells) - 1)  # right-aligned
-    padded = [
-        cell.rjust(width) if column in numbers else cell.ljust(width)
-        for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
-    ]
-    line = "  ".join(padded).rstrip()
-    return line if len(line) <= WIDTH else line[: WIDTH - 3] + "..."

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from threading import Thread
-from typing import Any
+from typing import Any, NamedTuple
+
+from scrapy_rep import parse
 
 logger = logging.getLogger(__name__)
 
+US = "ExampleBot"
 NETWORK = "127.0.0."
 """The hosts are 127.0.0.2, 127.0.0.3 and so on."""
 
@@ -32,6 +35,40 @@ class Host:
     robots: list[Answer]
     """One for each time that it is asked for; the last one from then on."""
     pages: dict[str, Answer]
+    takes: float = 0.0
+    """Seconds until it answers a request for a page."""
+
+
+class Hit(NamedTuple):
+    """A request that came in."""
+
+    seconds: float
+    """Of a steady clock."""
+    path: str
+    worker: str
+    """Which worker of a fleet it was, where it says so."""
+
+    @property
+    def is_page(self) -> bool:
+        return self.path != "/robots.txt"
+
+
+@dataclass
+class Seen:
+    """What a host has seen of the crawl."""
+
+    host: Host
+    hits: list[Hit] = field(default_factory=list)
+
+    @property
+    def pages(self) -> list[Hit]:
+        return [hit for hit in self.hits if hit.is_page]
+
+    @property
+    def delay(self) -> float | None:
+        """Seconds between two requests that the host asks us for."""
+        answer = self.host.robots[-1]
+        return parse(answer.body if answer.status == 200 else "").crawl_delay(US)
 
 
 def page(*links: str) -> Answer:
@@ -128,16 +165,40 @@ HOSTS = {
 }
 
 
-class Web:
-    """Serves HOSTS from threads of this process while the spider runs."""
+def pages(number: int) -> dict[str, Answer]:
+    """Return a front page and the pages that it links to, so many in all."""
+    links = [f"/day/{day}" for day in range(1, number)]
+    return {"/": page(*links), **dict.fromkeys(links, page("/"))}
 
-    def __init__(self) -> None:
+
+# Enough for several workers to have something to share.
+HOSTS_FOR_A_FLEET = HOSTS | {
+    "slow": replace(HOSTS["slow"], pages=pages(10)),
+    "calm": Host(
+        about="Crawl-delay: 0.5",
+        robots=[Answer("User-agent: *\nCrawl-delay: 0.5\n")],
+        pages=pages(10),
+    ),
+    "large": Host(
+        about="no delay",
+        robots=[Answer("User-agent: *\nDisallow: /search\n")],
+        pages=pages(100),
+        takes=0.4,
+    ),
+}
+
+
+class Web:
+    """Serves *hosts* from threads of this process while the spider runs."""
+
+    def __init__(self, hosts: dict[str, Host] = HOSTS) -> None:
+        self._hosts = hosts
         self._servers: list[_Server] = []
         self.addresses: dict[str, str] = {}
         """Address and port by the name of the host."""
 
     def start(self) -> None:
-        for number, (name, host) in enumerate(HOSTS.items(), start=2):
+        for number, (name, host) in enumerate(self._hosts.items(), start=2):
             try:
                 server = _Server(f"{NETWORK}{number}", name, host, self.addresses)
             except OSError:  # macOS, for one, has 127.0.0.1 alone
@@ -160,13 +221,9 @@ class Web:
     def start_urls(self) -> list[str]:
         return [f"http://{address}/" for address in self.addresses.values()]
 
-    def about(self) -> dict[str, str]:
-        """Return what the robots.txt of each host is like, by its origin."""
-        return {server.origin: server.host.about for server in self._servers}
-
-    def arrivals(self) -> dict[str, list[float]]:
-        """Return when requests for pages came in, by the origin of the host."""
-        return {server.origin: server.arrivals for server in self._servers}
+    def seen(self) -> dict[str, Seen]:
+        """Return what the hosts have seen, by their origins."""
+        return {server.origin: server.seen for server in self._servers}
 
 
 class _Server(ThreadingHTTPServer):
@@ -178,10 +235,9 @@ class _Server(ThreadingHTTPServer):
         super().__init__((address, 0), _Handler)
         self.address = address
         self.name = name
-        self.host = host
+        self.seen = Seen(host)
         self.addresses = addresses
         self.origin = f"http://{address}:{self.server_port}"
-        self.arrivals: list[float] = []
         self.robots_asked = 0
 
     def server_bind(self) -> None:
@@ -194,11 +250,11 @@ class _Server(ThreadingHTTPServer):
 
     def answer(self, path: str) -> Answer:
         if path == "/robots.txt":
-            robots = self.host.robots
+            robots = self.seen.host.robots
             answer = robots[min(self.robots_asked, len(robots) - 1)]
             self.robots_asked += 1
             return answer
-        return self.host.pages.get(path, Answer("Not found", status=404))
+        return self.seen.host.pages.get(path, Answer("Not found", status=404))
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -207,18 +263,18 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
-        arrival = time.monotonic()
-        is_page = self.path != "/robots.txt"
-        if is_page:
-            self.server.arrivals.append(arrival)
+        hit = Hit(time.monotonic(), self.path, self.headers.get("X-Worker", ""))
+        self.server.seen.hits.append(hit)
         logger.debug("%s was asked for %s", self.server.name, self.path)
         answer = self.server.answer(self.path)
+        if hit.is_page:
+            time.sleep(self.server.seen.host.takes)
         body = answer.body.encode()
         self.send_response(answer.status)
         if answer.location:
             location = answer.location.format_map(self.server.addresses)
             self.send_header("Location", location)
-        kind = "html" if is_page else "plain"
+        kind = "html" if hit.is_page else "plain"
         self.send_header("Content-Type", f"text/{kind}; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

@@ -103,22 +103,23 @@ class RedisStore:
     async def claim(self, origin: str) -> AsyncIterator[bool]:
         """Be the only worker that asks *origin*.
 
-        Yields whether another one has asked meanwhile, so that the store may know more.
-        Without Redis each worker asks for itself.
+        Yields whether another one may have asked meanwhile, so that the store may know
+        more. Without Redis each worker asks for itself.
         """
         lease = f"{_key(origin)}:asking"
-        waited, mine = False, False
+        mine = False
         with suppress(RedisAwayError):
             while not (mine := await self._link.call(self._take, [lease], [])):
-                waited = True
                 await self._until_told(origin, lease)
         if not mine:
-            yield waited
+            yield False
             return
         self._leases.add(lease)
         renewing = asyncio.get_running_loop().create_task(self._keep(lease))
         try:
-            yield waited
+            # Also where we did not wait: another one may have been through with it between
+            # our last look and our lease.
+            yield True
         finally:
             self._leases.discard(lease)
             renewing.cancel()

@@ -177,3 +177,5 @@ def test_faults_of_redis(name, tmp_path: Path):
         for worker in fleet.workers:
             assert worker.log.count("WARNING: Redis is away") == 1
             assert worker.stats["rep/redis/away"] == 1
+            # A call that hangs is given up after a second, and no other one is tried.
+            assert 0 < worker.stats["loop_held"] < 4

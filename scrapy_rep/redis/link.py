@@ -164,10 +164,14 @@ class Link:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
+        for _ in range(CALLS):  # those that are under way come to their end
+            await self._calls.acquire()
         if was_up:
             with suppress(*AWAY):
                 await self._beat(keys=[WORKERS], args=[self.me, 0])
         await self.client.aclose()
+        for _ in range(CALLS):
+            self._calls.release()
 
     def _spider_opened(self) -> None:
         self._keep_beating()

@@ -11,10 +11,11 @@ import redis
 from scrapy.settings import Settings
 from scrapy_redis import get_redis_from_settings
 
+from scrapy_rep import RepMiddleware
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.redis.connection import client, impatient
 from scrapy_rep.redis.link import Link
-from tests.utils import coroutine_test, crawl, make_crawler
+from tests.utils import coroutine_test, make_crawler
 
 SHARED = (
     "host",
@@ -90,11 +91,11 @@ async def test_another_event_loop_is_refused(pytestconfig):
 
 
 @coroutine_test
-async def test_a_crawl_with_another_event_loop_does_not_begin(pytestconfig, caplog):
+async def test_a_crawl_with_another_event_loop_does_not_begin(pytestconfig):
     if pytestconfig.getoption("--reactor") != "default":
         pytest.skip("there is an asyncio event loop")
     with pytest.raises(SettingError, match="TWISTED_REACTOR"):
-        await crawl(make_crawler(REP_STORE="redis"))
+        RepMiddleware.from_crawler(make_crawler(REP_STORE="redis"))
 
 
 @coroutine_test
@@ -106,4 +107,4 @@ async def test_what_is_missing_is_said(monkeypatch):
     with pytest.raises(ImportError):
         importlib.import_module("redis")
     with pytest.raises(SettingError, match=r"pip install scrapy-rep\[redis\]"):
-        await crawl(make_crawler(REP_STORE="redis"))
+        RepMiddleware.from_crawler(make_crawler(REP_STORE="redis"))

@@ -362,3 +362,17 @@ async def test_many_calls_at_once_do_not_take_the_server_for_lost(redis_server):
         calls_ = [worker.store.get(str(number)) for number in range(500)]
         assert not any(await asyncio.gather(*calls_))
         assert worker.stat("rep/redis/away") is None
+
+
+@coroutine_test
+async def test_calls_under_way_come_to_their_end_with_the_crawl(redis_server):
+    async with Worker(redis_server) as worker:
+        begun = [
+            asyncio.ensure_future(worker.store.put(str(number), GOOD))
+            for number in range(100)
+        ]
+        await asyncio.sleep(0)
+        await asyncio.wait_for(worker.link.close(), 3)
+        await asyncio.sleep(0)
+        assert all(call.done() for call in begun)
+    assert worker.stat("rep/redis/errors") is None

@@ -114,6 +114,15 @@ class Crawl:
         )
         self.link = Link.of(self.crawler)
         await self.link.meet()
+        self.told = 0
+        tell = self.queue._tell
+
+        async def count(**kwargs: Any) -> Any:
+            answer = await tell(**kwargs)
+            self.told += 1
+            return answer
+
+        self.queue._tell = count  # type: ignore[assignment]
         return self
 
     async def _crawl(self) -> None:
@@ -139,8 +148,10 @@ class Crawl:
     async def start(self, request: Any, interval: float = 0.0) -> None:
         """Have *request* handed to its handler; the others know of it by then."""
         host = request.url.split("/")[2]
+        told = self.told
+        tells = interval or self.queue._handed_out[request].holds
         self.queue._downloads.started(request, host, interval)
-        await asyncio.sleep(0.05)
+        await until(lambda: not tells or self.told > told)
 
     def done(self, *requests: Any) -> None:
         for request in requests:

@@ -161,7 +161,8 @@ class Link:
                 self._beating = asyncio.get_running_loop().create_task(self._go_on())
 
     async def _go_on(self) -> None:
-        while True:
+        # Not for ever: a call that times out as it is cancelled only says the former.
+        while not self._closed:
             await self._show_up()
             await asyncio.sleep(BEAT if self.up else PROBE)
 

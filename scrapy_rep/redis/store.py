@@ -187,7 +187,7 @@ class RedisStore:
 
     async def _hear(self, channel: Any) -> None:
         try:
-            while True:
+            while self._listening is not None:  # see Link._go_on
                 message = await channel.get_message(
                     ignore_subscribe_messages=True, timeout=LEASE
                 )

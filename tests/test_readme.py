@@ -21,7 +21,7 @@ from scrapy_rep.protocol.notes import SEVERITIES
 from scrapy_rep.protocol.records import MISSPELLINGS
 from scrapy_rep.settings import DEFAULTS
 from tests.site import Reply, Site
-from tests.test_example import run
+from tests.test_example import fleet, run
 from tests.utils import Pages, coroutine_test, crawl, make_crawler, sleep
 
 ROOT = Path(__file__).parent.parent
@@ -261,12 +261,13 @@ def test_every_row_of_the_comparison_names_a_test():
 
 
 def test_ci_uses_the_command_of_the_readme():
-    example, tests = (
+    example, tests, fleet_run = (
         command for command in blocks("sh") if command.startswith("python3 -m venv")
     )
     ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert f"'{tests}'" in ci
     assert example.endswith("scrapy crawl tour)")
+    assert fleet_run.endswith("python -m example.fleet)")
 
 
 def test_ci_uses_the_tools_of_tox():
@@ -284,6 +285,18 @@ def test_the_log_is_that_of_the_example():
     }
     for line in shown.splitlines():
         assert normal(line) in log
+
+
+def test_the_table_is_that_of_the_fleet():
+    (shown,) = [block for block in blocks_without_language() if "worker 1" in block]
+
+    def without_figures(line):
+        if line.startswith("worker "):
+            return re.sub(r" \d+", " N", line)
+        return re.sub(r" +\d+\.\d{3} s", " GAP", line).strip()
+
+    lines = [without_figures(line) for line in fleet().table]
+    assert [without_figures(line) for line in shown.splitlines()] == lines
 
 
 def blocks_without_language() -> list[str]:

@@ -1,0 +1,163 @@
+"""Crawls with scrapy-redis' scheduler and ours for a queue, in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import scrapy
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from scrapy_redis.spiders import RedisSpider
+
+from tests.redis.workers import until
+from tests.site import Reply, Site
+from tests.utils import Pages, coroutine_test, crawl, make_crawler
+
+if TYPE_CHECKING:
+    from tests.redis_server import RedisServer
+
+pytestmark = [
+    pytest.mark.only_asyncio,
+    # What scrapy-redis does is deprecated in these versions of Scrapy and redis-py.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::scrapy.exceptions.ScrapyDeprecationWarning"),
+]
+
+FLEET: dict[str, Any] = {
+    "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
+    "SCHEDULER_QUEUE_CLASS": "scrapy_rep.redis.PoliteQueue",
+    "REP_STORE": "redis",
+}
+
+
+def worker(server: RedisServer, spider: Any = None, **settings: Any) -> Any:
+    return make_crawler(spider, **{**FLEET, "REDIS_URL": server.url, **settings})
+
+
+def running(crawler: Any, **kwargs: Any) -> asyncio.Future[Any]:
+    return asyncio.ensure_future(
+        _awaited(maybe_deferred_to_future(deferred_from_coro(crawl(crawler, **kwargs))))
+    )
+
+
+async def _awaited(future: Any) -> Any:
+    return await future
+
+
+@coroutine_test
+async def test_two_workers_share_robots_txt_pace_and_queue(redis_server):
+    rules = Reply("User-agent: *\nCrawl-delay: 0.3\nDisallow: /no")
+    with Site({"/robots.txt": rules}) as site:
+        urls = [site.url(f"/{number}") for number in range(6)] + [site.url("/no")]
+        one = worker(redis_server, SCHEDULER_PERSIST=True)
+        two = worker(redis_server, SCHEDULER_PERSIST=True)
+        await asyncio.gather(running(one, urls=urls), running(two, urls=[]))
+        assert site.count("/robots.txt") == 1
+        assert "/no" not in site.paths
+        # This process serves the site as well, late at times: tests of fleets are strict.
+        assert min(site.gaps()) >= 0.25
+    got = one.spider.got + two.spider.got
+    assert sorted(got) == sorted(urls[:-1])
+
+
+@pytest.mark.parametrize("persist", [True, False])
+@coroutine_test
+async def test_what_is_left_is_kept_where_it_is_to_persist(redis_server, persist):
+    class Stops(Pages):
+        def parse(self, response):
+            super().parse(response)
+            raise scrapy.exceptions.CloseSpider("enough")
+
+    settings = {"SCHEDULER_PERSIST": persist, "CONCURRENT_REQUESTS": 1}
+    with Site() as site:
+        urls = [site.url(f"/{number}") for number in range(9)]
+        begun = worker(redis_server, Stops, **settings)
+        await crawl(begun, urls=urls)
+        ended = worker(redis_server, **settings)
+        await crawl(ended, urls=[])
+        got = begun.spider.got + ended.spider.got
+        assert 1 <= len(begun.spider.got) < 9
+    if persist:
+        assert sorted(got) == sorted(urls)
+    else:
+        assert ended.spider.got == []
+
+
+@coroutine_test
+async def test_flush_on_start(redis_server):
+    redis_server.client.sadd("pages:dupefilter", "seen")
+    redis_server.client.zadd("pages:requests", {b"unreadable": 0})
+    with Site() as site:
+        crawler = worker(redis_server, SCHEDULER_FLUSH_ON_START=True)
+        await crawl(crawler, urls=[site.url("/")])
+        assert crawler.spider.got == [site.url("/")]
+    assert not redis_server.client.exists("pages:dupefilter", "pages:requests")
+
+
+@coroutine_test
+async def test_idle_before_close(redis_server):
+    with Site() as site:
+        crawler = worker(redis_server, SCHEDULER_IDLE_BEFORE_CLOSE=2)
+        began = time.monotonic()
+        await crawl(crawler, urls=[site.url("/")])
+        assert time.monotonic() - began > 2
+        assert len(crawler.spider.got) == 1
+
+
+@coroutine_test
+async def test_duplicates_are_sent_once(redis_server):
+    class Twice(Pages):
+        def requests(self):
+            return [scrapy.Request(url) for url in self.urls * 2]
+
+    with Site() as site:
+        crawler = worker(redis_server, Twice)
+        await crawl(crawler, urls=[site.url("/a"), site.url("/b")])
+        assert sorted(site.paths) == ["/a", "/b", "/robots.txt"]
+
+
+@coroutine_test
+async def test_a_redis_spider_reads_start_urls_while_hosts_wait(redis_server):
+    class Reads(RedisSpider):  # type: ignore[misc]
+        name = "reads"
+        max_idle_time = 1
+
+        def parse(self, response):
+            pass
+
+    slow_rules = {"/robots.txt": Reply("User-agent: *\nCrawl-delay: 8")}
+    with Site(slow_rules, host="127.0.0.2") as slow, Site() as quick:
+        for number in range(2):
+            redis_server.client.rpush("reads:start_urls", slow.url(f"/{number}"))
+        crawler = worker(redis_server, Reads)
+        crawling = running(crawler)
+        await until(lambda: slow.count("/robots.txt"), 10)
+        redis_server.client.rpush("reads:start_urls", quick.url("/"))
+        began = time.monotonic()
+        await until(lambda: quick.count("/"), 6)
+        assert time.monotonic() - began < 4
+        assert slow.paths == ["/robots.txt"]
+        await crawler.stop_async() if hasattr(crawler, "stop_async") else crawler.stop()
+        await crawling
+
+
+@coroutine_test
+async def test_a_crawl_lives_through_a_server_that_is_started_anew(
+    redis_server, caplog
+):
+    rules = Reply("User-agent: *\nCrawl-delay: 0.2\nDisallow: /no")
+    with Site({"/robots.txt": rules}) as site:
+        urls = [site.url(f"/{number}") for number in range(12)] + [site.url("/no")]
+        crawler = worker(redis_server)
+        crawling = running(crawler, urls=urls)
+        await until(lambda: site.count("/2"), 10)
+        redis_server.hang()
+        await asyncio.sleep(2)
+        redis_server.resume()
+        await crawling
+        assert min(site.gaps()) >= 0.15
+        assert "/no" not in site.paths
+    assert sorted(crawler.spider.got) == sorted(urls[:-1])
+    assert crawler.stats.get_value("rep/redis/away") >= 1

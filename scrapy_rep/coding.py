@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import zlib
 
+MOST_CODINGS = 4  # one in the other; more are a trap
+MOST_MEMBERS = 1000  # of a gzip file, each of which is found by copying the rest
+
 
 def decoded(body: bytes, content_encoding: str, *, limit: int, cut: bool) -> bytes:
     """Return at most *limit* octets of *body*, whole lines only where it is longer.
 
     *cut* tells that the download was stopped at the limit. Raises ``ValueError`` where
-    the coding is unknown or broken, or ends too early.
+    the coding is unknown or broken, ends too early, or is one of too many.
     """
     codings = [name.strip().lower() for name in content_encoding.split(",")]
+    if len(codings) > MOST_CODINGS:
+        raise ValueError(f"{len(codings)} content codings")
     for coding in reversed(codings):
         if coding in {"gzip", "x-gzip", "deflate"}:
             body = _inflated(body, limit=limit, cut=cut)
@@ -43,7 +48,11 @@ def _inflated(body: bytes, *, limit: int, cut: bool) -> bytes:
 def _inflate(body: bytes, wbits: int, limit: int) -> tuple[bytes, bool]:
     """Return more than *limit* octets of *body* where there are, and if it is whole."""
     parts = b""
+    members = 0
     while body and len(parts) <= limit:  # gzip: several members may follow each other
+        members += 1
+        if members > MOST_MEMBERS:
+            raise zlib.error("too many members")
         inflater = zlib.decompressobj(wbits)
         parts += inflater.decompress(body, limit + 1 - len(parts))
         if not inflater.eof:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from scrapy import signals
 from scrapy.core import downloader as scrapys
@@ -34,8 +35,20 @@ SHARED_GUARD_PART = 0.01
 LATE_PART, LATE_LEAST = 0.05, 0.05
 """The part of an interval, and at least the seconds, by which a request that was answered
 late may put off the next one: it may have arrived as late as it was answered."""
+BUSY_LATE_PART, BUSY = 0.25, 5.0
+"""The same part in the first seconds of one of several processes, which start together,
+and for its first request to a host."""
 NOTICED = 0.002
-"""Seconds from which on it is worth telling the others that a request came late."""
+"""Seconds from which on it is worth noting that a request left late."""
+
+
+@dataclass(slots=True)
+class _Start:
+    """How a request that has an interval to keep was started."""
+
+    booking: int | None
+    late: float = 0.0
+    """Seconds by which it left later than it was booked."""
 
 
 class Starts(Protocol):
@@ -47,8 +60,11 @@ class Starts(Protocol):
         Returns the booking, for ``late``; ``None`` where there is none.
         """
 
-    async def late(self, slot: str, booking: int, seconds: float) -> None:
-        """Note that the request of *booking* may have started so much later."""
+    async def late(self, slot: str, booking: int, seconds: float) -> bool:
+        """Note that the request of *booking* may have started so much later.
+
+        Returns ``False`` where another one was booked since.
+        """
 
 
 class Downloads:
@@ -74,9 +90,11 @@ class Downloads:
         self._raised: dict[str, float] = {}  # slot -> the delay that we gave it
         self._quickest: dict[str, float] = {}  # slot -> its shortest latency
         self._handed_out: dict[str, set[Request]] = {}  # slot -> not yet answered
+        self.sent_back: WeakSet[Request] = WeakSet()
+        """Requests on their way back to the queue, which has handed them out too early."""
         self.starts: Starts | None = None
         """What confirms each start, if anything has to."""
-        self._bookings: WeakKeyDictionary[Request, int] = WeakKeyDictionary()
+        self._starts: WeakKeyDictionary[Request, _Start] = WeakKeyDictionary()
         self.started: Callable[[Request, str, float], None] | None = None
         """Called when a request is handed to its handler, with slot and interval."""
         self._began = slot_clock()
@@ -108,19 +126,31 @@ class Downloads:
             own *= max(0.0, 1 - _jitter(slot))
         return max(self._delay(name), own)
 
-    async def _confirm(self, request: Request, name: str) -> None:
-        """Return when *request* may start."""
+    async def _confirm(self, request: Request, name: str) -> int | None:
+        """Return when *request* may start: its booking, if it has one."""
         interval = self.shared_interval(name)
+        booking = None
         if self.starts is not None and (interval or ROBOTS_HOP in request.meta):
             self.lend_place()  # who waits here keeps nobody else from being asked
             try:
                 booking = await self.starts.book(name, interval)
             finally:
                 self.take_place_back()
-            if booking is not None:
-                self._bookings[request] = booking
         if self.started is not None:
             self.started(request, name, interval)
+        return booking
+
+    def _note_late(self, name: str, start: _Start, seconds: float) -> None:
+        """Note that a request left *seconds* later than its slot, and others, think."""
+        if seconds < NOTICED:
+            return
+        slot = self._downloader.slots.get(name)
+        if slot is not None:
+            slot.lastseen += seconds
+        start.late += seconds
+        if start.booking is not None and self.starts is not None:
+            deferred_from_coro(self.starts.late(name, start.booking, seconds))
+            start.booking += round(seconds * 1e6)
 
     # Keeping intervals
 
@@ -162,22 +192,22 @@ class Downloads:
 
     def _book_arrival(self, request: Request, name: str, latency: float) -> None:
         """Book how much later than the quickest *request* may have arrived."""
-        slot = self._downloader.slots.get(name)
-        booking = self._bookings.pop(request, None)
-        paced = name in self._intervals
-        if slot is None or not (paced or booking):
+        start = self._starts.pop(request, None)
+        if start is None:
             return
-        # The first of a shared host: how long it takes at best is not known here.
-        quickest = self._quickest.get(name, 0.0 if booking else latency)
-        if paced:
+        latency -= start.late  # that is booked already
+        delay = self._delay(name)
+        quickest = self._quickest.get(name)
+        busy = self.starts is not None and slot_clock() < self._began + BUSY
+        part = BUSY_LATE_PART if busy or quickest is None else LATE_PART
+        if quickest is None:
+            # How long it takes at best is not known here. Of a host that others ask, too,
+            # they wait for what we say.
+            quickest = latency if start.booking is None else 0.0
+        most = max(part * delay, LATE_LEAST)
+        if name in self._intervals:
             self._quickest[name] = min(latency, quickest or latency)
-        most = max(LATE_PART * self._delay(name), LATE_LEAST)
-        late = min(latency - quickest, most)
-        if late <= 0:
-            return
-        slot.lastseen += late
-        if booking and self.starts is not None and late > NOTICED:
-            deferred_from_coro(self.starts.late(name, booking, late))
+        self._note_late(name, start, min(latency - quickest, most))
 
     def _hold(self, name: str) -> None:
         slot = self._downloader.slots.get(name)
@@ -215,13 +245,19 @@ class Downloads:
 
         async def book_and_hand_over(request: Request) -> Any:
             name = request.meta.get("download_slot")
+            booking = None
             if name is not None and (self.starts or self.started):
-                await self._confirm(request, name)
+                booking = await self._confirm(request, name)
+            now = monotonic()
             slot = self._downloader.slots.get(name)
             if slot is not None:
                 slot.lastseen = slot_clock()
             if (hop := request.meta.get(ROBOTS_HOP)) is not None:
-                hop.started = monotonic()  # its time runs from now, not while it waits
+                hop.started = now  # its time runs from now, not while it waits
+            if name and (name in self._intervals or booking is not None):
+                start = self._starts[request] = _Start(booking)
+                # It is written in the next turn of the event loop, before this is called.
+                call_later(0, lambda: self._note_late(name, start, monotonic() - now))
             return await hand_over(request)
 
         handlers.download_request_async = book_and_hand_over
@@ -242,6 +278,8 @@ class Downloads:
     def due_in(self, name: str) -> float:
         """Return the seconds until a request of the slot may start; 0: it may now."""
         slot = self._downloader.slots.get(name)
+        if slot is None and self.starts is not None:
+            return 0.0  # others may have used it; who knows that confirms each start
         if slot is None:
             # Not used yet: a run before this one may have, when this one began at the
             # latest. Or idle for longer than its delay, which that is, too.

@@ -51,10 +51,17 @@ class SettingError(ValueError):
         self.name = name
         self.value = value
         self.expected = expected
-        super().__init__(f"{name} is {value!r}, expected {expected}")
+        super().__init__(f"{name} is {_shown(value)}, expected {expected}")
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.name, self.value, self.expected)
+
+
+def _shown(value: object) -> str:
+    try:
+        return repr(value)
+    except Exception:  # noqa: BLE001 - an int of 5000 digits, or whatever it may be
+        return f"{type(value).__name__} that cannot be shown"
 
 
 def explain(verdict: Verdict) -> str:

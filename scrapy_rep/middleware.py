@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 MAX_WAITING = 1000
 """How many requests of a crawl wait here for a robots.txt; the others go back."""
+AT_HAND = 1.0
+"""Seconds for which a request may wait in the downloader, rather than in the queue."""
 TOO_MANY_WAIT = (
     f"its robots.txt is not known yet, and {MAX_WAITING} requests wait for theirs"
 )
@@ -112,7 +114,7 @@ class RepMiddleware:
         if known is None:
             if self._waiting >= MAX_WAITING:
                 if self._may_go_back(request):
-                    return _again(request)
+                    return self._again(request)
                 refusal = RobotsUnreachable(url, origin, _because(TOO_MANY_WAIT))
                 self._refuse(request, refusal, "waiting")
             known = await self._wait_for(origin, request)
@@ -129,7 +131,7 @@ class RepMiddleware:
         agent = self._agents.of(request)
         if not known.policy.allowed(url, agent):
             if known.patient and self._can_wait(request):
-                return _again(request)
+                return self._again(request)
             refusal, cause = _by_rules(url, known, agent)
             if "disallow" in self.settings.obey:
                 self._refuse(request, refusal, cause)
@@ -154,10 +156,12 @@ class RepMiddleware:
         hindrance = _by_pace(url, known, pace, now)
         if hindrance is not None:
             if not pace.refuses(now) and self._can_wait(request):
-                return _again(request)  # it is only not the time of day
+                return self._again(request)  # it is only not the time of day
             self._refuse(request, *hindrance)
         slot = self.downloads.slot_of(request)
         self.downloads.keep(slot, known.origin, pace.interval(now))
+        if self.downloads.due_in(slot) > AT_HAND and self._can_wait(request):
+            return self._again(request)  # its pace was not known when it was handed out
         return None
 
     def _can_wait(self, request: Request) -> bool:
@@ -173,6 +177,12 @@ class RepMiddleware:
         if self.queued:
             return self._can_wait(request)
         return request.callback is not NO_CALLBACK
+
+    def _again(self, request: Request) -> Request:
+        """Return *request* as the scheduler takes it a second time."""
+        again = request.replace(dont_filter=True)
+        self.downloads.sent_back.add(again)
+        return again
 
     def _refuse(self, request: Request, refusal: RobotsRefused, cause: str) -> NoReturn:
         """Raise *refusal*, which is counted under *cause*."""
@@ -221,11 +231,6 @@ def _because(reason: str) -> Verdict:
     return Verdict(allowed=False, rule=None, group=None, reason=reason)
 
 
-def _again(request: Request) -> Request:
-    """Return *request* as the scheduler takes it a second time."""
-    return request.replace(dont_filter=True)
-
-
 def _what_is_left_out(settings: Settings) -> Settings | None:
     """Return *settings* for the paces that REP_OBEY lacks; ``None``: it has them all."""
     left_out = frozenset(DIRECTIVES) - settings.obey - {"disallow"}
@@ -237,7 +242,12 @@ def _store(crawler: Crawler, settings: Settings) -> Store:
     path = STORES.get(name, name) if isinstance(name, str) else name
     try:
         store: Store = build_from_crawler(load_object(path), crawler)
+    except SettingError:
+        raise
     except (ImportError, NameError, ValueError, TypeError) as error:
+        if path == STORES["redis"] and isinstance(error, ImportError):
+            expected = f"pip install scrapy-rep[redis] for it ({error})"
+            raise SettingError("REP_STORE", name, expected) from error
         expected = f"{', '.join(STORES)} or the import path of a store ({error})"
         raise SettingError("REP_STORE", name, expected) from error
     return store

@@ -90,7 +90,7 @@ class Settings:
         if min_age > max_age:
             raise SettingError(
                 "REP_MIN_AGE",
-                settings.get("REP_MIN_AGE"),
+                read.value("REP_MIN_AGE"),
                 f"at most REP_MAX_AGE, which is {max_age}",
             )
         concurrent = settings.getint("CONCURRENT_REQUESTS") or 16  # 0: no limit
@@ -247,7 +247,7 @@ class _Reader:
         try:
             if isinstance(value, (list, tuple, set, frozenset)):
                 return [convert(item) for item in value]
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             pass
         raise SettingError(name, value, expected)
 

@@ -9,6 +9,8 @@ import pytest
 from scrapy.utils.reactor import set_asyncio_event_loop_policy
 from twisted.logger import globalLogPublisher
 
+from tests.redis_server import RedisServer
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -57,3 +59,19 @@ def no_unhandled_failures(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     ]
     assert not failures
     assert not tasks
+
+
+@pytest.fixture(scope="session")
+def running_redis_server() -> Iterator[RedisServer]:
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture
+def redis_server(running_redis_server: RedisServer) -> Iterator[RedisServer]:
+    """An empty server, which a test may hang, kill and start at will."""
+    running_redis_server.client.flushall()
+    yield running_redis_server
+    running_redis_server.resume()
+    if running_redis_server.process is None:
+        running_redis_server.start()

@@ -38,6 +38,7 @@ class Reply:
     reset: bool = False  # the connection is closed without an answer
     cut: int = 0  # octets that Content-Length promises and that never come
     drip: float = 0.0  # seconds between two octets of the body
+    raw: bytes = b""  # in place of all of the above but ``drip``, headers included
 
 
 class _Server(ThreadingHTTPServer):
@@ -141,6 +142,10 @@ def _handler_for(site: Site) -> Callable[..., BaseHTTPRequestHandler]:
                 self.close_connection = True
                 return
             site.closing.wait(reply.after)
+            if reply.raw:
+                self.close_connection = True
+                self.drip(reply.raw, reply.drip)
+                return
             body = reply.body.encode() if isinstance(reply.body, str) else reply.body
             self.send_response(reply.status)
             headers = {"Content-Type": "text/html", **reply.headers}
@@ -149,16 +154,19 @@ def _handler_for(site: Site) -> Callable[..., BaseHTTPRequestHandler]:
             if reply.status not in {204, 304}:
                 self.send_header("Content-Length", str(len(body) + reply.cut))
             self.end_headers()
-            if reply.drip:
-                for octet in body:
-                    self.wfile.write(bytes([octet]))
-                    self.wfile.flush()
-                    if site.closing.wait(reply.drip):
-                        break
-            elif reply.status not in {204, 304}:
-                self.wfile.write(body)
+            if reply.status not in {204, 304}:
+                self.drip(body, reply.drip)
             if reply.cut:
                 self.close_connection = True
+
+        def drip(self, octets: bytes, pause: float) -> None:
+            if not pause:
+                self.wfile.write(octets)
+                return
+            for octet in octets:
+                self.wfile.write(bytes([octet]))
+                if site.closing.wait(pause):
+                    break
 
         def log_message(self, *args: Any) -> None:
             pass

@@ -81,6 +81,8 @@ def test_values_may_come_from_the_command_line():
         ("REP_UNREACHABLE_MAX", -1, ">= 0"),
         ("REP_DENY_STATUSES", [500], "a list of 4xx statuses"),
         ("REP_DENY_STATUSES", ["x"], "a list of 4xx statuses"),
+        ("REP_DENY_STATUSES", [float("inf")], "a list of 4xx statuses"),
+        ("REP_UNREACHABLE_RETRY_DELAYS", [10**400], "a list of numbers of seconds"),
         ("REP_MAX_REDIRECTS", 1.5, "a whole number"),
         ("REP_MAX_SIZE", 0, "a whole number, at least 1"),
         ("REP_MAX_SIZE", 2**20, "a whole number, at most 524288"),
@@ -98,6 +100,16 @@ def test_wrong_values_are_named(name, value, expected):
     message = str(caught.value)
     assert message.startswith(f"{name} is {value!r}, expected ")
     assert expected in message
+
+
+def test_values_that_cannot_be_shown():
+    with pytest.raises(SettingError, match="is int that cannot be shown, expected a"):
+        read(REP_MAX_REDIRECTS=10**5000)
+
+
+def test_a_default_that_does_not_fit_is_shown():
+    with pytest.raises(SettingError, match=r"REP_MIN_AGE is 60\.0, expected at most"):
+        read(REP_MAX_AGE=30)
 
 
 def test_misspelt_names_are_named():

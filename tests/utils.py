@@ -59,16 +59,14 @@ def make_crawler(spidercls: type[scrapy.Spider] | None = None, **settings: Any) 
     )
 
 
-async def crawl(crawler: Any, **kwargs: Any) -> Any:
-    """Run *crawler* to its end, or raise after ``CRAWL_TIMEOUT`` seconds."""
+async def crawl(crawler: Any, within: float = CRAWL_TIMEOUT, **kwargs: Any) -> Any:
+    """Run *crawler* to its end, or raise after so many seconds."""
     if not is_reactor_installed():
-        await asyncio.wait_for(crawler.crawl_async(**kwargs), CRAWL_TIMEOUT)
+        await asyncio.wait_for(crawler.crawl_async(**kwargs), within)
         return crawler
     from twisted.internet import reactor
 
-    await maybe_deferred_to_future(
-        crawler.crawl(**kwargs).addTimeout(CRAWL_TIMEOUT, reactor)
-    )
+    await maybe_deferred_to_future(crawler.crawl(**kwargs).addTimeout(within, reactor))
     return crawler
 
 

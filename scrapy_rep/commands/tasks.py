@@ -87,8 +87,8 @@ class Judging:
         self._screen.write(*text.block(finding, self._screen))
 
 
-class Listing:
-    """Lists sitemaps."""
+class _OfFiles:
+    """A task about files rather than URLs."""
 
     once = True
 
@@ -97,10 +97,17 @@ class Listing:
         self._screen = screen
         self._as_json = as_json
 
+    def fail(self, url: str, problem: str) -> None:
+        self.status = 2
+        self._screen.complain(f"{url}: {problem}")
+
+
+class Listing(_OfFiles):
+    """Lists sitemaps."""
+
     def take(self, url: str, policy: Policy, copy: Copy, *, known: bool) -> None:
         if not known:
-            self.status = 2
-            self._screen.complain(f"{copy.asked}: unreachable ({copy.failure})")
+            self.fail(copy.asked, f"unreachable ({copy.failure})")
         found = sitemaps(policy, copy)
         if self._as_json:
             its = {"robots_txt": objects.copy(copy), "sitemaps": list(found)}
@@ -108,25 +115,13 @@ class Listing:
         else:
             self._screen.write(*map(printable, found))
 
-    def fail(self, url: str, problem: str) -> None:
-        self.status = 2
-        self._screen.complain(f"{url}: {problem}")
 
-
-class Linting:
+class Linting(_OfFiles):
     """Says what is wrong with files, as compilers say it."""
-
-    once = True
-
-    def __init__(self, screen: Screen, *, as_json: bool) -> None:
-        self.status = 0
-        self._screen = screen
-        self._as_json = as_json
 
     def take(self, url: str, policy: Policy, copy: Copy, *, known: bool) -> None:
         if not known:
-            self.status = 2
-            self._screen.complain(f"{copy.asked}: unreachable ({copy.failure})")
+            self.fail(copy.asked, f"unreachable ({copy.failure})")
             return
         for note in policy.notes:
             if note.severity == "error":
@@ -140,10 +135,6 @@ class Linting:
             self._screen.write(
                 f"{printable(copy.asked)}:{note.line}: {severity} {note.code} {message}"
             )
-
-    def fail(self, url: str, problem: str) -> None:
-        self.status = 2
-        self._screen.complain(f"{url}: {problem}")
 
 
 def sitemaps(policy: Policy, copy: Copy) -> tuple[str, ...]:

@@ -44,6 +44,12 @@ def _lines(text: str, group: list[Section]) -> Iterable[str]:
         name, read = PACE.get(field, ("", None))
         if read is not None and read(value) is not None:
             yield f"{name}: {value}"
-    for section in group:
-        for allow, path, _ in rules_in(text[section.start : section.end]):
-            yield f"{'Allow' if allow else 'Disallow'}: {path}"
+    rules = [
+        rule
+        for section in group
+        for rule in rules_in(text[section.start : section.end])
+    ]
+    for allow, path, _ in rules:
+        yield f"{'Allow' if allow else 'Disallow'}: {path}"
+    if not rules:
+        yield "Disallow:"  # lest the user-agent lines join the next group

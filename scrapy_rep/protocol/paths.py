@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 if TYPE_CHECKING:
     from scrapy_rep.protocol.dialect import Dialect
@@ -51,9 +50,12 @@ def comparable(path: str, dialect: Dialect, *, in_query: bool = False) -> str:
     """
     if FINAL.fullmatch(path):
         return path
-    before, mark, query = ("", "", path) if in_query else path.partition("?")
-    return normal(before, dialect.kept_apart) + normal(
-        mark + query, dialect.kept_apart_in_query
+    if in_query:
+        return normal(path, dialect.kept_apart_in_query)
+    before, mark, query = path.partition("?")
+    before = normal(before, dialect.kept_apart)
+    return (
+        before + normal(mark + query, dialect.kept_apart_in_query) if mark else before
     )
 
 
@@ -62,20 +64,19 @@ def normal(text: str, kept_apart: str) -> str:
 
     A "%" that two hexadecimal digits do not follow is literal.
     """
-    text = TO_ENCODE.sub(encoded, text)
-    if "%" not in text:
-        return text
-    table = escapes(kept_apart)
-    first, *rest = text.split("%")
-    parts = [first]
-    for part in rest:
-        octet = table.get(part[:2])
-        parts.append("%" + part if octet is None else octet + part[2:])
-    return "".join(parts)
+    if "%" in text:
+        table = escapes(kept_apart)
+        first, *rest = text.split("%")
+        parts = [first]
+        for part in rest:
+            octet = table.get(part[:2])
+            parts.append("%" + part if octet is None else octet + part[2:])
+        text = "".join(parts)
+    return TO_ENCODE.sub(encoded, text)
 
 
 def encoded(found: re.Match[str]) -> str:
-    return quote(found[0].encode("utf-8", "surrogatepass"), safe="")
+    return "%" + found[0].encode("utf-8", "surrogatepass").hex("%").upper()
 
 
 @lru_cache(maxsize=8)

@@ -74,21 +74,25 @@ def in_query_only(path: str, pattern: Pattern, dialect: Dialect) -> list[Pattern
     What follows that wildcard is then a part of a query, where other escapes equal their
     octets: `/*u=https%3A` matches `/go?u=https:`. Most patterns have no such reading.
     """
-    if "%" not in path or not dialect.wildcards:
+    if "%" not in path or "*" not in path or not dialect.wildcards:
         return []
     ends = path.endswith("$")
     pieces = path.partition("?")[0].removesuffix("$").split("*")
     rest = path[len("*".join(pieces)) :].removesuffix("$").split("*")
+    # Each piece is read once in either way: a rule may have thousands of them.
+    plain = [comparable(piece, dialect) for piece in pieces]
+    after = [comparable(piece, dialect, in_query=True) for piece in pieces]
+    if after[1:] == plain[1:]:
+        return []
+    first, *others = [comparable(piece, dialect, in_query=True) for piece in rest]
     found = []
     for index in range(1, min(len(pieces), MAX_WILDCARDS_INTO_QUERY + 1)):
-        before = [comparable(piece, dialect) for piece in pieces[:index]]
-        plain = [comparable(piece, dialect) for piece in pieces[index:]]
-        after = [comparable(piece, dialect, in_query=True) for piece in pieces[index:]]
-        if after == plain:
+        if after[index:] == plain[index:]:
             break
-        after[-1] += comparable(rest[0], dialect, in_query=True)
-        after += [comparable(piece, dialect, in_query=True) for piece in rest[1:]]
-        parts, anchored = joined([*before, "?", *after], ends)
+        *inner, last = after[index:]
+        parts, anchored = joined(
+            [*plain[:index], "?", *inner, last + first, *others], ends
+        )
         found.append(Pattern(parts, anchored, pattern.octets))
     return found
 

@@ -33,11 +33,15 @@ def client(settings: BaseSettings) -> redis.asyncio.Redis:
             given[parameter] = settings.get(name)
     given.pop("redis_cls", None)
     given.pop("retry_on_timeout", None)
-    given |= _impatient(given, redis.asyncio.retry.Retry)
+    given.pop("max_connections", None)
+    ours = _impatient(given, redis.asyncio.retry.Retry)
     url = given.pop("url", None)
-    if url:
-        return redis.asyncio.Redis.from_url(url, **given)
-    return redis.asyncio.Redis(**given)
+    if not url:
+        return redis.asyncio.Redis(**given | ours)
+    made = redis.asyncio.Redis.from_url(url, **given)
+    # The options of a URL go before those beside it.
+    made.connection_pool.connection_kwargs |= ours
+    return made
 
 
 def impatient(server: Any) -> Any:

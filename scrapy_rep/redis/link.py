@@ -34,7 +34,10 @@ PROBE = 0.5
 LEASE = 10.0
 """Seconds after the last sign of life for which a worker counts."""
 QUICK = 0.02
-"""A round trip of so many seconds tells the server's time well enough."""
+"""A round trip that took so many seconds more than the quickest tells the server's time
+well enough."""
+CALLS = 32
+"""Calls at a time; each takes a connection, of which a client has so many."""
 SETTLE = 2.5
 """Seconds after which every worker has noticed that the server is back: PROBE, and twice
 the time that a call may take."""
@@ -70,11 +73,15 @@ class Link:
         self.was_away = False
         self.offset: float | None = None
         """The server's time less ours (``time.monotonic()``), in seconds."""
+        self.round_trip = float("inf")
+        """The seconds that the quickest call took."""
         self.workers = [self.me]
         """The workers last known to be alive, in an order that is the same for all."""
         self._beat = self.client.register_script(script("beat_fleet"))
         self._beating: asyncio.Task[None] | None = None
         self._back = asyncio.Event()
+        self._met = asyncio.Event()
+        self._calls = asyncio.Semaphore(CALLS)
         self._closed = False
         crawler.signals.connect(self._spider_opened, signals.spider_opened)
         # After the store has given back its leases.
@@ -101,13 +108,14 @@ class Link:
     ) -> Any:
         """Run a script; raises ``RedisAwayError`` where the server cannot be had."""
         self._keep_beating()
-        if not self.up or self._closed:
-            raise RedisAwayError
-        try:
-            return await function(keys=keys, args=args)
-        except AWAY as error:
-            self.lost(error)
-            raise RedisAwayError from error
+        async with self._calls:
+            if not self.up or self._closed:
+                raise RedisAwayError
+            try:
+                return await function(keys=keys, args=args)
+            except AWAY as error:
+                self.lost(error)
+                raise RedisAwayError from error
 
     def lost(self, error: Exception) -> None:
         """Note that a call has failed with *error*."""
@@ -120,12 +128,15 @@ class Link:
         self.changed_at = monotonic()
         self._back.clear()
         self._crawler.stats.inc_value("rep/redis/away")
-        then = (
-            "nothing is sent where it is needed"
-            if self.pauses
-            else "what is known here decides, at the pace of one worker of"
-            f" {len(self.workers)}"
-        )
+        if self.pauses:
+            then = "nothing is sent where it is needed"
+        elif self.offset is None:
+            then = "hosts with a delay wait, as the other workers are not known"
+        else:
+            then = (
+                "what is known here decides, at the pace of one worker of"
+                f" {len(self.workers)}"
+            )
         logger.warning(
             "Redis is away (%s): until it is back %s",
             str(error) or type(error).__name__,
@@ -133,6 +144,11 @@ class Link:
             extra={"spider": self._crawler.spider},
         )
         self._keep_beating()
+
+    async def meet(self) -> None:
+        """Wait until it is known whether the server is there, and what time it has."""
+        self._keep_beating()
+        await self._met.wait()
 
     async def until_back(self) -> None:
         self._keep_beating()
@@ -142,12 +158,13 @@ class Link:
     async def close(self) -> None:
         """Leave the fleet."""
         self._closed = True
+        was_up, self.up = self.up, False  # for who still asks to start a request
         task, self._beating = self._beating, None
         if task is not None:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
-        if self.up:
+        if was_up:
             with suppress(*AWAY):
                 await self._beat(keys=[WORKERS], args=[self.me, 0])
         await self.client.aclose()
@@ -161,9 +178,10 @@ class Link:
                 self._beating = asyncio.get_running_loop().create_task(self._go_on())
 
     async def _go_on(self) -> None:
-        # Not for ever: a call that times out as it is cancelled only says the former.
-        while not self._closed:
+        while True:
             await self._show_up()
+            if self._closed:  # redis-py may swallow the cancellation
+                return
             await asyncio.sleep(BEAT if self.up else PROBE)
 
     async def _show_up(self) -> None:
@@ -175,10 +193,14 @@ class Link:
         except AWAY as error:
             self.lost(error)
             return
+        finally:
+            self._met.set()
         taken = monotonic() - sent
-        if self.offset is None or taken < QUICK:
+        self.round_trip = min(self.round_trip, taken)
+        if self.offset is None or taken < self.round_trip + QUICK:
             self.offset = now / 1e6 - (sent + taken / 2)
-        self.workers = [name.decode() for name in names]
+        # The server has them by their last sign of life: there each sees itself last.
+        self.workers = sorted(name.decode() for name in names)
         if not self.up:
             self.up = True
             self.changed_at = monotonic()

@@ -82,7 +82,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
         )
         self._tell = self._link.client.register_script(script("tell", after="common"))
         self._serial = crc32(self._link.me.encode()) << 32
-        self._handed_out: dict[Request, HandedOut] = {}
+        self._handed_out: dict[object, HandedOut] = {}  # by request
         self._outbox: list[tuple[list[str], list[Any]]] = []
         self._idle_before_close = 0.0
         self._last_request_at = monotonic()
@@ -131,30 +131,34 @@ class PoliteQueue(Base):  # type: ignore[misc]
         SCHEDULER_IDLE_BEFORE_CLOSE, is for how many seconds an idle spider stays open.
         """
         self._idle_before_close = timeout
+        while (answer := self._next()) is not None:
+            if len(answer) == 1:
+                self._wake_in(min(max(0.0, answer[0] / 1e6), LOOK_AGAIN))
+                self._let_spider_read()
+                return None
+            request = self._take(*answer)
+            if request is not None:
+                return request
+        self._wake_in(LOOK_AGAIN)
+        return None
+
+    def _next(self) -> Any:
+        """Return what the script answers; ``None`` where Redis is away."""
         if not self._send_outbox():
-            self._wake_in(LOOK_AGAIN)
             return None
         # Only now: what came of those that are done with is safe in Redis.
         done = self._done_with()
+        ids = [gone.id for gone in done.values()]
         full = self._full_hosts()
         hold = round(self._lease * 1e6)
-        args = [self._prefix, self._link.me, hold, len(full), *full]
-        answer = self._try(
-            lambda: self._pop(self._keys, [*args, *(gone.id for gone in done.values())])
-        )
-        if answer is None:
-            self._wake_in(LOOK_AGAIN)
-            return None
-        for request, gone in done.items():
-            del self._handed_out[request]
-            if gone.holds:
-                self._release(request, gone.host)
-        if len(answer) == 1:
-            wait = answer[0] / 1e6 if answer[0] >= 0 else LOOK_AGAIN
-            self._wake_in(min(wait, LOOK_AGAIN))
-            self._let_spider_read()
-            return None
-        return self._take(*answer)
+        args = [self._prefix, self._link.me, hold, len(full), *full, *ids]
+        answer = self._try(lambda: self._pop(self._keys, args))
+        if answer is not None:
+            for request, gone in done.items():
+                del self._handed_out[request]
+                if gone.holds:
+                    self._release(gone.host)
+        return answer
 
     def clear(self) -> None:
         """Delete all that waits, for all workers; and scrapy-redis' own queue, if any."""
@@ -168,24 +172,22 @@ class PoliteQueue(Base):  # type: ignore[misc]
     # What this worker has
 
     def _take(self, member: bytes, host: bytes, pace: bytes) -> Request | None:
-        id_, name = member[:ID_LENGTH], host.decode()
+        handed = HandedOut(member[:ID_LENGTH], host.decode(), pace != b"free")
         try:
             request: Request = self._decode_request(member[ID_LENGTH:])
         except Exception:
             # The spider's code has changed. It is off the queue, and no other is lost.
-            logger.exception("A request for %s cannot be read", name)
+            logger.exception("A request for %s cannot be read", handed.host)
             assert self._crawler.stats is not None
             self._crawler.stats.inc_value("rep/unreadable")
-            self._try(
-                lambda: self._pop(self._keys, [self._prefix, self._link.me, 0, 0, id_])
-            )
+            self._handed_out[object()] = handed  # nothing that is in progress
             return None
-        self._handed_out[request] = HandedOut(id_, name, pace != b"free")
+        self._handed_out[request] = handed
         self._last_request_at = monotonic()
         self._downloads.hand_out(self._downloads.slot_of(request), request)
         return request
 
-    def _done_with(self) -> dict[Request, HandedOut]:
+    def _done_with(self) -> dict[object, HandedOut]:
         """Return what was handed out, and is answered with all that came of it."""
         engine = self._crawler.engine
         slot = getattr(engine, "_slot", None)
@@ -210,7 +212,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
         self._handed_out[request] = handed._replace(holds=False)
         self._say(host, interval, interval - min(LEAD_PART * interval, LEAD_MOST))
 
-    def _release(self, request: Request, host: str) -> None:
+    def _release(self, host: str) -> None:
         """It was refused, or goes back: its host has not been asked."""
         interval = self._downloads.shared_interval(host)
         self._say(host, interval, 0.0)
@@ -228,8 +230,11 @@ class PoliteQueue(Base):  # type: ignore[misc]
         deferred_from_coro(say())
 
     def _wait_of(self, request: Request) -> float:
-        """Return the seconds for which the host of *request* is not to be asked."""
-        if self._gate is None:
+        """Return the seconds for which *request*, and its host's others, are to wait.
+
+        That is known of one that was handed out too early, and comes back.
+        """
+        if self._gate is None or request not in self._downloads.sent_back:
             return 0.0
         with suppress(ValueError):  # the middleware will say what is wrong
             found = judged(request)
@@ -239,7 +244,10 @@ class PoliteQueue(Base):  # type: ignore[misc]
             now = self._gate.policies.now()
             if known.patient:
                 return max(0.0, known.standing.ask_at - now)
-            return 0.0 if known.pace.refuses(now) else known.pace.opens_in(now)
+            if known.pace.free or known.pace.refuses(now):
+                return 0.0
+            due_in = self._downloads.due_in(self._downloads.slot_of(request))
+            return max(known.pace.opens_in(now), due_in)
         return 0.0
 
     # Redis
@@ -310,6 +318,9 @@ class PoliteQueue(Base):  # type: ignore[misc]
         call_later(0, self._read, read)
 
     def _read(self, read: Any) -> None:
+        slot = getattr(self._crawler.engine, "_slot", None)
+        if slot is None or slot.closing is not None:
+            return  # what it reads could not be queued any more
         try:
             read()
         except AWAY as error:

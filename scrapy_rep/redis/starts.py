@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 KEPT = 60.0
 """Seconds for which a host's time is kept, beyond the longest delay."""
 LATE = 0.005
-"""An answer of the server that took more seconds says that we start later than it has
-booked."""
+"""An answer of the server that took so many seconds more than the quickest says that we
+start later than it has booked."""
+TOLD_AT_MOST = 5
+"""How often we tell the server of that, if its answer to that is late as well."""
 LONG_AWAY = 3.0
 """Seconds for which the server must have been away before we go on without it. By then
 each worker that is alive has noticed."""
@@ -59,16 +61,23 @@ class Starts:
                 await asyncio.sleep(wait)
             elif self._link.pauses:
                 await self._link.until_back()
-            elif not interval or await self._my_turn(slot, interval):
+            elif not interval:
+                return None
+            elif self._link.offset is None:  # nor do we know who else takes turns
+                await self._link.until_back()
+            elif await self._my_turn(slot, interval):
                 return None
 
-    async def late(self, slot: str, booking: int, seconds: float) -> None:
-        """Note that the request of *booking* started up to *seconds* later."""
+    async def late(self, slot: str, booking: int, seconds: float) -> bool:
+        """Note that the request of *booking* started up to *seconds* later.
+
+        Returns ``False`` where another one was booked since.
+        """
         try:
-            args = [booking, round(seconds * 1e6), self._expiry]
-            await self._link.call(self._late, [_key(slot)], args)
+            args = [booking, round(seconds * 1e6)]
+            return bool(await self._link.call(self._late, [_key(slot)], args))
         except RedisAwayError:
-            pass  # then everyone waits for longer than that
+            return True  # then everyone waits for longer than that
 
     async def _ask(self, slot: str, interval: float) -> tuple[float, int | None]:
         sent = monotonic()
@@ -76,11 +85,17 @@ class Starts:
         wait, *now = await self._link.call(self._start, [_key(slot)], args)
         if wait:
             return wait / 1e6, None
-        taken = monotonic() - sent
-        if interval and taken > LATE:
-            await self.late(slot, now[0], taken)
-            return 0.0, now[0] + round(taken * 1e6)
-        return 0.0, now[0]
+        booking: int = now[0]
+        for _ in range(TOLD_AT_MOST):
+            told = monotonic()
+            late = told - sent
+            if not interval or late <= self._link.round_trip + LATE:
+                break
+            if not await self.late(slot, booking, late):
+                return LATE, None  # its time is over
+            booking += round(late * 1e6)
+            sent = told
+        return 0.0, booking
 
     def _unsettled(self, interval: float) -> float:
         """Return the seconds until Redis knows again of all starts that matter."""

@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
-from scrapy_rep.redis.connection import AWAY, script
+from scrapy_rep.redis.connection import AWAY, TIMEOUT, script
 from scrapy_rep.redis.link import Link, RedisAwayError
 from scrapy_rep.redis.starts import Starts
 from scrapy_rep.settings import DAY
@@ -48,6 +48,9 @@ class RedisStore:
         self._wall_at_zero = time() - monotonic()
         self._waiters: dict[str, list[asyncio.Event]] = {}
         self._listening: asyncio.Task[None] | None = None
+        self._begin_to_listen = asyncio.Lock()
+        self._leases: set[str] = set()
+        self._closed = False
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -56,6 +59,7 @@ class RedisStore:
     async def get(self, origin: str) -> Snapshot | None:
         if self._link.pauses:
             await self._link.until_back()
+        await self._link.meet()
         kept = await self._call(self._read, origin)
         if not kept:
             return None
@@ -64,15 +68,22 @@ class RedisStore:
         for name in TIMES:
             if facts[name]:
                 facts[name] -= ahead
-        return Snapshot(**facts, body=zlib.decompress(kept[b"body"]))
+        return Snapshot(
+            **facts,
+            encoding=kept[b"encoding"].decode() or None,
+            body=zlib.decompress(kept[b"body"]),
+        )
 
     async def put(self, origin: str, snapshot: Snapshot) -> None:
+        await self._link.meet()
         await self._call(self._write, origin, snapshot)
 
     async def touch(self, origin: str, snapshot: Snapshot) -> None:
+        await self._link.meet()
         args = [
             str(snapshot.status),
             self._facts(snapshot),
+            snapshot.encoding or "",
             int(stands_alone(snapshot)),
             self._expiry,
             zlib.compress(snapshot.body),
@@ -81,6 +92,7 @@ class RedisStore:
             await self._link.call(self._touch, [_key(origin)], args)
 
     async def close(self) -> None:
+        self._closed = True
         task, self._listening = self._listening, None
         if task is not None:
             task.cancel()
@@ -102,12 +114,14 @@ class RedisStore:
         if not mine:
             yield False
             return
+        self._leases.add(lease)
         renewing = asyncio.get_running_loop().create_task(self._keep(lease))
         try:
             # Also where we did not wait: another one may have been through with it between
             # our last look and our lease.
             yield True
         finally:
+            self._leases.discard(lease)
             renewing.cancel()
             with suppress(RedisAwayError):  # then it expires
                 args = [self._link.me, TOLD, origin]
@@ -124,6 +138,7 @@ class RedisStore:
             fields: Any = {
                 "status": str(snapshot.status),
                 "facts": self._facts(snapshot),
+                "encoding": snapshot.encoding or "",
                 "body": zlib.compress(snapshot.body),
             }
             together.hset(keys[0], mapping=fields)
@@ -148,7 +163,7 @@ class RedisStore:
         return None
 
     async def _keep(self, lease: str) -> None:
-        while True:
+        while lease in self._leases:
             await asyncio.sleep(LEASE / 3)
             with suppress(RedisAwayError):
                 args = [self._link.me, round(LEASE * 1e3)]
@@ -175,19 +190,25 @@ class RedisStore:
                 del self._waiters[origin]
 
     async def _listen(self) -> None:
-        if self._listening is not None and not self._listening.done():
-            return
-        channel = self._link.client.pubsub()
-        try:
-            await channel.subscribe(TOLD)
-        except AWAY as error:
-            self._link.lost(error)
-            raise RedisAwayError from error
-        self._listening = asyncio.get_running_loop().create_task(self._hear(channel))
+        async with self._begin_to_listen:  # one connection serves all who wait
+            if self._listening is not None and not self._listening.done():
+                return
+            channel: Any = self._link.client.pubsub()
+            try:
+                await channel.subscribe(TOLD)
+                # Only now the server will tell us of what comes.
+                await channel.get_message(timeout=TIMEOUT)
+            except AWAY as error:
+                self._link.lost(error)
+                with suppress(*AWAY):
+                    await channel.aclose()
+                raise RedisAwayError from error
+            loop = asyncio.get_running_loop()
+            self._listening = loop.create_task(self._hear(channel))
 
     async def _hear(self, channel: Any) -> None:
         try:
-            while self._listening is not None:  # see Link._go_on
+            while not self._closed:  # redis-py may swallow the cancellation
                 message = await channel.get_message(
                     ignore_subscribe_messages=True, timeout=LEASE
                 )
@@ -219,7 +240,7 @@ class RedisStore:
             if getattr(snapshot, name)
         }
         facts = asdict(replace(snapshot, body=b"", **times))
-        del facts["body"]
+        del facts["body"], facts["encoding"]
         return json.dumps(facts)
 
 

@@ -245,6 +245,7 @@ def faults(delay: float = 0.5, number: int = 40) -> None:
             time.sleep(delay * number / 3 + 3)
             fault(server)
             fleet.join(300)
+            held = max(w.stats.get("loop_held", 0.0) for w in fleet.workers)
             found = seen(web)
             short = [gap / delay for gap in found.gaps if gap < 0.98 * delay]
             print(
@@ -252,9 +253,19 @@ def faults(delay: float = 0.5, number: int = 40) -> None:
                 f" {len(short)} below 0.98,"
                 f" {sum(url.endswith('/no') for url in found.urls)} Disallows crossed,"
                 f" {number * 20 - len(found.urls)} of {number * 20} never sent,"
-                f" robots.txt up to {max(found.robots.values())} times",
+                f" robots.txt up to {max(found.robots.values())} times,"
+                f" an event loop held for {held:.2f} s",
                 flush=True,
             )
+    with (
+        Web(web_hosts, page=0.02) as web,
+        seeded(web, paths, 4, ours=False) as (server, fleet),
+    ):
+        time.sleep(3)
+        hang(server)
+        fleet.join(300)
+        held = max(w.stats.get("loop_held", 0.0) for w in fleet.workers)
+    print(f"  scrapy-redis' queue, hung for 5 s: an event loop held for {held:.2f} s")
 
 
 if __name__ == "__main__":

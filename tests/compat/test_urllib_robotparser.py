@@ -89,6 +89,14 @@ def test_as_text():
     assert str(parsed("")) == ""
 
 
+def test_a_group_without_rules_stays_apart_when_written():
+    # The default group is written last: with nothing between, the two would be one.
+    parser = parsed("User-agent: *\nDisallow: /\n\nUser-agent: bot")
+    assert str(parser).startswith("User-agent: bot\nDisallow:\n\nUser-agent: *\n")
+    assert parser.can_fetch("bot", "/x")
+    assert parsed(str(parser)).can_fetch("bot", "/x")
+
+
 def test_pickle():
     parser = pickle.loads(pickle.dumps(parsed(RULES)))
     assert not parser.can_fetch("x", "/private/a")

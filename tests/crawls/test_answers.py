@@ -391,3 +391,15 @@ async def test_53_retry_after_is_respected():
         await crawl(crawler, urls=[site.url("/p")])
     first, second = (hit.seconds for hit in site.hits if hit.path == "/robots.txt")
     assert second - first >= 0.99
+
+
+@coroutine_test
+async def test_time_in_the_slot_is_no_time_of_the_fetch():
+    """A robots.txt that has to wait for its turn has all of REP_TIMEOUT from then on."""
+    robots = {"/robots.txt": DISALLOW_P}
+    # On one host, so in one slot.
+    with Site({"/a": "a", **robots}) as one, Site({"/b": "b", **robots}) as other:
+        crawler = make_crawler(REP_TIMEOUT=0.4, DOWNLOAD_DELAY=1.0)
+        await crawl(crawler, urls=[one.url("/a"), other.url("/b")])
+    assert crawler.spider.failures == []
+    assert "/b" in other.paths

@@ -127,6 +127,27 @@ def test_what_a_killed_worker_had_is_sent_all_the_same():
     assert sum(taken_back) > 0
 
 
+def test_a_request_waits_in_redis_for_a_long_delay():
+    # Its worker learns of the delay when it has the request in hand already.
+    web_hosts = hosts(1, delayed(4))
+    with (
+        Web(web_hosts, page=0.0) as web,
+        seeded(web, pages(web_hosts, 1), 1, LOG_LEVEL="INFO") as (server, fleet),
+    ):
+        (worker,) = fleet.workers
+        deadline = time.monotonic() + 30
+        while "asks for 4 s" not in worker.log:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        time.sleep(1)
+        assert server.client.keys("{fleet:requests}:out:*") == []
+        assert server.client.keys("{fleet:requests}:host:*") != []
+        fleet.join(60)
+        found = seen(web)
+    assert len(found.urls) == 1
+    assert found.gaps[0] >= 0.9 * 4  # from robots.txt to the page
+
+
 @pytest.mark.parametrize("name", FAULTS)
 def test_faults_of_redis(name, tmp_path: Path):
     fault, settings = FAULTS[name]
@@ -156,3 +177,5 @@ def test_faults_of_redis(name, tmp_path: Path):
         for worker in fleet.workers:
             assert worker.log.count("WARNING: Redis is away") == 1
             assert worker.stats["rep/redis/away"] == 1
+            # A call that hangs is given up after a second, and no other one is tried.
+            assert 0 < worker.stats["loop_held"] < 4

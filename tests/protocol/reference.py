@@ -1,9 +1,10 @@
 """A naive robots.txt matcher, to compare the real one with.
 
 Written from the text of RFC 9309 and from this project's decisions where the RFC is
-silent, in the default dialect, for an agent that is one product token. It is slow on
-purpose: every question parses the file again, and every rule is compared octet by octet.
-Section numbers are those of RFC 9309.
+silent, in the default dialect. It imports nothing of the package. It is slow on purpose:
+every question parses the file again, and every rule is compared octet by octet. Section
+numbers are those of RFC 9309. An agent is given as its names, most wanted first: those of
+a User-Agent header are for the caller to find.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ TOKEN = LETTERS + "_-"  # 2.2, identifier
 UNRESERVED = LETTERS + "0123456789-._~"  # RFC 3986 2.3
 RESERVED = ":/?#[]@!$&'()*+,;="  # RFC 3986 2.2
 HEX = "0123456789ABCDEFabcdef"
+# 2.2 has space and tab. Beyond RFC 9309: so do the white space of ASCII, and NUL.
+BLANK = " \t\0\v\f\x1c\x1d\x1e\x1f"
 
 # Beyond RFC 9309: common misspellings are taken for the field that was meant.
 FIELDS = {
@@ -34,26 +37,33 @@ FIELDS = {
 }
 
 
-def allowed(body: bytes, url: str, agent: str) -> bool:
-    """Whether `agent`, a product token, may fetch `url` under the robots.txt `body`."""
+def allowed(body: bytes, url: str, *agent: str) -> bool:
+    """Whether `agent` may fetch `url` under the robots.txt `body`."""
+    return verdict(body, url, *agent)[0]
+
+
+def verdict(body: bytes, url: str, *agent: str) -> tuple[bool, list[tuple[bool, str]]]:
+    """Whether `agent` may fetch `url`, and the rules of which any may be named for it."""
     if path_and_query(url)[0] == "/robots.txt":  # 2.2.2: implicitly allowed
-        return True
+        return True, []
     # 2.2.2: the most specific match wins, an allow wins among equals, none allows.
     best = (-1, True)
-    for allow, rule in path_patterns(agent, body):
-        if any(
-            matches(octets(pattern), octets(target(url))) for pattern in readings(rule)
-        ):
-            best = max(best, (len(octets(readings(rule)[0])), allow))
-    return best[1]
+    by_rank: dict[tuple[int, bool], list[tuple[bool, str]]] = {best: []}
+    path = octets(target(url))
+    for allow, pattern, rule in path_patterns(agent, body):
+        if any(matches(octets(reading), path) for reading in readings(pattern)):
+            rank = (len(octets(readings(pattern)[0])), allow)
+            by_rank.setdefault(rank, []).append((allow, rule))
+            best = max(best, rank)
+    return best[1], by_rank[best]
 
 
-def splits_an_escape(body: bytes, url: str, agent: str) -> bool:
+def splits_an_escape(body: bytes, url: str, *agent: str) -> bool:
     """Whether a rule matches only as far as half an escape may: `/%2` and `/%2F`."""
     return any(
-        matches(pattern, target(url)) != matches(octets(pattern), octets(target(url)))
-        for _, rule in path_patterns(agent, body)
-        for pattern in readings(rule)
+        matches(reading, target(url)) != matches(octets(reading), octets(target(url)))
+        for _, pattern, _ in path_patterns(agent, body)
+        for reading in readings(pattern)
     )
 
 
@@ -67,16 +77,19 @@ def target(url: str) -> list[str]:
     return normalised(path) + normalised(query, in_query=True)
 
 
-def path_patterns(agent: str, body: bytes) -> list[tuple[bool, str]]:
-    """The agent's rules, without those that match nothing (2.2: no path patterns)."""
+def path_patterns(agent: tuple[str, ...], body: bytes) -> list[tuple[bool, str, str]]:
+    """The agent's rules, without those that match nothing (2.2: no path patterns).
+
+    Each as whether it allows, the pattern that it stands for, and as it is written.
+    """
     found = []
     for allow, rule in rules_for(agent, body):
         if rule.startswith(("/", "*")):
-            found.append((allow, rule))
+            found.append((allow, rule, rule))
             index = re.search(r"(?<=/)index\.html?\Z", rule)
             if allow and index:
                 # Beyond RFC 9309: the index page stands for its folder.
-                found.append((allow, rule[: index.start()] + "$"))
+                found.append((allow, rule[: index.start()] + "$", rule))
     return found
 
 
@@ -96,11 +109,11 @@ def readings(rule: str) -> list[list[str]]:
 
 
 def path_and_query(url: str) -> tuple[str, str]:
-    """Path, "/" at least, and query with its question mark; the fragment has no part."""
+    """Path, which begins with "/", and query with its question mark; the fragment has no part."""
     url = url.partition("#")[0]
     url = re.sub(r"^[A-Za-z][A-Za-z0-9+.-]*://[^/?]*", "", url)
     path, mark, query = url.partition("?")
-    return path or "/", mark + query
+    return "/" + path.removeprefix("/"), mark + query
 
 
 def normalised(
@@ -158,18 +171,21 @@ def matches(pattern: list[str], path: list[str]) -> bool:
     return len(path) in reached or not anchored
 
 
-def rules_for(agent: str, body: bytes) -> list[tuple[bool, str]]:
-    """The merged rules of the agent's groups, else of the "*" groups (2.2.1)."""
-    own: list[tuple[bool, str]] = []
-    default: list[tuple[bool, str]] = []
-    found = False
-    for agents, rules in groups(body):
-        if any(names(line, agent) for line in agents):
-            own += rules
-            found = True
-        elif any(line == "*" or line.startswith(("* ", "*\t")) for line in agents):
-            default += rules
-    return own if found else default
+def rules_for(agent: tuple[str, ...], body: bytes) -> list[tuple[bool, str]]:
+    """The merged rules of the groups of the agent's first name that has any, else of the
+    "*" groups (2.2.1).
+    """
+    for name in agent:
+        own = [
+            rules for lines, rules in groups(body) if any(names(x, name) for x in lines)
+        ]
+        if own:
+            return [rule for rules in own for rule in rules]
+    return [rule for lines, rules in groups(body) if default(lines) for rule in rules]
+
+
+def default(agents: list[str]) -> bool:
+    return any(line == "*" or line.startswith(("* ", "*\t")) for line in agents)
 
 
 def names(line: str, agent: str) -> bool:
@@ -203,7 +219,7 @@ def groups(body: bytes) -> list[tuple[list[str], list[tuple[bool, str]]]]:
 
 def record(line: str) -> tuple[str | None, str]:
     """Field, None for one that has no say here (2.2.4), and value of a line."""
-    line = line.partition("#")[0].strip(" \t")
+    line = line.partition("#")[0].strip(BLANK)
     field, colon, value = line.partition(":")
     if not colon:
         words = line.replace("\t", " ").split(" ")
@@ -211,7 +227,7 @@ def record(line: str) -> tuple[str | None, str]:
         if len(words) != 2:
             return None, ""
         field, value = words  # Beyond RFC 9309: two words do without the colon
-    return FIELDS.get(field.strip(" \t").lower()), value.strip(" \t")
+    return FIELDS.get(field.strip(BLANK).lower()), value.strip(BLANK)
 
 
 def lines(body: bytes) -> list[str]:
@@ -219,11 +235,26 @@ def lines(body: bytes) -> list[str]:
     if len(body) > LIMIT:  # the line that the limit cuts is not used
         body = body[:LIMIT]
         body = body[: max(body.rfind(b"\n"), body.rfind(b"\r")) + 1]
-    for length in (3, 2, 1):
-        if body.startswith(BOM[:length]):
-            body = body[length:]
-            break
-    # UTF-8 (2.3). An octet that is none stands for itself in ISO-8859-1; the rest keeps.
-    text = body.decode("utf-8", "surrogateescape")
-    text = re.sub("[\udc80-\udcff]", lambda found: chr(ord(found[0]) - 0xDC00), text)
-    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    if body[:2] in {b"\xff\xfe", b"\xfe\xff"}:  # Beyond RFC 9309: UTF-16
+        text = body.decode("utf-16", "replace")
+    else:
+        for length in (3, 2, 1):
+            if body.startswith(BOM[:length]):
+                body = body[length:]
+                break
+        text = utf8(body)
+    # Beyond RFC 9309: byte order marks, also some that went through ISO-8859-1.
+    text = re.sub("^(\ufeff|\u00ef\u00bb\u00bf)+", "", text)
+    return re.split("\r\n|\r|\n", text)
+
+
+def utf8(body: bytes) -> str:
+    """UTF-8 (2.3), and a line that is none in ISO-8859-1."""
+    return "".join(map(utf8_line, re.split(b"(\r|\n)", body)))
+
+
+def utf8_line(line: bytes) -> str:
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError:
+        return line.decode("latin-1")

@@ -1,14 +1,14 @@
 """Files and URLs made to be slow, large or strange: all of them end, and decide rightly.
 
 The bound on time is a guard against work that grows too fast, with room for a machine
-that does other things; it measures nothing.
+that does other things; it measures nothing. It is of CPU time, of which others take less.
 """
 
 from __future__ import annotations
 
 import tracemalloc
 from contextlib import contextmanager
-from time import perf_counter
+from time import process_time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,9 +23,9 @@ LIMIT = 512 * 1024
 
 @contextmanager
 def in_time(seconds: float = 5.0) -> Iterator[None]:
-    start = perf_counter()
+    start = process_time()
     yield
-    assert perf_counter() - start < seconds
+    assert process_time() - start < seconds
 
 
 @pytest.mark.parametrize(
@@ -69,6 +69,20 @@ def test_five_thousand_rules_with_wildcards() -> None:
         assert policy.allowed("/a/7/b.gif", "x") is True
         for number in range(20):
             policy.allowed("/a" * 100 + f"/{number}", "x")
+
+
+@pytest.mark.parametrize(
+    "rule",
+    ["*%3a" * 10, "*%3a" * 5000, "*%3A" + "*a" * 10 + "%2F"],
+    ids=lambda rule: rule[:9],
+)
+def test_wildcards_that_lead_into_the_query(rule: str) -> None:
+    # Each may be read in several ways, of which each has to be prepared.
+    line = f"Disallow: {rule}\n"
+    with in_time(3.0):
+        policy = parse("User-agent: *\n" + line * (LIMIT // len(line) - 1))
+        assert policy.allowed("/x", "a") is True
+    assert policy.allowed("/:?" + ":a" * 5000 + "/", "a") is False
 
 
 def test_twenty_thousand_literal_rules() -> None:

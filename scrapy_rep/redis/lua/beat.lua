@@ -7,8 +7,9 @@ local back = 0
 redis.call('ZADD', WORKERS, text(now + lease), worker)
 
 for i = 6 + has, #ARGV do
-  if redis.call('ZSCORE', LATER, ARGV[i]) then
-    put_off(ARGV[i], now + hold)
+  local at = redis.call('ZSCORE', LATER, ARGV[i])
+  if at then -- it may be parked for longer
+    put_off(ARGV[i], math.max(now + hold, tonumber(at)))
   end
 end
 

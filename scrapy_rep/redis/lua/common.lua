@@ -40,6 +40,12 @@ local function time()
   return now
 end
 
+local function count(more)
+  if more ~= 0 and redis.call('INCRBY', COUNT, more) <= 0 then
+    redis.call('DEL', COUNT)
+  end
+end
+
 local function waiting(host)
   return redis.call('EXISTS', prefix .. 'host:' .. host) == 1
 end
@@ -70,8 +76,15 @@ local function take_back(worker, id, now)
   if packed then
     local host, score, member = unpack(cmsgpack.unpack(packed))
     if file(host, score, member, now) == 0 then
-      redis.call('DECR', COUNT) -- it waits already
+      count(-1) -- it waits already
     end
     redis.call('HDEL', out, id)
+  end
+end
+
+-- Forgets what *worker* is done with: the arguments from that number on.
+local function finish(worker, first)
+  for i = first, #ARGV do
+    count(-redis.call('HDEL', prefix .. 'out:' .. worker, ARGV[i]))
   end
 end

@@ -2,9 +2,7 @@
 local worker = ARGV[2]
 local out = prefix .. 'out:' .. worker
 local now = time()
-for i = 3, #ARGV do
-  redis.call('DECRBY', COUNT, redis.call('HDEL', out, ARGV[i]))
-end
+finish(worker, 3)
 for _, id in ipairs(redis.call('HKEYS', out)) do
   take_back(worker, id, now)
 end

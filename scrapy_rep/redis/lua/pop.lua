@@ -1,13 +1,13 @@
 -- ARGV: prefix, worker, microseconds for which a host is held, how many hosts have no
 -- free place, those hosts, what the worker is done with
--- Answers {request, host, pace}, or {microseconds until a host is due; -1: none will be}.
+-- Answers {request, host, pace}, or {microseconds until a host is due; an hour: none is}.
 local worker, hold, full = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local now = time()
 local out = prefix .. 'out:' .. worker
 
-for i = 5 + full, #ARGV do
-  redis.call('DECRBY', COUNT, redis.call('HDEL', out, ARGV[i]))
-end
+-- Not only by its signs of life: before the next one all may have been deleted.
+redis.call('ZADD', WORKERS, 'NX', text(now + hold), worker)
+finish(worker, 5 + full)
 
 for _, host in ipairs(redis.call('ZRANGEBYSCORE', LATER, '-inf', text(now), 'LIMIT', 0, 100)) do
   if redis.call('HGET', PACE, host) == 'parked' then
@@ -26,9 +26,11 @@ for i = 5, 4 + full do
   skip[ARGV[i]] = true
 end
 for _, host in ipairs(redis.call('ZRANGE', DUE, 0, full)) do
-  if not skip[host] then
-    local requests = prefix .. 'host:' .. host
-    local first = redis.call('ZRANGE', requests, 0, 0, 'WITHSCORES')
+  local requests = prefix .. 'host:' .. host
+  local first = redis.call('ZRANGE', requests, 0, 0, 'WITHSCORES')
+  if not first[1] then -- the server has evicted them
+    redis.call('ZREM', DUE, host)
+  elseif not skip[host] then
     local id = string.sub(first[1], 1, 16)
     local pace = redis.call('HGET', PACE, host) or ''
     redis.call('ZREM', requests, first[1])
@@ -49,4 +51,4 @@ local next = redis.call('ZRANGE', LATER, 0, 0, 'WITHSCORES')
 if next[2] then
   return {math.max(0, tonumber(next[2]) - now)}
 end
-return {-1}
+return {3600000000}

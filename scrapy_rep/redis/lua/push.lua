@@ -6,7 +6,7 @@ if KEYS[7] and redis.call('SADD', KEYS[7], ARGV[6]) == 0 then
   return 0
 end
 local now = time()
-redis.call('INCRBY', COUNT, file(host, score, member, now))
+count(file(host, score, member, now))
 if wait > 0 then
   local at = now + wait
   if redis.call('HGET', PACE, host) == 'parked' then -- else it is only held

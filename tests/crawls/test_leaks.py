@@ -1,0 +1,158 @@
+"""What a crawl leaves behind, and that crawls in one process share nothing.
+
+The small form of ``python -m tests.benchmarks.leaks``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+
+from scrapy import signals
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from scrapy.utils.reactor import is_reactor_installed
+
+from scrapy_rep import PoliteQueue, RepMiddleware
+from scrapy_rep.cache import PolicyCache
+from scrapy_rep.policies import Policies
+from tests.benchmarks import leaks
+from tests.site import Reply, Site
+from tests.utils import Pages, coroutine_test, crawl, make_crawler
+
+HOSTS = 400
+DISALLOW_P = "User-agent: *\nDisallow: /p\n"
+
+
+@coroutine_test
+async def test_nothing_grows_with_the_hosts(caplog):
+    logging.getLogger("scrapy").setLevel(logging.ERROR)  # caplog would keep it all
+    try:
+        found = await leaks.look(HOSTS)
+    finally:
+        logging.getLogger("scrapy").setLevel(logging.NOTSET)
+    assert found.stats["rep/origins"] >= HOSTS
+    assert found.stats["rep/cache/evictions"] > 100
+    assert found.pages > HOSTS / 2
+    assert found.stats["robotstxt/forbidden"] > HOSTS / 2
+    before, half, _, after = found.counts
+    assert half.ours["scrapy_rep.cache.Known"] > 10  # there is something to count
+    assert found.grown == {}
+    for name in ("Task", "Future", "Deferred", "DelayedCall", "Timer"):
+        for kind in after.types:
+            if kind.endswith(f".{name}"):
+                assert after.types[kind] <= before.types[kind] + 10, kind
+
+
+@coroutine_test
+async def test_a_leak_is_found(monkeypatch):
+    kept = []
+    put = PolicyCache.put
+
+    def leaking_put(self, *args):
+        kept.append([args])
+        return put(self, *args)
+
+    monkeypatch.setattr(PolicyCache, "put", leaking_put)
+    found = await leaks.look(100)
+    assert "builtins.list" in found.grown
+
+
+@coroutine_test
+async def test_a_crawl_is_gone_when_it_is_over():
+    def alive():
+        gc.collect()
+        ours = (RepMiddleware, PoliteQueue, Policies)
+        return sum(type(thing) in ours for thing in gc.get_objects())
+
+    before = alive()
+    with Site({"/robots.txt": DISALLOW_P}) as site:
+        crawler = make_crawler()
+        await crawl(crawler, urls=[site.url("/p"), site.url("/q")])
+        assert alive() > before
+        del crawler
+        assert alive() == before
+
+
+async def both(*crawls):
+    """Run crawls at the same time."""
+    if not is_reactor_installed():
+        await asyncio.gather(*crawls)
+        return
+    for running in [deferred_from_coro(each) for each in crawls]:
+        await maybe_deferred_to_future(running)
+
+
+@coroutine_test
+async def test_two_crawlers_share_nothing():
+    rules = "User-agent: one\nDisallow: /p\n\nUser-agent: two\nDisallow: /q\n"
+    with Site({"/robots.txt": Reply(rules, after=0.1)}) as site:
+        urls = [site.url("/p"), site.url("/q")]
+        one = make_crawler(USER_AGENT="one", REP_CRAWL_DELAY_MAX=1)
+        two = make_crawler(USER_AGENT="two", REP_OBEY=["crawl-delay"])
+        await both(crawl(one, urls=urls), crawl(two, urls=urls))
+        # Each asks for itself: under its own User-Agent it may be told other rules.
+        assert site.count("/robots.txt") == 2
+        agents = {hit.headers["User-Agent"] for hit in site.hits}
+    assert agents == {"one", "two"}
+    assert one.spider.got == [site.url("/q")]
+    assert sorted(two.spider.got) == urls  # a dry run
+    assert one.stats.get_value("robotstxt/forbidden") == 1
+    assert two.stats.get_value("robotstxt/forbidden") is None
+    assert two.stats.get_value("rep/would_forbid") == 1
+    assert one.spider.robots is not two.spider.robots
+    gates = [
+        next(
+            each
+            for each in crawler.engine.downloader.middleware.middlewares
+            if type(each).__name__ == "RepMiddleware"
+        )
+        for crawler in (one, two)
+    ]
+    for name in ("policies", "downloads", "report", "settings"):
+        assert getattr(gates[0], name) is not getattr(gates[1], name)
+
+
+@coroutine_test
+async def test_the_next_crawl_of_a_spider_begins_anew():
+    answers = [Reply(status=503), DISALLOW_P, "# fine"]
+    outcomes = []
+    with Site({"/robots.txt": answers}) as site:
+        for _ in range(3):
+            crawler = make_crawler(Pages)
+            await crawl(crawler, urls=[site.url("/p")])
+            outcomes.append(len(crawler.spider.got))
+            assert crawler.stats.get_value("robotstxt/request_count") == 1
+        assert site.count("/robots.txt") == 3
+    assert outcomes == [0, 0, 1]
+
+
+@coroutine_test
+async def test_a_spider_that_is_opened_twice():
+    """Some schedulers and tests send spider_opened themselves."""
+
+    class Twice(Pages):
+        async def start(self):
+            before = self.robots
+            for _ in range(2):
+                self.crawler.signals.send_catch_log(signals.spider_opened, spider=self)
+            assert self.robots is before
+            for request in self.requests():
+                yield request
+
+    with Site({"/robots.txt": DISALLOW_P}) as site:
+        crawler = make_crawler(Twice)
+        await crawl(crawler, urls=[site.url("/p"), site.url("/q")])
+        assert site.paths == ["/robots.txt", "/q"]
+    assert crawler.stats.get_value("robotstxt/forbidden") == 1
+
+
+@coroutine_test
+async def test_the_same_spider_twice_at_once():
+    with Site({"/robots.txt": DISALLOW_P}) as site:
+        urls = [site.url("/p"), site.url("/q")]
+        crawlers = [make_crawler(Pages) for _ in range(2)]
+        await both(*(crawl(crawler, urls=urls) for crawler in crawlers))
+        assert sorted(site.paths) == ["/q", "/q", "/robots.txt", "/robots.txt"]
+    for crawler in crawlers:
+        assert crawler.spider.got == [site.url("/q")]

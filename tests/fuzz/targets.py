@@ -1,0 +1,347 @@
+"""What is fuzzed, and what must hold for every input.
+
+A target makes an input out of random numbers, and checks it. A check that raises has found
+something; one that returns False had nothing to compare the input with.
+"""
+
+from __future__ import annotations
+
+import gzip
+import math
+import zlib
+from email.message import Message
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from scrapy.http.headers import Headers
+from scrapy.settings import BaseSettings
+from w3lib.encoding import http_content_type_encoding
+
+from scrapy_rep.coding import decoded
+from scrapy_rep.compat import (
+    RepRobotParser,
+    RobotExclusionRulesParser,
+    RobotFileParser,
+    fetch,
+)
+from scrapy_rep.compat import parse as parse_robotstxt
+from scrapy_rep.compat import robotexclusionrulesparser as rerp
+from scrapy_rep.exceptions import SettingError
+from scrapy_rep.freshness import lifetime_and_grace, retry_after
+from scrapy_rep.protocol import (
+    CODES,
+    GYM2008,
+    MK1996,
+    RFC9309,
+    Dialect,
+    Policy,
+    parse,
+    product_tokens,
+    values,
+)
+from scrapy_rep.protocol.access import Access
+from scrapy_rep.protocol.origin import origin_of, redirect_target
+from scrapy_rep.robots import sitemap_urls
+from scrapy_rep.settings import DEFAULTS, Settings, unknown_names
+from tests.protocol import reference
+
+from . import inputs
+from . import values as made
+from .clock import start
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from random import Random
+
+NOW = 1_800_000_000.0
+SETTINGS = Settings.read(BaseSettings())
+QUERIES = 17  # one more than are answered before a policy builds its tables
+MOST_COMPARED = (
+    500_000  # characters of a body times those of a URL: the reference is slow
+)
+MOST_WILDCARDS = 8  # of a rule with escapes, of which each may lead into the query
+
+
+class Target(NamedTuple):
+    share: int
+    """Percent of the inputs."""
+    make: Callable[[Random], tuple[Any, ...]]
+    check: Callable[..., bool | None]
+
+
+# parse, and all that may be asked of a policy
+
+
+def make_parse(rnd: Random) -> tuple[Any, ...]:
+    raw = inputs.body(rnd)
+    body: bytes | str = raw
+    kind = rnd.random()
+    if kind < 0.1:
+        body = inputs.text(rnd, 60)
+    elif kind < 0.2:
+        body = raw.decode("latin-1" if kind < 0.15 else "utf-8", "replace")
+    agent = inputs.text(rnd) if kind > 0.95 else inputs.agent(rnd)[0]
+    url = inputs.text(rnd) if kind < 0.05 else inputs.url(rnd, raw)
+    dialect = rnd.choice((RFC9309, RFC9309, GYM2008, MK1996))
+    return body, rnd.choice(inputs.CHARSETS), dialect, url, agent
+
+
+def check_parse(
+    body: bytes | str, encoding: str | None, dialect: Dialect, url: str, agent: Any
+) -> None:
+    policy = parse(body, encoding=encoding, dialect=dialect)
+    verdict = policy.verdict(url, agent)
+    start()
+    for _ in range(QUERIES):
+        assert policy.allowed(url, agent) is verdict.allowed
+    assert verdict.allowed or verdict.rule is not None
+    matching = policy.matching(url, agent)
+    assert verdict.rule is None or matching[0] == verdict.rule
+    assert not (policy.denies_all(agent) and verdict.allowed) or (
+        verdict.reason == "robots.txt itself"
+    )
+    start()
+    delay, rate = policy.crawl_delay(agent), policy.request_rate(agent)
+    assert delay is None or 0 <= delay < math.inf
+    assert rate is None or 0 < rate.seconds / rate.requests < math.inf
+    policy.visit_time(agent)
+    start()
+    assert set(policy.groups_for(agent)) <= set(policy.groups)
+    start()
+    assert all(note.line >= 0 and note.code in CODES for note in policy.notes)
+    start()
+    for sitemap in sitemap_urls(policy, "https://example.com/"):
+        assert origin_of(sitemap) is not None
+    assert policy.size_bytes() > 0
+    start()
+    again = parse(str(policy), dialect=dialect)
+    assert again == policy
+    start()
+    assert again.allowed(url, agent) is verdict.allowed
+
+
+# The verdict beside the naive matcher
+
+
+def make_verdict(rnd: Random) -> tuple[Any, ...]:
+    body = inputs.body(rnd)
+    return body, inputs.url(rnd, body), *inputs.agent(rnd)
+
+
+def check_verdict(body: bytes, url: str, agent: Any, names: list[str]) -> bool:
+    policy = parse(body)
+    verdict = policy.verdict(url, agent)
+    start()
+    for _ in range(QUERIES):
+        assert policy.allowed(url, agent) is verdict.allowed
+    policy.allowed("http://a.example/x", agent)
+    assert policy.allowed(url, agent) is verdict.allowed  # another origin is remembered
+    if len(body) * len(url) > MOST_COMPARED:
+        return False
+    start()
+    allowed, rules = reference.verdict(body, url, *names)
+    rule = None if verdict.rule is None else tuple(verdict.rule[:2])
+    if verdict.allowed is allowed and (rule in rules if rules else rule is None):
+        return True
+    start()
+    # What the README says of half an escape, and of wildcards that lead into a query.
+    assert reference.splits_an_escape(body, url, *names) or any(
+        path.count("*") > MOST_WILDCARDS
+        for _, _, path in reference.path_patterns(tuple(names), body)
+    ), f"the reference says {allowed}, for {rules}; got {verdict}"
+    return False
+
+
+# Headers
+
+
+def make_headers(rnd: Random) -> tuple[Any, ...]:
+    names = rnd.choices(made.HEADERS, k=rnd.randrange(5))
+    headers = [(name, made.header_value(rnd, name)) for name in names]
+    location = rnd.choice(made.LOCATIONS)
+    if rnd.random() < 0.3:
+        location = inputs.damaged(rnd, location.encode()).decode("latin-1")
+    user_agent = inputs.text(rnd) if rnd.random() < 0.5 else inputs.header(rnd)
+    return headers, location, user_agent
+
+
+def check_headers(
+    headers: list[tuple[bytes, bytes]], location: str, user_agent: str
+) -> None:
+    scrapys, pythons = Headers(), Message()
+    for name, value in headers:
+        scrapys.appendlist(name, value)
+        # One line, as they come out of http.client.
+        pythons[name.decode()] = b" ".join(value.split(b"\r\n")).decode("latin-1")
+    lifetime, grace = lifetime_and_grace(scrapys, NOW, SETTINGS)
+    assert SETTINGS.min_age <= lifetime <= grace <= SETTINGS.max_age
+    assert 0 <= retry_after(scrapys, NOW) < math.inf
+    content_type = (scrapys.get(b"Content-Type") or b"").decode("latin-1")
+    rules = b"User-agent: *\nDisallow: /\n"
+    policy = parse(rules, encoding=http_content_type_encoding(content_type))
+    assert not policy.allowed("/x", "a")
+    answer = fetch.Answer(Access.SUCCESSFUL, 200, pythons, rules)
+    assert not fetch.policy_of(answer).allowed("/x", "a")
+    rerp._expiration(answer)
+    for base in ("http://example.com/robots.txt", "https://127.0.0.1/robots.txt"):
+        try:
+            target = redirect_target(base, location)
+        except ValueError:
+            continue
+        assert origin_of(target) is not None
+    assert all(token in user_agent for token in product_tokens(user_agent))
+
+
+# Content codings
+
+
+def make_coding(rnd: Random) -> tuple[Any, ...]:
+    body = inputs.pumped(rnd, b"a") if rnd.random() < 0.001 else inputs.robots_txt(rnd)
+    whole = True
+    coding = rnd.choice(made.CODINGS)
+    coded = body
+    kind = rnd.random()
+    if "gzip" in coding.lower():
+        coded = gzip.compress(body[:9] if kind < 0.2 else body, 1)
+        coded += gzip.compress(body[9:], 1) if kind < 0.2 else b""
+    elif coding == "deflate":
+        coded = zlib.compress(body, 1)
+        coded = coded[2:-4] if kind < 0.5 else coded
+    if kind < 0.3:
+        coded, whole = coded[: rnd.randrange(len(coded) + 1)], False
+    elif kind < 0.4:
+        coded, whole = inputs.damaged(rnd, coded), False
+    if kind > 0.9:
+        coding = f"{rnd.choice(made.CODINGS)},{coding}"
+        whole = False
+    return coded, coding, rnd.choice((100, 2**19)), rnd.random() < 0.2, whole and body
+
+
+def check_coding(
+    coded: bytes, coding: str, limit: int, cut: bool, whole: bytes | bool
+) -> bool:
+    try:
+        body = decoded(coded, coding, limit=limit, cut=cut)
+    except ValueError:
+        assert whole is False or coding.strip().lower() not in {
+            *("gzip", "x-gzip", "deflate", "identity", ""),
+        }
+        return False
+    assert len(body) <= limit
+    if isinstance(whole, bytes):
+        assert body == whole if len(whole) <= limit else whole.startswith(body)
+    return True
+
+
+# Dates, and the values that ask for a pace
+
+
+def make_dates(rnd: Random) -> tuple[Any, ...]:
+    return made.date(rnd), made.date(rnd), made.pace(rnd)
+
+
+def check_dates(expires: bytes, date: bytes, pace: str) -> None:
+    headers = Headers({"Expires": expires, "Date": date, "Retry-After": expires})
+    lifetime, grace = lifetime_and_grace(headers, NOW, SETTINGS)
+    assert SETTINGS.min_age <= lifetime <= grace == SETTINGS.max_age
+    assert 0 <= retry_after(headers, NOW) < math.inf
+    message = Message()
+    message["Expires"] = b" ".join(expires.split()).decode("latin-1")
+    rerp._expiration(fetch.Answer(Access.SUCCESSFUL, 200, message))
+    delay, rate = values.crawl_delay(pace), values.request_rate(pace)
+    assert delay is None or 0 <= delay < math.inf
+    assert rate is None or 0 < rate.seconds / rate.requests < math.inf
+    values.visit_time(pace)
+
+
+# Settings
+
+SETTING_NAMES = [*DEFAULTS, "ROBOTSTXT_USER_AGENT"]
+
+
+def make_settings(rnd: Random) -> tuple[Any, ...]:
+    names = rnd.choices(SETTING_NAMES, k=rnd.choice((1, 1, 1, 2, 3)))
+    given = {name: made.setting(rnd) for name in names}
+    if rnd.random() < 0.01:
+        given[f"REP_{inputs.text(rnd)}"] = 1
+    return (given,)
+
+
+def check_settings(given: dict[str, Any]) -> None:
+    settings = BaseSettings(given)
+    for sentence in unknown_names(settings):
+        assert sentence
+    wrong: SettingError | None = None
+    try:
+        read = Settings.read(settings)
+    except SettingError as error:
+        wrong = error
+    if wrong is not None:
+        assert wrong.name in {*given, "REP_MIN_AGE"}  # REP_MAX_AGE may be below it
+        assert str(wrong).startswith(f"{wrong.name} is ")
+        return
+    assert 0 <= read.min_age <= read.max_age < math.inf
+    assert read.max_age > 0 < read.timeout < math.inf
+    assert all(0 <= delay < math.inf for delay in read.unreachable_retry_delays)
+    assert read.unreachable in {"allow", "disallow"}
+    assert all(400 <= status < 500 for status in read.deny_statuses)
+    assert 1 <= read.max_size <= 2**19
+    assert read.fetch_concurrency >= 1
+
+
+# Drop-ins; each call has a second of its own
+
+
+def make_compat(rnd: Random) -> tuple[Any, ...]:
+    body = inputs.body(rnd)
+    agent = inputs.agent(rnd)[0]
+    while not isinstance(agent, str):
+        agent = inputs.agent(rnd)[0]
+    return body, inputs.url(rnd, body), agent
+
+
+def check_compat(body: bytes, url: str, agent: str) -> None:
+    text = body.decode("utf-8", "replace")
+    expected = parse(text)
+    allowed = expected.allowed(url, agent)
+    start()
+    assert parse_robotstxt(text, agent).allowed(url) is allowed
+    start()
+    scrapys = RepRobotParser.from_crawler(None, body)
+    assert scrapys.allowed(url, agent) is parse(body).allowed(url, agent)
+    start()
+    scrapys.allowed(url.encode("utf-8", "replace"), agent.encode())
+    for lines in ([text], text.split("\n")):
+        start()
+        pythons = RobotFileParser()
+        pythons.parse(lines)
+        assert pythons.can_fetch(agent, url) is allowed
+        assert pythons.crawl_delay(agent) == expected.crawl_delay(agent)
+        pythons.request_rate(agent)
+        pythons.site_maps()
+    start()
+    again = RobotFileParser()
+    again.parse(str(pythons).split("\n"))
+    assert again.can_fetch(agent, url) is allowed
+    start()
+    parser = RobotExclusionRulesParser()
+    parser.parse(text)
+    for dialect in (GYM2008, MK1996, RFC9309):
+        start()
+        policy: Policy = parse(text, dialect=dialect)
+        assert parser.is_allowed(agent, url, dialect) is policy.allowed(url, agent)
+    start()
+    parser.get_crawl_delay(agent)
+    assert parser.sitemaps == list(expected.sitemaps)
+    start()
+    str(parser)
+
+
+TARGETS: dict[str, Target] = {
+    "parse": Target(15, make_parse, check_parse),
+    "verdict": Target(25, make_verdict, check_verdict),
+    "headers": Target(20, make_headers, check_headers),
+    "coding": Target(5, make_coding, check_coding),
+    "dates": Target(20, make_dates, check_dates),
+    "settings": Target(12, make_settings, check_settings),
+    "compat": Target(3, make_compat, check_compat),
+}

@@ -1,0 +1,542 @@
+"""The fleet's queue, by itself: a test does what the engine would."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import time
+from typing import Any
+
+import pytest
+import redis
+import scrapy
+from redis.crc import key_slot
+from scrapy_redis.queue import FifoQueue, PriorityQueue
+
+from scrapy_rep.redis import take_over
+from scrapy_rep.redis.dupefilter import DupeFilter
+from scrapy_rep.redis.keys import as_member
+from tests.redis.workers import Crawl, Quiet, short, until
+from tests.utils import coroutine_test
+
+pytestmark = pytest.mark.only_asyncio
+
+PREFIX = "{quiet:requests}:"
+
+
+class Literals:
+    """A serializer to str, for SCHEDULER_SERIALIZER."""
+
+    dumps = staticmethod(repr)
+
+    @staticmethod
+    def loads(data: bytes) -> Any:
+        return ast.literal_eval(data.decode())
+
+
+@coroutine_test
+async def test_order_within_a_host(redis_server):
+    async with Crawl(redis_server) as one, Crawl(redis_server) as two:
+        for number, priority in enumerate([0, 5, -3, 5, 100, 0]):
+            worker = (one, two)[number % 2]
+            worker.push("a", number, priority=priority)
+        assert len(one.queue) == len(two.queue) == 6
+        assert await two.take_all() == ["a4", "a1", "a3", "a0", "a5", "a2"]
+        assert two.pop() is None
+        assert len(two.queue) == 0
+
+
+@coroutine_test
+async def test_hosts_take_turns(redis_server):
+    async with Crawl(redis_server) as worker:
+        for number in range(3):
+            for host in "abc":
+                worker.push(host, number)
+        found = await worker.take_all()
+        assert found == ["a0", "b0", "c0", "a1", "b1", "c1", "a2", "b2", "c2"]
+
+
+@coroutine_test
+async def test_a_host_not_yet_known_is_handed_out_once(redis_server):
+    async with Crawl(redis_server) as one, Crawl(redis_server) as two:
+        for number in range(3):
+            one.push("a", number)
+        first = one.pop()
+        assert one.pop() is None
+        assert two.pop() is None
+        await one.start(first)  # nothing was asked of our speed
+        assert (short(two.pop()), short(one.pop())) == ("a1", "a2")
+        assert len(two.queue) == 3  # they are with workers
+
+
+@coroutine_test
+async def test_a_refused_request_makes_way_for_the_next(redis_server):
+    async with Crawl(redis_server) as one, Crawl(redis_server) as two:
+        one.push("a", 1)
+        one.push("a", 2)
+        one.done(one.pop())  # it never started
+        assert one.pop() is None
+        await asyncio.sleep(0.05)
+        assert short(two.pop()) == "a2"
+        assert len(one.queue) == 1
+
+
+@coroutine_test
+async def test_a_paced_host_is_handed_out_a_little_ahead_of_its_time(redis_server):
+    async with Crawl(redis_server) as one, Crawl(redis_server) as two:
+        for number in range(3):
+            one.push("a", number)
+        await one.take(0.5)
+        began = time.monotonic()
+        assert two.pop() is None
+        await until(two.pop)
+        assert 0.3 < time.monotonic() - began < 0.5
+
+
+@coroutine_test
+async def test_the_engine_is_woken_when_a_host_is_due(redis_server):
+    async with Crawl(redis_server) as worker:
+        woken = []
+        worker.queue._downloads.wake = lambda: woken.append(time.monotonic())
+        worker.push("a", 1)
+        worker.push("a", 2)
+        await worker.take(0.4)
+        began = time.monotonic()
+        assert worker.pop() is None
+        await until(lambda: woken)
+        assert 0.2 < woken[0] - began < 0.45
+        assert short(worker.pop()) == "a2"
+
+
+@coroutine_test
+async def test_a_parked_host_is_parked_for_all(redis_server):
+    async with Crawl(redis_server) as one, Crawl(redis_server) as two:
+        one.queue._wait_of = lambda request: 0.5
+        one.push("a", 1)
+        one.push("b", 1)
+        one.queue._wait_of = lambda request: 0.0
+        two.push("c", 1)
+        two.push("a", 2)  # who does not know it does not bring it back
+        began = time.monotonic()
+        assert short(two.pop()) == "c1"
+        assert two.pop() is None
+        found: list[str] = []
+        while len(found) < 2:
+            await asyncio.sleep(0.02)
+            if popped := one.pop():
+                found.append(short(popped))
+        assert found == ["a1", "b1"]
+        assert 0.4 < time.monotonic() - began < 0.7
+
+
+@coroutine_test
+async def test_a_host_that_is_held_stays_parked_for_longer(redis_server):
+    async with Crawl(redis_server) as one, Crawl(redis_server) as two:
+        one.push("a", 1)
+        one.pop()
+        two.queue._wait_of = lambda request: 3600.0
+        two.push("a", 2)
+        one.queue._show_up()
+        seconds, _ = redis_server.client.time()
+        due_at = redis_server.client.zscore(f"{PREFIX}later", "a.example") / 1e6
+        assert due_at > seconds + 3500
+
+
+@coroutine_test
+async def test_a_full_host_does_not_hold_up_the_others(redis_server):
+    async with Crawl(redis_server, CONCURRENT_REQUESTS_PER_DOMAIN=1) as worker:
+        for number in range(2):
+            worker.push("a", number)
+        first = worker.pop()
+        await worker.start(first)
+        worker.push("b", 0)
+        worker.queue._downloads.has_place = lambda host: host != "a.example"
+        assert short(worker.pop()) == "b0"
+        assert worker.pop() is None
+
+
+@coroutine_test
+async def test_length_counts_what_waits_and_what_is_handed_out(redis_server):
+    async with Crawl(redis_server) as one, Crawl(redis_server) as two:
+        for number in range(30):
+            one.push(f"h{number % 7}", number)
+        assert len(two.queue) == 30
+        taken = [one.pop() for _ in range(7)]
+        assert len(two.queue) == 30
+        one.done(*taken)
+        one.pop()
+        assert len(two.queue) == 23
+
+
+@coroutine_test
+async def test_clear_deletes_everything(redis_server):
+    async with Crawl(redis_server) as one, Crawl(redis_server) as two:
+        redis_server.client.zadd("quiet:requests", {"theirs": 1})
+        one.queue._outbox = []
+        for number in range(5000):
+            one.push(f"h{number}", number)
+        await two.take(60.0)
+        one.pop()
+        one.queue.clear()
+        assert len(one.queue) == 0
+        assert one.pop() is None
+        left = set(redis_server.client.keys())
+        fixed = {f"{PREFIX}{name}".encode() for name in ("workers", "clock")}
+        assert {key for key in left if not key.startswith(b"rep:")} <= fixed
+        assert two.pop() is None
+
+
+@coroutine_test
+async def test_nothing_is_left_of_a_crawl_that_is_over(redis_server):
+    async with Crawl(redis_server) as worker:
+        for number in range(5):
+            worker.push("a", number)
+        assert len(await worker.take_all()) == 5
+    left = [k for k in redis_server.client.keys("*") if redis_server.client.pttl(k) < 0]
+    assert left == []
+
+
+@coroutine_test
+async def test_all_keys_of_a_queue_are_in_one_slot_of_a_cluster(redis_server):
+    async with Crawl(redis_server) as worker:
+        for host in "abc":
+            worker.push(host)
+        worker.queue._wait_of = lambda request: 60.0
+        worker.push("d")
+        worker.pop()
+        keys = [k for k in redis_server.client.keys("*") if not k.startswith(b"rep:")]
+        assert len(keys) >= 9
+        slots = {key_slot(key) for key in keys}
+        assert len(slots) == 1
+
+
+# Nothing is lost
+
+
+@coroutine_test
+async def test_what_a_dead_worker_had_comes_back_after_its_lease(redis_server):
+    lease = {"REP_REDIS_LEASE": 0.9}
+    async with Crawl(redis_server, **lease) as one, Crawl(redis_server, **lease) as two:
+        for number in range(6):
+            one.push(f"h{number}", number)
+        had = {short(one.pop()) for _ in range(3)}
+        one.die()
+        found: set[str] = set()
+        began = time.monotonic()
+        while len(found) < 6 and time.monotonic() < began + 6:
+            await asyncio.sleep(0.05)
+            if url := await two.take():
+                found.add(url)
+        assert had < found
+        assert len(found) == 6
+        assert two.stat("rep/redis/taken_back") == 3
+        assert two.pop() is None
+        assert len(two.queue) == 0
+
+
+@coroutine_test
+async def test_a_worker_that_dies_before_its_next_sign_of_life(redis_server):
+    """Another one has flushed the queue, and with it who is alive."""
+    lease = {"REP_REDIS_LEASE": 0.9}
+    async with Crawl(redis_server, **lease) as one, Crawl(redis_server, **lease) as two:
+        two.queue.clear()
+        one.die()
+        one.push("a")
+        assert one.pop() is not None
+        await until(two.pop)
+
+
+@coroutine_test
+async def test_a_worker_that_is_slow_keeps_what_it_has(redis_server):
+    lease = {"REP_REDIS_LEASE": 0.6}
+    async with Crawl(redis_server, **lease) as one, Crawl(redis_server, **lease) as two:
+        one.push("a", 1)
+        one.push("a", 2)
+        assert one.pop() is not None
+        for _ in range(20):
+            await asyncio.sleep(0.1)
+            assert two.pop() is None
+
+
+@coroutine_test
+async def test_an_answer_that_was_lost_is_found_again(redis_server):
+    async with Crawl(redis_server) as worker:
+        worker.push("a")
+        script, answers = worker.queue._pop, []
+        worker.queue._pop = lambda *args: answers.append(script(*args))
+        assert worker.pop() is None
+        worker.queue._pop = script
+        assert len(answers[0]) == 3
+        worker.queue._beating.cancel()
+        worker.queue._show_up()
+        assert len(worker.queue) == 1
+        # It has kept the host's time: the host is held, as nobody has told.
+        later = redis_server.client.zrange(f"{PREFIX}later", 0, -1)
+        assert later == [b"a.example"]
+
+
+@coroutine_test
+async def test_a_push_whose_answer_was_lost_is_no_second_request(redis_server):
+    async with Crawl(redis_server) as worker:
+        script = worker.queue._push
+
+        def lose(*args):
+            script(*args)
+            worker.queue._push = script
+            raise redis.ConnectionError("lost")
+
+        worker.queue._push = lose
+        worker.push("a")
+        await until(lambda: worker.link.up)
+        worker.pop()
+        assert worker.queue._outbox == []
+        assert len(worker.queue) == 1
+
+
+@coroutine_test
+async def test_who_leaves_gives_back_what_it_has(redis_server):
+    async with Crawl(redis_server) as two:
+        async with Crawl(redis_server) as one:
+            for number in range(3):
+                one.push(f"h{number}", number)
+            done, other = one.pop(), one.pop()
+            one.done(done)
+            left = short(other)
+            one.queue._spider_closed()
+            one.die()
+        assert len(two.queue) == 2
+        workers = redis_server.client.zrange(f"{PREFIX}workers", 0, -1)
+        assert workers == [two.link.me.encode()]
+        waiting = redis_server.client.keys(f"{PREFIX}host:*")
+        assert f"{PREFIX}host:{left[:2]}.example".encode() in waiting
+
+
+@coroutine_test
+async def test_a_request_that_cannot_be_read_loses_no_other(redis_server, caplog):
+    async with Crawl(redis_server) as worker:
+        worker.push("a", 1, callback=worker.crawler.spider.other)
+        worker.push("a", 2)
+        worker.push("b", 3)
+        other = Quiet.other
+        del Quiet.other
+        try:
+            popped = worker.pop()
+        finally:
+            Quiet.other = other  # type: ignore[method-assign]
+        assert short(popped) == "b3"
+        assert worker.stat("rep/unreadable") == 1
+        assert len(worker.queue) == 2
+        await asyncio.sleep(0.05)  # its host waits for nobody
+        assert await worker.take_all() == ["a2"]
+        worker.done(popped)
+        assert worker.pop() is None
+        assert len(worker.queue) == 0
+
+
+@coroutine_test
+async def test_a_host_whose_requests_were_evicted_stalls_nobody(redis_server):
+    async with Crawl(redis_server) as worker:
+        worker.push("a")
+        worker.push("b")
+        redis_server.client.delete(f"{PREFIX}host:a.example")
+        worker.pop()
+        assert worker.link.up
+        assert (
+            redis_server.client.zcard(f"{PREFIX}due")
+            + redis_server.client.zcard(f"{PREFIX}later")
+            == 1
+        )
+
+
+@coroutine_test
+async def test_a_server_clock_that_was_set_back_stalls_nobody(redis_server):
+    async with Crawl(redis_server) as worker:
+        for number in range(3):
+            worker.push("a", number)
+        await worker.take(0.5)
+        # The server's clock was ten seconds ahead.
+        ahead = 10_000_000
+        client = redis_server.client
+        for key in ("later", "workers"):
+            for member, score in client.zrange(
+                f"{PREFIX}{key}", 0, -1, withscores=True
+            ):
+                client.zadd(f"{PREFIX}{key}", {member: score + ahead})
+        client.incrby(f"{PREFIX}clock", ahead)
+        assert worker.pop() is None
+        await until(worker.pop, 1.0)
+        alive_until = client.zscore(f"{PREFIX}workers", worker.link.me) / 1e6
+        assert alive_until < client.time()[0] + 20
+
+
+@coroutine_test
+async def test_scripts_survive_a_flush(redis_server):
+    async with Crawl(redis_server) as worker:
+        for number in range(2):
+            redis_server.client.script_flush()
+            worker.push("a", number)
+        for number in range(2):
+            redis_server.client.script_flush()
+            assert await worker.take() == f"a{number}"
+        redis_server.client.script_flush()
+        worker.queue._show_up()
+        assert worker.stat("rep/redis/errors") is None
+
+
+@coroutine_test
+async def test_requests_are_serialized_as_is_set(redis_server):
+    async with Crawl(redis_server, serializer=Literals) as worker:
+        callback = worker.crawler.spider.other
+        worker.push("a", 7, callback=callback, meta={"a": [1]}, priority=3)
+        ((member, score),) = redis_server.client.zrange(
+            f"{PREFIX}host:a.example", 0, -1, withscores=True
+        )
+        assert Literals.loads(member[16:])["url"] == "http://a.example/7"
+        assert score == -3
+        popped = worker.pop()
+        assert (popped.callback, popped.meta["a"], popped.priority) == (
+            callback,
+            [1],
+            3,
+        )
+
+
+# Redis is away
+
+
+@coroutine_test
+async def test_what_is_pushed_without_redis_arrives_later(redis_server):
+    async with Crawl(redis_server) as worker:
+        worker.push("a", 0)
+        redis_server.hang()
+        began = time.monotonic()
+        worker.push("a", 1)
+        assert 0.9 < time.monotonic() - began < 1.3  # once
+        began = time.monotonic()
+        for number in range(2, 100):
+            worker.push("a", number)
+            assert worker.pop() is None
+        assert len(worker.queue) >= 99
+        assert time.monotonic() - began < 0.3
+        redis_server.resume()
+        await until(lambda: worker.link.up)
+        found = await worker.take_all()
+        assert sorted(found, key=lambda url: int(url[1:])) == [
+            f"a{number}" for number in range(100)
+        ]
+
+
+@coroutine_test
+async def test_a_worker_that_cannot_look_is_not_at_its_end(redis_server):
+    async with Crawl(redis_server) as worker:
+        redis_server.kill()
+        assert worker.pop() is None
+        assert len(worker.queue) > 0
+        redis_server.start()
+        await until(lambda: worker.link.up)
+        assert len(worker.queue) == 0  # the server has forgotten all
+
+
+def duplicates_filter(worker: Crawl) -> Any:
+    return DupeFilter.from_spider(worker.crawler.spider)
+
+
+@coroutine_test
+async def test_a_request_is_seen_once_it_is_queued(redis_server):
+    async with Crawl(redis_server) as worker:
+        filter_ = duplicates_filter(worker)
+        request = scrapy.Request("http://a.example/")
+        assert not filter_.request_seen(request)
+        assert not filter_.request_seen(scrapy.Request(request.url))  # nor queued yet
+        worker.queue.push(request)
+        assert filter_.request_seen(scrapy.Request(request.url))
+        assert redis_server.client.scard("quiet:dupefilter") == 1
+        filter_.clear()
+        assert not filter_.request_seen(request)
+        filter_.server.close()
+
+
+@coroutine_test
+async def test_duplicates_are_found_when_redis_is_back(redis_server):
+    async with Crawl(redis_server) as worker:
+        filter_ = duplicates_filter(worker)
+        first = scrapy.Request("http://a.example/")
+        assert not filter_.request_seen(first)
+        worker.queue.push(first)
+        redis_server.hang()
+        began = time.monotonic()
+        for _ in range(3):
+            again = scrapy.Request(first.url)
+            assert not filter_.request_seen(again)
+            worker.queue.push(again)
+        assert time.monotonic() - began < 1.3
+        redis_server.resume()
+        await until(lambda: worker.link.up)
+        worker.pop()
+        assert len(worker.queue) == 1
+        assert worker.stat("dupefilter/filtered") == 3
+        filter_.server.close()
+
+
+# From scrapy-redis' own queue
+
+
+def theirs(worker: Crawl, kind: Any = PriorityQueue, serializer: Any = None) -> Any:
+    return kind(
+        worker._server, worker.crawler.spider, "%(spider)s:requests", serializer
+    )
+
+
+@pytest.mark.parametrize("serializer", [None, Literals])
+@coroutine_test
+async def test_take_over(redis_server, serializer):
+    async with Crawl(redis_server, serializer=serializer) as worker:
+        old = theirs(worker, serializer=serializer)
+        for number in range(250):
+            url = f"http://h{number % 9}.example/{number}"
+            old.push(scrapy.Request(url, priority=number % 3))
+        meta = {"download_slot": "mine"}
+        old.push(scrapy.Request("http://a.example/1", meta=meta))
+        given = {} if serializer is None else {"serializer": serializer}
+        assert take_over(redis_server.client, "quiet", **given) == 251
+        assert take_over(redis_server.client, "quiet", **given) == 0
+        assert not redis_server.client.exists("quiet:requests")
+        assert len(worker.queue) == 251
+        assert redis_server.client.exists(f"{PREFIX}host:mine")
+        scores = [
+            score
+            for _, score in redis_server.client.zrange(
+                f"{PREFIX}host:h1.example", 0, -1, withscores=True
+            )
+        ]
+        assert scores == sorted(scores)
+        assert set(scores) == {-1.0}  # their numbers are 1, 10, 19...
+
+
+@coroutine_test
+async def test_take_over_that_is_interrupted_loses_nothing(redis_server, monkeypatch):
+    async with Crawl(redis_server) as worker:
+        old = theirs(worker)
+        for number in range(20):
+            old.push(scrapy.Request(f"http://a.example/{number}"))
+        left = iter(range(7))
+
+        def interrupted(*args):
+            if next(left, None) is None:
+                raise KeyboardInterrupt
+            return as_member(*args)
+
+        monkeypatch.setattr("scrapy_rep.redis.takeover.as_member", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            take_over(redis_server.client, "quiet")
+        monkeypatch.undo()
+        assert take_over(redis_server.client, "quiet") == 13
+        assert sorted(await worker.take_all()) == sorted(f"a{n}" for n in range(20))
+
+
+@coroutine_test
+async def test_take_over_refuses_other_queues(redis_server):
+    async with Crawl(redis_server) as worker:
+        theirs(worker, FifoQueue).push(scrapy.Request("http://a.example/"))
+        with pytest.raises(TypeError, match="expected a PriorityQueue"):
+            take_over(redis_server.client, "quiet")

@@ -1,0 +1,364 @@
+"""The shared store: one fetch for all workers, and one time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from scrapy_rep.life import WAITING, rebased, standing
+from scrapy_rep.redis import link as link_module
+from scrapy_rep.redis import store as store_module
+from scrapy_rep.store import Snapshot
+from tests.redis.workers import Worker, until
+from tests.utils import coroutine_test
+
+pytestmark = pytest.mark.only_asyncio
+
+ORIGIN = "https://example.com"
+KEY = f"rep:{{{ORIGIN}}}:robots"
+LEASE = f"{KEY}:asking"
+GOOD = Snapshot(
+    status=200,
+    body=b"User-agent: *\nDisallow: /\n",
+    encoding="utf-8",
+    url="https://example.com/robots.txt",
+    lifetime=86400.0,
+    grace=172800.0,
+)
+
+
+def calls(server: Any, command: str) -> int:
+    """Return how many commands of that name the server has served."""
+    stats = server.client.info("commandstats").get(f"cmdstat_{command}", {})
+    return int(stats.get("calls", 0))
+
+
+# Times
+
+
+@pytest.mark.parametrize("seconds", [3.0, -3.0, 86400.0])
+@coroutine_test
+async def test_machines_whose_clocks_differ_agree_on_ages(
+    redis_server, monkeypatch, seconds
+):
+    async with Worker(redis_server) as here:
+        monkeypatch.setattr(store_module, "time", lambda: time.time() + seconds)
+        async with Worker(redis_server) as there:
+            now = time.time()
+            snapshot = replace(
+                GOOD,
+                checked=now - 10,
+                failures=1,
+                failing_since=now - 5,
+                retry_at=now + 20,
+            )
+            await here.store.put(ORIGIN, snapshot)
+            found = await there.store.get(ORIGIN)
+            now += seconds
+            assert now - found.checked == pytest.approx(10, abs=0.05)
+            assert now - found.failing_since == pytest.approx(5, abs=0.05)
+            assert found.retry_at - now == pytest.approx(20, abs=0.05)
+            await there.store.touch(ORIGIN, replace(found, checked=now))
+            found = await here.store.get(ORIGIN)
+            assert found.checked == pytest.approx(now - seconds, abs=0.05)
+
+
+@coroutine_test
+async def test_a_store_knows_the_servers_time_before_it_writes(
+    redis_server, monkeypatch
+):
+    monkeypatch.setattr(store_module, "time", lambda: time.time() + 60)
+    worker = Worker(redis_server)
+    await worker.store.put(ORIGIN, replace(GOOD, checked=time.time() + 60))
+    monkeypatch.undo()
+    async with Worker(redis_server) as other:
+        found = await other.store.get(ORIGIN)
+    assert found.checked == pytest.approx(time.time(), abs=0.5)
+    await worker.__aexit__(None, None, None)
+
+
+@coroutine_test
+async def test_a_server_clock_that_was_set_back_makes_copies_old(redis_server):
+    async with Worker(redis_server) as worker:
+        right = worker.link.offset
+        assert right is not None
+        worker.link.offset = right + 3600
+        await worker.store.put(ORIGIN, replace(GOOD, checked=time.time() - 10))
+        worker.link.offset = right
+        found = await worker.store.get(ORIGIN)
+        assert found.checked > time.time() + 3500
+        now = time.time()
+        copy = rebased(found, now, worker.link.settings)
+        assert standing(copy, now + 0.1, worker.link.settings).state in WAITING
+
+
+@coroutine_test
+async def test_what_is_kept_expires(redis_server):
+    async with Worker(redis_server, REP_UNREACHABLE_MAX=86400) as worker:
+        for call in (worker.store.put, worker.store.touch):
+            await call(ORIGIN, GOOD)
+            left = redis_server.client.pttl(KEY) / 1e3
+            assert left == pytest.approx(3 * 86400, abs=10)
+            redis_server.client.persist(KEY)
+        async with worker.store.claim(ORIGIN):
+            keys = redis_server.client.keys()
+            assert {KEY.encode(), LEASE.encode()} < set(keys)
+            redis_server.client.delete(KEY)
+            await worker.store.touch(ORIGIN, GOOD)
+            assert all(redis_server.client.pttl(key) > 0 for key in keys)
+
+
+@coroutine_test
+async def test_workers_see_what_others_have_put(redis_server):
+    async with Worker(redis_server) as one, Worker(redis_server) as two:
+        await one.store.put(ORIGIN, GOOD)
+        assert await two.store.get(ORIGIN) == GOOD
+        await two.store.put(ORIGIN, replace(GOOD, body=b"", status=404))
+        found = await one.store.get(ORIGIN)
+        assert (found.status, found.body) == (404, b"")
+
+
+@coroutine_test
+async def test_an_answer_is_never_joined_to_anothers_body(redis_server):
+    async with Worker(redis_server) as one, Worker(redis_server) as two:
+        await one.store.put(ORIGIN, GOOD)
+        await two.store.put(ORIGIN, replace(GOOD, body=b"", status=404))
+        await one.store.touch(ORIGIN, replace(GOOD, body=b"", checked=time.time()))
+        found = await two.store.get(ORIGIN)
+        assert (found.status, found.checked) == (404, 0.0)
+
+
+# One asks
+
+
+async def ask(worker: Worker, seconds: float, log: list[Any]) -> None:
+    async with worker.store.claim(ORIGIN) as others_asked:
+        log.append((time.monotonic(), others_asked))
+        await asyncio.sleep(seconds)
+    log.append(time.monotonic())
+
+
+@coroutine_test
+async def test_one_asks_and_tells_the_others(redis_server):
+    async with Worker(redis_server) as one, Worker(redis_server) as two:
+        first: list[Any] = []
+        second: list[Any] = []
+        asking = asyncio.create_task(ask(one, 1.0, first))
+        await until(lambda: first)
+        waiting = asyncio.create_task(ask(two, 0.0, second))
+        await asyncio.sleep(0.3)
+        tried = calls(redis_server, "set")
+        await asyncio.gather(asking, waiting)
+        assert not first[0][1]
+        assert second[0][1]
+        assert 0 <= second[0][0] - (first[0][0] + 1.0) < 0.3
+        # It has waited to be told, and not looked again and again.
+        assert calls(redis_server, "set") - tried <= 2
+        assert not redis_server.client.exists(LEASE)
+
+
+@coroutine_test
+async def test_those_who_come_one_after_the_other_all_ask(redis_server):
+    async with Worker(redis_server) as one, Worker(redis_server) as two:
+        for worker in (one, two, one):
+            log: list[Any] = []
+            await ask(worker, 0.0, log)
+            assert not log[0][1]
+
+
+@coroutine_test
+async def test_many_who_wait_use_one_connection(redis_server):
+    async with Worker(redis_server) as one, Worker(redis_server) as two:
+        async with asking_all(one, 50):
+            waiting = [
+                asyncio.create_task(_claimed(two, number)) for number in range(50)
+            ]
+            await until(lambda: len(two.store._waiters) == 50)
+            await asyncio.sleep(0.2)
+            ((_, listeners),) = redis_server.client.pubsub_numsub(store_module.TOLD)
+            assert listeners == 1
+        began = time.monotonic()
+        assert all(await asyncio.gather(*waiting))
+        assert time.monotonic() - began < 2
+        assert not two.store._waiters
+
+
+class asking_all:
+    """Have *worker* ask so many origins at once."""
+
+    def __init__(self, worker: Worker, many: int) -> None:
+        self._claims = [worker.store.claim(str(number)) for number in range(many)]
+
+    async def __aenter__(self) -> None:
+        for claim in self._claims:
+            await claim.__aenter__()
+
+    async def __aexit__(self, *_: object) -> None:
+        for claim in self._claims:
+            await claim.__aexit__(None, None, None)
+
+
+async def _claimed(worker: Worker, number: int) -> bool:
+    async with worker.store.claim(str(number)) as others_asked:
+        return bool(others_asked)
+
+
+@coroutine_test
+async def test_a_worker_that_dies_delays_the_others_by_its_lease(redis_server):
+    async with Worker(redis_server) as worker:
+        redis_server.client.set(LEASE, "dead", px=700)
+        began = time.monotonic()
+        async with worker.store.claim(ORIGIN) as others_asked:
+            assert others_asked
+            assert 0.6 < time.monotonic() - began < 1.2
+            assert redis_server.client.get(LEASE) == worker.link.me.encode()
+
+
+@coroutine_test
+async def test_a_lease_is_renewed_while_it_takes_long(redis_server, monkeypatch):
+    monkeypatch.setattr(store_module, "LEASE", 0.6)
+    async with Worker(redis_server) as one, Worker(redis_server) as two:
+        first: list[Any] = []
+        second: list[Any] = []
+        asking = asyncio.create_task(ask(one, 1.8, first))
+        await until(lambda: first)
+        await asyncio.gather(asking, ask(two, 0.0, second))
+        assert second[0][0] >= first[0][0] + 1.8
+        assert not one.store._leases
+
+
+@coroutine_test
+async def test_a_lease_that_another_has_by_now_is_left_alone(redis_server):
+    async with Worker(redis_server) as worker:
+        async with worker.store.claim(ORIGIN):
+            redis_server.client.set(LEASE, "another", px=10_000)
+        assert redis_server.client.get(LEASE) == b"another"
+
+
+@coroutine_test
+async def test_a_fault_or_a_cancellation_gives_the_lease_back(redis_server):
+    async with Worker(redis_server) as one, Worker(redis_server) as two:
+        with pytest.raises(RuntimeError):
+            async with one.store.claim(ORIGIN):
+                raise RuntimeError
+        assert not redis_server.client.exists(LEASE)
+        log: list[Any] = []
+        asking = asyncio.create_task(ask(one, 60, log))
+        await until(lambda: log)
+        waiting = asyncio.create_task(ask(two, 60, []))
+        await until(lambda: two.store._waiters)
+        for task in (waiting, asking):
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        assert not two.store._waiters
+        assert not redis_server.client.exists(LEASE)
+
+
+@coroutine_test
+async def test_a_lost_connection_to_listen_is_made_anew(redis_server):
+    async with Worker(redis_server) as one, Worker(redis_server) as two:
+        first: list[Any] = []
+        second: list[Any] = []
+        asking = asyncio.create_task(ask(one, 1.0, first))
+        await until(lambda: first)
+        waiting = asyncio.create_task(ask(two, 0.0, second))
+        await until(lambda: two.store._waiters)
+        await asyncio.sleep(0.2)
+        redis_server.client.client_kill_filter(_type="pubsub")
+        await asyncio.gather(asking, waiting)
+        assert second[0][0] - first[1] < 0.5
+
+
+# Redis is away
+
+
+@coroutine_test
+async def test_without_redis_each_asks_for_itself(redis_server):
+    async with Worker(redis_server) as one, Worker(redis_server) as two:
+        redis_server.kill()
+        logs: list[list[Any]] = [[], []]
+        began = time.monotonic()
+        await asyncio.gather(
+            *(ask(w, 0.2, log) for w, log in zip((one, two), logs, strict=True))
+        )
+        assert time.monotonic() - began < 1
+        assert [log[0][1] for log in logs] == [False, False]
+        assert await one.store.get(ORIGIN) is None
+        await one.store.put(ORIGIN, GOOD)
+        await one.store.touch(ORIGIN, GOOD)
+        assert one.stat("rep/redis/away") == 1
+
+
+@coroutine_test
+async def test_who_waits_goes_on_when_redis_dies(redis_server, monkeypatch):
+    monkeypatch.setattr(store_module, "LEASE", 1.5)
+    async with Worker(redis_server) as one, Worker(redis_server) as two:
+        log: list[Any] = []
+        asking = asyncio.create_task(ask(one, 2.0, log))
+        await until(lambda: log)
+        waiting = asyncio.create_task(ask(two, 0.0, []))
+        await until(lambda: two.store._waiters)
+        redis_server.kill()
+        began = time.monotonic()
+        await waiting
+        assert time.monotonic() - began < 2
+        await asking
+
+
+@coroutine_test
+async def test_a_server_that_hangs_is_given_up_in_a_second(redis_server, caplog):
+    async with Worker(redis_server) as worker:
+        await worker.store.put(ORIGIN, GOOD)
+        redis_server.hang()
+        began = time.monotonic()
+        assert await worker.store.get(ORIGIN) is None
+        assert time.monotonic() - began < 1.3
+        began = time.monotonic()
+        for _ in range(100):
+            assert await worker.store.get(ORIGIN) is None
+        assert time.monotonic() - began < 0.1  # no call was tried
+        redis_server.resume()
+        await until(lambda: worker.link.up)
+        assert await worker.store.get(ORIGIN) == GOOD
+        warnings = [r for r in caplog.records if r.levelname == "WARNING"]
+        assert ["Redis is away" in r.getMessage() for r in warnings] == [True]
+        assert worker.stat("rep/redis/away") == 1
+
+
+@coroutine_test
+async def test_pause_waits_before_it_says_that_nothing_is_known(
+    redis_server, monkeypatch
+):
+    monkeypatch.setattr(link_module, "PROBE", 0.05)
+    async with Worker(redis_server, REP_REDIS_DOWN="pause") as worker:
+        await worker.store.put(ORIGIN, GOOD)
+        redis_server.hang()
+        await worker.link._show_up()
+        assert not worker.link.up
+        getting = asyncio.create_task(worker.store.get(ORIGIN))
+        await asyncio.sleep(0.5)
+        assert not getting.done()
+        redis_server.resume()
+        assert await getting == GOOD
+
+
+@coroutine_test
+async def test_a_crawl_that_ends_at_once_leaves_the_fleet(redis_server):
+    for _ in range(3):
+        worker = Worker(redis_server)
+        assert await worker.store.get(ORIGIN) is None
+        await asyncio.wait_for(worker.__aexit__(None, None, None), 3)
+        assert not redis_server.client.exists(link_module.WORKERS)
+
+
+@coroutine_test
+async def test_many_calls_at_once_do_not_take_the_server_for_lost(redis_server):
+    async with Worker(redis_server) as worker:
+        calls_ = [worker.store.get(str(number)) for number in range(500)]
+        assert not any(await asyncio.gather(*calls_))
+        assert worker.stat("rep/redis/away") is None

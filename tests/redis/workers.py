@@ -1,0 +1,177 @@
+"""Workers of a fleet, several in one process: each is a crawler of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+import redis
+import scrapy
+from scrapy import signals
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+
+from scrapy_rep.redis import PoliteQueue
+from scrapy_rep.redis.link import Link
+from scrapy_rep.redis.store import RedisStore
+from tests.utils import SCRAPYS_QUEUE, crawl, make_crawler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from tests.redis_server import RedisServer
+
+
+class Worker:
+    """What a worker shares with others, without a crawl."""
+
+    def __init__(self, server: RedisServer, **settings: Any) -> None:
+        self.crawler = make_crawler(**{"REDIS_URL": server.url, **settings})
+        self.link = Link.of(self.crawler)
+        self.store: Any = RedisStore.from_crawler(self.crawler)
+        self.starts: Any = self.store.starts
+
+    async def __aenter__(self) -> Self:
+        self.link._keep_beating()
+        await until(lambda: self.link.offset is not None or not self.link.up)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.store.close()
+        await self.link.close()
+
+    def stat(self, name: str) -> Any:
+        return self.crawler.stats.get_value(name)
+
+
+async def until(true: Callable[[], Any], seconds: float = 5.0) -> None:
+    """Wait until *true* is."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "it does not come true"
+        await asyncio.sleep(0.01)
+
+
+class Quiet(scrapy.Spider):
+    """Does nothing until it is told to stop."""
+
+    name = "quiet"
+    stop: asyncio.Event
+    opened: asyncio.Event
+
+    async def start(self):
+        self.opened.set()
+        await self.stop.wait()
+        return
+        yield
+
+    def parse(self, response):
+        pass
+
+    def other(self, response):
+        pass
+
+
+class Crawl:
+    """A crawl that does nothing by itself, and a polite queue of which it asks nothing.
+
+    A test does what the engine would: it pops, starts, and is done.
+    """
+
+    key = "%(spider)s:requests"
+
+    def __init__(
+        self, server: RedisServer, *, serializer: Any = None, **settings: Any
+    ) -> None:
+        self._server = redis.Redis.from_url(server.url)
+        self._serializer = serializer
+        self.crawler = make_crawler(
+            Quiet,
+            **{
+                "REDIS_URL": server.url,
+                "SCHEDULER_PRIORITY_QUEUE": SCRAPYS_QUEUE,
+                **settings,
+            },
+        )
+
+    async def __aenter__(self) -> Self:
+        Quiet.stop, Quiet.opened = asyncio.Event(), asyncio.Event()
+        self.stop = Quiet.stop
+        opened = Quiet.opened
+        self._crawling = asyncio.ensure_future(self._crawl())
+        await opened.wait()
+        self.engine = self.crawler.engine
+        self.queue: Any = PoliteQueue(
+            self._server, self.crawler.spider, self.key, self._serializer
+        )
+        self.link = Link.of(self.crawler)
+        await self.link.meet()
+        return self
+
+    async def _crawl(self) -> None:
+        await maybe_deferred_to_future(deferred_from_coro(crawl(self.crawler)))
+
+    async def __aexit__(self, *_: object) -> None:
+        self.engine._slot.inprogress.clear()
+        self.stop.set()
+        await self._crawling
+        self._server.close()
+        self.queue._quick.close()
+
+    def push(self, host: str, number: int = 0, **kwargs: Any) -> None:
+        self.queue.push(scrapy.Request(f"http://{host}.example/{number}", **kwargs))
+
+    def pop(self) -> Any:
+        """Pop a request, which is then on its way."""
+        request = self.queue.pop()
+        if request is not None:
+            self.engine._slot.inprogress.add(request)
+        return request
+
+    async def start(self, request: Any, interval: float = 0.0) -> None:
+        """Have *request* handed to its handler; the others know of it by then."""
+        host = request.url.split("/")[2]
+        self.queue._downloads.started(request, host, interval)
+        await asyncio.sleep(0.05)
+
+    def done(self, *requests: Any) -> None:
+        for request in requests:
+            self.engine._slot.inprogress.discard(request)
+
+    async def take(self, interval: float = 0.0) -> str | None:
+        """Pop, start and be done with a request; return the first letters of its URL."""
+        request = self.pop()
+        if request is None:
+            return None
+        await self.start(request, interval)
+        self.done(request)
+        return short(request)
+
+    async def take_all(self) -> list[str]:
+        found = []
+        while (url := await self.take()) is not None:
+            found.append(url)
+        return found
+
+    def die(self) -> None:
+        """Give no more signs of life, and take no leave, as after kill -9."""
+        for timer in (self.queue._beating, self.queue._alarm):
+            if timer is not None:
+                timer.cancel()
+        signals_ = self.crawler.signals
+        signals_.disconnect(self.queue._spider_closed, signals.spider_closed)
+
+    def stat(self, name: str) -> Any:
+        return self.crawler.stats.get_value(name)
+
+
+def short(request: Any) -> str:
+    return str(request.url).removeprefix("http://").replace(".example/", "")

@@ -307,8 +307,9 @@ def test_fleet_asks_once_for_each_robots_txt_and_for_nothing_disallowed():
 
 def test_fleet_has_one_pace():
     rows = fleet_rows(fleet())
-    assert rows["Crawl-delay: 1"].gap >= 0.9
-    assert rows["Crawl-delay: 0.5"].gap >= 0.45
+    late = 0.1  # seconds after which a server of a busy machine notes a request
+    assert rows["Crawl-delay: 1"].gap >= 1 - late
+    assert rows["Crawl-delay: 0.5"].gap >= 0.5 - late
     assert rows["no delay"].gap < 0.1
 
 

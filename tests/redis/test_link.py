@@ -12,21 +12,25 @@ from scrapy_rep.redis.link import Link
 from tests.utils import coroutine_test, make_crawler
 
 
-async def times_out_when_cancelled(keys, args):
-    _, lease = args
-    if not lease:  # it leaves
-        return
-    try:
-        await asyncio.sleep(60)
-    except asyncio.CancelledError:
-        raise RedisTimeoutError("Timeout reading") from None
+class TimesOutWhenCancelled:
+    """A call that hangs, and says only that it has timed out when it is cancelled."""
+
+    def __init__(self) -> None:
+        self.cancelled = False
+
+    async def __call__(self, **_):
+        try:
+            await asyncio.sleep(0 if self.cancelled else 60)
+        except asyncio.CancelledError:
+            self.cancelled = True
+        raise RedisTimeoutError("Timeout reading")
 
 
 @pytest.mark.only_asyncio
 @coroutine_test
 async def test_close_is_not_held_up_by_a_call_that_times_out_then(monkeypatch):
     link = Link.of(make_crawler(REDIS_URL="redis://127.0.0.1:9"))
-    monkeypatch.setattr(link, "_beat", times_out_when_cancelled)
+    link._beat = TimesOutWhenCancelled()  # type: ignore[assignment]
 
     async def close():
         link._keep_beating()

@@ -20,7 +20,7 @@ from scrapy_rep.exceptions import (
 )
 from scrapy_rep.fetch import Fetcher
 from scrapy_rep.judged import judged, leave_behind
-from scrapy_rep.pace import pace_of
+from scrapy_rep.pace import FREE, pace_of
 from scrapy_rep.policies import Policies
 from scrapy_rep.protocol import Verdict
 from scrapy_rep.report import Report
@@ -129,10 +129,14 @@ class RepMiddleware:
 
     def _judge(self, request: Request, url: str, known: Known) -> Request | None:
         agent = self._agents.of(request)
-        if not known.policy.allowed(url, agent):
+        allowed = known.policy.allowed(url, agent)
+        if known.policy.grown:
+            self.policies.weigh(known)
+        if not allowed:
             if known.patient and self._can_wait(request):
                 return self._again(request)
             refusal, cause = _by_rules(url, known, agent)
+            self.policies.weigh(known)
             if "disallow" in self.settings.obey:
                 self._refuse(request, refusal, cause)
             self.report.would_refuse(refusal, cause)
@@ -142,7 +146,7 @@ class RepMiddleware:
             if hindrance is not None:
                 self.report.would_refuse(*hindrance)
         pace = known.pace_for(agent, self.settings)
-        if pace.free:
+        if pace is FREE:
             if self.downloads.keeps_any():
                 slot = self.downloads.slot_of(request)
                 self.downloads.keep(slot, known.origin, 0.0)

@@ -93,12 +93,15 @@ class Policy:
     TypeError for other types.
     """
 
-    __slots__ = ("_origin", "_reason", "_rule_sets", "_text", "dialect")
+    __slots__ = ("_origin", "_reason", "_rule_sets", "_text", "dialect", "grown")
 
     dialect: Dialect
+    grown: bool
+    """Something was compiled since `size_bytes` was asked last, which now says more."""
 
     def __init__(self, text: Text, dialect: Dialect, reason: str | None = None) -> None:
         self.dialect = dialect
+        self.grown = False
         self._text = text
         self._reason = reason
         self._origin = "/"  # scheme, host and slash of the URL asked about last
@@ -157,6 +160,7 @@ class Policy:
             return Verdict(allowed, None, None, self._reason)
         if rules.group is None:
             return Verdict(allowed, None, None, "no group")
+        self.grown = self.grown or rules.by_score is None
         rule = rules.rule_for(score, path, self._text.lines, self.dialect)
         return Verdict(
             allowed, rule, rules.group, "no rule matches" if rule is None else "rule"
@@ -171,6 +175,7 @@ class Policy:
         if self._reason is not None:
             return ()
         path = path_of(url, self.dialect)
+        self.grown = self.grown or rules.by_score is None
         return rules.matching(path, self._text.lines, self.dialect)
 
     def denies_all(self, agent: str | Sequence[str]) -> bool:
@@ -247,6 +252,7 @@ class Policy:
 
     def size_bytes(self) -> int:
         """Octets of memory that the policy holds now, within a third or so."""
+        self.grown = False
         rule_sets = {
             id(rules): rules.size_bytes() for rules in self._rule_sets.values()
         }
@@ -334,6 +340,7 @@ class Policy:
                 break  # another agent that shares the groups
         else:
             rules = RuleSet(text, sections, self.dialect, named)
+            self.grown = True
         self._rule_sets[key] = rules
         return rules
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 NO_MATCH = 1  # odd: RFC 9309 2.2.2 allows what no rule matches
 ORDERS = range(MAX_SIZE, 0, -1)  # falling; no text has more rules than that
+PREFIX_SIZE = 70  # octets of memory besides its letters, in a dict or in the tables
 FEW_QUERIES = 16  # answered before the table of prefixes pays for itself
 
 
@@ -248,15 +249,10 @@ class RuleSet:
         """Octets of memory, estimated from the numbers of what is kept."""
         letters = sum(section.end - section.start for section in self.sections)
         size = 300 + 230 * len(self.sections) + letters
-        for table in (
-            self.literals,
-            self.exact,
-            self.prefixes,
-            self.parents,
-            self.scores,
-        ):
-            if table is not None:
-                size += getsizeof(table) + 24 * len(table)
+        # Tabulated or not: that happens behind the back of who weighs us.
+        size += PREFIX_SIZE * len(self.literals or self.prefixes)
+        if self.exact is not None:
+            size += getsizeof(self.exact) + 24 * len(self.exact)
         if self.wildcards is not None:
             size += self.wildcards.size_bytes()
         if self.by_score is not None:

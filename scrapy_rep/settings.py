@@ -21,6 +21,7 @@ N = TypeVar("N", int, float)
 
 DIALECTS = {"rfc9309": RFC9309, "gym2008": GYM2008, "mk1996": MK1996}
 DIRECTIVES = ("disallow", "crawl-delay", "request-rate", "visit-time")
+PAGE_RULES = ("nofollow", "noindex")
 DAY = 86400.0
 MiB = 2**20
 
@@ -43,6 +44,7 @@ DEFAULTS: dict[str, Any] = {
     "REP_CACHE_BYTES": 64 * MiB,
     "REP_STORE": None,  # "sqlite" with JOBDIR, else "memory"
     "REP_STORE_PATH": None,
+    "REP_PAGE_OBEY": [],
 }
 
 
@@ -68,6 +70,7 @@ class Settings:
     cache_bytes: int  # octets
     store: str | type
     store_path: str | None
+    page_obey: frozenset[str]
     user_agent: str | tuple[str, ...] | None  # ROBOTSTXT_USER_AGENT
 
     @classmethod
@@ -116,6 +119,7 @@ class Settings:
             cache_bytes=read.whole("REP_CACHE_BYTES", least=0),
             store=store,
             store_path=read.text("REP_STORE_PATH"),
+            page_obey=read.choices("REP_PAGE_OBEY", PAGE_RULES),
             user_agent=check_agent(
                 "ROBOTSTXT_USER_AGENT", settings.get("ROBOTSTXT_USER_AGENT")
             ),

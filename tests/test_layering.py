@@ -18,7 +18,7 @@ LAYERS = [
     {"store", "agents", "freshness", "coding"},
     {"compat", "judged", "life", "pace", "downloads"},
     {"cache", "fetch", "report"},
-    {"policies"},
+    {"policies", "pages"},
     {"robots"},
     {"middleware", "sitemaps"},
     {"queue"},

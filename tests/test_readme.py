@@ -161,6 +161,26 @@ async def test_errback_and_signal_snippets(tmp_path):
     assert crawler.stats.get_value("refused/line 2") == 1
 
 
+@coroutine_test
+async def test_page_rules_snippet(tmp_path):
+    page = (
+        '<head><meta name="robots" content="noarchive, nofollow"></head><a href="/b">'
+    )
+    with Site({"/": page}) as site:
+        _, items = await items_of(spider("rep_page", site, tmp_path))
+        assert items == [
+            {
+                "url": site.url("/"),
+                "body": None,
+                "because": {
+                    "noarchive": '<meta name="robots">: noarchive',
+                    "nofollow": '<meta name="robots">: nofollow',
+                },
+            }
+        ]
+        assert site.paths == ["/robots.txt", "/"]
+
+
 # What it says of the code
 
 

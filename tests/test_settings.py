@@ -31,6 +31,7 @@ def test_defaults():
     assert settings.cache_bytes == 64 * 2**20
     assert settings.crawl_delay_max == 300
     assert settings.crawl_delay_over_max == "drop"
+    assert settings.page_obey == frozenset()
 
 
 def test_defaults_that_depend_on_other_settings():
@@ -88,6 +89,7 @@ def test_values_may_come_from_the_command_line():
         ("REP_FETCH_CONCURRENCY", 0, "at least 1"),
         ("REP_CACHE_BYTES", -1, "at least 0"),
         ("REP_STORE_PATH", 5, "a str"),
+        ("REP_PAGE_OBEY", ["nofolow"], 'items are "nofollow" or "noindex"'),
         ("ROBOTSTXT_USER_AGENT", 5, "a product token"),
         ("ROBOTSTXT_USER_AGENT", ["a", ""], "a list of tokens"),
     ],

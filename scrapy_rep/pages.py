@@ -21,7 +21,9 @@ from w3lib.url import canonicalize_url
 
 from scrapy_rep.agents import Agents
 from scrapy_rep.protocol.agents import given, names_of
-from scrapy_rep.protocol.page_rules import page_rules
+from scrapy_rep.protocol.page_rules import PageRules, page_rules
+from scrapy_rep.protocol.preferences import USES
+from scrapy_rep.purposes import Purposes, of_response
 from scrapy_rep.report import Report
 from scrapy_rep.settings import Settings
 
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 MOST = 128 * 1024
 """Octets of a page in which its meta tags are looked for."""
 HEADER = b"X-Robots-Tag"
+NO_RULES = PageRules({}, None)
 HIDING = ((b"<!--", b"-->"), (b"<script", b"</script"))
 """What begins and ends a part of a page in which tags are only text."""
 
@@ -50,6 +53,7 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
         super().__init__(crawler)
         settings = Settings.read(crawler.settings)
         self._obey = settings.page_obey
+        self._purposes = Purposes(settings) if settings.purpose else None
         self._agents = Agents(crawler, settings)
         self._report = Report(crawler)
         # By response: meta that a spider hands on has the page before in it.
@@ -86,18 +90,28 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
         return None
 
     def get_processed_item(self, item: Any, response: Response | None) -> Any:
-        """Return *item*, or ``None`` where *response* asks not to be indexed."""
-        if response is None or "noindex" not in self._obey or _exempt(response):
+        """Return *item*, or ``None`` where *response* asks not to be used so."""
+        if response is None or _exempt(response):
             return item
-        page = self._page(response)
-        if page["noindex"]:
-            cause, why = "noindex", page["rules"]["noindex"]
-        elif _is_over(page["unavailable_after"]):
-            cause, why = "unavailable_after", page["rules"]["unavailable_after"]
-        else:
+        cause, why = self._against_use(response)
+        if not cause:
             return item
         self._report.dropped("an item", response.url, cause, why)
         return None
+
+    def _against_use(self, response: Response) -> tuple[str, str]:
+        """Return why items of *response* are dropped, in a word and as it says it."""
+        page = self._page(response)
+        if "noindex" in self._obey:
+            if page["noindex"]:
+                return "noindex", page["rules"]["noindex"]
+            if _is_over(page["unavailable_after"]):
+                return "unavailable_after", page["rules"]["unavailable_after"]
+        if self._purposes is not None and page["preferences"]:
+            found = self._purposes.refused_by(of_response(response))
+            if found is not None:
+                return "purpose", found.said
+        return "", ""
 
     def _page(self, response: Response) -> dict[str, Any]:
         page = self._pages.get(response)
@@ -119,23 +133,22 @@ def read_page(response: Response, agent: Agent) -> dict[str, Any]:
     """Return what *response* asks of *agent*, as it stands on ``meta["rep_page"]``."""
     headers = [value.decode("latin-1") for value in response.headers.getlist(HEADER)]
     metas = meta_tags(response, agent) if isinstance(response, HtmlResponse) else []
-    if not headers and not metas:
-        return {
-            "noindex": False,
-            "nofollow": False,
-            "noarchive": False,
-            "nosnippet": False,
-            "unavailable_after": None,
-            "rules": {},
-        }
-    said, until = page_rules(headers, metas, agent)
+    said, until = NO_RULES
+    if headers or metas:
+        said, until = page_rules(headers, metas, agent)
+    own = of_response(response)
+    preferences = {name: found.answer for name, found in own.categories.items()}
+    if own.use.answer in USES:
+        preferences["use"] = own.use.answer
     return {
         "noindex": "noindex" in said,
         "nofollow": "nofollow" in said,
         "noarchive": "noarchive" in said,
         "nosnippet": "nosnippet" in said,
         "unavailable_after": None if until is None else until.isoformat(),
-        "rules": said,
+        "rules": dict(said),
+        "preferences": preferences,
+        "tdm_policy": own.tdm_policies[0].url if own.tdm_policies else None,
     }
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.protocol import GYM2008, MK1996, RFC9309, Dialect
+from scrapy_rep.protocol.preferences import PURPOSES
 from scrapy_rep.protocol.text import MAX_SIZE
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ N = TypeVar("N", int, float)
 DIALECTS = {"rfc9309": RFC9309, "gym2008": GYM2008, "mk1996": MK1996}
 DIRECTIVES = ("disallow", "crawl-delay", "request-rate", "visit-time")
 PAGE_RULES = ("nofollow", "noindex")
+UNSTATED = ("allow", "refuse")
 DAY = 86400.0
 MiB = 2**20
 
@@ -45,6 +47,8 @@ DEFAULTS: dict[str, Any] = {
     "REP_STORE": None,  # "sqlite" with JOBDIR, else "memory"
     "REP_STORE_PATH": None,
     "REP_PAGE_OBEY": [],
+    "REP_PURPOSE": [],
+    "REP_PURPOSE_UNSTATED": "allow",
 }
 
 
@@ -71,6 +75,8 @@ class Settings:
     store: str | type
     store_path: str | None
     page_obey: frozenset[str]
+    purpose: tuple[str, ...]  # sorted, by the names of `protocol.preferences`
+    purpose_unstated: str  # "allow" or "refuse"
     user_agent: str | tuple[str, ...] | None  # ROBOTSTXT_USER_AGENT
 
     @classmethod
@@ -120,6 +126,12 @@ class Settings:
             store=store,
             store_path=read.text("REP_STORE_PATH"),
             page_obey=read.choices("REP_PAGE_OBEY", PAGE_RULES),
+            purpose=tuple(
+                sorted(
+                    {PURPOSES[name] for name in read.choices("REP_PURPOSE", PURPOSES)}
+                )
+            ),
+            purpose_unstated=read.choice("REP_PURPOSE_UNSTATED", UNSTATED),
             user_agent=check_agent(
                 "ROBOTSTXT_USER_AGENT", settings.get("ROBOTSTXT_USER_AGENT")
             ),

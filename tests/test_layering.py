@@ -18,6 +18,7 @@ LAYERS = [
     {"store", "agents", "freshness", "coding"},
     {"compat", "judged", "life", "pace", "downloads"},
     {"cache", "fetch", "report"},
+    {"purposes"},
     {"policies", "pages"},
     {"robots"},
     {"middleware", "sitemaps"},

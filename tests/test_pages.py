@@ -85,7 +85,27 @@ def test_headers():
             "nofollow": "X-Robots-Tag: nofollow",
             "noarchive": "X-Robots-Tag: noarchive",
         },
+        "preferences": {},
+        "tdm_policy": None,
     }
+
+
+def test_preferences():
+    headers = {
+        "content-usage": ["train-ai=n", "search=y"],
+        "Content-Signal": "ai-input=no, use=reference",
+        "tdm-reservation": "1",
+        "tdm-policy": "https://example.com/policy",
+    }
+    page = read_page(Response(URL, headers=headers), "ExampleBot")
+    assert page["preferences"] == {
+        "train-ai": "no",
+        "search": "yes",
+        "ai-input": "no",
+        "tdm": "no",
+        "use": "reference",
+    }
+    assert page["tdm_policy"] == "https://example.com/policy"
 
 
 def test_a_time():

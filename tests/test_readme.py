@@ -181,6 +181,27 @@ async def test_page_rules_snippet(tmp_path):
         assert site.paths == ["/robots.txt", "/"]
 
 
+@coroutine_test
+async def test_preferences_snippets(tmp_path):
+    settings = executed(snippet("REP_PURPOSE"), tmp_path)
+    settings = {name: settings[name] for name in settings if name.isupper()}
+    rules = "License: https://example.com/rsl.xml\nUser-agent: *\nContent-Usage: train-ai=n\n"
+    with Site({"/robots.txt": rules}) as site:
+        _, items = await items_of(spider("Licensed", site, tmp_path))
+        assert items == [
+            {
+                "url": site.url("/"),
+                "training": "no",
+                "said": "Content-Usage: train-ai=n",
+                "line": 3,
+                "licenses": ["https://example.com/rsl.xml"],
+            }
+        ]
+        crawler, items = await items_of(spider("Licensed", site, tmp_path), **settings)
+        assert items == []
+        assert crawler.stats.get_value("rep/forbidden/purpose") == 1
+
+
 # What it says of the code
 
 

@@ -32,6 +32,8 @@ def test_defaults():
     assert settings.crawl_delay_max == 300
     assert settings.crawl_delay_over_max == "drop"
     assert settings.page_obey == frozenset()
+    assert settings.purpose == ()
+    assert settings.purpose_unstated == "allow"
 
 
 def test_defaults_that_depend_on_other_settings():
@@ -90,6 +92,9 @@ def test_values_may_come_from_the_command_line():
         ("REP_CACHE_BYTES", -1, "at least 0"),
         ("REP_STORE_PATH", 5, "a str"),
         ("REP_PAGE_OBEY", ["nofolow"], 'items are "nofollow" or "noindex"'),
+        ("REP_PURPOSE", ["training"], '"train-ai" or'),
+        ("REP_PURPOSE", "use", '"use=full"'),
+        ("REP_PURPOSE_UNSTATED", "deny", '"allow" or "refuse"'),
         ("ROBOTSTXT_USER_AGENT", 5, "a product token"),
         ("ROBOTSTXT_USER_AGENT", ["a", ""], "a list of tokens"),
     ],
@@ -100,6 +105,12 @@ def test_wrong_values_are_named(name, value, expected):
     message = str(caught.value)
     assert message.startswith(f"{name} is {value!r}, expected ")
     assert expected in message
+
+
+def test_purposes_have_one_name():
+    names = ["ai-train", "search", "ai-use", "train-ai", "use=full"]
+    expected = ("ai-input", "search", "train-ai", "use=full")
+    assert read(REP_PURPOSE=names).purpose == expected
 
 
 def test_misspelt_names_are_named():

@@ -67,9 +67,9 @@ def test_no_more_than_the_head_is_read():
 def test_a_page_that_is_made_to_take_long():
     for part in (b"</head", b"<!--</head", b"<script></head", b"<!--", b"<script"):
         body = b"<script>" + part * (10**6 // len(part))
-        begun = time.perf_counter()
+        begun = time.process_time()
         head_of(body)
-        assert time.perf_counter() - begun < 0.1
+        assert time.process_time() - begun < 0.3
 
 
 def test_headers():

@@ -16,7 +16,7 @@ from scrapy_rep.protocol.groups import (
 )
 from scrapy_rep.protocol.notes import notes_on
 from scrapy_rep.protocol.paths import FINAL, ORIGIN, path_of
-from scrapy_rep.protocol.preferences import EVERYTHING_UNSTATED, Stated
+from scrapy_rep.protocol.preferences import Stated
 from scrapy_rep.protocol.records import (
     CRAWL_DELAY,
     REQUEST_RATE,
@@ -215,8 +215,6 @@ class Policy:
         """
         rules = self._rules_for(agent)
         check_url(url)
-        if self._reason is not None:
-            return EVERYTHING_UNSTATED
         if rules.stated is None:
             rules.stated = Stated(self._text.lines, rules.sections, self.dialect)
         # attach-05 3.1: what may not be fetched has no Content-Usage.

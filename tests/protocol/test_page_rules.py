@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrapy_rep.protocol.page_rules import page_rules
@@ -134,6 +134,7 @@ def test_what_is_said_is_shown_where():
     assert found.said["noarchive"] == '<meta name="robots">: noarchive'
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.text() | st.text("unavailable_after:,noindexexamplebot -0123456789TZ+")

@@ -8,7 +8,7 @@ import tracemalloc
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrapy_rep.protocol import GYM2008, MK1996, Policy, parse
@@ -105,6 +105,7 @@ USAGE = [
     (["/%61 train-ai=n"], "/a", (N, U, U)),
     (["/a%20b train-ai=n"], "/a b", (N, U, U)),
     (["/a?b=c train-ai=n"], "/a?b=c&d", (N, U, U)),
+    (["/*u=https%3A train-ai=n"], "/go?u=https:", (N, U, U)),
     (["/x train-ai=n"], "/a", (U, U, U)),
     # attach 3.1: equal paths count together, any n wins
     (["train-ai=y", "train-ai=n", "train-ai=y"], "/", (N, U, U)),
@@ -371,6 +372,7 @@ def test_it_is_read_only_when_asked_for(monkeypatch):
     assert policy.size_bytes() > before
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.sampled_from(
@@ -402,19 +404,18 @@ def test_nothing_makes_it_raise(parts, url):
     ],
 )
 def test_time_and_memory_are_bounded(part):
-    text = "User-agent: x\n" + part * (500_000 // len(part))
-    policy = parse(text)
+    url = "/a" + "b" * 1000
+    policy = parse("User-agent: x\n" + part * (250_000 // len(part)))
+    begun = time.process_time()
+    policy.preferences(url, "x")
+    assert time.process_time() - begun < 3
+    policy = parse("User-agent: x\n" + part * (50_000 // len(part)))
     policy.allowed("/", "x")
     before = policy.size_bytes()
     tracemalloc.start()
-    begun = time.perf_counter()
-    policy.preferences("/a" + "b" * 2000, "x")
-    assert time.perf_counter() - begun < 10  # with every allocation traced
+    policy.preferences(url, "x")
     used = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
-    begun = time.perf_counter()
-    policy.preferences("/a" + "b" * 2000, "x")
-    assert time.perf_counter() - begun < 1
     grown = policy.size_bytes() - before
-    assert used < 2 * grown + 200_000
-    assert grown < 3 * used + 200_000
+    assert used < 2 * grown + 100_000
+    assert grown < 3 * used + 100_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrapy_rep.protocol.structured import dictionary
@@ -94,6 +94,7 @@ def test_no_dictionaries(text):
     assert dictionary(text) is None
 
 
+@settings(deadline=None)
 @given(st.text() | st.text("abAB=,;() \t\"'\\:?@%*1.-"))
 def test_nothing_makes_it_raise(text):
     dictionary(text)
@@ -104,6 +105,6 @@ def test_nothing_makes_it_raise(text):
 )
 def test_time_is_linear(part):
     for text in (part * 50_000, "a=(" + part * 50_000, "a=" + part * 50_000):
-        begun = time.perf_counter()
+        begun = time.process_time()
         dictionary(text)
-        assert time.perf_counter() - begun < 1
+        assert time.process_time() - begun < 1

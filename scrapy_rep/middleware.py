@@ -23,6 +23,7 @@ from scrapy_rep.judged import judged, leave_behind
 from scrapy_rep.pace import FREE, pace_of
 from scrapy_rep.policies import Policies
 from scrapy_rep.protocol import Verdict
+from scrapy_rep.purposes import Purposes
 from scrapy_rep.report import Report
 from scrapy_rep.robots import Robots
 from scrapy_rep.settings import DIRECTIVES, Settings, unknown_names
@@ -67,6 +68,7 @@ class RepMiddleware:
         self._crawler = crawler
         self._waiting = 0
         self._left_out = _what_is_left_out(self.settings)
+        self._purposes = Purposes(self.settings) if self.settings.purpose else None
         for sentence in unknown_names(crawler.settings):
             self.report.warn(sentence)
         self._agents = Agents(crawler, self.settings)
@@ -140,6 +142,12 @@ class RepMiddleware:
             if "disallow" in self.settings.obey:
                 self._refuse(request, refusal, cause)
             self.report.would_refuse(refusal, cause)
+        if self._purposes is not None:
+            against = self._purposes.refusal(url, known, agent)
+            if against is not None:
+                if "disallow" in self.settings.obey:
+                    self._refuse(request, against, "purpose")
+                self.report.would_refuse(against, "purpose")
         if self._left_out is not None:
             wish = pace_of(known.policy, agent, self._left_out)
             hindrance = _by_pace(url, known, wish, self.policies.now())

@@ -163,6 +163,47 @@ async def test_errback_and_signal_snippets(tmp_path):
     assert crawler.stats.get_value("refused/line 2") == 1
 
 
+@coroutine_test
+async def test_page_rules_snippet(tmp_path):
+    page = (
+        '<head><meta name="robots" content="noarchive, nofollow"></head><a href="/b">'
+    )
+    with Site({"/": page}) as site:
+        _, items = await items_of(spider("rep_page", site, tmp_path))
+        assert items == [
+            {
+                "url": site.url("/"),
+                "body": None,
+                "because": {
+                    "noarchive": '<meta name="robots">: noarchive',
+                    "nofollow": '<meta name="robots">: nofollow',
+                },
+            }
+        ]
+        assert site.paths == ["/robots.txt", "/"]
+
+
+@coroutine_test
+async def test_preferences_snippets(tmp_path):
+    settings = executed(snippet("REP_PURPOSE"), tmp_path)
+    settings = {name: settings[name] for name in settings if name.isupper()}
+    rules = "License: https://example.com/rsl.xml\nUser-agent: *\nContent-Usage: train-ai=n\n"
+    with Site({"/robots.txt": rules}) as site:
+        _, items = await items_of(spider("Licensed", site, tmp_path))
+        assert items == [
+            {
+                "url": site.url("/"),
+                "training": "no",
+                "said": "Content-Usage: train-ai=n",
+                "line": 3,
+                "licenses": ["https://example.com/rsl.xml"],
+            }
+        ]
+        crawler, items = await items_of(spider("Licensed", site, tmp_path), **settings)
+        assert items == []
+        assert crawler.stats.get_value("rep/forbidden/purpose") == 1
+
+
 # What it says of the code
 
 

@@ -16,6 +16,7 @@ from scrapy_rep.protocol.groups import (
 )
 from scrapy_rep.protocol.notes import notes_on
 from scrapy_rep.protocol.paths import FINAL, ORIGIN, path_of
+from scrapy_rep.protocol.preferences import Stated
 from scrapy_rep.protocol.records import (
     CRAWL_DELAY,
     REQUEST_RATE,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from scrapy_rep.protocol.groups import Section
     from scrapy_rep.protocol.notes import Note
+    from scrapy_rep.protocol.preferences import Preferences
     from scrapy_rep.protocol.values import RequestRate, VisitTime
 
 MAX_AGENTS = 32  # of one policy, whose rules stay compiled
@@ -211,6 +213,19 @@ class Policy:
         """
         times = [values.visit_time(value) for value in self._values(VISIT_TIME, agent)]
         return next((time for time in times if time is not None), None)
+
+    def preferences(self, url: str, agent: str | Sequence[str]) -> Preferences:
+        """What the site says about the use that `agent` may make of `url`: see the module
+        `preferences`. Read when first asked for.
+        """
+        rules = self._rules_for(agent)
+        check_url(url)
+        if rules.stated is None:
+            rules.stated = Stated(self._text.lines, rules.sections, self.dialect)
+        # attach-05 3.1: what may not be fetched has no Content-Usage.
+        if not rules.stated.rules or not self.allowed(url, agent):
+            return rules.stated.everywhere
+        return rules.stated.at(path_of(url, self.dialect))
 
     @property
     def sitemaps(self) -> tuple[str, ...]:

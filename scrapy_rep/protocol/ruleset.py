@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from scrapy_rep.protocol.dialect import Dialect
     from scrapy_rep.protocol.groups import Section
+    from scrapy_rep.protocol.preferences import Stated
 
 NO_MATCH = 1  # odd: RFC 9309 2.2.2 allows what no rule matches
 ORDERS = range(MAX_SIZE, 0, -1)  # falling; no text has more rules than that
@@ -45,6 +46,7 @@ class RuleSet:
         "prefixes",
         "scores",
         "sections",
+        "stated",
         "wildcards",
     )
 
@@ -69,6 +71,7 @@ class RuleSet:
         self.scores: Sequence[int] = ()
         self.fresh = FEW_QUERIES
         self.by_score: dict[int, list[tuple[Pattern, Rule]]] | None = None
+        self.stated: Stated | None = None  # preferences, read when first asked for
         if sections:
             self.compile(text, dialect)
 
@@ -255,6 +258,8 @@ class RuleSet:
             size += getsizeof(self.exact) + 24 * len(self.exact)
         if self.wildcards is not None:
             size += self.wildcards.size_bytes()
+        if self.stated is not None:
+            size += self.stated.size_bytes()
         if self.by_score is not None:
             size += letters + 350 * sum(map(len, self.by_score.values()))
         return size

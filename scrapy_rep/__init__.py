@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         SettingError,
     )
     from scrapy_rep.middleware import RepMiddleware
+    from scrapy_rep.pages import RepSpiderMiddleware
     from scrapy_rep.queue import PoliteQueue
     from scrapy_rep.robots import Robots
     from scrapy_rep.sitemaps import RobotsSitemapSpider
@@ -46,6 +47,7 @@ __all__ = [
     "PoliteQueue",
     "RepMiddleware",
     "RepRobotParser",
+    "RepSpiderMiddleware",
     "Robots",
     "RobotsForbidden",
     "RobotsRefused",
@@ -62,6 +64,7 @@ _HOMES = {
     "PoliteQueue": "queue",
     "RepMiddleware": "middleware",
     "RepRobotParser": "compat.robotparser",
+    "RepSpiderMiddleware": "pages",
     "Robots": "robots",
     "RobotsForbidden": "exceptions",
     "RobotsRefused": "exceptions",

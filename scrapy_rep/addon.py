@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scrapy_rep.middleware import RepMiddleware
+from scrapy_rep.pages import RepSpiderMiddleware
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 BUILT_IN = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
 ORDER = 100  # the built-in's
+# The page is read before HttpErrorMiddleware (50) refuses it, and what leaves the other
+# spider middlewares is looked at last.
+SPIDER_ORDER = 40
 SCHEDULER = "scrapy.core.scheduler.Scheduler"
 FLEET_QUEUE = "scrapy_rep.redis.PoliteQueue"
 
@@ -22,6 +26,9 @@ class Addon:
         settings.set("ROBOTSTXT_OBEY", True, "addon")
         settings.setdefault_in_component_priority_dict(
             "DOWNLOADER_MIDDLEWARES", RepMiddleware, ORDER
+        )
+        settings.setdefault_in_component_priority_dict(
+            "SPIDER_MIDDLEWARES", RepSpiderMiddleware, SPIDER_ORDER
         )
         # By its path: before Scrapy 2.15 the class as a key left it enabled.
         settings["DOWNLOADER_MIDDLEWARES"].set(BUILT_IN, None, "addon")

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+USER_AGENT = b"User-Agent"
+
 Agent = str | tuple[str, ...]
 
 
@@ -61,7 +63,9 @@ class Agents:
 
     def header(self, request: Request) -> str:
         """Return the User-Agent that *request* will carry; "" where it has none."""
-        own = request.headers.get(b"User-Agent")
+        headers = request.headers
+        # Its keys are in normal form, as is this one: nothing to be normalised first.
+        own = headers.get(USER_AGENT) if USER_AGENT in headers.keys() else None  # noqa: SIM118
         return self._usual_header() if own is None else _text(own)
 
     def _chosen_for_spider(self) -> Agent | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from scrapy_rep.life import State
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
 
 ENTRY_BYTES = 470
 """What an entry weighs besides its policy: itself, its key, standing and links; measured."""
-WEIGHED_AFTER = 64
-"""An entry in use is weighed again when so many others have come into use since. What is
-asked of a policy makes it grow, mostly at once: for another agent's rules, and for the
-first refusal to three times of what it was."""
 
 
 class Known:
@@ -31,7 +27,6 @@ class Known:
     __slots__ = (
         "_agent",
         "copy",
-        "in_use",
         "origin",
         "pace",
         "patient",
@@ -52,8 +47,6 @@ class Known:
         self.patient = False
         """Unreachable, and requests wait for the next retry rather than being refused."""
         self.weight = 0
-        self.in_use = False
-        """Asked since it was weighed, so it will be weighed again."""
         self._agent: Agent | None = None
 
     @property
@@ -80,7 +73,6 @@ class PolicyCache:
         self.bytes = 0
         self.evictions = 0
         self._entries: OrderedDict[str, Known] = OrderedDict()  # oldest use first
-        self._in_use: deque[str] = deque()  # origins, as no entry is kept alive here
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -97,9 +89,18 @@ class PolicyCache:
         known = self._entries.get(origin)
         if known is not None:
             self._entries.move_to_end(origin)
-            if not known.in_use:
-                self._weigh_later(known)
+            if known.policy.grown:
+                self._weigh(known)
         return known
+
+    def weigh(self, known: Known) -> None:
+        """Weigh *known* again, whose policy has grown, if it is still kept.
+
+        What is asked of a policy makes it grow: for each agent's rules, and for the first
+        refusal to three times of what it was.
+        """
+        if self._entries.get(known.origin) is known:
+            self._weigh(known)
 
     def put(self, known: Known) -> None:
         """Keep *known*, weigh it, and let go of what was not used for longest."""
@@ -110,18 +111,8 @@ class PolicyCache:
         self._entries[known.origin] = known
         self._entries.move_to_end(known.origin)
         self._weigh(known)
-        self._weigh_later(known)
-
-    def _weigh_later(self, known: Known) -> None:
-        known.in_use = True
-        self._in_use.append(known.origin)
-        if len(self._in_use) > WEIGHED_AFTER:
-            settled = self._entries.get(self._in_use.popleft())
-            if settled is not None:
-                self._weigh(settled)
 
     def _weigh(self, known: Known) -> None:
-        known.in_use = False
         self.bytes -= known.weight
         known.weight = ENTRY_BYTES + len(known.origin) + known.policy.size_bytes()
         self.bytes += known.weight

@@ -35,6 +35,9 @@ SHARED_GUARD_PART = 0.01
 LATE_PART, LATE_LEAST = 0.05, 0.05
 """The part of an interval, and at least the seconds, by which a request that was answered
 late may put off the next one: it may have arrived as late as it was answered."""
+BUSY_LATE_PART, BUSY = 0.25, 5.0
+"""The same part in the first seconds of one of several processes, which start together,
+and for its first request to a host."""
 NOTICED = 0.002
 """Seconds from which on it is worth noting that a request left late."""
 
@@ -193,11 +196,17 @@ class Downloads:
         if start is None:
             return
         latency -= start.late  # that is booked already
-        # The first of a shared host: how long it takes at best is not known here.
-        quickest = self._quickest.get(name, latency if start.booking is None else 0.0)
+        delay = self._delay(name)
+        quickest = self._quickest.get(name)
+        busy = self.starts is not None and slot_clock() < self._began + BUSY
+        part = BUSY_LATE_PART if busy or quickest is None else LATE_PART
+        if quickest is None:
+            # How long it takes at best is not known here. Of a host that others ask, too,
+            # they wait for what we say.
+            quickest = latency if start.booking is None else 0.0
+        most = max(part * delay, LATE_LEAST)
         if name in self._intervals:
             self._quickest[name] = min(latency, quickest or latency)
-        most = max(LATE_PART * self._delay(name), LATE_LEAST)
         self._note_late(name, start, min(latency - quickest, most))
 
     def _hold(self, name: str) -> None:

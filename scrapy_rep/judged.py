@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from scrapy.utils.httpobj import urlparse_cached
 
@@ -11,6 +13,8 @@ from scrapy_rep.protocol.origin import origin_from, origin_of
 
 if TYPE_CHECKING:
     from scrapy import Request
+
+USUAL = ("https://", "http://")
 
 
 def judged(request: Request) -> tuple[str, str] | None:
@@ -30,9 +34,30 @@ def judged(request: Request) -> tuple[str, str] | None:
                 'meta["robotstxt_url"]', url, "an absolute http or https URL"
             )
         return url, origin
+    url = request.url
+    origin = _origin_of(url) if url.startswith(USUAL) else _origin_as_parsed(request)
+    return None if origin is None else (url, origin)
+
+
+def _origin_of(url: str) -> str | None:
+    """Return the origin of *url*, which begins as usual.
+
+    A crawl has far fewer origins than pages. What is before the first slash that can end
+    a host parses to the same origin as the whole, and is looked up rather than parsed.
+    """
+    end = url.find("/", len("https://"))
+    return _origin_of_start(url[:end] if end > 0 else url)
+
+
+@lru_cache(maxsize=4096)
+def _origin_of_start(url: str) -> str | None:
+    parts = urlsplit(url)
+    return origin_from(parts.scheme, parts.netloc)
+
+
+def _origin_as_parsed(request: Request) -> str | None:
     parts = urlparse_cached(request)
-    origin = origin_from(parts.scheme, parts.netloc)
-    return None if origin is None else (request.url, origin)
+    return origin_from(parts.scheme, parts.netloc)
 
 
 def leave_behind(request: Request) -> None:

@@ -20,9 +20,10 @@ from scrapy_rep.exceptions import (
 )
 from scrapy_rep.fetch import Fetcher
 from scrapy_rep.judged import judged, leave_behind
-from scrapy_rep.pace import pace_of
+from scrapy_rep.pace import FREE, pace_of
 from scrapy_rep.policies import Policies
 from scrapy_rep.protocol import Verdict
+from scrapy_rep.purposes import Purposes
 from scrapy_rep.report import Report
 from scrapy_rep.robots import Robots
 from scrapy_rep.settings import DIRECTIVES, Settings, unknown_names
@@ -67,6 +68,7 @@ class RepMiddleware:
         self._crawler = crawler
         self._waiting = 0
         self._left_out = _what_is_left_out(self.settings)
+        self._purposes = Purposes(self.settings) if self.settings.purpose else None
         for sentence in unknown_names(crawler.settings):
             self.report.warn(sentence)
         self._agents = Agents(crawler, self.settings)
@@ -129,20 +131,30 @@ class RepMiddleware:
 
     def _judge(self, request: Request, url: str, known: Known) -> Request | None:
         agent = self._agents.of(request)
-        if not known.policy.allowed(url, agent):
+        allowed = known.policy.allowed(url, agent)
+        if known.policy.grown:
+            self.policies.weigh(known)
+        if not allowed:
             if known.patient and self._can_wait(request):
                 return self._again(request)
             refusal, cause = _by_rules(url, known, agent)
+            self.policies.weigh(known)
             if "disallow" in self.settings.obey:
                 self._refuse(request, refusal, cause)
             self.report.would_refuse(refusal, cause)
+        if self._purposes is not None:
+            against = self._purposes.refusal(url, known, agent)
+            if against is not None:
+                if "disallow" in self.settings.obey:
+                    self._refuse(request, against, "purpose")
+                self.report.would_refuse(against, "purpose")
         if self._left_out is not None:
             wish = pace_of(known.policy, agent, self._left_out)
             hindrance = _by_pace(url, known, wish, self.policies.now())
             if hindrance is not None:
                 self.report.would_refuse(*hindrance)
         pace = known.pace_for(agent, self.settings)
-        if pace.free:
+        if pace is FREE:
             if self.downloads.keeps_any():
                 slot = self.downloads.slot_of(request)
                 self.downloads.keep(slot, known.origin, 0.0)

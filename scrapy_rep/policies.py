@@ -98,11 +98,16 @@ class Policies:
         known = self._cache.get(origin)
         if known is None:
             return None
-        now = self.now()
-        over = now >= known.standing.until  # which may come before ``ask_at``
-        if (over or now >= known.standing.ask_at) and origin not in self._waiters:
+        now = self._wall_at_zero + monotonic()
+        stands = known.standing
+        over = now >= stands.until  # which may come before ``ask_at``
+        if (over or now >= stands.ask_at) and origin not in self._waiters:
             self._ask_for(origin, page)
         return None if over else known
+
+    def weigh(self, known: Known) -> None:
+        """Count what *known* has grown by, which may put others out of memory."""
+        self._cache.weigh(known)
 
     async def get(self, origin: str, page: Request) -> Known:
         """Return what decides for *origin*, asked on behalf of *page* if need be.

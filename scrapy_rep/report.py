@@ -61,6 +61,17 @@ class Report:
             logging.DEBUG, "Sent all the same (REP_OBEY): %(refusal)s", refusal=refusal
         )
 
+    def dropped(self, what: str, page: str, cause: str, why: str) -> None:
+        """What the spider found on *page* goes no further (REP_PAGE_OBEY)."""
+        self.count(f"page/dropped/{cause}")
+        self._log(
+            logging.DEBUG,
+            "Dropped %(what)s, found on %(page)s, which says %(why)s",
+            what=what,
+            page=page,
+            why=why,
+        )
+
     def learned(
         self, origin: str, before: State | None, now: State, failure: str
     ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
 from scrapy import Request
@@ -10,12 +10,17 @@ from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
+from scrapy_rep.pages import read_page
 from scrapy_rep.protocol.origin import origin_of, robots_url
+from scrapy_rep.protocol.preferences import combined
+from scrapy_rep.purposes import of_response
 
 if TYPE_CHECKING:
+    from scrapy.http import Response
+
     from scrapy_rep.agents import Agents
     from scrapy_rep.policies import Policies
-    from scrapy_rep.protocol import Policy, Verdict
+    from scrapy_rep.protocol import Policy, Preferences, Verdict
 
 
 class Robots:
@@ -74,6 +79,32 @@ class Robots:
             await _sleep(known.standing.until - self._policies.now())
             known = await self._policies.get(origin, request)
         return known.policy
+
+    def page(self, response: Response) -> dict[str, Any]:
+        """Return what *response* itself asks for, as ``response.meta["rep_page"]`` has it.
+
+        For responses that no spider middleware has seen, too.
+        """
+        request = response.request
+        agent = self._agents.default() if request is None else self._agents.of(request)
+        return read_page(response, agent)
+
+    def preferences(self, page: str | Response) -> Preferences | None:
+        """Return what the site says about the use of *page*, a URL or a response.
+
+        Of a response, its headers count as well as the robots.txt, and the more
+        restrictive of both holds. ``None``: that robots.txt is not known (yet).
+        """
+        if isinstance(page, str):
+            policy = self.policy(page)
+            agent = self._agents.default()
+            return None if policy is None else policy.preferences(page, agent)
+        policy = self.policy(page.url)
+        if policy is None:
+            return None
+        request = page.request
+        agent = self._agents.default() if request is None else self._agents.of(request)
+        return combined(policy.preferences(page.url, agent), of_response(page))
 
     def sitemaps(self, url: str) -> tuple[str, ...]:
         """Return the sitemaps that the origin of *url* names, made absolute.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.protocol import GYM2008, MK1996, RFC9309, Dialect
+from scrapy_rep.protocol.preferences import PURPOSES
 from scrapy_rep.protocol.text import MAX_SIZE
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ N = TypeVar("N", int, float)
 
 DIALECTS = {"rfc9309": RFC9309, "gym2008": GYM2008, "mk1996": MK1996}
 DIRECTIVES = ("disallow", "crawl-delay", "request-rate", "visit-time")
+PAGE_RULES = ("nofollow", "noindex")
+UNSTATED = ("allow", "refuse")
 DAY = 86400.0
 MiB = 2**20
 
@@ -45,6 +48,9 @@ DEFAULTS: dict[str, Any] = {
     "REP_STORE_PATH": None,
     "REP_REDIS_DOWN": "degrade",
     "REP_REDIS_LEASE": 15.0,
+    "REP_PAGE_OBEY": [],
+    "REP_PURPOSE": [],
+    "REP_PURPOSE_UNSTATED": "allow",
 }
 
 
@@ -72,6 +78,9 @@ class Settings:
     store_path: str | None
     redis_down: str  # "degrade" or "pause"
     redis_lease: float
+    page_obey: frozenset[str]
+    purpose: tuple[str, ...]  # sorted, by the names of `protocol.preferences`
+    purpose_unstated: str  # "allow" or "refuse"
     user_agent: str | tuple[str, ...] | None  # ROBOTSTXT_USER_AGENT
 
     @classmethod
@@ -122,6 +131,13 @@ class Settings:
             store_path=read.text("REP_STORE_PATH"),
             redis_down=read.choice("REP_REDIS_DOWN", ("degrade", "pause")),
             redis_lease=read.number("REP_REDIS_LEASE", above=0),
+            page_obey=read.choices("REP_PAGE_OBEY", PAGE_RULES),
+            purpose=tuple(
+                sorted(
+                    {PURPOSES[name] for name in read.choices("REP_PURPOSE", PURPOSES)}
+                )
+            ),
+            purpose_unstated=read.choice("REP_PURPOSE_UNSTATED", UNSTATED),
             user_agent=check_agent(
                 "ROBOTSTXT_USER_AGENT", settings.get("ROBOTSTXT_USER_AGENT")
             ),

@@ -57,6 +57,22 @@ async def test_the_users_settings_win():
 
 
 @coroutine_test
+async def test_spider_middleware():
+    crawler = make_crawler()
+    await crawl(crawler)
+    spidermws = crawler.engine.scraper.spidermw.middlewares
+    order = [type(mw).__name__ for mw in spidermws]
+    # pages of an error status are read before they are refused
+    assert order.index("RepSpiderMiddleware") < order.index("HttpErrorMiddleware")
+    crawler = make_crawler(
+        SPIDER_MIDDLEWARES={"scrapy_rep.pages.RepSpiderMiddleware": None}
+    )
+    await crawl(crawler)
+    spidermws = crawler.engine.scraper.spidermw.middlewares
+    assert "RepSpiderMiddleware" not in [type(mw).__name__ for mw in spidermws]
+
+
+@coroutine_test
 async def test_enabled_by_hand():
     built_in = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
     settings = make_crawler().settings.copy_to_dict()

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
 from scrapy_rep import policies as module
-from scrapy_rep.cache import WEIGHED_AFTER, Known, PolicyCache
+from scrapy_rep.cache import Known, PolicyCache
 from scrapy_rep.life import Standing, State
 from scrapy_rep.protocol import Policy, parse
 from scrapy_rep.store.memory import MemoryStore
@@ -101,19 +101,36 @@ def test_an_entry_in_place_of_another_weighs_once():
     assert (len(cache), cache.evictions) == (1, 0)
 
 
-def test_what_grows_while_it_is_used_is_weighed_again():
-    rnd = random.Random(9309)
-    cache = PolicyCache(2**20)
-    large = known(0, parse(robots_txt(2000, rnd)))
+@pytest.mark.parametrize("use", ["allowed", "verdict", "matching"])
+def test_what_grows_while_it_is_used_is_weighed_again(use):
+    cache = PolicyCache(2**30)
+    large = known(0, parse(robots_txt(2000, random.Random(9309))))
+    if use != "allowed":
+        large.policy.allowed("/", AGENT)  # so that only the reasons are compiled
     cache.put(large)
     before = large.weight
-    cache.get(large.origin)
-    for number in range(20):  # of one policy
+    assert not large.policy.grown
+    getattr(large.policy, use)("/admin/login", AGENT)
+    assert large.policy.grown
+    assert cache.get(large.origin) is large
+    assert large.weight > 1.5 * before
+    assert not large.policy.grown
+    assert cache.bytes == large.weight
+
+
+def test_what_outgrows_the_bound_goes():
+    cache = PolicyCache(600_000)
+    large = known(0, parse(robots_txt(2000, random.Random(9309))))
+    cache.put(large)
+    cache.put(known(1, Policy.allow_all()))
+    for number in range(20):
         large.policy.verdict("/admin/login", f"bot{number}")
-    for number in range(1, WEIGHED_AFTER + 1):
-        cache.put(known(number, Policy.allow_all()))
-    assert large.weight == 0 or large.weight > 5 * before
-    assert cache.bytes == sum(entry.weight for entry in cache) <= cache.max_bytes
+    cache.weigh(large)
+    assert [entry.origin for entry in cache] == ["https://site1.example.com"]
+    assert cache.evictions == 1
+    before = cache.bytes
+    cache.weigh(large)  # of which nothing is kept any more
+    assert cache.bytes == before == sum(entry.weight for entry in cache)
 
 
 # The weights

@@ -307,8 +307,9 @@ def test_fleet_asks_once_for_each_robots_txt_and_for_nothing_disallowed():
 
 def test_fleet_has_one_pace():
     rows = fleet_rows(fleet())
-    assert rows["Crawl-delay: 1"].gap >= 0.9
-    assert rows["Crawl-delay: 0.5"].gap >= 0.45
+    late = 0.1  # seconds after which a server of a busy machine notes a request
+    assert rows["Crawl-delay: 1"].gap >= 1 - late
+    assert rows["Crawl-delay: 0.5"].gap >= 0.5 - late
     assert rows["no delay"].gap < 0.1
 
 
@@ -331,7 +332,7 @@ def test_fleet_uses_the_server_of_redis_url_and_leaves_it_as_it_was():
         assert by_worker(done)
         assert server.client.mget(theirs) == [b"a", b"b", b"d"]
         ours = set(server.client.scan_iter()) - {key.encode() for key in theirs}
-        assert b"rep:{fleet}:workers" in ours
+        assert any(key.endswith(b":start") for key in ours)
         for key in ours:
             assert 0 < server.client.ttl(key) <= 3600
 

@@ -21,7 +21,7 @@ from scrapy_rep.protocol.notes import SEVERITIES
 from scrapy_rep.protocol.records import MISSPELLINGS
 from scrapy_rep.settings import DEFAULTS
 from tests.site import Reply, Site
-from tests.test_example import run
+from tests.test_example import fleet, run
 from tests.utils import Pages, coroutine_test, crawl, make_crawler, sleep
 
 ROOT = Path(__file__).parent.parent
@@ -163,6 +163,47 @@ async def test_errback_and_signal_snippets(tmp_path):
     assert crawler.stats.get_value("refused/line 2") == 1
 
 
+@coroutine_test
+async def test_page_rules_snippet(tmp_path):
+    page = (
+        '<head><meta name="robots" content="noarchive, nofollow"></head><a href="/b">'
+    )
+    with Site({"/": page}) as site:
+        _, items = await items_of(spider("rep_page", site, tmp_path))
+        assert items == [
+            {
+                "url": site.url("/"),
+                "body": None,
+                "because": {
+                    "noarchive": '<meta name="robots">: noarchive',
+                    "nofollow": '<meta name="robots">: nofollow',
+                },
+            }
+        ]
+        assert site.paths == ["/robots.txt", "/"]
+
+
+@coroutine_test
+async def test_preferences_snippets(tmp_path):
+    settings = executed(snippet("REP_PURPOSE"), tmp_path)
+    settings = {name: settings[name] for name in settings if name.isupper()}
+    rules = "License: https://example.com/rsl.xml\nUser-agent: *\nContent-Usage: train-ai=n\n"
+    with Site({"/robots.txt": rules}) as site:
+        _, items = await items_of(spider("Licensed", site, tmp_path))
+        assert items == [
+            {
+                "url": site.url("/"),
+                "training": "no",
+                "said": "Content-Usage: train-ai=n",
+                "line": 3,
+                "licenses": ["https://example.com/rsl.xml"],
+            }
+        ]
+        crawler, items = await items_of(spider("Licensed", site, tmp_path), **settings)
+        assert items == []
+        assert crawler.stats.get_value("rep/forbidden/purpose") == 1
+
+
 # What it says of the code
 
 
@@ -261,12 +302,13 @@ def test_every_row_of_the_comparison_names_a_test():
 
 
 def test_ci_uses_the_command_of_the_readme():
-    example, tests = (
+    example, tests, fleet_run = (
         command for command in blocks("sh") if command.startswith("python3 -m venv")
     )
     ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert f"'{tests}'" in ci
     assert example.endswith("scrapy crawl tour)")
+    assert fleet_run.endswith("python -m example.fleet)")
 
 
 def test_ci_uses_the_tools_of_tox():
@@ -284,6 +326,18 @@ def test_the_log_is_that_of_the_example():
     }
     for line in shown.splitlines():
         assert normal(line) in log
+
+
+def test_the_table_is_that_of_the_fleet():
+    (shown,) = [block for block in blocks_without_language() if "worker 1" in block]
+
+    def without_figures(line):
+        if line.startswith("worker "):
+            return re.sub(r" \d+", " N", line)
+        return re.sub(r" +\d+\.\d{3} s", " GAP", line).strip()
+
+    lines = [without_figures(line) for line in fleet().table]
+    assert [without_figures(line) for line in shown.splitlines()] == lines
 
 
 def blocks_without_language() -> list[str]:

@@ -31,6 +31,9 @@ def test_defaults():
     assert settings.cache_bytes == 64 * 2**20
     assert settings.crawl_delay_max == 300
     assert settings.crawl_delay_over_max == "drop"
+    assert settings.page_obey == frozenset()
+    assert settings.purpose == ()
+    assert settings.purpose_unstated == "allow"
 
 
 def test_defaults_that_depend_on_other_settings():
@@ -90,6 +93,10 @@ def test_values_may_come_from_the_command_line():
         ("REP_FETCH_CONCURRENCY", 0, "at least 1"),
         ("REP_CACHE_BYTES", -1, "at least 0"),
         ("REP_STORE_PATH", 5, "a str"),
+        ("REP_PAGE_OBEY", ["nofolow"], 'items are "nofollow" or "noindex"'),
+        ("REP_PURPOSE", ["training"], '"train-ai" or'),
+        ("REP_PURPOSE", "use", '"use=full"'),
+        ("REP_PURPOSE_UNSTATED", "deny", '"allow" or "refuse"'),
         ("ROBOTSTXT_USER_AGENT", 5, "a product token"),
         ("ROBOTSTXT_USER_AGENT", ["a", ""], "a list of tokens"),
     ],
@@ -110,6 +117,12 @@ def test_values_that_cannot_be_shown():
 def test_a_default_that_does_not_fit_is_shown():
     with pytest.raises(SettingError, match=r"REP_MIN_AGE is 60\.0, expected at most"):
         read(REP_MAX_AGE=30)
+
+
+def test_purposes_have_one_name():
+    names = ["ai-train", "search", "ai-use", "train-ai", "use=full"]
+    expected = ("ai-input", "search", "train-ai", "use=full")
+    assert read(REP_PURPOSE=names).purpose == expected
 
 
 def test_misspelt_names_are_named():

@@ -6,7 +6,7 @@ import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_rep.protocol import records, values
+from scrapy_rep.protocol import preferences, records, values
 from scrapy_rep.protocol.agents import IDENTIFIER
 from scrapy_rep.protocol.records import FIELDS, MISSPELLINGS, TRIMMED, split
 from scrapy_rep.protocol.rules import pattern_of
@@ -45,6 +45,9 @@ SEVERITIES = {
     "user-agent-grammar": WARNING,
     "user-agent-digits": INFO,
     "duplicate-group": INFO,
+    "bad-content-usage": ERROR,
+    "unknown-preference": WARNING,
+    "relative-license": ERROR,
 }
 
 CODES = {
@@ -72,6 +75,9 @@ CODES = {
     "user-agent-grammar": "a product token with more than letters, digits, '_' and '-'",
     "user-agent-digits": "a product token with digits; crawlers have them, not RFC 9309",
     "duplicate-group": "an agent that an earlier group names; RFC 9309 merges the groups",
+    "bad-content-usage": "not a dictionary of structured fields (RFC 9651); it says nothing",
+    "unknown-preference": "a preference that is not known, or not so answered; it is ignored",
+    "relative-license": "a license that is not an absolute URL",
 }
 """Every code that a note may have, and what it means. Codes stay; wording may change."""
 
@@ -81,11 +87,8 @@ OTHER_FIELDS = {
     "acap-disallow-crawl",
     "cache-delay",
     "clean-param",
-    "content-signal",
-    "content-usage",
     "host",
     "indexpage",
-    "license",
     "noarchive",
     "nofollow",
     "noindex",
@@ -169,6 +172,12 @@ def notes_on(text: Text, dialect: Dialect) -> Iterator[Note]:
         elif field:
             ended = True
             yield from notes_on_rule(number, field, record[1], dialect)
+        elif record[0].lower() in preferences.RECORDS:
+            name = record[0].lower()
+            if name == preferences.CONTENT_USAGE and not in_group:
+                yield note(number, "rule-outside-group", content)
+            for code, detail in preferences.faults(name, record[1]):
+                yield note(number, code, detail)
 
 
 def notes_on_field(
@@ -184,6 +193,8 @@ def notes_on_field(
             yield note(number, "misspelt-field", f"{name} for {field}")
     elif name.lower() in OTHER_FIELDS:
         yield note(number, "other-field", name)
+    elif colon and name.lower() in preferences.RECORDS:
+        pass
     elif not colon:
         yield note(number, "no-colon", content)
     elif ABSOLUTE.match(content):

@@ -16,6 +16,7 @@ from scrapy_rep.protocol.groups import (
 )
 from scrapy_rep.protocol.notes import notes_on
 from scrapy_rep.protocol.paths import FINAL, ORIGIN, path_of
+from scrapy_rep.protocol.preferences import Stated
 from scrapy_rep.protocol.records import (
     CRAWL_DELAY,
     REQUEST_RATE,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from scrapy_rep.protocol.groups import Section
     from scrapy_rep.protocol.notes import Note
+    from scrapy_rep.protocol.preferences import Preferences
     from scrapy_rep.protocol.values import RequestRate, VisitTime
 
 MAX_AGENTS = 32  # of one policy, whose rules stay compiled
@@ -93,12 +95,15 @@ class Policy:
     TypeError for other types.
     """
 
-    __slots__ = ("_origin", "_reason", "_rule_sets", "_text", "dialect")
+    __slots__ = ("_origin", "_reason", "_rule_sets", "_text", "dialect", "grown")
 
     dialect: Dialect
+    grown: bool
+    """Something was compiled since `size_bytes` was asked last, which now says more."""
 
     def __init__(self, text: Text, dialect: Dialect, reason: str | None = None) -> None:
         self.dialect = dialect
+        self.grown = False
         self._text = text
         self._reason = reason
         self._origin = "/"  # scheme, host and slash of the URL asked about last
@@ -157,6 +162,7 @@ class Policy:
             return Verdict(allowed, None, None, self._reason)
         if rules.group is None:
             return Verdict(allowed, None, None, "no group")
+        self.grown = self.grown or rules.by_score is None
         rule = rules.rule_for(score, path, self._text.lines, self.dialect)
         return Verdict(
             allowed, rule, rules.group, "no rule matches" if rule is None else "rule"
@@ -171,6 +177,7 @@ class Policy:
         if self._reason is not None:
             return ()
         path = path_of(url, self.dialect)
+        self.grown = self.grown or rules.by_score is None
         return rules.matching(path, self._text.lines, self.dialect)
 
     def denies_all(self, agent: str | Sequence[str]) -> bool:
@@ -206,6 +213,19 @@ class Policy:
         """
         times = [values.visit_time(value) for value in self._values(VISIT_TIME, agent)]
         return next((time for time in times if time is not None), None)
+
+    def preferences(self, url: str, agent: str | Sequence[str]) -> Preferences:
+        """What the site says about the use that `agent` may make of `url`: see the module
+        `preferences`. Read when first asked for.
+        """
+        rules = self._rules_for(agent)
+        check_url(url)
+        if rules.stated is None:
+            rules.stated = Stated(self._text.lines, rules.sections, self.dialect)
+        # attach-05 3.1: what may not be fetched has no Content-Usage.
+        if not rules.stated.rules or not self.allowed(url, agent):
+            return rules.stated.everywhere
+        return rules.stated.at(path_of(url, self.dialect))
 
     @property
     def sitemaps(self) -> tuple[str, ...]:
@@ -247,6 +267,7 @@ class Policy:
 
     def size_bytes(self) -> int:
         """Octets of memory that the policy holds now, within a third or so."""
+        self.grown = False
         rule_sets = {
             id(rules): rules.size_bytes() for rules in self._rule_sets.values()
         }
@@ -334,6 +355,7 @@ class Policy:
                 break  # another agent that shares the groups
         else:
             rules = RuleSet(text, sections, self.dialect, named)
+            self.grown = True
         self._rule_sets[key] = rules
         return rules
 

@@ -44,6 +44,7 @@ USUAL_RULE = re.compile(
     r"[ \t]*(?=\n|\Z)"
 )
 MAX_WILDCARDS_INTO_QUERY = 8  # of one rule; nobody writes more before such an escape
+SIDE_BY_SIDE = re.compile(r"\*{2,}")
 INDEX_PAGES = ("/index.html", "/index.htm")
 
 
@@ -76,6 +77,7 @@ def in_query_only(path: str, pattern: Pattern, dialect: Dialect) -> list[Pattern
     """
     if "%" not in path or "*" not in path or not dialect.wildcards:
         return []
+    path = SIDE_BY_SIDE.sub("*", path)  # there may be half a million of them
     ends = path.endswith("$")
     pieces = path.partition("?")[0].removesuffix("$").split("*")
     rest = path[len("*".join(pieces)) :].removesuffix("$").split("*")

@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 
     from scrapy_rep.protocol.dialect import Dialect
     from scrapy_rep.protocol.groups import Section
+    from scrapy_rep.protocol.preferences import Stated
 
 NO_MATCH = 1  # odd: RFC 9309 2.2.2 allows what no rule matches
 ORDERS = range(MAX_SIZE, 0, -1)  # falling; no text has more rules than that
+PREFIX_SIZE = 70  # octets of memory besides its letters, in a dict or in the tables
 FEW_QUERIES = 16  # answered before the table of prefixes pays for itself
 
 
@@ -44,6 +46,7 @@ class RuleSet:
         "prefixes",
         "scores",
         "sections",
+        "stated",
         "wildcards",
     )
 
@@ -68,6 +71,7 @@ class RuleSet:
         self.scores: Sequence[int] = ()
         self.fresh = FEW_QUERIES
         self.by_score: dict[int, list[tuple[Pattern, Rule]]] | None = None
+        self.stated: Stated | None = None  # preferences, read when first asked for
         if sections:
             self.compile(text, dialect)
 
@@ -248,17 +252,14 @@ class RuleSet:
         """Octets of memory, estimated from the numbers of what is kept."""
         letters = sum(section.end - section.start for section in self.sections)
         size = 300 + 230 * len(self.sections) + letters
-        for table in (
-            self.literals,
-            self.exact,
-            self.prefixes,
-            self.parents,
-            self.scores,
-        ):
-            if table is not None:
-                size += getsizeof(table) + 24 * len(table)
+        # Tabulated or not: that happens behind the back of who weighs us.
+        size += PREFIX_SIZE * len(self.literals or self.prefixes)
+        if self.exact is not None:
+            size += getsizeof(self.exact) + 24 * len(self.exact)
         if self.wildcards is not None:
             size += self.wildcards.size_bytes()
+        if self.stated is not None:
+            size += self.stated.size_bytes()
         if self.by_score is not None:
             size += letters + 350 * sum(map(len, self.by_score.values()))
         return size

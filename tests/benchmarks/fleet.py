@@ -186,7 +186,7 @@ def kills(rounds: int = 20, number: int = 40) -> None:
         name = "ours" if ours else "scrapy-redis' PriorityQueue"
         print(
             f"  {name}: {killed} killed, {wanted - len(answered)} never answered,"
-            f" {sum(map(len, found.pages.values())) - wanted} sent twice",
+            f" {sum(map(len, found.pages.values())) - len(found.urls)} sent again",
             flush=True,
         )
 

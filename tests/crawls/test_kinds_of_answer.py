@@ -111,9 +111,9 @@ async def outcome(kind: str, **settings: Any) -> str:
     with ExitStack() as stack:
         url, more = KINDS[kind][0](stack)
         reached: list[str] = []
-        crawler = make_crawler(
-            Bound, REP_TIMEOUT=0.5, DOWNLOAD_TIMEOUT=0.5, **more, **settings
-        )
+        timeout = 0.5 if kind == "timeout" else 20
+        more |= {"REP_TIMEOUT": timeout, "DOWNLOAD_TIMEOUT": timeout}
+        crawler = make_crawler(Bound, **more, **settings)
 
         def reach(request):
             reached.append(request.url)

@@ -73,14 +73,14 @@ def test_five_thousand_rules_with_wildcards() -> None:
 
 @pytest.mark.parametrize(
     "rule",
-    ["*%3a" * 10, "*%3a" * 5000, "*%3A" + "*a" * 10 + "%2F"],
+    ["*%3a" * 10, "*%3a" * 5000, "*%3A" + "*a" * 10 + "%2F", "*%3a" + "*" * 500_000],
     ids=lambda rule: rule[:9],
 )
 def test_wildcards_that_lead_into_the_query(rule: str) -> None:
     # Each may be read in several ways, of which each has to be prepared.
     line = f"Disallow: {rule}\n"
     with in_time(3.0):
-        policy = parse("User-agent: *\n" + line * (LIMIT // len(line) - 1))
+        policy = parse("User-agent: *\n" + line * max(1, LIMIT // len(line) - 1))
         assert policy.allowed("/x", "a") is True
     assert policy.allowed("/:?" + ":a" * 5000 + "/", "a") is False
 

@@ -60,6 +60,48 @@ CASES = [
     ("unknown-field", "User-agent: *\nMeta: all\n", 2, "User-agent: *\n# Meta: all\n"),
     ("other-field", "User-agent: *\nHost: example.com\n", 2, "User-agent: *\n"),
     (
+        "bad-content-usage",
+        "User-agent: *\nContent-Usage: /a Train-AI=n\n",
+        2,
+        "User-agent: *\nContent-Usage: /a train-ai=n\n",
+    ),
+    (
+        "unknown-preference",
+        "User-agent: *\nContent-Usage: tdm=n\n",
+        2,
+        "User-agent: *\nContent-Usage: search=n, ai-use=y\n",
+    ),
+    (
+        "unknown-preference",
+        "User-agent: *\nContent-Usage: train-ai=no\n",
+        2,
+        "User-agent: *\nContent-Usage: train-ai=n\n",
+    ),
+    (
+        "unknown-preference",
+        "User-agent: *\nContent-Signal: train-ai=n\n",
+        2,
+        "User-agent: *\nContent-Signal: ai-train=no, use=full\n",
+    ),
+    (
+        "unknown-preference",
+        "Content-Signal: use=yes\nUser-agent: *\n",
+        1,
+        "Content-Signal: use=reference\nUser-agent: *\n",
+    ),
+    (
+        "relative-license",
+        "License: /license.xml\nUser-agent: *\n",
+        1,
+        "License: https://example.com/license.xml\nUser-agent: *\n",
+    ),
+    (
+        "rule-outside-group",
+        "Content-Usage: train-ai=n\nUser-agent: *\n",
+        1,
+        "User-agent: *\nContent-Usage: train-ai=n\n",
+    ),
+    (
         "misspelt-field",
         "User-agent: *\nDisalow: /x\n",
         2,

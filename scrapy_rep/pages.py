@@ -1,0 +1,239 @@
+"""What pages themselves ask for: to index nothing, to follow nothing.
+
+robots.txt says what may be fetched; this is about what is done with it. Nothing of it is
+enforced unless REP_PAGE_OBEY asks for it.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from scrapy import Selector
+from scrapy.exceptions import NotConfigured
+from scrapy.http import HtmlResponse
+from scrapy.linkextractors import LinkExtractor
+from scrapy.spidermiddlewares.base import BaseSpiderMiddleware
+from w3lib.url import canonicalize_url
+
+from scrapy_rep.agents import Agents
+from scrapy_rep.protocol.agents import given, names_of
+from scrapy_rep.protocol.page_rules import PageRules, page_rules
+from scrapy_rep.protocol.preferences import USES
+from scrapy_rep.purposes import Purposes, of_response
+from scrapy_rep.report import Report
+from scrapy_rep.settings import Settings
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+    from scrapy_rep.agents import Agent
+
+MOST = 128 * 1024
+"""Octets of a page in which its meta tags are looked for."""
+HEADER = b"X-Robots-Tag"
+NO_RULES = PageRules({}, None)
+HIDING = ((b"<!--", b"-->"), (b"<script", b"</script"))
+"""What begins and ends a part of a page in which tags are only text."""
+
+ALL_LINKS = LinkExtractor(unique=False, deny_extensions=())
+
+
+class RepSpiderMiddleware(BaseSpiderMiddleware):
+    """Puts what a page asks for on ``response.meta["rep_page"]``, and obeys it if told to."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        if not crawler.settings.getbool("ROBOTSTXT_OBEY"):
+            raise NotConfigured("ROBOTSTXT_OBEY is not set")
+        super().__init__(crawler)
+        settings = Settings.read(crawler.settings)
+        self._obey = settings.page_obey
+        self._purposes = Purposes(settings) if settings.purpose else None
+        self._agents = Agents(crawler, settings)
+        self._report = Report(crawler)
+        # By response: meta that a spider hands on has the page before in it.
+        self._pages: WeakKeyDictionary[Response, dict[str, Any]] = WeakKeyDictionary()
+        self._unfollowed: WeakKeyDictionary[Response, frozenset[str]] = (
+            WeakKeyDictionary()
+        )
+
+    def process_spider_input(self, response: Response) -> None:
+        page = self._page(response)
+        response.meta["rep_page"] = page
+        if page["rules"]:
+            if page["noindex"]:
+                self._report.count("page/noindex")
+            if page["nofollow"]:
+                self._report.count("page/nofollow")
+
+    def get_processed_request(
+        self, request: Request, response: Response | None
+    ) -> Request | None:
+        """Return *request*, or ``None`` where *response* asks not to follow its link."""
+        if response is None or "nofollow" not in self._obey or _exempt(response):
+            return request
+        if request.meta.get("dont_obey_robotstxt") or request.url == response.url:
+            return request  # the page itself, once more, is no link
+        rule = self._page(response)
+        if rule["nofollow"]:
+            cause, why = "nofollow", rule["rules"]["nofollow"]
+        elif canonicalize_url(request.url) in self._not_to_follow(response):
+            cause, why = "rel_nofollow", 'rel="nofollow"'
+        else:
+            return request
+        self._report.dropped(f"the request for {request.url}", response.url, cause, why)
+        return None
+
+    def get_processed_item(self, item: Any, response: Response | None) -> Any:
+        """Return *item*, or ``None`` where *response* asks not to be used so."""
+        if response is None or _exempt(response):
+            return item
+        cause, why = self._against_use(response)
+        if not cause:
+            return item
+        self._report.dropped("an item", response.url, cause, why)
+        return None
+
+    def _against_use(self, response: Response) -> tuple[str, str]:
+        """Return why items of *response* are dropped, in a word and as it says it."""
+        page = self._page(response)
+        if "noindex" in self._obey:
+            if page["noindex"]:
+                return "noindex", page["rules"]["noindex"]
+            if _is_over(page["unavailable_after"]):
+                return "unavailable_after", page["rules"]["unavailable_after"]
+        if self._purposes is not None and page["preferences"]:
+            found = self._purposes.refused_by(of_response(response))
+            if found is not None:
+                return "purpose", found.said
+        return "", ""
+
+    def _page(self, response: Response) -> dict[str, Any]:
+        page = self._pages.get(response)
+        if page is None:
+            assert response.request is not None
+            page = read_page(response, self._agents.of(response.request))
+            self._pages[response] = page
+        return page
+
+    def _not_to_follow(self, response: Response) -> frozenset[str]:
+        """Return the canonical URLs to which *response* links with rel="nofollow" only."""
+        urls = self._unfollowed.get(response)
+        if urls is None:
+            urls = self._unfollowed[response] = unfollowed(response)
+        return urls
+
+
+def read_page(response: Response, agent: Agent) -> dict[str, Any]:
+    """Return what *response* asks of *agent*, as it stands on ``meta["rep_page"]``."""
+    headers = [value.decode("latin-1") for value in response.headers.getlist(HEADER)]
+    metas = meta_tags(response, agent) if isinstance(response, HtmlResponse) else []
+    said, until = NO_RULES
+    if headers or metas:
+        said, until = page_rules(headers, metas, agent)
+    own = of_response(response)
+    preferences = {name: found.answer for name, found in own.categories.items()}
+    if own.use.answer in USES:
+        preferences["use"] = own.use.answer
+    return {
+        "noindex": "noindex" in said,
+        "nofollow": "nofollow" in said,
+        "noarchive": "noarchive" in said,
+        "nosnippet": "nosnippet" in said,
+        "unavailable_after": None if until is None else until.isoformat(),
+        "rules": dict(said),
+        "preferences": preferences,
+        "tdm_policy": own.tdm_policies[0].url if own.tdm_policies else None,
+    }
+
+
+def meta_tags(response: HtmlResponse, agent: Agent) -> list[tuple[str, str]]:
+    """Return names and contents of the meta tags in the head of *response*.
+
+    Empty where neither "robots" nor a name of *agent* occurs in the head: such a page, the
+    usual one, is not parsed.
+    """
+    body = response.body
+    if b"\0" in body[:64]:  # UTF-16, or UTF-32
+        body = response.text[:MOST].encode("utf-8", "replace")
+    head = head_of(body)
+    lowered = head.lower()
+    if not any(name in lowered for name in _names(agent)):
+        return []
+    # Names and rules are ASCII, and this decodes whatever else there is.
+    tags = Selector(text=head.decode("latin-1"), type="html").xpath(
+        "//meta[@name and @content]"
+    )
+    return [(tag.attrib["name"], tag.attrib["content"]) for tag in tags]
+
+
+def head_of(body: bytes) -> bytes:
+    """Return what stands before the end of the head of a page, or before its body.
+
+    Where it has neither, that is all of it, up to ``MOST`` octets.
+    """
+    start = body[:MOST]
+    end = _end_of_head(start)
+    if end < 0:
+        end = _end_of_head(start.lower())
+    return start if end < 0 else start[:end]
+
+
+def _end_of_head(page: bytes) -> int:
+    for tag in (b"</head", b"<body"):
+        end = page.find(tag)
+        tries = 0
+        while end >= 0 and _hidden(page, end):
+            tries += 1  # a bound, for pages that are made to take long
+            end = page.find(tag, end + 1) if tries < 8 else -1
+        if end >= 0:
+            return end
+    return -1
+
+
+def _hidden(page: bytes, position: int) -> bool:
+    """Tell whether *position* is inside a comment or a script."""
+    for begin, end in HIDING:
+        begun = page.rfind(begin, 0, position)
+        if begun >= 0 and page.find(end, begun, position) < 0:
+            return True
+    return False
+
+
+@lru_cache(maxsize=256)
+def _names(agent: Agent) -> tuple[bytes, ...]:
+    """Return what the name of a meta tag for *agent* may be."""
+    names = names_of(given(agent))  # a whole header is among them, and names no tag
+    return (
+        b"robots",
+        *(name.encode() for name in names if name.isascii() and " " not in name),
+    )
+
+
+def unfollowed(response: Response) -> frozenset[str]:
+    """Return the canonical URLs to which *response* links with rel="nofollow" only.
+
+    A request does not show the link that it came from, so its URL is looked for here.
+    """
+    if not isinstance(response, HtmlResponse) or "nofollow" not in response.text:
+        return frozenset()
+    links = ALL_LINKS.extract_links(response)
+    others = {canonicalize_url(link.url) for link in links if not link.nofollow}
+    return frozenset(
+        url
+        for url in (canonicalize_url(link.url) for link in links if link.nofollow)
+        if url not in others
+    )
+
+
+def _is_over(until: str | None) -> bool:
+    return until is not None and datetime.fromisoformat(until).timestamp() < time.time()
+
+
+def _exempt(response: Response) -> bool:
+    return bool(response.meta.get("dont_obey_robotstxt"))

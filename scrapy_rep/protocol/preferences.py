@@ -1,0 +1,319 @@
+"""Preferences: what a site says about the use of what it lets be fetched.
+
+Four conventions, none of them a standard yet. What they may say later is ignored here:
+
+- Content-Usage, a rule of robots.txt and a header: draft-ietf-aipref-attach-05, with the
+  labels of draft-ietf-aipref-vocab-08 (2026).
+- Content-Signal, Cloudflare's (contentsignals.org, 2025, with ``use=`` of 2026).
+- License, which points to a licence: RSL 1.0 (2025). It is recorded, not fetched.
+- tdm-reservation and tdm-policy, headers: TDMRep, W3C community group report of 2024-05.
+
+Beyond RFC 9309, all of it: 2.2.4 lets other records be read. As for verdicts, they part no
+groups: a record between two user-agent lines, where attach-05 would end a group, holds for
+both.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from typing import TYPE_CHECKING, NamedTuple
+
+from scrapy_rep.protocol.groups import CASELESS
+from scrapy_rep.protocol.records import MARGIN, TRIMMED
+from scrapy_rep.protocol.rules import Pattern, in_query_only, pattern_of
+from scrapy_rep.protocol.structured import dictionary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from scrapy_rep.protocol.dialect import Dialect
+    from scrapy_rep.protocol.groups import Section
+
+YES, NO, UNSTATED = "yes", "no", "unstated"
+
+CONTENT_USAGE, CONTENT_SIGNAL, LICENSE = "content-usage", "content-signal", "license"
+TDM_RESERVATION, TDM_POLICY = "tdm-reservation", "tdm-policy"
+RECORDS = frozenset({CONTENT_USAGE, CONTENT_SIGNAL, LICENSE})
+HEADERS = frozenset({CONTENT_USAGE, CONTENT_SIGNAL, TDM_RESERVATION, TDM_POLICY})
+
+CATEGORIES = ("train-ai", "ai-input", "search", "tdm")
+USES = ("immediate", "reference", "full")
+"""Of Content-Signal's ``use``, the least first: how far content may be used."""
+
+# The drafts differ in names only: both mean a model's training and its input.
+USAGE_LABELS = {"train-ai": "train-ai", "ai-use": "ai-input", "search": "search"}
+SIGNAL_LABELS = {"ai-train": "train-ai", "ai-input": "ai-input", "search": "search"}
+PURPOSES = {
+    **{name: name for name in CATEGORIES},
+    **USAGE_LABELS,
+    **SIGNAL_LABELS,
+    **{f"use={level}": f"use={level}" for level in USES},
+}
+"""Every name of something that content may be used for, and the name it has here."""
+
+LINE = re.compile(
+    rf"\n{MARGIN}({CONTENT_USAGE}|{CONTENT_SIGNAL}|{LICENSE}){MARGIN}:([^\n]*)",
+    CASELESS,
+)
+ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+
+
+class Preference(NamedTuple):
+    """An answer, and what gives it."""
+
+    answer: str
+    """"yes", "no" or "unstated"; of `use`, its value or "unstated"."""
+    said: str = ""
+    """The record or header as written, such as ``Content-Usage: train-ai=n``."""
+    line: int = 0
+    """Number of its line in robots.txt, from 1; 0 for a header, and when unstated."""
+
+
+class License(NamedTuple):
+    """A pointer to a licence, or to a policy for text and data mining."""
+
+    url: str
+    """As written."""
+    line: int
+    """Number of its line in robots.txt, from 1; 0 for a header."""
+
+
+NOTHING = Preference(UNSTATED)
+
+
+class Preferences(NamedTuple):
+    """What a site prefers, for one URL and one agent."""
+
+    categories: dict[str, Preference] = {}
+    """By the names in `CATEGORIES`, without those that are unstated."""
+    use: Preference = NOTHING
+    licenses: tuple[License, ...] = ()
+    """The values of all License records, in file order, in whatever group they stand."""
+    tdm_policies: tuple[License, ...] = ()
+
+    def of(self, purpose: str) -> Preference:
+        """The answer to a purpose: "yes", "no" or "unstated".
+
+        `purpose` is a key of `PURPOSES`; KeyError when it is not. ``use=full`` and the like
+        are answered "no" where less is wanted than that.
+        """
+        name = PURPOSES[purpose]
+        kind, equals, level = name.partition("=")
+        if not equals:
+            return self.categories.get(kind, NOTHING)
+        if self.use.answer == UNSTATED:
+            return NOTHING
+        enough = USES.index(level) <= USES.index(self.use.answer)
+        return self.use._replace(answer=YES if enough else NO)
+
+
+EVERYTHING_UNSTATED = Preferences()
+
+
+def combined(first: Preferences, second: Preferences) -> Preferences:
+    """Both, the more restrictive answer of each: draft-ietf-aipref-vocab-08, 5.1."""
+    return Preferences(
+        stricter(first.categories, second.categories),
+        least(first.use, second.use),
+        first.licenses + second.licenses,
+        first.tdm_policies + second.tdm_policies,
+    )
+
+
+def stricter(*several: dict[str, Preference]) -> dict[str, Preference]:
+    """Per category "no" where any says so, else "yes" where any says so."""
+    best: dict[str, Preference] = {}
+    for one in several:
+        for category, preference in one.items():
+            if category not in best or (
+                preference.answer == NO != best[category].answer
+            ):
+                best[category] = preference
+    return best
+
+
+def least(*uses: Preference) -> Preference:
+    """The lowest `use` that is stated."""
+    stated = [use for use in uses if use.answer != UNSTATED]
+    return min(stated, key=lambda use: USES.index(use.answer), default=NOTHING)
+
+
+def usage(value: str, line: int = 0) -> dict[str, Preference]:
+    """What a Content-Usage value says, its path cut off."""
+    members = dictionary(value) or {}  # vocab 6.5.1: what does not parse says nothing
+    return {
+        category: Preference(
+            YES if members[label] == "y" else NO, written("Content-Usage", value), line
+        )
+        for label, category in USAGE_LABELS.items()
+        if members.get(label) in {"y", "n"}
+    }
+
+
+def signals(value: str, line: int = 0) -> tuple[dict[str, Preference], Preference]:
+    """What a Content-Signal value says of categories, and of `use`."""
+    said = written("Content-Signal", value)
+    found = []
+    uses = []
+    for label, answer in signal_pairs(value):
+        if label in SIGNAL_LABELS and answer in {YES, NO}:
+            found.append({SIGNAL_LABELS[label]: Preference(answer, said, line)})
+        elif label == "use" and answer in USES:
+            uses.append(Preference(answer, said, line))
+    return stricter(*found), least(*uses)
+
+
+def written(name: str, value: str) -> str:
+    return f"{name}: {value}" if len(value) <= 100 else f"{name}: {value[:97]}..."
+
+
+def signal_pairs(value: str) -> Iterator[tuple[str, str]]:
+    for pair in value.lower().split(","):
+        label, _, answer = pair.partition("=")
+        yield label.strip(TRIMMED), answer.strip(TRIMMED)
+
+
+def path_and_usage(value: str) -> tuple[str, str]:
+    """The path of a Content-Usage rule, "" without one, and what follows it (attach 3.2)."""
+    if not value.startswith("/"):
+        return "", value
+    path = re.split(r"[ \t]", value, maxsplit=1)[0]
+    return path, value[len(path) :].strip(TRIMMED)
+
+
+def header_preferences(headers: Iterable[tuple[str, str]]) -> Preferences:
+    """What the headers of a response say about its content; others are ignored."""
+    values: dict[str, list[str]] = {}
+    for name, value in headers:
+        values.setdefault(name.lower(), []).append(value.strip())
+    found = []
+    uses = []
+    if CONTENT_USAGE in values:  # RFC 9651 4.2: one dictionary, however many lines
+        found.append(usage(", ".join(values[CONTENT_USAGE])))
+    for value in values.get(CONTENT_SIGNAL, ()):
+        categories, use = signals(value)
+        found.append(categories)
+        uses.append(use)
+    for value in values.get(TDM_RESERVATION, ()):
+        if value in {"0", "1"}:
+            answer = NO if value == "1" else YES
+            found.append({"tdm": Preference(answer, written("TDM-Reservation", value))})
+    policies = tuple(License(url, 0) for url in values.get(TDM_POLICY, ()))
+    return Preferences(stricter(*found), least(*uses), (), policies)
+
+
+class UsageRule(NamedTuple):
+    """A Content-Usage rule of robots.txt."""
+
+    octets: int
+    """Of its path, as `Pattern.octets`; 0 without one."""
+    patterns: tuple[Pattern, ...]
+    """What the path stands for; none without one."""
+    says: dict[str, Preference]
+
+    def matches(self, path: str) -> bool:
+        return not self.patterns or any(one.matches(path) for one in self.patterns)
+
+
+class Stated:
+    """The preferences that a robots.txt states for one agent."""
+
+    __slots__ = ("everywhere", "rules")
+
+    def __init__(self, text: str, sections: list[Section], dialect: Dialect) -> None:
+        """Read the whole `text`, of which `sections` are meant for the agent."""
+        self.rules: list[UsageRule] = []  # the most specific first
+        licenses: list[License] = []
+        # What stands anywhere in the file, and what stands in the agent's own groups.
+        in_file: list[tuple[dict[str, Preference], Preference]] = []
+        in_group: list[tuple[dict[str, Preference], Preference]] = []
+        starts = [section.start for section in sections]  # they stand in file order
+        for field, value, line, position in statements(text):
+            before = bisect_right(starts, position)
+            own = before > 0 and position < sections[before - 1].end
+            if field == LICENSE:
+                licenses.append(License(value, line))
+            elif field == CONTENT_SIGNAL:
+                in_file.append(signals(value, line))
+                if own:
+                    in_group.append(in_file[-1])
+            elif own:
+                self.add(value, line, dialect)
+        self.rules.sort(key=lambda rule: rule.octets, reverse=True)
+        # Sites and tools disagree whether a signal is of a group or of the file. Either
+        # reading may say no; yes is what both of them say.
+        whole = stricter(*(categories for categories, _ in in_file))
+        group = stricter(*(categories for categories, _ in in_group))
+        self.everywhere = Preferences(
+            {
+                category: preference
+                for category, preference in whole.items()
+                if preference.answer == NO or category in group
+            },
+            least(*(use for _, use in in_file)),
+            tuple(licenses),
+        )
+
+    def add(self, value: str, line: int, dialect: Dialect) -> None:
+        path, preference = path_and_usage(value)
+        says = usage(preference, line)
+        if not path:
+            self.rules.append(UsageRule(0, (), says))
+            return
+        pattern = pattern_of(path, dialect)
+        assert pattern is not None  # it begins with a slash
+        patterns = (pattern, *in_query_only(path, pattern, dialect))
+        self.rules.append(UsageRule(pattern.octets, patterns, says))
+
+    def at(self, path: str) -> Preferences:
+        """What is stated for a comparable path that the agent may fetch.
+
+        The most specific Content-Usage rule decides, as Allow and Disallow do; of equals
+        the more restrictive one (attach 3.1).
+        """
+        best: list[UsageRule] = []
+        for rule in self.rules:
+            if best and rule.octets < best[0].octets:
+                break
+            if rule.matches(path):
+                best.append(rule)
+        if not best:
+            return self.everywhere
+        found = stricter(*(rule.says for rule in best), self.everywhere.categories)
+        return self.everywhere._replace(categories=found)
+
+    def size_bytes(self) -> int:
+        """Octets of memory, estimated."""
+        return 400 + 800 * len(self.rules) + 150 * len(self.everywhere.licenses)
+
+
+def statements(text: str) -> Iterator[tuple[str, str, int, int]]:
+    """Field, value, line number and position of every record that states a preference."""
+    line = counted = 0
+    for found in LINE.finditer(text):
+        line += text.count("\n", counted, found.start() + 1)
+        counted = found.start() + 1
+        value = found[2].partition("#")[0].strip(TRIMMED)
+        yield found[1].lower(), value, line, found.start()
+
+
+def faults(field: str, value: str) -> Iterator[tuple[str, str]]:
+    """Code and detail of every note on a record of this `field`, one of `RECORDS`."""
+    if field == LICENSE:
+        if not ABSOLUTE.match(value):
+            yield "relative-license", value
+    elif field == CONTENT_USAGE:
+        preference = path_and_usage(value)[1]
+        members = dictionary(preference)
+        if members is None:
+            yield "bad-content-usage", preference
+        else:
+            for label, answer in members.items():
+                if label not in USAGE_LABELS or answer not in {"y", "n"}:
+                    yield "unknown-preference", label
+    else:
+        for label, answer in signal_pairs(value):
+            known = USES if label == "use" else (YES, NO)
+            if (label != "use" and label not in SIGNAL_LABELS) or answer not in known:
+                yield "unknown-preference", f"{label}={answer}"

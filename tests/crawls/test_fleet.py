@@ -42,13 +42,13 @@ def test_one_pace_and_one_fetch(workers):
     web_hosts = hosts(6, delayed(DELAY))
     with (
         Web(web_hosts, page=0.02) as web,
-        seeded(web, pages(web_hosts, 12), workers) as (_, fleet),
+        seeded(web, pages(web_hosts, 8), workers) as (_, fleet),
     ):
         fleet.join(60)
         found = seen(web)
     assert set(found.robots.values()) == {1}
-    assert len(found.urls) == 6 * 12
-    assert all(len(hits) == 12 for hits in found.pages.values())  # none was sent twice
+    assert len(found.urls) == 6 * 8
+    assert all(len(hits) == 8 for hits in found.pages.values())  # none was sent twice
     assert found.gaps[0] >= CLOSE
     assert all(worker.process.returncode == 0 for worker in fleet.workers)
     if workers > 1:
@@ -148,11 +148,12 @@ def test_a_request_waits_in_redis_for_a_long_delay():
     assert found.gaps[0] >= 0.9 * 4  # from robots.txt to the page
 
 
-@pytest.mark.parametrize("name", FAULTS)
+# "away for 12 s" is for the benchmark; that the workers take turns is tested by itself.
+@pytest.mark.parametrize("name", [name for name in FAULTS if "away" not in name])
 def test_faults_of_redis(name, tmp_path: Path):
     fault, settings = FAULTS[name]
     web_hosts = hosts(4, delayed(DELAY))
-    paths = {host: [*found, "/no"] for host, found in pages(web_hosts, 14).items()}
+    paths = {host: [*found, "/no"] for host, found in pages(web_hosts, 10).items()}
     with (
         Web(web_hosts, page=0.02) as web,
         seeded(web, paths, 3, folder=tmp_path, **settings) as (server, fleet),
@@ -171,9 +172,9 @@ def test_faults_of_redis(name, tmp_path: Path):
         short = [gap for gap in found.gaps if gap < CLOSE]
         assert len(short) <= len(web_hosts)
     else:
-        assert len(found.urls) == 4 * 14
+        assert len(found.urls) == 4 * 10
         assert found.gaps[0] >= CLOSE
-    if name in {"killed and restarted", "hung for 5 s", "away for 12 s"}:
+    if name in {"killed and restarted", "hung for 5 s"}:
         for worker in fleet.workers:
             assert worker.log.count("WARNING: Redis is away") == 1
             assert worker.stats["rep/redis/away"] == 1

@@ -66,7 +66,9 @@ def split(line: str) -> tuple[str, str] | None:
         return name.rstrip(TRIMMED), value.lstrip(TRIMMED)
     # Beyond RFC 9309: exactly two words are a record that lost its colon.
     words = WORDS.split(record)
-    return (words[0], words[1]) if len(words) == 2 else None
+    if len(words) != 2:
+        return None
+    return words[0].rstrip(TRIMMED), words[1].lstrip(TRIMMED)
 
 
 def understood(line: str) -> tuple[str, str]:

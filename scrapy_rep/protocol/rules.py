@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_rep.protocol.paths import comparable, octets
+from scrapy_rep.protocol.paths import comparable, octets, other_in_query
 from scrapy_rep.protocol.wildcards import joined, occur
 
 if TYPE_CHECKING:
@@ -75,7 +75,10 @@ def in_query_only(path: str, pattern: Pattern, dialect: Dialect) -> list[Pattern
     What follows that wildcard is then a part of a query, where other escapes equal their
     octets: `/*u=https%3A` matches `/go?u=https:`. Most patterns have no such reading.
     """
-    if "%" not in path or "*" not in path or not dialect.wildcards:
+    if "*" not in path or not dialect.wildcards:
+        return []
+    escapes = other_in_query(dialect.kept_apart, dialect.kept_apart_in_query)
+    if not any(escape in path for escape in escapes):
         return []
     path = SIDE_BY_SIDE.sub("*", path)  # there may be half a million of them
     ends = path.endswith("$")

@@ -21,13 +21,17 @@ def start() -> None:
     signal.setitimer(signal.ITIMER_VIRTUAL, HANG)
 
 
+def stop() -> None:
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+
 @contextmanager
 def alarmed() -> Iterator[None]:
     previous = signal.signal(signal.SIGVTALRM, _ring)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        stop()
         signal.signal(signal.SIGVTALRM, previous)
 
 

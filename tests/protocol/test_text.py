@@ -105,6 +105,7 @@ BODIES = [
     # Beyond RFC 9309: two words do without the colon
     ("D13-no-colon", b"User-agent *\nDisallow /x\n", False),
     ("D13-no-colon-tab", b"User-agent\t*\nDisallow \t /x\n", False),
+    ("D13-no-colon-controls", b"User-agent\x1f *\nDisallow\x0b \0/x\n", False),
     ("D13-no-colon-comment", b"User-agent * # all\nDisallow /x # that\n", False),
     ("D13-no-colon-misspelt", b"useragent *\ndisalow /x\n", False),
     ("D13-no-colon-three-words", b"User-agent: *\nDisallow /x /y\n", True),

@@ -111,6 +111,8 @@ class RedisStore:
         with suppress(RedisAwayError):
             while not (mine := await self._link.call(self._take, [lease], [])):
                 await self._until_told(origin, lease)
+                if self._closed:  # redis-py may have swallowed the cancellation
+                    raise asyncio.CancelledError
         if not mine:
             yield False
             return

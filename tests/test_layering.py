@@ -23,7 +23,7 @@ LAYERS = [
     {"robots"},
     {"middleware", "sitemaps"},
     {"queue", "redis"},
-    {"addon"},
+    {"addon", "audit_report"},
     {"commands"},
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

@@ -118,8 +118,8 @@ def of_host(gaps: Gaps) -> OfHost:
         kind = "short" if point.short else "longer" if point.gap > top else "kept"
         x = (point.time - start) / span * WIDTH
         y = HEIGHT - min(point.gap / top, 1.0) * HEIGHT
-        # A line of no length with round ends: a dot, however the picture is stretched.
-        dots[kind].append(f"M{_n(x)} {_n(y)}h0")
+        # A line of next to no length with caps: a dot, however the picture is stretched.
+        dots[kind].append(f"M{_n(x)} {_n(y)}h.1")
     return OfHost(
         band=_band(points, start, span, top) if delay else "",
         kept="".join(dots["kept"]),

@@ -173,6 +173,8 @@ def _of_host(
     host = f"www{number}.shop{number % 7}.example"
     delay = rnd.choice([0, 0, 0, 0.5, 1, 2, 5])
     hurries = number % 40 == 7
+    if hurries:
+        delay = delay or 1
     now = start + rnd.uniform(0, 30)
     yield sent(now, host, "/robots.txt", robots=True)
     now += rnd.uniform(0.05, 0.4)
@@ -199,10 +201,12 @@ def _of_host(
         gap = delay * rnd.uniform(1.001, 1.05) if delay else rnd.expovariate(2)
         if delay and rnd.random() < 0.05:
             gap *= rnd.uniform(1, 6)
-        if hurries and delay and rnd.random() < 0.02:
-            gap *= rnd.uniform(0.3, 0.9)
-        now += max(gap, 0.001)
         path = rnd.choice(["page", "page", "page", "product", "cart", "search"])
+        if hurries and page < 3:
+            path = "page"
+        if hurries and (page == 2 or rnd.random() < 0.02):
+            gap *= rnd.uniform(0.1, 0.9) if page > 2 else 0.4
+        now += max(gap, 0.001)
         if path in lines:
             yield by_rule(now, host, f"/{path}/{page}", body, lines[path], delay=delay)
         else:

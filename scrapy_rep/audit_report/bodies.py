@@ -20,9 +20,9 @@ WHOLE = 40
 """Lines up to which a file is shown as a whole."""
 AROUND = 3
 """Lines shown before and after one that decided, where a file is longer than that."""
-MARKED = 25
+MARKED = 15
 """Lines that decided which are shown of one file; of the others, the number is given."""
-WIDEST = 200
+WIDEST = 160
 """Characters of a line that are shown."""
 
 

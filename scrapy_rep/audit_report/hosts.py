@@ -10,7 +10,7 @@ ORIGINS = 8
 """Origins that are kept of one host; most have one, or http and https."""
 SAMPLES = 3
 """URLs that are kept of the requests that one rule refused."""
-LONGEST = 300
+LONGEST = 200
 """Characters of a text from the web that are kept; a robots.txt is kept as it is."""
 BUCKETS = 120
 """Parts of the time of a crawl; an even number."""

@@ -262,8 +262,8 @@ def test_texts_are_cut():
     ((refusals,),) = [
         each.refusals.values() for each in found.hosts.values() if each.refusals
     ]
-    assert len(refusals.urls[0]) < 350
-    assert refusals.urls[0].endswith(f"… ({10_018 - 300:,} more characters)")
+    assert len(refusals.urls[0]) < 250
+    assert refusals.urls[0].endswith(f"… ({10_018 - 200:,} more characters)")
 
 
 def test_causes_beyond_the_limit_are_one():
@@ -323,5 +323,5 @@ def test_long_lines_and_many_marks_are_cut():
     assert found.unmarked == 500 - sum(each.refused > 0 for each in found.lines)
     assert found.unmarked > 400
     marked = [each for each in found.lines if each.refused]
-    assert all(len(each.text) == 200 for each in marked)
-    assert all(each.cut == 711 for each in marked)
+    assert all(len(each.text) == 160 for each in marked)
+    assert all(each.cut == 751 for each in marked)

@@ -271,8 +271,7 @@ def test_a_page_of_hostile_size_is_bounded(tmp_path):
             for n in range(60)
         ]
     _, page = made(tmp_path, *sorted(records, key=lambda each: each["time"]))
-    print(len(page))
-    assert len(page) < 24_000_000
+    assert len(page) < 10_000_000
 
 
 def test_broken_and_torn_lines_are_told(tmp_path):

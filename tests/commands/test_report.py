@@ -16,7 +16,8 @@ def test_page_of_several_audits(tmp_path):
     one = write(tmp_path / "one.jsonl", records[::2])
     two = write(tmp_path / "two.jsonl.gz", records[1::2])
     page = tmp_path / "report.html"
-    done = robots("--report", one, two, "-o", str(page))
+    # Not in the checkout, so that it is the package as it was installed.
+    done = robots("--report", one, two, "-o", str(page), cwd=tmp_path)
     assert (done.status, done.err) == (0, "")
     assert done.out == f"{page}: {len(records):,} records of 10 hosts\n"
     assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>\n")

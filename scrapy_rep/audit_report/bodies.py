@@ -49,7 +49,7 @@ class Excerpt(NamedTuple):
 
 
 class Bodies:
-    """The text of each robots.txt by its digest, in a temporary file."""
+    """Each robots.txt by its digest, in a temporary file."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
@@ -64,29 +64,29 @@ class Bodies:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    def add(self, digest: str, body: str) -> None:
+    def add(self, digest: str, body: bytes) -> None:
         """Keep *body*, unless there is one of that digest."""
         if digest in self._places:
             return
         if len(self._places) >= self._most:
             self.left_out += 1
             return
-        packed = zlib.compress(body.encode("utf-8", "surrogatepass"), 1)
+        packed = zlib.compress(body, 1)
         self._file.write(packed)
         self._places[digest] = self._end, len(packed)
         self._end += len(packed)
 
-    def get(self, digest: str) -> str | None:
+    def get(self, digest: str) -> bytes | None:
         place = self._places.get(digest)
         if place is None:
             return None
         self._file.seek(place[0])
         packed = self._file.read(place[1])
         self._file.seek(self._end)
-        return zlib.decompress(packed).decode("utf-8", "surrogatepass")
+        return zlib.decompress(packed)
 
 
-def excerpt(body: str, refused: Mapping[int, int]) -> Excerpt:
+def excerpt(body: bytes, refused: Mapping[int, int]) -> Excerpt:
     """Return what of a robots.txt is shown, by the lines that refused, and how many."""
     # As the parser splits it, or the numbers would mean other lines.
     texts = read(body).lines.split("\n")[1:]
@@ -130,7 +130,7 @@ def _around(marked: list[int], last: int) -> set[int]:
     }
 
 
-def _heads(body: str, marked: list[int]) -> set[int]:
+def _heads(body: bytes, marked: list[int]) -> set[int]:
     """Return the lines that head the groups of those that are marked."""
     starts = [group.line for group in parse(body).groups]
     return {

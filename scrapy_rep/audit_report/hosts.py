@@ -26,6 +26,8 @@ class Copy:
     url: str | None
     fetched: float | None
     digest: str | None
+    failure: str | None
+    """Why it could not be had, since this one came perhaps."""
     changes: int = 0
     """How often it became another one."""
     placed: bool = False

@@ -104,7 +104,7 @@ def content(tally: Tally, bodies: Bodies, files: Files, shows: Shows) -> dict[st
         "dropped": tally.dropped.most_common(),
         "files": files,
         "height": HEIGHT,
-        "hosts": len(tally.hosts),
+        "hosts": _number_of_hosts(tally),
         "kept": KEPT,
         "left_out": [
             *_left_out_of_hosts(tally, rows, sums),
@@ -129,6 +129,18 @@ def content(tally: Tally, bodies: Bodies, files: Files, shows: Shows) -> dict[st
     }
 
 
+def _any(host: Host) -> bool:
+    """Whether any request is known of it."""
+    return bool(
+        host.allowed or host.refused or host.sent_anyway or host.sent or host.robots
+    )
+
+
+def _number_of_hosts(tally: Tally) -> str:
+    more = "more than " if _any(tally.others) else ""
+    return f"{more}{len(tally.hosts):,}"
+
+
 def _left_out_of_hosts(tally: Tally, rows: list[Row], sums: Sums) -> Iterator[str]:
     """Return a sentence on each thing that the audit has and the page has not."""
     hosts = len(tally.hosts)
@@ -139,8 +151,8 @@ def _left_out_of_hosts(tally: Tally, rows: list[Row], sums: Sums) -> Iterator[st
             "sums count all of them."
         )
     others = tally.others
-    refused = others.refused + others.sent_anyway
-    if others.allowed or others.sent or others.robots or refused:
+    if _any(others):
+        refused = others.refused + others.sent_anyway
         yield (
             f"The crawl had more hosts than the {hosts:,} that are told apart here. Of "
             f"the others together, {others.sent:,} pages and {others.robots:,} "

@@ -14,7 +14,7 @@ import json
 import os
 import sys
 import zlib
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
@@ -74,7 +74,7 @@ class Files:
     """The files of an audit, open for reading once."""
 
     names: Sequence[str]
-    body: Callable[[str, str], None]
+    body: Callable[[str, bytes], None]
     """Takes each digest with the robots.txt that it stands for: they are large."""
     progress: Callable[[int], None] = lambda octets: None
     """Takes the octets that were read since it was called last."""
@@ -151,7 +151,7 @@ class Files:
         body = record.pop("body", None)
         digest = record.get("digest")
         if body is not None and digest is not None:
-            self.body(digest, body)
+            self.body(digest, as_octets(body, record.get("encoding")))
         return cast("Record", record)
 
     def _broken(self, source: Source, line: int, what: str) -> None:
@@ -176,6 +176,14 @@ def in_order(records: Iterable[Dated], window: int = WINDOW) -> Iterator[Dated]:
 def _dated(entry: tuple[float, int, int, Record]) -> Dated:
     time, _, file, record = entry
     return time, file, record
+
+
+def as_octets(body: str, encoding: str | None) -> bytes:
+    """Return a robots.txt as it came, from the text and charset that an audit has of it."""
+    if encoding == "latin-1":
+        with suppress(UnicodeEncodeError):
+            return body.encode("latin-1")
+    return body.encode("utf-8", "surrogatepass")
 
 
 def octets(names: Iterable[str]) -> int | None:

@@ -142,13 +142,14 @@ class Tally:
             self.copies_left_out += 1
             return
         digest = record.get("digest")
-        url = record.get("url")
+        url, failure = record.get("url"), record.get("failure")
         copy = self.copies[origin] = Copy(
             state=shortened(record["state"]),
             status=record.get("status"),
             url=None if url is None else shortened(url),
             fetched=record.get("fetched"),
             digest=digest,
+            failure=None if failure is None else shortened(failure),
         )
         if before is not None:
             copy.changes = before.changes + (before.digest != digest)
@@ -235,7 +236,7 @@ class Tally:
     def _host(self, record: Record, origin: str | None) -> Host:
         """Return the host of a record: its download slot, else the host of its origin."""
         slot = record.get("slot")
-        name = host_of(origin or "") if slot is None else shortened(slot)
+        name = shortened(slot) if slot else host_of(origin or "")
         host = self.hosts.get(name)
         if host is None:
             if len(self.hosts) >= self.limits.hosts:

@@ -277,19 +277,19 @@ def test_causes_beyond_the_limit_are_one():
 
 def test_bodies_once_for_each_digest():
     with Bodies(most=2) as bodies:
-        bodies.add("a", "one")
-        bodies.add("b", "two \ud800 \u2028")
-        bodies.add("a", "another")
-        bodies.add("c", "three")
-        assert bodies.get("a") == "one"
-        bodies.add("c", "three")
-        assert bodies.get("b") == "two \ud800 \u2028"
+        bodies.add("a", b"one")
+        bodies.add("b", b"two \xff")
+        bodies.add("a", b"another")
+        bodies.add("c", b"three")
+        assert bodies.get("a") == b"one"
+        bodies.add("c", b"three")
+        assert bodies.get("b") == b"two \xff"
         assert bodies.get("c") is None
         assert bodies.left_out == 2
 
 
 def test_a_short_file_is_shown_whole():
-    found = excerpt(BODY, {3: 7})
+    found = excerpt(BODY.encode(), {3: 7})
     assert [each.text for each in found.lines] == BODY.splitlines()
     assert [each.refused for each in found.lines] == [0, 0, 7, 0]
     assert (found.skipped, found.unmarked, found.missing) == (0, 0, [])
@@ -298,7 +298,7 @@ def test_a_short_file_is_shown_whole():
 def test_a_long_file_is_cut_around_the_lines_and_keeps_the_heads_of_their_groups():
     lines = ["User-agent: a", *["Disallow: /a"] * 50]
     lines += ["User-agent: *", *["Disallow: /b"] * 98]
-    found = excerpt("\n".join(lines), {100: 1, 103: 2})
+    found = excerpt("\n".join(lines).encode(), {100: 1, 103: 2})
     assert [each.number for each in found.lines] == [52, *range(97, 107)]
     assert [each.skipped for each in found.lines][:2] == [51, 44]
     assert found.skipped == 150 - 106
@@ -307,18 +307,18 @@ def test_a_long_file_is_cut_around_the_lines_and_keeps_the_heads_of_their_groups
 
 def test_lines_are_those_of_the_parser():
     body = "\ufeffUser-agent: *\rDisallow: /1\r\nDisallow: /2\u2028\x0b\nDisallow: /3"
-    found = excerpt(body, {4: 1})
+    found = excerpt(body.encode(), {4: 1})
     assert [each.text for each in found.lines if each.refused] == ["Disallow: /3"]
 
 
 def test_lines_that_the_file_has_not_are_told():
-    assert excerpt(BODY, {0: 1, 3: 1, 99: 1}).missing == [0, 99]
-    assert excerpt("", {1: 1}).missing == [1]
+    assert excerpt(BODY.encode(), {0: 1, 3: 1, 99: 1}).missing == [0, 99]
+    assert excerpt(b"", {1: 1}).missing == [1]
 
 
 def test_long_lines_and_many_marks_are_cut():
     body = "User-agent: *\n" + f"Disallow: /{'x' * 900}\n" * 500
-    found = excerpt(body, {number: number for number in range(2, 502)})
+    found = excerpt(body.encode(), {number: number for number in range(2, 502)})
     assert len(found.lines) < 60
     assert found.unmarked == 500 - sum(each.refused > 0 for each in found.lines)
     assert found.unmarked > 400

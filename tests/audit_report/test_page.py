@@ -118,6 +118,24 @@ def test_refusal_leads_to_its_line(tmp_path):
     assert ("a", {"href": "#f0-3"}) in found.tags
 
 
+def test_copy_that_could_not_be_had(tmp_path):
+    records = [copy(START, "a.example", None, status=None, failure="no answer in 30 s")]
+    text = outline(made(tmp_path, *records, sent(START, "a.example", "/"))[1]).text
+    assert "a.example unreachable 1 0" in text
+    records.append(refused(START, "a.example", "/", cause="unreachable", reason="why"))
+    text = outline(made(tmp_path, *records)[1]).text
+    assert (
+        "unreachable, on 2026-10-26 07:33:20, could not be had: no answer in 30 s"
+        in text
+    )
+    assert "1 request : robots.txt could not be had why https://a.example/" in text
+
+
+def test_request_without_a_slot_is_of_its_host(tmp_path):
+    records = [sent(START, "a.example", "/", slot=""), sent(START, "b.example", "/")]
+    assert made(tmp_path, *records)[0].hosts == 2
+
+
 def test_empty_audit(tmp_path):
     found, page = made(tmp_path)
     assert found.records == 0
@@ -235,6 +253,7 @@ def test_what_is_left_out_is_said(tmp_path):
     assert found.hosts == 50
     text = outline(page).text
     for sentence in (
+        " Hosts more than 50 ",
         "The table shows 20 of 50 hosts: those with short gaps first",
         "The crawl had more hosts than the 50 that are told apart here. Of the others",
         "5 of 50 hosts are shown in detail",

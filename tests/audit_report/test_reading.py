@@ -213,10 +213,10 @@ def test_bodies_go_aside(tmp_path):
     body = "User-agent: *\nDisallow: /\n"
     records = [copy(START, "a.example", body), copy(START + 1, "b.example", None)]
     name = write(tmp_path / "audit.jsonl", records)
-    bodies: dict[str, str] = {}
+    bodies: dict[str, bytes] = {}
     files = Files([name], bodies.__setitem__)
     read_ = [record for _, _, record in files.records()]
-    assert bodies == {read_[0]["digest"]: body}
+    assert bodies == {read_[0]["digest"]: body.encode()}
     assert not any("body" in record for record in read_)
 
 
@@ -233,3 +233,17 @@ def test_progress_comes_to_the_size_of_the_files(tmp_path):
     assert sum(read_) == reading.octets(names)
     assert len(read_) > 4
     assert reading.octets([*names, "/dev/stdin"]) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "encoding", "octets"),
+    [
+        ("\xe9", "utf-8", b"\xc3\xa9"),
+        ("\xe9", None, b"\xc3\xa9"),
+        ("\xe9", "latin-1", b"\xe9"),
+        ("\u20ac", "latin-1", b"\xe2\x82\xac"),
+        ("\ud800", None, b"\xed\xa0\x80"),
+    ],
+)
+def test_bodies_are_the_octets_that_came(body, encoding, octets):
+    assert reading.as_octets(body, encoding) == octets

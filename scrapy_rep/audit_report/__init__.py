@@ -15,7 +15,7 @@ from scrapy_rep.audit_report.rows import Shows
 from scrapy_rep.audit_report.tally import Limits, Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from scrapy_rep.audit_report.reading import Broken
 
@@ -32,19 +32,22 @@ class Made(NamedTuple):
     broken: int
     torn: int
     """Files whose last line was torn."""
+    missing: list[str]
+    """Chosen hosts that the audits do not have."""
 
 
 def make(
     audits: Sequence[str],
     page: Path,
     *,
+    chosen: Iterable[str] = (),
     progress: Callable[[int], None] = lambda octets: None,
     limits: Limits | None = None,
     shows: Shows | None = None,
 ) -> Made:
     """Read *audits*, ``"-"`` is standard input, and write their *page*.
 
-    The page appears whole or not at all. Raises ``AuditError`` where an audit cannot be
+    Hosts that are *chosen* are shown in detail however many there are. The page appears whole or not at all. Raises ``AuditError`` where an audit cannot be
     read or the page not be written.
     """
     for name in audits:
@@ -68,7 +71,7 @@ def make(
     try:
         with out, Bodies() as bodies:
             files = Files(audits, bodies.add, progress)
-            tally = Tally(limits or Limits())
+            tally = Tally(limits or Limits(), frozenset(chosen))
             tally.take(files.records())
             write(out, tally, bodies, files, shows or Shows())
         part.replace(page)
@@ -81,4 +84,5 @@ def make(
         troubles=files.troubles,
         broken=sum(source.broken for source in files.sources),
         torn=sum(source.torn for source in files.sources),
+        missing=sorted(tally.chosen - tally.hosts.keys()),
     )

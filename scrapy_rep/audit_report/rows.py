@@ -97,8 +97,14 @@ def rows_and_files(
     tally: Tally, bodies: Bodies, shows: Shows
 ) -> tuple[list[Row], list[File]]:
     """Return the hosts that are shown, and the files that refused their requests."""
-    hosts = heapq.nsmallest(shows.hosts, tally.hosts.values(), key=rank)
-    detailed = [host for host in hosts if has_details(host)][: shows.detailed]
+    chosen = tally.chosen
+    hosts = heapq.nsmallest(
+        shows.hosts + len(chosen),
+        tally.hosts.values(),
+        key=lambda host: (host.name not in chosen, rank(host)),
+    )
+    detailed = [host for host in hosts if has_details(host)]
+    del detailed[shows.detailed + len(chosen) :]
     ids = {host.name: f"h{number}" for number, host in enumerate(detailed)}
     files = _files(detailed, tally, bodies, shows.files)
     by_digest = {file.digest: file for file in files}

@@ -63,6 +63,8 @@ class Run:
 @dataclass(slots=True)
 class Tally:
     limits: Limits = field(default_factory=Limits)
+    chosen: frozenset[str] = frozenset()
+    """Names of hosts that are kept whatever the limits."""
     records: int = 0
     unknown: int = 0
     """Records of types that are not known."""
@@ -239,7 +241,7 @@ class Tally:
         name = shortened(slot) if slot else host_of(origin or "")
         host = self.hosts.get(name)
         if host is None:
-            if len(self.hosts) >= self.limits.hosts:
+            if len(self.hosts) >= self.limits.hosts and name not in self.chosen:
                 return self.others
             host = self.hosts[name] = Host(name)
         if origin is not None:

@@ -38,6 +38,8 @@ class Options:
     """What to make a report of."""
     output: str | None = None
     """The page to write it to."""
+    hosts: tuple[str, ...] = ()
+    """What it shows in detail in any case."""
 
     @property
     def offline(self) -> bool:
@@ -60,6 +62,7 @@ class Options:
             url_list=opts.urls,
             audits=None if opts.report is None else tuple(opts.report),
             output=opts.output,
+            hosts=tuple(opts.hosts),
         )
         for fault in options.faults():
             raise UsageError(fault)
@@ -76,6 +79,8 @@ class Options:
             return
         if self.output is not None:
             yield "-o is for --report AUDIT..., expected that beside it"
+        if self.hosts:
+            yield "--host is for --report AUDIT..., expected that beside it"
         if self.compare is not None:
             yield from self.faults_of_compare()
             return
@@ -131,7 +136,7 @@ class Options:
         }
         for what, given in beside.items():
             if given:
-                yield f"{what} is given with --report, expected -o only"
+                yield f"{what} is given with --report, expected -o and --host only"
         if self.output is None:
             yield "--report lacks its page, expected -o FILE"
         if (self.audits or ()).count(STDIN) > 1:
@@ -189,4 +194,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--output",
         metavar="FILE",
         help="HTML file to write the report to",
+    )
+    group.add_argument(
+        "--host",
+        action="append",
+        default=[],
+        dest="hosts",
+        metavar="HOST",
+        help="host that the report shows in detail, however many there are; may be given "
+        "several times",
     )

@@ -40,7 +40,10 @@ def report(options: Options, screen: Screen) -> int:
     try:
         with screen.track(total, "B") as progress:
             made = audit_report.make(
-                options.audits, Path(options.output), progress=progress.add
+                options.audits,
+                Path(options.output),
+                chosen=options.hosts,
+                progress=progress.add,
             )
     except audit_report.AuditError as error:
         raise UsageError(str(error), print_help=False) from None
@@ -55,6 +58,8 @@ def report(options: Options, screen: Screen) -> int:
             f"warning: {made.torn:,} of {len(options.audits):,} files end in a torn line, "
             "as after a kill; it is ignored"
         )
+    for host in made.missing:
+        screen.complain(f"warning: --host is {host!r}, expected a host of the audits")
     screen.write(printable(summary(options.output, made)))
     return 0
 

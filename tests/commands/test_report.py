@@ -31,6 +31,14 @@ def test_audit_on_standard_input(tmp_path):
     assert "a.example" in page.read_text(encoding="utf-8")
 
 
+def test_hosts_that_are_not_in_the_audit(tmp_path):
+    audit = write(tmp_path / "audit.jsonl", [sent(START, "a.example", "/")])
+    args = ("--host", "a.example", "--host", "b.example")
+    done = robots("--report", audit, "-o", str(tmp_path / "report.html"), *args)
+    assert done.status == 0
+    assert done.err == "warning: --host is 'b.example', expected a host of the audits\n"
+
+
 def test_broken_lines_are_warned_about_and_torn_ones(tmp_path):
     audit = tmp_path / "audit.jsonl"
     audit.write_bytes(

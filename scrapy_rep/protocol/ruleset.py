@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 NO_MATCH = 1  # odd: RFC 9309 2.2.2 allows what no rule matches
 ORDERS = range(MAX_SIZE, 0, -1)  # falling; no text has more rules than that
 PREFIX_SIZE = 70  # octets of memory besides its letters, in a dict or in the tables
+FEW_PREFIXES = 20  # all tried at once sooner than the right one is searched for
 STAR_AND_DIGIT = re.compile(r"\*[0-9A-F]")  # as `meets_escapes`, for usual rules
 FEW_QUERIES = 16  # answered before the table of prefixes pays for itself
 
@@ -182,7 +183,8 @@ class RuleSet:
             nested.append(index)
         self.parents, self.scores, self.prefixes = parents, scores, prefixes
         self.literals = None
-        self.heads = ()
+        if len(prefixes) > FEW_PREFIXES:
+            self.heads = ()
 
     def score(self, path: str) -> int:
         """The score that decides about a comparable path; odd allows."""
@@ -198,7 +200,7 @@ class RuleSet:
             self.fresh -= 1
             if self.fresh <= 0:
                 self.tabulate(literals)
-        elif self.prefixes:
+        elif self.prefixes and (not heads or path.startswith(heads)):
             prefixes = self.prefixes
             index = bisect_right(prefixes, path) - 1
             while index >= 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_rep.protocol.paths import comparable, octets, other_in_query
+from scrapy_rep.protocol.paths import FINAL, comparable, octets, other_in_query
 from scrapy_rep.protocol.wildcards import joined, occur
 
 if TYPE_CHECKING:
@@ -70,6 +70,10 @@ def patterns_of(path: str, dialect: Dialect) -> list[Pattern]:
     ends = path.endswith("$")
     between = path[:-1] if ends else path
     stars = between.count("*")
+    if "%" not in path and FINAL.fullmatch(path):
+        parts, anchored = joined(between.split("*"), ends)
+        length = usual_octets(path) + 2 * between.count("$")
+        return [Pattern(parts, anchored, length)]
     if stars > 1:  # there may be half a million of them
         between = SIDE_BY_SIDE.sub("*", between)
     written = between.split("*")
@@ -91,7 +95,7 @@ def patterns_of(path: str, dialect: Dialect) -> list[Pattern]:
 
 
 def usual_octets(path: str) -> int:
-    """How many octets the pattern of a usual rule has; a wildcard counts as one."""
+    """How many octets the pattern of a usual rule has, in which a `$` is the end."""
     query = path.partition("?")[2]
     return len(path) + 2 * (query.count("/") + query.count(":"))
 

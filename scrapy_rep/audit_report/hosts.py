@@ -28,8 +28,10 @@ class Copy:
     digest: str | None
     failure: str | None
     """Why it could not be had, since this one came perhaps."""
+    text: str | None = None
+    """The digest of the last one that came, where *digest* is None as none did since."""
     changes: int = 0
-    """How often it became another one."""
+    """How often the text became another one."""
     placed: bool = False
     """A host is known that it belongs to."""
 

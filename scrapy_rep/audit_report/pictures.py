@@ -6,6 +6,7 @@ is; all words stand outside it, where they keep their size.
 
 from __future__ import annotations
 
+from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.audit_report.hosts import BUCKETS, REFUSED, ROBOTS, SENT
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 
 WIDTH, HEIGHT = 1000, 200
 DELAYS = 4
-"""So many delays, or medians, a picture of gaps is high at the most; longer gaps stand at
-its upper edge."""
+"""So many delays a picture of gaps is high at the most; longer gaps stand at its edge."""
+USUAL = 0.95
+"""Where no delay is asked for, so many of the gaps are within it."""
 LABELS = 5
 
 
@@ -110,7 +112,8 @@ def of_host(gaps: Gaps) -> OfHost:
     if delay:
         top = delay * (2 if longest <= delay * 2 else DELAYS)
     else:
-        top = min(longest, (gaps.median or longest) * DELAYS) or 1.0
+        usual = sorted(point.gap for point in points)
+        top = min(longest, usual[ceil(USUAL * (len(usual) - 1))] * 1.5) or 1.0
     start = points[0].time - points[0].gap  # of the request before
     span = max(points[-1].time - start, 0.001)
     dots: dict[str, list[str]] = {"kept": [], "short": [], "longer": []}

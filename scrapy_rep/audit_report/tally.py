@@ -153,8 +153,10 @@ class Tally:
             digest=digest,
             failure=None if failure is None else shortened(failure),
         )
+        copy.text = digest
         if before is not None:
-            copy.changes = before.changes + (before.digest != digest)
+            copy.text = digest or before.text
+            copy.changes = before.changes + (before.text not in {None, copy.text})
             copy.placed = before.placed
 
     def place_copies(self) -> None:

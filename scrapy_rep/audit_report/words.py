@@ -38,14 +38,12 @@ def moment(time: float | None) -> str:
 
 def clock(time: float, span: float) -> str:
     """Return a time, in UTC, as far as it tells something in a picture of *span* seconds."""
-    form = (
-        "%H:%M:%S"
-        if span < 86400
-        else "%m-%d %H:%M"
-        if span < 60 * 86400
-        else "%Y-%m-%d"
-    )
-    return (EPOCH + timedelta(seconds=time)).strftime(form)
+    date = EPOCH + timedelta(seconds=time)
+    if span < 10:
+        return f"{date:%H:%M:%S.%f}"[:-3]
+    if span < 86400:
+        return f"{date:%H:%M:%S}"
+    return f"{date:%m-%d %H:%M}" if span < 60 * 86400 else f"{date:%Y-%m-%d}"
 
 
 def visible(text: str) -> str:

@@ -88,9 +88,10 @@ def test_the_last_copy_counts():
         copy(at(0), "a.example", BODY),
         copy(at(1), "a.example", None),
         copy(at(2), "a.example", BODY + "\n"),
+        copy(at(3), "a.example", BODY + "\n"),
     )
     last = found.copies["https://a.example"]
-    assert (last.state, last.fetched, last.changes) == ("fetched", at(2), 2)
+    assert (last.state, last.fetched, last.changes) == ("fetched", at(3), 1)
 
 
 def test_runs_and_their_ends():

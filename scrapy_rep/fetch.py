@@ -18,6 +18,7 @@ from w3lib.encoding import http_content_type_encoding
 
 from scrapy_rep.coding import decoded
 from scrapy_rep.downloads import ROBOTS_HOP
+from scrapy_rep.exceptions import StillParked
 from scrapy_rep.freshness import lifetime_and_grace, retry_after
 from scrapy_rep.life import Outcome
 from scrapy_rep.protocol.access import REDIRECTS, Access, access_of
@@ -94,8 +95,7 @@ class Fetcher:
         already: with its validators the request is conditional. *now* is in seconds
         since 1970.
         """
-        async with _held(self._all_places), self._prompt_place(), self._lent_place():
-            return await self._follow(origin, page, user_agent, copy, now)
+        return await self._follow(origin, page, user_agent, copy, now)
 
     @asynccontextmanager
     async def _prompt_place(self) -> AsyncIterator[None]:
@@ -145,11 +145,11 @@ class Fetcher:
         stats.inc_value("robotstxt/request_count")
         url = robots_url(origin)
         for _ in range(self._settings.max_redirects + 1):
-            if self._downloads.ends_without(page):
-                raise CancelledError
             request = self._request(url, origin, page, user_agent, copy)
             try:
-                response = await self._download(request)
+                response = await self._download(request, page)
+            except StillParked as parked:
+                raise CancelledError from parked
             except CancelledError:  # this fetch is broken off, which says nothing
                 raise
             except Exception as error:  # noqa: BLE001 - whatever a download may raise
@@ -250,10 +250,16 @@ class Fetcher:
         if page.meta.get("download_slot") and origin_of(page.url) == hop_origin:
             meta["download_slot"] = page.meta["download_slot"]
 
-    async def _download(self, request: Request) -> Response:
+    async def _download(self, request: Request, page: Request) -> Response:
         engine = self._crawler.engine
         assert engine is not None
-        return await engine.download_async(request)
+        # A host that wants to be left alone for an hour keeps no place for so long.
+        slot = self._downloads.slot_of(request)
+        await self._downloads.back_off.wait(request, slot)
+        async with _held(self._all_places), self._prompt_place(), self._lent_place():
+            if self._downloads.ends_without(page):
+                raise CancelledError
+            return await engine.download_async(request)
 
     def _request_reached_downloader(self, request: Request) -> None:
         """Take off, at the last moment, what a middleware may have put on."""

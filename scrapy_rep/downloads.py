@@ -33,9 +33,9 @@ SHARED_GUARD_PART = 0.01
 LATE_PART, LATE_LEAST = 0.05, 0.05
 """The part of an interval, and at least the seconds, by which a request that was answered
 late may put off the next one: it may have arrived as late as it was answered."""
-BUSY_LATE_PART, BUSY = 0.25, 5.0
-"""The same part in the first seconds of one of several processes, which start together,
-and for its first request to a host."""
+RESTLESS_LATE_PART = 0.25
+"""The same part where several processes start together or find each other again, and for the
+first request of one of them to a host."""
 NOTICED = 0.002
 """Seconds from which on it is worth noting that a request left late."""
 
@@ -51,6 +51,10 @@ class _Start:
 
 class Starts(Protocol):
     """Confirms that a request may start, where several processes share a pace."""
+
+    @property
+    def restless(self) -> bool:
+        """Tell whether requests may leave rather late, as all processes are busy."""
 
     async def book(self, slot: str, interval: float) -> int | None:
         """Return when *interval* s have passed since the last start, and book this one.
@@ -219,8 +223,8 @@ class Downloads:
         latency -= start.late  # that is booked already
         delay = self._delay(name)
         quickest = self._quickest.get(name)
-        busy = self.starts is not None and slot_clock() < self._began + BUSY
-        part = BUSY_LATE_PART if busy or quickest is None else LATE_PART
+        restless = quickest is None or (self.starts and self.starts.restless)
+        part = RESTLESS_LATE_PART if restless else LATE_PART
         if quickest is None:
             # How long it takes at best is not known here. Of a host that others ask, too,
             # they wait for what we say.

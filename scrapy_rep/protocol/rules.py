@@ -36,12 +36,12 @@ class Pattern(NamedTuple):
         return occur(self.parts, self.anchored, path)
 
 
-# Nearly every rule is spelt like this, and has a pattern that is its own comparable form with
-# as many octets as characters: no escape, no `$` but at its end, nothing to be encoded.
+# Nearly every rule is spelt like this, and has a pattern that is its own comparable form: no
+# escape, no `$` but at its end, nothing to be encoded.
 USUAL_RULE = re.compile(
-    r"\n(?:[Dd]isallow|([Aa]llow)):[ \t]*"
-    r"([/*][A-Za-z0-9._~:/\[\]@!&'()+,;=*-]*(?:\?[A-Za-z0-9._~?\[\]@!&'()+,;=*-]*)?\$?)"
-    r"[ \t]*(?=\n|\Z)"
+    r"\n[ \t]*(?:[Dd]isallow|([Aa]llow))[ \t]*:[ \t]*"
+    r"([/*][A-Za-z0-9._~:/?\[\]@!&'()+,;=*-]*\$?)"
+    r"[ \t]*(?:#[^\n]*)?(?=\n|\Z)"
 )
 MAX_WILDCARDS_INTO_QUERY = 8  # of one rule; nobody writes more before such an escape
 SIDE_BY_SIDE = re.compile(r"\*{2,}")
@@ -69,13 +69,19 @@ def pattern_of(path: str, dialect: Dialect) -> Pattern | None:
     return Pattern(parts, anchored, length)
 
 
+def usual_octets(path: str) -> int:
+    """How many octets the pattern of a usual rule has; a wildcard counts as one."""
+    query = path.partition("?")[2]
+    return len(path) + 2 * (query.count("/") + query.count(":"))
+
+
 def in_query_only(path: str, pattern: Pattern, dialect: Dialect) -> list[Pattern]:
     """Readings of `pattern` in which one of its wildcards leads into the query.
 
     What follows that wildcard is then a part of a query, where other escapes equal their
     octets: `/*u=https%3A` matches `/go?u=https:`. Most patterns have no such reading.
     """
-    if "*" not in path or not dialect.wildcards:
+    if "*" not in path or "%" not in path or not dialect.wildcards:
         return []
     escapes = other_in_query(dialect.kept_apart, dialect.kept_apart_in_query)
     if not any(escape in path for escape in escapes):

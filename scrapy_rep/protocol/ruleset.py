@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from itertools import compress
 from sys import getsizeof
 from typing import TYPE_CHECKING
 
 from scrapy_rep.protocol.groups import rules_in, rules_of
-from scrapy_rep.protocol.rules import INDEX_PAGES, USUAL_RULE, Pattern, Rule, readings
+from scrapy_rep.protocol.rules import (
+    INDEX_PAGES,
+    USUAL_RULE,
+    Pattern,
+    Rule,
+    readings,
+    usual_octets,
+)
 from scrapy_rep.protocol.text import MAX_SIZE
-from scrapy_rep.protocol.wildcards import Wildcards, joined
+from scrapy_rep.protocol.wildcards import Wildcards, joined, meets_escapes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +30,7 @@ if TYPE_CHECKING:
 NO_MATCH = 1  # odd: RFC 9309 2.2.2 allows what no rule matches
 ORDERS = range(MAX_SIZE, 0, -1)  # falling; no text has more rules than that
 PREFIX_SIZE = 70  # octets of memory besides its letters, in a dict or in the tables
+STAR_AND_DIGIT = re.compile(r"\*[0-9A-F]")  # as `meets_escapes`, for usual rules
 FEW_QUERIES = 16  # answered before the table of prefixes pays for itself
 
 
@@ -61,7 +70,7 @@ class RuleSet:
         self.group = group  # its user-agent lines, for verdicts
         self.base = NO_MATCH  # the score of what matches every path
         self.allows_most = NO_MATCH  # the highest score that allows
-        self.picky = False  # paths must be comparable; else "%" and ASCII are enough
+        self.picky = False  # an escape must be told from what it stands for
         self.literals: dict[str, int] | None = None
         self.heads: tuple[str, ...] = ()
         self.exact: dict[str, int] | None = None
@@ -94,15 +103,15 @@ class RuleSet:
             allows, paths = usual[::3], usual[1::3]
             for is_allow, path in zip(allows, paths, strict=True):
                 known = starred if "*" in path or "$" in path else literals
+                octets = usual_octets(path) if "?" in path else len(path)
                 if is_allow:  # RFC 9309 2.2.2: allow wins among equals
-                    known[path] = 2 * len(path) + 1
+                    known[path] = 2 * octets + 1
                 else:
-                    known.setdefault(path, 2 * len(path))
+                    known.setdefault(path, 2 * octets)
             if any(allows):
                 allowed = list(compress(paths, allows))
-                self.allows_most = max(
-                    self.allows_most, 2 * len(max(allowed, key=len)) + 1
-                )
+                most = max(map(usual_octets, allowed))
+                self.allows_most = max(self.allows_most, 2 * most + 1)
                 others += [
                     (True, path, 0) for path in allowed if path.endswith(INDEX_PAGES)
                 ]
@@ -118,6 +127,7 @@ class RuleSet:
                 wildcards.append((score, parts, ends))
             else:
                 plain.append((score, parts[0], ends))
+        self.picky = STAR_AND_DIGIT.search("\n".join(starred)) is not None
         if others:
             self.add_others(others, dialect, wildcards, plain)
         for score, path, ends in plain:
@@ -131,7 +141,6 @@ class RuleSet:
             self.base = max(self.base, literals.pop(everything, 0))
         self.literals = literals
         self.heads = tuple(literals)
-        self.picky = bool(others or wildcards)
 
     def add_others(
         self,
@@ -148,6 +157,7 @@ class RuleSet:
                 if score & 1:
                     self.allows_most = max(self.allows_most, score)
         for (parts, ends), score in scores.items():
+            self.picky = self.picky or meets_escapes(parts)
             if len(parts) > 1:
                 wildcards.append((score, parts, ends))
             else:

@@ -7,6 +7,8 @@ from collections import Counter
 MANY = 200  # patterns, from which on an index of their letters pays
 GRAM = 4  # letters of an index entry
 
+HEX = tuple("0123456789ABCDEF")
+
 Wildcard = tuple[int, str, tuple[str, ...], bool]
 """Score, longest part, parts, and whether the last part ends the path."""
 
@@ -44,28 +46,56 @@ def occur(parts: tuple[str, ...], anchored: bool, path: str) -> bool:
     return path.find(tail, position) >= 0
 
 
+def meets_escapes(parts: tuple[str, ...]) -> bool:
+    """Whether a part may match within an escape, such as the "22" of "%22".
+
+    Where none does, what a URI may not hold needs no encoding before a path is judged: no
+    part has it, encoded or not.
+    """
+    return any("%" in part for part in parts) or any(
+        part.startswith(HEX) for part in parts[1:]
+    )
+
+
 class Wildcards:
     """Patterns of two parts or more, each with its score."""
 
-    __slots__ = ("endings", "index", "tails", "with_query", "without_query")
+    __slots__ = (
+        "anywhere",
+        "endings",
+        "headed",
+        "heads",
+        "index",
+        "needles",
+        "tails",
+        "with_query",
+    )
 
     def __init__(self, scored: list[tuple[int, tuple[str, ...], bool]]) -> None:
-        self.with_query: list[Wildcard] = []
-        self.without_query: list[Wildcard] = []
+        # Each kind has a gate that keeps out most paths at once.
+        self.with_query: list[Wildcard] = []  # the likes of /*?sort=
+        self.headed: list[Wildcard] = []  # the likes of /shop/*/reviews
+        self.heads: tuple[str, ...] = ()
         self.endings: list[Wildcard] = []  # the likes of /*.pdf$
         self.tails: tuple[str, ...] = ()
+        self.anywhere: list[Wildcard] = []
+        self.needles: tuple[str, ...] = ()
         self.index: dict[str, list[Wildcard]] = {}
         for score, parts, anchored in scored:
             needle = parts[1] if len(parts) == 2 else max(parts, key=len)
-            wanted = self.with_query if "?" in needle else self.without_query
-            if anchored and len(parts) == 2:
-                wanted = self.endings
-            wanted.append((score, needle, parts, anchored))
+            if len(parts[0]) > 1:
+                kind = self.headed
+            elif anchored and len(parts) == 2:
+                kind = self.endings
+            else:
+                kind = self.with_query if "?" in needle else self.anywhere
+            kind.append((score, needle, parts, anchored))
         if len(scored) < MANY:
-            self.with_query.sort(reverse=True)
-            self.without_query.sort(reverse=True)
-            self.endings.sort(reverse=True)
-            self.tails = tuple(ending[1] for ending in self.endings)
+            for kind in (self.with_query, self.headed, self.endings, self.anywhere):
+                kind.sort(reverse=True)
+            self.heads = tuple([parts[0] for _, _, parts, _ in self.headed])
+            self.tails = tuple([needle for _, needle, _, _ in self.endings])
+            self.needles = tuple([needle for _, needle, _, _ in self.anywhere])
         else:
             self.build_index()
 
@@ -73,9 +103,13 @@ class Wildcards:
         """The highest score of a pattern that matches the path, `floor` if none is higher."""
         if self.index:
             return self.best_of_many(path, floor)
-        if self.without_query:
-            floor = first_of(self.without_query, path, floor)
-        if self.endings and path.endswith(self.tails):
+        for needle in self.needles:
+            if needle in path:
+                floor = first_of(self.anywhere, path, floor)
+                break
+        if self.heads and path.startswith(self.heads):
+            floor = first_of(self.headed, path, floor)
+        if self.tails and path.endswith(self.tails):
             floor = first_of(self.endings, path, floor)
         if self.with_query and "?" in path:
             floor = first_of(self.with_query, path, floor)
@@ -87,8 +121,8 @@ class Wildcards:
         A path then only meets the patterns of which it has these letters; short ones are
         filed under "" and meet every path.
         """
-        wildcards = self.with_query + self.without_query + self.endings
-        self.with_query, self.without_query, self.endings = [], [], []
+        wildcards = self.with_query + self.headed + self.endings + self.anywhere
+        self.with_query, self.headed, self.endings, self.anywhere = [], [], [], []
         grams = [grams_of(needle) for _, needle, _, _ in wildcards]
         shared = Counter(gram for some in grams for gram in some)
         for wildcard, some in zip(wildcards, grams, strict=True):
@@ -105,7 +139,8 @@ class Wildcards:
 
     def size_bytes(self) -> int:
         """Octets of memory but for the letters, estimated."""
-        patterns = len(self.with_query) + len(self.without_query) + len(self.endings)
+        kinds = (self.with_query, self.headed, self.endings, self.anywhere)
+        patterns = sum(map(len, kinds))
         indexed = sum(map(len, self.index.values()))
         return 300 + 260 * (patterns + indexed) + 150 * len(self.index)
 

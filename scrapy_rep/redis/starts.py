@@ -25,6 +25,11 @@ TOLD_AT_MOST = 5
 LONG_AWAY = 3.0
 """Seconds for which the server must have been away before we go on without it. By then
 each worker that is alive has noticed."""
+UNKNOWN_AWAY = 30.0
+"""Seconds of its absence for which a robots.txt waits for the server: others may know of a
+delay, and ask that host in their turn."""
+BUSY = 5.0
+"""Seconds for which workers that start, or find the server again, all have much to do."""
 SPARE_PART, SPARE = 0.02, 0.02
 """By so much turns are longer than the interval: clocks and timers are not exact."""
 
@@ -65,11 +70,19 @@ class Starts:
             elif self._link.pauses:
                 await self._link.until_back()
             elif not interval:
-                return None
+                if not await self._back_soon():
+                    return None
             elif self._link.offset is None:  # nor do we know who else takes turns
                 await self._link.until_back()
             elif await self._my_turn(slot, interval):
                 return None
+
+    @property
+    def restless(self) -> bool:
+        """Tell whether a request may leave rather late, as all workers are busy."""
+        link = self._link
+        settled = link.changed_at + (SETTLE if link.was_away else 0.0)
+        return monotonic() < settled + BUSY
 
     async def late(self, slot: str, booking: int, seconds: float) -> bool:
         """Note that the request of *booking* started up to *seconds* later.
@@ -118,6 +131,13 @@ class Starts:
         if not link.was_away or link.settings.redis_down == "pause":
             return 0.0
         return max(0.0, link.changed_at + SETTLE + interval - monotonic())
+
+    async def _back_soon(self) -> bool:
+        """Wait until Redis is back; ``False``: it was away for too long."""
+        longest = self._link.changed_at + UNKNOWN_AWAY - monotonic()
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._link.until_back(), max(0.0, longest))
+        return self._link.up
 
     async def _my_turn(self, slot: str, interval: float) -> bool:
         """Wait for our turn; ``False``: Redis is back before it has come."""

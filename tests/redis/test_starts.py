@@ -227,9 +227,54 @@ async def test_nobody_starts_before_all_have_noticed(redis_server, monkeypatch):
         lost_at = time.monotonic()
         await worker.starts.book(HOST, 0.1)
         assert time.monotonic() - lost_at >= 1.0
-        began = time.monotonic()
-        await worker.starts.book(HOST, 0.0)  # robots.txt: nothing is known to be kept
-        assert time.monotonic() - began < 0.1
+
+
+@coroutine_test
+async def test_a_robots_txt_waits_for_redis_and_not_for_ever(redis_server, monkeypatch):
+    # Others may know of a delay, and ask that host in their turn.
+    monkeypatch.setattr(starts_module, "SETTLE", 0.1)
+    monkeypatch.setattr(starts_module, "UNKNOWN_AWAY", 1.5)
+    monkeypatch.setattr(link_module, "PROBE", 0.05)
+    async with Worker(redis_server) as worker:
+        await worker.link._show_up()
+        redis_server.kill()
+        await worker.link._show_up()
+        lost_at = worker.link.changed_at
+        await worker.starts.book(HOST, 0.0)
+        assert 1.5 <= time.monotonic() - lost_at < 2.5
+        again_at = time.monotonic()
+        await worker.starts.book(HOST, 0.0)
+        assert time.monotonic() - again_at < 0.1
+        redis_server.start()
+        await until(lambda: worker.link.up)
+        redis_server.client.flushall()
+        redis_server.kill()
+        await worker.link._show_up()
+        book = asyncio.create_task(worker.starts.book(HOST, 0.0))
+        await asyncio.sleep(0.2)
+        redis_server.start()
+        assert await asyncio.wait_for(book, 5) is not None
+        assert redis_server.client.exists(KEY)
+
+
+@coroutine_test
+async def test_workers_are_restless_when_they_have_just_met(redis_server, monkeypatch):
+    monkeypatch.setattr(starts_module, "SETTLE", 0.2)
+    monkeypatch.setattr(starts_module, "BUSY", 0.5)
+    monkeypatch.setattr(link_module, "PROBE", 0.05)
+    async with Worker(redis_server) as worker:
+        await worker.link._show_up()
+        assert worker.starts.restless
+        await asyncio.sleep(0.6)
+        assert not worker.starts.restless
+        redis_server.kill()
+        await worker.link._show_up()
+        redis_server.start()
+        await until(lambda: worker.link.up)
+        await asyncio.sleep(0.6)
+        assert worker.starts.restless
+        await asyncio.sleep(0.2)
+        assert not worker.starts.restless
 
 
 @coroutine_test
@@ -237,6 +282,7 @@ async def test_who_never_saw_the_server_does_not_know_how_many_share_the_pace(
     redis_server, monkeypatch
 ):
     monkeypatch.setattr(starts_module, "LONG_AWAY", 0.1)
+    monkeypatch.setattr(starts_module, "UNKNOWN_AWAY", 0.1)
     monkeypatch.setattr(starts_module, "SETTLE", 0.1)
     monkeypatch.setattr(link_module, "PROBE", 0.05)
     redis_server.kill()

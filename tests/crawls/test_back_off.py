@@ -95,6 +95,15 @@ async def test_all_of_the_host_waits_and_no_other(queue, asks, caplog):
     )
 
 
+@coroutine_test
+async def test_built_in_asks_again_at_once():
+    with Site({"/0": [busy(30), "fine"]}) as site:
+        crawler = make_crawler(ADDONS={}, ROBOTSTXT_OBEY=True, RETRY_TIMES=1)
+        await crawl(crawler, urls=pages(site, 1))
+        first, second = when(site, "/0")
+    assert second - first < 3
+
+
 @both_queues
 @coroutine_test
 async def test_what_is_on_its_way_arrives_and_is_parked_once(queue, caplog):

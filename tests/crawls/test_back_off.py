@@ -12,7 +12,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro
 
-import scrapy_rep
+from scrapy_rep import RepMiddleware, RobotsForbidden, RobotsUnreachable
 from tests.site import Hit, Reply, Site
 from tests.utils import SCRAPYS_QUEUE, Pages, coroutine_test, crawl, make_crawler, sleep
 
@@ -37,6 +37,10 @@ def pages(site: Site, number: int, start: int = 0) -> list[str]:
 
 def when(site: Site, path: str) -> list[float]:
     return [hit.seconds for hit in site.hits if hit.path == path]
+
+
+def gate_of(crawler: Any) -> Any:
+    return crawler.get_downloader_middleware(RepMiddleware)
 
 
 class BusyFirst(Pages):
@@ -305,6 +309,29 @@ async def test_requests_that_have_left_the_queue_already():
     assert len(crawler.spider.got) == 7
 
 
+@coroutine_test
+async def test_those_that_are_not_judged_yet_go_back_to_the_queue():
+    class Looks(Pages):
+        none_is_active = False
+
+        async def start(self):
+            for request in self.requests():
+                yield request
+            while not self.crawler.stats.get_value("rep/backoff/count"):
+                await sleep(0.02)
+            back_off = gate_of(self.crawler).downloads.back_off
+            while not self.none_is_active and back_off.left(site.host) > 0.2:
+                await sleep(0.02)
+                self.none_is_active = not self.crawler.engine.downloader.active
+
+    with Site({"/0": busy(3)}) as site:
+        crawler = make_crawler(Looks, DOWNLOADER_MIDDLEWARES={Late: 50})
+        await crawl(crawler, urls=pages(site, 4))
+        assert site.hits[2].seconds - when(site, "/0")[0] >= 3.0 - WIRES
+    assert crawler.spider.none_is_active
+    assert len(crawler.spider.got) == 3
+
+
 @both_queues
 @coroutine_test
 async def test_robots_txt_of_the_host_waits_and_its_pages_for_it(queue):
@@ -321,7 +348,7 @@ async def test_robots_txt_of_the_host_waits_and_its_pages_for_it(queue):
         assert two.hits[0].seconds - parked_at >= 1.0 - WIRES
     assert len(crawler.spider.got) == 2
     (failure,) = crawler.spider.failures
-    assert isinstance(failure, scrapy_rep.RobotsForbidden)
+    assert isinstance(failure, RobotsForbidden)
 
 
 @coroutine_test
@@ -461,4 +488,25 @@ async def test_a_crawl_ends_while_robots_txt_waits(queue, tmp_path):
             assert second.spider.got == [two.url("/1")]
         else:  # it was waiting outside of the queue
             _, failure = first.spider.failures
-            assert isinstance(failure, scrapy_rep.RobotsUnreachable)
+            assert isinstance(failure, RobotsUnreachable)
+
+
+@coroutine_test
+async def test_a_page_goes_back_where_its_robots_txt_is_not_asked_for_any_more(
+    tmp_path,
+):
+    # The answer that had the page leave the queue is not to be kept, and the next one leads
+    # elsewhere when the host is parked already.
+    once = Reply("# fine", headers={"Cache-Control": "no-store"})
+    moved = Reply(status=301, headers={"Location": "/moved"}, after=1)
+    one = Site({"/0": Reply(status=429, headers={"Retry-After": "3600"}, after=0.5)})
+    two = Site({"/robots.txt": [once, moved]})
+    settings: dict[str, Any] = {"JOBDIR": str(tmp_path), "REP_MIN_AGE": 0}
+    with one, two:
+        first = make_crawler(Stopped, **settings)
+        await crawl(first, urls=[one.url("/0"), two.url("/1")])
+        assert two.paths == ["/robots.txt", "/robots.txt"]
+        second = make_crawler(**settings)
+        await crawl(second)
+        assert second.spider.got == [two.url("/1")]
+    assert not [f for f in first.spider.failures if isinstance(f, RobotsUnreachable)]

@@ -153,21 +153,21 @@ def test_a_request_waits_in_redis_for_a_long_delay():
 def test_a_site_that_asks_to_be_left_alone(rules):
     busy = Reply(status=503, headers={"Retry-After": "3"}, after=0.05)
     with Site({"/robots.txt": rules}) as site, RedisServer() as server:
-        for number in range(60):
-            site.replies[f"/{number}"] = Reply("page", after=0.05)
-        site.replies["/20"] = [busy, "fine"]
-        seed(server, [site.url(f"/{number}") for number in range(60)])
+        for number in range(30):
+            site.replies[f"/{number}"] = Reply("page", after=0.1)
+        site.replies["/8"] = [busy, "fine"]
+        seed(server, [site.url(f"/{number}") for number in range(30)])
         with Fleet(server, 2, CONCURRENT_REQUESTS_PER_DOMAIN=2) as fleet:
             fleet.join(60)
             counted = [
                 worker.stats.get("rep/backoff/count", 0) for worker in fleet.workers
             ]
-        parked_at = next(hit.seconds for hit in site.hits if hit.path == "/20") + 0.05
+        parked_at = next(hit.seconds for hit in site.hits if hit.path == "/8") + 0.05
         during = [hit for hit in site.hits if 0.3 < hit.seconds - parked_at < 2.97]
         assert during == []
-        assert site.count("/20") == 2
+        assert site.count("/8") == 2
         assert site.hits[-1].seconds - parked_at > 3
-    assert len(fleet.said("got")) == 60
+    assert len(fleet.said("got")) == 30
     assert all(worker.said("got") for worker in fleet.workers)
     assert sum(counted) == 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from email.utils import formatdate
 from typing import Any
 
@@ -295,18 +296,40 @@ class Late:
         await sleep(0.5)
 
 
+class ThenMore(Pages):
+    """Asks for its last URLs when so many others wait in their parked slot."""
+
+    holds, last = 2, 1
+
+    async def start(self):
+        requests = list(self.requests())
+        for request in requests[: -self.last]:
+            yield request
+        slots: Any = {}
+        while not any(len(slot.active) == self.holds for slot in slots.values()):
+            await sleep(0.02)
+            if self.crawler.stats.get_value("rep/backoff/count"):
+                slots = self.crawler.engine.downloader.slots
+        for request in requests[-self.last :]:
+            yield request
+
+
 @coroutine_test
 async def test_requests_that_have_left_the_queue_already():
-    with Site({"/0": busy(2)}) as site, Site(host="127.0.0.2") as other:
+    class ThenOthers(ThenMore):
+        holds, last = 1, 10
+
+    with Site({"/0": busy(4)}) as site, Site(host="127.0.0.2") as other:
         crawler = make_crawler(
-            DOWNLOADER_MIDDLEWARES={Late: 999}, CONCURRENT_REQUESTS=4
+            ThenOthers, DOWNLOADER_MIDDLEWARES={Late: 999}, CONCURRENT_REQUESTS=2
         )
-        await crawl(crawler, urls=pages(site, 4) + pages(other, 4))
+        await crawl(crawler, urls=pages(site, 2) + pages(other, 10))
         parked_at = when(site, "/0")[0]
-        assert [hit.path for hit in site.hits[:2]] == ["/robots.txt", "/0"]
-        assert site.hits[2].seconds - parked_at >= 2.0 - WIRES
-        assert other.hits[-1].seconds - parked_at < 2.0  # their places are lent
-    assert len(crawler.spider.got) == 7
+        assert site.paths[:2] == ["/robots.txt", "/0"]
+        assert site.hits[2].seconds - parked_at >= 4.0 - WIRES
+        # Two at a time, half a second each: its place is lent.
+        assert other.hits[-1].seconds - parked_at < 4.0
+    assert len(crawler.spider.got) == 11
 
 
 @coroutine_test
@@ -354,24 +377,40 @@ async def test_robots_txt_of_the_host_waits_and_its_pages_for_it(queue):
 @coroutine_test
 async def test_a_robots_txt_that_waits_takes_no_place_of_others():
     """Nor do those that lead to a host that is parked."""
-    hub = Site({"/0": busy(3), "/robots.txt": "# fine"}, host="127.0.0.2")
+    hub = Site({"/0": busy(4), "/robots.txt": "# fine"}, host="127.0.0.2")
     away = [Site(host=f"127.0.0.{n}") for n in range(3, 12)]
 
-    with hub, Site(host="127.0.0.20") as other:
+    class OtherLast(BusyFirst):
+        async def start(self):
+            async for request in super().start():
+                yield request
+            while hub.count("/robots.txt") < 1 or not all(site.hits for site in away):
+                await sleep(0.02)
+            await sleep(0.3)
+            yield scrapy.Request(other.url("/"))
+
+    with ExitStack() as stack:
+        other = stack.enter_context(Site(host="127.0.0.20"))
+        for site in (hub, *away):
+            stack.enter_context(site)
         for site in away:
             location = {"Location": hub.url("/robots.txt")}
             site.replies["/robots.txt"] = Reply(status=301, headers=location)
-            site.__enter__()
-        crawler = make_crawler(BusyFirst, REP_FETCH_CONCURRENCY=1)
-        urls = [site.url("/") for site in (*away, other)]
-        urls.insert(0, hub.url("/0"))
-        await crawl(crawler, urls=urls)
+        crawler = make_crawler(OtherLast, REP_FETCH_CONCURRENCY=1)
+        await crawl(crawler, urls=[hub.url("/0"), *(site.url("/") for site in away)])
         parked_at = when(hub, "/0")[0]
-        assert when(other, "/")[0] - parked_at < 2.5
-        assert all(when(site, "/")[0] - parked_at >= 3 - WIRES for site in away)
-        for site in away:
-            site.__exit__(None, None, None)
+        assert when(other, "/")[0] - parked_at < 4
+        assert all(when(site, "/")[0] - parked_at >= 4 - WIRES for site in away)
     assert len(crawler.spider.got) == 10
+
+
+@coroutine_test
+async def test_what_robots_txt_answers_parks_nothing():
+    with Site({"/robots.txt": busy(30, 503)}) as site:
+        crawler = make_crawler(REP_UNREACHABLE="allow")
+        await crawl(crawler, urls=pages(site, 2))
+        assert max(site.gaps(robots=True)) < 3
+    assert stats(crawler) == {}
 
 
 @coroutine_test
@@ -438,6 +477,30 @@ async def test_a_crawl_that_ends_waits_for_nobody(settings, tmp_path):
         await crawl(second)
     assert len(first.spider.got) < 6
     assert sorted(first.spider.got + second.spider.got) == pages(site, 6)
+    assert "unsent" not in stats(first)
+
+
+@coroutine_test
+async def test_who_came_from_the_queue_is_known_at_the_end(tmp_path):
+    class StopsThen(ThenMore):
+        async def start(self):
+            async for request in super().start():
+                yield request
+            await sleep(0.2)
+            raise scrapy.exceptions.CloseSpider("enough")
+
+    with Site({"/0": [busy(3600), "fine"]}) as site:
+        settings: dict[str, Any] = {"JOBDIR": str(tmp_path)}
+        first = make_crawler(
+            StopsThen,
+            **settings,
+            DOWNLOADER_MIDDLEWARES={Late: 999},
+            RETRY_ENABLED=False,
+        )
+        await crawl(first, urls=pages(site, 4))
+        second = make_crawler(**settings)
+        await crawl(second)
+        assert sorted(second.spider.got) == pages(site, 3, start=1)
     assert "unsent" not in stats(first)
 
 

@@ -160,6 +160,18 @@ async def test_a_retry_waits_from_the_moment_it_is_queued(redis_server):
 
 
 @coroutine_test
+async def test_the_longest_pause_counts(redis_server):
+    async with Crawl(redis_server) as one, Crawl(redis_server) as two:
+        one.push("a")
+        for worker, seconds in ((one, 60.0), (one, 600.0), (two, 300.0)):
+            worker.queue._downloads.back_off.park("a.example", seconds)
+        await until(lambda: one.told + two.told == 3)
+        seconds, _ = redis_server.client.time()
+        due_at = redis_server.client.zscore(f"{PREFIX}later", "a.example") / 1e6
+        assert due_at - seconds == pytest.approx(600, abs=5)
+
+
+@coroutine_test
 async def test_a_host_that_is_held_stays_parked_for_longer(redis_server):
     async with Crawl(redis_server) as one, Crawl(redis_server) as two:
         one.push("a", 1)

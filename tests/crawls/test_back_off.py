@@ -205,6 +205,18 @@ class SeesDelay(Pages):
 
 @both_queues
 @coroutine_test
+async def test_requests_that_are_not_judged_wait_as_well(queue):
+    with Site({"/0": [busy(1), "fine"]}) as site:
+        crawler = make_crawler(BusyFirst, SCHEDULER_PRIORITY_QUEUE=queue, RETRY_TIMES=1)
+        meta = {"dont_obey_robotstxt": True}
+        await crawl(crawler, urls=pages(site, 3), meta=meta)
+        assert site.paths[0] == "/0"
+        assert site.hits[1].seconds - site.hits[0].seconds >= 1.0 - WIRES
+    assert len(crawler.spider.got) == 3
+
+
+@both_queues
+@coroutine_test
 async def test_under_autothrottle(queue):
     with Site({"/2": [busy(1), "fine"]}) as site:
         crawler = make_crawler(
@@ -486,8 +498,8 @@ async def test_who_came_from_the_queue_is_known_at_the_end(tmp_path):
         async def start(self):
             async for request in super().start():
                 yield request
-            await sleep(0.2)
-            raise scrapy.exceptions.CloseSpider("enough")
+            stop = self.crawler.engine.stop_async
+            call_later(0.2, lambda: deferred_from_coro(stop()))
 
     with Site({"/0": [busy(3600), "fine"]}) as site:
         settings: dict[str, Any] = {"JOBDIR": str(tmp_path)}

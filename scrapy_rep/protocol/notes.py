@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from scrapy_rep.protocol import preferences, records, values
 from scrapy_rep.protocol.agents import IDENTIFIER
 from scrapy_rep.protocol.records import FIELDS, MISSPELLINGS, TRIMMED, split
-from scrapy_rep.protocol.rules import pattern_of
+from scrapy_rep.protocol.rules import is_path
 from scrapy_rep.protocol.text import NOT_UTF8, TOO_LONG
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ def notes_on_rule(
             yield note(number, "empty-allow")
     elif ABSOLUTE.match(path):
         yield note(number, "absolute-url", path)
-    elif pattern_of(path, dialect) is None:
+    elif not is_path(path, dialect):
         yield note(number, "path-without-slash", path)
     if BAD_ESCAPE.search(path):
         yield note(number, "bad-escape", path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from sys import getsizeof
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.protocol import values
@@ -271,7 +270,7 @@ class Policy:
         rule_sets = {
             id(rules): rules.size_bytes() for rules in self._rule_sets.values()
         }
-        return EMPTY_SIZE + getsizeof(self._text.lines) + sum(rule_sets.values())
+        return EMPTY_SIZE + self._text.size_bytes() + sum(rule_sets.values())
 
     def __str__(self) -> str:
         """A robots.txt, the text that was read, which parses to an equal policy."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.protocol.groups import CASELESS
 from scrapy_rep.protocol.records import MARGIN, TRIMMED
-from scrapy_rep.protocol.rules import Pattern, in_query_only, pattern_of
+from scrapy_rep.protocol.rules import Pattern, patterns_of
 from scrapy_rep.protocol.structured import dictionary
 
 if TYPE_CHECKING:
@@ -261,10 +261,8 @@ class Stated:
         if not path:
             self.rules.append(UsageRule(0, (), says))
             return
-        pattern = pattern_of(path, dialect)
-        assert pattern is not None  # it begins with a slash
-        patterns = (pattern, *in_query_only(path, pattern, dialect))
-        self.rules.append(UsageRule(pattern.octets, patterns, says))
+        patterns = tuple(patterns_of(path, dialect))  # some, as it begins with a slash
+        self.rules.append(UsageRule(patterns[0].octets, patterns, says))
 
     def at(self, path: str) -> Preferences:
         """What is stated for a comparable path that the agent may fetch.

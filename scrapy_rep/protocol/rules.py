@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_rep.protocol.paths import comparable, octets, other_in_query
+from scrapy_rep.protocol.paths import FINAL, comparable, octets, other_in_query
 from scrapy_rep.protocol.wildcards import joined, occur
 
 if TYPE_CHECKING:
@@ -48,63 +48,82 @@ SIDE_BY_SIDE = re.compile(r"\*{2,}")
 INDEX_PAGES = ("/index.html", "/index.htm")
 
 
-def pattern_of(path: str, dialect: Dialect) -> Pattern | None:
-    """The pattern that a rule's path stands for, None when it can match no path at all."""
-    if not path.startswith(("/", "*") if dialect.wildcards else "/"):
-        return None  # RFC 9309 2.2: a path pattern begins with a slash, a wildcard may
+def is_path(path: str, dialect: Dialect) -> bool:
+    """Whether a rule's path can match any: RFC 9309 2.2, it begins with a slash, and a
+    wildcard may stand for one.
+    """
+    return path.startswith(("/", "*") if dialect.wildcards else "/")
+
+
+def patterns_of(path: str, dialect: Dialect) -> list[Pattern]:
+    """The pattern that a rule's path stands for, and its readings in the query, if any.
+
+    Empty when it can match no path at all.
+    """
+    if not is_path(path, dialect):
+        return []
     if not dialect.wildcards:
         text = comparable(path, dialect)
-        return Pattern((text,), False, octets(text))
+        return [Pattern((text,), False, octets(text))]
     # Escapes are decoded between the wildcards, so that %2A and %24 are literal (RFC 9309
     # 2.2.3), and so is a `$` before the end. Wildcards count as octets.
     ends = path.endswith("$")
-    pieces = path.removesuffix("$").split("*")
-    length = len(pieces) - 1 + ends
-    in_query = False
-    for index, piece in enumerate(pieces):
-        pieces[index] = comparable(piece, dialect, in_query=in_query)
-        length += octets(pieces[index], in_query=in_query)
-        in_query = in_query or "?" in piece
+    between = path[:-1] if ends else path
+    stars = between.count("*")
+    if "%" not in path and FINAL.fullmatch(path):
+        parts, anchored = joined(between.split("*"), ends)
+        length = usual_octets(path) + 2 * between.count("$")
+        return [Pattern(parts, anchored, length)]
+    if stars > 1:  # there may be half a million of them
+        between = SIDE_BY_SIDE.sub("*", between)
+    written = between.split("*")
+    pieces = []
+    length = stars + ends
+    query = 0  # the piece with the question mark, or the last one
+    for index, piece in enumerate(written):
+        in_query = query < index
+        pieces.append(comparable(piece, dialect, in_query=in_query))
+        length += octets(pieces[-1], in_query=in_query)
+        if not in_query and "?" not in piece:
+            query += 1
     parts, anchored = joined(pieces, ends)
-    return Pattern(parts, anchored, length)
+    found = [Pattern(parts, anchored, length)]
+    if stars and "%" in path:
+        del written[query + 1 :]
+        found += in_query_only(written, pieces, ends, length, dialect)
+    return found
 
 
 def usual_octets(path: str) -> int:
-    """How many octets the pattern of a usual rule has; a wildcard counts as one."""
+    """How many octets the pattern of a usual rule has, in which a `$` is the end."""
     query = path.partition("?")[2]
-    return len(path) + 2 * (query.count("/") + query.count(":"))
+    return len(path) + 2 * sum(map(query.count, ":/"))
 
 
-def in_query_only(path: str, pattern: Pattern, dialect: Dialect) -> list[Pattern]:
-    """Readings of `pattern` in which one of its wildcards leads into the query.
+def in_query_only(
+    written: list[str], pieces: list[str], ends: bool, length: int, dialect: Dialect
+) -> list[Pattern]:
+    """Readings in which a wildcard leads into the query; most patterns have none.
 
     What follows that wildcard is then a part of a query, where other escapes equal their
-    octets: `/*u=https%3A` matches `/go?u=https:`. Most patterns have no such reading.
+    octets: `/*u=https%3A` matches `/go?u=https:`. `written` goes up to the question mark.
     """
-    if "*" not in path or "%" not in path or not dialect.wildcards:
-        return []
     escapes = other_in_query(dialect.kept_apart, dialect.kept_apart_in_query)
-    if not any(escape in path for escape in escapes):
-        return []
-    path = SIDE_BY_SIDE.sub("*", path)  # there may be half a million of them
-    ends = path.endswith("$")
-    pieces = path.partition("?")[0].removesuffix("$").split("*")
-    rest = path[len("*".join(pieces)) :].removesuffix("$").split("*")
-    # Each piece is read once in either way: a rule may have thousands of them.
-    plain = [comparable(piece, dialect) for piece in pieces]
-    after = [comparable(piece, dialect, in_query=True) for piece in pieces]
-    if after[1:] == plain[1:]:
-        return []
-    first, *others = [comparable(piece, dialect, in_query=True) for piece in rest]
+    others = [
+        index
+        for index, piece in enumerate(written)
+        if index and any(escape in piece for escape in escapes)
+    ]
+    # Each piece is read once more: a rule may have thousands of them.
+    pieces = pieces.copy()
+    after = pieces.copy()
+    for index in others:
+        after[index] = comparable(written[index], dialect, in_query=True)
+    last = max((index for index in others if after[index] != pieces[index]), default=0)
     found = []
-    for index in range(1, min(len(pieces), MAX_WILDCARDS_INTO_QUERY + 1)):
-        if after[index:] == plain[index:]:
-            break
-        *inner, last = after[index:]
-        parts, anchored = joined(
-            [*plain[:index], "?", *inner, last + first, *others], ends
-        )
-        found.append(Pattern(parts, anchored, pattern.octets))
+    for index in range(1, min(last, MAX_WILDCARDS_INTO_QUERY) + 1):
+        parts, anchored = joined([*pieces[:index], "?", *after[index:]], ends)
+        found.append(Pattern(parts, anchored, length))
     return found
 
 
@@ -124,20 +143,19 @@ def readings(
     `order` falls from rule to rule of a rule set.
     """
     effect = allow
-    pattern = pattern_of(path, dialect)
+    patterns = patterns_of(path, dialect)
     if not path and dialect.blank_rules_count:
-        pattern = Pattern(("",), False, 0)
+        patterns = [Pattern(("",), False, 0)]
         effect = not allow
-    if pattern is None:
+    if not patterns:
         return []
     # RFC 9309 2.2.2: the most octets win, and allow wins among equals.
-    score = 2 * (pattern.octets if dialect.most_specific else order) + effect
-    found = [(score, pattern)]
-    found += [(score, reading) for reading in in_query_only(path, pattern, dialect)]
+    score = 2 * (patterns[0].octets if dialect.most_specific else order) + effect
+    found = [(score, pattern) for pattern in patterns]
     if allow and dialect.index_is_directory:
         # Beyond RFC 9309: the index page of a folder stands for the folder.
         folder = directory_of(path)
-        pattern = None if folder is None else pattern_of(folder, dialect)
-        if pattern is not None:
+        if folder is not None:
+            pattern = patterns_of(folder, dialect)[0]
             found.append((2 * pattern.octets + allow, pattern))
     return found

@@ -21,15 +21,14 @@ from scrapy_rep.protocol.text import MAX_SIZE
 from scrapy_rep.protocol.wildcards import Wildcards, joined, meets_escapes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from scrapy_rep.protocol.dialect import Dialect
     from scrapy_rep.protocol.groups import Section
     from scrapy_rep.protocol.preferences import Stated
 
 NO_MATCH = 1  # odd: RFC 9309 2.2.2 allows what no rule matches
 ORDERS = range(MAX_SIZE, 0, -1)  # falling; no text has more rules than that
-PREFIX_SIZE = 70  # octets of memory besides its letters, in a dict or in the tables
+PREFIX_SIZE = 75  # octets of memory besides its letters, once they are sorted
+FEW_PREFIXES = 20  # all tried at once sooner than the right one is searched for
 STAR_AND_DIGIT = re.compile(r"\*[0-9A-F]")  # as `meets_escapes`, for usual rules
 FEW_QUERIES = 16  # answered before the table of prefixes pays for itself
 
@@ -48,12 +47,8 @@ class RuleSet:
         "exact",
         "fresh",
         "group",
-        "heads",
-        "literals",
-        "parents",
         "picky",
         "prefixes",
-        "scores",
         "sections",
         "stated",
         "wildcards",
@@ -71,13 +66,12 @@ class RuleSet:
         self.base = NO_MATCH  # the score of what matches every path
         self.allows_most = NO_MATCH  # the highest score that allows
         self.picky = False  # an escape must be told from what it stands for
-        self.literals: dict[str, int] | None = None
-        self.heads: tuple[str, ...] = ()
+        # Prefixes, their scores, and once they are sorted their parents: see `tabulate`.
+        self.prefixes: tuple[
+            tuple[str, ...], tuple[int, ...], tuple[int, ...] | None
+        ] = ((), (), None)
         self.exact: dict[str, int] | None = None
         self.wildcards: Wildcards | None = None
-        self.prefixes: Sequence[str] = ()
-        self.parents: Sequence[int] = ()
-        self.scores: Sequence[int] = ()
         self.fresh = FEW_QUERIES
         self.by_score: dict[int, list[tuple[Pattern, Rule]]] | None = None
         self.stated: Stated | None = None  # preferences, read when first asked for
@@ -139,8 +133,7 @@ class RuleSet:
             self.wildcards = Wildcards(wildcards)
         for everything in ("", "/"):  # every path begins with a slash
             self.base = max(self.base, literals.pop(everything, 0))
-        self.literals = literals
-        self.heads = tuple(literals)
+        self.prefixes = tuple(literals), tuple(literals.values()), None
 
     def add_others(
         self,
@@ -163,49 +156,47 @@ class RuleSet:
             else:
                 plain.append((score, parts[0], ends))
 
-    def tabulate(self, literals: dict[str, int]) -> None:
+    def tabulate(self) -> None:
         """Sort the prefixes, and link each to the longest other one that it begins with.
 
         The prefixes of a path are then the last one that sorts before the path, if it is
-        one, else some of those it is linked to. `scores` counts all linked ones in.
+        one, else some of those it is linked to. The scores then count all linked ones in.
         """
-        prefixes = sorted(literals)
+        pairs = sorted(zip(*self.prefixes[:2], strict=True))
+        prefixes = tuple([prefix for prefix, _ in pairs])
         parents: list[int] = []
         scores: list[int] = []
         nested: list[int] = []  # the chain of prefixes that the last one begins with
-        for index, prefix in enumerate(prefixes):
+        for index, (prefix, score) in enumerate(pairs):
             while nested and not prefix.startswith(prefixes[nested[-1]]):
                 nested.pop()
             inherited = scores[nested[-1]] if nested else self.base
             parents.append(nested[-1] if nested else -1)
-            scores.append(max(literals[prefix], inherited))
+            scores.append(max(score, inherited))
             nested.append(index)
-        self.parents, self.scores, self.prefixes = parents, scores, prefixes
-        self.literals = None
-        self.heads = ()
+        self.prefixes = prefixes, tuple(scores), tuple(parents)
 
     def score(self, path: str) -> int:
         """The score that decides about a comparable path; odd allows."""
         best = self.base
-        # In this order, so that a thread that tabulates now takes nothing away.
-        heads = self.heads
-        literals = self.literals
-        if literals:
-            if path.startswith(heads):
-                for prefix, score in literals.items():
+        prefixes, scores, parents = (
+            self.prefixes
+        )  # at once: another thread may tabulate
+        if parents is None:
+            if path.startswith(prefixes):
+                for prefix, score in zip(prefixes, scores, strict=True):
                     if score > best and path.startswith(prefix):
                         best = score
             self.fresh -= 1
             if self.fresh <= 0:
-                self.tabulate(literals)
-        elif self.prefixes:
-            prefixes = self.prefixes
+                self.tabulate()
+        elif len(prefixes) > FEW_PREFIXES or path.startswith(prefixes):
             index = bisect_right(prefixes, path) - 1
             while index >= 0:
                 if path.startswith(prefixes[index]):
-                    best = self.scores[index]
+                    best = scores[index]
                     break
-                index = self.parents[index]
+                index = parents[index]
         if self.exact is not None:
             best = max(best, self.exact.get(path, 0))
         if self.wildcards is not None:
@@ -263,7 +254,7 @@ class RuleSet:
         letters = sum(section.end - section.start for section in self.sections)
         size = 300 + 230 * len(self.sections) + letters
         # Tabulated or not: that happens behind the back of who weighs us.
-        size += PREFIX_SIZE * len(self.literals or self.prefixes)
+        size += PREFIX_SIZE * len(self.prefixes[0])
         if self.exact is not None:
             size += getsizeof(self.exact) + 24 * len(self.exact)
         if self.wildcards is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 from functools import lru_cache
-from typing import NamedTuple
+from sys import getsizeof
 
 MAX_SIZE = 512 * 1024
 """Octets (characters, of a str) that are read. RFC 9309 2.5 demands at least 500 KiB."""
@@ -23,11 +23,33 @@ TOO_LONG = "too-long"
 NOT_UTF8 = "not-utf8"
 
 
-class Text(NamedTuple):
-    lines: str
-    """The text that is read: "\\n" is its only line end, and also stands before line 1."""
+class Text:
+    """What is read of a file."""
+
+    __slots__ = ("_kept", "problems")
+
     problems: tuple[str, ...]
     """TOO_LONG, NOT_UTF8: what the lines no longer show."""
+
+    def __init__(self, lines: str, problems: tuple[str, ...] = ()) -> None:
+        self.problems = problems
+        self._kept: str | bytes = lines
+        if not lines.isascii():
+            try:
+                lines.encode("latin-1")
+            except UnicodeEncodeError:
+                # As a str, one such character makes all of them take two or four octets.
+                self._kept = lines.encode("utf-8", "surrogatepass")
+
+    @property
+    def lines(self) -> str:
+        """The text: a line feed is its only line end, and also stands before line 1."""
+        kept = self._kept
+        return kept if isinstance(kept, str) else kept.decode("utf-8", "surrogatepass")
+
+    def size_bytes(self) -> int:
+        """Octets of memory."""
+        return getsizeof(self) + getsizeof(self._kept)
 
 
 def read(body: bytes | str, encoding: str | None = None) -> Text:

@@ -365,3 +365,13 @@ def test_33_a_charset_that_the_octets_cannot_be_meant_in_is_ignored(charset):
     body = b"User-agent: *\nDisallow: /x \n"
     assert not parse(body, encoding=charset).allowed("/x", "a")
     assert not parse(body.decode().encode(charset), encoding=charset).allowed("/x", "a")
+
+
+@pytest.mark.parametrize("letter", ["\u4e2d", "\U0001f916", "\ud83e\udd16", "\udcff"])
+def test_a_wide_letter_does_not_widen_all_others(letter: str) -> None:
+    rules = "".join(f"Disallow: /{n}\n" for n in range(1000))
+    policy = parse(f"User-agent: *\n# {letter}\n{rules}")
+    narrow = parse(f"User-agent: *\n# x\n{rules}")
+    assert policy.size_bytes() < narrow.size_bytes() + 100
+    assert str(policy) == f"User-agent: *\n# {letter}\n{rules}"
+    assert policy.verdict("/7", "bot").rule == (False, "/7", 10)

@@ -1,0 +1,68 @@
+"""The parsers that are measured: ours, and others from PyPI (the extra ``benchmark``)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.robotparser import RobotFileParser
+
+from gpyrobotstxt.robots_cc import RobotsMatcher
+from protego import Protego
+from robotexclusionrulesparser import RobotExclusionRulesParser
+from robots import RobotsParser
+
+from scrapy_rep.protocol import parse
+from tests.benchmarks.corpus import AGENT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Peer(NamedTuple):
+    name: str
+    parse: Callable[[bytes], Callable[[str], bool]]
+    """Takes a body, and returns what tells whether AGENT may fetch a URL."""
+    slow: bool = False
+    """A thousand queries take too long."""
+
+
+def ours(body: bytes) -> Callable[[str], bool]:
+    allowed = parse(body).allowed
+    return lambda url: allowed(url, AGENT)
+
+
+def protego(body: bytes) -> Callable[[str], bool]:
+    can_fetch = Protego.parse(body.decode("utf-8", "ignore")).can_fetch
+    return lambda url: can_fetch(url, AGENT)
+
+
+def standard_library(body: bytes) -> Callable[[str], bool]:
+    parser = RobotFileParser()
+    parser.parse(body.decode("utf-8", "ignore").splitlines())
+    return lambda url: parser.can_fetch(AGENT, url)
+
+
+def exclusion_rules(body: bytes) -> Callable[[str], bool]:
+    parser = RobotExclusionRulesParser()
+    parser.parse(body.decode("utf-8", "ignore"))
+    return lambda url: bool(parser.is_allowed(AGENT, url))
+
+
+def robotspy(body: bytes) -> Callable[[str], bool]:
+    parser = RobotsParser.from_string(body.decode("utf-8", "ignore"))
+    return lambda url: bool(parser.can_fetch(AGENT, url))
+
+
+def gpyrobotstxt(body: bytes) -> Callable[[str], bool]:
+    # It keeps nothing: each query reads the file again.
+    return lambda url: bool(RobotsMatcher().allowed_by_robots(body, [AGENT], url))
+
+
+PEERS = (
+    Peer("scrapy_rep", ours),
+    Peer("Protego", protego),
+    Peer("urllib.robotparser", standard_library),
+    Peer("robotexclusionrulesparser", exclusion_rules, slow=True),
+    Peer("robotspy", robotspy, slow=True),
+    Peer("gpyrobotstxt", gpyrobotstxt, slow=True),
+)
+OURS, PROTEGO = PEERS[:2]

@@ -95,51 +95,6 @@ class Fetcher:
         already: with its validators the request is conditional. *now* is in seconds
         since 1970.
         """
-        return await self._follow(origin, page, user_agent, copy, now)
-
-    @asynccontextmanager
-    async def _prompt_place(self) -> AsyncIterator[None]:
-        """Hold one of REP_FETCH_CONCURRENCY places, for PATIENCE seconds at the most.
-
-        Hosts that hang must not keep those from being asked that answer at once.
-        """
-        await maybe_deferred_to_future(self._places.acquire())
-        gave_away = False
-
-        def give_away() -> None:
-            nonlocal gave_away
-            gave_away = True
-            self.slow += 1
-            self._places.release()
-            self._downloads.wake()  # the queue may look further ahead
-
-        timer = call_later(PATIENCE, give_away)
-        try:
-            yield
-        finally:
-            timer.cancel()
-            if gave_away:
-                self.slow -= 1
-            else:
-                self._places.release()
-
-    @asynccontextmanager
-    async def _lent_place(self) -> AsyncIterator[None]:
-        """Let the downloader run one request more for as long as this one runs."""
-        self._downloads.lend_place()
-        try:
-            yield
-        finally:
-            self._downloads.take_place_back()
-
-    async def _follow(
-        self,
-        origin: str,
-        page: Request,
-        user_agent: str,
-        copy: Snapshot | None,
-        now: float,
-    ) -> Outcome:
         stats = self._crawler.stats
         assert stats is not None
         stats.inc_value("robotstxt/request_count")
@@ -181,6 +136,41 @@ class Fetcher:
             lifetime=lifetime,
             grace=grace,
         )
+
+    @asynccontextmanager
+    async def _prompt_place(self) -> AsyncIterator[None]:
+        """Hold one of REP_FETCH_CONCURRENCY places, for PATIENCE seconds at the most.
+
+        Hosts that hang must not keep those from being asked that answer at once.
+        """
+        await maybe_deferred_to_future(self._places.acquire())
+        gave_away = False
+
+        def give_away() -> None:
+            nonlocal gave_away
+            gave_away = True
+            self.slow += 1
+            self._places.release()
+            self._downloads.wake()  # the queue may look further ahead
+
+        timer = call_later(PATIENCE, give_away)
+        try:
+            yield
+        finally:
+            timer.cancel()
+            if gave_away:
+                self.slow -= 1
+            else:
+                self._places.release()
+
+    @asynccontextmanager
+    async def _lent_place(self) -> AsyncIterator[None]:
+        """Let the downloader run one request more for as long as this one runs."""
+        self._downloads.lend_place()
+        try:
+            yield
+        finally:
+            self._downloads.take_place_back()
 
     def _count(self, response: Response) -> None:
         """Count the answer that a fetch ends with, under Scrapy's own names."""

@@ -301,6 +301,7 @@ async def test_a_robots_txt_waits_for_redis_and_not_for_ever(redis_server, monke
         await until(lambda: worker.link.up)
         redis_server.client.flushall()
         redis_server.kill()
+        monkeypatch.setattr(starts_module, "UNKNOWN_AWAY", 30.0)
         await worker.link._show_up()
         book = asyncio.create_task(worker.starts.book(HOST, 0.0))
         await asyncio.sleep(0.2)

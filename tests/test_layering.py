@@ -13,9 +13,10 @@ PACKAGE = Path(__file__).parent.parent / "scrapy_rep"
 # Lowest first; a room may import from lower ones, and from within itself.
 LAYERS = [
     {"protocol"},
-    {"exceptions", "signals"},
+    {"exceptions", "signals", "slots", "timers"},
     {"settings"},
     {"store", "agents", "freshness", "coding"},
+    {"backoff"},
     {"compat", "judged", "life", "pace", "downloads"},
     {"cache", "fetch", "report"},
     {"purposes"},

@@ -144,7 +144,9 @@ class RuleSet:
     ) -> None:
         """File rules under wildcards or plain."""
         scores: dict[tuple[tuple[str, ...], bool], int] = {}
-        for order, (allow, path, _) in zip(ORDERS, others, strict=False):
+        # RFC 9309 2.2.2: duplicates may be dropped. There may be thousands of them.
+        rules = dict.fromkeys((allow, path) for allow, path, _ in others)
+        for order, (allow, path) in zip(ORDERS, rules, strict=False):
             for score, (parts, ends, _) in readings(allow, path, order, dialect):
                 scores[parts, ends] = max(scores.get((parts, ends), 0), score)
                 if score & 1:
@@ -239,8 +241,14 @@ class RuleSet:
         by_score = self.by_score
         if by_score is None:
             by_score = {}
+            read: dict[tuple[bool, str], list[tuple[int, Pattern]]] = {}
             for order, rule in zip(ORDERS, rules_of(text, self.sections), strict=False):
-                for its_score, pattern in readings(rule[0], rule[1], order, dialect):
+                found = read.get(rule[:2])
+                if found is None:
+                    found = readings(rule[0], rule[1], order, dialect)
+                    if dialect.most_specific:  # else its place counts
+                        read[rule[:2]] = found
+                for its_score, pattern in found:
                     by_score.setdefault(its_score, []).append((pattern, Rule(*rule)))
             self.by_score = by_score
         return by_score

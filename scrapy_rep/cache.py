@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy_rep.life import State
 from scrapy_rep.pace import FREE, pace_of
@@ -19,14 +19,17 @@ if TYPE_CHECKING:
 
 ENTRY_BYTES = 470
 """What an entry weighs besides its policy: itself, its key, standing and links; measured."""
+EVIDENCE_BYTES = 320
+"""What its evidence weighs, where it is kept; measured."""
 
 
 class Known:
     """What is known of one origin, ready to judge with."""
 
     __slots__ = (
-        "_agent",
+        "agent",
         "copy",
+        "evidence",
         "origin",
         "pace",
         "patient",
@@ -43,11 +46,14 @@ class Known:
         self.standing = standing
         self.copy = copy
         """Equal for equal bodies; ``None`` where no copy decides."""
+        self.evidence: Any = None
+        """What ``Policies.learned`` keeps here of the copy, if anything."""
         self.pace: Pace = FREE
         self.patient = False
         """Unreachable, and requests wait for the next retry rather than being refused."""
         self.weight = 0
-        self._agent: Agent | None = None
+        self.agent: Agent | None = None
+        """Whom ``pace`` is for: who asked last."""
 
     @property
     def unreachable(self) -> bool:
@@ -55,8 +61,8 @@ class Known:
 
     def pace_for(self, agent: Agent, settings: Settings) -> Pace:
         """Return the pace that the policy asks of *agent*."""
-        if agent != self._agent:  # one agent asks, in nearly every crawl
-            self._agent = agent
+        if agent != self.agent:  # one agent asks, in nearly every crawl
+            self.agent = agent
             self.pace = pace_of(self.policy, agent, settings)
         return self.pace
 
@@ -115,6 +121,8 @@ class PolicyCache:
     def _weigh(self, known: Known) -> None:
         self.bytes -= known.weight
         known.weight = ENTRY_BYTES + len(known.origin) + known.policy.size_bytes()
+        if known.evidence is not None:
+            known.weight += EVIDENCE_BYTES
         self.bytes += known.weight
         while self.bytes > self.max_bytes and len(self._entries) > 1:
             _, evicted = self._entries.popitem(last=False)

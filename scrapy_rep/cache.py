@@ -27,7 +27,7 @@ class Known:
     """What is known of one origin, ready to judge with."""
 
     __slots__ = (
-        "agent",
+        "_agent",
         "copy",
         "evidence",
         "origin",
@@ -52,8 +52,7 @@ class Known:
         self.patient = False
         """Unreachable, and requests wait for the next retry rather than being refused."""
         self.weight = 0
-        self.agent: Agent | None = None
-        """Whom ``pace`` is for: who asked last."""
+        self._agent: Agent | None = None
 
     @property
     def unreachable(self) -> bool:
@@ -61,8 +60,8 @@ class Known:
 
     def pace_for(self, agent: Agent, settings: Settings) -> Pace:
         """Return the pace that the policy asks of *agent*."""
-        if agent != self.agent:  # one agent asks, in nearly every crawl
-            self.agent = agent
+        if agent != self._agent:  # one agent asks, in nearly every crawl
+            self._agent = agent
             self.pace = pace_of(self.policy, agent, settings)
         return self.pace
 

@@ -164,16 +164,16 @@ class Witness:
         if self._left_out is None or self._left_out[0] is not request:
             self._left_out = request, refusal, cause
 
-    def passed(self, request: Request, url: str, known: Known) -> None:
+    def passed(
+        self, request: Request, url: str, known: Known, agent: Agent, verdict: Verdict
+    ) -> None:
         """*request*, judged by *url*, may be sent."""
-        agent = known.agent
-        assert agent is not None  # it was asked for its pace
+        cause = None
         left_out, self._left_out = self._left_out, None
         if left_out is not None and left_out[0] is request:
             _, refusal, cause = left_out
-            said = self._say(known, agent, refusal.verdict, cause, enforced=False)
-        else:
-            said = self._say(known, agent, known.policy.verdict(url, agent), None)
+            verdict = refusal.verdict
+        said = self._say(known, agent, verdict, cause, enforced=cause is None)
         self._tell(request, url, known, said)
 
     def refused(
@@ -186,7 +186,7 @@ class Witness:
             copy = Copy(refusal.origin, State.UNKNOWN.value)
             said = _said(copy, agent, refusal.verdict, cause, enforced=True)
         else:
-            said = self._say(known, agent, refusal.verdict, cause)
+            said = self._say(known, agent, refusal.verdict, cause, enforced=True)
         self._tell(request, refusal.url, known, said)
 
     def _say(
@@ -196,7 +196,7 @@ class Witness:
         verdict: Verdict,
         cause: str | None,
         *,
-        enforced: bool = True,
+        enforced: bool,
     ) -> Said:
         key = known.evidence, agent, verdict, cause, enforced
         said = self._said.get(key)

@@ -130,9 +130,14 @@ class RepMiddleware:
                 refusal = RobotsUnreachable(url, origin, _because(TOO_MANY_WAIT))
                 self._refuse(request, refusal, "waiting")
             known = await self._wait_for(origin, request)
-        again = self._judge(request, url, known)
-        if self._witness is not None and again is None:
-            self._witness.passed(request, url, known)
+        agent = self._agents.of(request)
+        if self._witness is None:
+            allowed = known.policy.allowed(url, agent)
+            return self._judge(request, url, known, agent, allowed)
+        verdict = known.policy.verdict(url, agent)
+        again = self._judge(request, url, known, agent, verdict.allowed)
+        if again is None:
+            self._witness.passed(request, url, known, agent, verdict)
         return again
 
     async def _wait_for(self, origin: str, request: Request) -> Known:
@@ -142,9 +147,9 @@ class RepMiddleware:
         finally:
             self._waiting -= 1
 
-    def _judge(self, request: Request, url: str, known: Known) -> Request | None:
-        agent = self._agents.of(request)
-        allowed = known.policy.allowed(url, agent)
+    def _judge(
+        self, request: Request, url: str, known: Known, agent: Agent, allowed: bool
+    ) -> Request | None:
         if known.policy.grown:
             self.policies.weigh(known)
         if not allowed:

@@ -37,7 +37,7 @@ RETRY = 60.0
 LAST_WAIT = 10.0
 """Seconds for which the end of a crawl waits for the thread."""
 LEVEL = 1
-"""Of zlib. Level 6 takes three times as long, for files that are a sixth smaller."""
+"""Of zlib. Level 6 takes over twice as long, for files that are a sixth smaller."""
 GZIP = 16 + zlib.MAX_WBITS
 
 
@@ -69,12 +69,12 @@ class Sink:
         self._packer: Any = None
         self._file: IO[bytes] | None = None
         self._retry_at = 0.0
-        # Each of these is changed by one of the two threads only.
+        # Each number is changed by one of the two threads only.
         self._lines: deque[str] = deque()
         self._given = self._done = 0  # octets
         self._look_at = HURRY  # when so many octets are given
         self._dropped = self._unwritten = 0  # lines
-        self._asleep = True
+        self._asleep = True  # the thread is, or there is none yet
         self._some, self._hurry, self._closing = Event(), Event(), Event()
         self._thread: Thread | None = None
         shown = without_password(uri)

@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary, WeakSet
 
 from scrapy import signals
-from scrapy.core import downloader as scrapys
 from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro
+
+from scrapy_rep.backoff import STATUSES, BackOff, ParkedError
+from scrapy_rep.slots import jitter_of, limit_jitter, shortest_delay, slot_clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy import Request
     from scrapy.crawler import Crawler
-
-# What Slot.lastseen is told by: the wall clock before Scrapy 2.16.
-slot_clock: Callable[[], float] = (
-    vars(scrapys).get("monotonic") or vars(scrapys)["time"]
-)
+    from scrapy.http import Response
 
 ROBOTS_HOP = "rep_hop"
 """The meta key that marks a robots.txt request."""
@@ -61,7 +59,8 @@ class Starts(Protocol):
     async def book(self, slot: str, interval: float) -> int | None:
         """Return when *interval* s have passed since the last start, and book this one.
 
-        Returns the booking, for ``late``; ``None`` where there is none.
+        Returns the booking, for ``late``; ``None`` where there is none. Raises
+        ``ParkedError`` where another process has parked the slot.
         """
 
     async def late(self, slot: str, booking: int, seconds: float) -> bool:
@@ -69,6 +68,9 @@ class Starts(Protocol):
 
         Returns ``False`` where another one was booked since.
         """
+
+    async def park(self, slot: str, seconds: float) -> None:
+        """Have no process start any request that it books here for so long."""
 
 
 class Downloads:
@@ -103,6 +105,8 @@ class Downloads:
         """Called when a request is handed to its handler, with slot and interval."""
         self.sent: Callable[[Request], None] | None = None
         """Called at that moment for every request; takes no part in it."""
+        self.back_off = BackOff(self)
+        self._parked = self.back_off.until
         self._began = slot_clock()
         connect = crawler.signals.connect
         connect(self._request_reached_downloader, signals.request_reached_downloader)
@@ -121,6 +125,11 @@ class Downloads:
 
     # Sharing a pace with other processes
 
+    def share_pace(self, starts: Starts) -> None:
+        """Have *starts* confirm each start, and tell the others of parked slots."""
+        self.starts = starts
+        self.back_off.share = starts.park
+
     def shared_interval(self, name: str) -> float:
         """Return the seconds between two starts at *name*, by whatever process.
 
@@ -129,22 +138,32 @@ class Downloads:
         own, _ = self._users_own(name)
         slot = self._downloader.slots.get(name)
         if own and slot is not None:
-            own *= max(0.0, 1 - _jitter(slot))
+            own *= max(0.0, 1 - jitter_of(slot))
         return max(self._delay(name), own)
 
     async def _confirm(self, request: Request, name: str) -> int | None:
         """Return when *request* may start: its booking, if it has one."""
-        interval = self.shared_interval(name)
-        booking = None
-        if self.starts is not None and (interval or ROBOTS_HOP in request.meta):
-            self.lend_place()  # who waits here keeps nobody else from being asked
-            try:
-                booking = await self.starts.book(name, interval)
-            finally:
-                self.take_place_back()
+        self.lend_place()  # who waits here keeps nobody else from being asked
+        try:
+            booking = await self._book(request, name)
+        finally:
+            self.take_place_back()
         if self.started is not None:
-            self.started(request, name, interval)
+            self.started(request, name, self.shared_interval(name))
         return booking
+
+    async def _book(self, request: Request, name: str) -> int | None:
+        while True:
+            if self.back_off.left(name):
+                # Then those that were held together go on at the pace of their slot.
+                await self.back_off.wait(request, name, self.due_in)
+            interval = self.shared_interval(name)
+            if self.starts is None or not (interval or ROBOTS_HOP in request.meta):
+                return None
+            try:
+                return await self.starts.book(name, interval)
+            except ParkedError as parked:
+                self.back_off.learn(name, parked.seconds)
 
     def _note_late(self, name: str, start: _Start, seconds: float) -> None:
         """Note that a request left *seconds* later than its slot, and others, think."""
@@ -172,8 +191,8 @@ class Downloads:
             intervals.pop(origin, None)
 
     def keeps_any(self) -> bool:
-        """Tell whether any slot keeps an interval."""
-        return bool(self._intervals)
+        """Tell whether any slot keeps an interval, or is parked."""
+        return bool(self._intervals or self._parked)
 
     def _delay(self, slot: str) -> float:
         """Return the delay that the origins of *slot* ask for; the slowest decides."""
@@ -188,10 +207,12 @@ class Downloads:
         # Scrapy sends this when the slot exists, and before it looks at its delay.
         self._hold(request.meta["download_slot"])
 
-    def _response_downloaded(self, request: Request) -> None:
+    def _response_downloaded(self, request: Request, response: Response) -> None:
         # AutoThrottle lowers the delay at this signal; it was connected before us.
         name = request.meta["download_slot"]
         self._hold(name)
+        if response.status in STATUSES:
+            self.back_off.heed(request, response)
         latency = request.meta.get("download_latency")
         if latency is not None:
             self._book_arrival(request, name, latency)
@@ -231,7 +252,7 @@ class Downloads:
         if slot.delay < delay:
             slot.delay = self._raised[name] = delay
         # Jitter may lengthen and shorten a delay, but not below the interval.
-        _limit_jitter(slot, 1 - delay / slot.delay)
+        limit_jitter(slot, 1 - delay / slot.delay)
 
     def _users_own(self, name: str) -> tuple[float, int]:
         own = self._own_slots.get(name, {})
@@ -252,7 +273,7 @@ class Downloads:
         async def book_and_hand_over(request: Request) -> Any:
             name = request.meta.get("download_slot")
             booking = None
-            if name is not None and (self.starts or self.started):
+            if name is not None and (self.starts or self.started or self._parked):
                 booking = await self._confirm(request, name)
             now = monotonic()
             slot = self._downloader.slots.get(name)
@@ -285,6 +306,9 @@ class Downloads:
 
     def due_in(self, name: str) -> float:
         """Return the seconds until a request of the slot may start; 0: it may now."""
+        return max(self._paced_for(name), self.back_off.left(name))
+
+    def _paced_for(self, name: str) -> float:
         slot = self._downloader.slots.get(name)
         if slot is None and self.starts is not None:
             return 0.0  # others may have used it; who knows that confirms each start
@@ -292,7 +316,7 @@ class Downloads:
             # Not used yet: a run before this one may have, when this one began at the
             # latest. Or idle for longer than its delay, which that is, too.
             return max(0.0, self._began + self._delay(name) - slot_clock())
-        delay = max(self._delay(name), _shortest_delay(slot))
+        delay = max(self._delay(name), shortest_delay(slot))
         return max(0.0, slot.lastseen + delay - slot_clock()) if delay else 0.0
 
     def hand_out(self, name: str, request: Request) -> None:
@@ -303,7 +327,7 @@ class Downloads:
         self._handed_out.setdefault(name, set()).add(request)
 
     def was_handed_out(self, request: Request) -> bool:
-        """Tell whether *request* is on its way from the queue to its slot."""
+        """Tell whether *request* comes from the queue, and is not answered yet."""
         return request in self._handed_out.get(self.slot_of(request), ())
 
     def has_place(self, name: str) -> bool:
@@ -327,10 +351,10 @@ class Downloads:
         slot = self._downloader.slots.get(name)
         in_slot = slot.active if slot is not None else ()
         handed_out &= self._downloader.active  # the others were answered, or refused
-        handed_out.difference_update(in_slot)
         if not handed_out:
             del self._handed_out[name]
-        return len(handed_out)
+            return 0
+        return len(handed_out.difference(in_slot))
 
     def wake(self) -> None:
         """Have the engine ask the scheduler again."""
@@ -340,12 +364,14 @@ class Downloads:
 
     # For robots.txt fetches
 
+    def ends(self) -> bool:
+        """Tell whether the crawl is ending."""
+        slot = getattr(self._crawler.engine, "_slot", None)
+        return slot is None or slot.closing is not None
+
     def ends_without(self, page: Request) -> bool:
         """Tell whether the crawl is ending, and does not wait for *page* any more."""
-        slot = getattr(self._crawler.engine, "_slot", None)
-        if slot is not None and slot.closing is None:
-            return False
-        return page not in self._downloader.active
+        return self.ends() and page not in self._downloader.active
 
     def lend_place(self) -> None:
         """Add a place to CONCURRENT_REQUESTS, so that a fetch takes none from pages."""
@@ -369,22 +395,3 @@ class Downloads:
                 del slot.queue[place]
                 slot.queue.appendleft(waiting)
                 return
-
-
-def _shortest_delay(slot: Any) -> float:
-    """Return the shortest delay that *slot* may keep, jitter included."""
-    jitter = _jitter(slot)
-    return float(slot.delay) * max(0.0, 1 - jitter)
-
-
-def _jitter(slot: Any) -> float:
-    if hasattr(slot, "jitter"):  # Scrapy >= 2.19
-        return float(slot.jitter)
-    return 0.5 if slot.randomize_delay else 0.0
-
-
-def _limit_jitter(slot: Any, most: float) -> None:
-    if hasattr(slot, "jitter"):
-        slot.jitter = min(slot.jitter, most)
-    elif most < 0.5:
-        slot.randomize_delay = False

@@ -23,7 +23,7 @@ from scrapy_rep.protocol.access import REDIRECTS, Access, access_of
 from scrapy_rep.protocol.preferences import CONTENT_USAGE
 from scrapy_rep.purposes import answers
 from scrapy_rep.report import Report
-from scrapy_rep.settings import DIRECTIVES, Settings
+from scrapy_rep.settings import Settings
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -49,6 +49,8 @@ LONGEST, MOST_TOKENS = 500, 20
 """Characters of a text, and user-agent lines, beyond which evidence is cut: a rule may be
 half a megabyte long, and there is evidence for each request."""
 
+PACES = frozenset({"crawl-delay", "request-rate", "visit-time"})
+"""Of REP_OBEY: what asks something of our speed."""
 STATES = {Access.SUCCESSFUL: "fetched", Access.DENIED: "denied"}
 IN_AUDIT = (
     "origin",
@@ -126,9 +128,8 @@ class Witness:
         self._policies = policies
         self._agents = agents
         self._downloads = downloads
-        paces = frozenset(DIRECTIVES) - {"disallow"}
-        self._all_kept = settings.obey >= paces
-        self._all_paces = replace(settings, obey=paces)
+        self._all_kept = settings.obey >= PACES
+        self._all_paces = replace(settings, obey=PACES)
         # Both are emptied when they are full.
         self._asked: dict[tuple[Copy, Agent], Asked] = {}
         self._said: dict[tuple[Copy, Agent, Verdict, str | None, bool], Said] = {}

@@ -1,9 +1,10 @@
 """What is raised.
 
 IgnoreRequest (Scrapy's)
-└── RobotsRefused
-    ├── RobotsForbidden      the origin's robots.txt does not allow the request
-    └── RobotsUnreachable    nobody knows what it allows
+├── RobotsRefused
+│   ├── RobotsForbidden      the origin's robots.txt does not allow the request
+│   └── RobotsUnreachable    nobody knows what it allows
+└── StillParked              the crawl ends before its site wants to be asked again
 ValueError
 └── SettingError             a setting, attribute or meta key has a wrong value
 """
@@ -42,6 +43,24 @@ class RobotsForbidden(RobotsRefused):
 
 class RobotsUnreachable(RobotsRefused):
     """The robots.txt of ``origin`` could not be had: nothing is fetched there now."""
+
+
+class StillParked(IgnoreRequest):
+    """A request was not sent: its slot is parked when the crawl ends (Retry-After).
+
+    ``url`` is its URL, ``seconds`` for how long the slot would have been parked.
+    """
+
+    def __init__(self, url: str, seconds: float) -> None:
+        self.url = url
+        self.seconds = seconds
+        super().__init__(
+            f"Not sent, as its site wants to be left alone for {seconds:.0f} s more "
+            f"(Retry-After), and the crawl is ending: {url}"
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.url, self.seconds)
 
 
 class SettingError(ValueError):

@@ -18,6 +18,7 @@ from w3lib.encoding import http_content_type_encoding
 
 from scrapy_rep.coding import decoded
 from scrapy_rep.downloads import ROBOTS_HOP
+from scrapy_rep.exceptions import StillParked
 from scrapy_rep.freshness import lifetime_and_grace, retry_after
 from scrapy_rep.life import Outcome
 from scrapy_rep.protocol.access import REDIRECTS, Access, access_of
@@ -94,8 +95,47 @@ class Fetcher:
         already: with its validators the request is conditional. *now* is in seconds
         since 1970.
         """
-        async with _held(self._all_places), self._prompt_place(), self._lent_place():
-            return await self._follow(origin, page, user_agent, copy, now)
+        stats = self._crawler.stats
+        assert stats is not None
+        stats.inc_value("robotstxt/request_count")
+        url = robots_url(origin)
+        for _ in range(self._settings.max_redirects + 1):
+            request = self._request(url, origin, page, user_agent, copy)
+            try:
+                response = await self._download(request, page)
+            except StillParked as parked:
+                raise CancelledError from parked
+            except CancelledError:  # this fetch is broken off, which says nothing
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever a download may raise
+                stats.inc_value(f"robotstxt/exception_count/{type(error)}")
+                return Outcome(
+                    access=Access.UNREACHABLE, reason=_in_words(error), url=url
+                )
+            location = response.headers.get(b"Location")
+            if response.status not in REDIRECTS or not location:
+                self._count(response)
+                return self._outcome(response, request, copy, now)
+            try:
+                url = redirect_target(url, location.decode("latin-1"))
+            except ValueError as error:
+                self._count(response)
+                return Outcome(
+                    access=Access.UNREACHABLE,
+                    status=response.status,
+                    reason=str(error),
+                    url=url,
+                )
+        self._count(response)
+        # RFC 9309 2.3.1.2: beyond five redirects it may be taken for unavailable.
+        lifetime, grace = lifetime_and_grace(response.headers, now, self._settings)
+        return Outcome(
+            access=Access.UNAVAILABLE,
+            status=response.status,
+            url=url,
+            lifetime=lifetime,
+            grace=grace,
+        )
 
     @asynccontextmanager
     async def _prompt_place(self) -> AsyncIterator[None]:
@@ -131,56 +171,6 @@ class Fetcher:
             yield
         finally:
             self._downloads.take_place_back()
-
-    async def _follow(
-        self,
-        origin: str,
-        page: Request,
-        user_agent: str,
-        copy: Snapshot | None,
-        now: float,
-    ) -> Outcome:
-        stats = self._crawler.stats
-        assert stats is not None
-        stats.inc_value("robotstxt/request_count")
-        url = robots_url(origin)
-        for _ in range(self._settings.max_redirects + 1):
-            if self._downloads.ends_without(page):
-                raise CancelledError
-            request = self._request(url, origin, page, user_agent, copy)
-            try:
-                response = await self._download(request)
-            except CancelledError:  # this fetch is broken off, which says nothing
-                raise
-            except Exception as error:  # noqa: BLE001 - whatever a download may raise
-                stats.inc_value(f"robotstxt/exception_count/{type(error)}")
-                return Outcome(
-                    access=Access.UNREACHABLE, reason=_in_words(error), url=url
-                )
-            location = response.headers.get(b"Location")
-            if response.status not in REDIRECTS or not location:
-                self._count(response)
-                return self._outcome(response, request, copy, now)
-            try:
-                url = redirect_target(url, location.decode("latin-1"))
-            except ValueError as error:
-                self._count(response)
-                return Outcome(
-                    access=Access.UNREACHABLE,
-                    status=response.status,
-                    reason=str(error),
-                    url=url,
-                )
-        self._count(response)
-        # RFC 9309 2.3.1.2: beyond five redirects it may be taken for unavailable.
-        lifetime, grace = lifetime_and_grace(response.headers, now, self._settings)
-        return Outcome(
-            access=Access.UNAVAILABLE,
-            status=response.status,
-            url=url,
-            lifetime=lifetime,
-            grace=grace,
-        )
 
     def _count(self, response: Response) -> None:
         """Count the answer that a fetch ends with, under Scrapy's own names."""
@@ -250,10 +240,16 @@ class Fetcher:
         if page.meta.get("download_slot") and origin_of(page.url) == hop_origin:
             meta["download_slot"] = page.meta["download_slot"]
 
-    async def _download(self, request: Request) -> Response:
+    async def _download(self, request: Request, page: Request) -> Response:
         engine = self._crawler.engine
         assert engine is not None
-        return await engine.download_async(request)
+        # A host that wants to be left alone for an hour keeps no place for so long.
+        slot = self._downloads.slot_of(request)
+        await self._downloads.back_off.wait(request, slot)
+        async with _held(self._all_places), self._prompt_place(), self._lent_place():
+            if self._downloads.ends_without(page):
+                raise CancelledError
+            return await engine.download_async(request)
 
     def _request_reached_downloader(self, request: Request) -> None:
         """Take off, at the last moment, what a middleware may have put on."""

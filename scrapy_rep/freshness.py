@@ -49,20 +49,30 @@ def _asked(
         return None
     # RFC 9111 5.3: an Expires that is no date means "already expired".
     expires_at = rfc1123_to_epoch(expires)
-    if expires_at is None:
-        return 0.0
-    dated = rfc1123_to_epoch(headers.get(b"Date") or b"")
-    return expires_at - (now if dated is None else dated) - age
+    return 0.0 if expires_at is None else expires_at - _site_time(headers, now) - age
 
 
 def retry_after(headers: Headers, now: float) -> float:
-    """Return the seconds that Retry-After asks for; 0 where it does not (RFC 9110)."""
+    """Return the seconds that Retry-After asks for; 0 where it does not.
+
+    RFC 9110 10.2.3: a whole number of seconds, or a date, which is taken by the clock of
+    the site where that has dated its answer. *now* is in seconds since 1970.
+    """
     value = headers.get(b"Retry-After") or b""
     seconds = _seconds(value)
     if seconds is None:
         at = rfc1123_to_epoch(value)
-        seconds = 0.0 if at is None else at - now
+        if at is None:
+            return 0.0
+        age = _seconds(headers.get(b"Age")) or 0.0
+        seconds = at - _site_time(headers, now) - age
     return max(0.0, seconds)
+
+
+def _site_time(headers: Headers, now: float) -> float:
+    """Return the Date of an answer, in seconds since 1970; *now* where it has none."""
+    dated = rfc1123_to_epoch(headers.get(b"Date") or b"")
+    return now if dated is None else dated
 
 
 def _seconds(value: bytes | None) -> float | None:

@@ -40,8 +40,6 @@ REFRESH_AT = 0.9
 """The part of its lifetime after which a copy is asked for again, ahead of need."""
 RETRY_JITTER = 0.1
 """The part by which retry times vary, so that origins that fail together part."""
-RETRY_AFTER_MAX = 3600.0
-"""Seconds up to which an unreachable origin's Retry-After is respected."""
 
 
 class State(Enum):
@@ -163,7 +161,7 @@ def _after_failure(
         snapshot,
         failures=tried + 1,
         failing_since=snapshot.failing_since if tried else now,
-        retry_at=now + max(delay, min(outcome.retry_after, RETRY_AFTER_MAX)),
+        retry_at=now + max(delay, min(outcome.retry_after, settings.retry_after_max)),
         failure=outcome.reason,
     )
 
@@ -178,7 +176,7 @@ def rebased(snapshot: Snapshot, now: float, settings: Settings) -> Snapshot:
         snapshot = replace(snapshot, checked=now, lifetime=0.0, grace=0.0)
     if snapshot.failures:
         longest = (1 + RETRY_JITTER) * max(
-            RETRY_AFTER_MAX,
+            settings.retry_after_max,
             settings.unreachable_ttl,
             *settings.unreachable_retry_delays,
         )

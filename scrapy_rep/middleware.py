@@ -11,15 +11,17 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_rep.agents import Agents
-from scrapy_rep.downloads import Downloads
+from scrapy_rep.downloads import ROBOTS_HOP, Downloads
 from scrapy_rep.evidence import Witness
 from scrapy_rep.exceptions import (
     RobotsForbidden,
     RobotsRefused,
     RobotsUnreachable,
     SettingError,
+    StillParked,
 )
 from scrapy_rep.fetch import Fetcher
+from scrapy_rep.freshness import retry_after
 from scrapy_rep.judged import judged, leave_behind
 from scrapy_rep.pace import FREE, pace_of
 from scrapy_rep.policies import Policies
@@ -33,6 +35,7 @@ from scrapy_rep.signals import request_forbidden
 if TYPE_CHECKING:
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
+    from scrapy.http import Response
     from typing_extensions import Self
 
     from scrapy_rep.agents import Agent
@@ -68,6 +71,7 @@ class RepMiddleware:
         """Whether a polite queue holds back what must wait."""
         self._crawler = crawler
         self._waiting = 0
+        self.downloads.back_off.heed = self._heed
         self._left_out = _what_is_left_out(self.settings)
         self._purposes = Purposes(self.settings) if self.settings.purpose else None
         for sentence in unknown_names(crawler.settings):
@@ -75,7 +79,7 @@ class RepMiddleware:
         self._agents = Agents(crawler, self.settings)
         store = _store(crawler, self.settings)
         if (starts := getattr(store, "starts", None)) is not None:
-            self.downloads.starts = starts
+            self.downloads.share_pace(starts)
         self.policies = Policies(
             crawler,
             self.settings,
@@ -124,6 +128,8 @@ class RepMiddleware:
         url, origin = found
         known = self.policies.known(origin, request)
         if known is None:
+            if self._is_put_off(request):  # nor is its robots.txt asked for
+                return self._again(request)
             if self._waiting >= MAX_WAITING:
                 if self._may_go_back(request):
                     return self._again(request)
@@ -153,7 +159,8 @@ class RepMiddleware:
         if known.policy.grown:
             self.policies.weigh(known)
         if not allowed:
-            if known.patient and self._can_wait(request):
+            waits = known.patient or (known.unreachable and self.downloads.ends())
+            if waits and self._can_wait(request):
                 return self._again(request)
             refusal, cause = _by_rules(url, known, agent)
             self.policies.weigh(known)
@@ -176,6 +183,8 @@ class RepMiddleware:
             if self.downloads.keeps_any():
                 slot = self.downloads.slot_of(request)
                 self.downloads.keep(slot, known.origin, 0.0)
+                if self._is_put_off(request):
+                    return self._again(request)
             return None
         return self._keep_pace(request, url, known, pace)
 
@@ -192,6 +201,37 @@ class RepMiddleware:
         self.downloads.keep(slot, known.origin, pace.interval(now))
         if self.downloads.due_in(slot) > AT_HAND and self._can_wait(request):
             return self._again(request)  # its pace was not known when it was handed out
+        return None
+
+    def _is_put_off(self, request: Request) -> bool:
+        """Tell whether the slot of *request* is parked, and it can wait for that."""
+        slot = self.downloads.slot_of(request)
+        return self.downloads.back_off.left(slot) > AT_HAND and self._can_wait(request)
+
+    def _heed(self, request: Request, response: Response) -> None:
+        """Park the slot of *request* where *response* asks for that, by Retry-After."""
+        if ROBOTS_HOP in request.meta:
+            return  # it is asked again later, and its pages wait for that
+        asked = retry_after(response.headers, self.policies.now())
+        if not asked:
+            return
+        if "retry-after" not in self.settings.obey:
+            self.report.count("backoff/ignored")
+            return
+        most = self.settings.retry_after_max
+        slot = self.downloads.slot_of(request)
+        longer = self.downloads.back_off.park(slot, min(asked, most))
+        self.report.backed_off(slot, response, asked, most, longer)
+
+    def process_exception(
+        self, request: Request, exception: Exception
+    ) -> Request | None:
+        """Send back what still waits in a parked slot when the crawl ends."""
+        if not isinstance(exception, StillParked) or ROBOTS_HOP in request.meta:
+            return None
+        if self._can_wait(request):
+            return self._again(request)
+        self.report.unsent(exception)
         return None
 
     def _can_wait(self, request: Request) -> bool:
@@ -279,7 +319,7 @@ def _because(reason: str) -> Verdict:
 
 def _what_is_left_out(settings: Settings) -> Settings | None:
     """Return *settings* for the paces that REP_OBEY lacks; ``None``: it has them all."""
-    left_out = frozenset(DIRECTIVES) - settings.obey - {"disallow"}
+    left_out = frozenset(DIRECTIVES) - settings.obey - {"disallow", "retry-after"}
     return replace(settings, obey=left_out) if left_out else None
 
 

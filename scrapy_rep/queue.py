@@ -229,6 +229,10 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
 
     def _wait_of(self, slot: Waiting) -> float | None:
         """Return the seconds until *slot* may be asked; ``None``: a policy is unknown."""
+        paused = self._downloads.back_off.left(slot.name)
+        if paused:  # not asked for its robots.txt either
+            slot.why = "its site wants to be left alone (Retry-After)"
+            return paused
         if self._policies is not None and self._gate is not None:
             now = self._policies.now()
             for origin in self._origins_of(slot):

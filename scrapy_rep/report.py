@@ -10,9 +10,10 @@ from scrapy_rep.life import State
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
+    from scrapy.http import Response
     from scrapy.statscollectors import StatsCollector
 
-    from scrapy_rep.exceptions import RobotsRefused
+    from scrapy_rep.exceptions import RobotsRefused, StillParked
     from scrapy_rep.pace import Pace
     from scrapy_rep.protocol import Verdict
 
@@ -23,6 +24,10 @@ MEANWHILE = {
     State.HOLDING: "its last good copy serves until it is asked again",
     State.GIVEN_UP: "it has been for so long that it is taken for missing",
 }
+
+
+NEW_PAUSE = 0.5
+"""Seconds by which a slot must be parked for longer than before for a line in the log."""
 
 
 class Report:
@@ -138,6 +143,35 @@ class Report:
             wait=wait,
             why=why,
         )
+
+    def backed_off(
+        self, slot: str, response: Response, asked: float, most: float, longer: float
+    ) -> None:
+        """An answer asks for a pause; its slot is parked for *longer* than before."""
+        self.count("backoff/count")
+        self._add("backoff/time", longer)
+        self._stats.max_value("rep/backoff/longest", asked)
+        how = "kept"
+        if asked > most:
+            self.count("backoff/over_max")
+            how = f"over REP_RETRY_AFTER_MAX ({most:g} s), so that is kept instead"
+        if longer < NEW_PAUSE:
+            return  # one line for all that were answered at the same time
+        self._log(
+            logging.INFO,
+            "Download slot %(slot)s is to be left alone for %(asked)g s (%(status)d for "
+            "%(url)s): %(how)s",
+            slot=slot,
+            asked=asked,
+            status=response.status,
+            url=response.url,
+            how=how,
+        )
+
+    def unsent(self, parked: StillParked) -> None:
+        """A request was waiting in a parked slot when the crawl ended."""
+        self.count("backoff/unsent")
+        self._log(logging.DEBUG, "%(parked)s", parked=parked)
 
     def handed_out_late(self, lag: float) -> None:
         """A parked slot is asked *lag* seconds after it was due."""

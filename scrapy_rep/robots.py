@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
 from scrapy import Request
-from scrapy.utils.asyncio import call_later
-from scrapy.utils.defer import maybe_deferred_to_future
-from twisted.internet.defer import Deferred
 
 from scrapy_rep.pages import read_page
 from scrapy_rep.protocol.origin import origin_of, robots_url
 from scrapy_rep.protocol.preferences import combined
 from scrapy_rep.purposes import of_response
+from scrapy_rep.timers import sleep
 
 if TYPE_CHECKING:
     from scrapy.http import Response
@@ -76,7 +74,7 @@ class Robots:
             raise ValueError(f"request is {request}, expected an http or https URL")
         known = await self._policies.get(origin, request)
         while known.patient:
-            await _sleep(known.standing.until - self._policies.now())
+            await sleep(known.standing.until - self._policies.now())
             known = await self._policies.get(origin, request)
         return known.policy
 
@@ -132,10 +130,3 @@ def sitemap_urls(policy: Policy, url: str) -> tuple[str, ...]:
         if origin_of(sitemap) is not None:
             urls.append(sitemap)
     return tuple(urls)
-
-
-async def _sleep(seconds: float) -> None:
-    """Wait, under every event loop; who is cancelled meanwhile leaves no timer behind."""
-    done: Deferred[None] = Deferred(lambda _: timer.cancel())
-    timer = call_later(max(0.0, seconds), done.callback, None)
-    await maybe_deferred_to_future(done)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 N = TypeVar("N", int, float)
 
 DIALECTS = {"rfc9309": RFC9309, "gym2008": GYM2008, "mk1996": MK1996}
-DIRECTIVES = ("disallow", "crawl-delay", "request-rate", "visit-time")
+DIRECTIVES = ("disallow", "crawl-delay", "request-rate", "visit-time", "retry-after")
 PAGE_RULES = ("nofollow", "noindex")
 UNSTATED = ("allow", "refuse")
 FLAGS = {"true": True, "1": True, "false": False, "0": False}
@@ -40,6 +40,7 @@ DEFAULTS: dict[str, Any] = {
     "REP_UNREACHABLE_RETRY_DELAYS": [10.0, 60.0],
     "REP_UNREACHABLE_TTL": 3600.0,
     "REP_UNREACHABLE_MAX": 30 * DAY,
+    "REP_RETRY_AFTER_MAX": 3600.0,
     "REP_DENY_STATUSES": None,  # [], or the dialect's own
     "REP_MAX_REDIRECTS": 5,
     "REP_MAX_SIZE": MAX_SIZE,
@@ -73,6 +74,7 @@ class Settings:
     unreachable_retry_delays: tuple[float, ...]
     unreachable_ttl: float
     unreachable_max: float
+    retry_after_max: float
     deny_statuses: frozenset[int]
     max_redirects: int
     max_size: int  # octets
@@ -128,6 +130,7 @@ class Settings:
             unreachable_retry_delays=read.numbers("REP_UNREACHABLE_RETRY_DELAYS"),
             unreachable_ttl=read.number("REP_UNREACHABLE_TTL", above=0),
             unreachable_max=read.number("REP_UNREACHABLE_MAX"),
+            retry_after_max=read.number("REP_RETRY_AFTER_MAX"),
             deny_statuses=read.statuses("REP_DENY_STATUSES", dialect.deny_statuses),
             max_redirects=read.whole("REP_MAX_REDIRECTS", least=0),
             max_size=read.whole("REP_MAX_SIZE", least=1, most=MAX_SIZE),

@@ -69,8 +69,32 @@ def test_lifetime(headers, lifetime, grace):
         pytest.param(date(-90), 0, id="53-date in the past"),
         pytest.param("soon", 0, id="53-garbage"),
         pytest.param("-5", 0, id="53-negative"),
+        pytest.param(" 120 ", 120, id="spaces"),
+        pytest.param("1.5", 0, id="no whole number"),
+        pytest.param("5 minutes", 0, id="words"),
+        pytest.param("inf", 0, id="inf"),
+        pytest.param("\u0665", 0, id="other digits"),
+        pytest.param("9" * 5000, 9999999999, id="huge"),
+        pytest.param("Fri, 15 Jan 2027 08:01:30 GMT", 90, id="IMF-fixdate"),
+        pytest.param("Friday, 15-Jan-27 08:01:30 GMT", 90, id="RFC 850"),
+        pytest.param("Fri Jan 15 08:01:30 2027", 90, id="asctime"),
+        pytest.param("Fri, 15 Jan 99999 08:01:30 GMT", 0, id="no year"),
     ],
 )
 def test_retry_after(value, seconds):
     headers = Headers({"Retry-After": value} if value else {})
     assert retry_after(headers, NOW) == seconds
+
+
+@pytest.mark.parametrize(
+    ("at", "headers", "seconds"),
+    [
+        pytest.param(5090, {"Date": date(5000)}, 90, id="ahead"),
+        pytest.param(-4910, {"Date": date(-5000)}, 90, id="behind"),
+        pytest.param(90, {"Date": date(0), "Age": "30"}, 60, id="out of a cache"),
+        pytest.param(90, {"Date": "now"}, 90, id="garbage"),
+        pytest.param(90, {"Date": date(100)}, 0, id="over"),
+    ],
+)
+def test_retry_after_by_the_clock_of_the_site(at, headers, seconds):
+    assert retry_after(Headers({"Retry-After": date(at), **headers}), NOW) == seconds

@@ -13,9 +13,10 @@ PACKAGE = Path(__file__).parent.parent / "scrapy_rep"
 # Lowest first; a room may import from lower ones, and from within itself.
 LAYERS = [
     {"protocol"},
-    {"exceptions", "signals"},
+    {"exceptions", "signals", "slots", "timers"},
     {"settings"},
     {"store", "agents", "freshness", "coding"},
+    {"backoff"},
     {"compat", "judged", "life", "pace", "downloads"},
     {"cache", "fetch", "report", "sink"},
     {"audit"},
@@ -24,7 +25,7 @@ LAYERS = [
     {"robots", "evidence"},
     {"middleware", "sitemaps"},
     {"queue", "redis"},
-    {"addon"},
+    {"addon", "audit_report"},
     {"commands"},
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

@@ -200,6 +200,17 @@ def test_53_retry_after_up_to_an_hour():
     assert after(None, fails(retry_after=120), T0, SETTINGS).retry_at == T0 + 120
     assert after(None, fails(retry_after=5), T0, SETTINGS).retry_at == T0 + 10
     assert after(None, fails(retry_after=10**6), T0, SETTINGS).retry_at == T0 + 3600
+    short = Settings.read(ScrapySettings({"REP_RETRY_AFTER_MAX": 30}))
+    assert after(None, fails(retry_after=10**6), T0, short).retry_at == T0 + 30
+    assert after(None, fails(retry_after=5), T0, short).retry_at == T0 + 10
+
+
+def test_a_retry_that_is_farther_away_than_any_may_be_is_due():
+    settings = {"REP_RETRY_AFTER_MAX": 10**5, "REP_UNREACHABLE_TTL": 60}
+    long = Settings.read(ScrapySettings(settings))
+    kept = after(None, fails(retry_after=10**6), T0, long)
+    assert rebased(kept, T0, long).retry_at == T0 + 10**5
+    assert rebased(kept, T0, SETTINGS).retry_at == T0
 
 
 def test_51_without_a_copy_thirty_days_of_failure_allow():

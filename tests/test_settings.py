@@ -18,13 +18,15 @@ def read(**values):
 
 def test_defaults():
     settings = read()
-    assert settings.obey == {"disallow", "crawl-delay", "request-rate", "visit-time"}
+    directives = {"disallow", "crawl-delay", "request-rate", "visit-time"}
+    assert settings.obey == {*directives, "retry-after"}
     assert settings.dialect is RFC9309
     assert (settings.max_age, settings.min_age) == (86400, 60)
     assert settings.unreachable == "disallow"
     assert settings.unreachable_retry_delays == (10, 60)
     assert settings.unreachable_ttl == 3600
     assert settings.unreachable_max == 30 * 86400
+    assert settings.retry_after_max == 3600
     assert settings.deny_statuses == frozenset()
     assert settings.max_redirects == 5
     assert settings.max_size == 512 * 1024
@@ -87,6 +89,10 @@ def test_values_may_come_from_the_command_line():
         ("REP_UNREACHABLE_RETRY_DELAYS", 10, "a list of numbers of seconds"),
         ("REP_UNREACHABLE_TTL", 0, "> 0"),
         ("REP_UNREACHABLE_MAX", -1, ">= 0"),
+        ("REP_RETRY_AFTER_MAX", -1, "a number of seconds, >= 0"),
+        ("REP_RETRY_AFTER_MAX", "an hour", "a number of seconds"),
+        ("REP_RETRY_AFTER_MAX", float("inf"), "a number of seconds"),
+        ("REP_RETRY_AFTER_MAX", [1], "a number of seconds"),
         ("REP_DENY_STATUSES", [500], "a list of 4xx statuses"),
         ("REP_DENY_STATUSES", ["x"], "a list of 4xx statuses"),
         ("REP_DENY_STATUSES", [float("inf")], "a list of 4xx statuses"),

@@ -34,11 +34,19 @@ class Options:
     """The old robots.txt and the new one."""
     url_list: str | None = None
     """The URLs to compare them by."""
+    audits: tuple[str, ...] | None = None
+    """What to make a report of."""
+    output: str | None = None
+    """The page to write it to."""
+    hosts: tuple[str, ...] = ()
+    """What it shows in detail in any case."""
 
     @property
     def offline(self) -> bool:
         """Nothing is fetched."""
-        return self.file is not None or self.compare is not None
+        return (
+            self.file is not None or self.compare is not None or self.audits is not None
+        )
 
     @classmethod
     def read(cls, args: list[str], opts: argparse.Namespace) -> Self:
@@ -52,6 +60,9 @@ class Options:
             sitemaps=opts.sitemaps,
             compare=None if opts.compare is None else tuple(opts.compare),
             url_list=opts.urls,
+            audits=None if opts.report is None else tuple(opts.report),
+            output=opts.output,
+            hosts=tuple(opts.hosts),
         )
         for fault in options.faults():
             raise UsageError(fault)
@@ -63,6 +74,13 @@ class Options:
                 yield f"unknown option {arg}; scrapy robots -h lists them"
         if any(not agent.strip() for agent in self.agents):
             yield "--agent is empty, expected a product token or a User-Agent header"
+        if self.audits is not None:
+            yield from self.faults_of_report()
+            return
+        if self.output is not None:
+            yield "-o is for --report AUDIT..., expected that beside it"
+        if self.hosts:
+            yield "--host is for --report AUDIT..., expected that beside it"
         if self.compare is not None:
             yield from self.faults_of_compare()
             return
@@ -105,6 +123,25 @@ class Options:
         if [*(self.compare or ()), self.url_list].count(STDIN) > 1:
             yield "- is given twice, but standard input can be read only once"
 
+    def faults_of_report(self) -> Iterator[str]:
+        beside = {
+            "a URL": self.urls,
+            "--agent": self.agents,
+            "--file": self.file is not None,
+            "--lint": self.lint,
+            "--sitemaps": self.sitemaps,
+            "--json": self.json,
+            "--compare": self.compare is not None,
+            "--urls": self.url_list is not None,
+        }
+        for what, given in beside.items():
+            if given:
+                yield f"{what} is given with --report, expected -o and --host only"
+        if self.output is None:
+            yield "--report lacks its page, expected -o FILE"
+        if (self.audits or ()).count(STDIN) > 1:
+            yield "- is given twice, but standard input can be read only once"
+
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(title="What to ask")
@@ -144,4 +181,26 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--urls",
         metavar="LIST",
         help="file with the URLs to compare, one a line; - is standard input",
+    )
+    group.add_argument(
+        "--report",
+        nargs="+",
+        metavar="AUDIT",
+        help="make a page of what a crawl wrote to REP_AUDIT_URI, - is standard input; "
+        "give the files of all its workers",
+    )
+    group.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="HTML file to write the report to",
+    )
+    group.add_argument(
+        "--host",
+        action="append",
+        default=[],
+        dest="hosts",
+        metavar="HOST",
+        help="host that the report shows in detail, however many there are; may be given "
+        "several times",
     )

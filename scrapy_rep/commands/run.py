@@ -42,6 +42,11 @@ def run(
 
     Raises ``UsageError`` for files that cannot be read and for wrong settings.
     """
+    if options.audits is not None:
+        # Needs no settings, but Jinja2, which no other task does.
+        from scrapy_rep.commands.reporting import report  # noqa: PLC0415
+
+        return report(options, Screen())
     try:
         settings = Settings.read(scrapy_settings)
         agents = agents_of(options, scrapy_settings, settings)

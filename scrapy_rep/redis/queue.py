@@ -70,7 +70,8 @@ class PoliteQueue(Base):  # type: ignore[misc]
         self._downloads = Downloads(crawler) if gate is None else gate.downloads
         self._downloads.started = self._started
         if self._downloads.starts is None:
-            self._downloads.starts = Starts(crawler)
+            self._downloads.share_pace(Starts(crawler))
+        self._downloads.back_off.parked = self._parked
         if gate is not None:
             gate.queued = True
         self._quick = impatient(server)
@@ -210,15 +211,19 @@ class PoliteQueue(Base):  # type: ignore[misc]
         if handed is None or (not handed.holds and not interval):
             return
         self._handed_out[request] = handed._replace(holds=False)
-        self._say(host, interval, interval - min(LEAD_PART * interval, LEAD_MOST))
+        lead = min(LEAD_PART * interval, LEAD_MOST)
+        self._say(host, _pace(interval), interval - lead)
+
+    def _parked(self, host: str, seconds: float) -> None:
+        """A site wants to be left alone; the others are not handed any of this host."""
+        self._say(host, "parked", seconds)
 
     def _release(self, host: str) -> None:
         """It was refused, or goes back: its host has not been asked."""
         interval = self._downloads.shared_interval(host)
-        self._say(host, interval, 0.0)
+        self._say(host, _pace(interval), 0.0)
 
-    def _say(self, host: str, interval: float, wait: float) -> None:
-        pace = "paced" if interval else "free"
+    def _say(self, host: str, pace: str, wait: float) -> None:
         args = [self._prefix, host, pace, round(wait * 1e6)]
         if wait:
             self._wake_in(wait)
@@ -232,10 +237,12 @@ class PoliteQueue(Base):  # type: ignore[misc]
     def _wait_of(self, request: Request) -> float:
         """Return the seconds for which *request*, and its host's others, are to wait.
 
-        That is known of one that was handed out too early, and comes back.
+        That is known of one whose host is parked, such as a retry, and of one that was
+        handed out too early, and comes back.
         """
-        if self._gate is None or request not in self._downloads.sent_back:
-            return 0.0
+        parked = self._downloads.back_off.left(self._downloads.slot_of(request))
+        if parked or self._gate is None or request not in self._downloads.sent_back:
+            return parked
         with suppress(ValueError):  # the middleware will say what is wrong
             found = judged(request)
             known = None if found is None else self._gate.policies.peek(found[1])
@@ -341,3 +348,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
                 lambda: self._leave(self._keys, [self._prefix, self._link.me, *done])
             )
         # Else the others have it all again when our lease is over.
+
+
+def _pace(interval: float) -> str:
+    return "paced" if interval else "free"

@@ -8,6 +8,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+from scrapy_rep.backoff import ParkedError
 from scrapy_rep.redis.connection import script
 from scrapy_rep.redis.link import SETTLE, Link, RedisAwayError
 
@@ -45,6 +46,7 @@ class Starts:
         self._link = Link.of(crawler)
         self._start = self._link.client.register_script(script("start"))
         self._late = self._link.client.register_script(script("late"))
+        self._park = self._link.client.register_script(script("park"))
         longest = self._link.settings.crawl_delay_max
         self._expiry = round((longest + KEPT) * 1e3)  # milliseconds
 
@@ -52,7 +54,7 @@ class Starts:
         """Return when a request to *slot* may start, *interval* s after the one before.
 
         It is booked then. Returns the booking, for ``late``; ``None`` where there is
-        none.
+        none. Raises ``ParkedError`` where a worker has parked the slot.
         """
         while True:
             if self._link.up:
@@ -93,10 +95,22 @@ class Starts:
         except RedisAwayError:
             return True  # then everyone waits for longer than that
 
+    async def park(self, slot: str, seconds: float) -> None:
+        """Have no worker start a request that is confirmed here for so long.
+
+        While Redis is away the others are not told.
+        """
+        with suppress(RedisAwayError):
+            args = [max(1, round(seconds * 1e3))]
+            await self._link.call(self._park, [_parked_key(slot)], args)
+
     async def _ask(self, slot: str, interval: float) -> tuple[float, int | None]:
         sent = monotonic()
         args = [round(interval * 1e6), self._expiry + round(interval * 1e3)]
-        wait, *now = await self._link.call(self._start, [_key(slot)], args)
+        keys = [_key(slot), _parked_key(slot)]
+        wait, *now = await self._link.call(self._start, keys, args)
+        if wait and now:
+            raise ParkedError(wait / 1e6)
         if wait:
             return wait / 1e6, None
         booking: int = now[0]
@@ -153,3 +167,7 @@ class Starts:
 
 def _key(slot: str) -> str:
     return f"rep:{{{slot}}}:start"
+
+
+def _parked_key(slot: str) -> str:
+    return f"rep:{{{slot}}}:parked"

@@ -36,6 +36,12 @@ URL = "https://example.com/"
         (("--compare", "-", "B", "--urls", "-"), "- is given twice"),
         (("--compare", "A", "B", "--urls", "L", "--lint"), "--lint is given with"),
         (("--compare", "missing", "B", "--urls", "L"), "OLD is 'missing' (No such"),
+        (("--report",), "--report: expected at least one argument"),
+        (("--report", "A"), "--report lacks its page, expected -o FILE"),
+        (("--report", "-", "-", "-o", "P"), "- is given twice"),
+        (("--report", "A", "-o", "P", "--json"), "--json is given with --report"),
+        (("--host", "H", URL), "--host is for --report AUDIT..., expected that beside"),
+        (("-o", "P", URL), "-o is for --report AUDIT..., expected that beside it"),
         (("-s", "REP_DIALECT=x", URL), "REP_DIALECT is 'x', expected"),
         (("-s", "REP_DIALECT", URL), "Invalid -s value, use -s NAME=VALUE"),
     ],
@@ -59,5 +65,15 @@ def test_a_list_that_is_missing(tmp_path):
 def test_help_names_every_option():
     done = robots("-h")
     assert done.status == 0
-    for option in ("agent", "file", "lint", "json", "sitemaps", "compare", "urls"):
+    for option in (
+        "agent",
+        "file",
+        "lint",
+        "json",
+        "sitemaps",
+        "compare",
+        "urls",
+        "report",
+    ):
         assert f"\n  --{option}" in done.out
+    assert "\n  -o FILE" in done.out or "\n  -o, --output" in done.out

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import scrapy
-from scrapy.crawler import CrawlerProcess
+
+from tests.crawls.processes import crawl
 
 
 class Seeded(scrapy.Spider):
@@ -34,27 +35,6 @@ class Seeded(scrapy.Spider):
             done.write(f"{response.url}\n")
 
 
-def main(argument: str) -> None:
-    plan = json.loads(argument)
-    settings = {
-        "ADDONS": {"scrapy_rep.Addon": 500},
-        "JOBDIR": plan["folder"],
-        "TELNETCONSOLE_ENABLED": False,
-        "REMOTE_CONTROL_ENABLED": False,
-        "LOG_LEVEL": "WARNING",
-        **plan["settings"],
-    }
-    process: Any = CrawlerProcess
-    if plan["reactor"] == "none":
-        from scrapy.crawler import AsyncCrawlerProcess as process
-
-        settings["TWISTED_REACTOR_ENABLED"] = False
-    elif plan["reactor"] == "default":
-        settings["TWISTED_REACTOR"] = None
-    running = process(settings)
-    running.crawl(Seeded, urls=plan["urls"], done=plan["done"])
-    running.start()
-
-
 if __name__ == "__main__":
-    main(sys.argv[1])
+    plan = json.loads(sys.argv[1])
+    crawl(Seeded, plan, urls=plan["urls"], done=plan["done"])

@@ -12,9 +12,9 @@ import sys
 from typing import Any
 
 import scrapy
-from scrapy.crawler import CrawlerProcess
 
 from scrapy_rep import RobotsForbidden
+from tests.crawls.processes import crawl
 
 AGENT = "restartbot/1.0"
 
@@ -49,29 +49,7 @@ class Restarted(scrapy.Spider):
         print(json.dumps(self.fates), flush=True)
 
 
-def main(argument: str) -> None:
-    plan = json.loads(argument)
-    settings = {
-        "ADDONS": {"scrapy_rep.Addon": 500},
-        "JOBDIR": plan["folder"],
-        "USER_AGENT": AGENT,
-        "TELNETCONSOLE_ENABLED": False,
-        "REMOTE_CONTROL_ENABLED": False,
-        "RETRY_TIMES": 0,
-        "LOG_LEVEL": "WARNING",
-        **plan["settings"],
-    }
-    process: Any = CrawlerProcess
-    if plan["reactor"] == "none":
-        from scrapy.crawler import AsyncCrawlerProcess as process
-
-        settings["TWISTED_REACTOR_ENABLED"] = False
-    elif plan["reactor"] == "default":
-        settings["TWISTED_REACTOR"] = None
-    running = process(settings)
-    running.crawl(Restarted, urls=plan["urls"], once=plan["once"])
-    running.start()
-
-
 if __name__ == "__main__":
-    main(sys.argv[1])
+    plan = json.loads(sys.argv[1])
+    plan["settings"] = {"USER_AGENT": AGENT, "RETRY_TIMES": 0, **plan["settings"]}
+    crawl(Restarted, plan, urls=plan["urls"], once=plan["once"])

@@ -22,8 +22,9 @@ from tests.benchmarks.fleet import (
     seen,
 )
 from tests.benchmarks.web import Web
-from tests.fleet import Fleet
+from tests.fleet import Fleet, seed
 from tests.redis_server import RedisServer
+from tests.site import Reply, Site
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -146,6 +147,29 @@ def test_a_request_waits_in_redis_for_a_long_delay():
         found = seen(web)
     assert len(found.urls) == 1
     assert found.gaps[0] >= 0.9 * 4  # from robots.txt to the page
+
+
+@pytest.mark.parametrize("rules", [OPEN, delayed(0.2)])
+def test_a_site_that_asks_to_be_left_alone(rules):
+    busy = Reply(status=503, headers={"Retry-After": "3"}, after=0.05)
+    with Site({"/robots.txt": rules}) as site, RedisServer() as server:
+        for number in range(30):
+            site.replies[f"/{number}"] = Reply("page", after=0.1)
+        site.replies["/8"] = [busy, "fine"]
+        seed(server, [site.url(f"/{number}") for number in range(30)])
+        with Fleet(server, 2, CONCURRENT_REQUESTS_PER_DOMAIN=2) as fleet:
+            fleet.join(60)
+            counted = [
+                worker.stats.get("rep/backoff/count", 0) for worker in fleet.workers
+            ]
+        parked_at = next(hit.seconds for hit in site.hits if hit.path == "/8") + 0.05
+        during = [hit for hit in site.hits if 0.3 < hit.seconds - parked_at < 2.97]
+        assert during == []
+        assert site.count("/8") == 2
+        assert site.hits[-1].seconds - parked_at > 3
+    assert len(fleet.said("got")) == 30
+    assert all(worker.said("got") for worker in fleet.workers)
+    assert sum(counted) == 1
 
 
 # "away for 12 s" is for the benchmark; that the workers take turns is tested by itself.

@@ -2,57 +2,34 @@
 
 from __future__ import annotations
 
-import json
 import random
-import subprocess
-import sys
 import time
 from collections import Counter
 from contextlib import ExitStack
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_installed
-
+from tests.crawls.processes import TIMEOUT, start, wait_for_hit
 from tests.site import Reply, Site
 
-REPOSITORY = Path(__file__).parents[2]
+if TYPE_CHECKING:
+    import subprocess
+    from pathlib import Path
+
 KILLS = 20
 DELAY = 0.3
 DELAYED_HOSTS, PAGES = 3, 32
 WIRES = 0.03  # seconds that a busy machine may add to one arrival
-TIMEOUT = 60.0
 
 
-def run(folder: Path, urls: list[str], **settings: Any) -> subprocess.Popen[str]:
-    """Start the crawl, with the kind of event loop that these tests run with."""
-    reactor = "none"
-    if is_reactor_installed():
-        reactor = "asyncio" if is_asyncio_reactor_installed() else "default"
-    plan = {
-        "folder": str(folder / "job"),
-        "done": str(folder / "done"),
-        "urls": urls,
-        "reactor": reactor,
-        "settings": settings,
-    }
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.crawls.queue_restart_crawl", json.dumps(plan)],
-        cwd=REPOSITORY,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
+def run(folder: Path, urls: list[str]) -> subprocess.Popen[str]:
+    return start(
+        "tests.crawls.queue_restart_crawl",
+        folder / "job",
+        done=str(folder / "done"),
+        urls=urls,
+        settings={},
     )
-
-
-def wait_for_hit(process: subprocess.Popen[str], sites: list[Site]) -> None:
-    before = sum(len(site.hits) for site in sites)
-    deadline = time.monotonic() + TIMEOUT
-    while sum(len(site.hits) for site in sites) == before:
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def test_killed_twenty_times(tmp_path):
@@ -79,9 +56,9 @@ def test_killed_twenty_times(tmp_path):
             process.kill()
             process.communicate()
         process = run(tmp_path, urls)
-        output, _ = process.communicate(timeout=TIMEOUT)
-    assert process.returncode == 0, output
-    assert "Traceback" not in output, output
+        _, errors = process.communicate(timeout=TIMEOUT)
+    assert process.returncode == 0, errors
+    assert "Traceback" not in errors, errors
     done = (tmp_path / "done").read_text().split()
     assert set(done) == set(urls)
     for site in sites:

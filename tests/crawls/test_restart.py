@@ -7,56 +7,31 @@ import random
 import shutil
 import signal
 import sqlite3
-import subprocess
 import sys
 import time
 from contextlib import ExitStack
 from itertools import count
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_installed
 
+from tests.crawls.processes import TIMEOUT, start, wait_for_hit
 from tests.site import Reply, Site
 
-REPOSITORY = Path(__file__).parents[2]
+if TYPE_CHECKING:
+    import subprocess
+    from pathlib import Path
+
 NO_PRIVATE = "User-agent: *\nDisallow: /private\n"
 NOT_US = "User-agent: restartbot\nDisallow: /\n\nUser-agent: *\nAllow: /\n"
 KILLS = 20
 PAGES = 15  # of each kind, on each site
-TIMEOUT = 60.0
 
 
 def run(folder: Path, urls: list[str], *, once: bool = False, **settings: Any) -> Any:
-    """Start a crawl, with the kind of event loop that these tests run with."""
-    reactor = "none"
-    if is_reactor_installed():
-        reactor = "asyncio" if is_asyncio_reactor_installed() else "default"
-    plan = {
-        "folder": str(folder),
-        "urls": urls,
-        "once": once,
-        "reactor": reactor,
-        "settings": settings,
-    }
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.crawls.restart_crawl", json.dumps(plan)],
-        cwd=REPOSITORY,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+    return start(
+        "tests.crawls.restart_crawl", folder, urls=urls, once=once, settings=settings
     )
-
-
-def wait_for_hit(process: subprocess.Popen[str], sites: list[Site]) -> None:
-    """Wait until the crawl reaches a site, which takes it a second."""
-    before = sum(len(site.hits) for site in sites)
-    deadline = time.monotonic() + TIMEOUT
-    while sum(len(site.hits) for site in sites) == before:
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def end_of(process: subprocess.Popen[str]) -> dict[str, list[str]]:

@@ -62,6 +62,61 @@ async def test_two_workers_share_robots_txt_pace_and_queue(redis_server):
     assert sorted(got) == sorted(urls[:-1])
 
 
+@pytest.mark.parametrize("rules", ["", "User-agent: *\nCrawl-delay: 0.2"])
+@coroutine_test
+async def test_a_site_that_asks_one_worker_to_wait_is_asked_by_none(
+    redis_server, rules
+):
+    busy = Reply(status=429, headers={"Retry-After": "2"})
+    with (
+        Site({"/robots.txt": rules, "/3": [busy, "fine"]}) as site,
+        Site(host="127.0.0.2") as other,
+    ):
+        urls = [site.url(f"/{number}") for number in range(12)]
+        urls += [other.url(f"/{number}") for number in range(12)]
+        settings = {
+            "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
+            "RETRY_TIMES": 2,
+            "SCHEDULER_PERSIST": True,
+        }
+        one = worker(redis_server, **settings)
+        two = worker(redis_server, **settings)
+        await asyncio.gather(running(one, urls=urls), running(two, urls=[]))
+        parked_at = next(hit.seconds for hit in site.hits if hit.path == "/3")
+        # What the other one had in hand already may still arrive.
+        during = [hit for hit in site.hits if 0.3 < hit.seconds - parked_at < 1.97]
+        assert during == []
+        assert other.hits[-1].seconds - parked_at < 2
+        assert site.hits[-1].seconds - parked_at < 7
+    assert sorted(one.spider.got + two.spider.got) == sorted(urls)
+    counted = [w.stats.get_value("rep/backoff/count", 0) for w in (one, two)]
+    assert sum(counted) == 1
+
+
+@coroutine_test
+async def test_a_worker_that_ends_gives_back_what_is_parked(redis_server):
+    busy = Reply(status=429, headers={"Retry-After": "3600"})
+    rules = "User-agent: *\nCrawl-delay: 0.2"
+    with Site({"/robots.txt": rules, "/1": [busy, "fine"]}) as site:
+        urls = [site.url(f"/{number}") for number in range(4)]
+        settings = {
+            "RETRY_TIMES": 1,
+            "SCHEDULER_PERSIST": True,
+            "CLOSESPIDER_TIMEOUT": 2,
+        }
+        first = worker(redis_server, **settings)
+        began = time.monotonic()
+        await crawl(first, urls=urls)
+        assert time.monotonic() - began < 5
+        assert site.paths[-1] == "/1"
+        # It is kept there for whoever comes next.
+        second = worker(redis_server, **settings)
+        await crawl(second, urls=[])
+        assert site.paths[-1] == "/1"
+    left = int(redis_server.client.get("{pages:requests}:count"))
+    assert left + len(first.spider.got) == 4
+
+
 @pytest.mark.parametrize("persist", [True, False])
 @coroutine_test
 async def test_what_is_left_is_kept_where_it_is_to_persist(redis_server, persist):

@@ -130,6 +130,48 @@ async def test_a_parked_host_is_parked_for_all(redis_server):
 
 
 @coroutine_test
+async def test_a_site_that_asks_to_be_left_alone_is_parked_for_all(redis_server):
+    async with Crawl(redis_server) as one, Crawl(redis_server) as two:
+        for number in range(4):
+            one.push("a", number)
+        await one.take()  # nothing is asked of our speed
+        other = two.pop()
+        told = one.told
+        one.queue._downloads.back_off.park("a.example", 0.5)  # its answer says so
+        began = time.monotonic()
+        await until(lambda: one.told > told)
+        await two.start(other)  # which says nothing of how it is now
+        two.push("a", 4)
+        two.push("b")
+        assert (short(other), short(one.pop())) == ("a1", "b0")
+        assert one.pop() is None
+        await until(two.pop)
+        assert 0.45 < time.monotonic() - began < 0.8
+
+
+@coroutine_test
+async def test_a_retry_waits_from_the_moment_it_is_queued(redis_server):
+    async with Crawl(redis_server) as one, Crawl(redis_server) as two:
+        one.queue._downloads.back_off.parked = None  # the others are not told yet
+        one.queue._downloads.back_off.park("a.example", 5.0)
+        one.push("a")
+        assert two.pop() is None
+        assert redis_server.client.hget(f"{PREFIX}pace", "a.example") == b"parked"
+
+
+@coroutine_test
+async def test_the_longest_pause_counts(redis_server):
+    async with Crawl(redis_server) as one, Crawl(redis_server) as two:
+        one.push("a")
+        for worker, seconds in ((one, 60.0), (one, 600.0), (two, 300.0)):
+            worker.queue._downloads.back_off.park("a.example", seconds)
+        await until(lambda: one.told + two.told == 3)
+        seconds, _ = redis_server.client.time()
+        due_at = redis_server.client.zscore(f"{PREFIX}later", "a.example") / 1e6
+        assert due_at - seconds == pytest.approx(600, abs=5)
+
+
+@coroutine_test
 async def test_a_host_that_is_held_stays_parked_for_longer(redis_server):
     async with Crawl(redis_server) as one, Crawl(redis_server) as two:
         one.push("a", 1)

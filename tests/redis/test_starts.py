@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from scrapy_rep.backoff import ParkedError
 from scrapy_rep.redis import link as link_module
 from scrapy_rep.redis import starts as starts_module
 from tests.redis.workers import Worker, until
@@ -18,6 +19,7 @@ pytestmark = pytest.mark.only_asyncio
 
 HOST = "slow.example"
 KEY = f"rep:{{{HOST}}}:start"
+PARKED = f"rep:{{{HOST}}}:parked"
 
 
 async def start_often(starts: Any, interval, times, until_at):
@@ -168,12 +170,62 @@ async def test_all_keys_expire(redis_server):
     async with Worker(redis_server) as worker:
         booking = await worker.starts.book(HOST, 0.05)
         await worker.starts.late(HOST, booking, 0.01)
+        await worker.starts.park(HOST, 5.0)
         keys = redis_server.client.keys()
-        assert len(keys) == 2
+        assert len(keys) == 3
         assert all(redis_server.client.pttl(key) > 0 for key in keys)
 
 
+# Hosts that want to be left alone
+
+
+@coroutine_test
+async def test_a_host_that_one_has_parked_is_parked_for_all(redis_server):
+    async with Worker(redis_server) as one, Worker(redis_server) as two:
+        await one.starts.park(HOST, 0.5)
+        await one.starts.park(HOST, 0.1)  # the longest pause counts
+        for worker, interval in ((two, 0.1), (one, 0.1), (two, 0.0)):
+            with pytest.raises(ParkedError) as caught:
+                await worker.starts.book(HOST, interval)
+            assert 0.4 < caught.value.seconds <= 0.5
+        assert not redis_server.client.exists(KEY)
+        await two.starts.book("other.example", 0.1)
+        await asyncio.sleep(0.5)
+        assert await two.starts.book(HOST, 0.1)
+
+
+@coroutine_test
+async def test_who_waits_for_a_delay_learns_that_the_host_is_parked(redis_server):
+    async with Worker(redis_server) as one, Worker(redis_server) as two:
+        await one.starts.book(HOST, 0.3)
+        book = asyncio.create_task(two.starts.book(HOST, 0.3))
+        await asyncio.sleep(0.05)
+        await one.starts.park(HOST, 5.0)
+        with pytest.raises(ParkedError) as caught:
+            await book
+        assert 4.5 < caught.value.seconds < 5
+
+
+@coroutine_test
+async def test_a_pause_outlasts_no_clock_that_was_set_back(redis_server):
+    async with Worker(redis_server) as worker:
+        redis_server.client.set(PARKED, 300, px=3_600_000)
+        with pytest.raises(ParkedError) as caught:
+            await worker.starts.book(HOST, 0.1)
+        assert caught.value.seconds == 0.3
+        await asyncio.sleep(0.35)
+        assert await worker.starts.book(HOST, 0.1)
+
+
 # While Redis is away
+
+
+@coroutine_test
+async def test_a_pause_that_nobody_can_be_told_of_is_no_failure(redis_server):
+    async with Worker(redis_server) as worker:
+        redis_server.kill()
+        await worker.starts.park(HOST, 5.0)
+        assert not worker.link.up
 
 
 @coroutine_test
@@ -249,6 +301,7 @@ async def test_a_robots_txt_waits_for_redis_and_not_for_ever(redis_server, monke
         await until(lambda: worker.link.up)
         redis_server.client.flushall()
         redis_server.kill()
+        monkeypatch.setattr(starts_module, "UNKNOWN_AWAY", 30.0)
         await worker.link._show_up()
         book = asyncio.create_task(worker.starts.book(HOST, 0.0))
         await asyncio.sleep(0.2)

@@ -60,6 +60,15 @@ local function put_off(host, at)
   redis.call('ZADD', LATER, text(at), host)
 end
 
+-- Hands out no request of *host* before *at*, whatever a worker that has one tells.
+local function park(host, at)
+  if redis.call('HGET', PACE, host) == 'parked' then -- else it is only held
+    at = math.max(at, tonumber(redis.call('ZSCORE', LATER, host) or 0))
+  end
+  redis.call('HSET', PACE, host, 'parked')
+  put_off(host, at)
+end
+
 -- Files a request; its host keeps the time that it has, or is due now.
 local function file(host, score, member, now)
   local added = redis.call('ZADD', prefix .. 'host:' .. host, score, member)

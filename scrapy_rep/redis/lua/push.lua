@@ -8,11 +8,6 @@ end
 local now = time()
 count(file(host, score, member, now))
 if wait > 0 then
-  local at = now + wait
-  if redis.call('HGET', PACE, host) == 'parked' then -- else it is only held
-    at = math.max(at, tonumber(redis.call('ZSCORE', LATER, host) or 0))
-  end
-  redis.call('HSET', PACE, host, 'parked')
-  put_off(host, at)
+  park(host, now + wait)
 end
 return 1

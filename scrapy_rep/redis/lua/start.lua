@@ -1,6 +1,18 @@
 -- May a request to a host start now? One script for one host, shared by all spiders.
--- KEYS: when the last one started. ARGV: microseconds that are to lie between two.
--- Answers {0, now}: yes, and it is booked; {microseconds to wait}: not yet.
+-- KEYS: when the last one started, for how long the host was parked (park.lua).
+-- ARGV: microseconds that are to lie between two, milliseconds after which that is over.
+-- Answers {0, now}: yes, and it is booked; {microseconds to wait}: not yet; {microseconds,
+-- 1}: not yet, as the host is parked.
+local left = redis.call('PTTL', KEYS[2])
+if left > 0 then
+  local asked = redis.call('GET', KEYS[2])
+  if left > tonumber(asked) then
+    -- The server's clock was set back: how much of it has passed is not known.
+    left = tonumber(asked)
+    redis.call('PEXPIRE', KEYS[2], asked)
+  end
+  return {left * 1000, 1}
+end
 local parts = redis.call('TIME')
 local now = parts[1] * 1000000 + parts[2]
 local delay = tonumber(ARGV[1])

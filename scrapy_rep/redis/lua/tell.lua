@@ -1,7 +1,11 @@
 -- What a worker has learned of a host, by the request that it was handed for it.
--- ARGV: prefix, host, "free" or "paced", microseconds until it may be asked again
+-- ARGV: prefix, host, "free", "paced" or "parked", microseconds until it may be asked again
 local host, pace, wait = ARGV[2], ARGV[3], tonumber(ARGV[4])
 local now = time()
+if pace == 'parked' then
+  park(host, now + wait)
+  return
+end
 if redis.call('HGET', PACE, host) == 'parked' then
   return
 end

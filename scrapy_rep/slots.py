@@ -1,0 +1,34 @@
+"""What differs between the download slots of Scrapy's versions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scrapy.core import downloader as scrapys
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# What Slot.lastseen is told by: the wall clock before Scrapy 2.16.
+slot_clock: Callable[[], float] = (
+    vars(scrapys).get("monotonic") or vars(scrapys)["time"]
+)
+
+
+def shortest_delay(slot: Any) -> float:
+    """Return the shortest delay that *slot* may keep, jitter included."""
+    return float(slot.delay) * max(0.0, 1 - jitter_of(slot))
+
+
+def jitter_of(slot: Any) -> float:
+    """Return the part by which the delay of *slot* varies at random."""
+    if hasattr(slot, "jitter"):  # Scrapy >= 2.19
+        return float(slot.jitter)
+    return 0.5 if slot.randomize_delay else 0.0
+
+
+def limit_jitter(slot: Any, most: float) -> None:
+    if hasattr(slot, "jitter"):
+        slot.jitter = min(slot.jitter, most)
+    elif most < 0.5:
+        slot.randomize_delay = False

@@ -1,0 +1,97 @@
+"""``scrapy robots --report``."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from tests.audits import START, copy, crawl, end, line, run, sent, write
+from tests.commands.cli import ROOT, command, environment, robots
+
+BODY = "User-agent: *\n"
+
+
+def test_page_of_several_audits(tmp_path):
+    records = list(crawl(400, 10))
+    one = write(tmp_path / "one.jsonl", records[::2])
+    two = write(tmp_path / "two.jsonl.gz", records[1::2])
+    page = tmp_path / "report.html"
+    # Not in the checkout, so that it is the package as it was installed.
+    done = robots("--report", one, two, "-o", str(page), cwd=tmp_path)
+    assert (done.status, done.err) == (0, "")
+    assert done.out == f"{page}: {len(records):,} records of 10 hosts\n"
+    assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>\n")
+
+
+def test_audit_on_standard_input(tmp_path):
+    page = tmp_path / "report.html"
+    audit = b"".join(map(line, [run(), sent(START, "a.example", "/"), end(START)]))
+    done = robots("--report", "-", "--output", str(page), stdin=audit)
+    assert (done.status, done.err) == (0, "")
+    assert "a.example" in page.read_text(encoding="utf-8")
+
+
+def test_hosts_that_are_not_in_the_audit(tmp_path):
+    audit = write(tmp_path / "audit.jsonl", [sent(START, "a.example", "/")])
+    args = ("--host", "a.example", "--host", "b.example")
+    done = robots("--report", audit, "-o", str(tmp_path / "report.html"), *args)
+    assert done.status == 0
+    assert done.err == "warning: --host is 'b.example', expected a host of the audits\n"
+
+
+def test_broken_lines_are_warned_about_and_torn_ones(tmp_path):
+    audit = tmp_path / "audit.jsonl"
+    audit.write_bytes(
+        line(run()) + b"?\n" * 30 + line(sent(START, "a.example", "/"))[:-3]
+    )
+    done = robots("--report", str(audit), "-o", str(tmp_path / "report.html"))
+    assert done.status == 0
+    warnings = done.err.splitlines()
+    assert warnings[0] == f"warning: {audit}:2: not a JSON object"
+    assert warnings[20] == "warning: and 10 more lines that are broken"
+    assert warnings[21].startswith("warning: 1 of 1 files end in a torn line")
+    assert len(warnings) == 22
+
+
+def test_names_cannot_steer_the_terminal(tmp_path):
+    audit = tmp_path / "\x1b[31m.jsonl"
+    audit.write_bytes(b"?\n")
+    done = robots("--report", str(audit), "-o", str(tmp_path / "report.html"))
+    assert "\x1b" not in done.err
+    assert "not a JSON object" in done.err
+
+
+def test_missing_audit(tmp_path):
+    done = robots("--report", "missing", "-o", "report.html", cwd=tmp_path)
+    assert done.status == 2
+    assert "audit is 'missing' (No such file or directory), expected a file" in done.err
+    assert "Traceback" not in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_wrong_settings_are_no_concern(tmp_path):
+    audit = write(tmp_path / "audit.jsonl", [copy(START, "a.example", BODY)])
+    page = str(tmp_path / "report.html")
+    assert robots("--report", audit, "-o", page, "-s", "REP_DIALECT=x").status == 0
+
+
+def test_without_jinja2(tmp_path):
+    """As where the extra is not installed."""
+    audit = write(tmp_path / "audit.jsonl", [run()])
+    code = (
+        "import sys; sys.modules['jinja2'] = None; "
+        "from scrapy.cmdline import execute; execute(['scrapy', *sys.argv[1:]])"
+    )
+    args = command("--report", audit, "-o", "report.html")[3:]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *args],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env=environment(PYTHONPATH=str(ROOT)),
+    )
+    assert done.returncode == 2
+    assert "--report needs Jinja2, which is not installed" in done.stderr
+    assert "pip install 'scrapy-rep[report]'" in done.stderr
+    assert "Traceback" not in done.stderr

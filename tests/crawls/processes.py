@@ -1,0 +1,71 @@
+"""Crawls that are processes of their own, to be stopped, killed and started again."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
+from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_installed
+
+if TYPE_CHECKING:
+    from scrapy import Spider
+
+    from tests.site import Site
+
+REPOSITORY = Path(__file__).parents[2]
+TIMEOUT = 60.0
+"""Seconds that a crawl may take."""
+
+
+def start(module: str, folder: Path, **plan: Any) -> subprocess.Popen[str]:
+    """Start a crawl, with the kind of event loop that these tests run with.
+
+    *module* calls ``crawl`` with what it is given as its argument.
+    """
+    reactor = "none"
+    if is_reactor_installed():
+        reactor = "asyncio" if is_asyncio_reactor_installed() else "default"
+    plan |= {"folder": str(folder), "reactor": reactor}
+    return subprocess.Popen(
+        [sys.executable, "-m", module, json.dumps(plan)],
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for_hit(process: subprocess.Popen[str], sites: list[Site]) -> None:
+    """Wait until the crawl reaches a site, which takes it a second."""
+    before = sum(len(site.hits) for site in sites)
+    deadline = time.monotonic() + TIMEOUT
+    while sum(len(site.hits) for site in sites) == before:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def crawl(spider: type[Spider], plan: dict[str, Any], **arguments: Any) -> None:
+    """Run *spider* with the job directory, event loop and settings of *plan*."""
+    settings = {
+        "ADDONS": {"scrapy_rep.Addon": 500},
+        "JOBDIR": plan["folder"],
+        "TELNETCONSOLE_ENABLED": False,
+        "REMOTE_CONTROL_ENABLED": False,
+        "LOG_LEVEL": "WARNING",
+        **plan["settings"],
+    }
+    process: Any = CrawlerProcess
+    if plan["reactor"] == "none":
+        process = AsyncCrawlerProcess
+        settings["TWISTED_REACTOR_ENABLED"] = False
+    elif plan["reactor"] == "default":
+        settings["TWISTED_REACTOR"] = None
+    running = process(settings)
+    running.crawl(spider, **arguments)
+    running.start()

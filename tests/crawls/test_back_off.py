@@ -1,0 +1,587 @@
+"""429 and 503 with Retry-After, measured at the sites that answer so."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from email.utils import formatdate
+from typing import Any
+
+import pytest
+import scrapy
+from scrapy.exceptions import IgnoreRequest
+from scrapy.utils.asyncio import call_later
+from scrapy.utils.defer import deferred_from_coro
+
+from scrapy_rep import RepMiddleware, RobotsForbidden, RobotsUnreachable
+from tests.site import Hit, Reply, Site
+from tests.utils import SCRAPYS_QUEUE, Pages, coroutine_test, crawl, make_crawler, sleep
+
+OURS = "scrapy_rep.PoliteQueue"
+WIRES = 0.03  # what a busy machine may take off one gap
+DELAY = "User-agent: *\nCrawl-delay: 0.3\n"
+
+both_queues = pytest.mark.parametrize("queue", [OURS, SCRAPYS_QUEUE])
+
+
+def busy(seconds: Any, status: int = 429) -> Reply:
+    return Reply(status=status, headers={"Retry-After": str(seconds)})
+
+
+def until_a_date(hit: Hit) -> Reply:
+    return busy(formatdate(time.time() + 2, usegmt=True), 503)
+
+
+def pages(site: Site, number: int, start: int = 0) -> list[str]:
+    return [site.url(f"/{n}") for n in range(start, start + number)]
+
+
+def when(site: Site, path: str) -> list[float]:
+    return [hit.seconds for hit in site.hits if hit.path == path]
+
+
+def gate_of(crawler: Any) -> Any:
+    return crawler.get_downloader_middleware(RepMiddleware)
+
+
+class BusyFirst(Pages):
+    """Asks for the other URLs when the answer to the first has parked its slot."""
+
+    async def start(self):
+        for number, request in enumerate(self.requests()):
+            yield request
+            while not number and not self.crawler.stats.get_value("rep/backoff/count"):
+                await sleep(0.02)
+
+
+def stats(crawler: Any) -> dict[str, Any]:
+    """Return what is counted of back-off, without its prefix."""
+    return {
+        name.removeprefix("rep/backoff/"): value
+        for name, value in crawler.stats.get_stats().items()
+        if name.startswith("rep/backoff/")
+    }
+
+
+@both_queues
+@pytest.mark.parametrize(
+    "asks",
+    [
+        pytest.param(busy(2), id="seconds"),
+        pytest.param(until_a_date, id="date"),
+    ],
+)
+@coroutine_test
+async def test_all_of_the_host_waits_and_no_other(queue, asks, caplog):
+    caplog.set_level("INFO", logger="scrapy_rep")
+    with Site({"/0": [asks, "fine"]}, host="127.0.0.2") as site, Site() as other:
+        for n in range(30):
+            other.replies[f"/{n}"] = Reply("page", after=0.02)
+        crawler = make_crawler(BusyFirst, SCHEDULER_PRIORITY_QUEUE=queue, RETRY_TIMES=1)
+        urls = pages(site, 5) + pages(other, 30)
+        await crawl(crawler, urls=urls)
+        first, *more = site.hits[1:]
+        later = [hit.seconds - first.seconds for hit in more]
+        assert other.hits[-1].seconds - first.seconds < 1.7
+    assert (first.path, len(more)) == ("/0", 5)
+    assert (
+        len(crawler.spider.got) == 35
+    )  # none is lost, the one that is retried neither
+    assert 2.0 - WIRES <= later[0] < 2.7
+    assert later[-1] < 3.2
+    found = stats(crawler)
+    assert found.pop("time") == pytest.approx(2, abs=0.01)
+    assert found == {"count": 1, "longest": 2}
+    (line,) = [r.getMessage() for r in caplog.records if "left alone" in r.getMessage()]
+    status = 503 if asks is until_a_date else asks.status
+    assert line == (
+        f"Download slot 127.0.0.2 is to be left alone for 2 s ({status} for "
+        f"{site.url('/0')}): kept"
+    )
+
+
+@coroutine_test
+async def test_built_in_asks_again_at_once():
+    with Site({"/0": [busy(30), "fine"]}) as site:
+        crawler = make_crawler(ADDONS={}, ROBOTSTXT_OBEY=True, RETRY_TIMES=1)
+        await crawl(crawler, urls=pages(site, 1))
+        first, second = when(site, "/0")
+    assert second - first < 3
+
+
+@both_queues
+@coroutine_test
+async def test_what_is_on_its_way_arrives_and_is_parked_once(queue, caplog):
+    caplog.set_level("INFO", logger="scrapy_rep")
+    with Site() as site:
+        for n in range(6):
+            late = Reply(status=429, headers={"Retry-After": "1"}, after=0.3)
+            site.replies[f"/{n}"] = [late, "fine"]
+        crawler = make_crawler(SCHEDULER_PRIORITY_QUEUE=queue, RETRY_TIMES=1)
+        await crawl(crawler, urls=pages(site, 6))
+        firsts = max(when(site, f"/{n}")[0] for n in range(6))
+        again = min(when(site, f"/{n}")[1] for n in range(6))
+    assert len(crawler.spider.got) == 6
+    assert again - firsts >= 1 - WIRES
+    assert stats(crawler)["count"] == 6
+    assert stats(crawler)["time"] < 2
+    assert len([r for r in caplog.records if "left alone" in r.getMessage()]) == 1
+
+
+@coroutine_test
+async def test_why_a_slot_waits(caplog):
+    caplog.set_level("DEBUG", logger="scrapy_rep")
+    with Site({"/0": [busy(1), "fine"]}) as site:
+        crawler = make_crawler(CONCURRENT_REQUESTS_PER_DOMAIN=1)
+        await crawl(crawler, urls=pages(site, 2))
+    line, *_ = [r.getMessage() for r in caplog.records if "is parked" in r.getMessage()]
+    assert line.endswith("its site wants to be left alone (Retry-After)")
+    assert crawler.stats.get_value("rep/parked") >= 1
+
+
+@both_queues
+@coroutine_test
+async def test_no_longer_than_the_maximum(queue, caplog):
+    caplog.set_level("INFO", logger="scrapy_rep")
+    with Site({"/0": [busy(3600), "fine"]}) as site:
+        crawler = make_crawler(
+            SCHEDULER_PRIORITY_QUEUE=queue, REP_RETRY_AFTER_MAX=1, RETRY_TIMES=1
+        )
+        await crawl(crawler, urls=pages(site, 1))
+        first, second = when(site, "/0")
+    assert 1.0 - WIRES <= second - first < 2.0
+    assert stats(crawler)["over_max"] == 1
+    assert stats(crawler)["longest"] == 3600
+    assert "over REP_RETRY_AFTER_MAX (1 s), so that is kept instead" in caplog.text
+
+
+@both_queues
+@coroutine_test
+async def test_off(queue):
+    with Site({"/0": [busy(30), "fine"]}) as site:
+        obey = ["disallow", "crawl-delay", "request-rate", "visit-time"]
+        crawler = make_crawler(
+            SCHEDULER_PRIORITY_QUEUE=queue, REP_OBEY=obey, RETRY_TIMES=1
+        )
+        await crawl(crawler, urls=pages(site, 3))
+        assert max(site.gaps()) < 3
+    assert len(crawler.spider.got) == 3
+    assert stats(crawler) == {"ignored": 1}
+    assert crawler.stats.get_value("rep/would_forbid") is None
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        pytest.param(Reply(status=429), id="429 alone"),
+        pytest.param(busy("soon"), id="garbage"),
+        pytest.param(busy(-30), id="negative"),
+        pytest.param(busy("30.5"), id="no whole number"),
+        pytest.param(busy(formatdate(time.time() - 99, usegmt=True)), id="past"),
+        pytest.param(busy(30, 500), id="500"),
+        pytest.param(busy(30, 200), id="200"),
+    ],
+)
+@coroutine_test
+async def test_what_parks_nothing(reply):
+    with Site({"/0": [reply, "fine"]}) as site:
+        crawler = make_crawler(RETRY_TIMES=1)
+        await crawl(crawler, urls=pages(site, 3))
+        assert max(site.gaps()) < 3
+    assert len(crawler.spider.got) == 3
+    assert stats(crawler) == {}
+
+
+class SeesDelay(Pages):
+    """Notes what delay its slot had at last."""
+
+    delay = 0.0
+
+    def parse(self, response):
+        super().parse(response)
+        slots = self.crawler.engine.downloader.slots
+        self.delay = slots[response.meta["download_slot"]].delay
+
+
+@both_queues
+@coroutine_test
+async def test_requests_that_are_not_judged_wait_as_well(queue):
+    with Site({"/0": [busy(1), "fine"]}) as site:
+        crawler = make_crawler(BusyFirst, SCHEDULER_PRIORITY_QUEUE=queue, RETRY_TIMES=1)
+        meta = {"dont_obey_robotstxt": True}
+        await crawl(crawler, urls=pages(site, 3), meta=meta)
+        assert site.paths[0] == "/0"
+        assert site.hits[1].seconds - site.hits[0].seconds >= 1.0 - WIRES
+    assert len(crawler.spider.got) == 3
+
+
+@both_queues
+@coroutine_test
+async def test_under_autothrottle(queue):
+    with Site({"/2": [busy(1), "fine"]}) as site:
+        crawler = make_crawler(
+            SeesDelay,
+            SCHEDULER_PRIORITY_QUEUE=queue,
+            CONCURRENT_REQUESTS_PER_DOMAIN=2,
+            AUTOTHROTTLE_ENABLED=True,
+            AUTOTHROTTLE_START_DELAY=0.05,
+            AUTOTHROTTLE_TARGET_CONCURRENCY=8,
+            RETRY_TIMES=1,
+        )
+        for n in (0, 1, 3, 4):  # answered while the slot is parked
+            site.replies[f"/{n}"] = Reply("page", after=0.3)
+        await crawl(crawler, urls=pages(site, 8))
+        parked_at = when(site, "/2")[0]
+        during = [
+            hit for hit in site.hits if 0.15 < hit.seconds - parked_at < 1.0 - WIRES
+        ]
+        delay = crawler.spider.delay
+        took = site.hits[-1].seconds - parked_at
+    assert during == []
+    assert len(crawler.spider.got) == 8
+    assert delay < 0.5  # the slot's own delay is what AutoThrottle makes it
+    assert took < 3
+
+
+@both_queues
+@pytest.mark.parametrize(
+    ("robots", "settings"),
+    [
+        pytest.param(DELAY, {}, id="Crawl-delay"),
+        pytest.param(
+            "",
+            {"DOWNLOAD_DELAY": 0.3, "RANDOMIZE_DOWNLOAD_DELAY": False},
+            id="own delay",
+        ),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:The RANDOMIZE_DOWNLOAD_DELAY")
+@coroutine_test
+async def test_a_delay_is_kept_when_it_is_over(queue, robots, settings):
+    # The third page is answered so late that others have come to their slot meanwhile.
+    slow = Reply(status=429, headers={"Retry-After": "1"}, after=0.7)
+    with Site({"/robots.txt": robots, "/2": [slow, "fine"]}) as site:
+        crawler = make_crawler(
+            SCHEDULER_PRIORITY_QUEUE=queue, RETRY_TIMES=1, **settings
+        )
+        await crawl(crawler, urls=pages(site, 7))
+        answered_at = when(site, "/2")[0] + 0.7
+        during = [
+            hit for hit in site.hits if 0.05 < hit.seconds - answered_at < 1.0 - WIRES
+        ]
+        gaps = site.gaps()
+        took = site.hits[-1].seconds - answered_at
+    assert during == []
+    assert len(crawler.spider.got) == 7
+    assert min(gaps) >= 0.3 - WIRES
+    assert took < 1 + 6 * 0.3 + 1.5
+
+
+@coroutine_test
+async def test_requests_that_never_were_in_a_queue(tmp_path):
+    class Media(Pages):
+        def parse(self, response):
+            super().parse(response)
+            yield {"file_urls": [site.url("/file.pdf"), site.url("/busy")]}
+
+    with Site({"/busy": [busy(1), "fine"]}) as site:
+        site.replies["/file.pdf"] = [busy(1), "fine"]
+        crawler = make_crawler(
+            Media,
+            ITEM_PIPELINES={"scrapy.pipelines.files.FilesPipeline": 1},
+            FILES_STORE=str(tmp_path),
+            RETRY_TIMES=2,
+        )
+        await crawl(crawler, urls=[site.url("/start")])
+        first, second = when(site, "/busy")
+        again = when(site, "/file.pdf")[-1]
+    assert min(second, again) - first >= 1.0 - WIRES
+    assert crawler.stats.get_value("file_status_count/downloaded") == 2
+
+
+class Late:
+    """A downloader middleware that takes its time."""
+
+    async def process_request(self, request):
+        if request.url.endswith("/0") or "robots" in request.url:
+            return
+        await sleep(0.5)
+
+
+class ThenMore(Pages):
+    """Asks for its last URLs when so many others wait in their parked slot."""
+
+    holds, last = 2, 1
+
+    async def start(self):
+        requests = list(self.requests())
+        for request in requests[: -self.last]:
+            yield request
+        slots: Any = {}
+        while not any(len(slot.active) == self.holds for slot in slots.values()):
+            await sleep(0.02)
+            if self.crawler.stats.get_value("rep/backoff/count"):
+                slots = self.crawler.engine.downloader.slots
+        for request in requests[-self.last :]:
+            yield request
+
+
+@coroutine_test
+async def test_requests_that_have_left_the_queue_already():
+    class ThenOthers(ThenMore):
+        holds, last = 1, 10
+
+    with Site({"/0": busy(4)}) as site, Site(host="127.0.0.2") as other:
+        crawler = make_crawler(
+            ThenOthers, DOWNLOADER_MIDDLEWARES={Late: 999}, CONCURRENT_REQUESTS=2
+        )
+        await crawl(crawler, urls=pages(site, 2) + pages(other, 10))
+        parked_at = when(site, "/0")[0]
+        assert site.paths[:2] == ["/robots.txt", "/0"]
+        assert site.hits[2].seconds - parked_at >= 4.0 - WIRES
+        # Two at a time, half a second each: its place is lent.
+        assert other.hits[-1].seconds - parked_at < 4.0
+    assert len(crawler.spider.got) == 11
+
+
+@coroutine_test
+async def test_those_that_are_not_judged_yet_go_back_to_the_queue():
+    class Looks(Pages):
+        none_is_active = False
+
+        async def start(self):
+            for request in self.requests():
+                yield request
+            while not self.crawler.stats.get_value("rep/backoff/count"):
+                await sleep(0.02)
+            back_off = gate_of(self.crawler).downloads.back_off
+            while not self.none_is_active and back_off.left(site.host) > 0.2:
+                await sleep(0.02)
+                self.none_is_active = not self.crawler.engine.downloader.active
+
+    with Site({"/0": busy(3)}) as site:
+        crawler = make_crawler(Looks, DOWNLOADER_MIDDLEWARES={Late: 50})
+        await crawl(crawler, urls=pages(site, 4))
+        assert site.hits[2].seconds - when(site, "/0")[0] >= 3.0 - WIRES
+    assert crawler.spider.none_is_active
+    assert len(crawler.spider.got) == 3
+
+
+@both_queues
+@coroutine_test
+async def test_robots_txt_of_the_host_waits_and_its_pages_for_it(queue):
+    one = Site({"/0": [busy(1), "fine"]}, host="127.0.0.2")
+    two = Site({"/robots.txt": "User-agent: *\nDisallow: /no"}, host="127.0.0.2")
+
+    with one, two:
+        crawler = make_crawler(
+            BusyFirst, SCHEDULER_PRIORITY_QUEUE=queue, REP_TIMEOUT=0.5, RETRY_TIMES=1
+        )
+        await crawl(crawler, urls=[one.url("/0"), two.url("/1"), two.url("/no")])
+        parked_at = when(one, "/0")[0]
+        assert two.paths == ["/robots.txt", "/1"]
+        assert two.hits[0].seconds - parked_at >= 1.0 - WIRES
+    assert len(crawler.spider.got) == 2
+    (failure,) = crawler.spider.failures
+    assert isinstance(failure, RobotsForbidden)
+
+
+@coroutine_test
+async def test_a_robots_txt_that_waits_takes_no_place_of_others():
+    """Nor do those that lead to a host that is parked."""
+    hub = Site({"/0": busy(4), "/robots.txt": "# fine"}, host="127.0.0.2")
+    away = [Site(host=f"127.0.0.{n}") for n in range(3, 12)]
+
+    class OtherLast(BusyFirst):
+        async def start(self):
+            async for request in super().start():
+                yield request
+            while hub.count("/robots.txt") < 1 or not all(site.hits for site in away):
+                await sleep(0.02)
+            await sleep(0.3)
+            yield scrapy.Request(other.url("/"))
+
+    with ExitStack() as stack:
+        other = stack.enter_context(Site(host="127.0.0.20"))
+        for site in (hub, *away):
+            stack.enter_context(site)
+        for site in away:
+            location = {"Location": hub.url("/robots.txt")}
+            site.replies["/robots.txt"] = Reply(status=301, headers=location)
+        crawler = make_crawler(OtherLast, REP_FETCH_CONCURRENCY=1)
+        await crawl(crawler, urls=[hub.url("/0"), *(site.url("/") for site in away)])
+        parked_at = when(hub, "/0")[0]
+        assert when(other, "/")[0] - parked_at < 4
+        assert all(when(site, "/")[0] - parked_at >= 4 - WIRES for site in away)
+    assert len(crawler.spider.got) == 10
+
+
+@coroutine_test
+async def test_what_robots_txt_answers_parks_nothing():
+    with Site({"/robots.txt": busy(30, 503)}) as site:
+        crawler = make_crawler(REP_UNREACHABLE="allow")
+        await crawl(crawler, urls=pages(site, 2))
+        assert max(site.gaps(robots=True)) < 3
+    assert stats(crawler) == {}
+
+
+@coroutine_test
+async def test_what_comes_out_of_the_cache_parks_nothing(tmp_path):
+    settings: dict[str, Any] = {
+        "HTTPCACHE_ENABLED": True,
+        "HTTPCACHE_DIR": str(tmp_path),
+        "HTTPCACHE_IGNORE_HTTP_CODES": [],
+    }
+    with Site({"/0": busy(30)}) as site:
+        first = make_crawler(**settings)
+        await crawl(first, urls=pages(site, 1))
+        second = make_crawler(**settings)
+        began = time.monotonic()
+        await crawl(second, urls=pages(site, 4))
+        assert time.monotonic() - began < 5
+        assert site.count("/0") == 1
+    assert stats(first)["count"] == 1
+    assert second.stats.get_value("httpcache/hit") == 1
+    assert stats(second) == {}
+    assert len(second.spider.got) == 3
+
+
+class Stopped(Pages):
+    """Is stopped as by Ctrl-C a moment after its site has asked for a pause."""
+
+    stopped_at = 0.0
+
+    async def start(self):
+        for request in self.requests():
+            yield request
+        while not self.crawler.stats.get_value("rep/backoff/count"):
+            await sleep(0.02)
+        call_later(0.8, self.stop)
+
+    def stop(self):
+        self.stopped_at = time.monotonic()
+        deferred_from_coro(self.crawler.engine.stop_async())
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param({}, id="in the queue"),
+        # Those that have left it when their slot is parked go back to it.
+        pytest.param({"DOWNLOADER_MIDDLEWARES": {Late: 999}}, id="on their way"),
+    ],
+)
+@coroutine_test
+async def test_a_crawl_that_ends_waits_for_nobody(settings, tmp_path):
+    with Site({"/0": [busy(3600), "fine"]}) as site:
+        first = make_crawler(
+            Stopped,
+            JOBDIR=str(tmp_path),
+            CONCURRENT_REQUESTS_PER_DOMAIN=3,
+            RETRY_TIMES=1,
+            **settings,
+        )
+        await crawl(first, urls=pages(site, 6))
+        assert time.monotonic() - first.spider.stopped_at < 1.5
+        assert first.spider.failures == []
+        # Where slots are parked is not kept from run to run.
+        second = make_crawler(JOBDIR=str(tmp_path))
+        await crawl(second)
+    assert len(first.spider.got) < 6
+    assert sorted(first.spider.got + second.spider.got) == pages(site, 6)
+    assert "unsent" not in stats(first)
+
+
+@coroutine_test
+async def test_who_came_from_the_queue_is_known_at_the_end(tmp_path):
+    class StopsThen(ThenMore):
+        async def start(self):
+            async for request in super().start():
+                yield request
+            stop = self.crawler.engine.stop_async
+            call_later(0.2, lambda: deferred_from_coro(stop()))
+
+    with Site({"/0": [busy(3600), "fine"]}) as site:
+        settings: dict[str, Any] = {"JOBDIR": str(tmp_path)}
+        first = make_crawler(
+            StopsThen,
+            **settings,
+            DOWNLOADER_MIDDLEWARES={Late: 999},
+            RETRY_ENABLED=False,
+        )
+        await crawl(first, urls=pages(site, 4))
+        second = make_crawler(**settings)
+        await crawl(second)
+        assert sorted(second.spider.got) == pages(site, 3, start=1)
+    assert "unsent" not in stats(first)
+
+
+@coroutine_test
+async def test_what_can_go_back_to_no_queue_is_refused_when_the_crawl_ends():
+    with Site({"/0": busy(3600)}) as site:
+        crawler = make_crawler(
+            BusyFirst,
+            SCHEDULER_PRIORITY_QUEUE=SCRAPYS_QUEUE,
+            CLOSESPIDER_TIMEOUT=1,
+            RETRY_TIMES=1,
+        )
+        began = time.monotonic()
+        await crawl(crawler, urls=pages(site, 5))
+        assert time.monotonic() - began < 3
+        assert len(site.hits) == 2
+    unsent = stats(crawler)["unsent"]
+    assert unsent == len(crawler.spider.failures) > 0
+    for failure in crawler.spider.failures:
+        assert isinstance(failure, IgnoreRequest)
+        assert "wants to be left alone for 3599 s more (Retry-After)" in str(failure)
+
+
+@both_queues
+@coroutine_test
+async def test_a_crawl_ends_while_robots_txt_waits(queue, tmp_path):
+    one = Site({"/0": [busy(3600), "fine"]}, host="127.0.0.2")
+    two = Site(host="127.0.0.2")
+
+    class Two(Stopped):
+        async def start(self):
+            async for request in super().start():
+                yield request
+            yield scrapy.Request(two.url("/1"), errback=self.failed)
+
+    settings: dict[str, Any] = {
+        "JOBDIR": str(tmp_path),
+        "SCHEDULER_PRIORITY_QUEUE": queue,
+    }
+    with one, two:
+        first = make_crawler(Two, **settings)
+        await crawl(first, urls=[one.url("/0")])
+        assert time.monotonic() - first.spider.stopped_at < 1.5
+        assert two.paths == []
+        second = make_crawler(**settings)
+        await crawl(second)
+        if queue == OURS:
+            assert second.spider.got == [two.url("/1")]
+        else:  # it was waiting outside of the queue
+            _, failure = first.spider.failures
+            assert isinstance(failure, RobotsUnreachable)
+
+
+@coroutine_test
+async def test_a_page_goes_back_where_its_robots_txt_is_not_asked_for_any_more(
+    tmp_path,
+):
+    # The answer that had the page leave the queue is not to be kept, and the next one leads
+    # elsewhere when the host is parked already.
+    once = Reply("# fine", headers={"Cache-Control": "no-store"})
+    moved = Reply(status=301, headers={"Location": "/moved"}, after=1)
+    one = Site({"/0": Reply(status=429, headers={"Retry-After": "3600"}, after=0.5)})
+    two = Site({"/robots.txt": [once, moved]})
+    settings: dict[str, Any] = {"JOBDIR": str(tmp_path), "REP_MIN_AGE": 0}
+    with one, two:
+        first = make_crawler(Stopped, **settings)
+        await crawl(first, urls=[one.url("/0"), two.url("/1")])
+        assert two.paths == ["/robots.txt", "/robots.txt"]
+        second = make_crawler(**settings)
+        await crawl(second)
+        assert second.spider.got == [two.url("/1")]
+    assert not [f for f in first.spider.failures if isinstance(f, RobotsUnreachable)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from scrapy_rep.evidence import EvidenceSpiderMiddleware
 from scrapy_rep.middleware import RepMiddleware
 from scrapy_rep.pages import RepSpiderMiddleware
 
@@ -15,6 +16,7 @@ ORDER = 100  # the built-in's
 # The page is read before HttpErrorMiddleware (50) refuses it, and what leaves the other
 # spider middlewares is looked at last.
 SPIDER_ORDER = 40
+EVIDENCE_ORDER = 45
 SCHEDULER = "scrapy.core.scheduler.Scheduler"
 FLEET_QUEUE = "scrapy_rep.redis.PoliteQueue"
 
@@ -29,6 +31,9 @@ class Addon:
         )
         settings.setdefault_in_component_priority_dict(
             "SPIDER_MIDDLEWARES", RepSpiderMiddleware, SPIDER_ORDER
+        )
+        settings.setdefault_in_component_priority_dict(
+            "SPIDER_MIDDLEWARES", EvidenceSpiderMiddleware, EVIDENCE_ORDER
         )
         # By its path: before Scrapy 2.15 the class as a key left it enabled.
         settings["DOWNLOADER_MIDDLEWARES"].set(BUILT_IN, None, "addon")

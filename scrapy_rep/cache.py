@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy_rep.life import State
 from scrapy_rep.pace import FREE, pace_of
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 ENTRY_BYTES = 470
 """What an entry weighs besides its policy: itself, its key, standing and links; measured."""
+EVIDENCE_BYTES = 320
+"""What its evidence weighs, where it is kept; measured."""
 
 
 class Known:
@@ -27,6 +29,7 @@ class Known:
     __slots__ = (
         "_agent",
         "copy",
+        "evidence",
         "origin",
         "pace",
         "patient",
@@ -43,6 +46,8 @@ class Known:
         self.standing = standing
         self.copy = copy
         """Equal for equal bodies; ``None`` where no copy decides."""
+        self.evidence: Any = None
+        """What ``Policies.learned`` keeps here of the copy, if anything."""
         self.pace: Pace = FREE
         self.patient = False
         """Unreachable, and requests wait for the next retry rather than being refused."""
@@ -115,6 +120,8 @@ class PolicyCache:
     def _weigh(self, known: Known) -> None:
         self.bytes -= known.weight
         known.weight = ENTRY_BYTES + len(known.origin) + known.policy.size_bytes()
+        if known.evidence is not None:
+            known.weight += EVIDENCE_BYTES
         self.bytes += known.weight
         while self.bytes > self.max_bytes and len(self._entries) > 1:
             _, evicted = self._entries.popitem(last=False)

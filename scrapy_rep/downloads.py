@@ -103,6 +103,8 @@ class Downloads:
         self._starts: WeakKeyDictionary[Request, _Start] = WeakKeyDictionary()
         self.started: Callable[[Request, str, float], None] | None = None
         """Called when a request is handed to its handler, with slot and interval."""
+        self.sent: Callable[[Request], None] | None = None
+        """Called at that moment for every request; takes no part in it."""
         self.back_off = BackOff(self)
         self._parked = self.back_off.until
         self._began = slot_clock()
@@ -279,6 +281,8 @@ class Downloads:
                 slot.lastseen = slot_clock()
             if (hop := request.meta.get(ROBOTS_HOP)) is not None:
                 hop.started = now  # its time runs from now, not while it waits
+            if self.sent is not None:
+                self.sent(request)
             if name and (name in self._intervals or booking is not None):
                 start = self._starts[request] = _Start(booking)
                 # It is written in the next turn of the event loop, before this is called.

@@ -12,6 +12,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_rep.agents import Agents
 from scrapy_rep.downloads import ROBOTS_HOP, Downloads
+from scrapy_rep.evidence import Witness
 from scrapy_rep.exceptions import (
     RobotsForbidden,
     RobotsRefused,
@@ -88,6 +89,11 @@ class RepMiddleware:
             report=self.report,
         )
         self._robots = Robots(self.policies, self._agents)
+        self._witness: Witness | None = None
+        if self.settings.evidence or self.settings.audit_uri is not None:
+            self._witness = Witness(
+                crawler, self.settings, self.policies, self._agents, self.downloads
+            )
         if crawler.spider is not None:
             self._equip(crawler.spider)
         crawler.signals.connect(self._equip, signals.spider_opened)
@@ -101,8 +107,10 @@ class RepMiddleware:
         spider.robots = self._robots  # type: ignore[attr-defined]
         self._agents.check()
 
-    async def _spider_closed(self) -> None:
+    async def _spider_closed(self, reason: str) -> None:
         await self.policies.close()
+        if self._witness is not None:
+            await self._witness.close(reason)
 
     # Where the policy is known, nothing is awaited.
     async def process_request(self, request: Request) -> Request | None:
@@ -114,6 +122,8 @@ class RepMiddleware:
             leave_behind(request)
         found = judged(request)
         if found is None:
+            if self._witness is not None:
+                self._witness.exempt(request)
             return None
         url, origin = found
         known = self.policies.known(origin, request)
@@ -126,7 +136,15 @@ class RepMiddleware:
                 refusal = RobotsUnreachable(url, origin, _because(TOO_MANY_WAIT))
                 self._refuse(request, refusal, "waiting")
             known = await self._wait_for(origin, request)
-        return self._judge(request, url, known)
+        agent = self._agents.of(request)
+        if self._witness is None:
+            allowed = known.policy.allowed(url, agent)
+            return self._judge(request, url, known, agent, allowed)
+        verdict = known.policy.verdict(url, agent)
+        again = self._judge(request, url, known, agent, verdict.allowed)
+        if again is None:
+            self._witness.passed(request, url, known, agent, verdict)
+        return again
 
     async def _wait_for(self, origin: str, request: Request) -> Known:
         self._waiting += 1
@@ -135,9 +153,9 @@ class RepMiddleware:
         finally:
             self._waiting -= 1
 
-    def _judge(self, request: Request, url: str, known: Known) -> Request | None:
-        agent = self._agents.of(request)
-        allowed = known.policy.allowed(url, agent)
+    def _judge(
+        self, request: Request, url: str, known: Known, agent: Agent, allowed: bool
+    ) -> Request | None:
         if known.policy.grown:
             self.policies.weigh(known)
         if not allowed:
@@ -147,19 +165,19 @@ class RepMiddleware:
             refusal, cause = _by_rules(url, known, agent)
             self.policies.weigh(known)
             if "disallow" in self.settings.obey:
-                self._refuse(request, refusal, cause)
-            self.report.would_refuse(refusal, cause)
+                self._refuse(request, refusal, cause, known)
+            self._would_refuse(request, refusal, cause)
         if self._purposes is not None:
             against = self._purposes.refusal(url, known, agent)
             if against is not None:
                 if "disallow" in self.settings.obey:
-                    self._refuse(request, against, "purpose")
-                self.report.would_refuse(against, "purpose")
+                    self._refuse(request, against, "purpose", known)
+                self._would_refuse(request, against, "purpose")
         if self._left_out is not None:
             wish = pace_of(known.policy, agent, self._left_out)
             hindrance = _by_pace(url, known, wish, self.policies.now())
             if hindrance is not None:
-                self.report.would_refuse(*hindrance)
+                self._would_refuse(request, *hindrance)
         pace = known.pace_for(agent, self.settings)
         if pace is FREE:
             if self.downloads.keeps_any():
@@ -178,7 +196,7 @@ class RepMiddleware:
         if hindrance is not None:
             if not pace.refuses(now) and self._can_wait(request):
                 return self._again(request)  # it is only not the time of day
-            self._refuse(request, *hindrance)
+            self._refuse(request, *hindrance, known)
         slot = self.downloads.slot_of(request)
         self.downloads.keep(slot, known.origin, pace.interval(now))
         if self.downloads.due_in(slot) > AT_HAND and self._can_wait(request):
@@ -236,9 +254,25 @@ class RepMiddleware:
         self.downloads.sent_back.add(again)
         return again
 
-    def _refuse(self, request: Request, refusal: RobotsRefused, cause: str) -> NoReturn:
+    def _would_refuse(
+        self, request: Request, refusal: RobotsRefused, cause: str
+    ) -> None:
+        """Note that REP_OBEY leaves out what is against *request*."""
+        self.report.would_refuse(refusal, cause)
+        if self._witness is not None:
+            self._witness.left_out(request, refusal, cause)
+
+    def _refuse(
+        self,
+        request: Request,
+        refusal: RobotsRefused,
+        cause: str,
+        known: Known | None = None,
+    ) -> NoReturn:
         """Raise *refusal*, which is counted under *cause*."""
         self.report.refused(refusal, cause)
+        if self._witness is not None:
+            self._witness.refused(request, refusal, cause, known)
         self._crawler.signals.send_catch_log(
             signal=request_forbidden,
             request=request,

@@ -22,8 +22,7 @@ from w3lib.url import canonicalize_url
 from scrapy_rep.agents import Agents
 from scrapy_rep.protocol.agents import given, names_of
 from scrapy_rep.protocol.page_rules import PageRules, page_rules
-from scrapy_rep.protocol.preferences import USES
-from scrapy_rep.purposes import Purposes, of_response
+from scrapy_rep.purposes import Purposes, answers, of_response
 from scrapy_rep.report import Report
 from scrapy_rep.settings import Settings
 
@@ -137,9 +136,6 @@ def read_page(response: Response, agent: Agent) -> dict[str, Any]:
     if headers or metas:
         said, until = page_rules(headers, metas, agent)
     own = of_response(response)
-    preferences = {name: found.answer for name, found in own.categories.items()}
-    if own.use.answer in USES:
-        preferences["use"] = own.use.answer
     return {
         "noindex": "noindex" in said,
         "nofollow": "nofollow" in said,
@@ -147,7 +143,7 @@ def read_page(response: Response, agent: Agent) -> dict[str, Any]:
         "nosnippet": "nosnippet" in said,
         "unavailable_after": None if until is None else until.isoformat(),
         "rules": dict(said),
-        "preferences": preferences,
+        "preferences": answers(own),
         "tdm_policy": own.tdm_policies[0].url if own.tdm_policies else None,
     }
 

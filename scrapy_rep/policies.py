@@ -28,7 +28,7 @@ from scrapy_rep.protocol import Policy
 from scrapy_rep.protocol.access import Access
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from scrapy import Request
     from scrapy.crawler import Crawler
@@ -67,6 +67,8 @@ class Policies:
         # Of a store that other processes use, too: see Store.
         self._claim = getattr(store, "claim", _nobody_else)
         self._report = report
+        self.learned: Callable[[Known, Snapshot], None] | None = None
+        """Called when it is known what decides for an origin, or known anew."""
         self._cache = PolicyCache(settings.cache_bytes)
         self._waiters: dict[str, list[Deferred[Known]]] = {}  # by origin being asked
         self._tasks: set[Deferred[None]] = set()
@@ -244,6 +246,8 @@ class Policies:
             snapshot, self._settings
         )
         self._report.learned(origin, state_before, stands.state, snapshot.failure)
+        if self.learned is not None:
+            self.learned(known, snapshot)
         self._cache.put(known)
         return known
 

@@ -58,6 +58,14 @@ class Purposes:
         return None
 
 
+def answers(preferences: Preferences) -> dict[str, str]:
+    """Return the answers that *preferences* state, as a plain dict for evidence."""
+    said = {name: found.answer for name, found in preferences.categories.items()}
+    if preferences.use.answer != UNSTATED:
+        said["use"] = preferences.use.answer
+    return said
+
+
 def of_response(response: Response) -> Preferences:
     """Return what the headers of *response* say about the use of its content."""
     headers = response.headers

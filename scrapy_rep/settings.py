@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from scrapy_rep.exceptions import SettingError
@@ -24,6 +25,7 @@ DIALECTS = {"rfc9309": RFC9309, "gym2008": GYM2008, "mk1996": MK1996}
 DIRECTIVES = ("disallow", "crawl-delay", "request-rate", "visit-time", "retry-after")
 PAGE_RULES = ("nofollow", "noindex")
 UNSTATED = ("allow", "refuse")
+FLAGS = {"true": True, "1": True, "false": False, "0": False}
 DAY = 86400.0
 MiB = 2**20
 
@@ -52,6 +54,9 @@ DEFAULTS: dict[str, Any] = {
     "REP_PAGE_OBEY": [],
     "REP_PURPOSE": [],
     "REP_PURPOSE_UNSTATED": "allow",
+    "REP_EVIDENCE": False,
+    "REP_EVIDENCE_FIELD": None,
+    "REP_AUDIT_URI": None,
 }
 
 
@@ -83,6 +88,9 @@ class Settings:
     page_obey: frozenset[str]
     purpose: tuple[str, ...]  # sorted, by the names of `protocol.preferences`
     purpose_unstated: str  # "allow" or "refuse"
+    evidence: bool
+    evidence_field: str | None  # of items
+    audit_uri: str | None
     user_agent: str | tuple[str, ...] | None  # ROBOTSTXT_USER_AGENT
 
     @classmethod
@@ -108,6 +116,7 @@ class Settings:
         store = read.value("REP_STORE")
         if store is None:
             store = "sqlite" if settings.get("JOBDIR") else "memory"
+        evidence_field = read.text("REP_EVIDENCE_FIELD") or None
         return cls(
             obey=read.choices("REP_OBEY", DIRECTIVES),
             dialect=dialect,
@@ -141,6 +150,9 @@ class Settings:
                 )
             ),
             purpose_unstated=read.choice("REP_PURPOSE_UNSTATED", UNSTATED),
+            evidence=read.flag("REP_EVIDENCE") or evidence_field is not None,
+            evidence_field=evidence_field,
+            audit_uri=read.uri("REP_AUDIT_URI"),
             user_agent=check_agent(
                 "ROBOTSTXT_USER_AGENT", settings.get("ROBOTSTXT_USER_AGENT")
             ),
@@ -193,6 +205,20 @@ class _Reader:
         if value is None or isinstance(value, str):
             return value
         raise SettingError(name, value, "a str")
+
+    def uri(self, name: str) -> str | None:
+        value = self.value(name)
+        if isinstance(value, Path):
+            return str(value.absolute())
+        if value is None or isinstance(value, str):
+            return value or None
+        raise SettingError(name, value, "a path or a URI")
+
+    def flag(self, name: str) -> bool:
+        value = self.value(name)
+        if isinstance(value, (bool, int, str)) and str(value).lower() in FLAGS:
+            return FLAGS[str(value).lower()]
+        raise SettingError(name, value, "True or False")
 
     def choice(self, name: str, choices: Collection[str]) -> str:
         value = self.value(name)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import doctest
+import gzip
+import hashlib
+import json
 import re
 from functools import cache
 from operator import itemgetter
@@ -202,6 +205,58 @@ async def test_preferences_snippets(tmp_path):
         crawler, items = await items_of(spider("Licensed", site, tmp_path), **settings)
         assert items == []
         assert crawler.stats.get_value("rep/forbidden/purpose") == 1
+
+
+@coroutine_test
+async def test_evidence_snippets(tmp_path):
+    settings = executed(snippet("REP_AUDIT_URI"), tmp_path)
+    uri = f"{tmp_path}/{settings['REP_AUDIT_URI']}"
+    with Site({"/robots.txt": DISALLOW_P}) as site:
+        _, items = await items_of(spider("Kept", site, tmp_path), REP_AUDIT_URI=uri)
+        digest = hashlib.sha256(DISALLOW_P.encode()).hexdigest()
+        assert items == [
+            {
+                "url": site.url("/"),
+                "allowed_by": "no rule matches",
+                "robots_txt": f"sha256:{digest}",
+            }
+        ]
+    (file,) = (tmp_path / "audit").iterdir()
+    assert file.name.startswith("kept-2")
+    lines = gzip.decompress(file.read_bytes()).splitlines()
+    assert {json.loads(line)["type"] for line in lines} == {
+        "crawl",
+        "copy",
+        "decision",
+        "sent",
+        "end",
+    }
+
+
+@coroutine_test
+async def test_keys_of_the_evidence(tmp_path):
+    """The table has them all, and in the order of the dict."""
+    with Site({"/robots.txt": DISALLOW_P}) as site:
+        crawler = make_crawler(Evident, REP_EVIDENCE=True)
+        await crawl(crawler, urls=[site.url("/")])
+        (found,) = crawler.spider.got
+    (section,) = [
+        section
+        for section in readme().findall(nodes.section)
+        if section[0].astext() == "Evidence"
+    ]
+    body = next(section.findall(nodes.tbody))
+    listed = [
+        literal.astext()
+        for row in body.findall(nodes.row)
+        for literal in row[0].findall(nodes.literal)
+    ]
+    assert listed == list(found)
+
+
+class Evident(Pages):
+    def parse(self, response):
+        self.got.append(response.meta["rep_evidence"])
 
 
 # What it says of the code

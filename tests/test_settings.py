@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from scrapy.settings import Settings as ScrapySettings
 
@@ -36,6 +38,9 @@ def test_defaults():
     assert settings.page_obey == frozenset()
     assert settings.purpose == ()
     assert settings.purpose_unstated == "allow"
+    assert settings.evidence is False
+    assert settings.evidence_field is None
+    assert settings.audit_uri is None
 
 
 def test_defaults_that_depend_on_other_settings():
@@ -103,6 +108,11 @@ def test_values_may_come_from_the_command_line():
         ("REP_PURPOSE", ["training"], '"train-ai" or'),
         ("REP_PURPOSE", "use", '"use=full"'),
         ("REP_PURPOSE_UNSTATED", "deny", '"allow" or "refuse"'),
+        ("REP_EVIDENCE", "maybe", "True or False"),
+        ("REP_EVIDENCE", 2, "True or False"),
+        ("REP_EVIDENCE", [], "True or False"),
+        ("REP_EVIDENCE_FIELD", ["digest"], "a str"),
+        ("REP_AUDIT_URI", 5, "a path or a URI"),
         ("ROBOTSTXT_USER_AGENT", 5, "a product token"),
         ("ROBOTSTXT_USER_AGENT", ["a", ""], "a list of tokens"),
     ],
@@ -129,6 +139,19 @@ def test_purposes_have_one_name():
     names = ["ai-train", "search", "ai-use", "train-ai", "use=full"]
     expected = ("ai-input", "search", "train-ai", "use=full")
     assert read(REP_PURPOSE=names).purpose == expected
+
+
+def test_evidence():
+    for value in (True, 1, "1", "True", "true"):
+        assert read(REP_EVIDENCE=value).evidence is True
+    for value in (False, 0, "0", "False"):
+        assert read(REP_EVIDENCE=value).evidence is False
+    settings = read(REP_EVIDENCE_FIELD="robots")  # which takes evidence
+    assert (settings.evidence, settings.evidence_field) == (True, "robots")
+    path = Path("audit.jsonl")
+    assert read(REP_AUDIT_URI=path).audit_uri == str(path.absolute())
+    assert read(REP_AUDIT_URI="s3://a/b").audit_uri == "s3://a/b"
+    assert read(REP_AUDIT_URI="").audit_uri is None
 
 
 def test_misspelt_names_are_named():

@@ -48,6 +48,7 @@ NOT_OURS: dict[str, Any] = {
     "FEEDS": {},
     "ITEM_PIPELINES": {},
     "SPIDER_MIDDLEWARES": {},
+    "REP_AUDIT_URI": None,
     "TELNETCONSOLE_ENABLED": False,
     "REMOTE_CONTROL_ENABLED": False,
     "STATS_DUMP": False,

@@ -23,7 +23,7 @@ from scrapy_rep.protocol.records import (
     sitemaps_in,
 )
 from scrapy_rep.protocol.rules import Rule
-from scrapy_rep.protocol.ruleset import RuleSet
+from scrapy_rep.protocol.ruleset import NO_MATCH, RuleSet
 from scrapy_rep.protocol.text import Text, read
 
 if TYPE_CHECKING:
@@ -149,9 +149,18 @@ class Policy:
 
     def verdict(self, url: str, agent: str | Sequence[str]) -> Verdict:
         """Whether `agent` may fetch `url`, and the rule that says so."""
-        rules = self._rules_for(agent)
+        try:
+            rules = self._rule_sets[agent]  # type: ignore[index]  # a list is no key
+        except (KeyError, TypeError):
+            rules = self._rules_for(agent)
         check_url(url)
-        path = path_of(url, self.dialect)
+        origin = self._origin
+        if url.startswith(origin):
+            path = url[len(origin) - 1 :]
+            if not is_final(path):
+                path = path_of(path, self.dialect)
+        else:
+            path = self._path_of(url)
         if is_robots_txt(path):  # RFC 9309 2.2.2: implicitly allowed
             group = rules.group if self._reason is None else None
             return Verdict(True, None, group, "robots.txt itself")
@@ -161,11 +170,11 @@ class Policy:
             return Verdict(allowed, None, None, self._reason)
         if rules.group is None:
             return Verdict(allowed, None, None, "no group")
+        if score == NO_MATCH:  # nothing is compiled for it
+            return Verdict(True, None, rules.group, "no rule matches")
         self.grown = self.grown or rules.by_score is None
         rule = rules.rule_for(score, path, self._text.lines, self.dialect)
-        return Verdict(
-            allowed, rule, rules.group, "no rule matches" if rule is None else "rule"
-        )
+        return Verdict(allowed, rule, rules.group, "rule")
 
     def matching(self, url: str, agent: str | Sequence[str]) -> tuple[Rule, ...]:
         """Every rule for `agent` that matches `url`, in the order in which they decide: the

@@ -330,3 +330,15 @@ def test_size_bytes_counts_what_was_compiled() -> None:
     finally:
         tracemalloc.stop()
     assert held / 2.5 < policy.size_bytes() < held * 2.5
+
+
+def test_a_verdict_that_no_rule_gives_compiles_nothing():
+    policy = parse("User-agent: *\nDisallow: /a\n")
+    assert policy.allowed("/b", "bot")
+    before = policy.size_bytes()
+    assert policy.verdict("/b", "bot").reason == "no rule matches"
+    assert not policy.grown
+    assert policy.size_bytes() == before
+    assert policy.verdict("/a", "bot").rule is not None
+    assert policy.grown
+    assert policy.size_bytes() > before

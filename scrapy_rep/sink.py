@@ -1,0 +1,303 @@
+"""Where an audit is written to: a feed storage of Scrapy, filled by a thread of its own."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections import deque
+from contextlib import suppress
+from datetime import datetime, timezone
+from itertools import count
+from pathlib import Path, PureWindowsPath
+from threading import Event, Thread
+from time import monotonic
+from typing import IO, TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from scrapy.extensions.feedexport import FileFeedStorage
+from scrapy.utils.defer import ensure_awaitable
+from scrapy.utils.misc import build_from_crawler, load_object
+
+from scrapy_rep.exceptions import SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.crawler import Crawler
+
+SETTING = "REP_AUDIT_URI"
+PAUSE = 0.5
+"""Seconds for which lines are gathered before they are written."""
+HURRY = 2**20
+"""Octets from which on they are written at once."""
+MOST = 32 * 2**20
+"""Octets that may wait where writing is slow; what comes then is lost, and counted."""
+RETRY = 60.0
+"""Seconds after which a new file is begun where the last one could not be written."""
+LAST_WAIT = 10.0
+"""Seconds for which the end of a crawl waits for the thread."""
+LEVEL = 1
+"""Of zlib. Level 6 takes over twice as long, for files that are a sixth smaller."""
+GZIP = 16 + zlib.MAX_WBITS
+
+
+class Sink:
+    """Takes lines and has them written within a second; never raises for what it takes.
+
+    The thread is what keeps that promise while a callback holds the event loop, and keeps
+    a slow disk from holding it. A file that could not be written is left as it is, and
+    after a minute another one is begun; what came meanwhile is lost, and counted. A
+    storage that uploads at the end has one file only, so there all that follows is lost.
+    """
+
+    def __init__(self, crawler: Crawler, uri: str, worker: str, head: str) -> None:
+        """Open the storage at *uri*, and write *head*, the first line of each file.
+
+        Raises ``SettingError`` where it cannot be opened, or written.
+        """
+        self.errors = 0
+        """How often opening, writing or storing has failed."""
+        self.error: Exception | None = None
+        """What the last such failure was."""
+        self.written = 0
+        """Lines that were."""
+        self.noticed: Callable[[], None] = lambda: None
+        """Called now and then, in the thread of the event loop, while lines come."""
+        self._spider: Any = crawler.spider
+        self._head = head
+        self._packed = uri.endswith(".gz")
+        self._packer: Any = None
+        self._file: IO[bytes] | None = None
+        self._retry_at = 0.0
+        # Each number is changed by one of the two threads only.
+        self._lines: deque[str] = deque()
+        self._given = self._done = 0  # octets
+        self._look_at = HURRY  # when so many octets are given
+        self._dropped = self._unwritten = 0  # lines
+        self._asleep = True  # the thread is, or there is none yet
+        self._some, self._hurry, self._closing = Event(), Event(), Event()
+        self._thread: Thread | None = None
+        shown = without_password(uri)
+        try:
+            self._storage = _storage(crawler, filled_in(uri, self._spider, worker))
+            self._path: str = getattr(self._storage, "path", "")
+            self._local = isinstance(self._storage, FileFeedStorage)
+            self._open()
+        except SettingError:
+            raise
+        # Whatever a storage may raise, NotConfigured and AssertionError among it.
+        except Exception as error:
+            reason = without_password(f"{type(error).__name__}: {error}")
+            raise SettingError(
+                SETTING, shown, f"what Scrapy's feed storages can open ({reason})"
+            ) from error
+
+    @property
+    def name(self) -> str:
+        """The file that is written, or what kind of storage."""
+        path = getattr(self._storage, "path", "") if self._local else ""
+        return path or type(self._storage).__name__
+
+    @property
+    def lost(self) -> int:
+        """Lines that were not written, and will not be."""
+        return self._dropped + self._unwritten
+
+    def put(self, line: str) -> None:
+        """Have *line*, of ASCII characters and with its end, written."""
+        self._lines.append(line)
+        self._given += len(line)
+        if self._asleep or self._given > self._look_at:
+            self._look_after_thread()
+
+    def _look_after_thread(self) -> None:
+        if self._asleep:
+            if self._thread is None:
+                self._thread = Thread(target=self._run, name="rep-audit", daemon=True)
+                self._thread.start()
+            self._asleep = False
+            self._some.set()
+        waiting = self._given - self._done
+        if waiting > MOST:
+            with suppress(IndexError):  # it is written after all
+                self._given -= len(self._lines.pop())
+                self._dropped += 1
+            return
+        if waiting > HURRY:
+            self._hurry.set()
+        self._look_at = self._given + HURRY
+        self.noticed()
+
+    async def close(self) -> None:
+        """Write what waits, and store the file where that is done at the end."""
+        self._closing.set()
+        self._hurry.set()
+        self._some.set()
+        if self._thread is not None:
+            self._thread.join(LAST_WAIT)
+            if self._thread.is_alive():
+                self._failed(TimeoutError("writing takes too long"))
+                return
+        file, self._file = self._file, None
+        if file is None:
+            return
+        try:
+            self._end(file)
+            await ensure_awaitable(self._storage.store(file))
+        except Exception as error:  # noqa: BLE001 - whatever a storage may raise
+            self._failed(error)
+
+    # In the thread
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            if not self._lines:
+                self._asleep = True
+                if not self._lines:  # else one came just before
+                    self._some.wait()
+                    self._some.clear()
+                self._asleep = False
+            self._hurry.wait(PAUSE)
+            if not self._closing.is_set():
+                self._hurry.clear()
+            self._write_what_waits()
+        self._write_what_waits()  # of a crawl that is over at once
+
+    def _write_what_waits(self) -> None:
+        lines = []
+        with suppress(IndexError):
+            while True:
+                lines.append(self._lines.popleft())
+        if not lines:
+            return
+        text = "".join(lines)
+        try:
+            if self._file is None and self._local and monotonic() >= self._retry_at:
+                self._retry_at = monotonic() + RETRY
+                self._open()
+            if self._file is None:
+                self._unwritten += len(lines)
+            else:
+                self._write(self._file, text)
+                self.written += len(lines)
+        except Exception as error:  # noqa: BLE001 - whatever a file may raise
+            self._unwritten += len(lines)
+            self._failed(error)
+            self._give_up_file()
+        self._done += len(text)
+
+    def _write(self, file: IO[bytes], text: str) -> None:
+        octets = text.encode("ascii")
+        if self._packer is not None:
+            # So that all of it can be read again, however the file ends.
+            octets = self._packer.compress(octets) + self._packer.flush(
+                zlib.Z_SYNC_FLUSH
+            )
+        file.write(octets)
+        file.flush()
+
+    def _end(self, file: IO[bytes]) -> None:
+        if self._packer is not None:
+            file.write(self._packer.flush())
+        file.flush()
+
+    def _open(self) -> None:
+        if self._local:
+            self._storage.path = claimed(self._path)
+        file = self._storage.open(self._spider)
+        try:
+            if self._packed:
+                self._packer = zlib.compressobj(LEVEL, zlib.DEFLATED, GZIP)
+            self._write(file, self._head)
+        except Exception:
+            _close(file)
+            if self._local:
+                _remove_empty(Path(self._storage.path))
+            raise
+        self._file = file
+
+    def _give_up_file(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            self._retry_at = monotonic() + RETRY
+            _close(file)
+
+    def _failed(self, error: Exception) -> None:
+        self.errors += 1
+        self.error = error
+
+
+def _close(file: IO[bytes]) -> None:
+    with suppress(Exception):  # it would write once more what cannot be written
+        file.close()
+
+
+def _remove_empty(path: Path) -> None:
+    with suppress(OSError):
+        if path.is_file() and not path.stat().st_size:
+            path.unlink()
+
+
+def _storage(crawler: Crawler, uri: str) -> Any:
+    """Return the feed storage for *uri*, as Scrapy's feed exports choose it."""
+    storages = crawler.settings.getwithbase("FEED_STORAGES")
+    schemes = {scheme: path for scheme, path in storages.items() if path is not None}
+    scheme = urlsplit(uri).scheme
+    if PureWindowsPath(uri).drive:
+        scheme = "file"
+    if scheme not in schemes:
+        known = ", ".join(sorted(filter(None, schemes)))
+        raise SettingError(
+            SETTING,
+            without_password(uri),
+            f"a path, or a URI with a scheme of FEED_STORAGES: {known}",
+        )
+    return build_from_crawler(
+        load_object(schemes[scheme]), crawler, uri, feed_options={}
+    )
+
+
+def filled_in(uri: str, spider: Any, worker: str) -> str:
+    """Return *uri* with its ``%(parameters)s``: time, worker, attributes of the spider."""
+
+    def value(found: re.Match[str]) -> str:
+        name = found[1]
+        if name == "time":
+            now = datetime.now(tz=timezone.utc).replace(microsecond=0)
+            return now.isoformat().replace(":", "-")
+        if name == "worker":
+            return worker
+        if not hasattr(spider, name):
+            raise SettingError(
+                SETTING,
+                without_password(uri),
+                f"%(time)s, %(worker)s or an attribute of the spider, not %({name})s",
+            )
+        return str(getattr(spider, name))
+
+    return re.sub(r"%\((\w+)\)s", value, uri)
+
+
+def claimed(path: str) -> str:
+    """Make a file at *path*, or where there is one at "path-2", and so on; return which.
+
+    A file is of one crawl: what was compressed up to a kill cannot be gone on with, and
+    two that write to one file at once damage it. What is no file, such as a pipe, is taken
+    as it is.
+    """
+    wanted = Path(path)
+    wanted.parent.mkdir(parents=True, exist_ok=True)
+    stem, dot, suffixes = wanted.name.partition(".")
+    names = (f"{stem}-{number}{dot}{suffixes}" for number in count(2))
+    candidate = wanted
+    while not candidate.exists() or candidate.is_file():
+        with suppress(FileExistsError):
+            candidate.open("xb").close()
+            break
+        candidate = wanted.with_name(next(names))
+    return str(candidate)
+
+
+def without_password(uri: str) -> str:
+    """Return *uri* as it may be shown: without user and password."""
+    return re.sub(r"//[^/@]*@", "//***@", uri)

@@ -1,0 +1,563 @@
+"""REP_AUDIT_URI in crawls: what is written, and what of it is there after a kill."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+import zlib
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy.settings import Settings as ScrapySettings
+from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_installed
+from twisted.internet.defer import Deferred
+
+from scrapy_rep import SettingError, __version__, audit, sink
+from scrapy_rep.commands.online import prepare
+from scrapy_rep.settings import DEFAULTS
+from tests.crawls.test_leaks import both
+from tests.crawls.test_middleware import LEAKS_OF_SCRAPY
+from tests.site import Reply, Site
+from tests.utils import Pages, coroutine_test, crawl, make_crawler
+
+REPOSITORY = Path(__file__).parents[2]
+RULES = "User-agent: *\nDisallow: /private/\nContent-Signal: search=yes\n"
+AGENT = "ExampleBot/1.0"
+
+
+def digest(body):
+    return f"sha256:{hashlib.sha256(body).hexdigest()}"
+
+
+def lines_of(path):
+    """Return the text of a file, as far as it can be read, without its last, torn line."""
+    octets = Path(path).read_bytes()
+    if str(path).endswith(".gz"):
+        octets = zlib.decompressobj(16 + zlib.MAX_WBITS).decompress(octets)
+    return octets[: octets.rfind(b"\n") + 1].decode().splitlines()
+
+
+def records(path):
+    return [json.loads(line) for line in lines_of(path)]
+
+
+def of_type(kind, found):
+    return [record for record in found if record["type"] == kind]
+
+
+async def audited(path, site, *paths, meta=None, cls=Pages, **settings):
+    crawler = make_crawler(
+        cls, **{"USER_AGENT": AGENT, "REP_AUDIT_URI": str(path), **settings}
+    )
+    await crawl(crawler, urls=[site.url(one) for one in paths], meta=meta)
+    return crawler
+
+
+def threads():
+    return [one for one in threading.enumerate() if one.name == "rep-audit"]
+
+
+@coroutine_test
+async def test_nothing_unless_asked_for(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with Site({"/robots.txt": RULES}) as site:
+        crawler = make_crawler()
+        await crawl(crawler, urls=[site.url("/a")])
+    assert not list(tmp_path.rglob("*jsonl*"))
+    assert crawler.stats.get_value("rep/audit/records") is None
+
+
+@pytest.mark.parametrize("name", ["audit.jsonl", "audit.jsonl.gz"])
+@coroutine_test
+async def test_a_whole_crawl(tmp_path, name):
+    path = tmp_path / "new" / name
+    began = time.time() - 1
+    with Site({"/robots.txt": RULES}) as site:
+        crawler = await audited(path, site, "/a", "/private/b")
+        origin, url = site.origin, site.url
+        at_site = [hit.path for hit in site.hits]
+    assert not threads()
+    if name.endswith(".gz"):
+        assert gzip.decompress(path.read_bytes()).decode().splitlines() == lines_of(
+            path
+        )
+    found = records(path)
+    assert crawler.stats.get_value("rep/audit/records") == len(found)
+    assert crawler.stats.get_value("rep/audit/lost") is None
+    assert all(began < record["time"] < time.time() + 1 for record in found)
+
+    first, last = found[0], found[-1]
+    assert first["type"] == "crawl"
+    assert (first["format"], first["version"]) == (1, __version__)
+    assert (first["spider"], first["agent"]) == ("pages", AGENT)
+    assert str(os.getpid()) in first["worker"]
+    assert first["settings"]["REP_OBEY"] == list(DEFAULTS["REP_OBEY"])
+    assert "REP_AUDIT_URI" not in first["settings"]
+    assert last == {"type": "end", "time": last["time"], "reason": "finished"}
+
+    sent = of_type("sent", found)
+    assert [one["url"] for one in sent] == [url(path) for path in at_site]
+    assert [one.get("robots") for one in sent] == [True, None]
+    assert {(one["origin"], one["slot"]) for one in sent} == {(origin, "127.0.0.1")}
+
+    (copy,) = of_type("copy", found)
+    assert began < copy.pop("fetched") < copy.pop("time") < time.time() + 1
+    assert copy == {
+        "type": "copy",
+        "origin": origin,
+        "state": "fetched",
+        "status": 200,
+        "url": url("/robots.txt"),
+        "digest": digest(RULES.encode()),
+        "failure": None,
+        "encoding": "utf-8",
+        "body": RULES,
+    }
+
+    decisions = {one["url"]: one for one in of_type("decision", found)}
+    assert set(decisions) == {url("/a"), url("/private/b")}
+    refused = decisions[url("/private/b")]
+    assert refused == {
+        "type": "decision",
+        "time": refused["time"],
+        "url": url("/private/b"),
+        "origin": origin,
+        "slot": "127.0.0.1",
+        "agent": AGENT,
+        "allowed": False,
+        "cause": "rule",
+        "enforced": True,
+        "reason": "Disallow: /private/ (line 2, user-agent *)",
+        "group": ["*"],
+        "rule": "Disallow: /private/",
+        "line": 2,
+        "digest": digest(RULES.encode()),
+        "delay": 0.0,
+        "preferences": {"search": "yes"},
+    }
+    allowed = decisions[url("/a")]
+    assert (allowed["allowed"], allowed["cause"], allowed["line"]) == (True, None, None)
+    assert copy["digest"] == allowed["digest"]
+
+
+@coroutine_test
+async def test_a_crawl_of_nothing(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    with Site() as site:
+        await audited(path, site)
+    assert [record["type"] for record in records(path)] == ["crawl", "end"]
+
+
+@coroutine_test
+async def test_evidence_and_audit_agree(tmp_path):
+    class Keeps(Pages):
+        def parse(self, response):
+            self.got.append(response.meta["rep_evidence"])
+
+    path = tmp_path / "audit.jsonl"
+    with Site({"/robots.txt": RULES}) as site:
+        crawler = await audited(path, site, "/a", cls=Keeps, REP_EVIDENCE=True)
+    (evidence,) = crawler.spider.got
+    (decision,) = of_type("decision", records(path))
+    assert decision.pop("time") == pytest.approx(evidence["time"], abs=1e-5)
+    del decision["type"], decision["slot"]
+    assert decision == {name: evidence[name] for name in decision}
+
+
+@pytest.mark.parametrize(
+    ("reply", "state", "cause"),
+    [
+        (Reply(status=503), "unreachable", "unreachable"),
+        (Reply(status=404), "unavailable", None),
+    ],
+)
+@coroutine_test
+async def test_copies_that_are_not_there(tmp_path, reply, state, cause):
+    path = tmp_path / "audit.jsonl"
+    with Site({"/robots.txt": reply}) as site:
+        await audited(path, site, "/a")
+    found = records(path)
+    (copy,), (decision,) = of_type("copy", found), of_type("decision", found)
+    assert (copy["state"], copy["digest"], "body" in copy) == (state, None, False)
+    assert (decision["cause"], decision["digest"]) == (cause, None)
+    assert decision["allowed"] is (cause is None)
+    assert len(of_type("sent", found)) == (1 if cause else 2)
+
+
+@coroutine_test
+async def test_what_is_not_enforced(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    with Site({"/robots.txt": RULES}) as site:
+        await audited(path, site, "/private/b", REP_OBEY=["crawl-delay"])
+        assert site.count("/private/b") == 1
+    found = records(path)
+    (decision,) = of_type("decision", found)
+    assert (decision["allowed"], decision["enforced"]) == (False, False)
+    assert (decision["cause"], decision["line"]) == ("rule", 2)
+    assert found[0]["settings"]["REP_OBEY"] == ["crawl-delay"]
+
+
+@coroutine_test
+async def test_exempt_requests_are_sent_without_a_decision(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    with Site({"/robots.txt": RULES}) as site:
+        await audited(path, site, "/a", meta={"dont_obey_robotstxt": True})
+    found = records(path)
+    assert [record["type"] for record in found] == ["crawl", "sent", "end"]
+
+
+@coroutine_test
+async def test_a_body_is_written_once_and_can_be_checked(tmp_path):
+    """Also where it is no UTF-8; a second origin with the same one has its digest."""
+    body = "User-agent: *\nDisallow: /größe\r\n".encode("latin-1")
+    path = tmp_path / "audit.jsonl"
+    with Site({"/robots.txt": body}) as site, Site({"/robots.txt": body}) as other:
+        crawler = make_crawler(REP_AUDIT_URI=str(path))
+        await crawl(crawler, urls=[site.url("/a"), other.url("/a")])
+    first, second = of_type("copy", records(path))
+    assert first["digest"] == second["digest"] == digest(body)
+    assert first["body"].encode(first["encoding"]) == body
+    assert "body" not in second
+
+
+@coroutine_test
+async def test_digests_are_remembered_up_to_a_number(tmp_path, monkeypatch):
+    monkeypatch.setattr(audit, "MOST_DIGESTS", 2)
+    path = tmp_path / "audit.jsonl"
+    found: Any = audit.Audit(
+        make_crawler(), str(path), now=time.time, agent=lambda: "ExampleBot"
+    )
+    assert not path.exists()  # there is no spider yet
+    found._crawler.spider = Pages()
+    found._open()
+    for number in [1, 2, 3, 3, 1]:
+        body = b"%d" % number
+        found.copy({"digest": digest(body)}, body)
+    assert len(found._digests) == 2
+    await found._sink.close()
+    copies = of_type("copy", records(path))
+    assert [copy.get("body") for copy in copies] == ["1", "2", "3", None, "1"]
+
+
+# Where it goes
+
+
+class InMemory:
+    """A storage that takes the file at the end."""
+
+    stored: dict[str, bytes] = {}
+    fails = False
+
+    def __init__(self, uri, *, feed_options=None):
+        self.uri = uri
+
+    def open(self, spider):
+        return BytesIO()
+
+    def store(self, file):
+        self.stored[self.uri] = file.getvalue()
+        done: Deferred[None] = Deferred()
+        if self.fails:
+            done.errback(OSError("no more room"))
+        else:
+            done.callback(None)
+        return done
+
+
+MEMORY = {"FEED_STORAGES": {"memory": InMemory}}
+
+
+@coroutine_test
+async def test_a_storage_of_ones_own_and_parameters():
+    InMemory.stored = {}
+    uri = "memory://%(name)s/%(color)s/%(worker)s/%(time)s/100%25.jsonl.gz"
+
+    class Blue(Pages):
+        color = "blue"
+
+    with Site({"/robots.txt": RULES}) as site:
+        await audited(uri, site, "/a", cls=Blue, **MEMORY)
+    ((name, octets),) = InMemory.stored.items()
+    scheme, _, spider, color, worker, when, rest = name.split("/")
+    assert (scheme, spider, color, rest) == (
+        "memory:",
+        "pages",
+        "blue",
+        "100%25.jsonl.gz",
+    )
+    assert str(os.getpid()) in worker
+    assert time.strptime(when, "%Y-%m-%dT%H-%M-%S+00-00")
+    found = [json.loads(line) for line in gzip.decompress(octets).splitlines()]
+    assert (found[0]["type"], found[-1]["type"]) == ("crawl", "end")
+
+
+@coroutine_test
+async def test_a_storage_that_fails_in_the_end(caplog, monkeypatch):
+    monkeypatch.setattr(InMemory, "fails", True)
+    with Site({"/robots.txt": RULES}) as site:
+        crawler = await audited("memory:x", site, "/a", **MEMORY)
+    assert crawler.spider.got
+    assert crawler.stats.get_value("rep/audit/errors") == 1
+    (line,) = [text for text in caplog.messages if "no more room" in text]
+    assert "REP_AUDIT_URI" in line
+
+
+@coroutine_test
+async def test_standard_output(capfdbinary):
+    with Site({"/robots.txt": RULES}) as site:
+        await audited("stdout:", site, "/a")
+    lines = capfdbinary.readouterr().out.splitlines()
+    assert json.loads(lines[0])["type"] == "crawl"
+    assert json.loads(lines[-1])["type"] == "end"
+    assert not sys.stdout.closed
+
+
+@coroutine_test
+async def test_a_path_and_a_uri_name_the_same_file(tmp_path):
+    with Site({"/robots.txt": RULES}) as site:
+        path = tmp_path / "a b.jsonl"
+        crawler = make_crawler(REP_AUDIT_URI=path)
+        await crawl(crawler, urls=[site.url("/a")])
+        await audited(path.as_uri(), site, "/a")
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["a b-2.jsonl", "a b.jsonl"]
+
+
+@pytest.mark.parametrize("name", ["audit.jsonl", "audit.jsonl.gz"])
+@coroutine_test
+async def test_each_crawl_has_a_file_of_its_own(tmp_path, name):
+    path = tmp_path / name
+    with Site({"/robots.txt": RULES}) as site:
+        one = make_crawler(USER_AGENT="one", REP_AUDIT_URI=str(path))
+        two = make_crawler(USER_AGENT="two", REP_AUDIT_URI=str(path))
+        await both(crawl(one, urls=[site.url("/1")]), crawl(two, urls=[site.url("/2")]))
+        first, second = site.url("/1"), site.url("/2")
+    found = [
+        records(path),
+        records(path.with_name(name.replace("audit", "audit-2"))),
+    ]
+    assert {one[0]["agent"] for one in found} == {"one", "two"}
+    for one in found:
+        (decision,) = of_type("decision", one)
+        assert decision["url"] == (first if one[0]["agent"] == "one" else second)
+        assert one[-1]["type"] == "end"
+
+
+@LEAKS_OF_SCRAPY
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        ("smb://host/a.jsonl", "a path, or a URI with a scheme of FEED_STORAGES: file"),
+        ("{folder}/file/a.jsonl", r"what Scrapy's feed storages can open \(.*Error"),
+        ("a-%(nothing)s.jsonl", r"an attribute of the spider, not %\(nothing\)s"),
+        ("ftp://", "what Scrapy's feed storages can open"),
+        ("s3://me:secret@/a.jsonl", r"REP_AUDIT_URI is 's3://\*\*\*@/a.jsonl'"),
+        ("/dev/full", r"what Scrapy's feed storages can open \(OSError: .*No space"),
+        (5, "a path or a URI"),
+    ],
+)
+@coroutine_test
+async def test_what_cannot_be_opened_stops_the_crawl(tmp_path, uri, expected):
+    (tmp_path / "file").touch()
+    if isinstance(uri, str):
+        uri = uri.replace("{folder}", str(tmp_path))
+    with Site({"/robots.txt": RULES}) as site:
+        crawler = make_crawler(REP_AUDIT_URI=uri)
+        with pytest.raises(SettingError, match=expected) as it:
+            await crawl(crawler, urls=[site.url("/a")])
+        assert not site.hits
+    assert str(it.value).startswith("REP_AUDIT_URI is ")
+    assert "secret" not in str(it.value)
+
+
+def test_a_question_writes_no_audit():
+    settings = ScrapySettings({"REP_AUDIT_URI": "audit.jsonl"})
+    prepare(settings)
+    assert settings.get("REP_AUDIT_URI") is None
+
+
+# Where writing fails
+
+
+def test_a_disk_that_does_not_take_it(tmp_path, monkeypatch):
+    """What cannot be written does not fill memory, and does not hold the crawl."""
+    monkeypatch.setattr(sink, "LAST_WAIT", 0.2)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        crawler = make_crawler()
+        crawler.spider = Pages()
+        full = sink.Sink(crawler, str(pipe), "worker", "head\n")
+        line = "x" * 1000 + "\n"
+        began = time.monotonic()
+        for _ in range(2 * sink.MOST // len(line)):
+            full.put(line)
+        assert time.monotonic() - began < 5
+        assert sum(map(len, full._lines)) < sink.MOST + 10 * sink.HURRY
+        assert full.lost > 0.4 * sink.MOST / len(line)
+        coroutine = full.close()
+        with pytest.raises(StopIteration):
+            coroutine.send(None)
+        assert full.errors == 1
+    finally:
+        os.close(reader)  # the thread ends
+
+
+def run(origin, pages, *, most=0, **settings):
+    """Start a crawl in a process of its own, with the event loop of these tests."""
+    reactor = "none"
+    if is_reactor_installed():
+        reactor = "asyncio" if is_asyncio_reactor_installed() else "default"
+    plan = {
+        "origin": origin,
+        "pages": pages,
+        "reactor": reactor,
+        "settings": settings,
+        "most": most,
+    }
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.crawls.audit_crawl", json.dumps(plan)],
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "most"), [("audit.jsonl", 5000), ("audit.jsonl.gz", 1500)]
+)
+def test_a_file_that_may_not_grow(tmp_path, name, most):
+    """The crawl goes on; one line of log, and the rest is counted."""
+    path = tmp_path / name
+    with Site({"/robots.txt": RULES}) as site:
+        for number in range(60):  # in rounds of four, they take a second or so
+            site.replies[f"/{number}"] = Reply("page", after=0.1)
+        process = run(
+            site.origin, 60, most=most, REP_AUDIT_URI=str(path), CONCURRENT_REQUESTS=4
+        )
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 0, err
+        assert len(site.hits) == 61
+    assert err.count("could not be written") == 1
+    assert "File too large" in err
+    assert "Traceback" not in err
+    stats = json.loads(out)
+    assert stats["rep/audit/errors"] == 1
+    found = records(path) if name.endswith(".gz") else lines_of(path)
+    assert stats["rep/audit/records"] <= len(found)
+    assert stats["rep/audit/records"] + stats["rep/audit/lost"] == 4 + 3 * 60
+    assert stats["rep/audit/lost"] > 10
+
+
+@coroutine_test
+async def test_another_file_is_begun_after_a_while(tmp_path, monkeypatch):
+    monkeypatch.setattr(sink, "RETRY", 0.0)
+    path = tmp_path / "audit.jsonl.gz"
+    crawler = make_crawler()
+    crawler.spider = Pages()
+    target: Any = sink.Sink(crawler, str(path), "worker", "head\n")
+    told = []
+    target.noticed = lambda: told.append(target.errors)
+
+    def write(line):
+        before = target._done
+        target.put(line)
+        target._hurry.set()
+        while target._done == before:
+            time.sleep(0.01)
+
+    write("1\n")
+    target._file.close()
+    write("2\n")
+    write("3\n")
+    await target.close()
+    assert lines_of(path) == ["head", "1"]
+    assert lines_of(tmp_path / "audit-2.jsonl.gz") == ["head", "3"]
+    assert (target.errors, target.lost, target.written) == (1, 1, 2)
+    assert told[-1] == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
+@pytest.mark.parametrize("name", ["audit.jsonl", "audit.jsonl.gz"])
+def test_killed(tmp_path, name):
+    """All that is older than a second is there, and can be read."""
+    path = tmp_path / name
+    with Site({"/robots.txt": RULES}) as site:
+        for number in range(2000):
+            site.replies[f"/{number}"] = Reply("page", after=0.03)
+        process = run(site.origin, 2000, REP_AUDIT_URI=str(path), CONCURRENT_REQUESTS=4)
+        deadline = time.monotonic() + 60
+        while len(site.hits) < 50:
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        time.sleep(1.7)  # so that it falls between two times of writing
+        killed = time.monotonic()
+        process.kill()
+        process.communicate()
+        seen = [site.url(hit.path) for hit in site.hits if hit.seconds < killed - 1]
+    found = records(path)
+    assert found[0]["type"] == "crawl"
+    assert not of_type("end", found)
+    sent = {one["url"] for one in of_type("sent", found)}
+    decided = {one["url"]: one for one in of_type("decision", found)}
+    assert len(seen) > 30
+    assert set(seen) <= sent
+    pages = [url for url in seen if not url.endswith("/robots.txt")]
+    assert set(pages) <= set(decided)
+    refused = [one for one in decided.values() if not one["allowed"]]
+    assert len(refused) > 10
+    assert {(one["rule"], one["line"]) for one in refused} == {
+        ("Disallow: /private/", 2)
+    }
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
+def test_killed_in_a_callback_that_holds_the_event_loop(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    code = f"""
+import time, scrapy
+from scrapy.crawler import AsyncCrawlerProcess
+
+class Slow(scrapy.Spider):
+    name = "slow"
+    start_urls = [{{url!r}}]
+
+    def parse(self, response):
+        print("in", flush=True)
+        time.sleep(60)
+
+process = AsyncCrawlerProcess({{{{
+    "ADDONS": {{{{"scrapy_rep.Addon": 500}}}},
+    "REP_AUDIT_URI": {str(path)!r},
+    "TELNETCONSOLE_ENABLED": False,
+    "REMOTE_CONTROL_ENABLED": False,
+    "LOG_ENABLED": False,
+}}}})
+process.crawl(Slow)
+process.start()
+"""
+    with Site({"/robots.txt": RULES}) as site:
+        process = subprocess.Popen(
+            [sys.executable, "-c", code.format(url=site.url("/a"))],
+            cwd=REPOSITORY,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == "in\n"
+        time.sleep(1)
+        process.kill()
+        process.communicate()
+    kinds = [record["type"] for record in records(path)]
+    assert kinds == ["crawl", "sent", "copy", "decision", "sent"]

@@ -170,11 +170,14 @@ class Policy:
             return Verdict(allowed, None, None, self._reason)
         if rules.group is None:
             return Verdict(allowed, None, None, "no group")
-        if score == NO_MATCH:  # nothing is compiled for it
+        if score == NO_MATCH and not self.dialect.blank_rules_count:
+            # An empty rule may have that score, too. Else nothing is compiled for it.
             return Verdict(True, None, rules.group, "no rule matches")
         self.grown = self.grown or rules.by_score is None
         rule = rules.rule_for(score, path, self._text.lines, self.dialect)
-        return Verdict(allowed, rule, rules.group, "rule")
+        return Verdict(
+            allowed, rule, rules.group, "no rule matches" if rule is None else "rule"
+        )
 
     def matching(self, url: str, agent: str | Sequence[str]) -> tuple[Rule, ...]:
         """Every rule for `agent` that matches `url`, in the order in which they decide: the

@@ -383,3 +383,10 @@ def test_dialects_are_frozen_values(dialect: Dialect) -> None:
     name = dataclasses.fields(dialect)[0].name
     with pytest.raises(AttributeError):
         setattr(dialect, name, getattr(dialect, name))
+
+
+def test_an_empty_rule_is_named_where_it_counts() -> None:
+    dialect = dataclasses.replace(RFC9309, name="blank", blank_rules_count=True)
+    verdict = parse("User-agent: *\nDisallow:\n", dialect=dialect).verdict("/x", "bot")
+    assert verdict.rule == (False, "", 2)
+    assert verdict.reason == "rule"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from itertools import compress
 from sys import getsizeof
 from typing import TYPE_CHECKING
 
@@ -99,16 +98,12 @@ class RuleSet:
                 known = starred if "*" in path or "$" in path else literals
                 octets = usual_octets(path) if "?" in path else len(path)
                 if is_allow:  # RFC 9309 2.2.2: allow wins among equals
-                    known[path] = 2 * octets + 1
+                    known[path] = score = 2 * octets + 1
+                    self.allows_most = max(self.allows_most, score)
+                    if path.endswith(INDEX_PAGES):
+                        others.append((True, path, 0))
                 else:
                     known.setdefault(path, 2 * octets)
-            if any(allows):
-                allowed = list(compress(paths, allows))
-                most = max(map(usual_octets, allowed))
-                self.allows_most = max(self.allows_most, 2 * most + 1)
-                others += [
-                    (True, path, 0) for path in allowed if path.endswith(INDEX_PAGES)
-                ]
             for between in filter(None, usual[2::3]):
                 others += rules_in(between)
         # By kind: wildcards, and what is a prefix or a whole path after all.

@@ -34,7 +34,7 @@ from scrapy_rep.protocol import parse
 from tests.benchmarks.corpus import AGENT, SEED, bodies_of
 
 HOSTS = 500
-REQUESTS, ROUNDS = 100_000, 7
+REQUESTS, ROUNDS = 20_000, 5
 MEMORY_HOSTS = 10_000
 ROBOTS = b"""User-agent: *
 Disallow: /admin/

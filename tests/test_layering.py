@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parent.parent / "scrapy_rep"
 # Lowest first; a room may import from lower ones, and from within itself.
 LAYERS = [
     {"protocol"},
-    {"exceptions", "signals", "slots", "timers"},
+    {"exceptions", "printable", "signals", "slots", "timers"},
     {"settings"},
     {"store", "agents", "freshness", "coding"},
     {"backoff"},

@@ -15,6 +15,7 @@ from scrapy_rep.audit_report import words
 from scrapy_rep.audit_report.gaps import KEPT
 from scrapy_rep.audit_report.pictures import HEIGHT, WIDTH, of_crawl
 from scrapy_rep.audit_report.rows import CAUSES, has_details, rows_and_files
+from scrapy_rep.printable import printable
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -80,7 +81,7 @@ def environment() -> Environment:
 
 def _shown(value: object) -> object:
     if isinstance(value, str) and not isinstance(value, Markup):
-        return words.visible(value)
+        return printable(value)
     return value
 
 

@@ -44,20 +44,3 @@ def clock(time: float, span: float) -> str:
     if span < 86400:
         return f"{date:%H:%M:%S}"
     return f"{date:%m-%d %H:%M}" if span < 60 * 86400 else f"{date:%Y-%m-%d}"
-
-
-def visible(text: str) -> str:
-    """Return *text* with what cannot be seen written out: it must not deceive a reader.
-
-    Controls, and marks that turn the direction of writing, are among it.
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        char
-        if char.isprintable()
-        else " "
-        if char == "\t"
-        else char.encode("unicode_escape").decode("ascii")
-        for char in text
-    )

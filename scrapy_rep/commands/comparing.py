@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from scrapy_rep.commands import objects, text
 from scrapy_rep.commands.inputs import url_of
-from scrapy_rep.commands.screen import printable
+from scrapy_rep.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

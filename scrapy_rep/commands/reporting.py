@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from scrapy_rep.commands.screen import printable
+from scrapy_rep.printable import printable
 
 try:
     from scrapy_rep import audit_report

@@ -9,6 +9,8 @@ import unicodedata
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TextIO
 
+from scrapy_rep.printable import printable
+
 if TYPE_CHECKING:
     from types import TracebackType
 
@@ -155,20 +157,6 @@ class Count:
         self._file.flush()
 
     close = clear
-
-
-def printable(text: str) -> str:
-    """Return *text* without what would steer a terminal; a site must not do that."""
-    if text.isprintable():
-        return text
-    return "".join(
-        char
-        if char.isprintable()
-        else " "
-        if char == "\t"
-        else char.encode("unicode_escape").decode("ascii")
-        for char in text
-    )
 
 
 def columns(text: str) -> int:

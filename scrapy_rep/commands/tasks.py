@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from scrapy_rep.commands import objects, text
 from scrapy_rep.commands.findings import Finding, exit_status, judgement
-from scrapy_rep.commands.screen import printable
+from scrapy_rep.printable import printable
 from scrapy_rep.robots import sitemap_urls
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from scrapy_rep.commands.screen import columns, printable, shortened, wrapped
+from scrapy_rep.commands.screen import columns, shortened, wrapped
+from scrapy_rep.printable import printable
 from scrapy_rep.protocol import product_tokens
 
 if TYPE_CHECKING:

@@ -149,18 +149,9 @@ class Policy:
 
     def verdict(self, url: str, agent: str | Sequence[str]) -> Verdict:
         """Whether `agent` may fetch `url`, and the rule that says so."""
-        try:
-            rules = self._rule_sets[agent]  # type: ignore[index]  # a list is no key
-        except (KeyError, TypeError):
-            rules = self._rules_for(agent)
+        rules = self._rules_for(agent)
         check_url(url)
-        origin = self._origin
-        if url.startswith(origin):
-            path = url[len(origin) - 1 :]
-            if not is_final(path):
-                path = path_of(path, self.dialect)
-        else:
-            path = self._path_of(url)
+        path = self._path_of(url)
         if is_robots_txt(path):  # RFC 9309 2.2.2: implicitly allowed
             group = rules.group if self._reason is None else None
             return Verdict(True, None, group, "robots.txt itself")
@@ -337,6 +328,10 @@ class Policy:
 
     def _path_of(self, url: str) -> str:
         """`path_of`, and what it cut off is remembered: URLs of one site share it."""
+        known = self._origin  # once: another thread may be asking, too
+        if url.startswith(known):
+            path = url[len(known) - 1 :]
+            return path if is_final(path) else path_of(path, self.dialect)
         origin = ORIGIN.match(url)
         if origin is not None and url.startswith("/", origin.end()):
             self._origin = url[: origin.end() + 1]
@@ -345,11 +340,11 @@ class Policy:
         return path_of(url, self.dialect)
 
     def _rules_for(self, agent: str | Sequence[str]) -> RuleSet:
-        agents = given(agent)
-        key = agent if isinstance(agent, str) else agents
+        key = agent if isinstance(agent, str) else given(agent)
         known = self._rule_sets.get(key)
         if known is not None:
             return known
+        agents = given(key)
         text = self._text.lines
         groups, by_default = groups_for(
             agents, groups_of(text, self.dialect), self.dialect

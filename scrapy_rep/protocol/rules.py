@@ -114,8 +114,6 @@ def in_query_only(
         for index, piece in enumerate(written)
         if index and any(escape in piece for escape in escapes)
     ]
-    # Each piece is read once more: a rule may have thousands of them.
-    pieces = pieces.copy()
     after = pieces.copy()
     for index in others:
         after[index] = comparable(written[index], dialect, in_query=True)

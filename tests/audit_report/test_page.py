@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from scrapy_rep.audit_report import AuditError, Limits, Made, Shows, make
-from scrapy_rep.audit_report.words import visible
+from scrapy_rep.printable import printable
 from tests.audits import (
     START,
     allowed,
@@ -214,7 +214,7 @@ def test_texts_from_the_web_are_only_texts(text, tmp_path):
     # Nothing that turns the writing, ends a line of a script or cannot be seen.
     assert not re.search("[\u202a-\u202e\u2028\u2029\x00\x1b\x7f\ud800-\udfff\r]", page)
     # But all the rest is shown as it is.
-    assert re.sub(r"\s+", " ", visible(text)) in found.text
+    assert re.sub(r"\s+", " ", printable(text)) in found.text
 
 
 def test_the_policy_lets_in_what_is_ours_and_nothing_else(tmp_path):

@@ -13,17 +13,17 @@ import gc
 import random
 import tracemalloc
 from statistics import median
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 from scrapy_rep.protocol import RFC9309, Policy, parse
 from scrapy_rep.protocol.text import Text
 from tests.benchmarks import hard
 from tests.benchmarks.corpus import AGENT, SEED, bodies_of, described, urls_for
+from tests.benchmarks.hard import seconds_of
 from tests.benchmarks.peers import OURS, PEERS, PROTEGO, Peer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 GOALS = {
     "parse + 1": 3.5,
@@ -35,12 +35,6 @@ SAMPLE = 300  # files with which the slow ones are measured
 FEW = 30  # the same where each file is asked a thousand times
 
 Asked = list[tuple[bytes, list[str]]]
-
-
-def seconds_of(run: Callable[[], object]) -> float:
-    start = perf_counter()
-    run()
-    return perf_counter() - start
 
 
 def readable(peer: Peer, asked: Asked) -> Asked:

@@ -8,6 +8,7 @@ from collections import deque
 from contextlib import suppress
 from datetime import datetime, timezone
 from itertools import count
+from json.encoder import encode_basestring_ascii as quoted
 from pathlib import Path, PureWindowsPath
 from threading import Event, Thread
 from time import monotonic
@@ -39,12 +40,19 @@ LAST_WAIT = 10.0
 LEVEL = 1
 """Of zlib. Level 6 takes over twice as long, for files that are a sixth smaller."""
 GZIP = 16 + zlib.MAX_WBITS
+HEAD = len('{"type":"decision","time":1793000000.000000,"url":"",}')
+"""Octets of a record besides its URL and its rest."""
+
+
+Waiting = tuple[str, float, str, str, int]
+"""A record as ``Sink.put`` takes it, and how many octets were given up to it."""
 
 
 class Sink:
-    """Takes lines and has them written within a second; never raises for what it takes.
+    """Takes records and has them written within a second; never raises for what it takes.
 
-    The thread is what keeps that promise while a callback holds the event loop, and keeps
+    They are put together in the thread that writes them, which leaves the crawl's own more
+    time. The thread is what keeps that promise while a callback holds the event loop, and keeps
     a slow disk from holding it. A file that could not be written is left as it is, and
     after a minute another one is begun; what came meanwhile is lost, and counted. A
     storage that uploads at the end has one file only, so there all that follows is lost.
@@ -70,8 +78,8 @@ class Sink:
         self._file: IO[bytes] | None = None
         self._retry_at = 0.0
         # Each number is changed by one of the two threads only.
-        self._lines: deque[str] = deque()
-        self._given = self._done = 0  # octets
+        self._waiting: deque[Waiting] = deque()
+        self._given = self._done = 0  # octets, about
         self._look_at = HURRY  # when so many octets are given
         self._dropped = self._unwritten = 0  # lines
         self._asleep = True  # the thread is, or there is none yet
@@ -103,12 +111,19 @@ class Sink:
         """Lines that were not written, and will not be."""
         return self._dropped + self._unwritten
 
-    def put(self, line: str) -> None:
-        """Have *line*, of ASCII characters and with its end, written."""
-        self._lines.append(line)
-        self._given += len(line)
-        if self._asleep or self._given > self._look_at:
+    def put(self, kind: str, time: float, url: str, rest: str) -> None:
+        """Have a record of type *kind* written; *rest* is its JSON after the URL.
+
+        *rest* has no braces, and like *kind* no characters but those of ASCII.
+        """
+        given = self._given = self._given + len(url) + len(rest) + HEAD
+        self._waiting.append((kind, time, url, rest, given))
+        if self._asleep or given > self._look_at:
             self._look_after_thread()
+
+    def put_line(self, line: str) -> None:
+        """Have *line*, of ASCII characters and with its end, written."""
+        self.put("", 0.0, "", line)
 
     def _look_after_thread(self) -> None:
         if self._asleep:
@@ -120,7 +135,8 @@ class Sink:
         waiting = self._given - self._done
         if waiting > MOST:
             with suppress(IndexError):  # it is written after all
-                self._given -= len(self._lines.pop())
+                _, _, url, rest, _ = self._waiting.pop()
+                self._given -= len(url) + len(rest) + HEAD
                 self._dropped += 1
             return
         if waiting > HURRY:
@@ -151,9 +167,9 @@ class Sink:
 
     def _run(self) -> None:
         while not self._closing.is_set():
-            if not self._lines:
+            if not self._waiting:
                 self._asleep = True
-                if not self._lines:  # else one came just before
+                if not self._waiting:  # else one came just before
                     self._some.wait()
                     self._some.clear()
                 self._asleep = False
@@ -164,27 +180,26 @@ class Sink:
         self._write_what_waits()  # of a crawl that is over at once
 
     def _write_what_waits(self) -> None:
-        lines = []
+        records = []
         with suppress(IndexError):
             while True:
-                lines.append(self._lines.popleft())
-        if not lines:
+                records.append(self._waiting.popleft())
+        if not records:
             return
-        text = "".join(lines)
         try:
             if self._file is None and self._local and monotonic() >= self._retry_at:
                 self._retry_at = monotonic() + RETRY
                 self._open()
             if self._file is None:
-                self._unwritten += len(lines)
+                self._unwritten += len(records)
             else:
-                self._write(self._file, text)
-                self.written += len(lines)
+                self._write(self._file, lines_of(records))
+                self.written += len(records)
         except Exception as error:  # noqa: BLE001 - whatever a file may raise
-            self._unwritten += len(lines)
+            self._unwritten += len(records)
             self._failed(error)
             self._give_up_file()
-        self._done += len(text)
+        *_, self._done = records[-1]
 
     def _write(self, file: IO[bytes], text: str) -> None:
         octets = text.encode("ascii")
@@ -225,6 +240,17 @@ class Sink:
     def _failed(self, error: Exception) -> None:
         self.errors += 1
         self.error = error
+
+
+def lines_of(records: list[Waiting]) -> str:
+    return "".join(
+        [
+            f'{{"type":"{kind}","time":{time:.6f},"url":{quoted(url)},{rest}}}\n'
+            if kind
+            else rest
+            for kind, time, url, rest, _ in records
+        ]
+    )
 
 
 def _close(file: IO[bytes]) -> None:

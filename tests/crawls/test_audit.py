@@ -172,6 +172,46 @@ async def test_evidence_and_audit_agree(tmp_path):
     assert decision == {name: evidence[name] for name in decision}
 
 
+class OwnSlots(Pages):
+    """Has a download slot for each path."""
+
+    def requests(self):
+        for request in super().requests():
+            request.meta["download_slot"] = request.url.rpartition("/")[2]
+            yield request
+
+
+@coroutine_test
+async def test_what_differs_between_decisions_that_one_line_made(tmp_path):
+    """Slot and preferences are of the request; what it shares is encoded once."""
+    path = tmp_path / "audit.jsonl"
+    rules = "User-agent: *\nAllow: /\nContent-Usage: /drafts/ train-ai=n\n"
+    paths = ["/a", "/drafts/b", "/drafts/c", "/d"]
+    with Site({"/robots.txt": rules}) as site:
+        await audited(path, site, *paths, cls=OwnSlots, CONCURRENT_REQUESTS=1)
+        url = site.url
+    found = {one["url"]: one for one in of_type("decision", records(path))}
+    assert {one["rule"] for one in found.values()} == {"Allow: /"}
+    assert [
+        (found[url(one)]["slot"], found[url(one)].get("preferences")) for one in paths
+    ] == [
+        ("a", None),
+        ("b", {"train-ai": "no"}),
+        ("c", {"train-ai": "no"}),
+        ("d", None),
+    ]
+
+
+@coroutine_test
+async def test_a_url_that_json_must_escape(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    with Site({"/robots.txt": RULES}) as site:
+        meta = {"robotstxt_url": site.url('/größe"\\')}
+        await audited(path, site, "/a", meta=meta)
+    (decision,) = of_type("decision", records(path))
+    assert decision["url"] == meta["robotstxt_url"]
+
+
 @pytest.mark.parametrize(
     ("reply", "state", "cause"),
     [
@@ -400,9 +440,12 @@ def test_a_disk_that_does_not_take_it(tmp_path, monkeypatch):
         line = "x" * 1000 + "\n"
         began = time.monotonic()
         for _ in range(2 * sink.MOST // len(line)):
-            full.put(line)
+            full.put_line(line)
         assert time.monotonic() - began < 5
-        assert sum(map(len, full._lines)) < sink.MOST + 10 * sink.HURRY
+        assert (
+            sum(len(rest) for *_, rest, _ in full._waiting)
+            < sink.MOST + 10 * sink.HURRY
+        )
         assert full.lost > 0.4 * sink.MOST / len(line)
         coroutine = full.close()
         with pytest.raises(StopIteration):
@@ -471,7 +514,7 @@ async def test_another_file_is_begun_after_a_while(tmp_path, monkeypatch):
 
     def write(line):
         before = target._done
-        target.put(line)
+        target.put_line(line)
         target._hurry.set()
         while target._done == before:
             time.sleep(0.01)

@@ -140,8 +140,10 @@ class RuleSet:
         """File rules under wildcards or plain."""
         scores: dict[tuple[tuple[str, ...], bool], int] = {}
         # RFC 9309 2.2.2: duplicates may be dropped. There may be thousands of them.
-        rules = dict.fromkeys((allow, path) for allow, path, _ in others)
-        for order, (allow, path) in zip(ORDERS, rules, strict=False):
+        first: dict[tuple[bool, str], int] = {}
+        for order, (allow, path, _) in zip(ORDERS, others, strict=False):
+            first.setdefault((allow, path), order)
+        for (allow, path), order in first.items():
             for score, (parts, ends, _) in readings(allow, path, order, dialect):
                 scores[parts, ends] = max(scores.get((parts, ends), 0), score)
                 if score & 1:

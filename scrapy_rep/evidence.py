@@ -24,6 +24,7 @@ from scrapy_rep.protocol.preferences import CONTENT_USAGE
 from scrapy_rep.purposes import answers
 from scrapy_rep.report import Report
 from scrapy_rep.settings import Settings
+from scrapy_rep.signals import dropped
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -161,6 +162,7 @@ class Witness:
                 agent=lambda: _named(agents.default()),
             )
             downloads.sent = self._audit.sent
+            crawler.signals.connect(self._dropped, dropped)
 
     async def close(self, reason: str) -> None:
         if self._audit is not None:
@@ -170,6 +172,22 @@ class Witness:
         copy = known.evidence = copy_of(known, snapshot, self._settings)
         if self._audit is not None:
             self._audit.copy(_record_of(copy), snapshot.body)
+
+    def _dropped(
+        self, what: str, url: str, response: Response, cause: str, reason: str
+    ) -> None:
+        """Write down what page rules have decided about a request or an item."""
+        assert self._audit is not None
+        assert response.request is not None
+        record = {
+            "page": response.url,
+            "what": what,
+            "agent": _named(self._agents.of(response.request)),
+            "cause": cause,
+            "reason": _cut(reason),
+        }
+        rest = encode(record)[1:-1]
+        self._audit.put("dropped", self._policies.now(), url, rest)
 
     # What becomes of a request
 

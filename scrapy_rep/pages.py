@@ -25,6 +25,7 @@ from scrapy_rep.protocol.page_rules import PageRules, page_rules
 from scrapy_rep.purposes import Purposes, answers, of_response
 from scrapy_rep.report import Report
 from scrapy_rep.settings import Settings
+from scrapy_rep.signals import dropped
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -85,7 +86,7 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
             cause, why = "rel_nofollow", 'rel="nofollow"'
         else:
             return request
-        self._report.dropped(f"the request for {request.url}", response.url, cause, why)
+        self._drop("request", request.url, response, cause, why)
         return None
 
     def get_processed_item(self, item: Any, response: Response | None) -> Any:
@@ -95,8 +96,24 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
         cause, why = self._against_use(response)
         if not cause:
             return item
-        self._report.dropped("an item", response.url, cause, why)
+        self._drop("item", response.url, response, cause, why)
         return None
+
+    def _drop(
+        self, what: str, url: str, response: Response, cause: str, why: str
+    ) -> None:
+        """Count and tell that *what* came of *response* goes no further."""
+        shown = "an item" if what == "item" else f"the request for {url}"
+        self._report.dropped(shown, response.url, cause, why)
+        self.crawler.signals.send_catch_log(
+            signal=dropped,
+            what=what,
+            url=url,
+            response=response,
+            cause=cause,
+            reason=why,
+            spider=self.crawler.spider,
+        )
 
     def _against_use(self, response: Response) -> tuple[str, str]:
         """Return why items of *response* are dropped, in a word and as it says it."""

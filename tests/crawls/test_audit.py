@@ -21,6 +21,8 @@ from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_instal
 from twisted.internet.defer import Deferred
 
 from scrapy_rep import SettingError, __version__, audit, sink
+from scrapy_rep.audit_report.reading import Files
+from scrapy_rep.audit_report.tally import Tally
 from scrapy_rep.commands.online import prepare
 from scrapy_rep.settings import DEFAULTS
 from tests.crawls.test_leaks import both
@@ -285,6 +287,62 @@ async def test_digests_are_remembered_up_to_a_number(tmp_path, monkeypatch):
     await found._sink.close()
     copies = of_type("copy", records(path))
     assert [copy.get("body") for copy in copies] == ["1", "2", "3", None, "1"]
+
+
+class Follows(Pages):
+    """Follows every link, and yields an item for each page."""
+
+    def parse(self, response):
+        yield from response.follow_all(css="a")
+        yield {"url": response.url}
+
+
+@coroutine_test
+async def test_what_page_rules_decide(tmp_path):
+    """One record each; what they let pass, robots.txt decides about. No page is a link."""
+    path = tmp_path / "audit.jsonl"
+    links = '<a href="/next">next</a><a href="/ad" rel="nofollow">ad</a>'
+    pages = {
+        "/": f"<body>{links}</body>",
+        "/next": Reply(links, headers={"X-Robots-Tag": "examplebot: none"}),
+    }
+    with Site({"/robots.txt": RULES, **pages}) as site:
+        obey = ["nofollow", "noindex"]
+        crawler = await audited(path, site, "/", cls=Follows, REP_PAGE_OBEY=obey)
+        url = site.url
+        paths = site.paths
+    assert sorted(paths) == ["/", "/next", "/robots.txt"]
+    found = records(path)
+    assert [one["url"] for one in of_type("decision", found)] == [
+        url("/"),
+        url("/next"),
+    ]
+    dropped = of_type("dropped", found)
+    assert len({one.pop("time") for one in dropped}) == len(dropped)
+    tag = "X-Robots-Tag: examplebot: none"
+    assert dropped == [
+        {
+            "type": "dropped",
+            "url": url(of),
+            "page": url(page),
+            "what": what,
+            "agent": AGENT,
+            "cause": cause,
+            "reason": reason,
+        }
+        for of, page, what, cause, reason in [
+            ("/ad", "/", "request", "rel_nofollow", 'rel="nofollow"'),
+            ("/ad", "/next", "request", "nofollow", tag),
+            ("/next", "/next", "item", "noindex", tag),
+        ]
+    ]
+    stats = crawler.stats
+    assert stats.get_value("rep/page/dropped/nofollow") == 1
+    assert stats.get_value("rep/audit/records") == len(found)
+    tally = Tally()
+    tally.take(Files([str(path)], lambda digest, body: None).records())
+    assert tally.unknown == 0
+    assert tally.dropped == {"rel_nofollow": 1, "nofollow": 1, "noindex": 1}
 
 
 # Where it goes

@@ -20,9 +20,10 @@ from scrapy import signals
 
 from scrapy_rep import __version__
 from scrapy_rep.downloads import ROBOTS_HOP
+from scrapy_rep.places import SETTING
 from scrapy_rep.protocol.origin import origin_of
 from scrapy_rep.settings import DEFAULTS
-from scrapy_rep.sink import SETTING, Sink
+from scrapy_rep.sink import Sink
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -154,7 +155,7 @@ class Audit:
         if first:
             self._log(
                 logging.ERROR,
-                "The audit (REP_AUDIT_URI) could not be written to %(name)s: %(error)r. "
+                "The audit (REP_AUDIT_URI) could not be written to %(name)s: %(error)s. "
                 "The crawl goes on; what is missing is counted in rep/audit/lost, and "
                 "later failures in rep/audit/errors",
                 name=sink.name,

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections import deque
 from contextlib import suppress
-from datetime import datetime, timezone
-from itertools import count
 from json.encoder import encode_basestring_ascii as quoted
-from pathlib import Path, PureWindowsPath
+from pathlib import Path
 from threading import Event, Thread
 from time import monotonic
 from typing import IO, TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from scrapy.extensions.feedexport import FileFeedStorage
 from scrapy.utils.defer import ensure_awaitable
-from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_rep.exceptions import SettingError
+from scrapy_rep.places import SETTING, claimed, filled_in, hidden, storage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy.crawler import Crawler
 
-SETTING = "REP_AUDIT_URI"
 PAUSE = 0.5
 """Seconds for which lines are gathered before they are written."""
 HURRY = 2**20
@@ -65,8 +60,8 @@ class Sink:
         """
         self.errors = 0
         """How often opening, writing or storing has failed."""
-        self.error: Exception | None = None
-        """What the last such failure was."""
+        self.error = ""
+        """What the last such failure was, without the password that the URI may have."""
         self.written = 0
         """Lines that were."""
         self.noticed: Callable[[], None] = lambda: None
@@ -85,20 +80,25 @@ class Sink:
         self._asleep = True  # the thread is, or there is none yet
         self._some, self._hurry, self._closing = Event(), Event(), Event()
         self._thread: Thread | None = None
-        shown = without_password(uri)
+        self._uri = filled_in(uri, crawler, worker)
         try:
-            self._storage = _storage(crawler, filled_in(uri, self._spider, worker))
+            self._storage = storage(crawler, self._uri)
             self._path: str = getattr(self._storage, "path", "")
             self._local = isinstance(self._storage, FileFeedStorage)
             self._open()
         except SettingError:
             raise
         # Whatever a storage may raise, NotConfigured and AssertionError among it.
-        except Exception as error:
-            reason = without_password(f"{type(error).__name__}: {error}")
+        except Exception as error:  # noqa: BLE001
+            reason = f"{type(error).__name__}: {error}"
+            shown = self._shown(reason)
+            # Where the error tells a secret, so does its traceback.
+            cause = error if shown == reason else None
             raise SettingError(
-                SETTING, shown, f"what Scrapy's feed storages can open ({reason})"
-            ) from error
+                SETTING,
+                self._shown(self._uri),
+                f"what Scrapy's feed storages can open ({shown})",
+            ) from cause
 
     @property
     def name(self) -> str:
@@ -239,7 +239,10 @@ class Sink:
 
     def _failed(self, error: Exception) -> None:
         self.errors += 1
-        self.error = error
+        self.error = self._shown(repr(error))
+
+    def _shown(self, text: str) -> str:
+        return hidden(text, self._uri)
 
 
 def lines_of(records: list[Waiting]) -> str:
@@ -262,68 +265,3 @@ def _remove_empty(path: Path) -> None:
     with suppress(OSError):
         if path.is_file() and not path.stat().st_size:
             path.unlink()
-
-
-def _storage(crawler: Crawler, uri: str) -> Any:
-    """Return the feed storage for *uri*, as Scrapy's feed exports choose it."""
-    storages = crawler.settings.getwithbase("FEED_STORAGES")
-    schemes = {scheme: path for scheme, path in storages.items() if path is not None}
-    scheme = urlsplit(uri).scheme
-    if PureWindowsPath(uri).drive:
-        scheme = "file"
-    if scheme not in schemes:
-        known = ", ".join(sorted(filter(None, schemes)))
-        raise SettingError(
-            SETTING,
-            without_password(uri),
-            f"a path, or a URI with a scheme of FEED_STORAGES: {known}",
-        )
-    return build_from_crawler(
-        load_object(schemes[scheme]), crawler, uri, feed_options={}
-    )
-
-
-def filled_in(uri: str, spider: Any, worker: str) -> str:
-    """Return *uri* with its ``%(parameters)s``: time, worker, attributes of the spider."""
-
-    def value(found: re.Match[str]) -> str:
-        name = found[1]
-        if name == "time":
-            now = datetime.now(tz=timezone.utc).replace(microsecond=0)
-            return now.isoformat().replace(":", "-")
-        if name == "worker":
-            return worker
-        if not hasattr(spider, name):
-            raise SettingError(
-                SETTING,
-                without_password(uri),
-                f"%(time)s, %(worker)s or an attribute of the spider, not %({name})s",
-            )
-        return str(getattr(spider, name))
-
-    return re.sub(r"%\((\w+)\)s", value, uri)
-
-
-def claimed(path: str) -> str:
-    """Make a file at *path*, or where there is one at "path-2", and so on; return which.
-
-    A file is of one crawl: what was compressed up to a kill cannot be gone on with, and
-    two that write to one file at once damage it. What is no file, such as a pipe, is taken
-    as it is.
-    """
-    wanted = Path(path)
-    wanted.parent.mkdir(parents=True, exist_ok=True)
-    stem, dot, suffixes = wanted.name.partition(".")
-    names = (f"{stem}-{number}{dot}{suffixes}" for number in count(2))
-    candidate = wanted
-    while not candidate.exists() or candidate.is_file():
-        with suppress(FileExistsError):
-            candidate.open("xb").close()
-            break
-        candidate = wanted.with_name(next(names))
-    return str(candidate)
-
-
-def without_password(uri: str) -> str:
-    """Return *uri* as it may be shown: without user and password."""
-    return re.sub(r"//[^/@]*@", "//***@", uri)

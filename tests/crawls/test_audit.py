@@ -10,10 +10,12 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 import zlib
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from scrapy.settings import Settings as ScrapySettings
@@ -408,6 +410,102 @@ async def test_a_storage_that_fails_in_the_end(caplog, monkeypatch):
     assert "REP_AUDIT_URI" in line
 
 
+class TellsAll(InMemory):
+    """Fails, with all that it knows."""
+
+    def store(self, file):
+        user, password = "me", unquote(urlsplit(self.uri).password or "")
+        msg = f"login of {user} with {password!r} at {self.uri} failed"
+        raise PermissionError(msg)
+
+
+@pytest.mark.parametrize(
+    ("uri", "params"),
+    [
+        ("all://me:sec%2Fret@host/a.jsonl", None),
+        ("all://me:%(password)s@host/a.jsonl", lambda *_: {"password": "sec%2Fret"}),
+    ],
+)
+@coroutine_test
+async def test_the_password_of_a_uri_is_shown_nowhere(uri, params, caplog):
+    caplog.set_level(0)
+    with Site({"/robots.txt": RULES}) as site:
+        crawler = await audited(
+            uri, site, "/a", FEED_STORAGES={"all": TellsAll}, FEED_URI_PARAMS=params
+        )
+    (line,) = [text for text in caplog.messages if "login of me" in text]
+    assert "could not be written" in line
+    assert "with '***' at all://***@host/a.jsonl failed" in line
+    told = [str(vars(record)) for record in caplog.records]
+    told += [caplog.text, str(crawler.stats.get_stats())]
+    for secret in ("sec/ret", "sec%2Fret"):
+        assert not [text for text in told if secret in text]
+
+
+def alters(params, spider):
+    params["shelf"] = f"shelf-{spider.color}"
+
+
+def adds(params, spider):
+    return {**params, "shelf": params["color"].upper()}
+
+
+@pytest.mark.parametrize(
+    ("params", "shelf"),
+    [
+        (adds, "BLUE"),
+        ("tests.crawls.test_audit.adds", "BLUE"),
+        (alters, "shelf-blue"),
+        (lambda *_: {"shelf": "none", "color": 1, "name": 2, "batch_id": 3}, "none"),
+    ],
+)
+@coroutine_test
+async def test_parameters_are_those_of_feeds(tmp_path, params, shelf):
+    """A feed with the same URI is asked of Scrapy itself."""
+
+    class Blue(Follows):
+        color = "blue"
+
+    name = "%(shelf)s/%(name)s %(color)5s %(batch_id)04d"
+    with Site({"/robots.txt": RULES}) as site:
+        await audited(
+            f"{tmp_path}/audit/{name}",
+            site,
+            "/a",
+            cls=Blue,
+            FEEDS={f"{tmp_path}/feed/{name}": {"format": "jsonl"}},
+            FEED_URI_PARAMS=params,
+        )
+    of_audit, of_feed = (
+        [
+            str(path.relative_to(tmp_path / kind))
+            for path in tmp_path.glob(f"{kind}/*/*")
+        ]
+        for kind in ("audit", "feed")
+    )
+    assert of_audit == of_feed
+    assert of_audit[0].startswith(f"{shelf}/")
+
+
+@coroutine_test
+async def test_the_worker_is_known_whatever_the_function_returns():
+    InMemory.stored = {}
+    settings = {**MEMORY, "FEED_URI_PARAMS": lambda *_: {"a": "b"}}
+    with Site({"/robots.txt": RULES}) as site:
+        await audited("memory:%(a)s-%(worker)s", site, "/a", **settings)
+    assert [str(os.getpid()) in uri for uri in InMemory.stored] == [True]
+
+
+@LEAKS_OF_SCRAPY
+@pytest.mark.parametrize("params", [lambda *_: 1 / 0, "tests.nothing", lambda *_: 5])
+@coroutine_test
+async def test_a_function_of_parameters_that_fails(params):
+    with Site({"/robots.txt": RULES}) as site:
+        crawler = make_crawler(REP_AUDIT_URI="a.jsonl", FEED_URI_PARAMS=params)
+        with pytest.raises(SettingError, match=r"^FEED_URI_PARAMS is .*returns a dict"):
+            await crawl(crawler, urls=[site.url("/a")])
+
+
 @coroutine_test
 async def test_standard_output(capfdbinary):
     with Site({"/robots.txt": RULES}) as site:
@@ -455,9 +553,12 @@ async def test_each_crawl_has_a_file_of_its_own(tmp_path, name):
     [
         ("smb://host/a.jsonl", "a path, or a URI with a scheme of FEED_STORAGES: file"),
         ("{folder}/file/a.jsonl", r"what Scrapy's feed storages can open \(.*Error"),
-        ("a-%(nothing)s.jsonl", r"an attribute of the spider, not %\(nothing\)s"),
+        ("a-%(nothing)s.jsonl", r"FEED_URI_PARAMS gives, not %\(nothing\)s"),
+        ("a-%(name)d.jsonl", r"FEED_URI_PARAMS gives, not %\(name\)d"),
         ("ftp://", "what Scrapy's feed storages can open"),
         ("s3://me:secret@/a.jsonl", r"REP_AUDIT_URI is 's3://\*\*\*@/a.jsonl'"),
+        ("ftp://me:secret@/a.jsonl", r"hostname: ftp://\*\*\*@/a.jsonl"),
+        ("smb://me:se/cr@secret@host/a", r"REP_AUDIT_URI is 'smb://\*\*\*@host/a'"),
         ("/dev/full", r"what Scrapy's feed storages can open \(OSError: .*No space"),
         (5, "a path or a URI"),
     ],
@@ -473,7 +574,27 @@ async def test_what_cannot_be_opened_stops_the_crawl(tmp_path, uri, expected):
             await crawl(crawler, urls=[site.url("/a")])
         assert not site.hits
     assert str(it.value).startswith("REP_AUDIT_URI is ")
-    assert "secret" not in str(it.value)
+    assert "secret" not in "".join(traceback.format_exception(it.value))
+
+
+@pytest.mark.parametrize(
+    ("module", "uri", "package"),
+    [
+        ("boto3", "s3://me:secret@bucket/a", "boto3"),
+        ("google.cloud.storage", "gs://bucket/a", "google-cloud-storage"),
+    ],
+)
+@coroutine_test
+async def test_what_a_storage_needs_is_missed_at_once(
+    monkeypatch, module, uri, package
+):
+    """Not when the crawl is over."""
+    monkeypatch.setitem(sys.modules, module, None)
+    crawler = make_crawler(REP_AUDIT_URI=uri)
+    crawler.spider = Pages()
+    with pytest.raises(SettingError, match=f"pip install {package} for it") as it:
+        sink.Sink(crawler, uri, "worker", "head\n")
+    assert "secret" not in "".join(traceback.format_exception(it.value))
 
 
 def test_a_question_writes_no_audit():

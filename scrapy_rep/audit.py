@@ -137,7 +137,8 @@ class Audit:
         self._notice_errors()
         stats = self._crawler.stats
         assert stats is not None
-        stats.set_value("rep/audit/records", sink.written + 1)  # and the first one
+        records = sink.written + 1 if sink.written else 0  # with the first one
+        stats.set_value("rep/audit/records", records)
         if sink.lost:
             stats.set_value("rep/audit/lost", sink.lost)
 

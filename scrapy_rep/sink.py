@@ -102,9 +102,8 @@ class Sink:
 
     @property
     def name(self) -> str:
-        """The file that is written, or what kind of storage."""
-        path = getattr(self._storage, "path", "") if self._local else ""
-        return path or type(self._storage).__name__
+        """The file that is written, or the URI, as it may be shown."""
+        return self._storage.path if self._local else self._shown(self._uri)
 
     @property
     def lost(self) -> int:
@@ -153,6 +152,7 @@ class Sink:
             self._thread.join(LAST_WAIT)
             if self._thread.is_alive():
                 self._failed(TimeoutError("writing takes too long"))
+                self._not_stored()
                 return
         file, self._file = self._file, None
         if file is None:
@@ -162,6 +162,13 @@ class Sink:
             await ensure_awaitable(self._storage.store(file))
         except Exception as error:  # noqa: BLE001 - whatever a storage may raise
             self._failed(error)
+            self._not_stored()
+
+    def _not_stored(self) -> None:
+        """Count what was written to a temporary file as lost."""
+        if not self._local:
+            self._unwritten += self.written + 1  # the head, too
+            self.written = 0
 
     # In the thread
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -401,13 +402,17 @@ async def test_a_storage_of_ones_own_and_parameters():
 
 @coroutine_test
 async def test_a_storage_that_fails_in_the_end(caplog, monkeypatch):
+    caplog.set_level(logging.INFO)
     monkeypatch.setattr(InMemory, "fails", True)
     with Site({"/robots.txt": RULES}) as site:
         crawler = await audited("memory:x", site, "/a", **MEMORY)
     assert crawler.spider.got
     assert crawler.stats.get_value("rep/audit/errors") == 1
+    assert crawler.stats.get_value("rep/audit/records") == 0
+    assert crawler.stats.get_value("rep/audit/lost") == 6
     (line,) = [text for text in caplog.messages if "no more room" in text]
     assert "REP_AUDIT_URI" in line
+    assert "The audit goes to memory:x" in caplog.messages
 
 
 class TellsAll(InMemory):
@@ -436,6 +441,7 @@ async def test_the_password_of_a_uri_is_shown_nowhere(uri, params, caplog):
     (line,) = [text for text in caplog.messages if "login of me" in text]
     assert "could not be written" in line
     assert "with '***' at all://***@host/a.jsonl failed" in line
+    assert "The audit goes to all://***@host/a.jsonl" in caplog.messages
     told = [str(vars(record)) for record in caplog.records]
     told += [caplog.text, str(crawler.stats.get_stats())]
     for secret in ("sec/ret", "sec%2Fret"):

@@ -22,7 +22,7 @@ from w3lib.url import canonicalize_url
 from scrapy_rep.agents import Agents
 from scrapy_rep.protocol.agents import given, names_of
 from scrapy_rep.protocol.page_rules import PageRules, page_rules
-from scrapy_rep.purposes import Purposes, answers, of_response
+from scrapy_rep.purposes import HEADER_NAMES, Purposes, answers, of_response
 from scrapy_rep.report import Report
 from scrapy_rep.settings import Settings
 from scrapy_rep.signals import dropped
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 MOST = 128 * 1024
 """Octets of a page in which its meta tags are looked for."""
 HEADER = b"X-Robots-Tag"
+OF_INTEREST = HEADER_NAMES | {HEADER}
 NO_RULES = PageRules({}, None)
 HIDING = ((b"<!--", b"-->"), (b"<script", b"</script"))
 """What begins and ends a part of a page in which tags are only text."""
@@ -54,6 +55,7 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
         settings = Settings.read(crawler.settings)
         self._obey = settings.page_obey
         self._purposes = Purposes(settings) if settings.purpose else None
+        self._decides = bool(self._obey or self._purposes)
         self._agents = Agents(crawler, settings)
         self._report = Report(crawler)
         # By response: meta that a spider hands on has the page before in it.
@@ -63,8 +65,12 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
         )
 
     def process_spider_input(self, response: Response) -> None:
-        page = self._page(response)
-        response.meta["rep_page"] = page
+        request = response.request
+        assert request is not None
+        page = read_page(response, self._agents.of(request))
+        request.meta["rep_page"] = page
+        if self._decides:
+            self._pages[response] = page
         if page["rules"]:
             if page["noindex"]:
                 self._report.count("page/noindex")
@@ -91,7 +97,7 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
 
     def get_processed_item(self, item: Any, response: Response | None) -> Any:
         """Return *item*, or ``None`` where *response* asks not to be used so."""
-        if response is None or _exempt(response):
+        if not self._decides or response is None or _exempt(response):
             return item
         cause, why = self._against_use(response)
         if not cause:
@@ -147,8 +153,10 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
 
 def read_page(response: Response, agent: Agent) -> dict[str, Any]:
     """Return what *response* asks of *agent*, as it stands on ``meta["rep_page"]``."""
-    headers = [value.decode("latin-1") for value in response.headers.getlist(HEADER)]
     metas = meta_tags(response, agent) if isinstance(response, HtmlResponse) else []
+    if not metas and OF_INTEREST.isdisjoint(response.headers.keys()):
+        return nothing_said()  # as of nearly all pages
+    headers = [value.decode("latin-1") for value in response.headers.getlist(HEADER)]
     said, until = NO_RULES
     if headers or metas:
         said, until = page_rules(headers, metas, agent)
@@ -165,6 +173,19 @@ def read_page(response: Response, agent: Agent) -> dict[str, Any]:
     }
 
 
+def nothing_said() -> dict[str, Any]:
+    return {
+        "noindex": False,
+        "nofollow": False,
+        "noarchive": False,
+        "nosnippet": False,
+        "unavailable_after": None,
+        "rules": {},
+        "preferences": {},
+        "tdm_policy": None,
+    }
+
+
 def meta_tags(response: HtmlResponse, agent: Agent) -> list[tuple[str, str]]:
     """Return names and contents of the meta tags in the head of *response*.
 
@@ -176,7 +197,10 @@ def meta_tags(response: HtmlResponse, agent: Agent) -> list[tuple[str, str]]:
         body = response.text[:MOST].encode("utf-8", "replace")
     head = head_of(body)
     lowered = head.lower()
-    if not any(name in lowered for name in _names(agent)):
+    for name in _names(agent):
+        if name in lowered:
+            break
+    else:
         return []
     # Names and rules are ASCII, and this decodes whatever else there is.
     tags = Selector(text=head.decode("latin-1"), type="html").xpath(

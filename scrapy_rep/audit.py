@@ -11,7 +11,6 @@ import json
 import logging
 import os
 import socket
-from functools import lru_cache
 from json.encoder import encode_basestring_ascii as quoted
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
@@ -36,6 +35,9 @@ logger = logging.getLogger("scrapy_rep")
 FORMAT = 1
 MOST_DIGESTS = 10_000
 """Digests that are remembered, so that each body is written once."""
+
+MOST_PLACES = 4096
+NO_PLACE = "\n", ""  # as no URL begins
 
 encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
 
@@ -64,6 +66,8 @@ class Audit:
         self.put: Callable[[str, float, str, str], None] = _ignore
         """As ``Sink.put``: writes a record about a URL. Before there is a spider, and when it
         is gone, nothing is."""
+        # By slot: how its last URL began, and origin and slot in JSON. Most have one origin.
+        self._places: dict[str, tuple[str, str]] = {}
         self._digests: dict[str, None] = {}  # in the order in which they came
         self._errors = 0  # of the sink, as far as they were noticed
         if crawler.spider is not None:
@@ -119,8 +123,15 @@ class Audit:
     def sent(self, request: Request) -> None:
         """Write that *request* is handed to its download handler."""
         url, meta = request.url, request.meta
-        end = url.find("/", len("https://"))
-        place = _place(url[:end] if end > 0 else url, meta.get("download_slot") or "")
+        slot = meta.get("download_slot") or ""
+        start, place = self._places.get(slot, NO_PLACE)
+        if not url.startswith(start):
+            end = url.find("/", len("https://")) + 1
+            start = url[:end] if end else f"{url}/"
+            place = f'"origin":{encode(origin_of(start))},"slot":{quoted(slot)}'
+            if len(self._places) >= MOST_PLACES:
+                self._places.clear()
+            self._places[slot] = start, place
         if ROBOTS_HOP in meta:
             place += ',"robots":true'
         self.put("sent", self._now(), url, place)
@@ -137,8 +148,7 @@ class Audit:
         self._notice_errors()
         stats = self._crawler.stats
         assert stats is not None
-        records = sink.written + 1 if sink.written else 0  # with the first one
-        stats.set_value("rep/audit/records", records)
+        stats.set_value("rep/audit/records", sink.written + 1)  # and the first one
         if sink.lost:
             stats.set_value("rep/audit/lost", sink.lost)
 
@@ -165,12 +175,6 @@ class Audit:
 
     def _log(self, level: int, message: str, **values: object) -> None:
         logger.log(level, message, values, extra={"spider": self._crawler.spider})
-
-
-@lru_cache(maxsize=4096)
-def _place(start: str, slot: str) -> str:
-    """Return the origin of URLs that begin with *start*, and their slot, in JSON."""
-    return f'"origin":{encode(origin_of(start))},"slot":{quoted(slot)}'
 
 
 def decision_in_json(

@@ -63,7 +63,7 @@ class Sink:
         self.error = ""
         """What the last such failure was, without the password that the URI may have."""
         self.written = 0
-        """Lines that were."""
+        """Lines that were, besides the head."""
         self.noticed: Callable[[], None] = lambda: None
         """Called now and then, in the thread of the event loop, while lines come."""
         self._spider: Any = crawler.spider
@@ -165,10 +165,10 @@ class Sink:
             self._not_stored()
 
     def _not_stored(self) -> None:
-        """Count what was written to a temporary file as lost."""
+        """What was written to a temporary file is lost, the head, too."""
         if not self._local:
-            self._unwritten += self.written + 1  # the head, too
-            self.written = 0
+            self._unwritten += self.written + 1
+            self.written = -1
 
     # In the thread
 

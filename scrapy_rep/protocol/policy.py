@@ -149,7 +149,10 @@ class Policy:
 
     def verdict(self, url: str, agent: str | Sequence[str]) -> Verdict:
         """Whether `agent` may fetch `url`, and the rule that says so."""
-        rules = self._rules_for(agent)
+        try:
+            rules = self._rule_sets[agent]  # type: ignore[index]  # a list is no key
+        except (KeyError, TypeError):
+            rules = self._rules_for(agent)
         check_url(url)
         path = self._path_of(url)
         if is_robots_txt(path):  # RFC 9309 2.2.2: implicitly allowed

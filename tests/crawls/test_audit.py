@@ -208,6 +208,20 @@ async def test_what_differs_between_decisions_that_one_line_made(tmp_path):
 
 
 @coroutine_test
+async def test_origins_that_share_a_slot(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    with Site({"/robots.txt": RULES}) as site, Site() as other:
+        urls = [one.url(f"/{number}") for number in range(3) for one in (site, other)]
+        crawler = make_crawler(REP_AUDIT_URI=str(path))
+        await crawl(crawler, urls=urls, meta={"download_slot": "both"})
+    sent = of_type("sent", records(path))
+    assert len(sent) == 8
+    assert {one["slot"] for one in sent} == {"both"}
+    for one in sent:
+        assert one["url"].startswith(f"{one['origin']}/")
+
+
+@coroutine_test
 async def test_a_url_that_json_must_escape(tmp_path):
     path = tmp_path / "audit.jsonl"
     with Site({"/robots.txt": RULES}) as site:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from scrapy import Request
     from scrapy.crawler import Crawler
-    from scrapy.http import Response
 
 ROBOTS_HOP = "rep_hop"
 """The meta key that marks a robots.txt request."""
@@ -108,10 +107,8 @@ class Downloads:
         self.back_off = BackOff(self)
         self._parked = self.back_off.until
         self._began = slot_clock()
-        connect = crawler.signals.connect
-        connect(self._request_reached_downloader, signals.request_reached_downloader)
-        connect(self._response_downloaded, signals.response_downloaded)
-        connect(self._watch_starts, signals.engine_started)
+        self._keeping = False
+        crawler.signals.connect(self._watch_starts, signals.engine_started)
 
     @property
     def _downloader(self) -> Any:
@@ -129,6 +126,7 @@ class Downloads:
         """Have *starts* confirm each start, and tell the others of parked slots."""
         self.starts = starts
         self.back_off.share = starts.park
+        self._start_keeping()
 
     def shared_interval(self, name: str) -> float:
         """Return the seconds between two starts at *name*, by whatever process.
@@ -184,6 +182,7 @@ class Downloads:
         intervals = self._intervals.get(slot)
         if interval:
             if intervals is None:
+                self._start_keeping()
                 self._forget_dropped_slots()
                 intervals = self._intervals[slot] = {}
             intervals[origin] = interval
@@ -203,16 +202,26 @@ class Downloads:
         part = GUARD_PART if self.starts is None else SHARED_GUARD_PART
         return interval + min(part * interval, GUARD_MOST)
 
+    def _start_keeping(self) -> None:
+        """Follow each request on its way, from the first on that has a pace to keep.
+
+        Most crawls never have one, and each receiver of a signal takes its time.
+        """
+        if self._keeping:
+            return
+        self._keeping = True
+        connect = self._crawler.signals.connect
+        connect(self._request_reached_downloader, signals.request_reached_downloader)
+        connect(self._response_downloaded, signals.response_downloaded)
+
     def _request_reached_downloader(self, request: Request) -> None:
         # Scrapy sends this when the slot exists, and before it looks at its delay.
         self._hold(request.meta["download_slot"])
 
-    def _response_downloaded(self, request: Request, response: Response) -> None:
+    def _response_downloaded(self, request: Request) -> None:
         # AutoThrottle lowers the delay at this signal; it was connected before us.
         name = request.meta["download_slot"]
         self._hold(name)
-        if response.status in STATUSES:
-            self.back_off.heed(request, response)
         latency = request.meta.get("download_latency")
         if latency is not None:
             self._book_arrival(request, name, latency)
@@ -287,7 +296,10 @@ class Downloads:
                 start = self._starts[request] = _Start(booking)
                 # It is written in the next turn of the event loop, before this is called.
                 call_later(0, lambda: self._note_late(name, start, monotonic() - now))
-            return await hand_over(request)
+            response = await hand_over(request)
+            if response.status in STATUSES:
+                self.back_off.heed(request, response)
+            return response
 
         handlers.download_request_async = book_and_hand_over
 

@@ -22,6 +22,7 @@ from w3lib.url import canonicalize_url
 from scrapy_rep.agents import Agents
 from scrapy_rep.protocol.agents import given, names_of
 from scrapy_rep.protocol.page_rules import PageRules, page_rules
+from scrapy_rep.protocol.preferences import EVERYTHING_UNSTATED
 from scrapy_rep.purposes import Purposes, answers, of_response
 from scrapy_rep.report import Report
 from scrapy_rep.settings import Settings
@@ -37,6 +38,16 @@ MOST = 128 * 1024
 """Octets of a page in which its meta tags are looked for."""
 HEADER = b"X-Robots-Tag"
 NO_RULES = PageRules({}, None)
+NOTHING_ASKED: dict[str, Any] = {
+    "noindex": False,
+    "nofollow": False,
+    "noarchive": False,
+    "nosnippet": False,
+    "unavailable_after": None,
+    "rules": {},
+    "preferences": {},
+    "tdm_policy": None,
+}
 HIDING = ((b"<!--", b"-->"), (b"<script", b"</script"))
 """What begins and ends a part of a page in which tags are only text."""
 
@@ -52,6 +63,7 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
         super().__init__(crawler)
         settings = Settings.read(crawler.settings)
         self._obey = settings.page_obey
+        self._obeys_any = bool(settings.page_obey or settings.purpose)
         self._purposes = Purposes(settings) if settings.purpose else None
         self._agents = Agents(crawler, settings)
         self._report = Report(crawler)
@@ -62,7 +74,7 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
         )
 
     def process_spider_input(self, response: Response) -> None:
-        page = self._page(response)
+        page = self._page(response) if self._obeys_any else self._read(response)
         response.meta["rep_page"] = page
         if page["rules"]:
             if page["noindex"]:
@@ -115,10 +127,12 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
     def _page(self, response: Response) -> dict[str, Any]:
         page = self._pages.get(response)
         if page is None:
-            assert response.request is not None
-            page = read_page(response, self._agents.of(response.request))
-            self._pages[response] = page
+            page = self._pages[response] = self._read(response)
         return page
+
+    def _read(self, response: Response) -> dict[str, Any]:
+        assert response.request is not None
+        return read_page(response, self._agents.of(response.request))
 
     def _not_to_follow(self, response: Response) -> frozenset[str]:
         """Return the canonical URLs to which *response* links with rel="nofollow" only."""
@@ -130,12 +144,17 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
 
 def read_page(response: Response, agent: Agent) -> dict[str, Any]:
     """Return what *response* asks of *agent*, as it stands on ``meta["rep_page"]``."""
-    headers = [value.decode("latin-1") for value in response.headers.getlist(HEADER)]
+    headers: list[str] = []
+    # Its keys are in normal form, as is this one: nothing to be normalised first.
+    if HEADER in response.headers.keys():  # noqa: SIM118
+        headers = [
+            value.decode("latin-1") for value in response.headers.getlist(HEADER)
+        ]
     metas = meta_tags(response, agent) if isinstance(response, HtmlResponse) else []
-    said, until = NO_RULES
-    if headers or metas:
-        said, until = page_rules(headers, metas, agent)
     own = of_response(response)
+    if not headers and not metas and own is EVERYTHING_UNSTATED:  # as most pages
+        return {**NOTHING_ASKED, "rules": {}, "preferences": {}}
+    said, until = page_rules(headers, metas, agent) if headers or metas else NO_RULES
     return {
         "noindex": "noindex" in said,
         "nofollow": "nofollow" in said,
@@ -159,7 +178,10 @@ def meta_tags(response: HtmlResponse, agent: Agent) -> list[tuple[str, str]]:
         body = response.text[:MOST].encode("utf-8", "replace")
     head = head_of(body)
     lowered = head.lower()
-    if not any(name in lowered for name in _names(agent)):
+    for name in _names(agent):
+        if name in lowered:
+            break
+    else:
         return []
     # Names and rules are ASCII, and this decodes whatever else there is.
     tags = Selector(text=head.decode("latin-1"), type="html").xpath(

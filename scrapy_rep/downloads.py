@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary, WeakSet
@@ -110,7 +111,7 @@ class Downloads:
         self._keeping = False
         crawler.signals.connect(self._watch_starts, signals.engine_started)
 
-    @property
+    @cached_property
     def _downloader(self) -> Any:
         assert self._crawler.engine is not None
         return self._crawler.engine.downloader
@@ -318,9 +319,10 @@ class Downloads:
 
     def due_in(self, name: str) -> float:
         """Return the seconds until a request of the slot may start; 0: it may now."""
-        return max(self._paced_for(name), self.back_off.left(name))
+        return max(self.paced_for(name), self.back_off.left(name))
 
-    def _paced_for(self, name: str) -> float:
+    def paced_for(self, name: str) -> float:
+        """Return the same, but for the time that it is parked."""
         slot = self._downloader.slots.get(name)
         if slot is None and self.starts is not None:
             return 0.0  # others may have used it; who knows that confirms each start
@@ -335,7 +337,7 @@ class Downloads:
         """Note that *request* is on its way to the slot."""
         if len(self._handed_out) > 2 * len(self._downloader.active) + 16:
             for other in list(self._handed_out):  # those of slots not asked about since
-                self._on_the_way(other)
+                self._on_the_way(other, None)
         self._handed_out.setdefault(name, set()).add(request)
 
     def was_handed_out(self, request: Request) -> bool:
@@ -345,28 +347,25 @@ class Downloads:
     def has_place(self, name: str) -> bool:
         """Tell whether the slot can take another request without having it wait."""
         slot = self._downloader.slots.get(name)
-        on_the_way = self._on_the_way(name)
-        delay, concurrency = self._users_own(name)
-        if slot is None:
-            delay = max(delay, self._delay(name))
-            return not on_the_way if delay else on_the_way < concurrency
+        on_the_way = self._on_the_way(name, slot)
         paced = self._delay(name)
+        if slot is None:
+            delay, concurrency = self._users_own(name)
+            return on_the_way < concurrency if not (delay or paced) else not on_the_way
         if slot.queue or (on_the_way and (paced or slot.delay)):
             return False
         return on_the_way + len(slot.active) < (1 if paced else slot.concurrency)
 
-    def _on_the_way(self, name: str) -> int:
-        """Return how many requests were handed out and are not in their slot yet."""
+    def _on_the_way(self, name: str, slot: Any) -> int:
+        """Return how many requests were handed out and are not in their *slot* yet."""
         handed_out = self._handed_out.get(name)
         if handed_out is None:
             return 0
-        slot = self._downloader.slots.get(name)
-        in_slot = slot.active if slot is not None else ()
         handed_out &= self._downloader.active  # the others were answered, or refused
         if not handed_out:
             del self._handed_out[name]
             return 0
-        return len(handed_out.difference(in_slot))
+        return len(handed_out) if slot is None else len(handed_out - slot.active)
 
     def wake(self) -> None:
         """Have the engine ask the scheduler again."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from pydispatch.dispatcher import getAllReceivers, liveReceivers
+from pydispatch.dispatcher import (  # type: ignore[import-untyped]
+    getAllReceivers,
+    liveReceivers,
+)
 from scrapy import signals
 
 from tests.site import Site

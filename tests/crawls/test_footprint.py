@@ -8,7 +8,9 @@ from pydispatch.dispatcher import (  # type: ignore[import-untyped]
     liveReceivers,
 )
 from scrapy import signals
+from scrapy.utils.test import get_crawler
 
+from scrapy_rep import RepSpiderMiddleware
 from tests.site import Site
 from tests.utils import Pages, coroutine_test, crawl, make_crawler
 
@@ -60,3 +62,28 @@ async def test_signals_are_received_where_they_are_needed(robots, expected):
         await crawl(crawler, urls=[site.url("/1"), site.url("/2")])
     assert len(crawler.spider.got) == 2
     assert crawler.spider.receivers == expected
+
+
+class Heir(RepSpiderMiddleware):
+    def __init__(self, crawler):
+        super().__init__(crawler)
+        self.is_heir = True
+
+
+@pytest.mark.parametrize("cls", [RepSpiderMiddleware, Heir])
+@pytest.mark.parametrize(
+    ("settings", "passes"),
+    [
+        pytest.param({}, False, id="nothing to obey"),
+        pytest.param({"REP_PAGE_OBEY": ["nofollow"]}, True, id="REP_PAGE_OBEY"),
+        pytest.param({"REP_PURPOSE": ["search"]}, True, id="REP_PURPOSE"),
+    ],
+)
+def test_what_spiders_yield_passes_us_where_a_page_is_obeyed(cls, settings, passes):
+    crawler = get_crawler(settings_dict={"ROBOTSTXT_OBEY": True, **settings})
+    middleware = cls.from_crawler(crawler)
+    assert isinstance(middleware, cls)
+    assert type(middleware).__name__ == cls.__name__
+    assert hasattr(middleware, "is_heir") == (cls is Heir)
+    for method in ("process_start", "process_spider_output_async"):
+        assert hasattr(middleware, method) == passes

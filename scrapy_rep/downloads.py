@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary, WeakSet
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from scrapy import Request
     from scrapy.crawler import Crawler
-    from scrapy.http import Response
 
 ROBOTS_HOP = "rep_hop"
 """The meta key that marks a robots.txt request."""
@@ -108,12 +108,10 @@ class Downloads:
         self.back_off = BackOff(self)
         self._parked = self.back_off.until
         self._began = slot_clock()
-        connect = crawler.signals.connect
-        connect(self._request_reached_downloader, signals.request_reached_downloader)
-        connect(self._response_downloaded, signals.response_downloaded)
-        connect(self._watch_starts, signals.engine_started)
+        self._keeping = False
+        crawler.signals.connect(self._watch_starts, signals.engine_started)
 
-    @property
+    @cached_property
     def _downloader(self) -> Any:
         assert self._crawler.engine is not None
         return self._crawler.engine.downloader
@@ -131,6 +129,7 @@ class Downloads:
         """Have *starts* confirm each start, and tell the others of parked slots."""
         self.starts = starts
         self.back_off.share = starts.park
+        self._start_keeping()
 
     def shared_interval(self, name: str) -> float:
         """Return the seconds between two starts at *name*, by whatever process.
@@ -186,6 +185,7 @@ class Downloads:
         intervals = self._intervals.get(slot)
         if interval:
             if intervals is None:
+                self._start_keeping()
                 self._forget_dropped_slots()
                 intervals = self._intervals[slot] = {}
             intervals[origin] = interval
@@ -205,16 +205,26 @@ class Downloads:
         part = GUARD_PART if self.starts is None else SHARED_GUARD_PART
         return interval + min(part * interval, GUARD_MOST)
 
+    def _start_keeping(self) -> None:
+        """Follow each request on its way, from the first on that has a pace to keep.
+
+        Most crawls never have one, and each receiver of a signal takes its time.
+        """
+        if self._keeping:
+            return
+        self._keeping = True
+        connect = self._crawler.signals.connect
+        connect(self._request_reached_downloader, signals.request_reached_downloader)
+        connect(self._response_downloaded, signals.response_downloaded)
+
     def _request_reached_downloader(self, request: Request) -> None:
         # Scrapy sends this when the slot exists, and before it looks at its delay.
         self._hold(request.meta["download_slot"])
 
-    def _response_downloaded(self, request: Request, response: Response) -> None:
+    def _response_downloaded(self, request: Request) -> None:
         # AutoThrottle lowers the delay at this signal; it was connected before us.
         name = request.meta["download_slot"]
         self._hold(name)
-        if response.status in STATUSES:
-            self.back_off.heed(request, response)
         latency = request.meta.get("download_latency")
         if latency is not None:
             self._book_arrival(request, name, latency)
@@ -289,7 +299,10 @@ class Downloads:
                 start = self._starts[request] = _Start(booking)
                 # It is written in the next turn of the event loop, before this is called.
                 call_later(0, lambda: self._note_late(name, start, monotonic() - now))
-            return await hand_over(request)
+            response = await hand_over(request)
+            if response.status in STATUSES:
+                self.back_off.heed(request, response)
+            return response
 
         handlers.download_request_async = book_and_hand_over
 
@@ -308,9 +321,10 @@ class Downloads:
 
     def due_in(self, name: str) -> float:
         """Return the seconds until a request of the slot may start; 0: it may now."""
-        return max(self._paced_for(name), self.back_off.left(name))
+        return max(self.paced_for(name), self.back_off.left(name))
 
-    def _paced_for(self, name: str) -> float:
+    def paced_for(self, name: str) -> float:
+        """Return the same, but for the time that it is parked."""
         slot = self._downloader.slots.get(name)
         if slot is None and self.starts is not None:
             return 0.0  # others may have used it; who knows that confirms each start
@@ -325,7 +339,7 @@ class Downloads:
         """Note that *request* is on its way to the slot."""
         if len(self._handed_out) > 2 * len(self._downloader.active) + 16:
             for other in list(self._handed_out):  # those of slots not asked about since
-                self._on_the_way(other)
+                self._on_the_way(other, None)
         self._handed_out.setdefault(name, set()).add(request)
 
     def was_handed_out(self, request: Request) -> bool:
@@ -335,28 +349,25 @@ class Downloads:
     def has_place(self, name: str) -> bool:
         """Tell whether the slot can take another request without having it wait."""
         slot = self._downloader.slots.get(name)
-        on_the_way = self._on_the_way(name)
-        delay, concurrency = self._users_own(name)
-        if slot is None:
-            delay = max(delay, self._delay(name))
-            return not on_the_way if delay else on_the_way < concurrency
+        on_the_way = self._on_the_way(name, slot)
         paced = self._delay(name)
+        if slot is None:
+            delay, concurrency = self._users_own(name)
+            return on_the_way < concurrency if not (delay or paced) else not on_the_way
         if slot.queue or (on_the_way and (paced or slot.delay)):
             return False
         return on_the_way + len(slot.active) < (1 if paced else slot.concurrency)
 
-    def _on_the_way(self, name: str) -> int:
-        """Return how many requests were handed out and are not in their slot yet."""
+    def _on_the_way(self, name: str, slot: Any) -> int:
+        """Return how many requests were handed out and are not in their *slot* yet."""
         handed_out = self._handed_out.get(name)
         if handed_out is None:
             return 0
-        slot = self._downloader.slots.get(name)
-        in_slot = slot.active if slot is not None else ()
         handed_out &= self._downloader.active  # the others were answered, or refused
         if not handed_out:
             del self._handed_out[name]
             return 0
-        return len(handed_out.difference(in_slot))
+        return len(handed_out) if slot is None else len(handed_out - slot.active)
 
     def wake(self) -> None:
         """Have the engine ask the scheduler again."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ from scrapy_rep.protocol.access import REDIRECTS, Access, access_of
 from scrapy_rep.protocol.origin import origin_of, redirect_target, robots_url
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -75,10 +76,12 @@ class Fetcher:
         self._all_places = DeferredSemaphore(SLOW_LANES * settings.fetch_concurrency)
         self.slow = 0
         """How many fetches are under way that have given their place away."""
-        connect = crawler.signals.connect
-        connect(self._request_reached_downloader, signals.request_reached_downloader)
-        connect(self._bytes_received, signals.bytes_received)
-        connect(self._response_downloaded, signals.response_downloaded)
+        self._downloading = 0
+        self._receivers = (
+            (self._request_reached_downloader, signals.request_reached_downloader),
+            (self._bytes_received, signals.bytes_received),
+            (self._response_downloaded, signals.response_downloaded),
+        )
 
     async def fetch(
         self,
@@ -249,7 +252,31 @@ class Fetcher:
         async with _held(self._all_places), self._prompt_place(), self._lent_place():
             if self._downloads.ends_without(page):
                 raise CancelledError
-            return await engine.download_async(request)
+            with self._listening():
+                return await engine.download_async(request)
+
+    @contextmanager
+    def _listening(self) -> Iterator[None]:
+        """Receive signals for as long as a robots.txt is downloaded.
+
+        Scrapy sends them for every page, too, and each receiver takes its time.
+        """
+        bus = self._crawler.signals
+        self._downloading += 1
+        if self._downloading == 1:
+            for receiver, signal in self._receivers:
+                bus.connect(receiver, signal)
+        over = True
+        try:
+            yield
+        except (asyncio.CancelledError, CancelledError):
+            over = False  # its request may be on its way all the same
+            raise
+        finally:
+            self._downloading -= over
+            if not self._downloading:
+                for receiver, signal in self._receivers:
+                    bus.disconnect(receiver, signal)
 
     def _request_reached_downloader(self, request: Request) -> None:
         """Take off, at the last moment, what a middleware may have put on."""

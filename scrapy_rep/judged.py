@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from scrapy import Request
 
 USUAL = ("https://", "http://")
+LEAST = len("https://")
+"""No slash before this one ends a host."""
 
 
 def judged(request: Request) -> tuple[str, str] | None:
@@ -35,24 +37,21 @@ def judged(request: Request) -> tuple[str, str] | None:
             )
         return url, origin
     url = request.url
-    origin = _origin_of(url) if url.startswith(USUAL) else _origin_as_parsed(request)
+    if url.startswith(USUAL):
+        # A crawl has far fewer origins than pages. What is before the first slash that can
+        # end a host parses to the same origin as the whole, and is looked up instead.
+        end = url.find("/", LEAST)
+        origin = _origin_of_start(url[:end] if end > 0 else url)
+    else:
+        origin = _origin_as_parsed(request)
     return None if origin is None else (url, origin)
-
-
-def _origin_of(url: str) -> str | None:
-    """Return the origin of *url*, which begins as usual.
-
-    A crawl has far fewer origins than pages. What is before the first slash that can end
-    a host parses to the same origin as the whole, and is looked up rather than parsed.
-    """
-    end = url.find("/", len("https://"))
-    return _origin_of_start(url[:end] if end > 0 else url)
 
 
 @lru_cache(maxsize=4096)
 def _origin_of_start(url: str) -> str | None:
     parts = urlsplit(url)
-    return origin_from(parts.scheme, parts.netloc)
+    origin = origin_from(parts.scheme, parts.netloc)
+    return url if url == origin else origin  # one str to keep rather than two
 
 
 def _origin_as_parsed(request: Request) -> str | None:

@@ -56,6 +56,11 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
         self._obey = settings.page_obey
         self._purposes = Purposes(settings) if settings.purpose else None
         self._decides = bool(self._obey or self._purposes)
+        if not self._decides:
+            # Then Scrapy has what spiders yield pass us by. It would be the dearest part of
+            # a page that asks for nothing.
+            self.process_spider_output = None  # type: ignore[assignment]
+            self.process_spider_output_async = None  # type: ignore[assignment]
         self._agents = Agents(crawler, settings)
         self._report = Report(crawler)
         # By response: meta that a spider hands on has the page before in it.
@@ -97,7 +102,7 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
 
     def get_processed_item(self, item: Any, response: Response | None) -> Any:
         """Return *item*, or ``None`` where *response* asks not to be used so."""
-        if not self._decides or response is None or _exempt(response):
+        if response is None or _exempt(response):
             return item
         cause, why = self._against_use(response)
         if not cause:

@@ -138,9 +138,12 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
 
         In that case the engine is woken when there may be one.
         """
-        self._bring_due()
-        self._look_ahead()
-        self._recheck_full(RECHECKED)
+        if self._later:
+            self._bring_due()
+        if self._unknown:
+            self._look_ahead()
+        if self._full:
+            self._recheck_full(RECHECKED)
         request = self._pop_due()
         if request is None and self._full:
             self._recheck_full(len(self._full))
@@ -220,10 +223,11 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
             self._gate.report.handed_out_late(monotonic() - slot.due_at)
         slot.due_at = 0.0
         if request is not None:
-            origin = _origin_of(request)
-            _forget_one(slot.origins, origin)
-            if not slot.ask_ahead:
-                slot.ask_ahead = self._is_known(origin)  # else the middleware asks
+            if slot.count:  # else it was forgotten just now
+                origin = _origin_of(request)
+                _forget_one(slot.origins, origin)
+                if not slot.ask_ahead:
+                    slot.ask_ahead = self._is_known(origin)  # else the middleware asks
             self._downloads.hand_out(slot.name, request)
         return request
 
@@ -233,7 +237,7 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
         if paused:  # not asked for its robots.txt either
             slot.why = "its site wants to be left alone (Retry-After)"
             return paused
-        if self._policies is not None and self._gate is not None:
+        if self._policies is not None:
             now = self._policies.now()
             for origin in self._origins_of(slot):
                 known = self._policies.peek(origin)
@@ -256,7 +260,7 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
                     return closed
                 self._downloads.keep(slot.name, origin, pace.interval(now))
         slot.why = "its delay has not passed yet"
-        return self._downloads.due_in(slot.name)
+        return self._downloads.paced_for(slot.name)  # it is not parked
 
     def _is_known(self, origin: str | None) -> bool:
         if origin is None or self._policies is None:
@@ -361,10 +365,11 @@ def _peek(queue: ScrapyPriorityQueue) -> Request | None:
 def _origin_of(request: Request | None) -> str | None:
     if request is None:
         return None
-    with suppress(ValueError):  # the middleware will say what is wrong
+    try:
         found = judged(request)
-        return None if found is None else found[1]
-    return None
+    except ValueError:  # the middleware will say what is wrong
+        return None
+    return None if found is None else found[1]
 
 
 def _forget_one(origins: dict[str, int], origin: str | None) -> None:

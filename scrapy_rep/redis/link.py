@@ -10,7 +10,7 @@ from contextlib import suppress
 from secrets import token_hex
 from time import monotonic
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from scrapy import signals
 from scrapy.utils.asyncio import is_asyncio_available
@@ -54,7 +54,8 @@ class Link:
     that a server that hangs does not hold up the crawl.
     """
 
-    _links: WeakKeyDictionary[Crawler, Link] = WeakKeyDictionary()
+    # Weak on both sides: a link holds its crawler, and those who use the link hold it.
+    _links: WeakKeyDictionary[Crawler, ReferenceType[Link]] = WeakKeyDictionary()
 
     def __init__(self, crawler: Crawler) -> None:
         if not is_asyncio_available():
@@ -89,13 +90,15 @@ class Link:
 
     @classmethod
     def of(cls, crawler: Crawler) -> Link:
-        """Return the link of *crawler*.
+        """Return the link of *crawler*, which lives as long as somebody holds it.
 
         Raises ``SettingError`` without an asyncio event loop, which the client needs.
         """
-        link = cls._links.get(crawler)
+        known = cls._links.get(crawler)
+        link = None if known is None else known()
         if link is None:
-            link = cls._links[crawler] = cls(crawler)
+            link = cls(crawler)
+            cls._links[crawler] = ref(link)
         return link
 
     @property

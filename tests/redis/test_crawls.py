@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import pytest
 import scrapy
@@ -60,6 +62,18 @@ async def test_two_workers_share_robots_txt_pace_and_queue(redis_server):
         assert min(site.gaps()) >= 0.25
     got = one.spider.got + two.spider.got
     assert sorted(got) == sorted(urls[:-1])
+
+
+@coroutine_test
+async def test_a_crawl_is_gone_when_it_is_over(redis_server):
+    with Site({"/robots.txt": "User-agent: *\nDisallow: /no"}) as site:
+        crawler = worker(redis_server)
+        await crawl(crawler, urls=[site.url("/1"), site.url("/no")])
+    assert len(crawler.spider.got) == 1
+    gone = ref(crawler)
+    del crawler
+    gc.collect()
+    assert gone() is None
 
 
 @pytest.mark.parametrize("rules", ["", "User-agent: *\nCrawl-delay: 0.2"])

@@ -15,7 +15,7 @@ from itemadapter import ItemAdapter
 from scrapy.exceptions import NotConfigured
 from scrapy.spidermiddlewares.base import BaseSpiderMiddleware
 
-from scrapy_rep.audit import Audit, encode
+from scrapy_rep.audit import Audit, decision_in_json, encode
 from scrapy_rep.exceptions import explain
 from scrapy_rep.life import State
 from scrapy_rep.pace import FREE, pace_of
@@ -24,6 +24,7 @@ from scrapy_rep.protocol.preferences import CONTENT_USAGE
 from scrapy_rep.purposes import answers
 from scrapy_rep.report import Report
 from scrapy_rep.settings import Settings
+from scrapy_rep.signals import dropped
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -100,13 +101,30 @@ class Asked(NamedTuple):
     """The answers for every URL; ``None``: they depend on it."""
 
 
-class Said(NamedTuple):
+@dataclass(slots=True, eq=False)
+class Said:
     """The part of a decision's evidence that does not depend on the URL."""
 
     evidence: dict[str, Any]
-    record: str
+    shared: str
     """The same for the audit, in JSON without braces."""
     asked: Asked
+    _slot: str | None = None
+    _delay: float = 0.0
+    _preferences: dict[str, str] | None = None
+    _json: str = ""
+    """What ``in_json`` returned last, for these."""
+
+    def in_json(self, slot: str, delay: float, preferences: dict[str, str]) -> str:
+        """Return what follows the URL in a record of the audit."""
+        if (
+            slot != self._slot
+            or delay != self._delay
+            or preferences != self._preferences
+        ):
+            self._slot, self._delay, self._preferences = slot, delay, preferences
+            self._json = decision_in_json(self.shared, slot, delay, preferences)
+        return self._json
 
 
 NOTHING_ASKED = Asked(FREE, {})
@@ -144,6 +162,7 @@ class Witness:
                 agent=lambda: _named(agents.default()),
             )
             downloads.sent = self._audit.sent
+            crawler.signals.connect(self._dropped, dropped)
 
     async def close(self, reason: str) -> None:
         if self._audit is not None:
@@ -153,6 +172,22 @@ class Witness:
         copy = known.evidence = copy_of(known, snapshot, self._settings)
         if self._audit is not None:
             self._audit.copy(_record_of(copy), snapshot.body)
+
+    def _dropped(
+        self, what: str, url: str, response: Response, cause: str, reason: str
+    ) -> None:
+        """Write down what page rules have decided about a request or an item."""
+        assert self._audit is not None
+        assert response.request is not None
+        record = {
+            "page": response.url,
+            "what": what,
+            "agent": _named(self._agents.of(response.request)),
+            "cause": cause,
+            "reason": _cut(reason),
+        }
+        rest = encode(record)[1:-1]
+        self._audit.put("dropped", self._policies.now(), url, rest)
 
     # What becomes of a request
 
@@ -170,10 +205,11 @@ class Witness:
     ) -> None:
         """*request*, judged by *url*, may be sent."""
         cause = None
-        left_out, self._left_out = self._left_out, None
-        if left_out is not None and left_out[0] is request:
-            _, refusal, cause = left_out
-            verdict = refusal.verdict
+        if self._left_out is not None:
+            left_out, self._left_out = self._left_out, None
+            if left_out[0] is request:
+                _, refusal, cause = left_out
+                verdict = refusal.verdict
         said = self._say(known, agent, verdict, cause, enforced=cause is None)
         self._tell(request, url, known, said)
 
@@ -244,9 +280,8 @@ class Witness:
             preferences = answers(known.policy.preferences(url, agent))
         if self._audit is not None:
             slot = self._downloads.slot_of(request)
-            self._audit.decision(
-                url, said.record, preferences, time=now, slot=slot, delay=delay
-            )
+            rest = said.in_json(slot, delay, preferences)
+            self._audit.put("decision", now, url, rest)
         if self._on_meta:
             # Each request has its own: nothing that a spider does to one alters another.
             evidence = said.evidence.copy()
@@ -288,8 +323,8 @@ def _said(
         kind = "Allow" if rule.allow else "Disallow"
         evidence["rule"] = _cut(f"{kind}: {rule.path}")
         evidence["line"] = rule.line
-    record = encode({name: evidence[name] for name in IN_AUDIT})[1:-1]
-    return Said(evidence, record, asked)
+    shared = encode({name: evidence[name] for name in IN_AUDIT})[1:-1]
+    return Said(evidence, shared, asked)
 
 
 def copy_of(known: Known, snapshot: Snapshot, settings: Settings) -> Copy:

@@ -22,10 +22,10 @@ from w3lib.url import canonicalize_url
 from scrapy_rep.agents import Agents
 from scrapy_rep.protocol.agents import given, names_of
 from scrapy_rep.protocol.page_rules import PageRules, page_rules
-from scrapy_rep.protocol.preferences import EVERYTHING_UNSTATED
-from scrapy_rep.purposes import Purposes, answers, of_response
+from scrapy_rep.purposes import HEADER_NAMES, Purposes, answers, of_response
 from scrapy_rep.report import Report
 from scrapy_rep.settings import Settings
+from scrapy_rep.signals import dropped
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -38,17 +38,8 @@ if TYPE_CHECKING:
 MOST = 128 * 1024
 """Octets of a page in which its meta tags are looked for."""
 HEADER = b"X-Robots-Tag"
+OF_INTEREST = HEADER_NAMES | {HEADER}
 NO_RULES = PageRules({}, None)
-NOTHING_ASKED: dict[str, Any] = {
-    "noindex": False,
-    "nofollow": False,
-    "noarchive": False,
-    "nosnippet": False,
-    "unavailable_after": None,
-    "rules": {},
-    "preferences": {},
-    "tdm_policy": None,
-}
 HIDING = ((b"<!--", b"-->"), (b"<script", b"</script"))
 """What begins and ends a part of a page in which tags are only text."""
 
@@ -117,7 +108,7 @@ class _Obeying(RepSpiderMiddleware, BaseSpiderMiddleware):
             cause, why = "rel_nofollow", 'rel="nofollow"'
         else:
             return request
-        self._report.dropped(f"the request for {request.url}", response.url, cause, why)
+        self._drop("request", request.url, response, cause, why)
         return None
 
     def get_processed_item(self, item: Any, response: Response | None) -> Any:
@@ -127,8 +118,24 @@ class _Obeying(RepSpiderMiddleware, BaseSpiderMiddleware):
         cause, why = self._against_use(response)
         if not cause:
             return item
-        self._report.dropped("an item", response.url, cause, why)
+        self._drop("item", response.url, response, cause, why)
         return None
+
+    def _drop(
+        self, what: str, url: str, response: Response, cause: str, why: str
+    ) -> None:
+        """Count and tell that *what* came of *response* goes no further."""
+        shown = "an item" if what == "item" else f"the request for {url}"
+        self._report.dropped(shown, response.url, cause, why)
+        self.crawler.signals.send_catch_log(
+            signal=dropped,
+            what=what,
+            url=url,
+            response=response,
+            cause=cause,
+            reason=why,
+            spider=self.crawler.spider,
+        )
 
     def _against_use(self, response: Response) -> tuple[str, str]:
         """Return why items of *response* are dropped, in a word and as it says it."""
@@ -166,17 +173,14 @@ def _settings_of(crawler: Crawler) -> Settings:
 
 def read_page(response: Response, agent: Agent) -> dict[str, Any]:
     """Return what *response* asks of *agent*, as it stands on ``meta["rep_page"]``."""
-    headers: list[str] = []
-    # Its keys are in normal form, as is this one: nothing to be normalised first.
-    if HEADER in response.headers.keys():  # noqa: SIM118
-        headers = [
-            value.decode("latin-1") for value in response.headers.getlist(HEADER)
-        ]
     metas = meta_tags(response, agent) if isinstance(response, HtmlResponse) else []
+    if not metas and OF_INTEREST.isdisjoint(response.headers.keys()):
+        return nothing_said()  # as of nearly all pages
+    headers = [value.decode("latin-1") for value in response.headers.getlist(HEADER)]
+    said, until = NO_RULES
+    if headers or metas:
+        said, until = page_rules(headers, metas, agent)
     own = of_response(response)
-    if not headers and not metas and own is EVERYTHING_UNSTATED:  # as most pages
-        return {**NOTHING_ASKED, "rules": {}, "preferences": {}}
-    said, until = page_rules(headers, metas, agent) if headers or metas else NO_RULES
     return {
         "noindex": "noindex" in said,
         "nofollow": "nofollow" in said,
@@ -186,6 +190,19 @@ def read_page(response: Response, agent: Agent) -> dict[str, Any]:
         "rules": dict(said),
         "preferences": answers(own),
         "tdm_policy": own.tdm_policies[0].url if own.tdm_policies else None,
+    }
+
+
+def nothing_said() -> dict[str, Any]:
+    return {
+        "noindex": False,
+        "nofollow": False,
+        "noarchive": False,
+        "nosnippet": False,
+        "unavailable_after": None,
+        "rules": {},
+        "preferences": {},
+        "tdm_policy": None,
     }
 
 

@@ -216,8 +216,10 @@ class _Reader:
 
     def flag(self, name: str) -> bool:
         value = self.value(name)
-        if isinstance(value, (bool, int, str)) and str(value).lower() in FLAGS:
-            return FLAGS[str(value).lower()]
+        if isinstance(value, int) and value in {0, 1}:  # a bool is one
+            return bool(value)
+        if isinstance(value, str) and value.lower() in FLAGS:
+            return FLAGS[value.lower()]
         raise SettingError(name, value, "True or False")
 
     def choice(self, name: str, choices: Collection[str]) -> str:

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections import deque
 from contextlib import suppress
-from datetime import datetime, timezone
-from itertools import count
-from pathlib import Path, PureWindowsPath
+from json.encoder import encode_basestring_ascii as quoted
+from pathlib import Path
 from threading import Event, Thread
 from time import monotonic
 from typing import IO, TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from scrapy.extensions.feedexport import FileFeedStorage
 from scrapy.utils.defer import ensure_awaitable
-from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_rep.exceptions import SettingError
+from scrapy_rep.places import SETTING, claimed, filled_in, hidden, storage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy.crawler import Crawler
 
-SETTING = "REP_AUDIT_URI"
 PAUSE = 0.5
 """Seconds for which lines are gathered before they are written."""
 HURRY = 2**20
@@ -39,12 +35,19 @@ LAST_WAIT = 10.0
 LEVEL = 1
 """Of zlib. Level 6 takes over twice as long, for files that are a sixth smaller."""
 GZIP = 16 + zlib.MAX_WBITS
+HEAD = len('{"type":"decision","time":1793000000.000000,"url":"",}')
+"""Octets of a record besides its URL and its rest."""
+
+
+Waiting = tuple[str, float, str, str, int]
+"""A record as ``Sink.put`` takes it, and how many octets were given up to it."""
 
 
 class Sink:
-    """Takes lines and has them written within a second; never raises for what it takes.
+    """Takes records and has them written within a second; never raises for what it takes.
 
-    The thread is what keeps that promise while a callback holds the event loop, and keeps
+    They are put together in the thread that writes them, which leaves the crawl's own more
+    time. The thread is what keeps that promise while a callback holds the event loop, and keeps
     a slow disk from holding it. A file that could not be written is left as it is, and
     after a minute another one is begun; what came meanwhile is lost, and counted. A
     storage that uploads at the end has one file only, so there all that follows is lost.
@@ -57,10 +60,10 @@ class Sink:
         """
         self.errors = 0
         """How often opening, writing or storing has failed."""
-        self.error: Exception | None = None
-        """What the last such failure was."""
+        self.error = ""
+        """What the last such failure was, without the password that the URI may have."""
         self.written = 0
-        """Lines that were."""
+        """Lines that were, besides the head."""
         self.noticed: Callable[[], None] = lambda: None
         """Called now and then, in the thread of the event loop, while lines come."""
         self._spider: Any = crawler.spider
@@ -70,45 +73,56 @@ class Sink:
         self._file: IO[bytes] | None = None
         self._retry_at = 0.0
         # Each number is changed by one of the two threads only.
-        self._lines: deque[str] = deque()
-        self._given = self._done = 0  # octets
+        self._waiting: deque[Waiting] = deque()
+        self._given = self._done = 0  # octets, about
         self._look_at = HURRY  # when so many octets are given
         self._dropped = self._unwritten = 0  # lines
         self._asleep = True  # the thread is, or there is none yet
         self._some, self._hurry, self._closing = Event(), Event(), Event()
         self._thread: Thread | None = None
-        shown = without_password(uri)
+        self._uri = filled_in(uri, crawler, worker)
         try:
-            self._storage = _storage(crawler, filled_in(uri, self._spider, worker))
+            self._storage = storage(crawler, self._uri)
             self._path: str = getattr(self._storage, "path", "")
             self._local = isinstance(self._storage, FileFeedStorage)
             self._open()
         except SettingError:
             raise
         # Whatever a storage may raise, NotConfigured and AssertionError among it.
-        except Exception as error:
-            reason = without_password(f"{type(error).__name__}: {error}")
+        except Exception as error:  # noqa: BLE001
+            reason = f"{type(error).__name__}: {error}"
+            shown = self._shown(reason)
+            # Where the error tells a secret, so does its traceback.
+            cause = error if shown == reason else None
             raise SettingError(
-                SETTING, shown, f"what Scrapy's feed storages can open ({reason})"
-            ) from error
+                SETTING,
+                self._shown(self._uri),
+                f"what Scrapy's feed storages can open ({shown})",
+            ) from cause
 
     @property
     def name(self) -> str:
-        """The file that is written, or what kind of storage."""
-        path = getattr(self._storage, "path", "") if self._local else ""
-        return path or type(self._storage).__name__
+        """The file that is written, or the URI, as it may be shown."""
+        return self._storage.path if self._local else self._shown(self._uri)
 
     @property
     def lost(self) -> int:
         """Lines that were not written, and will not be."""
         return self._dropped + self._unwritten
 
-    def put(self, line: str) -> None:
-        """Have *line*, of ASCII characters and with its end, written."""
-        self._lines.append(line)
-        self._given += len(line)
-        if self._asleep or self._given > self._look_at:
+    def put(self, kind: str, time: float, url: str, rest: str) -> None:
+        """Have a record of type *kind* written; *rest* is its JSON after the URL.
+
+        *rest* has no braces, and like *kind* no characters but those of ASCII.
+        """
+        given = self._given = self._given + len(url) + len(rest) + HEAD
+        self._waiting.append((kind, time, url, rest, given))
+        if self._asleep or given > self._look_at:
             self._look_after_thread()
+
+    def put_line(self, line: str) -> None:
+        """Have *line*, of ASCII characters and with its end, written."""
+        self.put("", 0.0, "", line)
 
     def _look_after_thread(self) -> None:
         if self._asleep:
@@ -120,7 +134,8 @@ class Sink:
         waiting = self._given - self._done
         if waiting > MOST:
             with suppress(IndexError):  # it is written after all
-                self._given -= len(self._lines.pop())
+                _, _, url, rest, _ = self._waiting.pop()
+                self._given -= len(url) + len(rest) + HEAD
                 self._dropped += 1
             return
         if waiting > HURRY:
@@ -137,6 +152,7 @@ class Sink:
             self._thread.join(LAST_WAIT)
             if self._thread.is_alive():
                 self._failed(TimeoutError("writing takes too long"))
+                self._not_stored()
                 return
         file, self._file = self._file, None
         if file is None:
@@ -146,14 +162,21 @@ class Sink:
             await ensure_awaitable(self._storage.store(file))
         except Exception as error:  # noqa: BLE001 - whatever a storage may raise
             self._failed(error)
+            self._not_stored()
+
+    def _not_stored(self) -> None:
+        """What was written to a temporary file is lost, the head, too."""
+        if not self._local:
+            self._unwritten += self.written + 1
+            self.written = -1
 
     # In the thread
 
     def _run(self) -> None:
         while not self._closing.is_set():
-            if not self._lines:
+            if not self._waiting:
                 self._asleep = True
-                if not self._lines:  # else one came just before
+                if not self._waiting:  # else one came just before
                     self._some.wait()
                     self._some.clear()
                 self._asleep = False
@@ -164,27 +187,26 @@ class Sink:
         self._write_what_waits()  # of a crawl that is over at once
 
     def _write_what_waits(self) -> None:
-        lines = []
+        records = []
         with suppress(IndexError):
             while True:
-                lines.append(self._lines.popleft())
-        if not lines:
+                records.append(self._waiting.popleft())
+        if not records:
             return
-        text = "".join(lines)
         try:
             if self._file is None and self._local and monotonic() >= self._retry_at:
                 self._retry_at = monotonic() + RETRY
                 self._open()
             if self._file is None:
-                self._unwritten += len(lines)
+                self._unwritten += len(records)
             else:
-                self._write(self._file, text)
-                self.written += len(lines)
+                self._write(self._file, lines_of(records))
+                self.written += len(records)
         except Exception as error:  # noqa: BLE001 - whatever a file may raise
-            self._unwritten += len(lines)
+            self._unwritten += len(records)
             self._failed(error)
             self._give_up_file()
-        self._done += len(text)
+        *_, self._done = records[-1]
 
     def _write(self, file: IO[bytes], text: str) -> None:
         octets = text.encode("ascii")
@@ -224,7 +246,21 @@ class Sink:
 
     def _failed(self, error: Exception) -> None:
         self.errors += 1
-        self.error = error
+        self.error = self._shown(repr(error))
+
+    def _shown(self, text: str) -> str:
+        return hidden(text, self._uri)
+
+
+def lines_of(records: list[Waiting]) -> str:
+    return "".join(
+        [
+            f'{{"type":"{kind}","time":{time:.6f},"url":{quoted(url)},{rest}}}\n'
+            if kind
+            else rest
+            for kind, time, url, rest, _ in records
+        ]
+    )
 
 
 def _close(file: IO[bytes]) -> None:
@@ -236,68 +272,3 @@ def _remove_empty(path: Path) -> None:
     with suppress(OSError):
         if path.is_file() and not path.stat().st_size:
             path.unlink()
-
-
-def _storage(crawler: Crawler, uri: str) -> Any:
-    """Return the feed storage for *uri*, as Scrapy's feed exports choose it."""
-    storages = crawler.settings.getwithbase("FEED_STORAGES")
-    schemes = {scheme: path for scheme, path in storages.items() if path is not None}
-    scheme = urlsplit(uri).scheme
-    if PureWindowsPath(uri).drive:
-        scheme = "file"
-    if scheme not in schemes:
-        known = ", ".join(sorted(filter(None, schemes)))
-        raise SettingError(
-            SETTING,
-            without_password(uri),
-            f"a path, or a URI with a scheme of FEED_STORAGES: {known}",
-        )
-    return build_from_crawler(
-        load_object(schemes[scheme]), crawler, uri, feed_options={}
-    )
-
-
-def filled_in(uri: str, spider: Any, worker: str) -> str:
-    """Return *uri* with its ``%(parameters)s``: time, worker, attributes of the spider."""
-
-    def value(found: re.Match[str]) -> str:
-        name = found[1]
-        if name == "time":
-            now = datetime.now(tz=timezone.utc).replace(microsecond=0)
-            return now.isoformat().replace(":", "-")
-        if name == "worker":
-            return worker
-        if not hasattr(spider, name):
-            raise SettingError(
-                SETTING,
-                without_password(uri),
-                f"%(time)s, %(worker)s or an attribute of the spider, not %({name})s",
-            )
-        return str(getattr(spider, name))
-
-    return re.sub(r"%\((\w+)\)s", value, uri)
-
-
-def claimed(path: str) -> str:
-    """Make a file at *path*, or where there is one at "path-2", and so on; return which.
-
-    A file is of one crawl: what was compressed up to a kill cannot be gone on with, and
-    two that write to one file at once damage it. What is no file, such as a pipe, is taken
-    as it is.
-    """
-    wanted = Path(path)
-    wanted.parent.mkdir(parents=True, exist_ok=True)
-    stem, dot, suffixes = wanted.name.partition(".")
-    names = (f"{stem}-{number}{dot}{suffixes}" for number in count(2))
-    candidate = wanted
-    while not candidate.exists() or candidate.is_file():
-        with suppress(FileExistsError):
-            candidate.open("xb").close()
-            break
-        candidate = wanted.with_name(next(names))
-    return str(candidate)
-
-
-def without_password(uri: str) -> str:
-    """Return *uri* as it may be shown: without user and password."""
-    return re.sub(r"//[^/@]*@", "//***@", uri)

@@ -32,13 +32,17 @@ def binary() -> str:
 
 
 class RedisServer:
-    """Runs on a port of its own; what it knows is in memory, or in *folder* as well."""
+    """Runs on a port of its own; what it knows is in memory, or in *folder* as well.
 
-    def __init__(self, folder: Path | None = None) -> None:
+    With *cluster*, which needs a folder, it is one, all by itself.
+    """
+
+    def __init__(self, folder: Path | None = None, *, cluster: bool = False) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
         self.folder = folder
+        self.cluster = cluster
         self.url = f"redis://127.0.0.1:{self.port}/0"
         self.process: subprocess.Popen[bytes] | None = None
         self.client = redis.Redis(port=self.port)
@@ -57,15 +61,22 @@ class RedisServer:
         if self.folder is not None:
             options += ["--dir", str(self.folder), "--appendonly", "yes"]
             options += ["--appendfsync", "always"]
+        if self.cluster:
+            options += ["--cluster-enabled", "yes"]
         self.process = subprocess.Popen([binary(), *options], stdout=subprocess.DEVNULL)
         deadline = time.monotonic() + 10
         while not self._answers():
             assert time.monotonic() < deadline, "the server does not start"
             time.sleep(0.02)
+        if self.cluster:
+            self.client.execute_command("CLUSTER ADDSLOTS", *range(16384))
+            while not self._answers("GET", "any"):
+                time.sleep(0.02)
 
-    def _answers(self) -> bool:
+    def _answers(self, *command: str) -> bool:
         with suppress(redis.RedisError):
-            return bool(self.client.ping())
+            self.client.execute_command(*command or ["PING"])
+            return True
         return False
 
     def kill(self) -> None:

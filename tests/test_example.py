@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -9,9 +10,11 @@ import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -198,6 +201,44 @@ def test_guest_is_told_that_it_may_nothing(runs):
     assert re.search(
         r"\[scrapy_rep\] INFO: robots\.txt of \S+ allows us nothing", runs["guest"].log
     )
+
+
+def items(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def digest(robots: str) -> str:
+    return f"sha256:{sha256(robots.encode()).hexdigest()}"
+
+
+def test_items_have_the_digest_of_what_let_their_pages_be_fetched(tmp_path):
+    path = tmp_path / "kept.jsonl"
+    done = run("-m", "scrapy", "crawl", "kept", "-O", str(path))
+    assert done.status == 0, done.log
+    found = items(path)
+    rows = done.rows()
+    redirects = 1
+    assert len(found) == sum(row.sent for row in rows.values()) - redirects
+    assert {tuple(item) for item in found} == {("url", "robots_txt", "allowed_by")}
+    number = Counter(item["robots_txt"] for item in found)
+    assert number[digest("User-agent: *\nCrawl-delay: 1\n")] == 4
+    assert number[digest("User-agent: *\nDisallow: /search\n")] == 2
+    assert number[None] == rows["none (404)"].sent == 2
+    allowed_by = {urlsplit(item["url"]).path: item["allowed_by"] for item in found}
+    assert allowed_by["/cart/help"].startswith("Allow: /cart/help")
+    assert allowed_by["/notes"] == "no robots.txt (404)"
+
+
+def test_items_without_evidence_go_no_further(tmp_path):
+    path = tmp_path / "kept.jsonl"
+    done = run(
+        *("-m", "scrapy", "crawl", "kept", "-O", str(path)), *("-s", "REP_EVIDENCE=0")
+    )
+    assert done.status == 0, done.log
+    assert items(path) == []
+    (dropped,) = re.findall(r"'item_dropped_count': (\d+)", done.log)
+    assert int(dropped) == sum(row.sent for row in done.rows().values()) - 1
+    assert "Nothing shows that its page might be fetched" in done.log
 
 
 def test_a_real_site():

@@ -15,7 +15,7 @@ LAYERS = [
     {"protocol"},
     {"exceptions", "printable", "signals", "slots", "timers"},
     {"settings"},
-    {"store", "agents", "freshness", "coding"},
+    {"store", "agents", "freshness", "coding", "places"},
     {"backoff"},
     {"compat", "judged", "life", "pace", "downloads"},
     {"cache", "fetch", "report", "sink"},

@@ -374,6 +374,14 @@ def test_ci_uses_the_tools_of_tox():
         assert version in ci
 
 
+def test_the_pipeline_is_that_of_the_example():
+    shown = snippet("class Evidence:").partition("def process_item(self, item)")[2]
+    path = ROOT / "example_project" / "example" / "pipelines.py"
+    written = path.read_text(encoding="utf-8").partition("def process_item(self")[2]
+    assert len(shown.splitlines()) > 5
+    assert shown.splitlines()[1:] == written.splitlines()[1:]
+
+
 def test_the_log_is_that_of_the_example():
     (shown,) = [block for block in blocks_without_language() if "[tour]" in block]
     log = {

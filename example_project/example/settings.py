@@ -13,6 +13,9 @@ USER_AGENT = "ExampleBot/1.0 (+https://example.com/bot)"
 # requests that it concerns wait in the queue. On the Web, leave the default: a server in trouble is not helped by a crawler in a hurry.
 REP_UNREACHABLE_RETRY_DELAYS = [2.0]
 
+# For spiders that yield items: kept.py. Others are not concerned.
+ITEM_PIPELINES = {"example.pipelines.Evidence": 300}
+
 # Refusals are logged one by one at DEBUG: scrapy crawl tour -L DEBUG
 LOG_LEVEL = "INFO"
 

@@ -14,7 +14,7 @@ from scrapy_rep import __version__
 from scrapy_rep.audit_report import words
 from scrapy_rep.audit_report.gaps import KEPT
 from scrapy_rep.audit_report.pictures import HEIGHT, WIDTH, of_crawl
-from scrapy_rep.audit_report.rows import CAUSES, has_details, rows_and_files
+from scrapy_rep.audit_report.rows import CAUSES, DROPPED, has_details, rows_and_files
 from scrapy_rep.printable import printable
 
 if TYPE_CHECKING:
@@ -100,9 +100,9 @@ def content(tally: Tally, bodies: Bodies, files: Files, shows: Shows) -> dict[st
     style, script = _asset("report.css"), _asset("report.js")
     return {
         "agents": _names(run.agent for run in tally.runs),
-        "anyway": _in_words(tally.sent_anyway),
-        "causes": _in_words(tally.refused),
-        "dropped": tally.dropped.most_common(),
+        "anyway": _in_words(tally.sent_anyway, CAUSES),
+        "causes": _in_words(tally.refused, CAUSES),
+        "dropped": _in_words(tally.dropped, DROPPED),
         "files": files,
         "height": HEIGHT,
         "hosts": _number_of_hosts(tally),
@@ -220,8 +220,8 @@ def _left_out_of_lists(tally: Tally, files: Files, shows: Shows) -> Iterator[str
         yield f"{shows.sources:,} of {len(files.sources):,} files are listed."
 
 
-def _in_words(causes: Counter[str]) -> list[tuple[str, int]]:
-    return [(CAUSES.get(name, name), count) for name, count in causes.most_common()]
+def _in_words(causes: Counter[str], named: dict[str, str]) -> list[tuple[str, int]]:
+    return [(named.get(name, name), count) for name, count in causes.most_common()]
 
 
 def _names(names: Iterable[str]) -> str:

@@ -32,6 +32,8 @@ AT_A_TIME = 2000
 """Lines between two looks at the clock."""
 WINDOW = 1024
 """Records among which those of one file that stand out of order are put in order."""
+MOST_OPEN = 32
+"""Files that stay open; of more, each is opened whenever some of it is read."""
 TOLD = 100
 """Broken lines that are named; of the others, the number is given."""
 
@@ -90,7 +92,10 @@ class Files:
         file that cannot be opened or read.
         """
         with ExitStack() as stack:
-            opened = [stack.enter_context(_opened(name)) for name in self.names]
+            few = len(self.names) <= MOST_OPEN
+            opened = [
+                stack.enter_context(_opened(name, stays=few)) for name in self.names
+            ]
             self.sources = [Source(name) for name in self.names]
             streams = [self._of(number, file) for number, file in enumerate(opened)]
             merged = streams[0]
@@ -197,11 +202,44 @@ def octets(names: Iterable[str]) -> int | None:
     return total
 
 
-def _opened(name: str) -> io.BufferedReader:
+class _OpenToRead(io.RawIOBase):
+    """A file that is open only while some of it is read: there may be thousands."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._position = 0
+        path.open("rb").close()  # whether that works is told at once
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        if whence == os.SEEK_END:
+            offset += self._path.stat().st_size
+        elif whence == os.SEEK_CUR:
+            offset += self._position
+        self._position = offset
+        return offset
+
+    def readinto(self, buffer: Any) -> int:
+        with self._path.open("rb", buffering=0) as file:
+            file.seek(self._position)
+            number: int = file.readinto(buffer) or 0
+        self._position += number
+        return number
+
+
+def _opened(name: str, *, stays: bool) -> io.BufferedReader:
     try:
         if name == "-":
             return os.fdopen(os.dup(sys.stdin.fileno()), "rb")
-        return Path(name).open("rb")
+        path = Path(name)
+        if stays or not path.is_file():  # a pipe cannot be opened again
+            return path.open("rb")
+        return io.BufferedReader(_OpenToRead(path))
     except OSError as error:
         raise _unreadable(name, error) from None
 

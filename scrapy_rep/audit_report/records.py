@@ -32,6 +32,7 @@ KINDS = {
     "group": WORDS,
     "line": WHOLE,
     "origin": TEXT,
+    "page": TEXT,
     "reason": TEXT,
     "robots": FLAG,
     "rule": TEXT,
@@ -42,6 +43,7 @@ KINDS = {
     "status": WHOLE,
     "url": TEXT,
     "version": TEXT,
+    "what": TEXT,
     "worker": TEXT,
 }
 """What the values of keys are; any may be null. Other keys are of no concern."""

@@ -26,6 +26,13 @@ CAUSES = {
     "visit_time": "outside the hours for visits",
     "purpose": "not for the purpose of the crawl",
 }
+DROPPED = {
+    "nofollow": "requests: the page asks that no link be followed",
+    "rel_nofollow": "requests: the link asks not to be followed",
+    "noindex": "items: the page asks not to be indexed",
+    "unavailable_after": "items: the page was to be gone by then",
+    "purpose": "items: the page says no to the purpose of the crawl",
+}
 NAMED = 10
 """Origins that are named of those that share a file."""
 

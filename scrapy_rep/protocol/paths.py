@@ -91,13 +91,6 @@ def escapes(kept_apart: str) -> dict[str, str]:
     return table
 
 
-@lru_cache(maxsize=8)
-def other_in_query(kept_apart: str, kept_apart_in_query: str) -> tuple[str, ...]:
-    """The escapes that equal other octets in a query than in a path."""
-    in_path, in_query = escapes(kept_apart), escapes(kept_apart_in_query)
-    return tuple(f"%{pair}" for pair in in_path if in_path[pair] != in_query[pair])
-
-
 def octets(path: str, *, in_query: bool = False) -> int:
     """How many octets a comparable path has in the form of RFC 9309 2.2.2."""
     before, mark, query = ("", "", path) if in_query else path.partition("?")

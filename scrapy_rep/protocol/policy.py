@@ -149,13 +149,20 @@ class Policy:
 
     def verdict(self, url: str, agent: str | Sequence[str]) -> Verdict:
         """Whether `agent` may fetch `url`, and the rule that says so."""
-        rules = self._rules_for(agent)
+        try:
+            rules = self._rule_sets[agent]  # type: ignore[index]  # a list is no key
+        except (KeyError, TypeError):
+            rules = self._rules_for(agent)
         check_url(url)
         path = self._path_of(url)
         if is_robots_txt(path):  # RFC 9309 2.2.2: implicitly allowed
             group = rules.group if self._reason is None else None
             return Verdict(True, None, group, "robots.txt itself")
         score = rules.score(path)
+        return rules.verdicts.get(score) or self._verdict_by(score, path, rules)
+
+    def _verdict_by(self, score: int, path: str, rules: RuleSet) -> Verdict:
+        """The verdict on a comparable path of that score."""
         allowed = score & 1 == 1
         if self._reason is not None:
             return Verdict(allowed, None, None, self._reason)
@@ -163,12 +170,16 @@ class Policy:
             return Verdict(allowed, None, None, "no group")
         if score == NO_MATCH and not self.dialect.blank_rules_count:
             # An empty rule may have that score, too. Else nothing is compiled for it.
-            return Verdict(True, None, rules.group, "no rule matches")
+            verdict = Verdict(True, None, rules.group, "no rule matches")
+            rules.remember(score, verdict)
+            return verdict
         self.grown = self.grown or rules.by_score is None
         rule = rules.rule_for(score, path, self._text.lines, self.dialect)
-        return Verdict(
-            allowed, rule, rules.group, "no rule matches" if rule is None else "rule"
-        )
+        if rule is None:
+            return Verdict(allowed, None, rules.group, "no rule matches")
+        verdict = Verdict(allowed, rule, rules.group, "rule")
+        rules.remember(score, verdict)
+        return verdict
 
     def matching(self, url: str, agent: str | Sequence[str]) -> tuple[Rule, ...]:
         """Every rule for `agent` that matches `url`, in the order in which they decide: the

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_rep.protocol.paths import FINAL, comparable, octets, other_in_query
+from scrapy_rep.protocol.paths import FINAL, comparable, octets
 from scrapy_rep.protocol.wildcards import joined, occur
 
 if TYPE_CHECKING:
@@ -65,8 +65,6 @@ def patterns_of(path: str, dialect: Dialect) -> list[Pattern]:
     if not dialect.wildcards:
         text = comparable(path, dialect)
         return [Pattern((text,), False, octets(text))]
-    # Escapes are decoded between the wildcards, so that %2A and %24 are literal (RFC 9309
-    # 2.2.3), and so is a `$` before the end. Wildcards count as octets.
     ends = path.endswith("$")
     between = path[:-1] if ends else path
     stars = between.count("*")
@@ -76,22 +74,28 @@ def patterns_of(path: str, dialect: Dialect) -> list[Pattern]:
         return [Pattern(parts, anchored, length)]
     if stars > 1:  # there may be half a million of them
         between = SIDE_BY_SIDE.sub("*", between)
-    written = between.split("*")
-    pieces = []
-    length = stars + ends
-    query = 0  # the piece with the question mark, or the last one
-    for index, piece in enumerate(written):
-        in_query = query < index
-        pieces.append(comparable(piece, dialect, in_query=in_query))
-        length += octets(pieces[-1], in_query=in_query)
-        if not in_query and "?" not in piece:
-            query += 1
+    # A `$` before the end is literal. Wildcards count as octets.
+    pieces = between_wildcards(between, dialect)
+    length = stars + ends + octets("".join(pieces))
     parts, anchored = joined(pieces, ends)
     found = [Pattern(parts, anchored, length)]
     if stars and "%" in path:
-        del written[query + 1 :]
-        found += in_query_only(written, pieces, ends, length, dialect)
+        found += in_query_only(between, pieces, ends, length, dialect)
     return found
+
+
+def between_wildcards(
+    path: str, dialect: Dialect, *, in_query: bool = False
+) -> list[str]:
+    """What stands between the wildcards of a rule's path, in comparable form."""
+    # RFC 9309 2.2.3: %2A stays as it is, and is literal.
+    if "*" in dialect.kept_apart and "*" in dialect.kept_apart_in_query:
+        return comparable(path, dialect, in_query=in_query).split("*")
+    pieces = []
+    for piece in path.split("*"):
+        pieces.append(comparable(piece, dialect, in_query=in_query))
+        in_query = in_query or "?" in piece
+    return pieces
 
 
 def usual_octets(path: str) -> int:
@@ -101,23 +105,17 @@ def usual_octets(path: str) -> int:
 
 
 def in_query_only(
-    written: list[str], pieces: list[str], ends: bool, length: int, dialect: Dialect
+    between: str, pieces: list[str], ends: bool, length: int, dialect: Dialect
 ) -> list[Pattern]:
     """Readings in which a wildcard leads into the query; most patterns have none.
 
     What follows that wildcard is then a part of a query, where other escapes equal their
-    octets: `/*u=https%3A` matches `/go?u=https:`. `written` goes up to the question mark.
+    octets: `/*u=https%3A` matches `/go?u=https:`.
     """
-    escapes = other_in_query(dialect.kept_apart, dialect.kept_apart_in_query)
-    others = [
-        index
-        for index, piece in enumerate(written)
-        if index and any(escape in piece for escape in escapes)
-    ]
-    after = pieces.copy()
-    for index in others:
-        after[index] = comparable(written[index], dialect, in_query=True)
-    last = max((index for index in others if after[index] != pieces[index]), default=0)
+    after = between_wildcards(between, dialect, in_query=True)
+    if after[1:] == pieces[1:]:
+        return []
+    last = max(index for index, piece in enumerate(pieces) if after[index] != piece)
     found = []
     for index in range(1, min(last, MAX_WILDCARDS_INTO_QUERY) + 1):
         parts, anchored = joined([*pieces[:index], "?", *after[index:]], ends)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from sys import getsizeof
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy_rep.protocol.groups import rules_in, rules_of
 from scrapy_rep.protocol.rules import (
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 NO_MATCH = 1  # odd: RFC 9309 2.2.2 allows what no rule matches
 ORDERS = range(MAX_SIZE, 0, -1)  # falling; no text has more rules than that
+NOTHING_SAID: dict[int, Any] = {}  # of most, which are asked nothing but `allowed`
+VERDICT_SIZE = 180  # octets of memory, with its place
 PREFIX_SIZE = 75  # octets of memory besides its letters, once they are sorted
 FEW_PREFIXES = 20  # all tried at once sooner than the right one is searched for
 STAR_AND_DIGIT = re.compile(r"\*[0-9A-F]")  # as `meets_escapes`, for usual rules
@@ -50,6 +52,7 @@ class RuleSet:
         "prefixes",
         "sections",
         "stated",
+        "verdicts",
         "wildcards",
     )
 
@@ -74,6 +77,8 @@ class RuleSet:
         self.fresh = FEW_QUERIES
         self.by_score: dict[int, list[tuple[Pattern, Rule]]] | None = None
         self.stated: Stated | None = None  # preferences, read when first asked for
+        # What the policy said before, by score, where that alone decides.
+        self.verdicts: dict[int, Any] = NOTHING_SAID
         if sections:
             self.compile(text, dialect)
 
@@ -140,8 +145,10 @@ class RuleSet:
         """File rules under wildcards or plain."""
         scores: dict[tuple[tuple[str, ...], bool], int] = {}
         # RFC 9309 2.2.2: duplicates may be dropped. There may be thousands of them.
-        rules = dict.fromkeys((allow, path) for allow, path, _ in others)
-        for order, (allow, path) in zip(ORDERS, rules, strict=False):
+        first: dict[tuple[bool, str], int] = {}
+        for order, (allow, path, _) in zip(ORDERS, others, strict=False):
+            first.setdefault((allow, path), order)
+        for (allow, path), order in first.items():
             for score, (parts, ends, _) in readings(allow, path, order, dialect):
                 scores[parts, ends] = max(scores.get((parts, ends), 0), score)
                 if score & 1:
@@ -216,6 +223,14 @@ class RuleSet:
                 return rule
         return None
 
+    def remember(self, score: int, verdict: Any) -> None:
+        """Keep what `rule_for` came to, unless several rules have this score."""
+        if self.by_score is not None and len(self.by_score.get(score, ())) > 1:
+            return
+        if self.verdicts is NOTHING_SAID:
+            self.verdicts = {}
+        self.verdicts[score] = verdict
+
     def matching(self, path: str, text: str, dialect: Dialect) -> tuple[Rule, ...]:
         """The rules that match the comparable `path`, the highest score first; `text` as
         for `rule_for`.
@@ -266,4 +281,5 @@ class RuleSet:
             size += self.stated.size_bytes()
         if self.by_score is not None:
             size += letters + 350 * sum(map(len, self.by_score.values()))
+            size += VERDICT_SIZE * len(self.verdicts)
         return size

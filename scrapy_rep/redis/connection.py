@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +58,15 @@ def impatient(server: Any) -> Any:
     given |= _impatient(given, redis.retry.Retry)
     quick = type(pool)(connection_class=pool.connection_class, **given)
     return redis.Redis(connection_pool=quick)
+
+
+def is_cluster(server: Any) -> bool:
+    """Tell whether keys of a script must be in one slot; ``False`` where it is away."""
+    if getattr(server, "connection_pool", None) is None:
+        return True
+    with suppress(*AWAY):
+        return bool(server.info("cluster").get("cluster_enabled"))
+    return False
 
 
 def script(name: str, *, after: str = "") -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
+from scrapy_redis.defaults import SCHEDULER_QUEUE_KEY
 from scrapy_redis.dupefilter import RFPDupeFilter
 
-from scrapy_rep.redis.connection import AWAY, impatient
+from scrapy_rep.redis.connection import AWAY, impatient, is_cluster
+from scrapy_rep.redis.keys import queue_keys
 from scrapy_rep.redis.link import Link
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ class DupeFilter(RFPDupeFilter):  # type: ignore[misc]
     killed in between loses it, and so does one that cannot reach Redis. This one only
     looks; the queue adds the fingerprint in the same step as the request. While Redis is
     away it lets everything pass, and the queue finds the duplicates when it is back.
+
+    In a cluster the key begins as those of the queue do, as one step has one server.
     """
 
     _link: Link | None = None
@@ -42,6 +46,9 @@ class DupeFilter(RFPDupeFilter):  # type: ignore[misc]
         filter_: Self = super().from_spider(spider)
         filter_.server = impatient(filter_.server)
         filter_._link = Link.of(spider.crawler)
+        if is_cluster(filter_.server):
+            key = spider.settings.get("SCHEDULER_QUEUE_KEY", SCHEDULER_QUEUE_KEY)
+            filter_.key = queue_keys(key % {"spider": spider.name})[0] + filter_.key
         return filter_
 
     def request_seen(self, request: Request) -> bool:

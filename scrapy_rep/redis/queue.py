@@ -134,7 +134,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
         self._idle_before_close = timeout
         while (answer := self._next()) is not None:
             if len(answer) == 1:
-                self._wake_in(min(max(0.0, answer[0] / 1e6), LOOK_AGAIN))
+                self._wake_in(min(answer[0] / 1e6, LOOK_AGAIN))
                 self._let_spider_read()
                 return None
             request = self._take(*answer)

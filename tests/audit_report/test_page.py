@@ -217,6 +217,25 @@ def test_texts_from_the_web_are_only_texts(text, tmp_path):
     assert re.sub(r"\s+", " ", printable(text)) in found.text
 
 
+def test_what_page_rules_dropped_is_said_in_words(tmp_path):
+    causes = ["nofollow", "noindex", "nofollow", "of tomorrow"]
+    dropped = [
+        {
+            "type": "dropped",
+            "time": START + 2,
+            "url": "https://a.example/",
+            "cause": cause,
+        }
+        for cause in causes
+    ]
+    _, page = made(tmp_path, *ONE_HOST, *dropped)
+    text = outline(page).text
+    assert "Dropped for the rules of pages" in text
+    assert "2 requests: the page asks that no link be followed" in text
+    assert "1 items: the page asks not to be indexed" in text
+    assert "1 of tomorrow" in text
+
+
 def test_the_policy_lets_in_what_is_ours_and_nothing_else(tmp_path):
     page = made(tmp_path, *ONE_HOST)[1]
     (policy,) = re.findall(

@@ -32,6 +32,7 @@ class Web:
             target=_serve, args=(self._hosts, self._page, theirs), daemon=True
         )
         self._process.start()
+        theirs.close()  # else nobody would tell us that the process has failed
         self.port: int = ours.recv()
         return self
 
@@ -93,6 +94,7 @@ async def _serve_forever(hosts: dict[str, str | None], page: float, pipe: Any) -
     addresses = list(hosts)
     first = await asyncio.start_server(talk, addresses[0], 0)
     port = first.sockets[0].getsockname()[1]
-    await asyncio.start_server(talk, addresses[1:], port)
+    if addresses[1:]:
+        await asyncio.start_server(talk, addresses[1:], port)
     pipe.send(port)
     await asyncio.Event().wait()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from tests.audits import START, copy, crawl, end, line, run, sent, write
+import pytest
+
+from tests.audits import START, allowed, copy, crawl, end, line, run, sent, write
 from tests.commands.cli import ROOT, command, environment, robots
 
 BODY = "User-agent: *\n"
@@ -21,6 +23,67 @@ def test_page_of_several_audits(tmp_path):
     assert (done.status, done.err) == (0, "")
     assert done.out == f"{page}: {len(records):,} records of 10 hosts\n"
     assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>\n")
+
+
+FEW_FILES = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+from scrapy.cmdline import execute
+execute(["scrapy", *sys.argv[1:]])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no setrlimit")
+def test_more_files_than_may_be_open(tmp_path):
+    """2000 workers at the same time; each second one compresses. None is one too many."""
+    records = [
+        copy(START, "a.example", "User-agent: *\nCrawl-delay: 1\n"),
+        *(
+            record
+            for number in range(6000)
+            for record in (
+                allowed(START + number, "a.example", f"/{number}", delay=1),
+                sent(START + number, "a.example", f"/{number}"),
+            )
+        ),
+    ]
+    audits = [
+        write(
+            tmp_path / f"{number}.jsonl{'.gz' if number % 2 else ''}",
+            records[number::2000],
+        )
+        for number in range(2000)
+    ]
+    page = tmp_path / "report.html"
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            FEW_FILES,
+            "robots",
+            "--report",
+            *audits,
+            "-o",
+            str(page),
+        ],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"{page}: 12,001 records of 1 hosts\n"
+    text = page.read_text(encoding="utf-8")
+    # In the order of time: every gap is a whole second.
+    one = write(tmp_path / "all.jsonl", records)
+    robots("--report", one, "-o", str(tmp_path / "one.html"))
+    of_one = (tmp_path / "one.html").read_text(encoding="utf-8")
+    start, end_ = '<section aria-labelledby="hosts-title">', "</table>"
+    assert (
+        text.partition(start)[2].partition(end_)[0]
+        == (of_one.partition(start)[2].partition(end_)[0])
+    )
 
 
 def test_audit_on_standard_input(tmp_path):

@@ -5,15 +5,18 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import logging
 import os
 import subprocess
 import sys
 import threading
 import time
+import traceback
 import zlib
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from scrapy.settings import Settings as ScrapySettings
@@ -21,6 +24,8 @@ from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_instal
 from twisted.internet.defer import Deferred
 
 from scrapy_rep import SettingError, __version__, audit, sink
+from scrapy_rep.audit_report.reading import Files
+from scrapy_rep.audit_report.tally import Tally
 from scrapy_rep.commands.online import prepare
 from scrapy_rep.settings import DEFAULTS
 from tests.crawls.test_leaks import both
@@ -172,6 +177,60 @@ async def test_evidence_and_audit_agree(tmp_path):
     assert decision == {name: evidence[name] for name in decision}
 
 
+class OwnSlots(Pages):
+    """Has a download slot for each path."""
+
+    def requests(self):
+        for request in super().requests():
+            request.meta["download_slot"] = request.url.rpartition("/")[2]
+            yield request
+
+
+@coroutine_test
+async def test_what_differs_between_decisions_that_one_line_made(tmp_path):
+    """Slot and preferences are of the request; what it shares is encoded once."""
+    path = tmp_path / "audit.jsonl"
+    rules = "User-agent: *\nAllow: /\nContent-Usage: /drafts/ train-ai=n\n"
+    paths = ["/a", "/drafts/b", "/drafts/c", "/d"]
+    with Site({"/robots.txt": rules}) as site:
+        await audited(path, site, *paths, cls=OwnSlots, CONCURRENT_REQUESTS=1)
+        url = site.url
+    found = {one["url"]: one for one in of_type("decision", records(path))}
+    assert {one["rule"] for one in found.values()} == {"Allow: /"}
+    assert [
+        (found[url(one)]["slot"], found[url(one)].get("preferences")) for one in paths
+    ] == [
+        ("a", None),
+        ("b", {"train-ai": "no"}),
+        ("c", {"train-ai": "no"}),
+        ("d", None),
+    ]
+
+
+@coroutine_test
+async def test_origins_that_share_a_slot(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    with Site({"/robots.txt": RULES}) as site, Site() as other:
+        urls = [one.url(f"/{number}") for number in range(3) for one in (site, other)]
+        crawler = make_crawler(REP_AUDIT_URI=str(path))
+        await crawl(crawler, urls=urls, meta={"download_slot": "both"})
+    sent = of_type("sent", records(path))
+    assert len(sent) == 8
+    assert {one["slot"] for one in sent} == {"both"}
+    for one in sent:
+        assert one["url"].startswith(f"{one['origin']}/")
+
+
+@coroutine_test
+async def test_a_url_that_json_must_escape(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    with Site({"/robots.txt": RULES}) as site:
+        meta = {"robotstxt_url": site.url('/größe"\\')}
+        await audited(path, site, "/a", meta=meta)
+    (decision,) = of_type("decision", records(path))
+    assert decision["url"] == meta["robotstxt_url"]
+
+
 @pytest.mark.parametrize(
     ("reply", "state", "cause"),
     [
@@ -247,6 +306,62 @@ async def test_digests_are_remembered_up_to_a_number(tmp_path, monkeypatch):
     assert [copy.get("body") for copy in copies] == ["1", "2", "3", None, "1"]
 
 
+class Follows(Pages):
+    """Follows every link, and yields an item for each page."""
+
+    def parse(self, response):
+        yield from response.follow_all(css="a")
+        yield {"url": response.url}
+
+
+@coroutine_test
+async def test_what_page_rules_decide(tmp_path):
+    """One record each; what they let pass, robots.txt decides about. No page is a link."""
+    path = tmp_path / "audit.jsonl"
+    links = '<a href="/next">next</a><a href="/ad" rel="nofollow">ad</a>'
+    pages = {
+        "/": f"<body>{links}</body>",
+        "/next": Reply(links, headers={"X-Robots-Tag": "examplebot: none"}),
+    }
+    with Site({"/robots.txt": RULES, **pages}) as site:
+        obey = ["nofollow", "noindex"]
+        crawler = await audited(path, site, "/", cls=Follows, REP_PAGE_OBEY=obey)
+        url = site.url
+        paths = site.paths
+    assert sorted(paths) == ["/", "/next", "/robots.txt"]
+    found = records(path)
+    assert [one["url"] for one in of_type("decision", found)] == [
+        url("/"),
+        url("/next"),
+    ]
+    dropped = of_type("dropped", found)
+    assert len({one.pop("time") for one in dropped}) == len(dropped)
+    tag = "X-Robots-Tag: examplebot: none"
+    assert dropped == [
+        {
+            "type": "dropped",
+            "url": url(of),
+            "page": url(page),
+            "what": what,
+            "agent": AGENT,
+            "cause": cause,
+            "reason": reason,
+        }
+        for of, page, what, cause, reason in [
+            ("/ad", "/", "request", "rel_nofollow", 'rel="nofollow"'),
+            ("/ad", "/next", "request", "nofollow", tag),
+            ("/next", "/next", "item", "noindex", tag),
+        ]
+    ]
+    stats = crawler.stats
+    assert stats.get_value("rep/page/dropped/nofollow") == 1
+    assert stats.get_value("rep/audit/records") == len(found)
+    tally = Tally()
+    tally.take(Files([str(path)], lambda digest, body: None).records())
+    assert tally.unknown == 0
+    assert tally.dropped == {"rel_nofollow": 1, "nofollow": 1, "noindex": 1}
+
+
 # Where it goes
 
 
@@ -301,13 +416,114 @@ async def test_a_storage_of_ones_own_and_parameters():
 
 @coroutine_test
 async def test_a_storage_that_fails_in_the_end(caplog, monkeypatch):
+    caplog.set_level(logging.INFO)
     monkeypatch.setattr(InMemory, "fails", True)
     with Site({"/robots.txt": RULES}) as site:
         crawler = await audited("memory:x", site, "/a", **MEMORY)
     assert crawler.spider.got
     assert crawler.stats.get_value("rep/audit/errors") == 1
+    assert crawler.stats.get_value("rep/audit/records") == 0
+    assert crawler.stats.get_value("rep/audit/lost") == 6
     (line,) = [text for text in caplog.messages if "no more room" in text]
     assert "REP_AUDIT_URI" in line
+    assert "The audit goes to memory:x" in caplog.messages
+
+
+class TellsAll(InMemory):
+    """Fails, with all that it knows."""
+
+    def store(self, file):
+        user, password = "me", unquote(urlsplit(self.uri).password or "")
+        msg = f"login of {user} with {password!r} at {self.uri} failed"
+        raise PermissionError(msg)
+
+
+@pytest.mark.parametrize(
+    ("uri", "params"),
+    [
+        ("all://me:sec%2Fret@host/a.jsonl", None),
+        ("all://me:%(password)s@host/a.jsonl", lambda *_: {"password": "sec%2Fret"}),
+    ],
+)
+@coroutine_test
+async def test_the_password_of_a_uri_is_shown_nowhere(uri, params, caplog):
+    caplog.set_level(0)
+    with Site({"/robots.txt": RULES}) as site:
+        crawler = await audited(
+            uri, site, "/a", FEED_STORAGES={"all": TellsAll}, FEED_URI_PARAMS=params
+        )
+    (line,) = [text for text in caplog.messages if "login of me" in text]
+    assert "could not be written" in line
+    assert "with '***' at all://***@host/a.jsonl failed" in line
+    assert "The audit goes to all://***@host/a.jsonl" in caplog.messages
+    told = [str(vars(record)) for record in caplog.records]
+    told += [caplog.text, str(crawler.stats.get_stats())]
+    for secret in ("sec/ret", "sec%2Fret"):
+        assert not [text for text in told if secret in text]
+
+
+def alters(params, spider):
+    params["shelf"] = f"shelf-{spider.color}"
+
+
+def adds(params, spider):
+    return {**params, "shelf": params["color"].upper()}
+
+
+@pytest.mark.parametrize(
+    ("params", "shelf"),
+    [
+        (adds, "BLUE"),
+        ("tests.crawls.test_audit.adds", "BLUE"),
+        (alters, "shelf-blue"),
+        (lambda *_: {"shelf": "none", "color": 1, "name": 2, "batch_id": 3}, "none"),
+    ],
+)
+@coroutine_test
+async def test_parameters_are_those_of_feeds(tmp_path, params, shelf):
+    """A feed with the same URI is asked of Scrapy itself."""
+
+    class Blue(Follows):
+        color = "blue"
+
+    name = "%(shelf)s/%(name)s %(color)5s %(batch_id)04d"
+    with Site({"/robots.txt": RULES}) as site:
+        await audited(
+            f"{tmp_path}/audit/{name}",
+            site,
+            "/a",
+            cls=Blue,
+            FEEDS={f"{tmp_path}/feed/{name}": {"format": "jsonl"}},
+            FEED_URI_PARAMS=params,
+        )
+    of_audit, of_feed = (
+        [
+            str(path.relative_to(tmp_path / kind))
+            for path in tmp_path.glob(f"{kind}/*/*")
+        ]
+        for kind in ("audit", "feed")
+    )
+    assert of_audit == of_feed
+    assert of_audit[0].startswith(f"{shelf}/")
+
+
+@coroutine_test
+async def test_the_worker_is_known_whatever_the_function_returns():
+    InMemory.stored = {}
+    settings = {**MEMORY, "FEED_URI_PARAMS": lambda *_: {"a": "b"}}
+    with Site({"/robots.txt": RULES}) as site:
+        await audited("memory:%(a)s-%(worker)s", site, "/a", **settings)
+    assert [str(os.getpid()) in uri for uri in InMemory.stored] == [True]
+
+
+@LEAKS_OF_SCRAPY
+@pytest.mark.parametrize("params", [lambda *_: 1 / 0, "tests.nothing", lambda *_: 5])
+@coroutine_test
+async def test_a_function_of_parameters_that_fails(params):
+    with Site({"/robots.txt": RULES}) as site:
+        crawler = make_crawler(REP_AUDIT_URI="a.jsonl", FEED_URI_PARAMS=params)
+        with pytest.raises(SettingError, match=r"^FEED_URI_PARAMS is .*returns a dict"):
+            await crawl(crawler, urls=[site.url("/a")])
 
 
 @coroutine_test
@@ -357,9 +573,12 @@ async def test_each_crawl_has_a_file_of_its_own(tmp_path, name):
     [
         ("smb://host/a.jsonl", "a path, or a URI with a scheme of FEED_STORAGES: file"),
         ("{folder}/file/a.jsonl", r"what Scrapy's feed storages can open \(.*Error"),
-        ("a-%(nothing)s.jsonl", r"an attribute of the spider, not %\(nothing\)s"),
+        ("a-%(nothing)s.jsonl", r"FEED_URI_PARAMS gives, not %\(nothing\)s"),
+        ("a-%(name)d.jsonl", r"FEED_URI_PARAMS gives, not %\(name\)d"),
         ("ftp://", "what Scrapy's feed storages can open"),
         ("s3://me:secret@/a.jsonl", r"REP_AUDIT_URI is 's3://\*\*\*@/a.jsonl'"),
+        ("ftp://me:secret@/a.jsonl", r"hostname: ftp://\*\*\*@/a.jsonl"),
+        ("smb://me:se/cr@secret@host/a", r"REP_AUDIT_URI is 'smb://\*\*\*@host/a'"),
         ("/dev/full", r"what Scrapy's feed storages can open \(OSError: .*No space"),
         (5, "a path or a URI"),
     ],
@@ -375,7 +594,27 @@ async def test_what_cannot_be_opened_stops_the_crawl(tmp_path, uri, expected):
             await crawl(crawler, urls=[site.url("/a")])
         assert not site.hits
     assert str(it.value).startswith("REP_AUDIT_URI is ")
-    assert "secret" not in str(it.value)
+    assert "secret" not in "".join(traceback.format_exception(it.value))
+
+
+@pytest.mark.parametrize(
+    ("module", "uri", "package"),
+    [
+        ("boto3", "s3://me:secret@bucket/a", "boto3"),
+        ("google.cloud.storage", "gs://bucket/a", "google-cloud-storage"),
+    ],
+)
+@coroutine_test
+async def test_what_a_storage_needs_is_missed_at_once(
+    monkeypatch, module, uri, package
+):
+    """Not when the crawl is over."""
+    monkeypatch.setitem(sys.modules, module, None)
+    crawler = make_crawler(REP_AUDIT_URI=uri)
+    crawler.spider = Pages()
+    with pytest.raises(SettingError, match=f"pip install {package} for it") as it:
+        sink.Sink(crawler, uri, "worker", "head\n")
+    assert "secret" not in "".join(traceback.format_exception(it.value))
 
 
 def test_a_question_writes_no_audit():
@@ -400,9 +639,12 @@ def test_a_disk_that_does_not_take_it(tmp_path, monkeypatch):
         line = "x" * 1000 + "\n"
         began = time.monotonic()
         for _ in range(2 * sink.MOST // len(line)):
-            full.put(line)
+            full.put_line(line)
         assert time.monotonic() - began < 5
-        assert sum(map(len, full._lines)) < sink.MOST + 10 * sink.HURRY
+        assert (
+            sum(len(rest) for *_, rest, _ in full._waiting)
+            < sink.MOST + 10 * sink.HURRY
+        )
         assert full.lost > 0.4 * sink.MOST / len(line)
         coroutine = full.close()
         with pytest.raises(StopIteration):
@@ -471,7 +713,7 @@ async def test_another_file_is_begun_after_a_while(tmp_path, monkeypatch):
 
     def write(line):
         before = target._done
-        target.put(line)
+        target.put_line(line)
         target._hurry.set()
         while target._done == before:
             time.sleep(0.01)

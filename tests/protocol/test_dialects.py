@@ -351,6 +351,14 @@ def test_verdict_names_the_first_rule_that_matches(dialect: Dialect) -> None:
     assert verdict.group == ("*",)
 
 
+@pytest.mark.parametrize("dialect", [GYM2008, MK1996], ids=["GYM2008", "MK1996"])
+def test_a_rule_that_is_written_twice_moves_no_other(dialect: Dialect) -> None:
+    rules = "Disallow: /a\nDisallow: /a\nAllow: /b\nDisallow: /\nAllow: /a\n"
+    policy = parse(f"User-agent: *\n{rules}", dialect=dialect)
+    found = [policy.verdict(path, "bot").rule for path in ("/a", "/b", "/c")]
+    assert [rule.line for rule in found if rule is not None] == [2, 4, 5]
+
+
 @pytest.mark.parametrize(
     "dialect", [RFC9309, GYM2008, MK1996], ids=["RFC9309", "GYM2008", "MK1996"]
 )

@@ -342,3 +342,17 @@ def test_a_verdict_that_no_rule_gives_compiles_nothing():
     assert policy.verdict("/a", "bot").rule is not None
     assert policy.grown
     assert policy.size_bytes() > before
+
+
+def test_verdicts_that_are_asked_for_again() -> None:
+    """One score may be that of several rules, or of one, or of none."""
+    policy = parse("User-agent: *\nDisallow: /ab\nDisallow: /cd\nDisallow: /efg\n")
+    for _ in range(3):
+        lines = [
+            rule and rule.line
+            for rule in (
+                policy.verdict(path, "bot").rule
+                for path in ("/ab", "/cd", "/efg", "/h", "/cd1", "/ab1")
+            )
+        ]
+        assert lines == [2, 3, 4, None, 3, 2]

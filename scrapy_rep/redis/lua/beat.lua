@@ -5,6 +5,25 @@ local worker, lease, hold, has = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), 
 local now = time()
 local back = 0
 redis.call('ZADD', WORKERS, text(now + lease), worker)
+keep(prefix .. 'out:' .. worker)
+for i = 1, 6 do
+  keep(KEYS[i])
+end
+
+-- Once a day those that wait are kept for longer, too; a thousand at a time, as nobody else
+-- is served meanwhile. Hosts that are asked are kept by that.
+local from = redis.call('GET', KEPT)
+if from ~= 'all' then
+  local found = redis.call('ZSCAN', DUE, from or 0, 'COUNT', 1000)
+  for i = 1, #found[2], 2 do
+    keep(prefix .. 'host:' .. found[2][i])
+  end
+  if found[1] == '0' then
+    redis.call('SET', KEPT, 'all', 'PX', 24 * HOUR)
+  else
+    redis.call('SET', KEPT, found[1], 'PX', KEPT_FOR)
+  end
+end
 
 for i = 6 + has, #ARGV do
   local at = redis.call('ZSCORE', LATER, ARGV[i])
@@ -25,7 +44,7 @@ for _, id in ipairs(redis.call('HKEYS', prefix .. 'out:' .. worker)) do
   end
 end
 
--- A thousand at a time, as nobody else is served meanwhile.
+-- A thousand at a time, too.
 for _, dead in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '-inf', text(now), 'LIMIT', 0, 10)) do
   local out = prefix .. 'out:' .. dead
   for number, id in ipairs(redis.call('HKEYS', out)) do

@@ -10,6 +10,6 @@ if left == 0 then
   for _, worker in ipairs(redis.call('ZRANGE', WORKERS, 0, -1)) do
     redis.call('DEL', prefix .. 'out:' .. worker)
   end
-  redis.call('DEL', PACE, COUNT, WORKERS, CLOCK)
+  redis.call('DEL', PACE, COUNT, WORKERS, CLOCK, KEPT)
 end
 return left

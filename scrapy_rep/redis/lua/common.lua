@@ -8,14 +8,21 @@
 --   count    how many requests wait or are handed out
 --   workers  worker -> until when it is taken for alive
 --   clock    the latest time that any script has seen
+--   kept     how far beat.lua has come with having the hosts kept
 -- and, made from the prefix in ARGV[1] (in the same slot, too):
 --   host:H   requests that wait for host H, most urgent first
 --   out:W    what worker W has been handed: request -> where it came from
-local DUE, LATER, PACE, COUNT, WORKERS, CLOCK = unpack(KEYS)
+local DUE, LATER, PACE, COUNT, WORKERS, CLOCK, KEPT = unpack(KEYS)
 local prefix = ARGV[1]
+local HOUR = 3600000 -- in milliseconds
+local KEPT_FOR = 90 * 24 * HOUR -- a queue that no worker uses any more
 
 local function text(number) -- tostring() would write 1.7e+15
   return string.format('%.0f', number)
+end
+
+local function keep(key)
+  redis.call('PEXPIRE', key, KEPT_FOR)
 end
 
 local function shift(key, back)
@@ -35,14 +42,18 @@ local function time()
     shift(WORKERS, seen - now)
   end
   if seen - now > 1000000 or now > seen then
-    redis.call('SET', CLOCK, text(now), 'PX', 604800000)
+    redis.call('SET', CLOCK, text(now), 'PX', KEPT_FOR)
   end
   return now
 end
 
 local function count(more)
-  if more ~= 0 and redis.call('INCRBY', COUNT, more) <= 0 then
+  if more == 0 then
+    return
+  elseif redis.call('INCRBY', COUNT, more) <= 0 then
     redis.call('DEL', COUNT)
+  else
+    keep(COUNT)
   end
 end
 
@@ -53,11 +64,18 @@ end
 local function make_due(host, now)
   redis.call('ZREM', LATER, host)
   redis.call('ZADD', DUE, text(now), host)
+  keep(DUE)
 end
 
 local function put_off(host, at)
   redis.call('ZREM', DUE, host)
   redis.call('ZADD', LATER, text(at), host)
+  keep(LATER)
+end
+
+local function set_pace(host, pace)
+  redis.call('HSET', PACE, host, pace)
+  keep(PACE)
 end
 
 -- Hands out no request of *host* before *at*, whatever a worker that has one tells.
@@ -65,13 +83,14 @@ local function park(host, at)
   if redis.call('HGET', PACE, host) == 'parked' then -- else it is only held
     at = math.max(at, tonumber(redis.call('ZSCORE', LATER, host) or 0))
   end
-  redis.call('HSET', PACE, host, 'parked')
+  set_pace(host, 'parked')
   put_off(host, at)
 end
 
 -- Files a request; its host keeps the time that it has, or is due now.
 local function file(host, score, member, now)
   local added = redis.call('ZADD', prefix .. 'host:' .. host, score, member)
+  keep(prefix .. 'host:' .. host)
   if not redis.call('ZSCORE', LATER, host) and not redis.call('ZSCORE', DUE, host) then
     make_due(host, now)
   end

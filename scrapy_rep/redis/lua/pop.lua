@@ -7,6 +7,7 @@ local out = prefix .. 'out:' .. worker
 
 -- Not only by its signs of life: before the next one all may have been deleted.
 redis.call('ZADD', WORKERS, 'NX', text(now + hold), worker)
+keep(WORKERS)
 finish(worker, 5 + full)
 
 for _, host in ipairs(redis.call('ZRANGEBYSCORE', LATER, '-inf', text(now), 'LIMIT', 0, 100)) do
@@ -35,6 +36,8 @@ for _, host in ipairs(redis.call('ZRANGE', DUE, 0, full)) do
     local pace = redis.call('HGET', PACE, host) or ''
     redis.call('ZREM', requests, first[1])
     redis.call('HSET', out, id, cmsgpack.pack({host, first[2], first[1]}))
+    keep(out)
+    keep(requests)
     if pace ~= 'free' then
       put_off(host, now + hold) -- until the worker tells when it started
     elseif waiting(host) then
@@ -51,4 +54,14 @@ local next = redis.call('ZRANGE', LATER, 0, 0, 'WITHSCORES')
 if next[2] then
   return {math.max(0, tonumber(next[2]) - now)}
 end
+if redis.call('EXISTS', DUE) == 1 then -- hosts that this worker has no place for
+  return {3600000000}
+end
+-- Nothing waits. Where nobody has anything in hand, the server has evicted what is counted.
+for _, each in ipairs(redis.call('ZRANGE', WORKERS, 0, -1)) do
+  if redis.call('EXISTS', prefix .. 'out:' .. each) == 1 then
+    return {3600000000}
+  end
+end
+redis.call('DEL', COUNT)
 return {3600000000}

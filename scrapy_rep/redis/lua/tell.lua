@@ -9,7 +9,7 @@ end
 if redis.call('HGET', PACE, host) == 'parked' then
   return
 end
-redis.call('HSET', PACE, host, pace)
+set_pace(host, pace)
 if wait > 0 then
   put_off(host, now + wait)
 elseif waiting(host) then

@@ -1,0 +1,144 @@
+"""Where an audit may go: the URI that is meant, its feed storage, a file that is free."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from datetime import datetime, timezone
+from importlib import import_module
+from itertools import count
+from pathlib import Path, PureWindowsPath
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from scrapy.extensions.feedexport import GCSFeedStorage, S3FeedStorage
+from scrapy.utils.misc import build_from_crawler, load_object
+
+from scrapy_rep.exceptions import SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.crawler import Crawler
+
+SETTING = "REP_AUDIT_URI"
+PARAMETERS = "FEED_URI_PARAMS"
+PARAMETER = re.compile(r"%\(([^)]+)\)[-+ #0]*\d*(?:\.\d+)?[diouxXeEfFgGcrsa]")
+"""What is filled in; any other "%" is one of the URI itself."""
+NEEDS = (
+    (S3FeedStorage, "boto3", "boto3"),
+    (GCSFeedStorage, "google.cloud.storage", "google-cloud-storage"),
+)
+"""What storages import, one of them when the crawl is over, and what it is a part of."""
+USER = re.compile(r"//([^\s'\"]*)@")
+"""User and password, also where they have an "@" or "/" that should have been encoded."""
+
+
+def storage(crawler: Crawler, uri: str) -> Any:
+    """Return the feed storage for *uri*, as Scrapy's feed exports choose it."""
+    storages = crawler.settings.getwithbase("FEED_STORAGES")
+    schemes = {scheme: path for scheme, path in storages.items() if path is not None}
+    scheme = urlsplit(uri).scheme
+    if PureWindowsPath(uri).drive:
+        scheme = "file"
+    if scheme not in schemes:
+        known = ", ".join(sorted(filter(None, schemes)))
+        raise SettingError(
+            SETTING,
+            hidden(uri, uri),
+            f"a path, or a URI with a scheme of FEED_STORAGES: {known}",
+        )
+    kind = load_object(schemes[scheme])
+    for scrapys, module, package in NEEDS:
+        if kind is scrapys:
+            try:
+                import_module(module)
+            except ImportError as error:
+                expected = f"pip install {package} for it ({error})"
+                raise SettingError(SETTING, hidden(uri, uri), expected) from None
+    return build_from_crawler(kind, crawler, uri, feed_options={})
+
+
+def filled_in(uri: str, crawler: Crawler, worker: str) -> str:
+    """Return *uri* with its parameters: those of Scrapy's feeds, and ``%(worker)s``.
+
+    FEED_URI_PARAMS may add to them, or change them, as for feeds. Raises ``SettingError``
+    where a parameter is not known, or has another form.
+    """
+    value_of = _parameters(crawler, worker)
+
+    def value(found: re.Match[str]) -> str:
+        name = found[1]
+        try:
+            return found[0] % {name: value_of(name)}
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise SettingError(
+                SETTING,
+                hidden(uri, uri),
+                "%(time)s, %(worker)s, an attribute of the spider or what "
+                f"{PARAMETERS} gives, not {found[0]}",
+            ) from None
+
+    return PARAMETER.sub(value, uri)
+
+
+def _parameters(crawler: Crawler, worker: str) -> Callable[[str], Any]:
+    """Return what tells the value of a parameter."""
+    spider = crawler.spider
+    assert spider is not None
+    now = datetime.now(tz=timezone.utc)
+    ours = {
+        "time": now.replace(microsecond=0).isoformat().replace(":", "-"),
+        "batch_time": now.isoformat().replace(":", "-"),
+        "batch_id": 1,
+        "worker": worker,
+    }
+    chosen = crawler.settings[PARAMETERS]
+    if not chosen:
+        return lambda name: ours[name] if name in ours else getattr(spider, name)
+    known = {name: getattr(spider, name) for name in dir(spider)} | ours
+    try:
+        given = load_object(chosen)(known, spider)
+        if given is None:  # as for feeds: it has altered what it was given, perhaps
+            given = known
+        values = {"worker": worker, **given}  # which feeds do not know
+    except Exception as error:
+        expected = (
+            "a function of parameters and spider that returns a dict, or the import path "
+            f"of one ({type(error).__name__}: {error})"
+        )
+        raise SettingError(PARAMETERS, chosen, expected) from error
+    return values.__getitem__
+
+
+def claimed(path: str) -> str:
+    """Make a file at *path*, or where there is one at "path-2", and so on; return which.
+
+    A file is of one crawl: what was compressed up to a kill cannot be gone on with, and
+    two that write to one file at once damage it. What is no file, such as a pipe, is taken
+    as it is.
+    """
+    wanted = Path(path)
+    wanted.parent.mkdir(parents=True, exist_ok=True)
+    stem, dot, suffixes = wanted.name.partition(".")
+    names = (f"{stem}-{number}{dot}{suffixes}" for number in count(2))
+    candidate = wanted
+    while not candidate.exists() or candidate.is_file():
+        with suppress(FileExistsError):
+            candidate.open("xb").close()
+            break
+        candidate = wanted.with_name(next(names))
+    return str(candidate)
+
+
+def hidden(text: str, uri: str) -> str:
+    """Return *text* as it may be shown: without any user or password, least that of *uri*."""
+    text = USER.sub("//***@", text)
+    found = USER.search(uri)
+    if found is None:
+        return text
+    user, _, password = found[1].partition(":")
+    for secret in (found[1], password, unquote(password)):
+        if secret and secret != user:
+            text = text.replace(secret, "***")
+    return text

@@ -63,10 +63,12 @@ class Agents:
 
     def header(self, request: Request) -> str:
         """Return the User-Agent that *request* will carry; "" where it has none."""
-        headers = request.headers
         # Its keys are in normal form, as is this one: nothing to be normalised first.
-        own = headers.get(USER_AGENT) if USER_AGENT in headers.keys() else None  # noqa: SIM118
-        return self._usual_header() if own is None else _text(own)
+        if dict.__contains__(request.headers, USER_AGENT):
+            own = request.headers.get(USER_AGENT)
+            if own is not None:
+                return _text(own)
+        return self._usual_header()
 
     def _chosen_for_spider(self) -> Agent | None:
         own = getattr(self._crawler.spider, "robotstxt_user_agent", None)
@@ -78,7 +80,9 @@ class Agents:
         header = self._default_header
         if header is None:
             header = getattr(self._crawler.spider, "user_agent", self._setting)
-        return _text(header) if isinstance(header, bytes) else header or ""
+        if not header:
+            return ""
+        return header if isinstance(header, str) else _text(header)
 
     def check(self) -> None:
         """Warn, once, of a chosen token that no site sees in the User-Agent.

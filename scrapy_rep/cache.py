@@ -91,11 +91,13 @@ class PolicyCache:
 
     def get(self, origin: str) -> Known | None:
         """Return the entry of *origin*, which is then the one used last."""
-        known = self._entries.get(origin)
-        if known is not None:
-            self._entries.move_to_end(origin)
-            if known.policy.grown:
-                self._weigh(known)
+        entries = self._entries
+        if origin not in entries:
+            return None
+        entries.move_to_end(origin)
+        known = entries[origin]
+        if known.policy.grown:
+            self._weigh(known)
         return known
 
     def weigh(self, known: Known) -> None:

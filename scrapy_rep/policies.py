@@ -102,10 +102,11 @@ class Policies:
             return None
         now = self._wall_at_zero + monotonic()
         stands = known.standing
-        over = now >= stands.until  # which may come before ``ask_at``
-        if (over or now >= stands.ask_at) and origin not in self._waiters:
+        if now < stands.ask_at and now < stands.until:  # either may come first
+            return known
+        if origin not in self._waiters:
             self._ask_for(origin, page)
-        return None if over else known
+        return known if now < stands.until else None
 
     def weigh(self, known: Known) -> None:
         """Count what *known* has grown by, which may put others out of memory."""

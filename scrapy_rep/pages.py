@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
-    from typing_extensions import Self
 
     from scrapy_rep.agents import Agent
 
@@ -46,52 +45,42 @@ HIDING = ((b"<!--", b"-->"), (b"<script", b"</script"))
 ALL_LINKS = LinkExtractor(unique=False, deny_extensions=())
 
 
-class RepSpiderMiddleware:
+class RepSpiderMiddleware(BaseSpiderMiddleware):
     """Puts what a page asks for on ``response.meta["rep_page"]``, and obeys it if told to."""
 
     def __init__(self, crawler: Crawler) -> None:
-        self.crawler = crawler
-        self._settings = _settings_of(crawler)
-        self._agents = Agents(crawler, self._settings)
-        self._report = Report(crawler)
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        settings = _settings_of(crawler)
-        if not (settings.page_obey or settings.purpose):
-            return cls(crawler)
-        # What spiders yield passes through this only where it must: of a page that asks
-        # for nothing that is the dearest part.
-        obeying: type[Self] = type(cls.__name__, (_Obeying, cls), {})
-        return obeying(crawler)
-
-    def process_spider_input(self, response: Response) -> None:
-        page = self._page(response)
-        response.meta["rep_page"] = page
-        if page["rules"]:
-            if page["noindex"]:
-                self._report.count("page/noindex")
-            if page["nofollow"]:
-                self._report.count("page/nofollow")
-
-    def _page(self, response: Response) -> dict[str, Any]:
-        assert response.request is not None
-        return read_page(response, self._agents.of(response.request))
-
-
-class _Obeying(RepSpiderMiddleware, BaseSpiderMiddleware):
-    """Drops what a page, or the purposes of the crawl, do not let a spider yield."""
-
-    def __init__(self, crawler: Crawler) -> None:
+        if not crawler.settings.getbool("ROBOTSTXT_OBEY"):
+            raise NotConfigured("ROBOTSTXT_OBEY is not set")
         super().__init__(crawler)
-        settings = self._settings
+        settings = Settings.read(crawler.settings)
         self._obey = settings.page_obey
         self._purposes = Purposes(settings) if settings.purpose else None
+        self._decides = bool(self._obey or self._purposes)
+        if not self._decides:
+            # Then Scrapy has what spiders yield pass us by. It would be the dearest part of
+            # a page that asks for nothing.
+            self.process_spider_output = None  # type: ignore[assignment]
+            self.process_spider_output_async = None  # type: ignore[assignment]
+        self._agents = Agents(crawler, settings)
+        self._report = Report(crawler)
         # By response: meta that a spider hands on has the page before in it.
         self._pages: WeakKeyDictionary[Response, dict[str, Any]] = WeakKeyDictionary()
         self._unfollowed: WeakKeyDictionary[Response, frozenset[str]] = (
             WeakKeyDictionary()
         )
+
+    def process_spider_input(self, response: Response) -> None:
+        request = response.request
+        assert request is not None
+        page = read_page(response, self._agents.of(request))
+        request.meta["rep_page"] = page
+        if self._decides:
+            self._pages[response] = page
+        if page["rules"]:
+            if page["noindex"]:
+                self._report.count("page/noindex")
+            if page["nofollow"]:
+                self._report.count("page/nofollow")
 
     def get_processed_request(
         self, request: Request, response: Response | None
@@ -154,7 +143,9 @@ class _Obeying(RepSpiderMiddleware, BaseSpiderMiddleware):
     def _page(self, response: Response) -> dict[str, Any]:
         page = self._pages.get(response)
         if page is None:
-            page = self._pages[response] = super()._page(response)
+            assert response.request is not None
+            page = read_page(response, self._agents.of(response.request))
+            self._pages[response] = page
         return page
 
     def _not_to_follow(self, response: Response) -> frozenset[str]:
@@ -163,12 +154,6 @@ class _Obeying(RepSpiderMiddleware, BaseSpiderMiddleware):
         if urls is None:
             urls = self._unfollowed[response] = unfollowed(response)
         return urls
-
-
-def _settings_of(crawler: Crawler) -> Settings:
-    if not crawler.settings.getbool("ROBOTSTXT_OBEY"):
-        raise NotConfigured("ROBOTSTXT_OBEY is not set")
-    return Settings.read(crawler.settings)
 
 
 def read_page(response: Response, agent: Agent) -> dict[str, Any]:

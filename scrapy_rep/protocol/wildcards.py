@@ -6,6 +6,7 @@ from collections import Counter
 
 MANY = 200  # patterns, from which on an index of their letters pays
 GRAM = 4  # letters of an index entry
+INDEXED = 24  # letters of a part, which may be of any length, among which one is chosen
 
 HEX = tuple("0123456789ABCDEF")
 
@@ -123,7 +124,7 @@ class Wildcards:
         """
         wildcards = self.with_query + self.headed + self.endings + self.anywhere
         self.with_query, self.headed, self.endings, self.anywhere = [], [], [], []
-        grams = [grams_of(needle) for _, needle, _, _ in wildcards]
+        grams = [grams_of(needle[:INDEXED]) for _, needle, _, _ in wildcards]
         shared = Counter(gram for some in grams for gram in some)
         for wildcard, some in zip(wildcards, grams, strict=True):
             rarest = min(some, key=shared.__getitem__, default="")

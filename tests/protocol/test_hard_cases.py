@@ -6,6 +6,8 @@ that does other things; it measures nothing. It is of CPU time, of which others 
 
 from __future__ import annotations
 
+import random
+import string
 import tracemalloc
 from contextlib import contextmanager
 from time import process_time
@@ -83,6 +85,21 @@ def test_wildcards_that_lead_into_the_query(rule: str) -> None:
         policy = parse("User-agent: *\n" + line * max(1, LIMIT // len(line) - 1))
         assert policy.allowed("/x", "a") is True
     assert policy.allowed("/:?" + ":a" * 5000 + "/", "a") is False
+
+
+def test_many_wildcards_with_much_to_look_for() -> None:
+    rng = random.Random(1)
+    parts = ["".join(rng.choices(string.ascii_lowercase, k=2000)) for _ in range(250)]
+    rules = "".join(f"Disallow: /*{part}*%3a\n" for part in parts)
+    tracemalloc.start()
+    try:
+        policy = parse(f"User-agent: *\n{rules}")
+        assert policy.allowed(f"/{parts[7]}/%3a", "a") is False
+        assert policy.allowed(f"/{parts[7][:-1]}/%3a", "a") is True
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 32 * LIMIT
 
 
 def test_twenty_thousand_literal_rules() -> None:

@@ -29,7 +29,7 @@ from tests.benchmarks.middleware import (
     send,
 )
 
-HOSTS, WARM, REQUESTS = 50, 20, 300
+HOSTS, WARM, REQUESTS = 20, 20, 200
 MARK = "getloadavg"
 """A function of the C library that nothing else here calls: the count begins anew."""
 

@@ -73,37 +73,37 @@ class Wildcards:
     )
 
     def __init__(self, scored: list[tuple[int, tuple[str, ...], bool]]) -> None:
-        # Each kind has a gate that keeps out most paths at once.
-        self.with_query: list[Wildcard] = []  # the likes of /*?sort=
-        self.headed: list[Wildcard] = []  # the likes of /shop/*/reviews
-        self.heads: tuple[str, ...] = ()
-        self.endings: list[Wildcard] = []  # the likes of /*.pdf$
-        self.tails: tuple[str, ...] = ()
-        self.anywhere: list[Wildcard] = []
-        self.needles: tuple[str, ...] = ()
-        self.index: dict[str, list[Wildcard]] = {}
+        with_query: list[Wildcard] = []
+        headed: list[Wildcard] = []
+        endings: list[Wildcard] = []
+        anywhere: list[Wildcard] = []
         for score, parts, anchored in scored:
             needle = parts[1] if len(parts) == 2 else max(parts, key=len)
             if len(parts[0]) > 1:
-                kind = self.headed
+                kind = headed
             elif anchored and len(parts) == 2:
-                kind = self.endings
+                kind = endings
             else:
-                kind = self.with_query if "?" in needle else self.anywhere
+                kind = with_query if "?" in needle else anywhere
             kind.append((score, needle, parts, anchored))
-        if len(scored) < MANY:
-            for kind in (self.with_query, self.headed, self.endings, self.anywhere):
-                kind.sort(reverse=True)
-            self.heads = tuple([parts[0] for _, _, parts, _ in self.headed])
-            self.tails = tuple([needle for _, needle, _, _ in self.endings])
-            self.needles = tuple([needle for _, needle, _, _ in self.anywhere])
-        else:
-            self.build_index()
+        self.index: dict[str, list[Wildcard]] | None = None
+        if len(scored) >= MANY:
+            self.index = indexed(with_query + headed + endings + anywhere)
+            with_query = headed = endings = anywhere = []
+        # Each kind has a gate that keeps out most paths at once. Most are empty, and tuples
+        # without anything take no memory.
+        self.with_query = highest_first(with_query)  # the likes of /*?sort=
+        self.headed = highest_first(headed)  # the likes of /shop/*/reviews
+        self.heads = tuple([parts[0] for _, _, parts, _ in self.headed])
+        self.endings = highest_first(endings)  # the likes of /*.pdf$
+        self.tails = tuple([needle for _, needle, _, _ in self.endings])
+        self.anywhere = highest_first(anywhere)
+        self.needles = tuple([needle for _, needle, _, _ in self.anywhere])
 
     def best(self, path: str, floor: int) -> int:
         """The highest score of a pattern that matches the path, `floor` if none is higher."""
-        if self.index:
-            return self.best_of_many(path, floor)
+        if self.index is not None:
+            return best_of_many(self.index, path, floor)
         for needle in self.needles:
             if needle in path:
                 floor = first_of(self.anywhere, path, floor)
@@ -116,37 +116,46 @@ class Wildcards:
             floor = first_of(self.with_query, path, floor)
         return floor
 
-    def build_index(self) -> None:
-        """File each pattern under the letters of its that the fewest patterns share.
-
-        A path then only meets the patterns of which it has these letters; short ones are
-        filed under "" and meet every path.
-        """
-        wildcards = self.with_query + self.headed + self.endings + self.anywhere
-        self.with_query, self.headed, self.endings, self.anywhere = [], [], [], []
-        grams = [grams_of(needle[:INDEXED]) for _, needle, _, _ in wildcards]
-        shared = Counter(gram for some in grams for gram in some)
-        for wildcard, some in zip(wildcards, grams, strict=True):
-            rarest = min(some, key=shared.__getitem__, default="")
-            self.index.setdefault(rarest, []).append(wildcard)
-
-    def best_of_many(self, path: str, floor: int) -> int:
-        index = self.index
-        for gram in ("", *index.keys() & grams_of(path)):
-            for score, needle, parts, anchored in index.get(gram, ()):
-                if score > floor and needle in path and occur(parts, anchored, path):
-                    floor = score
-        return floor
-
     def size_bytes(self) -> int:
         """Octets of memory but for the letters, estimated."""
         kinds = (self.with_query, self.headed, self.endings, self.anywhere)
         patterns = sum(map(len, kinds))
-        indexed = sum(map(len, self.index.values()))
-        return 300 + 260 * (patterns + indexed) + 150 * len(self.index)
+        size = 170 + 260 * patterns
+        if self.index is not None:
+            entries = sum(map(len, self.index.values()))
+            size += 300 + 260 * entries + 150 * len(self.index)
+        return size
 
 
-def first_of(wildcards: list[Wildcard], path: str, floor: int) -> int:
+def highest_first(wildcards: list[Wildcard]) -> tuple[Wildcard, ...]:
+    return tuple(sorted(wildcards, reverse=True))
+
+
+def indexed(wildcards: list[Wildcard]) -> dict[str, list[Wildcard]]:
+    """File each pattern under the letters of its that the fewest patterns share.
+
+    A path then only meets the patterns of which it has these letters; short ones are
+    filed under "" and meet every path.
+    """
+    index: dict[str, list[Wildcard]] = {}
+    grams = [grams_of(needle[:INDEXED]) for _, needle, _, _ in wildcards]
+    shared = Counter(gram for some in grams for gram in some)
+    for wildcard, some in zip(wildcards, grams, strict=True):
+        rarest = min(some, key=shared.__getitem__, default="")
+        index.setdefault(rarest, []).append(wildcard)
+    return index
+
+
+def best_of_many(index: dict[str, list[Wildcard]], path: str, floor: int) -> int:
+    """The highest score of an indexed pattern that matches, `floor` if none is higher."""
+    for gram in ("", *index.keys() & grams_of(path)):
+        for score, needle, parts, anchored in index.get(gram, ()):
+            if score > floor and needle in path and occur(parts, anchored, path):
+                floor = score
+    return floor
+
+
+def first_of(wildcards: tuple[Wildcard, ...], path: str, floor: int) -> int:
     """The score of the first that matches, or `floor`; they are sorted, highest first."""
     for score, needle, parts, anchored in wildcards:
         if score <= floor:

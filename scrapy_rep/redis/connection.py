@@ -57,7 +57,7 @@ def impatient(server: Any) -> Any:
     given.pop("retry_on_timeout", None)
     given |= _impatient(given, redis.retry.Retry)
     quick = type(pool)(connection_class=pool.connection_class, **given)
-    return redis.Redis(connection_pool=quick)
+    return redis.Redis.from_pool(quick)  # which it closes when it goes
 
 
 def is_cluster(server: Any) -> bool:

@@ -177,16 +177,6 @@ class Audit:
         logger.log(level, message, values, extra={"spider": self._crawler.spider})
 
 
-def decision_in_json(
-    shared: str, slot: str, delay: float, preferences: dict[str, str]
-) -> str:
-    """Return what follows the URL in a decision, of which *shared* is encoded already."""
-    rest = f'"slot":{quoted(slot)},"delay":{delay!r},{shared}'
-    if preferences:
-        rest = f'{rest},"preferences":{encode(preferences)}'
-    return rest
-
-
 def _ignore(kind: str, time: float, url: str, rest: str) -> None:
     pass
 

@@ -15,7 +15,7 @@ from itemadapter import ItemAdapter
 from scrapy.exceptions import NotConfigured
 from scrapy.spidermiddlewares.base import BaseSpiderMiddleware
 
-from scrapy_rep.audit import Audit, decision_in_json, encode
+from scrapy_rep.audit import Audit, encode
 from scrapy_rep.exceptions import explain
 from scrapy_rep.life import State
 from scrapy_rep.pace import FREE, pace_of
@@ -123,7 +123,10 @@ class Said:
             or preferences != self._preferences
         ):
             self._slot, self._delay, self._preferences = slot, delay, preferences
-            self._json = decision_in_json(self.shared, slot, delay, preferences)
+            rest = f'"slot":{encode(slot)},"delay":{delay!r},{self.shared}'
+            if preferences:
+                rest = f'{rest},"preferences":{encode(preferences)}'
+            self._json = rest
         return self._json
 
 

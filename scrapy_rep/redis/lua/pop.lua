@@ -4,6 +4,7 @@
 local worker, hold, full = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local now = time()
 local out = prefix .. 'out:' .. worker
+local NOTHING_DUE = {1000 * HOUR}
 
 -- Not only by its signs of life: before the next one all may have been deleted.
 redis.call('ZADD', WORKERS, 'NX', text(now + hold), worker)
@@ -55,13 +56,13 @@ if next[2] then
   return {math.max(0, tonumber(next[2]) - now)}
 end
 if redis.call('EXISTS', DUE) == 1 then -- hosts that this worker has no place for
-  return {3600000000}
+  return NOTHING_DUE
 end
 -- Nothing waits. Where nobody has anything in hand, the server has evicted what is counted.
 for _, each in ipairs(redis.call('ZRANGE', WORKERS, 0, -1)) do
   if redis.call('EXISTS', prefix .. 'out:' .. each) == 1 then
-    return {3600000000}
+    return NOTHING_DUE
   end
 end
 redis.call('DEL', COUNT)
-return {3600000000}
+return NOTHING_DUE

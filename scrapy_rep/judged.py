@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_rep.exceptions import SettingError
-from scrapy_rep.protocol.origin import origin_from, origin_of
+from scrapy_rep.protocol.origin import normal_origin, origin_from, origin_of
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -50,7 +50,7 @@ def judged(request: Request) -> tuple[str, str] | None:
 @lru_cache(maxsize=4096)
 def _origin_of_start(url: str) -> str | None:
     parts = urlsplit(url)
-    origin = origin_from(parts.scheme, parts.netloc)
+    origin = normal_origin(parts.scheme, parts.netloc)
     return url if url == origin else origin  # one str to keep rather than two
 
 

@@ -25,8 +25,7 @@ def origin_of(url: str) -> str | None:
     return origin_from(scheme, rest[:end])
 
 
-@lru_cache(maxsize=4096)
-def origin_from(scheme: str, netloc: str) -> str | None:
+def normal_origin(scheme: str, netloc: str) -> str | None:
     """Return the origin of a URL with this scheme and netloc, as ``origin_of`` does."""
     scheme = scheme.strip().lower()
     if scheme not in DEFAULT_PORTS:
@@ -38,6 +37,9 @@ def origin_from(scheme: str, netloc: str) -> str | None:
     if port in {"", DEFAULT_PORTS[scheme]}:
         return f"{scheme}://{host}"
     return f"{scheme}://{host}:{port}"
+
+
+origin_from = lru_cache(maxsize=4096)(normal_origin)
 
 
 def _split_port(authority: str) -> tuple[str, str]:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from scrapy_rep.protocol.preferences import Preferences
     from scrapy_rep.protocol.values import RequestRate, VisitTime
 
-MAX_AGENTS = 32  # of one policy, whose rules stay compiled
+MAX_AGENTS = 32  # of one policy, besides the first, whose rules stay compiled
 
 ROBOTS_TXT = "/robots.txt"
 
@@ -94,7 +94,7 @@ class Policy:
     TypeError for other types.
     """
 
-    __slots__ = ("_origin", "_reason", "_rule_sets", "_text", "dialect", "grown")
+    __slots__ = ("_first", "_origin", "_others", "_reason", "_text", "dialect", "grown")
 
     dialect: Dialect
     grown: bool
@@ -106,7 +106,10 @@ class Policy:
         self._text = text
         self._reason = reason
         self._origin = "/"  # scheme, host and slash of the URL asked about last
-        self._rule_sets: dict[str | tuple[str, ...], RuleSet] = {}  # by agent as given
+        # The rules of the agent that was asked about first, mostly the only one there is, and
+        # those of others, by agent as given.
+        self._first: RuleSet | None = None
+        self._others: dict[str | tuple[str, ...], RuleSet] | None = None
 
     @classmethod
     def allow_all(
@@ -124,9 +127,8 @@ class Policy:
 
     def allowed(self, url: str, agent: str | Sequence[str]) -> bool:
         """Whether `agent` may fetch `url`."""
-        try:
-            rules = self._rule_sets[agent]  # type: ignore[index]  # a list is no key
-        except (KeyError, TypeError):
+        rules = self._first
+        if rules is None or agent != rules.agent:
             rules = self._rules_for(agent)
         origin = self._origin  # once: another thread may be asking, too
         try:
@@ -141,7 +143,7 @@ class Policy:
                 ):
                     path = path_of(path, self.dialect)
             else:
-                path = self._path_of(url)
+                path = self._path_of(url, rules)
         except (TypeError, AttributeError):
             check_url(url)
             raise
@@ -149,12 +151,14 @@ class Policy:
 
     def verdict(self, url: str, agent: str | Sequence[str]) -> Verdict:
         """Whether `agent` may fetch `url`, and the rule that says so."""
-        try:
-            rules = self._rule_sets[agent]  # type: ignore[index]  # a list is no key
-        except (KeyError, TypeError):
+        rules = self._first
+        if rules is None or agent != rules.agent:
             rules = self._rules_for(agent)
-        check_url(url)
-        path = self._path_of(url)
+        try:
+            path = self._path_of(url, rules)
+        except (TypeError, AttributeError):
+            check_url(url)
+            raise
         if is_robots_txt(path):  # RFC 9309 2.2.2: implicitly allowed
             group = rules.group if self._reason is None else None
             return Verdict(True, None, group, "robots.txt itself")
@@ -163,21 +167,20 @@ class Policy:
 
     def _verdict_by(self, score: int, path: str, rules: RuleSet) -> Verdict:
         """The verdict on a comparable path of that score."""
+        self.grown = True
         allowed = score & 1 == 1
         if self._reason is not None:
-            return Verdict(allowed, None, None, self._reason)
-        if rules.group is None:
-            return Verdict(allowed, None, None, "no group")
-        if score == NO_MATCH and not self.dialect.blank_rules_count:
+            verdict = Verdict(allowed, None, None, self._reason)
+        elif rules.group is None:
+            verdict = Verdict(allowed, None, None, "no group")
+        elif score == NO_MATCH and not self.dialect.blank_rules_count:
             # An empty rule may have that score, too. Else nothing is compiled for it.
             verdict = Verdict(True, None, rules.group, "no rule matches")
-            rules.remember(score, verdict)
-            return verdict
-        self.grown = self.grown or rules.by_score is None
-        rule = rules.rule_for(score, path, self._text.lines, self.dialect)
-        if rule is None:
-            return Verdict(allowed, None, rules.group, "no rule matches")
-        verdict = Verdict(allowed, rule, rules.group, "rule")
+        else:
+            rule = rules.rule_for(score, path, self._text.lines, self.dialect)
+            if rule is None:
+                return Verdict(allowed, None, rules.group, "no rule matches")
+            verdict = Verdict(allowed, rule, rules.group, "rule")
         rules.remember(score, verdict)
         return verdict
 
@@ -281,9 +284,9 @@ class Policy:
     def size_bytes(self) -> int:
         """Octets of memory that the policy holds now, within a third or so."""
         self.grown = False
-        rule_sets = {
-            id(rules): rules.size_bytes() for rules in self._rule_sets.values()
-        }
+        kept = [] if self._first is None else [self._first]
+        kept += (self._others or {}).values()
+        rule_sets = {id(rules): rules.size_bytes() for rules in kept}
         return EMPTY_SIZE + self._text.size_bytes() + sum(rule_sets.values())
 
     def __str__(self) -> str:
@@ -337,12 +340,21 @@ class Policy:
             if name == field
         ]
 
-    def _path_of(self, url: str) -> str:
-        """`path_of`, and what it cut off is remembered: URLs of one site share it."""
-        known = self._origin  # once: another thread may be asking, too
+    def _path_of(self, url: str, rules: RuleSet) -> str:
+        """`path_of`, as far as `rules` need it, and what it cut off is remembered: URLs of
+        one site share it. `allowed` does the same, but without a call.
+        """
+        known = self._origin
         if url.startswith(known):
             path = url[len(known) - 1 :]
-            return path if is_final(path) else path_of(path, self.dialect)
+            if (
+                "%" in path
+                or "#" in path
+                or not path.isascii()
+                or (rules.picky and not is_final(path))
+            ):
+                return path_of(path, self.dialect)
+            return path
         origin = ORIGIN.match(url)
         if origin is not None and url.startswith("/", origin.end()):
             self._origin = url[: origin.end() + 1]
@@ -352,8 +364,10 @@ class Policy:
 
     def _rules_for(self, agent: str | Sequence[str]) -> RuleSet:
         key = agent if isinstance(agent, str) else given(agent)
-        known = self._rule_sets.get(key)
-        if known is not None:
+        first, others = self._first, self._others
+        if first is not None and key == first.agent:
+            return first
+        if others is not None and (known := others.get(key)) is not None:
             return known
         agents = given(key)
         text = self._text.lines
@@ -365,15 +379,22 @@ class Policy:
         if groups:
             tokens = ["*"] if by_default else [section.agent for section in sections]
             named = tuple(dict.fromkeys(tokens))
-        if len(self._rule_sets) >= MAX_AGENTS:
-            self._rule_sets.clear()
-        for rules in self._rule_sets.values():
+        if first is None:
+            first = RuleSet(text, sections, self.dialect, named, key)
+            self.grown = True
+            self._first = first
+            return first  # another thread may have put its own there since
+        if others is None:
+            others = self._others = {}
+        elif len(others) >= MAX_AGENTS:
+            others.clear()
+        for rules in (first, *others.values()):
             if rules.sections == sections and rules.group == named:
                 break  # another agent that shares the groups
         else:
-            rules = RuleSet(text, sections, self.dialect, named)
+            rules = RuleSet(text, sections, self.dialect, named, key)
             self.grown = True
-        self._rule_sets[key] = rules
+        others[key] = rules
         return rules
 
 

@@ -20,6 +20,8 @@ from scrapy_rep.protocol.text import MAX_SIZE
 from scrapy_rep.protocol.wildcards import Wildcards, joined, meets_escapes
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
     from scrapy_rep.protocol.dialect import Dialect
     from scrapy_rep.protocol.groups import Section
     from scrapy_rep.protocol.preferences import Stated
@@ -27,8 +29,9 @@ if TYPE_CHECKING:
 NO_MATCH = 1  # odd: RFC 9309 2.2.2 allows what no rule matches
 ORDERS = range(MAX_SIZE, 0, -1)  # falling; no text has more rules than that
 NOTHING_SAID: dict[int, Any] = {}  # of most, which are asked nothing but `allowed`
-VERDICT_SIZE = 180  # octets of memory, with its place
-PREFIX_SIZE = 70  # octets of memory besides its letters, once they are sorted
+VERDICTS_SIZE = 200  # octets of memory, of the table of verdicts
+VERDICT_SIZE = 120  # of each in it, with its place
+PREFIX_SIZE = 56  # octets of memory besides its letters, once they are sorted
 FEW_PREFIXES = 20  # all tried at once sooner than the right one is searched for
 STAR_AND_DIGIT = re.compile(r"\*[0-9A-F]")  # as `meets_escapes`, for usual rules
 FEW_QUERIES = 16  # answered before the table of prefixes pays for itself
@@ -42,6 +45,7 @@ class RuleSet:
     """
 
     __slots__ = (
+        "agent",
         "allows_most",
         "base",
         "by_score",
@@ -62,16 +66,17 @@ class RuleSet:
         sections: list[Section],
         dialect: Dialect,
         group: tuple[str, ...] | None,
+        agent: str | tuple[str, ...],
     ) -> None:
+        self.agent = agent  # as given; others may share the rules
         self.sections = sections
         self.group = group  # its user-agent lines, for verdicts
         self.base = NO_MATCH  # the score of what matches every path
         self.allows_most = NO_MATCH  # the highest score that allows
         self.picky = False  # an escape must be told from what it stands for
         # Prefixes, their scores, and once they are sorted their parents: see `tabulate`.
-        self.prefixes: tuple[
-            tuple[str, ...], tuple[int, ...], tuple[int, ...] | None
-        ] = ((), (), None)
+        self.prefixes: tuple[tuple[str, ...], Sequence[int], tuple[int, ...] | None]
+        self.prefixes = (), (), None
         self.exact: dict[str, int] | None = None
         self.wildcards: Wildcards | None = None
         self.fresh = FEW_QUERIES
@@ -133,7 +138,7 @@ class RuleSet:
             self.wildcards = Wildcards(wildcards)
         for everything in ("", "/"):  # every path begins with a slash
             self.base = max(self.base, literals.pop(everything, 0))
-        self.prefixes = tuple(literals), tuple(literals.values()), None
+        self.prefixes = tuple(literals), small(literals.values()), None
 
     def add_others(
         self,
@@ -178,7 +183,7 @@ class RuleSet:
             parents.append(nested[-1] if nested else -1)
             scores.append(max(score, inherited))
             nested.append(index)
-        self.prefixes = prefixes, tuple(scores), tuple(parents)
+        self.prefixes = prefixes, small(scores), tuple(parents)
 
     def score(self, path: str) -> int:
         """The score that decides about a comparable path; odd allows."""
@@ -281,5 +286,11 @@ class RuleSet:
             size += self.stated.size_bytes()
         if self.by_score is not None:
             size += letters + 350 * sum(map(len, self.by_score.values()))
-            size += VERDICT_SIZE * len(self.verdicts)
+        if self.verdicts:
+            size += VERDICTS_SIZE + VERDICT_SIZE * len(self.verdicts)
         return size
+
+
+def small(scores: Collection[int]) -> Sequence[int]:
+    """`scores` in as little memory: those of most files are octets."""
+    return bytes(scores) if max(scores, default=0) < 256 else tuple(scores)

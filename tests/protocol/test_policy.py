@@ -29,6 +29,7 @@ from scrapy_rep.protocol import (
     VisitTime,
     parse,
 )
+from scrapy_rep.protocol.ruleset import RuleSet
 
 ROBOTS = """\
 # an example
@@ -332,16 +333,20 @@ def test_size_bytes_counts_what_was_compiled() -> None:
     assert held / 2.5 < policy.size_bytes() < held * 2.5
 
 
-def test_a_verdict_that_no_rule_gives_compiles_nothing():
-    policy = parse("User-agent: *\nDisallow: /a\n")
+def test_verdicts_count_and_one_that_no_rule_gives_compiles_nothing():
+    rules = "".join(f"Disallow: /a/{number}\n" for number in range(100))
+    policy = parse(f"User-agent: *\n{rules}")
     assert policy.allowed("/b", "bot")
     before = policy.size_bytes()
+    assert not policy.grown
+    assert policy.verdict("/b", "bot").reason == "no rule matches"
+    assert policy.grown  # it is remembered
+    assert 200 < policy.size_bytes() - before < 1000
     assert policy.verdict("/b", "bot").reason == "no rule matches"
     assert not policy.grown
-    assert policy.size_bytes() == before
-    assert policy.verdict("/a", "bot").rule is not None
+    assert policy.verdict("/a/1", "bot").rule is not None
     assert policy.grown
-    assert policy.size_bytes() > before
+    assert policy.size_bytes() - before > 30_000
 
 
 def test_verdicts_that_are_asked_for_again() -> None:
@@ -356,3 +361,21 @@ def test_verdicts_that_are_asked_for_again() -> None:
             )
         ]
         assert lines == [2, 3, 4, None, 3, 2]
+
+
+def test_an_agent_that_asks_while_the_rules_of_another_are_compiled(monkeypatch):
+    """As another thread may: each gets its own rules, then and later."""
+    policy = parse("User-agent: one\nDisallow: /1\n\nUser-agent: two\nDisallow: /2\n")
+
+    def compiled(*args):
+        monkeypatch.undo()
+        assert not policy.allowed("/2", "two")
+        assert policy.allowed("/1", "two")
+        return RuleSet(*args)
+
+    monkeypatch.setattr("scrapy_rep.protocol.policy.RuleSet", compiled)
+    for _ in range(2):
+        assert not policy.allowed("/1", "one")
+        assert policy.allowed("/2", "one")
+        assert not policy.allowed("/2", "two")
+        assert policy.allowed("/1", "two")

@@ -23,6 +23,9 @@ rules, packed, takes a quarter of its parsed policy, so this store remembers abo
 origins as the cache of policies beside it; of small ones fewer, which costs a fetch."""
 PLACE = 150
 """Octets that the dictionary takes for one entry, measured."""
+MOST_FAILING = 20_000
+"""Origins of which only failures are known, some 400 octets each. Were it forgotten how often
+they were asked, the requests that wait for one would wait for ever."""
 COMPRESS_FROM = 256
 """Octets from which on compressing saves some."""
 LEVEL = 1
@@ -35,7 +38,8 @@ _values = attrgetter(*FIELDS)
 class MemoryStore:
     """Keeps the snapshots last used, in at most *max_bytes* octets, while the crawl runs.
 
-    What falls out is forgotten, so its origin is fetched again.
+    What falls out is forgotten, so its origin is fetched again. Origins that have only
+    failed are counted apart: the last ``MOST_FAILING`` are kept.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -44,6 +48,7 @@ class MemoryStore:
         # Least recently used first. Packed into one object each, for which the garbage
         # collector has no work.
         self._packed: OrderedDict[str, bytes] = OrderedDict()
+        self._failing: OrderedDict[str, Snapshot] = OrderedDict()
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -52,34 +57,39 @@ class MemoryStore:
     async def get(self, origin: str) -> Snapshot | None:
         packed = self._packed.get(origin)
         if packed is None:
-            return None
+            return self._failing.get(origin)
         self._packed.move_to_end(origin)
         return _unpack(packed)
 
     async def put(self, origin: str, snapshot: Snapshot) -> None:
-        packed = _pack(snapshot)
         self._forget(origin)
+        if snapshot.status is None:
+            self._failing[origin] = snapshot
+            if len(self._failing) > MOST_FAILING:
+                self._failing.popitem(last=False)
+            return
+        packed = _pack(snapshot)
         self._packed[origin] = packed
         self._bytes += _weight(origin, packed)
         while self._bytes > self._max_bytes:
             self._forget(next(iter(self._packed)))
 
     async def touch(self, origin: str, snapshot: Snapshot) -> None:
-        packed = self._packed.get(origin)
-        if packed is None:
+        kept = await self.get(origin)
+        if kept is None:
             if stands_alone(snapshot):
                 await self.put(origin, snapshot)
-            return
-        kept = _unpack(packed)
-        if kept.status == snapshot.status:
+        elif kept.status == snapshot.status:
             whole = replace(snapshot, body=kept.body, encoding=kept.encoding)
             await self.put(origin, whole)
 
     async def close(self) -> None:
         self._packed.clear()
+        self._failing.clear()
         self._bytes = 0
 
     def _forget(self, origin: str) -> None:
+        self._failing.pop(origin, None)
         packed = self._packed.pop(origin, None)
         if packed is not None:
             self._bytes -= _weight(origin, packed)

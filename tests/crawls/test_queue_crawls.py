@@ -473,6 +473,19 @@ async def test_a_cache_that_holds_one_policy():
 
 
 @coroutine_test
+async def test_what_falls_out_of_memory_is_not_asked_for_ever():
+    """How often an origin has failed is remembered, or its requests would wait for ever."""
+    with some_sites(3, Reply(status=503)) as sites:
+        crawler = make_crawler(
+            REP_CACHE_BYTES=0, REP_UNREACHABLE_RETRY_DELAYS=[0.1, 0.2]
+        )
+        await crawl(crawler, urls=[url for site in sites for url in pages(site, 2)])
+    assert len(crawler.spider.failures) == 6
+    # Three times in patience; then for each request that is to be refused.
+    assert all(3 <= site.count("/robots.txt") <= 5 for site in sites)
+
+
+@coroutine_test
 async def test_many_slots_leave_nothing_behind():
     class Many(Pages):
         def requests(self):

@@ -24,6 +24,7 @@ from scrapy_rep.freshness import lifetime_and_grace, retry_after
 from scrapy_rep.life import Outcome
 from scrapy_rep.protocol.access import REDIRECTS, Access, access_of
 from scrapy_rep.protocol.origin import origin_of, redirect_target, robots_url
+from scrapy_rep.timers import sleep
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -42,6 +43,9 @@ PATIENCE = 0.5
 """Seconds after which a fetch no longer counts in REP_FETCH_CONCURRENCY."""
 SLOW_LANES = 8
 """So many times REP_FETCH_CONCURRENCY fetches are under way at the most, slow ones too."""
+CUT_OFF = 0.01
+"""Seconds in which a connection is closed whose download was stopped. A page that is sent on
+it meanwhile is sent again by Twisted: without asyncio, the site saw it twice."""
 
 PRIVATE_HEADERS = (b"Cookie", b"Authorization")
 
@@ -253,7 +257,10 @@ class Fetcher:
             if self._downloads.ends_without(page):
                 raise CancelledError
             with self._listening():
-                return await engine.download_async(request)
+                response = await engine.download_async(request)
+        if "download_stopped" in response.flags:
+            await sleep(CUT_OFF)
+        return response
 
     @contextmanager
     def _listening(self) -> Iterator[None]:

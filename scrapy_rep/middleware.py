@@ -31,6 +31,7 @@ from scrapy_rep.report import Report
 from scrapy_rep.robots import Robots
 from scrapy_rep.settings import DIRECTIVES, Settings, unknown_names
 from scrapy_rep.signals import request_forbidden
+from scrapy_rep.timers import sleep
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
 
 MAX_WAITING = 1000
 """How many requests of a crawl wait here for a robots.txt; the others go back."""
+AGAIN_AFTER = 0.1
+"""Seconds after which they do. Scrapy may hand them out again at once, and without asyncio
+before anything else happens: the robots.txt would never come."""
 AT_HAND = 1.0
 """Seconds for which a request may wait in the downloader, rather than in the queue."""
 TOO_MANY_WAIT = (
@@ -132,6 +136,7 @@ class RepMiddleware:
                 return self._again(request)
             if self._waiting >= MAX_WAITING:
                 if self._may_go_back(request):
+                    await sleep(AGAIN_AFTER)
                     return self._again(request)
                 refusal = RobotsUnreachable(url, origin, _because(TOO_MANY_WAIT))
                 self._refuse(request, refusal, "waiting")

@@ -18,7 +18,7 @@ from scrapy_rep.cache import PolicyCache
 from scrapy_rep.policies import Policies
 from tests.benchmarks import leaks
 from tests.site import Reply, Site
-from tests.utils import Pages, coroutine_test, crawl, make_crawler
+from tests.utils import Pages, coroutine_test, crawl, make_crawler, sleep
 
 HOSTS = 400
 DISALLOW_P = "User-agent: *\nDisallow: /p\n"
@@ -71,6 +71,7 @@ async def test_a_crawl_is_gone_when_it_is_over():
         await crawl(crawler, urls=[site.url("/p"), site.url("/q")])
         assert alive() > before
         del crawler
+        await sleep(0)  # without asyncio we are still inside of what has ended it
         assert alive() == before
 
 

@@ -622,6 +622,7 @@ async def test_at_most_so_many_requests_wait_in_the_middleware(monkeypatch):
         await crawl(crawler, urls=urls)
         assert site.count("/robots.txt") == 1
     assert most == 5
+    assert crawler.stats.get_value("scheduler/enqueued") < 21 + 16 * 10  # no busy loop
     assert len(crawler.spider.got) == 20
     assert len(crawler.spider.failures) == 1
 

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary
 
 from scrapy import signals
 from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_rep.backoff import STATUSES, BackOff, ParkedError
+from scrapy_rep.handed_out import NOWHERE, HandedOut
 from scrapy_rep.slots import jitter_of, limit_jitter, shortest_delay, slot_clock
 
 if TYPE_CHECKING:
@@ -93,11 +94,10 @@ class Downloads:
         self._own_delay = settings.getfloat("DOWNLOAD_DELAY")
         self._own_concurrency = settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")
         self._intervals: dict[str, dict[str, float]] = {}  # slot -> origin -> seconds
+        self._most_intervals = 16  # before those of slots that are gone are swept out
         self._raised: dict[str, float] = {}  # slot -> the delay that we gave it
         self._quickest: dict[str, float] = {}  # slot -> its shortest latency
-        self._handed_out: dict[str, set[Request]] = {}  # slot -> not yet answered
-        self.sent_back: WeakSet[Request] = WeakSet()
-        """Requests on their way back to the queue, which has handed them out too early."""
+        self.handed_out = HandedOut(lambda: self._downloader.active)
         self.starts: Starts | None = None
         """What confirms each start, if anything has to."""
         self._starts: WeakKeyDictionary[Request, _Start] = WeakKeyDictionary()
@@ -186,7 +186,8 @@ class Downloads:
         if interval:
             if intervals is None:
                 self._start_keeping()
-                self._forget_dropped_slots()
+                if len(self._intervals) > self._most_intervals:
+                    self._forget_dropped_slots()
                 intervals = self._intervals[slot] = {}
             intervals[origin] = interval
         elif intervals:
@@ -308,9 +309,9 @@ class Downloads:
 
     def _forget_dropped_slots(self) -> None:
         slots = self._downloader.slots
-        if len(self._intervals) > 2 * len(slots) + 16:
-            for name in [name for name in self._intervals if name not in slots]:
-                self._forget(name)
+        for name in [name for name in self._intervals if name not in slots]:
+            self._forget(name)
+        self._most_intervals = 2 * len(self._intervals) + 16
 
     def _forget(self, name: str) -> None:
         self._intervals.pop(name, None)
@@ -335,21 +336,11 @@ class Downloads:
         delay = max(self._delay(name), shortest_delay(slot))
         return max(0.0, slot.lastseen + delay - slot_clock()) if delay else 0.0
 
-    def hand_out(self, name: str, request: Request) -> None:
-        """Note that *request* is on its way to the slot."""
-        if len(self._handed_out) > 2 * len(self._downloader.active) + 16:
-            for other in list(self._handed_out):  # those of slots not asked about since
-                self._on_the_way(other, None)
-        self._handed_out.setdefault(name, set()).add(request)
-
-    def was_handed_out(self, request: Request) -> bool:
-        """Tell whether *request* comes from the queue, and is not answered yet."""
-        return request in self._handed_out.get(self.slot_of(request), ())
-
     def has_place(self, name: str) -> bool:
         """Tell whether the slot can take another request without having it wait."""
         slot = self._downloader.slots.get(name)
-        on_the_way = self._on_the_way(name, slot)
+        there = NOWHERE if slot is None else slot.active
+        on_the_way = self.handed_out.on_the_way(name, there)
         paced = self._delay(name)
         if slot is None:
             delay, concurrency = self._users_own(name)
@@ -357,17 +348,6 @@ class Downloads:
         if slot.queue or (on_the_way and (paced or slot.delay)):
             return False
         return on_the_way + len(slot.active) < (1 if paced else slot.concurrency)
-
-    def _on_the_way(self, name: str, slot: Any) -> int:
-        """Return how many requests were handed out and are not in their *slot* yet."""
-        handed_out = self._handed_out.get(name)
-        if handed_out is None:
-            return 0
-        handed_out &= self._downloader.active  # the others were answered, or refused
-        if not handed_out:
-            del self._handed_out[name]
-            return 0
-        return len(handed_out) if slot is None else len(handed_out - slot.active)
 
     def wake(self) -> None:
         """Have the engine ask the scheduler again."""

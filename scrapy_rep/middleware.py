@@ -241,7 +241,8 @@ class RepMiddleware:
 
     def _can_wait(self, request: Request) -> bool:
         """Tell whether *request* comes from a polite queue, which parks it."""
-        return self.queued and self.downloads.was_handed_out(request)
+        slot = self.downloads.slot_of(request)
+        return self.queued and self.downloads.handed_out.has(slot, request)
 
     def _may_go_back(self, request: Request) -> bool:
         """Tell whether *request* comes from a scheduler, which takes it again.
@@ -256,7 +257,7 @@ class RepMiddleware:
     def _again(self, request: Request) -> Request:
         """Return *request* as the scheduler takes it a second time."""
         again = request.replace(dont_filter=True)
-        self.downloads.sent_back.add(again)
+        self.downloads.handed_out.sent_back.add(again)
         return again
 
     def _would_refuse(

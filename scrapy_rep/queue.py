@@ -228,7 +228,7 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
                 _forget_one(slot.origins, origin)
                 if not slot.ask_ahead:
                     slot.ask_ahead = self._is_known(origin)  # else the middleware asks
-            self._downloads.hand_out(slot.name, request)
+            self._downloads.handed_out.add(slot.name, request)
         return request
 
     def _wait_of(self, slot: Waiting) -> float | None:

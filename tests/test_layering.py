@@ -16,7 +16,7 @@ LAYERS = [
     {"exceptions", "printable", "signals", "slots", "timers"},
     {"settings"},
     {"store", "agents", "freshness", "coding", "places"},
-    {"backoff"},
+    {"backoff", "handed_out"},
     {"compat", "judged", "life", "pace", "downloads"},
     {"cache", "fetch", "report", "sink"},
     {"audit"},

@@ -185,7 +185,8 @@ class PoliteQueue(Base):  # type: ignore[misc]
             return None
         self._handed_out[request] = handed
         self._last_request_at = monotonic()
-        self._downloads.hand_out(self._downloads.slot_of(request), request)
+        slot = self._downloads.slot_of(request)
+        self._downloads.handed_out.add(slot, request)
         return request
 
     def _done_with(self) -> dict[object, HandedOut]:
@@ -241,7 +242,8 @@ class PoliteQueue(Base):  # type: ignore[misc]
         handed out too early, and comes back.
         """
         parked = self._downloads.back_off.left(self._downloads.slot_of(request))
-        if parked or self._gate is None or request not in self._downloads.sent_back:
+        sent_back = request in self._downloads.handed_out.sent_back
+        if parked or self._gate is None or not sent_back:
             return parked
         with suppress(ValueError):  # the middleware will say what is wrong
             found = judged(request)

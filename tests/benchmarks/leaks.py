@@ -25,12 +25,15 @@ from scrapy.utils.reactor import install_reactor
 from twisted.internet.base import DelayedCall, ReactorBase
 from twisted.internet.task import react
 
+from scrapy_rep import RepMiddleware
+from scrapy_rep.store.memory import MOST_FAILING
 from tests.utils import crawl, make_crawler
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 HOSTS = 10_000
+CONCURRENCY = 32
 WARM_UP = 200
 """Hosts that are crawled before the first count: imports, caches, thread pools."""
 PAGES = 2
@@ -41,6 +44,13 @@ BOUNDED = {
     "functools._lru_list_elem": 4096 + 256,  # origins and agents, see the lru_caches
     "builtins.tuple": 100,  # also in what the interpreter keeps of code
     "ipaddress.IPv4Address": 2 * 128,  # whose properties have caches of their own
+    # Of a hundred policies or so that the cache holds, some more or less.
+    "scrapy_rep.protocol.groups.Section": 30,
+    "scrapy_rep.protocol.policy.Verdict": 60,
+    "scrapy_rep.store.Snapshot": MOST_FAILING,
+    "len(scrapy_rep.store.memory.MemoryStore._failing)": MOST_FAILING,
+    # Swept when there are more.
+    "len(scrapy_rep.handed_out.HandedOut._by_slot)": 2 * CONCURRENCY + 16,
 }
 """What may grow up to a number, by design."""
 
@@ -182,6 +192,8 @@ class Hosts(scrapy.Spider):
     def idle(self):
         # As Scrapy does every minute with slots that were idle for as long.
         self.crawler.engine.downloader._slot_gc(age=0)
+        gate: Any = self.crawler.get_downloader_middleware(RepMiddleware)
+        gate.downloads._forget_dropped_slots()  # as it does now and then
         self.counts.append(Count.now())
         if len(self.counts) == 1:
             for request in self.requests(range(self.hosts // 2, self.hosts)):
@@ -196,7 +208,7 @@ class Hosts(scrapy.Spider):
 
 
 SETTINGS: dict[str, Any] = {
-    "CONCURRENT_REQUESTS": 32,
+    "CONCURRENT_REQUESTS": CONCURRENCY,
     "REP_UNREACHABLE_RETRY_DELAYS": [0.1],
     "REP_MIN_AGE": 0.5,
     "REP_CACHE_BYTES": 200_000,  # so that it is full soon

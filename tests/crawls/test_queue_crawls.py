@@ -497,7 +497,7 @@ async def test_many_slots_leave_nothing_behind():
             gate: Any = self.crawler.get_downloader_middleware(scrapy_rep.RepMiddleware)
             queue = scheduler_of(self.crawler).mqs
             self.left = [len(queue._slots), len(queue.pqueues), len(queue._later)]
-            self.handed_out = len(gate.downloads._handed_out)
+            self.handed_out = len(gate.downloads.handed_out._by_slot)
 
     with Site() as site:
         crawler = make_crawler(Many)

@@ -1,13 +1,12 @@
 """The audit (REP_AUDIT_URI): what a crawl knew, decided and sent, as lines of JSON.
 
 The format is described in the README, section Evidence. Where there is a record for each
-request, what it shares with others is encoded once, and the sink puts it together by hand:
+request, what it shares with others is encoded once, and the line is put together by hand:
 that takes a tenth of what an encoder takes.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import socket
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import signals
 
 from scrapy_rep import __version__
+from scrapy_rep.decisions import encode
 from scrapy_rep.downloads import ROBOTS_HOP
 from scrapy_rep.places import SETTING
 from scrapy_rep.protocol.origin import origin_of
@@ -30,16 +30,18 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
+    from scrapy_rep.sink import Record
+
 logger = logging.getLogger("scrapy_rep")
 
 FORMAT = 1
 MOST_DIGESTS = 10_000
 """Digests that are remembered, so that each body is written once."""
 
+PLACES = 4
+"""Decimals of a time in seconds: C writes as many in half the time that six take."""
 MOST_PLACES = 4096
 NO_PLACE = "\n", ""  # as no URL begins
-
-encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
 
 
 class Audit:
@@ -63,10 +65,13 @@ class Audit:
         self._now = now
         self._agent = agent
         self._sink: Sink | None = None
-        self.put: Callable[[str, float, str, str], None] = _ignore
-        """As ``Sink.put``: writes a record about a URL. Before there is a spider, and when it
-        is gone, nothing is."""
+        self.put: Callable[[Record], None] = _ignore
+        """Of the sink: writes a line, ``(0.0, line)``; what was sent, ``(time, url, slot,
+        whether it is a robots.txt)``; or what was decided, ``(time, url, slot, decision,
+        delay, preferences)``. Before there is a spider, and when it is gone, nothing is.
+        """
         # By slot: how its last URL began, and origin and slot in JSON. Most have one origin.
+        # Only the thread that writes looks there.
         self._places: dict[str, tuple[str, str]] = {}
         self._digests: dict[str, None] = {}  # in the order in which they came
         self._errors = 0  # of the sink, as far as they were noticed
@@ -80,7 +85,7 @@ class Audit:
             return
         worker = f"{socket.gethostname()}-{os.getpid()}-{token_hex(4)}"
         head = encode(self._crawl(worker)) + "\n"
-        self._sink = Sink(self._crawler, self._uri, worker, head)
+        self._sink = Sink(self._crawler, self._uri, worker, head, self._as_text)
         self._sink.noticed = self._notice_errors
         self.put = self._sink.put
         self._log(logging.INFO, "The audit goes to %(name)s", name=self._sink.name)
@@ -95,7 +100,7 @@ class Audit:
         return {
             "type": "crawl",
             "format": FORMAT,
-            "time": self._now(),
+            "time": self._time(),
             "spider": getattr(self._crawler.spider, "name", None),
             "agent": self._agent(),
             "worker": worker,
@@ -110,20 +115,54 @@ class Audit:
 
     def copy(self, found: dict[str, Any], body: bytes) -> None:
         """Write that *found* is known of an origin; *body* where it is not written yet."""
-        record = {"type": "copy", "time": self._now(), **found}
+        if self._sink is None:
+            return  # the body, too, is to be written when there is one
+        record = {"type": "copy", "time": self._time(), **found}
         digest = found["digest"]
         if digest is not None and digest not in self._digests:
             self._digests[digest] = None
             if len(self._digests) > MOST_DIGESTS:
                 del self._digests[next(iter(self._digests))]
             record["encoding"], record["body"] = as_text(body)
-        if self._sink is not None:
-            self._sink.put_line(encode(record) + "\n")
+        self._line(record)
 
     def sent(self, request: Request) -> None:
         """Write that *request* is handed to its download handler."""
-        url, meta = request.url, request.meta
+        meta = request.meta
         slot = meta.get("download_slot") or ""
+        self.put((self._now(), request.url, slot, ROBOTS_HOP in meta))
+
+    def dropped(self, url: str, rest: dict[str, Any]) -> None:
+        """Write that page rules keep something about *url* from going on."""
+        self._line({"type": "dropped", "time": self._time(), "url": url, **rest})
+
+    def _line(self, record: dict[str, Any]) -> None:
+        line = encode(record) + "\n"
+        self.put((0.0, line))
+
+    # In the sink's thread
+
+    def _as_text(self, records: list[Record]) -> str:
+        """Return *records* in JSON. Times have ``PLACES`` decimals."""
+        lines = []
+        for record in records:
+            if len(record) == 6:
+                time, url, slot, decision, delay, preferences = record
+                kind, rest = "decision", decision.in_json(slot, delay, preferences)
+            elif len(record) == 4:
+                time, url, slot, is_robots = record
+                kind, rest = "sent", self._place(url, slot)
+                if is_robots:
+                    rest += ',"robots":true'
+            else:
+                lines.append(record[1])
+                continue
+            lines.append(
+                f'{{"type":"{kind}","time":{time:.4f},"url":{quoted(url)},{rest}}}\n'
+            )
+        return "".join(lines)
+
+    def _place(self, url: str, slot: str) -> str:
         start, place = self._places.get(slot, NO_PLACE)
         if not url.startswith(start):
             end = url.find("/", len("https://")) + 1
@@ -132,17 +171,15 @@ class Audit:
             if len(self._places) >= MOST_PLACES:
                 self._places.clear()
             self._places[slot] = start, place
-        if ROBOTS_HOP in meta:
-            place += ',"robots":true'
-        self.put("sent", self._now(), url, place)
+        return place
 
     async def close(self, reason: str) -> None:
         """Write the last record and store the audit."""
         sink = self._sink
         if sink is None:
             return
-        end = {"type": "end", "time": self._now(), "reason": reason}
-        sink.put_line(encode(end) + "\n")
+        end = {"type": "end", "time": self._time(), "reason": reason}
+        self._line(end)
         self.put = _ignore
         await sink.close()
         self._notice_errors()
@@ -173,11 +210,15 @@ class Audit:
                 error=sink.error,
             )
 
+    def _time(self) -> float:
+        """The time as the sink writes it: records stay in order where it is rounded."""
+        return round(self._now(), PLACES)
+
     def _log(self, level: int, message: str, **values: object) -> None:
         logger.log(level, message, values, extra={"spider": self._crawler.spider})
 
 
-def _ignore(kind: str, time: float, url: str, rest: str) -> None:
+def _ignore(record: Record) -> None:
     pass
 
 

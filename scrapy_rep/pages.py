@@ -21,7 +21,7 @@ from w3lib.url import canonicalize_url
 
 from scrapy_rep.agents import Agents
 from scrapy_rep.protocol.agents import given, names_of
-from scrapy_rep.protocol.page_rules import PageRules, page_rules
+from scrapy_rep.protocol.page_rules import page_rules
 from scrapy_rep.purposes import HEADER_NAMES, Purposes, answers, of_response
 from scrapy_rep.report import Report
 from scrapy_rep.settings import Settings
@@ -38,7 +38,8 @@ MOST = 128 * 1024
 """Octets of a page in which its meta tags are looked for."""
 HEADER = b"X-Robots-Tag"
 OF_INTEREST = HEADER_NAMES | {HEADER}
-NO_RULES = PageRules({}, None)
+FLAGS = ("noindex", "nofollow", "noarchive", "nosnippet")
+"""Rules that have a key of their own."""
 HIDING = ((b"<!--", b"-->"), (b"<script", b"</script"))
 """What begins and ends a part of a page in which tags are only text."""
 
@@ -158,28 +159,7 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
 
 def read_page(response: Response, agent: Agent) -> dict[str, Any]:
     """Return what *response* asks of *agent*, as it stands on ``meta["rep_page"]``."""
-    metas = meta_tags(response, agent) if isinstance(response, HtmlResponse) else []
-    if not metas and OF_INTEREST.isdisjoint(response.headers.keys()):
-        return nothing_said()  # as of nearly all pages
-    headers = [value.decode("latin-1") for value in response.headers.getlist(HEADER)]
-    said, until = NO_RULES
-    if headers or metas:
-        said, until = page_rules(headers, metas, agent)
-    own = of_response(response)
-    return {
-        "noindex": "noindex" in said,
-        "nofollow": "nofollow" in said,
-        "noarchive": "noarchive" in said,
-        "nosnippet": "nosnippet" in said,
-        "unavailable_after": None if until is None else until.isoformat(),
-        "rules": dict(said),
-        "preferences": answers(own),
-        "tdm_policy": own.tdm_policies[0].url if own.tdm_policies else None,
-    }
-
-
-def nothing_said() -> dict[str, Any]:
-    return {
+    page: dict[str, Any] = {
         "noindex": False,
         "nofollow": False,
         "noarchive": False,
@@ -189,6 +169,22 @@ def nothing_said() -> dict[str, Any]:
         "preferences": {},
         "tdm_policy": None,
     }
+    metas = meta_tags(response, agent) if isinstance(response, HtmlResponse) else []
+    if not metas and OF_INTEREST.isdisjoint(response.headers.keys()):
+        return page  # as of nearly all
+    headers = [value.decode("latin-1") for value in response.headers.getlist(HEADER)]
+    if headers or metas:
+        said, until = page_rules(headers, metas, agent)
+        for rule in FLAGS:
+            page[rule] = rule in said
+        page["rules"] = dict(said)
+        if until is not None:
+            page["unavailable_after"] = until.isoformat()
+    own = of_response(response)
+    page["preferences"] = answers(own)
+    if own.tdm_policies:
+        page["tdm_policy"] = own.tdm_policies[0].url
+    return page
 
 
 def meta_tags(response: HtmlResponse, agent: Agent) -> list[tuple[str, str]]:

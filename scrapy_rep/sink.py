@@ -5,7 +5,6 @@ from __future__ import annotations
 import zlib
 from collections import deque
 from contextlib import suppress
-from json.encoder import encode_basestring_ascii as quoted
 from pathlib import Path
 from threading import Event, Thread
 from time import monotonic
@@ -35,28 +34,41 @@ LAST_WAIT = 10.0
 LEVEL = 1
 """Of zlib. Level 6 takes over twice as long, for files that are a sixth smaller."""
 GZIP = 16 + zlib.MAX_WBITS
-HEAD = len('{"type":"decision","time":1793000000.000000,"url":"",}')
-"""Octets of a record besides its URL and its rest."""
+RECORD = 200
+"""Octets of memory that a waiting record takes, besides its text."""
+
+Record = tuple[Any, ...]
+"""What makes a line. The second is a text, the longest thing that it alone has."""
 
 
-Waiting = tuple[str, float, str, str, int]
-"""A record as ``Sink.put`` takes it, and how many octets were given up to it."""
+def as_they_are(records: list[Record]) -> str:
+    """Return the lines that records are which consist of nothing else."""
+    return "".join([line for _, line in records])
 
 
 class Sink:
     """Takes records and has them written within a second; never raises for what it takes.
 
-    They are put together in the thread that writes them, which leaves the crawl's own more
-    time. The thread is what keeps that promise while a callback holds the event loop, and keeps
-    a slow disk from holding it. A file that could not be written is left as it is, and
+    Lines are made of them in the thread that writes, which leaves the crawl's own more time.
+    The thread is what keeps that promise while a callback holds the event loop, and keeps a
+    slow disk from holding it. A file that could not be written is left as it is, and
     after a minute another one is begun; what came meanwhile is lost, and counted. A
     storage that uploads at the end has one file only, so there all that follows is lost.
     """
 
-    def __init__(self, crawler: Crawler, uri: str, worker: str, head: str) -> None:
+    def __init__(
+        self,
+        crawler: Crawler,
+        uri: str,
+        worker: str,
+        head: str,
+        as_text: Callable[[list[Record]], str] = as_they_are,
+    ) -> None:
         """Open the storage at *uri*, and write *head*, the first line of each file.
 
-        Raises ``SettingError`` where it cannot be opened, or written.
+        *as_text* makes lines of records, in ASCII and with their ends; it is called in the
+        thread that writes. Raises ``SettingError`` where the storage cannot be opened, or
+        written.
         """
         self.errors = 0
         """How often opening, writing or storing has failed."""
@@ -68,12 +80,13 @@ class Sink:
         """Called now and then, in the thread of the event loop, while lines come."""
         self._spider: Any = crawler.spider
         self._head = head
+        self._as_text = as_text
         self._packed = uri.endswith(".gz")
         self._packer: Any = None
         self._file: IO[bytes] | None = None
         self._retry_at = 0.0
         # Each number is changed by one of the two threads only.
-        self._waiting: deque[Waiting] = deque()
+        self._waiting: deque[Record] = deque()
         self._given = self._done = 0  # octets, about
         self._look_at = HURRY  # when so many octets are given
         self._dropped = self._unwritten = 0  # lines
@@ -110,19 +123,12 @@ class Sink:
         """Lines that were not written, and will not be."""
         return self._dropped + self._unwritten
 
-    def put(self, kind: str, time: float, url: str, rest: str) -> None:
-        """Have a record of type *kind* written; *rest* is its JSON after the URL.
-
-        *rest* has no braces, and like *kind* no characters but those of ASCII.
-        """
-        given = self._given = self._given + len(url) + len(rest) + HEAD
-        self._waiting.append((kind, time, url, rest, given))
+    def put(self, record: Record) -> None:
+        """Have *record* written."""
+        given = self._given = self._given + RECORD + len(record[1])
+        self._waiting.append(record)
         if self._asleep or given > self._look_at:
             self._look_after_thread()
-
-    def put_line(self, line: str) -> None:
-        """Have *line*, of ASCII characters and with its end, written."""
-        self.put("", 0.0, "", line)
 
     def _look_after_thread(self) -> None:
         if self._asleep:
@@ -134,8 +140,7 @@ class Sink:
         waiting = self._given - self._done
         if waiting > MOST:
             with suppress(IndexError):  # it is written after all
-                _, _, url, rest, _ = self._waiting.pop()
-                self._given -= len(url) + len(rest) + HEAD
+                self._given -= octets_of([self._waiting.pop()])
                 self._dropped += 1
             return
         if waiting > HURRY:
@@ -200,13 +205,13 @@ class Sink:
             if self._file is None:
                 self._unwritten += len(records)
             else:
-                self._write(self._file, lines_of(records))
+                self._write(self._file, self._as_text(records))
                 self.written += len(records)
         except Exception as error:  # noqa: BLE001 - whatever a file may raise
             self._unwritten += len(records)
             self._failed(error)
             self._give_up_file()
-        *_, self._done = records[-1]
+        self._done += octets_of(records)
 
     def _write(self, file: IO[bytes], text: str) -> None:
         octets = text.encode("ascii")
@@ -252,15 +257,8 @@ class Sink:
         return hidden(text, self._uri)
 
 
-def lines_of(records: list[Waiting]) -> str:
-    return "".join(
-        [
-            f'{{"type":"{kind}","time":{time:.6f},"url":{quoted(url)},{rest}}}\n'
-            if kind
-            else rest
-            for kind, time, url, rest, _ in records
-        ]
-    )
+def octets_of(records: list[Record]) -> int:
+    return RECORD * len(records) + sum([len(record[1]) for record in records])
 
 
 def _close(file: IO[bytes]) -> None:

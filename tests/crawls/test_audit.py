@@ -172,7 +172,7 @@ async def test_evidence_and_audit_agree(tmp_path):
         crawler = await audited(path, site, "/a", cls=Keeps, REP_EVIDENCE=True)
     (evidence,) = crawler.spider.got
     (decision,) = of_type("decision", records(path))
-    assert decision.pop("time") == pytest.approx(evidence["time"], abs=1e-5)
+    assert decision.pop("time") == pytest.approx(evidence["time"], abs=1e-4)
     del decision["type"], decision["slot"]
     assert decision == {name: evidence[name] for name in decision}
 
@@ -335,7 +335,8 @@ async def test_what_page_rules_decide(tmp_path):
         url("/next"),
     ]
     dropped = of_type("dropped", found)
-    assert len({one.pop("time") for one in dropped}) == len(dropped)
+    times = [one.pop("time") for one in dropped]
+    assert times == sorted(times)
     tag = "X-Robots-Tag: examplebot: none"
     assert dropped == [
         {
@@ -639,12 +640,9 @@ def test_a_disk_that_does_not_take_it(tmp_path, monkeypatch):
         line = "x" * 1000 + "\n"
         began = time.monotonic()
         for _ in range(2 * sink.MOST // len(line)):
-            full.put_line(line)
+            full.put((0.0, line))
         assert time.monotonic() - began < 5
-        assert (
-            sum(len(rest) for *_, rest, _ in full._waiting)
-            < sink.MOST + 10 * sink.HURRY
-        )
+        assert sum(len(line) for _, line in full._waiting) < sink.MOST + 10 * sink.HURRY
         assert full.lost > 0.4 * sink.MOST / len(line)
         coroutine = full.close()
         with pytest.raises(StopIteration):
@@ -713,7 +711,7 @@ async def test_another_file_is_begun_after_a_while(tmp_path, monkeypatch):
 
     def write(line):
         before = target._done
-        target.put_line(line)
+        target.put((0.0, line))
         target._hurry.set()
         while target._done == before:
             time.sleep(0.01)

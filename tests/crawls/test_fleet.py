@@ -168,7 +168,8 @@ def test_a_site_that_asks_to_be_left_alone(rules):
         assert site.count("/8") == 2
         assert site.hits[-1].seconds - parked_at > 3
     assert len(fleet.said("got")) == 30
-    assert all(worker.said("got") for worker in fleet.workers)
+    if rules == OPEN:  # else there is one page at a time, and one may get them all
+        assert all(worker.said("got") for worker in fleet.workers)
     assert sum(counted) == 1
 
 

@@ -141,13 +141,13 @@ async def test_what_is_left_is_kept_where_it_is_to_persist(redis_server, persist
 
     settings = {"SCHEDULER_PERSIST": persist, "CONCURRENT_REQUESTS": 1}
     with Site() as site:
-        urls = [site.url(f"/{number}") for number in range(9)]
+        urls = [site.url(f"/{number}") for number in range(60)]
         begun = worker(redis_server, Stops, **settings)
         await crawl(begun, urls=urls)
         ended = worker(redis_server, **settings)
         await crawl(ended, urls=[])
         got = begun.spider.got + ended.spider.got
-        assert 1 <= len(begun.spider.got) < 9
+        assert 1 <= len(begun.spider.got) < 60  # Scrapy takes its time to stop
     if persist:
         assert sorted(got) == sorted(urls)
     else:

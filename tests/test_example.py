@@ -20,6 +20,9 @@ import pytest
 
 from tests.redis_server import RedisServer
 from tests.site import Reply, Site
+from tests.utils import timed
+
+pytestmark = timed
 
 ROOT = Path(__file__).parent.parent
 

@@ -6,6 +6,7 @@ import asyncio
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import scrapy
 from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 
     import scrapy_rep
 
+
+timed = pytest.mark.flaky(reruns=1, only_rerun="AssertionError")
+"""For tests that tell tenths of a second from one another, as they happen. A machine may be
+held up for as long, but hardly twice in the same test; what we do wrong is wrong again."""
 
 CRAWL_TIMEOUT = 60.0  # seconds; a crawl that hangs must not take the reactor with it
 

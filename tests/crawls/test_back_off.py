@@ -15,7 +15,17 @@ from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_rep import RepMiddleware, RobotsForbidden, RobotsUnreachable
 from tests.site import Hit, Reply, Site
-from tests.utils import SCRAPYS_QUEUE, Pages, coroutine_test, crawl, make_crawler, sleep
+from tests.utils import (
+    SCRAPYS_QUEUE,
+    Pages,
+    coroutine_test,
+    crawl,
+    make_crawler,
+    sleep,
+    timed,
+)
+
+pytestmark = timed
 
 OURS = "scrapy_rep.PoliteQueue"
 WIRES = 0.03  # what a busy machine may take off one gap

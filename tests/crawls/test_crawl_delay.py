@@ -8,7 +8,17 @@ import pytest
 from scrapy import signals
 
 from tests.site import Reply, Site
-from tests.utils import SCRAPYS_QUEUE, Pages, coroutine_test, crawl, make_crawler, sleep
+from tests.utils import (
+    SCRAPYS_QUEUE,
+    Pages,
+    coroutine_test,
+    crawl,
+    make_crawler,
+    sleep,
+    timed,
+)
+
+pytestmark = timed
 
 HALF_A_SECOND = "User-agent: *\nCrawl-delay: 0.5\n"
 SHORTEST = 0.495  # a hundredth for clocks and wires

@@ -25,9 +25,12 @@ from tests.benchmarks.web import Web
 from tests.fleet import Fleet, seed
 from tests.redis_server import RedisServer
 from tests.site import Reply, Site
+from tests.utils import timed
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+pytestmark = timed
 
 DELAY = 0.5
 CLOSE = 0.9 * DELAY

@@ -17,10 +17,20 @@ import scrapy_rep
 from scrapy_rep import RobotsUnreachable
 from scrapy_rep.policies import Policies
 from tests.site import Reply, Site
-from tests.utils import SCRAPYS_QUEUE, Pages, coroutine_test, crawl, make_crawler, sleep
+from tests.utils import (
+    SCRAPYS_QUEUE,
+    Pages,
+    coroutine_test,
+    crawl,
+    make_crawler,
+    sleep,
+    timed,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+pytestmark = timed
 
 # What a busy machine may add to one arrival: the site's threads stamp them. A gap that was
 # not kept is shorter by much more.

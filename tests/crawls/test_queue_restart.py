@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING
 
 from tests.crawls.processes import TIMEOUT, start, wait_for_hit
 from tests.site import Reply, Site
+from tests.utils import timed
 
 if TYPE_CHECKING:
     import subprocess
     from pathlib import Path
+
+pytestmark = timed
 
 KILLS = 20
 DELAY = 0.3

@@ -15,13 +15,14 @@ from scrapy_redis.spiders import RedisSpider
 
 from tests.redis.workers import until
 from tests.site import Reply, Site
-from tests.utils import Pages, coroutine_test, crawl, make_crawler
+from tests.utils import Pages, coroutine_test, crawl, make_crawler, timed
 
 if TYPE_CHECKING:
     from tests.redis_server import RedisServer
 
 pytestmark = [
     pytest.mark.only_asyncio,
+    timed,
     # What scrapy-redis does is deprecated in these versions of Scrapy and redis-py.
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::scrapy.exceptions.ScrapyDeprecationWarning"),

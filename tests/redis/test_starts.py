@@ -13,9 +13,9 @@ from scrapy_rep.backoff import ParkedError
 from scrapy_rep.redis import link as link_module
 from scrapy_rep.redis import starts as starts_module
 from tests.redis.workers import Worker, until
-from tests.utils import coroutine_test
+from tests.utils import coroutine_test, timed
 
-pytestmark = pytest.mark.only_asyncio
+pytestmark = [pytest.mark.only_asyncio, timed]
 
 HOST = "slow.example"
 KEY = f"rep:{{{HOST}}}:start"

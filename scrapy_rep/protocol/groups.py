@@ -128,6 +128,17 @@ def rules_in(lines: str, line: int = 0) -> list[tuple[bool, str, int]]:
     return rules
 
 
+def rules_among(lines: str) -> list[tuple[bool, str, int]]:
+    """As `rules_in`, without line numbers."""
+    rules = []
+    if not lines.isspace():
+        for line in RULE_LINE.findall(lines):
+            field, path = understood(line)
+            if field:
+                rules.append((field == ALLOW, path, 0))
+    return rules
+
+
 def records_of(text: str, sections: list[Section]) -> Iterator[tuple[str, str]]:
     """Field and value of every record in the sections that is understood."""
     for section in sections:

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from sys import getsizeof
 from typing import TYPE_CHECKING, Any
 
-from scrapy_rep.protocol.groups import rules_in, rules_of
+from scrapy_rep.protocol.groups import rules_among, rules_of
 from scrapy_rep.protocol.rules import (
     INDEX_PAGES,
     USUAL_RULE,
@@ -98,24 +98,22 @@ class RuleSet:
         others: list[tuple[bool, str, int]] = []
         cut_out = dialect.most_specific and dialect.wildcards
         for section in self.sections:
-            body = text[section.start : section.end]
-            between, *usual = USUAL_RULE.split(body) if cut_out else (body,)
-            others += rules_in(between)
-            if not usual:
-                continue
-            allows, paths = usual[::3], usual[1::3]
-            for is_allow, path in zip(allows, paths, strict=True):
-                known = starred if "*" in path or "$" in path else literals
-                octets = usual_octets(path) if "?" in path else len(path)
-                if is_allow:  # RFC 9309 2.2.2: allow wins among equals
-                    known[path] = score = 2 * octets + 1
-                    self.allows_most = max(self.allows_most, score)
-                    if path.endswith(INDEX_PAGES):
-                        others.append((True, path, 0))
-                else:
-                    known.setdefault(path, 2 * octets)
-            for between in filter(None, usual[2::3]):
-                others += rules_in(between)
+            rest = text[section.start : section.end]
+            if cut_out:
+                pieces = USUAL_RULE.split(rest)
+                allows, paths = pieces[1::3], pieces[2::3]
+                for is_allow, path in zip(allows, paths, strict=True):
+                    known = starred if "*" in path or "$" in path else literals
+                    octets = usual_octets(path) if "?" in path else len(path)
+                    if is_allow:  # RFC 9309 2.2.2: allow wins among equals
+                        known[path] = score = 2 * octets + 1
+                        self.allows_most = max(self.allows_most, score)
+                        if path.endswith(INDEX_PAGES):
+                            others.append((True, path, 0))
+                    else:
+                        known.setdefault(path, 2 * octets)
+                rest = "".join(pieces[::3])
+            others += rules_among(rest)
         # By kind: wildcards, and what is a prefix or a whole path after all.
         wildcards: list[tuple[int, tuple[str, ...], bool]] = []
         plain: list[tuple[int, str, bool]] = []

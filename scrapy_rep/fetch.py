@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -12,22 +12,21 @@ from typing import TYPE_CHECKING
 from scrapy import Request, signals
 from scrapy.exceptions import StopDownload
 from scrapy.http.request import NO_CALLBACK
-from scrapy.utils.asyncio import call_later
-from scrapy.utils.defer import maybe_deferred_to_future
-from twisted.internet.defer import CancelledError, DeferredSemaphore
+from twisted.internet.defer import CancelledError
 from w3lib.encoding import http_content_type_encoding
 
 from scrapy_rep.coding import decoded
 from scrapy_rep.downloads import ROBOTS_HOP
 from scrapy_rep.exceptions import StillParked
 from scrapy_rep.freshness import lifetime_and_grace, retry_after
+from scrapy_rep.lanes import Lanes
 from scrapy_rep.life import Outcome
 from scrapy_rep.protocol.access import REDIRECTS, Access, access_of
 from scrapy_rep.protocol.origin import origin_of, redirect_target, robots_url
 from scrapy_rep.timers import sleep
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import Iterator
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -39,10 +38,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-PATIENCE = 0.5
-"""Seconds after which a fetch no longer counts in REP_FETCH_CONCURRENCY."""
-SLOW_LANES = 8
-"""So many times REP_FETCH_CONCURRENCY fetches are under way at the most, slow ones too."""
 CUT_OFF = 0.01
 """Seconds in which a connection is closed whose download was stopped. A page that is sent on
 it meanwhile is sent again by Twisted: without asyncio, the site saw it twice."""
@@ -76,10 +71,7 @@ class Fetcher:
         self._crawler = crawler
         self._settings = settings
         self._downloads = downloads
-        self._places = DeferredSemaphore(settings.fetch_concurrency)
-        self._all_places = DeferredSemaphore(SLOW_LANES * settings.fetch_concurrency)
-        self.slow = 0
-        """How many fetches are under way that have given their place away."""
+        self.lanes = Lanes(downloads, settings.fetch_concurrency)
         self._downloading = 0
         self._receivers = (
             (self._request_reached_downloader, signals.request_reached_downloader),
@@ -143,41 +135,6 @@ class Fetcher:
             lifetime=lifetime,
             grace=grace,
         )
-
-    @asynccontextmanager
-    async def _prompt_place(self) -> AsyncIterator[None]:
-        """Hold one of REP_FETCH_CONCURRENCY places, for PATIENCE seconds at the most.
-
-        Hosts that hang must not keep those from being asked that answer at once.
-        """
-        await maybe_deferred_to_future(self._places.acquire())
-        gave_away = False
-
-        def give_away() -> None:
-            nonlocal gave_away
-            gave_away = True
-            self.slow += 1
-            self._places.release()
-            self._downloads.wake()  # the queue may look further ahead
-
-        timer = call_later(PATIENCE, give_away)
-        try:
-            yield
-        finally:
-            timer.cancel()
-            if gave_away:
-                self.slow -= 1
-            else:
-                self._places.release()
-
-    @asynccontextmanager
-    async def _lent_place(self) -> AsyncIterator[None]:
-        """Let the downloader run one request more for as long as this one runs."""
-        self._downloads.lend_place()
-        try:
-            yield
-        finally:
-            self._downloads.take_place_back()
 
     def _count(self, response: Response) -> None:
         """Count the answer that a fetch ends with, under Scrapy's own names."""
@@ -253,7 +210,7 @@ class Fetcher:
         # A host that wants to be left alone for an hour keeps no place for so long.
         slot = self._downloads.slot_of(request)
         await self._downloads.back_off.wait(request, slot)
-        async with _held(self._all_places), self._prompt_place(), self._lent_place():
+        async with self.lanes.lane():
             if self._downloads.ends_without(page):
                 raise CancelledError
             with self._listening():
@@ -360,15 +317,6 @@ class Fetcher:
             lifetime=lifetime,
             grace=grace,
         )
-
-
-@asynccontextmanager
-async def _held(semaphore: DeferredSemaphore) -> AsyncIterator[None]:
-    await maybe_deferred_to_future(semaphore.acquire())
-    try:
-        yield
-    finally:
-        semaphore.release()
 
 
 def _is_conditional(headers: Headers) -> bool:

@@ -83,7 +83,7 @@ class Policies:
     @property
     def slow_fetches(self) -> int:
         """How many fetches are under way that take long, and stand in nobody's way."""
-        return self._fetcher.slow
+        return self._fetcher.lanes.slow
 
     def peek(self, origin: str) -> Known | None:
         """Return what decides for *origin* now; ``None``: not known."""

@@ -18,6 +18,7 @@ LAYERS = [
     {"store", "agents", "freshness", "coding", "places"},
     {"backoff", "handed_out"},
     {"compat", "judged", "life", "pace", "downloads"},
+    {"lanes"},
     {"cache", "fetch", "report", "sink"},
     {"purposes", "decisions"},
     {"audit"},

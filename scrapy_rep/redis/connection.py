@@ -60,6 +60,17 @@ def impatient(server: Any) -> Any:
     return redis.Redis.from_pool(quick)  # which it closes when it goes
 
 
+def close(server: Any) -> None:
+    """Close what *server* has open; used once more, it connects again.
+
+    scrapy-redis leaves that to the garbage collector.
+    """
+    closing = getattr(server, "close", None)
+    if closing is not None:
+        with suppress(*AWAY):
+            closing()
+
+
 def is_cluster(server: Any) -> bool:
     """Tell whether keys of a script must be in one slot; ``False`` where it is away."""
     if getattr(server, "connection_pool", None) is None:

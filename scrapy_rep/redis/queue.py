@@ -17,7 +17,7 @@ from scrapy_redis.queue import Base
 from scrapy_rep.downloads import Downloads
 from scrapy_rep.judged import judged, leave_behind
 from scrapy_rep.middleware import RepMiddleware
-from scrapy_rep.redis.connection import AWAY, impatient, script
+from scrapy_rep.redis.connection import AWAY, close, impatient, script
 from scrapy_rep.redis.dupefilter import unseen
 from scrapy_rep.redis.keys import COUNT, ID_LENGTH, as_member, queue_keys
 from scrapy_rep.redis.link import Link, RedisAwayError
@@ -97,6 +97,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
         connect = crawler.signals.connect
         connect(self._spider_idle, signals.spider_idle)
         connect(self._spider_closed, signals.spider_closed)
+        connect(self._engine_stopped, signals.engine_stopped)
         self._show_up()
 
     def __len__(self) -> int:
@@ -350,6 +351,10 @@ class PoliteQueue(Base):  # type: ignore[misc]
                 lambda: self._leave(self._keys, [self._prefix, self._link.me, *done])
             )
         # Else the others have it all again when our lease is over.
+
+    def _engine_stopped(self) -> None:
+        close(self._quick)
+        close(self.server)
 
 
 def _pace(interval: float) -> str:

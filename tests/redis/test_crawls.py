@@ -77,6 +77,24 @@ async def test_a_crawl_is_gone_when_it_is_over(redis_server):
     assert gone() is None
 
 
+@coroutine_test
+async def test_no_connection_outlives_a_crawl(redis_server):
+    class Twice(Pages):
+        def parse(self, response):
+            super().parse(response)
+            yield response.follow("/2")  # which the filter looks at
+
+    with Site() as site:
+        crawler = worker(
+            redis_server, Twice, DUPEFILTER_CLASS="scrapy_rep.redis.DupeFilter"
+        )
+        await crawl(crawler, urls=[site.url("/1")])
+        assert crawler.spider.got == [site.url("/1"), site.url("/2")]
+    connected = redis_server.client.client_list
+    await until(lambda: len(connected()) == 1, 2)  # the one that asks this
+    assert crawler.engine is not None  # nothing was left to the garbage collector
+
+
 @pytest.mark.parametrize("rules", ["", "User-agent: *\nCrawl-delay: 0.2"])
 @coroutine_test
 async def test_a_site_that_asks_one_worker_to_wait_is_asked_by_none(

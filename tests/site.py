@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from email.message import Message
     from types import TracebackType
 
@@ -172,3 +173,15 @@ def _handler_for(site: Site) -> Callable[..., BaseHTTPRequestHandler]:
             pass
 
     return Handler
+
+
+@contextmanager
+def some_sites(number: int, robots: Any, first: int = 2) -> Iterator[list[Site]]:
+    """Open *number* sites, each on a host of its own."""
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(
+                Site({"/robots.txt": robots} if robots else {}, host=f"127.0.0.{host}")
+            )
+            for host in range(first, first + number)
+        ]

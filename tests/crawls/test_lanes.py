@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-
 from scrapy_rep import lanes
-from tests.site import Reply, Site
+from tests.site import Reply, some_sites
 from tests.utils import coroutine_test, crawl, make_crawler, timed
 
 pytestmark = timed
@@ -15,12 +13,7 @@ WIRES = 0.05  # seconds that a busy machine may add to one arrival
 
 async def asked(number: int, takes: float, concurrency: int) -> list[float]:
     """Crawl so many sites, whose robots.txt takes so long; return when they are asked."""
-    with ExitStack() as stack:
-        robots = {"/robots.txt": Reply("# fine", after=takes)}
-        sites = [
-            stack.enter_context(Site(robots, host=f"127.0.0.{host}"))
-            for host in range(2, 2 + number)
-        ]
+    with some_sites(number, Reply("# fine", after=takes)) as sites:
         crawler = make_crawler(REP_FETCH_CONCURRENCY=concurrency)
         await crawl(crawler, urls=[site.url("/") for site in sites])
         assert len(crawler.spider.got) == number

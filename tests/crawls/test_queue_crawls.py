@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from contextlib import ExitStack, contextmanager
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import scrapy
@@ -16,7 +15,7 @@ from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 import scrapy_rep
 from scrapy_rep import RobotsUnreachable
 from scrapy_rep.policies import Policies
-from tests.site import Reply, Site
+from tests.site import Reply, Site, some_sites
 from tests.utils import (
     SCRAPYS_QUEUE,
     Pages,
@@ -26,9 +25,6 @@ from tests.utils import (
     sleep,
     timed,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = timed
 
@@ -43,18 +39,6 @@ def delay(seconds: float, *more: str) -> str:
     return "\n".join(
         ["User-agent: *", f"Crawl-delay: {seconds}", *more, "Disallow: /no"]
     )
-
-
-@contextmanager
-def some_sites(number: int, robots: Any, first: int = 2) -> Iterator[list[Site]]:
-    """Open *number* sites, each on a host of its own."""
-    with ExitStack() as stack:
-        yield [
-            stack.enter_context(
-                Site({"/robots.txt": robots} if robots else {}, host=f"127.0.0.{host}")
-            )
-            for host in range(first, first + number)
-        ]
 
 
 def pages(site: Site, number: int, start: int = 0) -> list[str]:

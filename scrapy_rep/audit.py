@@ -20,7 +20,6 @@ from scrapy_rep import __version__
 from scrapy_rep.decisions import encode
 from scrapy_rep.downloads import ROBOTS_HOP
 from scrapy_rep.places import SETTING
-from scrapy_rep.protocol.origin import origin_of
 from scrapy_rep.settings import DEFAULTS
 from scrapy_rep.sink import Sink
 
@@ -40,8 +39,6 @@ MOST_DIGESTS = 10_000
 
 PLACES = 4
 """Decimals of a time in seconds: C writes as many in half the time that six take."""
-MOST_PLACES = 4096
-NO_PLACE = "\n", ""  # as no URL begins
 
 
 class Audit:
@@ -70,9 +67,6 @@ class Audit:
         whether it is a robots.txt)``; or what was decided, ``(time, url, slot, decision,
         delay, preferences)``. Before there is a spider, and when it is gone, nothing is.
         """
-        # By slot: how its last URL began, and origin and slot in JSON. Most have one origin.
-        # Only the thread that writes looks there.
-        self._places: dict[str, tuple[str, str]] = {}
         self._digests: dict[str, None] = {}  # in the order in which they came
         self._errors = 0  # of the sink, as far as they were noticed
         if crawler.spider is not None:
@@ -151,7 +145,7 @@ class Audit:
                 kind, rest = "decision", decision.in_json(slot, delay, preferences)
             elif len(record) == 4:
                 time, url, slot, is_robots = record
-                kind, rest = "sent", self._place(url, slot)
+                kind, rest = "sent", f'"slot":{quoted(slot)}'
                 if is_robots:
                     rest += ',"robots":true'
             else:
@@ -161,17 +155,6 @@ class Audit:
                 f'{{"type":"{kind}","time":{time:.4f},"url":{quoted(url)},{rest}}}\n'
             )
         return "".join(lines)
-
-    def _place(self, url: str, slot: str) -> str:
-        start, place = self._places.get(slot, NO_PLACE)
-        if not url.startswith(start):
-            end = url.find("/", len("https://")) + 1
-            start = url[:end] if end else f"{url}/"
-            place = f'"origin":{encode(origin_of(start))},"slot":{quoted(slot)}'
-            if len(self._places) >= MOST_PLACES:
-                self._places.clear()
-            self._places[slot] = start, place
-        return place
 
     async def close(self, reason: str) -> None:
         """Write the last record and store the audit."""

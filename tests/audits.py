@@ -101,7 +101,6 @@ def sent(time: float, host: str, path: str, **more: Any) -> Record:
         "type": "sent",
         "time": time,
         "url": f"https://{host}{path}",
-        "origin": f"https://{host}",
         "slot": host,
         **more,
     }

@@ -20,6 +20,7 @@ from scrapy_rep.audit_report.hosts import (
     Timeline,
     Why,
 )
+from scrapy_rep.protocol.origin import origin_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -221,7 +222,7 @@ class Tally:
             refusals.urls.append(shortened(record["url"]))
 
     def _sent(self, time: float, file: int, record: Record) -> None:
-        origin = record.get("origin")
+        origin = origin_of(record["url"])
         if origin is not None:
             origin = shortened(origin)
         host = self._host(record, origin)

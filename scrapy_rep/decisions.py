@@ -91,7 +91,8 @@ class Decision:
     """The answers for every URL; ``None``: they depend on it."""
     evidence: dict[str, Any] = field(init=False)
     """A plain dict; what depends on the request is to be filled in."""
-    _shared: str = field(init=False)
+    _shared: str = ""
+    """What all of its records have in common, without braces."""
     _json: str = ""
     """What ``in_json`` returned last, for these:"""
     _slot: str | None = None
@@ -119,13 +120,14 @@ class Decision:
             kind = "Allow" if rule.allow else "Disallow"
             self.evidence["rule"] = cut(f"{kind}: {rule.path}")
             self.evidence["line"] = rule.line
-        # The same for the audit, without braces.
-        self._shared = encode({name: self.evidence[name] for name in IN_AUDIT})[1:-1]
 
     def in_json(self, slot: str, delay: float, preferences: dict[str, str]) -> str:
         """Return what follows the URL in a record of the audit."""
         if slot != self._slot or delay != self._delay or preferences != self._stated:
             self._slot, self._delay, self._stated = slot, delay, preferences
+            if not self._shared:
+                shared = {name: self.evidence[name] for name in IN_AUDIT}
+                self._shared = encode(shared)[1:-1]
             rest = f'"slot":{encode(slot)},"delay":{delay!r},{self._shared}'
             if preferences:
                 rest = f'{rest},"preferences":{encode(preferences)}'

@@ -176,7 +176,6 @@ class Witness:
                 copy = Copy(known.origin, known.standing.state.value)
             asked = self._what_is_asked(known, copy, agent)
             decision = Decision(copy, agent, verdict, cause, enforced, *asked)
-            self._policies.weigh(known)  # what was asked of its policy makes it grow
             long = len(decision.evidence["reason"]) >= LONGEST
             if long or copy is not known.evidence:
                 return decision  # not kept: many such would hold too much memory
@@ -202,6 +201,7 @@ class Witness:
                 pace = known.pace_for(agent, self._settings)
             else:
                 pace = pace_of(policy, agent, self._all_paces)
+            self._policies.weigh(known)  # its policy has grown by what was asked
             asked = pace, preferences
             if len(self._asked) >= MOST_KEPT:
                 self._asked.clear()

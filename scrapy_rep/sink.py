@@ -125,27 +125,31 @@ class Sink:
 
     def put(self, record: Record) -> None:
         """Have *record* written."""
-        given = self._given = self._given + RECORD + len(record[1])
-        self._waiting.append(record)
-        if self._asleep or given > self._look_at:
-            self._look_after_thread()
-
-    def _look_after_thread(self) -> None:
-        if self._asleep:
-            if self._thread is None:
-                self._thread = Thread(target=self._run, name="rep-audit", daemon=True)
-                self._thread.start()
-            self._asleep = False
-            self._some.set()
-        waiting = self._given - self._done
-        if waiting > MOST:
-            with suppress(IndexError):  # it is written after all
-                self._given -= octets_of([self._waiting.pop()])
-                self._dropped += 1
+        given = self._given + RECORD + len(record[1])
+        if given > self._look_at and not self._has_room_for(given):
+            self._dropped += 1
             return
+        self._given = given
+        self._waiting.append(record)
+        if self._asleep:
+            self._wake_thread()
+
+    def _has_room_for(self, given: int) -> bool:
+        waiting = given - self._done
+        if waiting > MOST:
+            return False
         if waiting > HURRY:
             self._hurry.set()
-        self._look_at = self._given + HURRY
+        self._look_at = given + HURRY
+        self.noticed()
+        return True
+
+    def _wake_thread(self) -> None:
+        if self._thread is None:
+            self._thread = Thread(target=self._run, name="rep-audit", daemon=True)
+            self._thread.start()
+        self._asleep = False
+        self._some.set()
         self.noticed()
 
     async def close(self) -> None:
@@ -192,10 +196,9 @@ class Sink:
         self._write_what_waits()  # of a crawl that is over at once
 
     def _write_what_waits(self) -> None:
-        records = []
-        with suppress(IndexError):
-            while True:
-                records.append(self._waiting.popleft())
+        given = self._given  # a record is counted first, so one more may be on its way
+        take = self._waiting.popleft
+        records = [take() for _ in range(len(self._waiting))]
         if not records:
             return
         try:
@@ -211,7 +214,7 @@ class Sink:
             self._unwritten += len(records)
             self._failed(error)
             self._give_up_file()
-        self._done += octets_of(records)
+        self._done = given
 
     def _write(self, file: IO[bytes], text: str) -> None:
         octets = text.encode("ascii")
@@ -255,10 +258,6 @@ class Sink:
 
     def _shown(self, text: str) -> str:
         return hidden(text, self._uri)
-
-
-def octets_of(records: list[Record]) -> int:
-    return RECORD * len(records) + sum([len(record[1]) for record in records])
 
 
 def _close(file: IO[bytes]) -> None:

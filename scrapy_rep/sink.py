@@ -18,8 +18,16 @@ from scrapy_rep.places import SETTING, claimed, filled_in, hidden, storage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
 
     from scrapy.crawler import Crawler
+
+packing: ModuleType = zlib
+"""What writes gzip. The extra takes a fifth of the time, for files that are no larger."""
+with suppress(ImportError):
+    from isal import isal_zlib
+
+    packing = isal_zlib
 
 PAUSE = 0.5
 """Seconds for which lines are gathered before they are written."""
@@ -32,7 +40,7 @@ RETRY = 60.0
 LAST_WAIT = 10.0
 """Seconds for which the end of a crawl waits for the thread."""
 LEVEL = 1
-"""Of zlib. Level 6 takes over twice as long, for files that are a sixth smaller."""
+"""Of both. Level 6 of zlib takes over twice as long, for files that are a sixth smaller."""
 GZIP = 16 + zlib.MAX_WBITS
 RECORD = 200
 """Octets of memory that a waiting record takes, besides its text."""
@@ -237,7 +245,7 @@ class Sink:
         file = self._storage.open(self._spider)
         try:
             if self._packed:
-                self._packer = zlib.compressobj(LEVEL, zlib.DEFLATED, GZIP)
+                self._packer = packing.compressobj(LEVEL, zlib.DEFLATED, GZIP)
             self._write(file, self._head)
         except Exception:
             _close(file)

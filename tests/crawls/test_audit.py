@@ -36,6 +36,11 @@ from tests.utils import Pages, coroutine_test, crawl, make_crawler
 REPOSITORY = Path(__file__).parents[2]
 RULES = "User-agent: *\nDisallow: /private/\nContent-Signal: search=yes\n"
 AGENT = "ExampleBot/1.0"
+EACH_WAY = pytest.mark.parametrize(
+    ("name", "packing"),
+    [("audit.jsonl", ""), ("audit.jsonl.gz", "isal"), ("audit.jsonl.gz", "zlib")],
+)
+"""Of writing: as it is, and packed with the extra and without."""
 
 
 def digest(body):
@@ -80,9 +85,21 @@ async def test_nothing_unless_asked_for(tmp_path, monkeypatch):
     assert crawler.stats.get_value("rep/audit/records") is None
 
 
-@pytest.mark.parametrize("name", ["audit.jsonl", "audit.jsonl.gz"])
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [("", "isal.isal_zlib\n"), ("import sys; sys.modules['isal'] = None; ", "zlib\n")],
+)
+def test_the_extra_is_used_where_it_is_installed(before, expected):
+    code = f"{before}from scrapy_rep.sink import packing; print(packing.__name__)"
+    found = subprocess.check_output([sys.executable, "-c", code], text=True)
+    assert found == expected
+
+
+@EACH_WAY
 @coroutine_test
-async def test_a_whole_crawl(tmp_path, name):
+async def test_a_whole_crawl(tmp_path, monkeypatch, name, packing):
+    if packing == "zlib":
+        monkeypatch.setattr(sink, "packing", zlib)
     path = tmp_path / "new" / name
     began = time.time() - 1
     with Site({"/robots.txt": RULES}) as site:
@@ -651,7 +668,7 @@ def test_a_disk_that_does_not_take_it(tmp_path, monkeypatch):
         os.close(reader)  # the thread ends
 
 
-def run(origin, pages, *, most=0, **settings):
+def run(origin, pages, *, most=0, without=(), **settings):
     """Start a crawl in a process of its own, with the event loop of these tests."""
     reactor = "none"
     if is_reactor_installed():
@@ -662,6 +679,7 @@ def run(origin, pages, *, most=0, **settings):
         "reactor": reactor,
         "settings": settings,
         "most": most,
+        "without": without,
     }
     return subprocess.Popen(
         [sys.executable, "-m", "tests.crawls.audit_crawl", json.dumps(plan)],
@@ -727,14 +745,20 @@ async def test_another_file_is_begun_after_a_while(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
-@pytest.mark.parametrize("name", ["audit.jsonl", "audit.jsonl.gz"])
-def test_killed(tmp_path, name):
+@EACH_WAY
+def test_killed(tmp_path, name, packing):
     """All that is older than a second is there, and can be read."""
     path = tmp_path / name
     with Site({"/robots.txt": RULES}) as site:
         for number in range(2000):
             site.replies[f"/{number}"] = Reply("page", after=0.03)
-        process = run(site.origin, 2000, REP_AUDIT_URI=str(path), CONCURRENT_REQUESTS=4)
+        process = run(
+            site.origin,
+            2000,
+            without=["isal"] * (packing == "zlib"),
+            REP_AUDIT_URI=str(path),
+            CONCURRENT_REQUESTS=4,
+        )
         deadline = time.monotonic() + 60
         while len(site.hits) < 50:
             assert process.poll() is None, process.communicate()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scrapy_rep.protocol import values
-from scrapy_rep.protocol.groups import groups_of, records_of, rules_in
+from scrapy_rep.protocol.groups import groups_of, records_of, rules_among
 from scrapy_rep.protocol.records import CRAWL_DELAY, REQUEST_RATE
 
 if TYPE_CHECKING:
@@ -47,9 +47,9 @@ def _lines(text: str, group: list[Section]) -> Iterable[str]:
     rules = [
         rule
         for section in group
-        for rule in rules_in(text[section.start : section.end])
+        for rule in rules_among(text[section.start : section.end])
     ]
-    for allow, path, _ in rules:
+    for allow, path in rules:
         yield f"{'Allow' if allow else 'Disallow'}: {path}"
     if not rules:
         yield "Disallow:"  # lest the user-agent lines join the next group

@@ -117,7 +117,7 @@ def line_numbers(text: str, sections: list[Section]) -> Iterator[int]:
         yield line
 
 
-def rules_in(lines: str, line: int = 0) -> list[tuple[bool, str, int]]:
+def rules_in(lines: str, line: int) -> list[tuple[bool, str, int]]:
     """Rules among some lines, the first of which has the number `line`."""
     rules = []
     for number, record in enumerate(lines.split("\n"), line):
@@ -128,14 +128,14 @@ def rules_in(lines: str, line: int = 0) -> list[tuple[bool, str, int]]:
     return rules
 
 
-def rules_among(lines: str) -> list[tuple[bool, str, int]]:
-    """As `rules_in`, without line numbers."""
+def rules_among(lines: str) -> list[tuple[bool, str]]:
+    """As `rules_in`, without line numbers: allow, path as written."""
     rules = []
     if not lines.isspace():
         for line in RULE_LINE.findall(lines):
             field, path = understood(line)
             if field:
-                rules.append((field == ALLOW, path, 0))
+                rules.append((field == ALLOW, path))
     return rules
 
 

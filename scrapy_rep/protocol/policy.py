@@ -11,6 +11,7 @@ from scrapy_rep.protocol.groups import (
     groups_of,
     line_numbers,
     records_of,
+    rules_among,
     rules_in,
 )
 from scrapy_rep.protocol.notes import notes_on
@@ -319,9 +320,9 @@ class Policy:
             (
                 tuple(section.agent for section in sections),
                 tuple(
-                    rule[:2]
+                    rule
                     for section in sections
-                    for rule in rules_in(text[section.start : section.end])
+                    for rule in rules_among(text[section.start : section.end])
                 ),
                 tuple(
                     record for record in records_of(text, sections) if record[0] in PACE

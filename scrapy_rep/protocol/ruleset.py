@@ -95,7 +95,7 @@ class RuleSet:
         """
         literals: dict[str, int] = {}
         starred: dict[str, int] = {}
-        others: list[tuple[bool, str, int]] = []
+        others: list[tuple[bool, str]] = []
         cut_out = dialect.most_specific and dialect.wildcards
         for section in self.sections:
             rest = text[section.start : section.end]
@@ -109,7 +109,7 @@ class RuleSet:
                         known[path] = score = 2 * octets + 1
                         self.allows_most = max(self.allows_most, score)
                         if path.endswith(INDEX_PAGES):
-                            others.append((True, path, 0))
+                            others.append((True, path))
                     else:
                         known.setdefault(path, 2 * octets)
                 rest = "".join(pieces[::3])
@@ -140,7 +140,7 @@ class RuleSet:
 
     def add_others(
         self,
-        others: list[tuple[bool, str, int]],
+        others: list[tuple[bool, str]],
         dialect: Dialect,
         wildcards: list[tuple[int, tuple[str, ...], bool]],
         plain: list[tuple[int, str, bool]],
@@ -149,8 +149,8 @@ class RuleSet:
         scores: dict[tuple[tuple[str, ...], bool], int] = {}
         # RFC 9309 2.2.2: duplicates may be dropped. There may be thousands of them.
         first: dict[tuple[bool, str], int] = {}
-        for order, (allow, path, _) in zip(ORDERS, others, strict=False):
-            first.setdefault((allow, path), order)
+        for order, rule in zip(ORDERS, others, strict=False):
+            first.setdefault(rule, order)
         for (allow, path), order in first.items():
             for score, (parts, ends, _) in readings(allow, path, order, dialect):
                 scores[parts, ends] = max(scores.get((parts, ends), 0), score)

@@ -49,11 +49,6 @@ Record = tuple[Any, ...]
 """What makes a line. The second is a text, the longest thing that it alone has."""
 
 
-def as_they_are(records: list[Record]) -> str:
-    """Return the lines that records are which consist of nothing else."""
-    return "".join([line for _, line in records])
-
-
 class Sink:
     """Takes records and has them written within a second; never raises for what it takes.
 
@@ -70,7 +65,7 @@ class Sink:
         uri: str,
         worker: str,
         head: str,
-        as_text: Callable[[list[Record]], str] = as_they_are,
+        as_text: Callable[[list[Record]], str],
     ) -> None:
         """Open the storage at *uri*, and write *head*, the first line of each file.
 

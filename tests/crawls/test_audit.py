@@ -71,6 +71,11 @@ async def audited(path, site, *paths, meta=None, cls=Pages, **settings):
     return crawler
 
 
+def as_they_are(records):
+    """Return the lines that records for a sink are which consist of nothing else."""
+    return "".join(line for _, line in records)
+
+
 def threads():
     return [one for one in threading.enumerate() if one.name == "rep-audit"]
 
@@ -630,7 +635,7 @@ async def test_what_a_storage_needs_is_missed_at_once(
     crawler = make_crawler(REP_AUDIT_URI=uri)
     crawler.spider = Pages()
     with pytest.raises(SettingError, match=f"pip install {package} for it") as it:
-        sink.Sink(crawler, uri, "worker", "head\n")
+        sink.Sink(crawler, uri, "worker", "head\n", as_they_are)
     assert "secret" not in "".join(traceback.format_exception(it.value))
 
 
@@ -652,7 +657,7 @@ def test_a_disk_that_does_not_take_it(tmp_path, monkeypatch):
     try:
         crawler = make_crawler()
         crawler.spider = Pages()
-        full = sink.Sink(crawler, str(pipe), "worker", "head\n")
+        full = sink.Sink(crawler, str(pipe), "worker", "head\n", as_they_are)
         line = "x" * 1000 + "\n"
         began = time.monotonic()
         for _ in range(2 * sink.MOST // len(line)):
@@ -722,7 +727,7 @@ async def test_another_file_is_begun_after_a_while(tmp_path, monkeypatch):
     path = tmp_path / "audit.jsonl.gz"
     crawler = make_crawler()
     crawler.spider = Pages()
-    target: Any = sink.Sink(crawler, str(path), "worker", "head\n")
+    target: Any = sink.Sink(crawler, str(path), "worker", "head\n", as_they_are)
     told = []
     target.noticed = lambda: told.append(target.errors)
 

@@ -27,9 +27,13 @@ class HandedOut:
     def add(self, slot: str, request: Request) -> None:
         """Note that *request* is on its way to *slot*."""
         if len(self._by_slot) > 2 * len(self._active()) + 16:
-            for other in list(self._by_slot):  # those of slots not asked about since
-                self.on_the_way(other, NOWHERE)
+            self.sweep()
         self._by_slot.setdefault(slot, set()).add(request)
+
+    def sweep(self) -> None:
+        """Forget what was answered since its slot was asked about."""
+        for slot in list(self._by_slot):
+            self.on_the_way(slot, NOWHERE)
 
     def has(self, slot: str, request: Request) -> bool:
         """Tell whether *request* comes from the queue, and is not answered yet."""

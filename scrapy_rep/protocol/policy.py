@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from scrapy_rep.protocol import values
 from scrapy_rep.protocol.agents import given, groups_for
 from scrapy_rep.protocol.dialect import RFC9309, Dialect
-from scrapy_rep.protocol.groups import (
-    groups_of,
-    line_numbers,
-    records_of,
-    rules_among,
-    rules_in,
-)
+from scrapy_rep.protocol.groups import groups_of, records_of
 from scrapy_rep.protocol.notes import notes_on
 from scrapy_rep.protocol.paths import FINAL, ORIGIN, path_of
 from scrapy_rep.protocol.preferences import Stated
@@ -23,34 +17,24 @@ from scrapy_rep.protocol.records import (
     VISIT_TIME,
     sitemaps_in,
 )
-from scrapy_rep.protocol.rules import Rule
+from scrapy_rep.protocol.rules import Rule  # noqa: TC001 - for who asks for Verdict's types
 from scrapy_rep.protocol.ruleset import NO_MATCH, RuleSet
 from scrapy_rep.protocol.text import Text, read
+from scrapy_rep.protocol.written import as_written, statements
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scrapy_rep.protocol.groups import Section
     from scrapy_rep.protocol.notes import Note
     from scrapy_rep.protocol.preferences import Preferences
     from scrapy_rep.protocol.values import RequestRate, VisitTime
+    from scrapy_rep.protocol.written import Group
 
 MAX_AGENTS = 32  # of one policy, besides the first, whose rules stay compiled
 
 ROBOTS_TXT = "/robots.txt"
 
 is_final = FINAL.fullmatch
-
-
-class Group(NamedTuple):
-    """User-agent lines and the rules that follow them."""
-
-    tokens: tuple[str, ...]
-    """Values of the user-agent lines, as written."""
-    rules: tuple[Rule, ...]
-    """In file order, also rules without effect."""
-    line: int
-    """Number of the first user-agent line, from 1."""
 
 
 class Verdict(NamedTuple):
@@ -252,7 +236,7 @@ class Policy:
     @property
     def groups(self) -> tuple[Group, ...]:
         """The groups as written, in file order and not merged."""
-        return self._as_written(groups_of(self._text.lines, self.dialect))
+        return as_written(self._text.lines, groups_of(self._text.lines, self.dialect))
 
     def groups_for(self, agent: str | Sequence[str]) -> tuple[Group, ...]:
         """Those of `groups` whose rules hold for `agent`: its own, else those of `*`."""
@@ -260,22 +244,7 @@ class Policy:
         if self._reason is not None:
             return ()
         groups = groups_of(self._text.lines, self.dialect)
-        return self._as_written(groups_for(agents, groups, self.dialect)[0])
-
-    def _as_written(self, groups: list[list[Section]]) -> tuple[Group, ...]:
-        text = self._text.lines
-        lines = line_numbers(text, [section for group in groups for section in group])
-        found = []
-        for sections in groups:
-            numbered = [(section, next(lines)) for section in sections]
-            rules = [
-                Rule(*rule)
-                for section, line in numbered
-                for rule in rules_in(text[section.start : section.end], line)
-            ]
-            tokens = tuple(section.agent for section in sections)
-            found.append(Group(tokens, tuple(rules), numbered[0][1]))
-        return tuple(found)
+        return as_written(self._text.lines, groups_for(agents, groups, self.dialect)[0])
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -304,33 +273,15 @@ class Policy:
             return NotImplemented
         return self.dialect == other.dialect and (
             self._text.lines == other._text.lines
-            or self._statements() == other._statements()
+            or statements(self._text.lines, self.dialect)
+            == statements(other._text.lines, other.dialect)
         )
 
     def __hash__(self) -> int:
-        return hash((self.dialect, self._statements()))
+        return hash((self.dialect, statements(self._text.lines, self.dialect)))
 
     def __reduce__(self) -> tuple[type[Policy], tuple[Text, Dialect, str | None]]:
         return Policy, (self._text, self.dialect, self._reason)
-
-    def _statements(self) -> tuple[object, ...]:
-        """All that was understood, without line numbers."""
-        text = self._text.lines
-        groups = tuple(
-            (
-                tuple(section.agent for section in sections),
-                tuple(
-                    rule
-                    for section in sections
-                    for rule in rules_among(text[section.start : section.end])
-                ),
-                tuple(
-                    record for record in records_of(text, sections) if record[0] in PACE
-                ),
-            )
-            for sections in groups_of(text, self.dialect)
-        )
-        return groups, self.sitemaps
 
     def _values(self, field: str, agent: str | Sequence[str]) -> list[str]:
         """Values of a field in the groups of `agent`."""
@@ -399,7 +350,6 @@ class Policy:
         return rules
 
 
-PACE = (CRAWL_DELAY, REQUEST_RATE, VISIT_TIME)
 EMPTY_SIZE = 200
 
 

@@ -12,7 +12,8 @@ octet in the file, for five hundred requests at a time, which are new ones each 
 forgotten after it; and of that what the thread of the crawl itself took. The settings take
 turns at each five hundred, so that what else the machine does meets all of them alike, and
 the least time of all rounds counts: other work only adds to it. A cost is the difference to
-the same requests without any of the settings. It exits with 1 where one is above the limit.
+the same requests without any of the settings. It exits with 1 where one is above the limit,
+but for gzip by zlib, where the extra is installed that does the same for less.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ AGENT = "ExampleBot/1.0 (+https://example.com/bot)"
 FOREVER = 86400.0
 PACKING = sink.packing
 """What writes gzip: the extra, if it is installed."""
+WITHOUT_EXTRA = "both, .gz by zlib"
 
 
 class Time(NamedTuple):
@@ -116,7 +118,7 @@ async def session(
     done = asyncio.Event()
     crawls, gates = [], {}
     for name, settings in variants.items():
-        sink.packing = zlib if name.endswith("zlib") else PACKING
+        sink.packing = zlib if name == WITHOUT_EXTRA else PACKING
         crawler = make_crawler(
             Gate,
             USER_AGENT=AGENT,
@@ -187,7 +189,7 @@ def main(folder: Path) -> int:
         "both, .gz": evidence | packed,
     }
     if PACKING is not zlib:
-        variants["both, .gz by zlib"] = evidence | packed
+        variants[WITHOUT_EXTRA] = evidence | packed
     first: dict[str, list[list[Time]]] = {name: [] for name in variants}
     later: dict[str, list[list[Time]]] = {name: [] for name in variants}
     for _ in range(SESSIONS):
@@ -209,7 +211,7 @@ def main(folder: Path) -> int:
             f"{name:<20}{at_first.all:>8.2f}{at_first.all - once.all:>8.2f}"
             f"{now_.all:>8.2f}{more:>8.2f}{now_.crawl - base.crawl:>15.2f}"
         )
-        failed |= more > LIMIT
+        failed |= more > LIMIT and name != WITHOUT_EXTRA
     return failed
 
 

@@ -194,13 +194,13 @@ class Hosts(scrapy.Spider):
         gate: Any = self.crawler.get_downloader_middleware(RepMiddleware)
         gate.downloads._forget_dropped_slots()  # as it does now and then
         self.counts.append(Count.now())
-        # What waits to be swept differs from run to run, and Scrapy keeps this crawl for
-        # a while when it is over.
-        gate.downloads.handed_out.sweep()
         if len(self.counts) == 1:
             for request in self.requests(range(self.hosts // 2, self.hosts)):
                 self.crawler.engine.crawl(request)
             raise scrapy.exceptions.DontCloseSpider
+        # What waits to be swept differs from run to run, and Scrapy keeps this crawl for
+        # a while when it is over.
+        gate.downloads.handed_out.sweep()
 
     def parse(self, response):
         self.answered.add(response.url)

@@ -201,7 +201,6 @@ class Witness:
                 pace = known.pace_for(agent, self._settings)
             else:
                 pace = pace_of(policy, agent, self._all_paces)
-            self._policies.weigh(known)  # its policy has grown by what was asked
             asked = pace, preferences
             if len(self._asked) >= MOST_KEPT:
                 self._asked.clear()

@@ -142,14 +142,18 @@ class RepMiddleware:
                 self._refuse(request, refusal, "waiting")
             known = await self._wait_for(origin, request)
         agent = self._agents.of(request)
-        if self._witness is None:
-            allowed = known.policy.allowed(url, agent)
-            return self._judge(request, url, known, agent, allowed)
-        verdict = known.policy.verdict(url, agent)
-        again = self._judge(request, url, known, agent, verdict.allowed)
-        if again is None:
-            self._witness.passed(request, url, known, agent, verdict)
-        return again
+        try:
+            if self._witness is None:
+                allowed = known.policy.allowed(url, agent)
+                return self._judge(request, url, known, agent, allowed)
+            verdict = known.policy.verdict(url, agent)
+            again = self._judge(request, url, known, agent, verdict.allowed)
+            if again is None:
+                self._witness.passed(request, url, known, agent, verdict)
+            return again
+        finally:  # whatever was asked of the policy, and whatever came of it
+            if known.policy.grown:
+                self.policies.weigh(known)
 
     async def _wait_for(self, origin: str, request: Request) -> Known:
         self._waiting += 1
@@ -161,14 +165,11 @@ class RepMiddleware:
     def _judge(
         self, request: Request, url: str, known: Known, agent: Agent, allowed: bool
     ) -> Request | None:
-        if known.policy.grown:
-            self.policies.weigh(known)
         if not allowed:
             waits = known.patient or (known.unreachable and self.downloads.ends())
             if waits and self._can_wait(request):
                 return self._again(request)
             refusal, cause = _by_rules(url, known, agent)
-            self.policies.weigh(known)
             if "disallow" in self.settings.obey:
                 self._refuse(request, refusal, cause, known)
             self._would_refuse(request, refusal, cause)

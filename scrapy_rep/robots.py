@@ -14,11 +14,16 @@ from scrapy_rep.purposes import of_response
 from scrapy_rep.timers import sleep
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
     from scrapy.http import Response
 
-    from scrapy_rep.agents import Agents
+    from scrapy_rep.agents import Agent, Agents
     from scrapy_rep.policies import Policies
     from scrapy_rep.protocol import Policy, Preferences, Verdict
+
+    Answer = TypeVar("Answer")
 
 
 class Robots:
@@ -37,19 +42,15 @@ class Robots:
 
         ``None``: the robots.txt of its origin is not known (yet), or it has no origin.
         """
-        policy = self.policy(url)
-        return None if policy is None else policy.allowed(url, self._agents.default())
+        return self._ask(url, lambda policy, agent: policy.allowed(url, agent))
 
     def verdict(self, url: str) -> Verdict | None:
         """Return the verdict on *url*, with its rule and line; ``None``: not known."""
-        policy = self.policy(url)
-        return None if policy is None else policy.verdict(url, self._agents.default())
+        return self._ask(url, lambda policy, agent: policy.verdict(url, agent))
 
     def policy(self, url: str) -> Policy | None:
         """Return the policy of the origin of *url*; ``None``: not known."""
-        origin = origin_of(url)
-        known = None if origin is None else self._policies.peek(origin)
-        return None if known is None else known.policy
+        return self._ask(url, lambda policy, _: policy)
 
     async def fetch(self, url: str) -> Policy:
         """Return the policy of the origin of *url*, asked for where it is not known.
@@ -83,9 +84,7 @@ class Robots:
 
         For responses that no spider middleware has seen, too.
         """
-        request = response.request
-        agent = self._agents.default() if request is None else self._agents.of(request)
-        return read_page(response, agent)
+        return read_page(response, self._agent(response))
 
     def preferences(self, page: str | Response) -> Preferences | None:
         """Return what the site says about the use of *page*, a URL or a response.
@@ -93,16 +92,13 @@ class Robots:
         Of a response, its headers count as well as the robots.txt, and the more
         restrictive of both holds. ``None``: that robots.txt is not known (yet).
         """
-        if isinstance(page, str):
-            policy = self.policy(page)
-            agent = self._agents.default()
-            return None if policy is None else policy.preferences(page, agent)
-        policy = self.policy(page.url)
-        if policy is None:
-            return None
-        request = page.request
-        agent = self._agents.default() if request is None else self._agents.of(request)
-        return combined(policy.preferences(page.url, agent), of_response(page))
+        url, response = (page, None) if isinstance(page, str) else (page.url, page)
+        found = self._ask(
+            url, lambda policy, agent: policy.preferences(url, agent), response
+        )
+        if found is None or response is None:
+            return found
+        return combined(found, of_response(response))
 
     def sitemaps(self, url: str) -> tuple[str, ...]:
         """Return the sitemaps that the origin of *url* names, made absolute.
@@ -111,6 +107,26 @@ class Robots:
         """
         policy = self.policy(url)
         return () if policy is None else sitemap_urls(policy, url)
+
+    def _ask(
+        self,
+        url: str,
+        question: Callable[[Policy, Agent], Answer],
+        response: Response | None = None,
+    ) -> Answer | None:
+        """Return what the policy of the origin of *url* answers; ``None``: not known."""
+        origin = origin_of(url)
+        known = None if origin is None else self._policies.peek(origin)
+        if known is None:
+            return None
+        answer = question(known.policy, self._agent(response))
+        if known.policy.grown:
+            self._policies.weigh(known)
+        return answer
+
+    def _agent(self, response: Response | None) -> Agent:
+        request = None if response is None else response.request
+        return self._agents.default() if request is None else self._agents.of(request)
 
 
 def sitemap_urls(policy: Policy, url: str) -> tuple[str, ...]:

@@ -223,6 +223,7 @@ class Policy:
         check_url(url)
         if rules.stated is None:
             rules.stated = Stated(self._text.lines, rules.sections, self.dialect)
+            self.grown = True
         # attach-05 3.1: what may not be fetched has no Content-Usage.
         if not rules.stated.rules or not self.allowed(url, agent):
             return rules.stated.everywhere

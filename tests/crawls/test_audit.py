@@ -134,6 +134,7 @@ async def test_a_whole_crawl(tmp_path, monkeypatch, name, packing):
     assert [one["url"] for one in sent] == [url(path) for path in at_site]
     assert [one.get("robots") for one in sent] == [True, None]
     assert {one["slot"] for one in sent} == {"127.0.0.1"}
+    assert all(one.keys() <= {"type", "time", "url", "slot", "robots"} for one in sent)
 
     (copy,) = of_type("copy", found)
     assert began < copy.pop("fetched") < copy.pop("time") < time.time() + 1
@@ -238,6 +239,7 @@ async def test_origins_that_share_a_slot(tmp_path):
         await crawl(crawler, urls=urls, meta={"download_slot": "both"})
     sent = of_type("sent", records(path))
     robots = [one.url("/robots.txt") for one in (site, other)]
+    assert len(sent) == 8
     assert {one["url"] for one in sent} == {*urls, *robots}
     assert {one["slot"] for one in sent} == {"both"}
 

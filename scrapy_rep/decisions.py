@@ -28,7 +28,6 @@ half a megabyte long, and there is evidence for each request."""
 
 STATES = {Access.SUCCESSFUL: "fetched", Access.DENIED: "denied"}
 IN_AUDIT = (
-    "origin",
     "agent",
     "allowed",
     "cause",
@@ -126,7 +125,8 @@ class Decision:
         if slot != self._slot or delay != self._delay or preferences != self._stated:
             self._slot, self._delay, self._stated = slot, delay, preferences
             if not self._shared:
-                shared = {name: self.evidence[name] for name in IN_AUDIT}
+                known = ((name, self.evidence[name]) for name in IN_AUDIT)
+                shared = {name: value for name, value in known if value is not None}
                 self._shared = encode(shared)[1:-1]
             rest = f'"slot":{encode(slot)},"delay":{delay!r},{self._shared}'
             if preferences:

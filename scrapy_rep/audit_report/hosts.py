@@ -104,7 +104,7 @@ class Host:
         else:
             self.origins_left_out += 1
 
-    def asks(self, origin: str, delay: float) -> None:
+    def asks(self, origin: str | None, delay: float) -> None:
         """Take the delay that a decision names."""
         if delay:
             self.least = delay if self.least is None else min(self.least, delay)

@@ -51,7 +51,7 @@ KINDS = {
 MUST = {
     "crawl": (),
     "copy": ("origin", "state"),
-    "decision": ("url", "origin", "allowed"),
+    "decision": ("url", "allowed"),
     "sent": ("url", "slot"),
     "dropped": ("url",),
     "end": (),

@@ -167,7 +167,7 @@ class Tally:
                 self._host({}, origin)
 
     def _decision(self, time: float, file: int, record: Record) -> None:
-        origin = shortened(record["origin"])
+        origin = _origin(record)
         host = self._host(record, origin)
         delay = record.get("delay")
         if delay is not None:
@@ -222,9 +222,7 @@ class Tally:
             refusals.urls.append(shortened(record["url"]))
 
     def _sent(self, time: float, file: int, record: Record) -> None:
-        origin = origin_of(record["url"])
-        if origin is not None:
-            origin = shortened(origin)
+        origin = _origin(record)
         host = self._host(record, origin)
         if record.get("robots"):
             host.robots += 1
@@ -265,6 +263,12 @@ def shortened(text: str) -> str:
     if len(text) <= LONGEST:
         return text
     return f"{text[:LONGEST]}… ({len(text) - LONGEST:,} more characters)"
+
+
+def _origin(record: Record) -> str | None:
+    """Return the origin of a record's URL; ``None``: it has none."""
+    origin = origin_of(record["url"])
+    return None if origin is None else shortened(origin)
 
 
 def host_of(origin: str) -> str:

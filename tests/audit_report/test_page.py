@@ -172,7 +172,7 @@ def test_texts_from_the_web_are_only_texts(text, tmp_path):
     body = f"User-agent: *\nCrawl-delay: 1\nDisallow: /private/{text}\n"
     robots, copied, decided = ONE_HOST[1], ONE_HOST[2], ONE_HOST[5]
     hostile = {
-        "url": f"https://a.example/{text}",
+        "url": f"https://a.example{text}/{text}",
         "origin": f"https://a.example{text}",
         "slot": f"a.example{text}",
     }

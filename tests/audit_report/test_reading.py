@@ -105,9 +105,9 @@ def test_gzip_that_is_damaged(tmp_path):
         (b'{"type":"sent","time":-1}', "time is -1, expected seconds since 1970"),
         (b'{"type":"sent","time":1e300}', "time is 1e+300, expected seconds since"),
         (b'{"type":"sent","time":1,"slot":"a"}', "url is missing, expected a string"),
-        (b'{"type":"decision","time":1,"url":"u","origin":"o"}', "allowed is missing"),
+        (b'{"type":"decision","time":1,"url":"u"}', "allowed is missing"),
         (
-            b'{"type":"decision","time":1,"url":"u","origin":"o","allowed":1}',
+            b'{"type":"decision","time":1,"url":"u","allowed":1}',
             "allowed is 1, expected true or false",
         ),
         (
@@ -115,7 +115,7 @@ def test_gzip_that_is_damaged(tmp_path):
             "fetched is inf, expected a number from 0",
         ),
         (
-            b'{"type":"decision","time":1,"url":"u","origin":"o","allowed":true,"line":-1}',
+            b'{"type":"decision","time":1,"url":"u","allowed":true,"line":-1}',
             "line is -1, expected a whole number from 0",
         ),
         (

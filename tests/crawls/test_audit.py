@@ -157,7 +157,6 @@ async def test_a_whole_crawl(tmp_path, monkeypatch, name, packing):
         "type": "decision",
         "time": refused["time"],
         "url": url("/private/b"),
-        "origin": origin,
         "slot": "127.0.0.1",
         "agent": AGENT,
         "allowed": False,
@@ -172,7 +171,8 @@ async def test_a_whole_crawl(tmp_path, monkeypatch, name, packing):
         "preferences": {"search": "yes"},
     }
     allowed = decisions[url("/a")]
-    assert (allowed["allowed"], allowed["cause"], allowed["line"]) == (True, None, None)
+    assert allowed["allowed"] is True
+    assert not allowed.keys() & {"cause", "rule", "line"}  # null, which needs no words
     assert copy["digest"] == allowed["digest"]
 
 
@@ -269,7 +269,7 @@ async def test_copies_that_are_not_there(tmp_path, reply, state, cause):
     found = records(path)
     (copy,), (decision,) = of_type("copy", found), of_type("decision", found)
     assert (copy["state"], copy["digest"], "body" in copy) == (state, None, False)
-    assert (decision["cause"], decision["digest"]) == (cause, None)
+    assert (decision.get("cause"), decision.get("digest")) == (cause, None)
     assert decision["allowed"] is (cause is None)
     assert len(of_type("sent", found)) == (1 if cause else 2)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+from functools import lru_cache
 from json.encoder import encode_basestring_ascii as quoted
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ from scrapy_rep.settings import DEFAULTS
 from scrapy_rep.sink import Sink
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from scrapy import Request
     from scrapy.crawler import Crawler
@@ -63,9 +64,10 @@ class Audit:
         self._agent = agent
         self._sink: Sink | None = None
         self.put: Callable[[Record], None] = _ignore
-        """Of the sink: writes a line, ``(0.0, line)``; what was sent, ``(time, url, slot,
-        whether it is a robots.txt)``; or what was decided, ``(time, url, slot, decision,
-        delay, preferences)``. Before there is a spider, and when it is gone, nothing is.
+        """Of the sink: writes what was decided, ``(time, url, slot, decision, delay,
+        preferences)``; what was sent, ``(time, url, slot, whether it is a robots.txt, 0.0,
+        None)``; or a line, ``(0.0, line, "", None, 0.0, None)``. Before there is a spider,
+        and when it is gone, nothing is.
         """
         self._digests: dict[str, None] = {}  # in the order in which they came
         self._errors = 0  # of the sink, as far as they were noticed
@@ -124,7 +126,7 @@ class Audit:
         """Write that *request* is handed to its download handler."""
         meta = request.meta
         slot = meta.get("download_slot") or ""
-        self.put((self._now(), request.url, slot, ROBOTS_HOP in meta))
+        self.put((self._now(), request.url, slot, ROBOTS_HOP in meta, 0.0, None))
 
     def dropped(self, url: str, rest: dict[str, Any]) -> None:
         """Write that page rules keep something about *url* from going on."""
@@ -132,27 +134,28 @@ class Audit:
 
     def _line(self, record: dict[str, Any]) -> None:
         line = encode(record) + "\n"
-        self.put((0.0, line))
+        self.put((0.0, line, "", None, 0.0, None))
 
     # In the sink's thread
 
-    def _as_text(self, records: list[Record]) -> str:
+    def _as_text(self, records: Iterable[Record]) -> str:
         """Return *records* in JSON. Times have ``PLACES`` decimals."""
         lines = []
-        for record in records:
-            if len(record) == 6:
-                time, url, slot, decision, delay, preferences = record
-                kind, rest = "decision", decision.in_json(slot, delay, preferences)
-            elif len(record) == 4:
-                time, url, slot, is_robots = record
-                kind, rest = "sent", f'"slot":{quoted(slot)}'
-                if is_robots:
+        last, in_quotes = "", ""
+        for time, url, slot, what, delay, preferences in records:
+            if what is None:
+                lines.append(url)
+                continue
+            if url is not last:  # what was decided is often sent at once
+                last, in_quotes = url, quoted(url)
+            if what is False or what is True:
+                kind, rest = "sent", _of_slot(slot)
+                if what:
                     rest += ',"robots":true'
             else:
-                lines.append(record[1])
-                continue
+                kind, rest = "decision", what.in_json(slot, delay, preferences)
             lines.append(
-                f'{{"type":"{kind}","time":{time:.4f},"url":{quoted(url)},{rest}}}\n'
+                f'{{"type":"{kind}","time":{time:.4f},"url":{in_quotes},{rest}}}\n'
             )
         return "".join(lines)
 
@@ -199,6 +202,11 @@ class Audit:
 
     def _log(self, level: int, message: str, **values: object) -> None:
         logger.log(level, message, values, extra={"spider": self._crawler.spider})
+
+
+@lru_cache(maxsize=1024)
+def _of_slot(slot: str) -> str:
+    return f'"slot":{quoted(slot)}'
 
 
 def _ignore(record: Record) -> None:

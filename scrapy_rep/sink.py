@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from collections import deque
 from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
@@ -17,7 +16,7 @@ from scrapy_rep.exceptions import SettingError
 from scrapy_rep.places import SETTING, claimed, filled_in, hidden, storage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from types import ModuleType
 
     from scrapy.crawler import Crawler
@@ -42,11 +41,13 @@ LAST_WAIT = 10.0
 LEVEL = 1
 """Of both. Level 6 of zlib takes over twice as long, for files that are a sixth smaller."""
 GZIP = 16 + zlib.MAX_WBITS
-RECORD = 200
+RECORD = 128
 """Octets of memory that a waiting record takes, besides its text."""
 
-Record = tuple[Any, ...]
-"""What makes a line. The second is a text, the longest thing that it alone has."""
+Record = tuple[float, str, str, Any, float, Any]
+"""What makes a line. The text that comes second is the longest thing that it alone has."""
+FIELDS = 6
+"""Of a record."""
 
 
 class Sink:
@@ -65,7 +66,7 @@ class Sink:
         uri: str,
         worker: str,
         head: str,
-        as_text: Callable[[list[Record]], str],
+        as_text: Callable[[Iterable[Record]], str],
     ) -> None:
         """Open the storage at *uri*, and write *head*, the first line of each file.
 
@@ -88,8 +89,11 @@ class Sink:
         self._packer: Any = None
         self._file: IO[bytes] | None = None
         self._retry_at = 0.0
-        # Each number is changed by one of the two threads only.
-        self._waiting: deque[Record] = deque()
+        # The fields of records, one after the other: were they kept as tuples, Python would
+        # go through them again and again in search of cycles.
+        self._waiting: list[Any] = []
+        # Each number is changed by one of the two threads only, but for _look_at, which is
+        # 0 after a failure, so that the next record has it noticed.
         self._given = self._done = 0  # octets, about
         self._look_at = HURRY  # when so many octets are given
         self._dropped = self._unwritten = 0  # lines
@@ -133,7 +137,7 @@ class Sink:
             self._dropped += 1
             return
         self._given = given
-        self._waiting.append(record)
+        self._waiting.extend(record)
         if self._asleep:
             self._wake_thread()
 
@@ -186,35 +190,40 @@ class Sink:
 
     def _run(self) -> None:
         while not self._closing.is_set():
-            if not self._waiting:
-                self._asleep = True
-                if not self._waiting:  # else one came just before
-                    self._some.wait()
-                    self._some.clear()
-                self._asleep = False
             self._hurry.wait(PAUSE)
             if not self._closing.is_set():
                 self._hurry.clear()
-            self._write_what_waits()
+            if self._waiting:
+                self._write_what_waits()
+                continue
+            # A crawl without a request for a pause may have none for long. Who sends some
+            # all the time need not wake us for each pause, which takes 0.1 ms.
+            self._asleep = True
+            if not self._waiting:  # else one came just before
+                self._some.wait()
+                self._some.clear()
+            self._asleep = False
         self._write_what_waits()  # of a crawl that is over at once
 
     def _write_what_waits(self) -> None:
         given = self._given  # a record is counted first, so one more may be on its way
-        take = self._waiting.popleft
-        records = [take() for _ in range(len(self._waiting))]
-        if not records:
+        taken = self._waiting[:]
+        if not taken:
             return
+        del self._waiting[: len(taken)]
+        lines = len(taken) // FIELDS
         try:
             if self._file is None and self._local and monotonic() >= self._retry_at:
                 self._retry_at = monotonic() + RETRY
                 self._open()
             if self._file is None:
-                self._unwritten += len(records)
+                self._unwritten += lines
             else:
+                records = zip(*[iter(taken)] * FIELDS, strict=True)
                 self._write(self._file, self._as_text(records))
-                self.written += len(records)
+                self.written += lines
         except Exception as error:  # noqa: BLE001 - whatever a file may raise
-            self._unwritten += len(records)
+            self._unwritten += lines
             self._failed(error)
             self._give_up_file()
         self._done = given
@@ -256,8 +265,9 @@ class Sink:
             _close(file)
 
     def _failed(self, error: Exception) -> None:
-        self.errors += 1
         self.error = self._shown(repr(error))
+        self.errors += 1
+        self._look_at = 0
 
     def _shown(self, text: str) -> str:
         return hidden(text, self._uri)

@@ -31,7 +31,7 @@ from scrapy_rep.settings import DEFAULTS
 from tests.crawls.test_leaks import both
 from tests.crawls.test_middleware import LEAKS_OF_SCRAPY
 from tests.site import Reply, Site
-from tests.utils import Pages, coroutine_test, crawl, make_crawler
+from tests.utils import Pages, coroutine_test, crawl, make_crawler, sleep
 
 REPOSITORY = Path(__file__).parents[2]
 RULES = "User-agent: *\nDisallow: /private/\nContent-Signal: search=yes\n"
@@ -71,9 +71,14 @@ async def audited(path, site, *paths, meta=None, cls=Pages, **settings):
     return crawler
 
 
+def only(line):
+    """Return a record for a sink that consists of nothing else."""
+    return 0.0, line, "", None, 0.0, None
+
+
 def as_they_are(records):
-    """Return the lines that records for a sink are which consist of nothing else."""
-    return "".join(line for _, line in records)
+    """Return the lines of such records."""
+    return "".join(record[1] for record in records)
 
 
 def threads():
@@ -647,6 +652,49 @@ def test_a_question_writes_no_audit():
     assert settings.get("REP_AUDIT_URI") is None
 
 
+# The thread that writes
+
+
+@coroutine_test
+async def test_nothing_is_lost_between_two_threads(tmp_path, monkeypatch):
+    """While one takes what waits, the other one goes on putting."""
+    monkeypatch.setattr(sink, "PAUSE", 0.0001)
+    path = tmp_path / "audit.jsonl"
+    crawler = make_crawler()
+    crawler.spider = Pages()
+    target: Any = sink.Sink(crawler, str(path), "worker", "head\n", as_they_are)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for number in range(50_000):
+            target.put(only(f"{number}\n"))
+    finally:
+        sys.setswitchinterval(interval)
+    await target.close()
+    assert lines_of(path) == ["head", *map(str, range(50_000))]
+    assert (target.written, target.lost) == (50_000, 0)
+    assert target._done == target._given
+
+
+@coroutine_test
+async def test_it_sleeps_while_nothing_comes(tmp_path, monkeypatch):
+    """A crawl that goes on for hours without a request is not woken twice a second."""
+    monkeypatch.setattr(sink, "PAUSE", 0.01)
+    path = tmp_path / "audit.jsonl"
+    crawler = make_crawler()
+    crawler.spider = Pages()
+    target: Any = sink.Sink(crawler, str(path), "worker", "head\n", as_they_are)
+    for number in range(3):
+        target.put(only(f"{number}\n"))
+        assert not target._asleep
+        deadline = time.monotonic() + 20
+        while not target._asleep:
+            assert time.monotonic() < deadline
+            await sleep(0.001)
+        assert lines_of(path) == ["head", *map(str, range(number + 1))]
+    await target.close()
+
+
 # Where writing fails
 
 
@@ -663,9 +711,10 @@ def test_a_disk_that_does_not_take_it(tmp_path, monkeypatch):
         line = "x" * 1000 + "\n"
         began = time.monotonic()
         for _ in range(2 * sink.MOST // len(line)):
-            full.put((0.0, line))
+            full.put(only(line))
         assert time.monotonic() - began < 5
-        assert sum(len(line) for _, line in full._waiting) < sink.MOST + 10 * sink.HURRY
+        waiting = full._waiting[1 :: sink.FIELDS]
+        assert sum(map(len, waiting)) < sink.MOST + 10 * sink.HURRY
         assert full.lost > 0.4 * sink.MOST / len(line)
         coroutine = full.close()
         with pytest.raises(StopIteration):
@@ -735,7 +784,7 @@ async def test_another_file_is_begun_after_a_while(tmp_path, monkeypatch):
 
     def write(line):
         before = target._done
-        target.put((0.0, line))
+        target.put(only(line))
         target._hurry.set()
         while target._done == before:
             time.sleep(0.01)

@@ -695,6 +695,27 @@ async def test_it_sleeps_while_nothing_comes(tmp_path, monkeypatch):
     await target.close()
 
 
+@coroutine_test
+async def test_it_need_not_be_woken_while_something_comes(tmp_path, monkeypatch):
+    monkeypatch.setattr(sink, "PAUSE", 60)
+    crawler = make_crawler()
+    crawler.spider = Pages()
+    path = str(tmp_path / "audit.jsonl")
+    target: Any = sink.Sink(crawler, path, "worker", "head\n", as_they_are)
+    woken = []
+    target.noticed = lambda: woken.append(target.written)
+    for number in range(3):
+        target.put(only(f"{number}\n"))
+        target._hurry.set()
+        deadline = time.monotonic() + 20
+        while target._done < target._given:
+            assert time.monotonic() < deadline
+            await sleep(0.001)
+        await sleep(0.05)  # it could fall asleep in
+    assert woken == [0]
+    await target.close()
+
+
 # Where writing fails
 
 

@@ -28,6 +28,8 @@ from scrapy_rep.settings import Settings
 from scrapy_rep.signals import dropped
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -73,7 +75,7 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
     def process_spider_input(self, response: Response) -> None:
         request = response.request
         assert request is not None
-        page = read_page(response, self._agents.of(request))
+        page = read_page(response, lambda: self._agents.of(request))
         request.meta["rep_page"] = page
         if self._decides:
             self._pages[response] = page
@@ -144,8 +146,9 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
     def _page(self, response: Response) -> dict[str, Any]:
         page = self._pages.get(response)
         if page is None:
-            assert response.request is not None
-            page = read_page(response, self._agents.of(response.request))
+            request = response.request
+            assert request is not None
+            page = read_page(response, lambda: self._agents.of(request))
             self._pages[response] = page
         return page
 
@@ -157,8 +160,11 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
         return urls
 
 
-def read_page(response: Response, agent: Agent) -> dict[str, Any]:
-    """Return what *response* asks of *agent*, as it stands on ``meta["rep_page"]``."""
+def read_page(response: Response, whose: Callable[[], Agent]) -> dict[str, Any]:
+    """Return what *response* asks of an agent, as it stands on ``meta["rep_page"]``.
+
+    *whose* tells the agent. It is asked only where *response* may ask something of one.
+    """
     page: dict[str, Any] = {
         "noindex": False,
         "nofollow": False,
@@ -169,12 +175,12 @@ def read_page(response: Response, agent: Agent) -> dict[str, Any]:
         "preferences": {},
         "tdm_policy": None,
     }
-    metas = meta_tags(response, agent) if isinstance(response, HtmlResponse) else []
+    metas = meta_tags(response, whose) if isinstance(response, HtmlResponse) else []
     if not metas and OF_INTEREST.isdisjoint(response.headers.keys()):
         return page  # as of nearly all
     headers = [value.decode("latin-1") for value in response.headers.getlist(HEADER)]
     if headers or metas:
-        said, until = page_rules(headers, metas, agent)
+        said, until = page_rules(headers, metas, whose())
         for rule in FLAGS:
             page[rule] = rule in said
         page["rules"] = dict(said)
@@ -187,18 +193,22 @@ def read_page(response: Response, agent: Agent) -> dict[str, Any]:
     return page
 
 
-def meta_tags(response: HtmlResponse, agent: Agent) -> list[tuple[str, str]]:
+def meta_tags(
+    response: HtmlResponse, whose: Callable[[], Agent]
+) -> list[tuple[str, str]]:
     """Return names and contents of the meta tags in the head of *response*.
 
-    Empty where neither "robots" nor a name of *agent* occurs in the head: such a page, the
-    usual one, is not parsed.
+    Empty where neither "robots" nor a name of the agent occurs in the head: such a page,
+    the usual one, is not parsed.
     """
     body = response.body
-    if b"\0" in body[:64]:  # UTF-16, or UTF-32
+    if body.find(b"\0", 0, 64) >= 0:  # UTF-16, or UTF-32
         body = response.text[:MOST].encode("utf-8", "replace")
     head = head_of(body)
     lowered = head.lower()
-    for name in _names(agent):
+    if b"<meta" not in lowered:
+        return []
+    for name in _names(whose()):
         if name in lowered:
             break
     else:

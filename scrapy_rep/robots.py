@@ -84,7 +84,7 @@ class Robots:
 
         For responses that no spider middleware has seen, too.
         """
-        return read_page(response, self._agent(response))
+        return read_page(response, lambda: self._agent(response))
 
     def preferences(self, page: str | Response) -> Preferences | None:
         """Return what the site says about the use of *page*, a URL or a response.

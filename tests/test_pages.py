@@ -20,8 +20,12 @@ def html(body, **kwargs):
     return HtmlResponse(URL, body=body, request=Request(URL), **kwargs)
 
 
+def example_bot():
+    return "ExampleBot"
+
+
 def is_noindex(body, agent="ExampleBot", **kwargs):
-    return read_page(html(body, **kwargs), agent)["noindex"]
+    return read_page(html(body, **kwargs), lambda: agent)["noindex"]
 
 
 PAGES = [
@@ -59,6 +63,27 @@ def test_encodings(encoding):
     assert is_noindex(page, encoding=encoding)
 
 
+@pytest.mark.parametrize(
+    ("body", "asked"),
+    [
+        ("<head><title>robots</title></head>" + NOINDEX, False),
+        ("<p>ExampleBot</p>", False),
+        ('<meta charset="utf-8">', True),
+        ('<META NAME="ExampleBot" CONTENT="none">', True),
+    ],
+)
+def test_whose_rules_hold_is_asked_where_there_are_tags(body, asked):
+    """Whose rules hold takes longer to tell than that a page has none."""
+    told = []
+
+    def whose():
+        told.append(body)
+        return "ExampleBot"
+
+    read_page(html(body), whose)
+    assert bool(told) is asked
+
+
 def test_no_more_than_the_head_is_read():
     assert head_of(b"<head>a</head>" + b"b" * 10**6) == b"<head>a"
     assert len(head_of(b"x" * 10**6)) == MOST
@@ -74,7 +99,7 @@ def test_a_page_that_is_made_to_take_long():
 
 def test_headers():
     headers = {"X-Robots-Tag": ["otherbot: noindex", "nofollow, noarchive"]}
-    page = read_page(Response(URL, headers=headers), "ExampleBot")
+    page = read_page(Response(URL, headers=headers), example_bot)
     assert page == {
         "noindex": False,
         "nofollow": True,
@@ -97,7 +122,7 @@ def test_preferences():
         "tdm-reservation": "1",
         "tdm-policy": "https://example.com/policy",
     }
-    page = read_page(Response(URL, headers=headers), "ExampleBot")
+    page = read_page(Response(URL, headers=headers), example_bot)
     assert page["preferences"] == {
         "train-ai": "no",
         "search": "yes",
@@ -110,13 +135,13 @@ def test_preferences():
 
 def test_a_time():
     headers = {"X-Robots-Tag": "unavailable_after: 25 Jun 2010 15:00:00 GMT"}
-    page = read_page(Response(URL, headers=headers), "ExampleBot")
+    page = read_page(Response(URL, headers=headers), example_bot)
     assert page["unavailable_after"] == "2010-06-25T15:00:00+00:00"
 
 
 def test_a_page_that_says_nothing_looks_alike():
-    assert read_page(html("<p>"), "ExampleBot").keys() == (
-        read_page(html(NOINDEX), "ExampleBot").keys()
+    assert read_page(html("<p>"), example_bot).keys() == (
+        read_page(html(NOINDEX), example_bot).keys()
     )
 
 

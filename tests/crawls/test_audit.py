@@ -81,6 +81,13 @@ def as_they_are(records):
     return "".join(record[1] for record in records)
 
 
+def opened(path) -> Any:
+    """Return a sink for such records."""
+    crawler = make_crawler()
+    crawler.spider = Pages()
+    return sink.Sink(crawler, str(path), "worker", "head\n", as_they_are)
+
+
 def threads():
     return [one for one in threading.enumerate() if one.name == "rep-audit"]
 
@@ -660,9 +667,7 @@ async def test_nothing_is_lost_between_two_threads(tmp_path, monkeypatch):
     """While one takes what waits, the other one goes on putting."""
     monkeypatch.setattr(sink, "PAUSE", 0.0001)
     path = tmp_path / "audit.jsonl"
-    crawler = make_crawler()
-    crawler.spider = Pages()
-    target: Any = sink.Sink(crawler, str(path), "worker", "head\n", as_they_are)
+    target = opened(path)
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
@@ -681,9 +686,7 @@ async def test_it_sleeps_while_nothing_comes(tmp_path, monkeypatch):
     """A crawl that goes on for hours without a request is not woken twice a second."""
     monkeypatch.setattr(sink, "PAUSE", 0.01)
     path = tmp_path / "audit.jsonl"
-    crawler = make_crawler()
-    crawler.spider = Pages()
-    target: Any = sink.Sink(crawler, str(path), "worker", "head\n", as_they_are)
+    target = opened(path)
     for number in range(3):
         target.put(only(f"{number}\n"))
         assert not target._asleep
@@ -698,10 +701,7 @@ async def test_it_sleeps_while_nothing_comes(tmp_path, monkeypatch):
 @coroutine_test
 async def test_it_need_not_be_woken_while_something_comes(tmp_path, monkeypatch):
     monkeypatch.setattr(sink, "PAUSE", 60)
-    crawler = make_crawler()
-    crawler.spider = Pages()
-    path = str(tmp_path / "audit.jsonl")
-    target: Any = sink.Sink(crawler, path, "worker", "head\n", as_they_are)
+    target = opened(tmp_path / "audit.jsonl")
     woken = []
     target.noticed = lambda: woken.append(target.written)
     for number in range(3):
@@ -726,9 +726,7 @@ def test_a_disk_that_does_not_take_it(tmp_path, monkeypatch):
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        crawler = make_crawler()
-        crawler.spider = Pages()
-        full = sink.Sink(crawler, str(pipe), "worker", "head\n", as_they_are)
+        full = opened(pipe)
         line = "x" * 1000 + "\n"
         began = time.monotonic()
         for _ in range(2 * sink.MOST // len(line)):
@@ -797,9 +795,7 @@ def test_a_file_that_may_not_grow(tmp_path, name, most):
 async def test_another_file_is_begun_after_a_while(tmp_path, monkeypatch):
     monkeypatch.setattr(sink, "RETRY", 0.0)
     path = tmp_path / "audit.jsonl.gz"
-    crawler = make_crawler()
-    crawler.spider = Pages()
-    target: Any = sink.Sink(crawler, str(path), "worker", "head\n", as_they_are)
+    target = opened(path)
     told = []
     target.noticed = lambda: told.append(target.errors)
 

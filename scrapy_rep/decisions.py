@@ -94,7 +94,6 @@ class Decision:
     """What all of its records have in common, without braces."""
     _json: str = ""
     """What ``in_json`` returned last, for these:"""
-    _slot: str | None = None
     _delay: float = 0.0
     _stated: dict[str, str] | None = None
 
@@ -120,15 +119,15 @@ class Decision:
             self.evidence["rule"] = cut(f"{kind}: {rule.path}")
             self.evidence["line"] = rule.line
 
-    def in_json(self, slot: str, delay: float, preferences: dict[str, str]) -> str:
-        """Return what follows the URL in a record of the audit."""
-        if slot != self._slot or delay != self._delay or preferences != self._stated:
-            self._slot, self._delay, self._stated = slot, delay, preferences
+    def in_json(self, delay: float, preferences: dict[str, str]) -> str:
+        """Return what follows the slot in a record of the audit, from the comma on."""
+        if delay != self._delay or preferences != self._stated:
+            self._delay, self._stated = delay, preferences
             if not self._shared:
-                known = ((name, self.evidence[name]) for name in IN_AUDIT)
-                shared = {name: value for name, value in known if value is not None}
+                found = self.evidence
+                shared = {n: found[n] for n in IN_AUDIT if found[n] is not None}
                 self._shared = encode(shared)[1:-1]
-            rest = f'"slot":{encode(slot)},"delay":{delay!r},{self._shared}'
+            rest = f',"delay":{delay!r},{self._shared}'
             if preferences:
                 rest = f'{rest},"preferences":{encode(preferences)}'
             self._json = rest

@@ -217,9 +217,8 @@ class Witness:
             assert known is not None
             agent = self._agents.of(request)
             preferences = answers(known.policy.preferences(url, agent))
-        meta = request.meta
         if self._audit is not None:
-            slot = meta.get("download_slot") or self._downloads.slot_of(request)
+            slot = self._downloads.slot_of(request)
             self._audit.put((now, url, slot, decision, delay, preferences))
         if self._on_meta:
             # Each request has its own: nothing that a spider does to one alters another.
@@ -227,10 +226,10 @@ class Witness:
             evidence["url"] = url
             evidence["time"] = now
             evidence["delay"] = delay
-            evidence["preferences"] = preferences.copy() if preferences else {}
+            evidence["preferences"] = preferences.copy()
             if evidence["group"] is not None:
                 evidence["group"] = evidence["group"].copy()
-            meta[KEY] = evidence
+            request.meta[KEY] = evidence
 
 
 class EvidenceSpiderMiddleware(BaseSpiderMiddleware):

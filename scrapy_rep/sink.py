@@ -157,7 +157,6 @@ class Sink:
             self._thread.start()
         self._asleep = False
         self._some.set()
-        self.noticed()
 
     async def close(self) -> None:
         """Write what waits, and store the file where that is done at the end."""
@@ -193,8 +192,7 @@ class Sink:
             self._hurry.wait(PAUSE)
             if not self._closing.is_set():
                 self._hurry.clear()
-            if self._waiting:
-                self._write_what_waits()
+            if self._write_what_waits():
                 continue
             # A crawl without a request for a pause may have none for long. Who sends some
             # all the time need not wake us for each pause, which takes 0.1 ms.
@@ -205,11 +203,12 @@ class Sink:
             self._asleep = False
         self._write_what_waits()  # of a crawl that is over at once
 
-    def _write_what_waits(self) -> None:
+    def _write_what_waits(self) -> bool:
+        """Return ``False`` where nothing does."""
         given = self._given  # a record is counted first, so one more may be on its way
         taken = self._waiting[:]
         if not taken:
-            return
+            return False
         del self._waiting[: len(taken)]
         lines = len(taken) // FIELDS
         try:
@@ -227,6 +226,7 @@ class Sink:
             self._failed(error)
             self._give_up_file()
         self._done = given
+        return True
 
     def _write(self, file: IO[bytes], text: str) -> None:
         octets = text.encode("ascii")

@@ -144,8 +144,7 @@ class Policy:
         except (TypeError, AttributeError):
             check_url(url)
             raise
-        # RFC 9309 2.2.2: implicitly allowed
-        if path.startswith(ROBOTS_TXT) and is_robots_txt(path):
+        if is_robots_txt(path):  # RFC 9309 2.2.2: implicitly allowed
             group = rules.group if self._reason is None else None
             return Verdict(True, None, group, "robots.txt itself")
         score = rules.score(path)

@@ -282,6 +282,7 @@ async def test_copies_that_are_not_there(tmp_path, reply, state, cause):
     (copy,), (decision,) = of_type("copy", found), of_type("decision", found)
     assert (copy["state"], copy["digest"], "body" in copy) == (state, None, False)
     assert (decision.get("cause"), decision.get("digest")) == (cause, None)
+    assert None not in decision.values()
     assert decision["allowed"] is (cause is None)
     assert len(of_type("sent", found)) == (1 if cause else 2)
 
@@ -703,7 +704,13 @@ async def test_it_need_not_be_woken_while_something_comes(tmp_path, monkeypatch)
     monkeypatch.setattr(sink, "PAUSE", 60)
     target = opened(tmp_path / "audit.jsonl")
     woken = []
-    target.noticed = lambda: woken.append(target.written)
+    wake = target._wake_thread
+
+    def wake_thread():
+        woken.append(target.written)
+        wake()
+
+    target._wake_thread = wake_thread
     for number in range(3):
         target.put(only(f"{number}\n"))
         target._hurry.set()

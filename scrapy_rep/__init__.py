@@ -22,7 +22,6 @@ from scrapy_rep.protocol import (
 
 if TYPE_CHECKING:
     from scrapy_rep.addon import Addon
-    from scrapy_rep.compat.robotparser import RepRobotParser
     from scrapy_rep.exceptions import (
         RobotsForbidden,
         RobotsRefused,
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     )
     from scrapy_rep.middleware import RepMiddleware
     from scrapy_rep.pages import RepSpiderMiddleware
+    from scrapy_rep.parser import RepRobotParser
     from scrapy_rep.queue import PoliteQueue
     from scrapy_rep.robots import Robots
     from scrapy_rep.sitemaps import RobotsSitemapSpider
@@ -63,7 +63,7 @@ _HOMES = {
     "Addon": "addon",
     "PoliteQueue": "queue",
     "RepMiddleware": "middleware",
-    "RepRobotParser": "compat.robotparser",
+    "RepRobotParser": "parser",
     "RepSpiderMiddleware": "pages",
     "Robots": "robots",
     "RobotsForbidden": "exceptions",

@@ -10,8 +10,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.misc import build_from_crawler, load_object
 
-from scrapy_rep.agents import Agents
-from scrapy_rep.downloads import ROBOTS_HOP, Downloads
+from scrapy_rep.downloader.timers import sleep
 from scrapy_rep.evidence import Witness
 from scrapy_rep.exceptions import (
     RobotsForbidden,
@@ -20,18 +19,19 @@ from scrapy_rep.exceptions import (
     SettingError,
     StillParked,
 )
-from scrapy_rep.fetch import Fetcher
-from scrapy_rep.freshness import retry_after
-from scrapy_rep.judged import judged, leave_behind
-from scrapy_rep.pace import FREE, pace_of
-from scrapy_rep.policies import Policies
+from scrapy_rep.judging.agents import Agents
+from scrapy_rep.judging.purposes import Purposes
+from scrapy_rep.judging.target import judged, leave_behind
+from scrapy_rep.log import Report
+from scrapy_rep.pacing.downloads import ROBOTS_HOP, Downloads
+from scrapy_rep.pacing.pace import FREE, pace_of
+from scrapy_rep.policies.fetcher import Fetcher
+from scrapy_rep.policies.freshness import retry_after
+from scrapy_rep.policies.service import Policies
 from scrapy_rep.protocol import Verdict
-from scrapy_rep.purposes import Purposes
-from scrapy_rep.report import Report
 from scrapy_rep.robots import Robots
 from scrapy_rep.settings import DIRECTIVES, Settings, unknown_names
 from scrapy_rep.signals import request_forbidden
-from scrapy_rep.timers import sleep
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from typing_extensions import Self
 
-    from scrapy_rep.agents import Agent
-    from scrapy_rep.cache import Known
-    from scrapy_rep.pace import Pace
+    from scrapy_rep.pacing.pace import Pace
+    from scrapy_rep.policies.cache import Known
+    from scrapy_rep.protocol import Agent
     from scrapy_rep.store import Store
 
 MAX_WAITING = 1000
@@ -87,7 +87,8 @@ class RepMiddleware:
         self.policies = Policies(
             crawler,
             self.settings,
-            agents=self._agents,
+            agent_of=self._agents.of,
+            user_agent_of=self._agents.header,
             fetcher=Fetcher(crawler, self.settings, self.downloads),
             store=store,
             report=self.report,

@@ -7,11 +7,11 @@ from urllib.parse import urljoin
 
 from scrapy import Request
 
-from scrapy_rep.pages import read_page
-from scrapy_rep.protocol.origin import origin_of, robots_url
+from scrapy_rep.access.origins import origin_of, robots_url
+from scrapy_rep.downloader.timers import sleep
+from scrapy_rep.judging.purposes import of_response
+from scrapy_rep.pages.middleware import read_page
 from scrapy_rep.protocol.preferences import combined
-from scrapy_rep.purposes import of_response
-from scrapy_rep.timers import sleep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from scrapy.http import Response
 
-    from scrapy_rep.agents import Agent, Agents
-    from scrapy_rep.policies import Policies
-    from scrapy_rep.protocol import Policy, Preferences, Verdict
+    from scrapy_rep.judging.agents import Agents
+    from scrapy_rep.policies.service import Policies
+    from scrapy_rep.protocol import Agent, Policy, Preferences, Verdict
 
     Answer = TypeVar("Answer")
 

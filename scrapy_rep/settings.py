@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.protocol import GYM2008, MK1996, RFC9309, Dialect
+from scrapy_rep.protocol.decoding import MAX_SIZE
 from scrapy_rep.protocol.preferences import PURPOSES
-from scrapy_rep.protocol.text import MAX_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

@@ -20,8 +20,8 @@ from docutils.core import publish_doctree
 from scrapy.exceptions import IgnoreRequest
 
 from scrapy_rep.protocol import CODES
-from scrapy_rep.protocol.notes import SEVERITIES
-from scrapy_rep.protocol.records import MISSPELLINGS
+from scrapy_rep.protocol.fields import MISSPELLINGS
+from scrapy_rep.protocol.lint import SEVERITIES
 from scrapy_rep.settings import DEFAULTS
 from tests.site import Reply, Site
 from tests.test_example import fleet, run

@@ -51,7 +51,7 @@ class RobotsCommand(ScrapyCommand):
         if self.options.offline:
             self.requires_crawler_process = False  # nor a reactor
         else:
-            from scrapy_rep.commands.online import prepare  # noqa: PLC0415
+            from scrapy_rep.commands.crawl import prepare  # noqa: PLC0415
 
             prepare(self.settings)
 

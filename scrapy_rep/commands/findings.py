@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scrapy_rep.pace import pace_of
+from scrapy_rep.pacing.pace import pace_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scrapy_rep.agents import Agent
     from scrapy_rep.protocol import (
+        Agent,
         Group,
         Policy,
         RequestRate,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from scrapy_rep.protocol.origin import origin_of
+from scrapy_rep.access.origins import origin_of
 
 if TYPE_CHECKING:
     import argparse

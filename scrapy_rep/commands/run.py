@@ -10,14 +10,14 @@ from scrapy import Spider
 from scrapy.crawler import Crawler
 from scrapy.exceptions import UsageError
 
-from scrapy_rep.agents import Agents
-from scrapy_rep.commands import inputs
-from scrapy_rep.commands.comparing import Comparing
+from scrapy_rep.commands import files
+from scrapy_rep.commands.answers import Judging, Linting, Listing, Task
+from scrapy_rep.commands.compare import Comparing
 from scrapy_rep.commands.findings import Copy
 from scrapy_rep.commands.options import A_URL, STDIN
-from scrapy_rep.commands.screen import Screen
-from scrapy_rep.commands.tasks import Judging, Linting, Listing, Task
+from scrapy_rep.commands.terminal import Screen
 from scrapy_rep.exceptions import SettingError
+from scrapy_rep.judging.agents import Agents
 from scrapy_rep.protocol import parse
 from scrapy_rep.settings import Settings
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import CrawlerProcessBase
     from scrapy.settings import Settings as ScrapySettings
 
-    from scrapy_rep.agents import Agent
     from scrapy_rep.commands.options import Options
+    from scrapy_rep.protocol import Agent
 
 COULD_NOT_TELL = 2
 
@@ -44,7 +44,7 @@ def run(
     """
     if options.audits is not None:
         # Needs no settings, but Jinja2, which no other task does.
-        from scrapy_rep.commands.reporting import report  # noqa: PLC0415
+        from scrapy_rep.commands.report import report  # noqa: PLC0415
 
         return report(options, Screen())
     try:
@@ -90,12 +90,12 @@ def task_of(
 def by_file(
     name: str, options: Options, task: Task, settings: Settings, screen: Screen
 ) -> None:
-    body = inputs.robots_txt(name, "--file")
+    body = files.robots_txt(name, "--file")
     policy = parse(body, dialect=settings.dialect)
     shown = "(standard input)" if name == STDIN else name
     copy = Copy(asked=shown, came_by="file")
     with screen.track(None, " URLs") as progress:
-        for url in ("",) if task.once else inputs.all_urls(options.urls):
+        for url in ("",) if task.once else files.all_urls(options.urls):
             task.take(url, policy, copy, known=True)
             progress.add(1)
 
@@ -105,11 +105,11 @@ def online(
 ) -> int:
     # Not needed, nor at hand, for files; and it must not be imported before there is a
     # reactor.
-    from scrapy_rep.commands.online import ask  # noqa: PLC0415
+    from scrapy_rep.commands.crawl import ask  # noqa: PLC0415
 
     assert process is not None
     # All at once: to wait for standard input would hold up the event loop.
-    urls = list(inputs.all_urls(options.urls))
+    urls = list(files.all_urls(options.urls))
     with screen.track(len(urls), " URLs"):
         whole = ask(process, urls, task, screen.progress, not_a_url=f"not {A_URL}")
     return task.status if whole else COULD_NOT_TELL
@@ -121,13 +121,13 @@ def compare(
     assert options.compare is not None
     assert options.url_list is not None
     old, new = (
-        parse(inputs.robots_txt(name, what), dialect=settings.dialect)
+        parse(files.robots_txt(name, what), dialect=settings.dialect)
         for name, what in zip(options.compare, ("OLD", "NEW"), strict=True)
     )
     comparing = Comparing(old, new, agents, screen, as_json=options.json)
     with (
-        inputs.opened(options.url_list, "--urls") as file,
-        screen.track(inputs.size(file), "B") as progress,
+        files.opened(options.url_list, "--urls") as file,
+        screen.track(files.size(file), "B") as progress,
     ):
         comparing.run(file, progress)
     comparing.summarise()

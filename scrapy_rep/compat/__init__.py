@@ -16,14 +16,12 @@ if TYPE_CHECKING:
         RobotExclusionRulesParser,
         RobotFileParserLookalike,
     )
-    from scrapy_rep.compat.robotparser import RepRobotParser
     from scrapy_rep.compat.robotstxt import get, get_allowed, parse
     from scrapy_rep.compat.urllib_robotparser import RobotFileParser
 
 __all__ = [
     "GYM2008",
     "MK1996",
-    "RepRobotParser",
     "RobotExclusionRulesParser",
     "RobotFileParser",
     "RobotFileParserLookalike",
@@ -35,7 +33,6 @@ __all__ = [
 _HOMES = {
     "GYM2008": "robotexclusionrulesparser",
     "MK1996": "robotexclusionrulesparser",
-    "RepRobotParser": "robotparser",
     "RobotExclusionRulesParser": "robotexclusionrulesparser",
     "RobotFileParser": "urllib_robotparser",
     "RobotFileParserLookalike": "robotexclusionrulesparser",

@@ -12,15 +12,15 @@ from email.utils import mktime_tz, parsedate_tz
 from typing import TYPE_CHECKING
 from urllib.error import URLError
 
-from scrapy_rep.compat.fetch import fetch, policy_of
-from scrapy_rep.compat.text import joined, written
+from scrapy_rep.access.results import Access
+from scrapy_rep.compat.rendering import joined, written
+from scrapy_rep.compat.urllib_fetch import fetch, policy_of
 from scrapy_rep.protocol import GYM2008, MK1996, Dialect, Policy, parse
-from scrapy_rep.protocol.access import Access
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from scrapy_rep.compat.fetch import Answer
+    from scrapy_rep.compat.urllib_fetch import Answer
 
 __all__ = [
     "GYM2008",

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPSConnection
 from urllib.parse import ParseResult, SplitResult
 
-from scrapy_rep.compat import fetch
+from scrapy_rep.access.origins import origin_of, robots_url
+from scrapy_rep.compat import urllib_fetch
 from scrapy_rep.protocol import Policy
 from scrapy_rep.protocol import parse as parse_policy
-from scrapy_rep.protocol.origin import origin_of, robots_url
 
 __all__ = ["Parser", "get", "get_allowed", "parse"]
 
@@ -57,13 +57,13 @@ def get(
     origin = origin_of(url)
     if origin is None:
         raise ValueError(f"source is {url!r}, expected an absolute http or https URL")
-    answer = fetch.fetch(
+    answer = urllib_fetch.fetch(
         robots_url(origin),
         user_agent=user_agent,
         timeout=timeout,
         max_redirects=redirects,
     )
-    return Parser(fetch.policy_of(answer), user_agent)
+    return Parser(urllib_fetch.policy_of(answer), user_agent)
 
 
 def parse(robots_txt: str | bytes, user_agent: str) -> Parser:

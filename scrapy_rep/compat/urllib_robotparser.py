@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.robotparser import RequestRate
 
-from scrapy_rep.compat.fetch import fetch, policy_of
-from scrapy_rep.compat.text import joined, written
+from scrapy_rep.access.results import Access
+from scrapy_rep.compat.rendering import joined, written
+from scrapy_rep.compat.urllib_fetch import fetch, policy_of
 from scrapy_rep.protocol import Policy, parse
-from scrapy_rep.protocol.access import Access
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,20 +9,21 @@ Rule(allow=False, path='/private/', line=2)
 
 from __future__ import annotations
 
-from scrapy_rep.protocol.agents import product_tokens
 from scrapy_rep.protocol.dialect import GYM2008, MK1996, RFC9309, Dialect
-from scrapy_rep.protocol.notes import CODES, Note
+from scrapy_rep.protocol.lint import CODES, Note
+from scrapy_rep.protocol.pace_values import RequestRate, VisitTime
 from scrapy_rep.protocol.policy import Policy, Verdict, parse
 from scrapy_rep.protocol.preferences import License, Preference, Preferences
 from scrapy_rep.protocol.rules import Rule
-from scrapy_rep.protocol.values import RequestRate, VisitTime
-from scrapy_rep.protocol.written import Group
+from scrapy_rep.protocol.statements import Group
+from scrapy_rep.protocol.user_agents import Agent, product_tokens
 
 __all__ = [
     "CODES",
     "GYM2008",
     "MK1996",
     "RFC9309",
+    "Agent",
     "Dialect",
     "Group",
     "License",

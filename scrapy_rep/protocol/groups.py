@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_rep.protocol.records import ALLOW, DISALLOW, MARGIN, TRIMMED, understood
+from scrapy_rep.protocol.fields import ALLOW, DISALLOW, MARGIN, TRIMMED, understood
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

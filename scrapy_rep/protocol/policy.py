@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_rep.protocol import values
-from scrapy_rep.protocol.agents import given, groups_for
+from scrapy_rep.protocol import pace_values
+from scrapy_rep.protocol.decoding import Text, read
 from scrapy_rep.protocol.dialect import RFC9309, Dialect
-from scrapy_rep.protocol.groups import groups_of, records_of
-from scrapy_rep.protocol.notes import notes_on
-from scrapy_rep.protocol.paths import FINAL, ORIGIN, path_of
-from scrapy_rep.protocol.preferences import Stated
-from scrapy_rep.protocol.records import (
+from scrapy_rep.protocol.fields import (
     CRAWL_DELAY,
     REQUEST_RATE,
     VISIT_TIME,
     sitemaps_in,
 )
+from scrapy_rep.protocol.groups import groups_of, records_of
+from scrapy_rep.protocol.lint import notes_on
+from scrapy_rep.protocol.paths import FINAL, ORIGIN, path_of
+from scrapy_rep.protocol.preferences import Stated
 from scrapy_rep.protocol.rules import Rule  # noqa: TC001 - for who asks for Verdict's types
 from scrapy_rep.protocol.ruleset import NO_MATCH, RuleSet
-from scrapy_rep.protocol.text import Text, read
-from scrapy_rep.protocol.written import as_written, statements
+from scrapy_rep.protocol.statements import as_written, statements
+from scrapy_rep.protocol.user_agents import given, groups_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scrapy_rep.protocol.notes import Note
+    from scrapy_rep.protocol.lint import Note
+    from scrapy_rep.protocol.pace_values import RequestRate, VisitTime
     from scrapy_rep.protocol.preferences import Preferences
-    from scrapy_rep.protocol.values import RequestRate, VisitTime
-    from scrapy_rep.protocol.written import Group
+    from scrapy_rep.protocol.statements import Group
 
 MAX_AGENTS = 32  # of one policy, besides the first, whose rules stay compiled
 
@@ -191,7 +191,7 @@ class Policy:
         """
         # Beyond RFC 9309: 2.2.4 allows to interpret other records.
         delays = [
-            values.crawl_delay(value) for value in self._values(CRAWL_DELAY, agent)
+            pace_values.crawl_delay(value) for value in self._values(CRAWL_DELAY, agent)
         ]
         return max((delay for delay in delays if delay is not None), default=None)
 
@@ -200,7 +200,8 @@ class Policy:
         name several. None: the site does not say.
         """
         rates = [
-            values.request_rate(value) for value in self._values(REQUEST_RATE, agent)
+            pace_values.request_rate(value)
+            for value in self._values(REQUEST_RATE, agent)
         ]
         return max(
             (rate for rate in rates if rate is not None),
@@ -212,7 +213,9 @@ class Policy:
         """The time of day in which the site welcomes `agent`; the first, where its groups
         name several. None: the site does not say.
         """
-        times = [values.visit_time(value) for value in self._values(VISIT_TIME, agent)]
+        times = [
+            pace_values.visit_time(value) for value in self._values(VISIT_TIME, agent)
+        ]
         return next((time for time in times if time is not None), None)
 
     def preferences(self, url: str, agent: str | Sequence[str]) -> Preferences:

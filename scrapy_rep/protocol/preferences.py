@@ -19,10 +19,10 @@ import re
 from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
+from scrapy_rep.protocol.fields import MARGIN, TRIMMED
 from scrapy_rep.protocol.groups import CASELESS
-from scrapy_rep.protocol.records import MARGIN, TRIMMED
 from scrapy_rep.protocol.rules import Pattern, patterns_of
-from scrapy_rep.protocol.structured import dictionary
+from scrapy_rep.protocol.structured_fields import dictionary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -7,6 +7,7 @@ from bisect import bisect_right
 from sys import getsizeof
 from typing import TYPE_CHECKING, Any
 
+from scrapy_rep.protocol.decoding import MAX_SIZE
 from scrapy_rep.protocol.groups import rules_among, rules_of
 from scrapy_rep.protocol.rules import (
     INDEX_PAGES,
@@ -16,7 +17,6 @@ from scrapy_rep.protocol.rules import (
     readings,
     usual_octets,
 )
-from scrapy_rep.protocol.text import MAX_SIZE
 from scrapy_rep.protocol.wildcards import Wildcards, joined, meets_escapes
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ start with scrapy-redis' own key in braces.
 """
 
 from scrapy_rep.redis.dupefilter import DupeFilter
+from scrapy_rep.redis.migration import take_over
 from scrapy_rep.redis.queue import PoliteQueue
 from scrapy_rep.redis.store import RedisStore
-from scrapy_rep.redis.takeover import take_over
 
 __all__ = ["DupeFilter", "PoliteQueue", "RedisStore", "take_over"]

@@ -8,9 +8,9 @@ from weakref import WeakKeyDictionary
 from scrapy_redis.defaults import SCHEDULER_QUEUE_KEY
 from scrapy_redis.dupefilter import RFPDupeFilter
 
-from scrapy_rep.redis.connection import AWAY, impatient, is_cluster
+from scrapy_rep.redis.clients import AWAY, impatient, is_cluster
+from scrapy_rep.redis.fleet import Link
 from scrapy_rep.redis.keys import queue_keys
-from scrapy_rep.redis.link import Link
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider

@@ -14,14 +14,14 @@ from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro
 from scrapy_redis.queue import Base
 
-from scrapy_rep.downloads import Downloads
-from scrapy_rep.judged import judged, leave_behind
+from scrapy_rep.judging.target import judged, leave_behind
 from scrapy_rep.middleware import RepMiddleware
-from scrapy_rep.redis.connection import AWAY, close, impatient, script
+from scrapy_rep.pacing.downloads import Downloads
+from scrapy_rep.redis.bookings import Starts
+from scrapy_rep.redis.clients import AWAY, close, impatient, script
 from scrapy_rep.redis.dupefilter import unseen
+from scrapy_rep.redis.fleet import Link, RedisAwayError
 from scrapy_rep.redis.keys import COUNT, ID_LENGTH, as_member, queue_keys
-from scrapy_rep.redis.link import Link, RedisAwayError
-from scrapy_rep.redis.starts import Starts
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider

@@ -10,9 +10,9 @@ from dataclasses import asdict, replace
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
-from scrapy_rep.redis.connection import AWAY, TIMEOUT, script
-from scrapy_rep.redis.link import Link, RedisAwayError
-from scrapy_rep.redis.starts import Starts
+from scrapy_rep.redis.bookings import Starts
+from scrapy_rep.redis.clients import AWAY, TIMEOUT, script
+from scrapy_rep.redis.fleet import Link, RedisAwayError
 from scrapy_rep.settings import DAY
 from scrapy_rep.store import Snapshot
 from scrapy_rep.store.memory import stands_alone

@@ -33,7 +33,8 @@ import scrapy
 from scrapy.exceptions import IgnoreRequest
 from scrapy.utils.reactorless import install_reactor_import_hook
 
-from scrapy_rep import RepMiddleware, sink
+from scrapy_rep import RepMiddleware
+from scrapy_rep.evidence import sink
 from scrapy_rep.store import Snapshot
 from tests.benchmarks.corpus import path, robots_txt
 from tests.utils import crawl, make_crawler

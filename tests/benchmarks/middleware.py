@@ -28,8 +28,8 @@ from scrapy.utils.misc import build_from_crawler
 from scrapy.utils.test import get_crawler
 
 from scrapy_rep import RepMiddleware
-from scrapy_rep.cache import Known
-from scrapy_rep.life import Standing, State
+from scrapy_rep.policies.cache import Known
+from scrapy_rep.policies.lifecycle import Standing, State
 from scrapy_rep.protocol import parse
 from tests.benchmarks.corpus import AGENT, SEED, bodies_of
 

@@ -20,7 +20,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from scrapy_rep.protocol import CODES, parse
-from scrapy_rep.protocol.notes import SEVERITIES
+from scrapy_rep.protocol.lint import SEVERITIES
 
 if TYPE_CHECKING:
     from scrapy_rep.protocol import Note

@@ -16,7 +16,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from scrapy_rep.protocol import RFC9309, Policy, parse
-from scrapy_rep.protocol.text import Text
+from scrapy_rep.protocol.decoding import Text
 from tests.benchmarks import hard
 from tests.benchmarks.corpus import AGENT, SEED, bodies_of, described, urls_for
 from tests.benchmarks.hard import seconds_of

@@ -26,8 +26,8 @@ from scrapy.pqueues import DownloaderAwarePriorityQueue
 from scrapy.squeues import FifoMemoryQueue, LifoMemoryQueue
 
 from scrapy_rep import PoliteQueue, RepMiddleware
-from scrapy_rep.cache import Known
-from scrapy_rep.life import Standing, State
+from scrapy_rep.policies.cache import Known
+from scrapy_rep.policies.lifecycle import Standing, State
 from scrapy_rep.protocol import Policy
 
 if TYPE_CHECKING:

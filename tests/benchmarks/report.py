@@ -27,7 +27,7 @@ CODE = r"""
 import re, sys
 from pathlib import Path
 from time import process_time
-from scrapy_rep.audit_report import make
+from scrapy_rep.evidence.report import make
 started = process_time()
 page = Path(sys.argv[1])
 made = make(sys.argv[2:], page)

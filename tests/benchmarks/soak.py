@@ -31,11 +31,11 @@ from typing import TYPE_CHECKING, Any
 from scrapy.utils.reactor import install_reactor
 from scrapy.utils.test import get_crawler
 
-from scrapy_rep.agents import Agents
-from scrapy_rep.life import Outcome
-from scrapy_rep.policies import Policies
-from scrapy_rep.protocol.access import Access
-from scrapy_rep.report import Report
+from scrapy_rep.access.results import Access
+from scrapy_rep.judging.agents import Agents
+from scrapy_rep.log import Report
+from scrapy_rep.policies.lifecycle import Outcome
+from scrapy_rep.policies.service import Policies
 from scrapy_rep.robots import Robots
 from scrapy_rep.settings import Settings
 from scrapy_rep.store.memory import MemoryStore
@@ -229,7 +229,8 @@ async def measure(kind: str, origins: int, path: Path) -> int:
     policies = Policies(
         crawler,
         settings,
-        agents=agents,
+        agent_of=agents.of,
+        user_agent_of=agents.header,
         fetcher=MadeUpFetcher(bodies),  # type: ignore[arg-type]
         store=store,
         report=Report(crawler),

@@ -10,8 +10,8 @@ from contextlib import suppress
 
 import pytest
 
-from scrapy_rep.commands.screen import columns, shortened, wrapped
-from scrapy_rep.printable import printable
+from scrapy_rep.commands.terminal import columns, shortened, wrapped
+from scrapy_rep.protocol.printable import printable
 from tests.commands.cli import command, environment, on_terminal, robots, without_colour
 from tests.site import Reply, Site
 

@@ -23,10 +23,11 @@ from scrapy.settings import Settings as ScrapySettings
 from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_installed
 from twisted.internet.defer import Deferred
 
-from scrapy_rep import SettingError, __version__, audit, sink
-from scrapy_rep.audit_report.reading import Files
-from scrapy_rep.audit_report.tally import Tally
-from scrapy_rep.commands.online import prepare
+from scrapy_rep import SettingError, __version__
+from scrapy_rep.commands.crawl import prepare
+from scrapy_rep.evidence import audit, sink
+from scrapy_rep.evidence.report.reader import Files
+from scrapy_rep.evidence.report.tally import Tally
 from scrapy_rep.settings import DEFAULTS
 from tests.crawls.test_leaks import both
 from tests.crawls.test_middleware import LEAKS_OF_SCRAPY
@@ -107,7 +108,9 @@ async def test_nothing_unless_asked_for(tmp_path, monkeypatch):
     [("", "isal.isal_zlib\n"), ("import sys; sys.modules['isal'] = None; ", "zlib\n")],
 )
 def test_the_extra_is_used_where_it_is_installed(before, expected):
-    code = f"{before}from scrapy_rep.sink import packing; print(packing.__name__)"
+    code = (
+        f"{before}from scrapy_rep.evidence.sink import packing; print(packing.__name__)"
+    )
     found = subprocess.check_output([sys.executable, "-c", code], text=True)
     assert found == expected
 

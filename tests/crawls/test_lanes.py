@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scrapy_rep import lanes
+from scrapy_rep.policies import concurrency
 from tests.site import Reply, some_sites
 from tests.utils import coroutine_test, crawl, make_crawler, timed
 
@@ -37,8 +37,8 @@ async def test_so_many_at_once():
 
 @coroutine_test
 async def test_a_slow_one_makes_way(monkeypatch):
-    monkeypatch.setattr(lanes, "PATIENCE", 0.2)
-    monkeypatch.setattr(lanes, "SLOW_LANES", 3)
+    monkeypatch.setattr(concurrency, "PATIENCE", 0.2)
+    monkeypatch.setattr(concurrency, "SLOW_LANES", 3)
     times = await asked(5, 1.2, 1)
     assert times[1] >= 0.2 - WIRES
     assert times[2] < 1.2 - WIRES  # after 0.4 s

@@ -14,8 +14,8 @@ from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy.utils.reactor import is_reactor_installed
 
 from scrapy_rep import PoliteQueue, RepMiddleware
-from scrapy_rep.cache import PolicyCache
-from scrapy_rep.policies import Policies
+from scrapy_rep.policies.cache import PolicyCache
+from scrapy_rep.policies.service import Policies
 from tests.benchmarks import leaks
 from tests.site import Reply, Site
 from tests.utils import Pages, coroutine_test, crawl, make_crawler, sleep
@@ -36,7 +36,9 @@ async def test_nothing_grows_with_the_hosts(caplog):
     assert found.pages > HOSTS / 2
     assert found.stats["robotstxt/forbidden"] > HOSTS / 2
     before, half, _, after = found.counts
-    assert half.ours["scrapy_rep.cache.Known"] > 10  # there is something to count
+    assert (
+        half.ours["scrapy_rep.policies.cache.Known"] > 10
+    )  # there is something to count
     assert found.grown == {}
     for name in ("Task", "Future", "Deferred", "DelayedCall", "Timer"):
         for kind in after.types:

@@ -14,7 +14,7 @@ from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
 import scrapy_rep
 from scrapy_rep import RobotsUnreachable
-from scrapy_rep.policies import Policies
+from scrapy_rep.policies.service import Policies
 from tests.site import Reply, Site, some_sites
 from tests.utils import (
     SCRAPYS_QUEUE,

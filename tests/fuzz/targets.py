@@ -16,17 +16,15 @@ from scrapy.http.headers import Headers
 from scrapy.settings import BaseSettings
 from w3lib.encoding import http_content_type_encoding
 
-from scrapy_rep.coding import decoded
-from scrapy_rep.compat import (
-    RepRobotParser,
-    RobotExclusionRulesParser,
-    RobotFileParser,
-    fetch,
-)
+from scrapy_rep.access.content_coding import decoded
+from scrapy_rep.access.origins import origin_of, redirect_target
+from scrapy_rep.access.results import Access
+from scrapy_rep.compat import RobotExclusionRulesParser, RobotFileParser, urllib_fetch
 from scrapy_rep.compat import parse as parse_robotstxt
 from scrapy_rep.compat import robotexclusionrulesparser as rerp
 from scrapy_rep.exceptions import SettingError
-from scrapy_rep.freshness import lifetime_and_grace, retry_after
+from scrapy_rep.parser import RepRobotParser
+from scrapy_rep.policies.freshness import lifetime_and_grace, retry_after
 from scrapy_rep.protocol import (
     CODES,
     GYM2008,
@@ -34,12 +32,10 @@ from scrapy_rep.protocol import (
     RFC9309,
     Dialect,
     Policy,
+    pace_values,
     parse,
     product_tokens,
-    values,
 )
-from scrapy_rep.protocol.access import Access
-from scrapy_rep.protocol.origin import origin_of, redirect_target
 from scrapy_rep.robots import sitemap_urls
 from scrapy_rep.settings import DEFAULTS, Settings, unknown_names
 from tests.protocol import reference
@@ -179,8 +175,8 @@ def check_headers(
     rules = b"User-agent: *\nDisallow: /\n"
     policy = parse(rules, encoding=http_content_type_encoding(content_type))
     assert not policy.allowed("/x", "a")
-    answer = fetch.Answer(Access.SUCCESSFUL, 200, pythons, rules)
-    assert not fetch.policy_of(answer).allowed("/x", "a")
+    answer = urllib_fetch.Answer(Access.SUCCESSFUL, 200, pythons, rules)
+    assert not urllib_fetch.policy_of(answer).allowed("/x", "a")
     rerp._expiration(answer)
     for base in ("http://example.com/robots.txt", "https://127.0.0.1/robots.txt"):
         try:
@@ -246,11 +242,11 @@ def check_dates(expires: bytes, date: bytes, pace: str) -> None:
     assert 0 <= retry_after(headers, NOW) < math.inf
     message = Message()
     message["Expires"] = b" ".join(expires.split()).decode("latin-1")
-    rerp._expiration(fetch.Answer(Access.SUCCESSFUL, 200, message))
-    delay, rate = values.crawl_delay(pace), values.request_rate(pace)
+    rerp._expiration(urllib_fetch.Answer(Access.SUCCESSFUL, 200, message))
+    delay, rate = pace_values.crawl_delay(pace), pace_values.request_rate(pace)
     assert delay is None or 0 <= delay < math.inf
     assert rate is None or 0 < rate.seconds / rate.requests < math.inf
-    values.visit_time(pace)
+    pace_values.visit_time(pace)
 
 
 # Settings

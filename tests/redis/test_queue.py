@@ -681,7 +681,7 @@ async def test_take_over_that_is_interrupted_loses_nothing(redis_server, monkeyp
                 raise KeyboardInterrupt
             return as_member(*args)
 
-        monkeypatch.setattr("scrapy_rep.redis.takeover.as_member", interrupted)
+        monkeypatch.setattr("scrapy_rep.redis.migration.as_member", interrupted)
         with pytest.raises(KeyboardInterrupt):
             take_over(redis_server.client, "quiet")
         monkeypatch.undo()

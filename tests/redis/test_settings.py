@@ -13,8 +13,8 @@ from scrapy_redis import get_redis_from_settings
 
 from scrapy_rep import RepMiddleware
 from scrapy_rep.exceptions import SettingError
-from scrapy_rep.redis.connection import client, impatient
-from scrapy_rep.redis.link import Link
+from scrapy_rep.redis.clients import client, impatient
+from scrapy_rep.redis.fleet import Link
 from tests.utils import coroutine_test, make_crawler
 
 SHARED = (

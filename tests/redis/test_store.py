@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from scrapy_rep.life import WAITING, rebased, standing
-from scrapy_rep.redis import link as link_module
+from scrapy_rep.policies.lifecycle import WAITING, rebased, standing
+from scrapy_rep.redis import fleet as link_module
 from scrapy_rep.redis import store as store_module
 from scrapy_rep.store import Snapshot
 from tests.redis.workers import Worker, until

@@ -12,7 +12,7 @@ from scrapy import signals
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
 from scrapy_rep.redis import PoliteQueue
-from scrapy_rep.redis.link import Link
+from scrapy_rep.redis.fleet import Link
 from scrapy_rep.redis.store import RedisStore
 from tests.utils import SCRAPYS_QUEUE, crawl, make_crawler
 

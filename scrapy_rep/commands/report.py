@@ -1,0 +1,68 @@
+"""A page of what a crawl did: ``--report``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scrapy.exceptions import UsageError
+
+from scrapy_rep.protocol.printable import printable
+
+try:
+    from scrapy_rep.evidence import report as audit_report
+except ImportError as error:
+    if error.name not in {"jinja2", "markupsafe"}:
+        raise
+    msg = (
+        "--report needs Jinja2, which is not installed: "
+        "pip install 'scrapy-rep[report]'"
+    )
+    raise UsageError(msg, print_help=False) from None
+
+if TYPE_CHECKING:
+    from scrapy_rep.commands.options import Options
+    from scrapy_rep.commands.terminal import Screen
+    from scrapy_rep.evidence.report import Made
+
+SHOWN = 20
+"""Broken lines that are named here; the page names some more."""
+
+
+def report(options: Options, screen: Screen) -> int:
+    """Write the page, and say what came of it; return the exit status.
+
+    Raises ``UsageError`` where an audit cannot be read or the page not be written.
+    """
+    assert options.audits is not None
+    assert options.output is not None
+    total = audit_report.octets(options.audits)
+    try:
+        with screen.track(total, "B") as progress:
+            made = audit_report.make(
+                options.audits,
+                Path(options.output),
+                chosen=options.hosts,
+                progress=progress.add,
+            )
+    except audit_report.AuditError as error:
+        raise UsageError(str(error), print_help=False) from None
+    for trouble in made.troubles[:SHOWN]:
+        screen.complain(f"warning: {trouble}")
+    if made.broken > SHOWN:
+        screen.complain(
+            f"warning: and {made.broken - SHOWN:,} more lines that are broken"
+        )
+    if made.torn:
+        screen.complain(
+            f"warning: {made.torn:,} of {len(options.audits):,} files end in a torn line, "
+            "as after a kill; it is ignored"
+        )
+    for host in made.missing:
+        screen.complain(f"warning: --host is {host!r}, expected a host of the audits")
+    screen.write(printable(summary(options.output, made)))
+    return 0
+
+
+def summary(page: str, made: Made) -> str:
+    return f"{page}: {made.records:,} records of {made.hosts:,} hosts"

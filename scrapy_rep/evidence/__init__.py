@@ -1,0 +1,5 @@
+"""What decided? Evidence on requests and items, and the audit."""
+
+from scrapy_rep.evidence.witness import EvidenceSpiderMiddleware, Witness
+
+__all__ = ["EvidenceSpiderMiddleware", "Witness"]

@@ -1,0 +1,229 @@
+"""The audit (REP_AUDIT_URI): what a crawl knew, decided and sent, as lines of JSON.
+
+The format is described in the README, section Evidence. Where there is a record for each
+request, what it shares with others is encoded once, and the line is put together by hand:
+that takes a tenth of what an encoder takes.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from functools import lru_cache
+from json.encoder import encode_basestring_ascii as quoted
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any
+
+from scrapy import signals
+
+from scrapy_rep import __version__
+from scrapy_rep.evidence.decision import encode
+from scrapy_rep.evidence.destination import SETTING
+from scrapy_rep.evidence.sink import Sink
+from scrapy_rep.pacing.downloads import ROBOTS_HOP
+from scrapy_rep.settings import DEFAULTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+
+    from scrapy_rep.evidence.sink import Record
+
+logger = logging.getLogger("scrapy_rep")
+
+FORMAT = 1
+MOST_DIGESTS = 10_000
+"""Digests that are remembered, so that each body is written once."""
+
+PLACES = 4
+"""Decimals of a time in seconds: C writes as many in half the time that six take."""
+
+
+_quoted_slot = lru_cache(maxsize=1024)(quoted)
+
+
+class Audit:
+    """Writes the records of one crawl."""
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        uri: str,
+        *,
+        now: Callable[[], float],
+        agent: Callable[[], str],
+    ) -> None:
+        """Open the audit at *uri*: now, or when there is a spider.
+
+        *now* tells the seconds since 1970, and *agent* whose rules the crawl obeys.
+        Raises ``SettingError`` where it cannot be opened.
+        """
+        self._crawler = crawler
+        self._uri = uri
+        self._now = now
+        self._agent = agent
+        self._sink: Sink | None = None
+        self.put: Callable[[Record], None] = _ignore
+        """Of the sink: writes what was decided, ``(time, url, slot, decision, delay,
+        preferences)``; what was sent, ``(time, url, slot, whether it is a robots.txt, 0.0,
+        None)``; or a line, ``(0.0, line, "", None, 0.0, None)``. Before there is a spider,
+        and when it is gone, nothing is.
+        """
+        self._digests: dict[str, None] = {}  # in the order in which they came
+        self._errors = 0  # of the sink, as far as they were noticed
+        if crawler.spider is not None:
+            self._open()
+        else:  # as in a shell
+            crawler.signals.connect(self._open, signals.spider_opened)
+
+    def _open(self) -> None:
+        if self._sink is not None:
+            return
+        worker = f"{socket.gethostname()}-{os.getpid()}-{token_hex(4)}"
+        head = encode(self._crawl(worker)) + "\n"
+        self._sink = Sink(self._crawler, self._uri, worker, head, self._as_text)
+        self._sink.noticed = self._notice_errors
+        self.put = self._sink.put
+        self._log(logging.INFO, "The audit goes to %(name)s", name=self._sink.name)
+
+    def _crawl(self, worker: str) -> dict[str, Any]:
+        """Return the first record of a file."""
+        settings = self._crawler.settings
+        names = [name for name in DEFAULTS if name != SETTING]  # may have a password
+        given = {name: settings.get(name) for name in names}
+        for name in ("ROBOTSTXT_USER_AGENT", "USER_AGENT", "DOWNLOAD_DELAY"):
+            given[name] = settings.get(name)
+        return {
+            "type": "crawl",
+            "format": FORMAT,
+            "time": self._time(),
+            "spider": getattr(self._crawler.spider, "name", None),
+            "agent": self._agent(),
+            "worker": worker,
+            "version": __version__,
+            "settings": {
+                name: _plain(DEFAULTS.get(name) if value is None else value)
+                for name, value in given.items()
+            },
+        }
+
+    # Records
+
+    def copy(self, found: dict[str, Any], body: bytes) -> None:
+        """Write that *found* is known of an origin; *body* where it is not written yet."""
+        if self._sink is None:
+            return  # the body, too, is to be written when there is one
+        record = {"type": "copy", "time": self._time(), **found}
+        digest = found["digest"]
+        if digest is not None and digest not in self._digests:
+            self._digests[digest] = None
+            if len(self._digests) > MOST_DIGESTS:
+                del self._digests[next(iter(self._digests))]
+            record["encoding"], record["body"] = as_text(body)
+        self._line(record)
+
+    def sent(self, request: Request) -> None:
+        """Write that *request* is handed to its download handler."""
+        meta = request.meta
+        slot = meta.get("download_slot") or ""
+        self.put((self._now(), request.url, slot, ROBOTS_HOP in meta, 0.0, None))
+
+    def dropped(self, url: str, rest: dict[str, Any]) -> None:
+        """Write that page rules keep something about *url* from going on."""
+        self._line({"type": "dropped", "time": self._time(), "url": url, **rest})
+
+    def _line(self, record: dict[str, Any]) -> None:
+        line = encode(record) + "\n"
+        self.put((0.0, line, "", None, 0.0, None))
+
+    # In the sink's thread
+
+    def _as_text(self, records: Iterable[Record]) -> str:
+        """Return *records* in JSON. Times have ``PLACES`` decimals."""
+        lines = []
+        last, in_quotes = "", ""
+        for time, url, slot, what, delay, preferences in records:
+            if what is None:
+                lines.append(url)
+                continue
+            if url is not last:  # what was decided is often sent at once
+                last, in_quotes = url, quoted(url)
+            if isinstance(what, bool):
+                kind, rest = "sent", ',"robots":true' if what else ""
+            else:
+                kind, rest = "decision", what.in_json(delay, preferences)
+            lines.append(
+                f'{{"type":"{kind}","time":{time:.4f},"url":{in_quotes},'
+                f'"slot":{_quoted_slot(slot)}{rest}}}\n'
+            )
+        return "".join(lines)
+
+    async def close(self, reason: str) -> None:
+        """Write the last record and store the audit."""
+        sink = self._sink
+        if sink is None:
+            return
+        end = {"type": "end", "time": self._time(), "reason": reason}
+        self._line(end)
+        self.put = _ignore
+        await sink.close()
+        self._notice_errors()
+        stats = self._crawler.stats
+        assert stats is not None
+        stats.set_value("rep/audit/records", sink.written + 1)  # and the first one
+        if sink.lost:
+            stats.set_value("rep/audit/lost", sink.lost)
+
+    def _notice_errors(self) -> None:
+        """Count failures to write, and tell of the first one."""
+        sink = self._sink
+        if sink is None or sink.errors == self._errors:
+            return
+        first = not self._errors
+        more, self._errors = sink.errors - self._errors, sink.errors
+        self._digests.clear()  # if there is another file, it has no bodies yet
+        stats = self._crawler.stats
+        assert stats is not None
+        stats.inc_value("rep/audit/errors", more)
+        if first:
+            self._log(
+                logging.ERROR,
+                "The audit (REP_AUDIT_URI) could not be written to %(name)s: %(error)s. "
+                "The crawl goes on; what is missing is counted in rep/audit/lost, and "
+                "later failures in rep/audit/errors",
+                name=sink.name,
+                error=sink.error,
+            )
+
+    def _time(self) -> float:
+        """The time as the sink writes it: records stay in order where it is rounded."""
+        return round(self._now(), PLACES)
+
+    def _log(self, level: int, message: str, **values: object) -> None:
+        logger.log(level, message, values, extra={"spider": self._crawler.spider})
+
+
+def _ignore(record: Record) -> None:
+    pass
+
+
+def as_text(body: bytes) -> tuple[str, str]:
+    """Return a charset and the text that *body* is in it.
+
+    Encoded again it is *body*, octet by octet, so that its digest can be checked. That is
+    why it is not the text that is parsed, nor in the charset that a site declares.
+    """
+    try:
+        return "utf-8", body.decode()
+    except UnicodeDecodeError:
+        return "latin-1", body.decode("latin-1")
+
+
+def _plain(value: object) -> object:
+    """Return *value* as JSON can have it."""
+    if isinstance(value, (set, frozenset)):
+        return sorted(map(str, value))
+    return value

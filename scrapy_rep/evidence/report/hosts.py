@@ -1,0 +1,164 @@
+"""What is known of one host, and of the whole crawl over time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from scrapy_rep.evidence.report.gaps import Gaps
+
+ORIGINS = 8
+"""Origins that are kept of one host; most have one, or http and https."""
+SAMPLES = 3
+"""URLs that are kept of the requests that one rule refused."""
+LONGEST = 200
+"""Characters of a text from the web that are kept; a robots.txt is kept as it is."""
+BUCKETS = 120
+"""Parts of the time of a crawl; an even number."""
+SENT, ROBOTS, REFUSED = range(3)
+
+
+@dataclass(slots=True)
+class Copy:
+    """The last that was learned of the robots.txt of an origin."""
+
+    state: str
+    status: int | None
+    url: str | None
+    fetched: float | None
+    digest: str | None
+    failure: str | None
+    """Why it could not be had, since this one came perhaps."""
+    text: str | None = None
+    """The digest of the last one that came, where *digest* is None as none did since."""
+    changes: int = 0
+    """How often the text became another one."""
+    placed: bool = False
+    """A host is known that it belongs to."""
+
+
+@dataclass(slots=True, frozen=True)
+class Why:
+    """What refused requests: of one rule, there is one for a host."""
+
+    cause: str
+    rule: str | None
+    line: int | None
+    digest: str | None
+    enforced: bool
+    """Else they were sent all the same: REP_OBEY left it out."""
+
+
+@dataclass(slots=True)
+class Refusals:
+    """Requests of one host that were refused for one reason."""
+
+    reason: str
+    group: str
+    count: int = 0
+    urls: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Host:
+    """A download slot, which for Scrapy is a host unless a request says otherwise."""
+
+    name: str
+    origins: list[str] = field(default_factory=list)
+    origins_left_out: int = 0
+    """Requests of origins beyond ORIGINS."""
+    allowed: int = 0
+    by_rule: int = 0
+    otherwise: int = 0
+    """Refused, but not by a rule."""
+    sent_anyway: int = 0
+    sent: int = 0
+    robots: int = 0
+    """Requests of robots.txt, which ``sent`` does not count."""
+    last: float | None = None
+    """When the last request was sent."""
+    delay: float = 0.0
+    """Seconds, as asked for last; 0: none."""
+    least: float | None = None
+    most: float = 0.0
+    """The smallest and greatest delay that was asked for; None: nothing was."""
+    delays: dict[str, float] | None = None
+    """By origin, where there are several."""
+    gaps: Gaps | None = None
+    refusals: dict[Why, Refusals] | None = None
+    not_itemised: int = 0
+    """Refusals beyond those that are kept with their rules."""
+
+    @property
+    def refused(self) -> int:
+        return self.by_rule + self.otherwise
+
+    @property
+    def short(self) -> int:
+        return self.gaps.short if self.gaps else 0
+
+    def belongs(self, origin: str) -> None:
+        if origin in self.origins:
+            return
+        if len(self.origins) < ORIGINS:
+            self.origins.append(origin)
+        else:
+            self.origins_left_out += 1
+
+    def asks(self, origin: str | None, delay: float) -> None:
+        """Take the delay that a decision names."""
+        if delay:
+            self.least = delay if self.least is None else min(self.least, delay)
+            self.most = max(self.most, delay)
+        if self.delays is not None or (delay != self.delay and len(self.origins) > 1):
+            if self.delays is None:
+                self.delays = dict.fromkeys(self.origins, self.delay)
+            if origin in self.origins:
+                self.delays[origin] = delay
+        self.delay = delay
+
+    def delay_of(self, origin: str | None) -> float:
+        """Return the delay that a request of *origin* had to keep."""
+        if self.delays is None or origin is None:
+            return self.delay
+        return self.delays.get(origin, self.delay)
+
+    def starts(self, time: float, origin: str | None) -> bool:
+        """Take the time of a request; ``False``: it is before the last one's."""
+        last, self.last = self.last, time
+        if last is None:
+            return True
+        if time < last:
+            return False
+        if self.gaps is None:
+            self.gaps = Gaps()
+        self.gaps.add(time, time - last, self.delay_of(origin))
+        return True
+
+
+class Timeline:
+    """Counts over the time of the whole crawl, in at most BUCKETS parts of equal length."""
+
+    def __init__(self) -> None:
+        self.start = 0.0
+        self.width = 1.0
+        """Seconds of one part."""
+        self.counts: list[list[int]] = []
+        """For each part: SENT, ROBOTS, REFUSED."""
+
+    def add(self, time: float, what: int) -> None:
+        if not self.counts:
+            self.start = float(int(time))
+        # What comes too late to be in order belongs to the start, rather than nowhere.
+        part = max(0, int((time - self.start) // self.width))
+        while part >= BUCKETS:
+            counts = self.counts
+            counts += [[0, 0, 0]] * (len(counts) % 2)
+            self.counts = [
+                [sum(pair) for pair in zip(counts[at], counts[at + 1], strict=True)]
+                for at in range(0, len(counts), 2)
+            ]
+            self.width *= 2
+            part //= 2
+        while len(self.counts) <= part:
+            self.counts.append([0, 0, 0])
+        self.counts[part][what] += 1

@@ -1,0 +1,248 @@
+"""From what an audit comes to, to one HTML page of bounded size."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from scrapy_rep import __version__
+from scrapy_rep.evidence.report import wording
+from scrapy_rep.evidence.report.charts import HEIGHT, WIDTH, of_crawl
+from scrapy_rep.evidence.report.gaps import KEPT
+from scrapy_rep.evidence.report.selection import (
+    CAUSES,
+    DROPPED,
+    has_details,
+    rows_and_files,
+)
+from scrapy_rep.protocol.printable import printable
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Iterable, Iterator
+    from typing import TextIO
+
+    from scrapy_rep.evidence.report.bodies import Bodies
+    from scrapy_rep.evidence.report.gaps import Gaps
+    from scrapy_rep.evidence.report.hosts import Host
+    from scrapy_rep.evidence.report.reader import Files
+    from scrapy_rep.evidence.report.selection import Row, Shows
+    from scrapy_rep.evidence.report.tally import Tally
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+class Sums(NamedTuple):
+    """What all hosts come to together."""
+
+    sent: int
+    robots: int
+    allowed: int
+    refused: int
+    sent_anyway: int
+    gaps: int
+    short: int
+
+    @classmethod
+    def of(cls, hosts: list[Host]) -> Sums:
+        return cls(
+            sent=sum(host.sent for host in hosts),
+            robots=sum(host.robots for host in hosts),
+            allowed=sum(host.allowed for host in hosts),
+            refused=sum(host.refused for host in hosts),
+            sent_anyway=sum(host.sent_anyway for host in hosts),
+            gaps=sum(host.gaps.count for host in hosts if host.gaps),
+            short=sum(host.short for host in hosts),
+        )
+
+
+def write(
+    out: TextIO, tally: Tally, bodies: Bodies, files: Files, shows: Shows
+) -> None:
+    """Write the page of an audit that was read to its end."""
+    template = environment().get_template("report.html")
+    out.writelines(template.generate(**content(tally, bodies, files, shows)))
+
+
+def environment() -> Environment:
+    """Return what renders the page: all that is put into it is visible, and escaped."""
+    env = Environment(
+        autoescape=True,
+        finalize=_shown,
+        loader=FileSystemLoader(TEMPLATES),
+        lstrip_blocks=True,
+        trim_blocks=True,
+        undefined=StrictUndefined,
+    )
+    env.filters.update(
+        number=wording.number, seconds=wording.seconds, moment=wording.moment
+    )
+    env.globals.update(plural=wording.plural, median=_median)
+    return env
+
+
+def _shown(value: object) -> object:
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return printable(value)
+    return value
+
+
+def _median(gaps: Gaps) -> str:
+    median = gaps.median
+    if gaps.exact or median is None:
+        return wording.seconds(median)
+    return f"≈ {wording.seconds(float(f'{median:.3g}'))}"
+
+
+def content(tally: Tally, bodies: Bodies, files: Files, shows: Shows) -> dict[str, Any]:
+    """Return the names that the template knows."""
+    tally.place_copies()
+    rows, robots = rows_and_files(tally, bodies, shows)
+    sums = Sums.of([*tally.hosts.values(), tally.others])
+    style, script = _asset("report.css"), _asset("report.js")
+    return {
+        "agents": _names(run.agent for run in tally.runs),
+        "anyway": _in_words(tally.sent_anyway, CAUSES),
+        "causes": _in_words(tally.refused, CAUSES),
+        "dropped": _in_words(tally.dropped, DROPPED),
+        "files": files,
+        "height": HEIGHT,
+        "hosts": _number_of_hosts(tally),
+        "kept": KEPT,
+        "left_out": [
+            *_left_out_of_hosts(tally, rows, sums),
+            *_left_out_of_records(tally, bodies, files),
+            *_left_out_of_lists(tally, files, shows),
+        ],
+        "open_runs": sum(run.end is None for run in tally.runs),
+        "picture": of_crawl(tally.timeline),
+        "robots": robots,
+        "rows": rows,
+        "runs": tally.runs[: shows.runs],
+        "script": script,
+        "script_hash": _hash(script),
+        "sources": files.sources[: shows.sources],
+        "spiders": _names(run.spider for run in tally.runs),
+        "style": style,
+        "style_hash": _hash(style),
+        "sums": sums,
+        "tally": tally,
+        "version": __version__,
+        "width": WIDTH,
+    }
+
+
+def _any(host: Host) -> bool:
+    """Whether any request is known of it."""
+    return bool(
+        host.allowed or host.refused or host.sent_anyway or host.sent or host.robots
+    )
+
+
+def _number_of_hosts(tally: Tally) -> str:
+    more = "more than " if _any(tally.others) else ""
+    return f"{more}{len(tally.hosts):,}"
+
+
+def _left_out_of_hosts(tally: Tally, rows: list[Row], sums: Sums) -> Iterator[str]:
+    """Return a sentence on each thing that the audit has and the page has not."""
+    hosts = len(tally.hosts)
+    if hosts > len(rows):
+        yield (
+            f"The table shows {len(rows):,} of {hosts:,} hosts: those with short gaps "
+            "first, then those with most refusals, then those with most requests. The "
+            "sums count all of them."
+        )
+    others = tally.others
+    if _any(others):
+        refused = others.refused + others.sent_anyway
+        yield (
+            f"The crawl had more hosts than the {hosts:,} that are told apart here. Of "
+            f"the others together, {others.sent:,} pages and {others.robots:,} "
+            f"robots.txt were sent for, {others.allowed:,} requests were allowed and "
+            f"{refused:,} refused; their gaps are not measured."
+        )
+    detailed = sum(bool(row.id) for row in rows)
+    have_details = sum(map(has_details, tally.hosts.values()))
+    if have_details > detailed:
+        yield (
+            f"{detailed:,} of {have_details:,} hosts are shown in detail, those at the "
+            "top of the table."
+        )
+    refused = sums.refused + sums.sent_anyway
+    shown = [each for row in rows for each in row.refused]
+    itemised = sum(each.refusals.count for each in shown)
+    if refused > itemised:
+        yield (
+            f"{itemised:,} of {refused:,} refusals are shown with their reasons; the "
+            "others are counted only."
+        )
+    textless = sum(
+        each.refusals.count
+        for each in shown
+        if each.why.line is not None and not each.anchor
+    )
+    if textless:
+        yield (
+            f"For {wording.plural(textless, 'refusal')} of these, the line is named but "
+            "not shown in its file."
+        )
+
+
+def _left_out_of_records(tally: Tally, bodies: Bodies, files: Files) -> Iterator[str]:
+    if tally.copies_left_out:
+        yield (
+            f"{wording.plural(tally.copies_left_out, 'record')} of robots.txt copies "
+            "belong to origins beyond those that are told apart here."
+        )
+    if bodies.left_out:
+        count = wording.plural(bodies.left_out, "robots.txt file")
+        yield f"The text of {count} was not kept."
+    if tally.late:
+        yield (
+            f"{wording.plural(tally.late, 'request')} stood in the audit later than others "
+            "that were sent after them, by more than is put in order; the gaps before "
+            "them are not measured."
+        )
+    if tally.unknown:
+        yield f"{wording.plural(tally.unknown, 'record')} of unknown types are ignored."
+    torn = sum(source.torn for source in files.sources)
+    if torn:
+        yield (
+            f"The last line of {wording.plural(torn, 'file')} was torn, as after a kill, "
+            "and is ignored."
+        )
+
+
+def _left_out_of_lists(tally: Tally, files: Files, shows: Shows) -> Iterator[str]:
+    runs = len(tally.runs) + tally.runs_left_out
+    if runs > shows.runs:
+        yield f"{shows.runs:,} of {runs:,} runs are listed."
+    if len(files.sources) > shows.sources:
+        yield f"{shows.sources:,} of {len(files.sources):,} files are listed."
+
+
+def _in_words(causes: Counter[str], named: dict[str, str]) -> list[tuple[str, int]]:
+    return [(named.get(name, name), count) for name, count in causes.most_common()]
+
+
+def _names(names: Iterable[str]) -> str:
+    """Return the names that differ, the first few of them."""
+    found = list(dict.fromkeys(filter(None, names)))
+    more = f" and {len(found) - 5:,} more" if len(found) > 5 else ""
+    return ", ".join(found[:5]) + more
+
+
+def _asset(name: str) -> Markup:
+    """Return a style sheet or script of ours, which nothing from outside is put into."""
+    return Markup((TEMPLATES / name).read_text(encoding="utf-8"))  # noqa: S704
+
+
+def _hash(asset: str) -> str:
+    """Return what a Content-Security-Policy knows an inline style or script by."""
+    return "sha256-" + b64encode(sha256(asset.encode()).digest()).decode()

@@ -1,0 +1,285 @@
+"""What an audit comes to: figures of the whole crawl and of each host, in bounded memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from json import dumps
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from scrapy_rep.access.origins import origin_of
+from scrapy_rep.evidence.report.hosts import (
+    LONGEST,
+    REFUSED,
+    ROBOTS,
+    SAMPLES,
+    SENT,
+    Copy,
+    Host,
+    Refusals,
+    Timeline,
+    Why,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from scrapy_rep.evidence.report.reader import Dated, Record
+
+SETTINGS = 50
+"""Settings of a run that are kept."""
+OTHER = "other"
+"""Counts all causes beyond CAUSES."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What is kept of a crawl however long it is; the rest is counted and said."""
+
+    hosts: int = 50_000
+    rules_of_a_host: int = 12
+    rules: int = 50_000
+    """With their sample URLs, of all hosts together."""
+    runs: int = 1000
+    causes: int = 40
+
+
+@dataclass(slots=True)
+class Run:
+    """One worker from its start to its end."""
+
+    file: int
+    time: float
+    spider: str
+    agent: str
+    worker: str
+    version: str
+    settings: list[tuple[str, str]]
+    """Names, and values as JSON."""
+    end: str | None = None
+    """Why it ended; ``None``: nobody said that it did."""
+
+
+@dataclass(slots=True)
+class Tally:
+    limits: Limits = field(default_factory=Limits)
+    chosen: frozenset[str] = frozenset()
+    """Names of hosts that are kept whatever the limits."""
+    records: int = 0
+    unknown: int = 0
+    """Records of types that are not known."""
+    first: float | None = None
+    last: float | None = None
+    runs: list[Run] = field(default_factory=list)
+    runs_left_out: int = 0
+    copies: dict[str, Copy] = field(default_factory=dict)
+    """By origin."""
+    copies_left_out: int = 0
+    """Records of origins beyond what is kept."""
+    hosts: dict[str, Host] = field(default_factory=dict)
+    others: Host = field(default_factory=lambda: Host("all other hosts"))
+    """All hosts beyond what is kept, together; their gaps are not measured."""
+    refused: Counter[str] = field(default_factory=Counter)
+    """By cause."""
+    sent_anyway: Counter[str] = field(default_factory=Counter)
+    dropped: Counter[str] = field(default_factory=Counter)
+    timeline: Timeline = field(default_factory=Timeline)
+    late: int = 0
+    """Requests before their predecessor: gaps that could not be measured."""
+    rules: int = 0
+    """Kept, of all hosts together."""
+
+    def take(self, records: Iterable[Dated]) -> None:
+        """Count *records*, which come in the order of time."""
+        takers = {
+            "crawl": self._crawl,
+            "copy": self._copy,
+            "decision": self._decision,
+            "sent": self._sent,
+            "dropped": self._dropped,
+            "end": self._end,
+        }
+        for time, file, record in records:
+            self.records += 1
+            taker = takers.get(record["type"])
+            if taker is None:
+                self.unknown += 1
+                continue
+            if self.first is None:
+                self.first = self.last = time
+            elif time > self.last:  # type: ignore[operator]
+                self.last = time
+            taker(time, file, record)
+
+    def _crawl(self, time: float, file: int, record: Record) -> None:
+        if len(self.runs) >= self.limits.runs:
+            self.runs_left_out += 1
+            return
+        settings = record.get("settings") or {}
+        self.runs.append(
+            Run(
+                file=file,
+                time=time,
+                spider=words(record.get("spider")),
+                agent=words(record.get("agent")),
+                worker=words(record.get("worker")),
+                version=words(record.get("version")),
+                settings=[
+                    (shortened(name), shortened(dumps(settings[name])))
+                    for name in sorted(settings)[:SETTINGS]
+                ],
+            )
+        )
+
+    def _end(self, time: float, file: int, record: Record) -> None:
+        for run in reversed(self.runs):
+            if run.file == file and run.end is None:
+                run.end = shortened(record.get("reason") or "ended")
+                return
+
+    def _copy(self, time: float, file: int, record: Record) -> None:
+        origin = shortened(record["origin"])
+        before = self.copies.get(origin)
+        if before is None and len(self.copies) >= self.limits.hosts:
+            self.copies_left_out += 1
+            return
+        digest = record.get("digest")
+        url, failure = record.get("url"), record.get("failure")
+        copy = self.copies[origin] = Copy(
+            state=shortened(record["state"]),
+            status=record.get("status"),
+            url=None if url is None else shortened(url),
+            fetched=record.get("fetched"),
+            digest=digest,
+            failure=None if failure is None else shortened(failure),
+        )
+        copy.text = digest
+        if before is not None:
+            copy.text = digest or before.text
+            copy.changes = before.changes + (before.text not in {None, copy.text})
+            copy.placed = before.placed
+
+    def place_copies(self) -> None:
+        """Give the copies of origins that nothing was asked of to hosts of their own."""
+        for origin, copy in self.copies.items():
+            if not copy.placed:
+                self._host({}, origin)
+
+    def _decision(self, time: float, file: int, record: Record) -> None:
+        origin = _origin(record)
+        host = self._host(record, origin)
+        delay = record.get("delay")
+        if delay is not None:
+            host.asks(origin, delay)
+        if record["allowed"]:
+            host.allowed += 1
+            return
+        cause = shortened(record.get("cause") or "no cause given")
+        enforced = record.get("enforced") is not False
+        self._itemise(host, cause, record, enforced=enforced)
+        if not enforced:
+            host.sent_anyway += 1
+            self._count(self.sent_anyway, cause)
+            return
+        if cause == "rule":
+            host.by_rule += 1
+        else:
+            host.otherwise += 1
+        self._count(self.refused, cause)
+        self.timeline.add(time, REFUSED)
+
+    def _itemise(
+        self, host: Host, cause: str, record: Record, *, enforced: bool
+    ) -> None:
+        """Keep what refused a request, and the URL if there are few."""
+        rule = record.get("rule")
+        why = Why(
+            cause=cause,
+            rule=None if rule is None else shortened(rule),
+            line=record.get("line"),
+            digest=record.get("digest"),
+            enforced=enforced,
+        )
+        if host.refusals is None:
+            host.refusals = {}
+        refusals = host.refusals.get(why)
+        if refusals is None:
+            if (
+                host is self.others
+                or len(host.refusals) >= self.limits.rules_of_a_host
+                or self.rules >= self.limits.rules
+            ):
+                host.not_itemised += 1
+                return
+            self.rules += 1
+            refusals = host.refusals[why] = Refusals(
+                reason=shortened(record.get("reason") or ""),
+                group=words(record.get("group")),
+            )
+        refusals.count += 1
+        if len(refusals.urls) < SAMPLES:
+            refusals.urls.append(shortened(record["url"]))
+
+    def _sent(self, time: float, file: int, record: Record) -> None:
+        origin = _origin(record)
+        host = self._host(record, origin)
+        if record.get("robots"):
+            host.robots += 1
+            self.timeline.add(time, ROBOTS)
+        else:
+            host.sent += 1
+            self.timeline.add(time, SENT)
+        if host is not self.others and not host.starts(time, origin):
+            self.late += 1
+
+    def _dropped(self, time: float, file: int, record: Record) -> None:
+        self._count(self.dropped, shortened(record.get("cause") or "no cause given"))
+
+    def _host(self, record: Record, origin: str | None) -> Host:
+        """Return the host of a record: its download slot, else the host of its origin."""
+        slot = record.get("slot")
+        name = shortened(slot) if slot else host_of(origin or "")
+        host = self.hosts.get(name)
+        if host is None:
+            if len(self.hosts) >= self.limits.hosts and name not in self.chosen:
+                return self.others
+            host = self.hosts[name] = Host(name)
+        if origin is not None:
+            host.belongs(origin)
+            copy = self.copies.get(origin)
+            if copy is not None:
+                copy.placed = True
+        return host
+
+    def _count(self, causes: Counter[str], cause: str) -> None:
+        if cause not in causes and len(causes) >= self.limits.causes:
+            cause = OTHER
+        causes[cause] += 1
+
+
+def shortened(text: str) -> str:
+    """Return as much of a text from the web as is kept of it."""
+    if len(text) <= LONGEST:
+        return text
+    return f"{text[:LONGEST]}… ({len(text) - LONGEST:,} more characters)"
+
+
+def _origin(record: Record) -> str | None:
+    """Return the origin of a record's URL; ``None``: it has none."""
+    origin = origin_of(record["url"])
+    return None if origin is None else shortened(origin)
+
+
+def host_of(origin: str) -> str:
+    try:
+        return urlsplit(origin).hostname or origin
+    except ValueError:
+        return origin
+
+
+def words(value: Any) -> str:
+    """Return a string, or a list of some, as one string."""
+    if isinstance(value, list):
+        return shortened(", ".join(str(each)[:LONGEST] for each in value[:20]))
+    return "" if value is None else shortened(str(value))

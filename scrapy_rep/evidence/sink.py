@@ -1,0 +1,284 @@
+"""Where an audit is written to: a feed storage of Scrapy, filled by a thread of its own."""
+
+from __future__ import annotations
+
+import zlib
+from contextlib import suppress
+from pathlib import Path
+from threading import Event, Thread
+from time import monotonic
+from typing import IO, TYPE_CHECKING, Any
+
+from scrapy.extensions.feedexport import FileFeedStorage
+from scrapy.utils.defer import ensure_awaitable
+
+from scrapy_rep.evidence.destination import SETTING, claimed, filled_in, hidden, storage
+from scrapy_rep.exceptions import SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from types import ModuleType
+
+    from scrapy.crawler import Crawler
+
+packing: ModuleType = zlib
+"""What writes gzip. The extra takes a fifth of the time, for files that are no larger."""
+with suppress(ImportError):
+    from isal import isal_zlib
+
+    packing = isal_zlib
+
+PAUSE = 0.5
+"""Seconds for which lines are gathered before they are written."""
+HURRY = 2**20
+"""Octets from which on they are written at once."""
+MOST = 32 * 2**20
+"""Octets that may wait where writing is slow; what comes then is lost, and counted."""
+RETRY = 60.0
+"""Seconds after which a new file is begun where the last one could not be written."""
+LAST_WAIT = 10.0
+"""Seconds for which the end of a crawl waits for the thread."""
+LEVEL = 1
+"""Of both. Level 6 of zlib takes over twice as long, for files that are a sixth smaller."""
+GZIP = 16 + zlib.MAX_WBITS
+RECORD = 128
+"""Octets of memory that a waiting record takes, besides its text."""
+
+Record = tuple[float, str, str, Any, float, Any]
+"""What makes a line. The text that comes second is the longest thing that it alone has."""
+FIELDS = 6
+"""Of a record."""
+
+
+class Sink:
+    """Takes records and has them written within a second; never raises for what it takes.
+
+    Lines are made of them in the thread that writes, which leaves the crawl's own more time.
+    The thread is what keeps that promise while a callback holds the event loop, and keeps a
+    slow disk from holding it. A file that could not be written is left as it is, and
+    after a minute another one is begun; what came meanwhile is lost, and counted. A
+    storage that uploads at the end has one file only, so there all that follows is lost.
+    """
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        uri: str,
+        worker: str,
+        head: str,
+        as_text: Callable[[Iterable[Record]], str],
+    ) -> None:
+        """Open the storage at *uri*, and write *head*, the first line of each file.
+
+        *as_text* makes lines of records, in ASCII and with their ends; it is called in the
+        thread that writes. Raises ``SettingError`` where the storage cannot be opened, or
+        written.
+        """
+        self.errors = 0
+        """How often opening, writing or storing has failed."""
+        self.error = ""
+        """What the last such failure was, without the password that the URI may have."""
+        self.written = 0
+        """Lines that were, besides the head."""
+        self.noticed: Callable[[], None] = lambda: None
+        """Called now and then, in the thread of the event loop, while lines come."""
+        self._spider: Any = crawler.spider
+        self._head = head
+        self._as_text = as_text
+        self._packed = uri.endswith(".gz")
+        self._packer: Any = None
+        self._file: IO[bytes] | None = None
+        self._retry_at = 0.0
+        # The fields of records, one after the other: were they kept as tuples, Python would
+        # go through them again and again in search of cycles.
+        self._waiting: list[Any] = []
+        # Each number is changed by one of the two threads only, but for _look_at, which is
+        # 0 after a failure, so that the next record has it noticed.
+        self._given = self._done = 0  # octets, about
+        self._look_at = HURRY  # when so many octets are given
+        self._dropped = self._unwritten = 0  # lines
+        self._asleep = True  # the thread is, or there is none yet
+        self._some, self._hurry, self._closing = Event(), Event(), Event()
+        self._thread: Thread | None = None
+        self._uri = filled_in(uri, crawler, worker)
+        try:
+            self._storage = storage(crawler, self._uri)
+            self._path: str = getattr(self._storage, "path", "")
+            self._local = isinstance(self._storage, FileFeedStorage)
+            self._open()
+        except SettingError:
+            raise
+        # Whatever a storage may raise, NotConfigured and AssertionError among it.
+        except Exception as error:  # noqa: BLE001
+            reason = f"{type(error).__name__}: {error}"
+            shown = self._shown(reason)
+            # Where the error tells a secret, so does its traceback.
+            cause = error if shown == reason else None
+            raise SettingError(
+                SETTING,
+                self._shown(self._uri),
+                f"what Scrapy's feed storages can open ({shown})",
+            ) from cause
+
+    @property
+    def name(self) -> str:
+        """The file that is written, or the URI, as it may be shown."""
+        return self._storage.path if self._local else self._shown(self._uri)
+
+    @property
+    def lost(self) -> int:
+        """Lines that were not written, and will not be."""
+        return self._dropped + self._unwritten
+
+    def put(self, record: Record) -> None:
+        """Have *record* written."""
+        given = self._given + RECORD + len(record[1])
+        if given > self._look_at and not self._has_room_for(given):
+            self._dropped += 1
+            return
+        self._given = given
+        self._waiting.extend(record)
+        if self._asleep:
+            self._wake_thread()
+
+    def _has_room_for(self, given: int) -> bool:
+        waiting = given - self._done
+        if waiting > MOST:
+            return False
+        if waiting > HURRY:
+            self._hurry.set()
+        self._look_at = given + HURRY
+        self.noticed()
+        return True
+
+    def _wake_thread(self) -> None:
+        if self._thread is None:
+            self._thread = Thread(target=self._run, name="rep-audit", daemon=True)
+            self._thread.start()
+        self._asleep = False
+        self._some.set()
+
+    async def close(self) -> None:
+        """Write what waits, and store the file where that is done at the end."""
+        self._closing.set()
+        self._hurry.set()
+        self._some.set()
+        if self._thread is not None:
+            self._thread.join(LAST_WAIT)
+            if self._thread.is_alive():
+                self._failed(TimeoutError("writing takes too long"))
+                self._not_stored()
+                return
+        file, self._file = self._file, None
+        if file is None:
+            return
+        try:
+            self._end(file)
+            await ensure_awaitable(self._storage.store(file))
+        except Exception as error:  # noqa: BLE001 - whatever a storage may raise
+            self._failed(error)
+            self._not_stored()
+
+    def _not_stored(self) -> None:
+        """What was written to a temporary file is lost, the head, too."""
+        if not self._local:
+            self._unwritten += self.written + 1
+            self.written = -1
+
+    # In the thread
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            self._hurry.wait(PAUSE)
+            if not self._closing.is_set():
+                self._hurry.clear()
+            if self._write_what_waits():
+                continue
+            # A crawl without a request for a pause may have none for long. Who sends some
+            # all the time need not wake us for each pause, which takes 0.1 ms.
+            self._asleep = True
+            if not self._waiting:  # else one came just before
+                self._some.wait()
+                self._some.clear()
+            self._asleep = False
+        self._write_what_waits()  # of a crawl that is over at once
+
+    def _write_what_waits(self) -> bool:
+        """Return ``False`` where nothing does."""
+        given = self._given  # a record is counted first, so one more may be on its way
+        taken = self._waiting[:]
+        if not taken:
+            return False
+        del self._waiting[: len(taken)]
+        lines = len(taken) // FIELDS
+        try:
+            if self._file is None and self._local and monotonic() >= self._retry_at:
+                self._retry_at = monotonic() + RETRY
+                self._open()
+            if self._file is None:
+                self._unwritten += lines
+            else:
+                records = zip(*[iter(taken)] * FIELDS, strict=True)
+                self._write(self._file, self._as_text(records))
+                self.written += lines
+        except Exception as error:  # noqa: BLE001 - whatever a file may raise
+            self._unwritten += lines
+            self._failed(error)
+            self._give_up_file()
+        self._done = given
+        return True
+
+    def _write(self, file: IO[bytes], text: str) -> None:
+        octets = text.encode("ascii")
+        if self._packer is not None:
+            # So that all of it can be read again, however the file ends.
+            octets = self._packer.compress(octets) + self._packer.flush(
+                zlib.Z_SYNC_FLUSH
+            )
+        file.write(octets)
+        file.flush()
+
+    def _end(self, file: IO[bytes]) -> None:
+        if self._packer is not None:
+            file.write(self._packer.flush())
+        file.flush()
+
+    def _open(self) -> None:
+        if self._local:
+            self._storage.path = claimed(self._path)
+        file = self._storage.open(self._spider)
+        try:
+            if self._packed:
+                self._packer = packing.compressobj(LEVEL, zlib.DEFLATED, GZIP)
+            self._write(file, self._head)
+        except Exception:
+            _close(file)
+            if self._local:
+                _remove_empty(Path(self._storage.path))
+            raise
+        self._file = file
+
+    def _give_up_file(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            self._retry_at = monotonic() + RETRY
+            _close(file)
+
+    def _failed(self, error: Exception) -> None:
+        self.error = self._shown(repr(error))
+        self.errors += 1
+        self._look_at = 0
+
+    def _shown(self, text: str) -> str:
+        return hidden(text, self._uri)
+
+
+def _close(file: IO[bytes]) -> None:
+    with suppress(Exception):  # it would write once more what cannot be written
+        file.close()
+
+
+def _remove_empty(path: Path) -> None:
+    with suppress(OSError):
+        if path.is_file() and not path.stat().st_size:
+            path.unlink()

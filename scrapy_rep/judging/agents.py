@@ -1,0 +1,111 @@
+"""Which agent a request answers to."""
+
+from __future__ import annotations
+
+import logging
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from scrapy_rep.protocol import product_tokens
+from scrapy_rep.settings import check_agent
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+
+    from scrapy_rep.protocol import Agent
+    from scrapy_rep.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+USER_AGENT = b"User-Agent"
+
+
+class Agents:
+    """Finds the agent of a request: one token, a whole header, or tokens by preference.
+
+    The most specific of: ``request.meta["robotstxt_user_agent"]``,
+    ``spider.robotstxt_user_agent``, ROBOTSTXT_USER_AGENT, and the User-Agent that the
+    request will carry: its own header, DEFAULT_REQUEST_HEADERS, ``spider.user_agent``,
+    USER_AGENT.
+    """
+
+    def __init__(self, crawler: Crawler, settings: Settings) -> None:
+        self._crawler = crawler
+        self._chosen = settings.user_agent
+        defaults = crawler.settings.get("DEFAULT_REQUEST_HEADERS") or {}
+        self._default_header: str | bytes | None = next(
+            (
+                value
+                for name, value in defaults.items()
+                if str(name).lower() == "user-agent" and value is not None
+            ),
+            None,
+        )
+        self._setting: str | None = crawler.settings.get("USER_AGENT")
+        self._warned = False
+
+    def of(self, request: Request) -> Agent:
+        """Return the agent whose group decides for *request*."""
+        if "robotstxt_user_agent" in request.meta:
+            agent = check_agent(
+                'meta["robotstxt_user_agent"]', request.meta["robotstxt_user_agent"]
+            )
+            if agent is not None:
+                return agent
+        chosen = self._chosen_for_spider()
+        return self.header(request) if chosen is None else chosen
+
+    def default(self) -> Agent:
+        """Return the agent of requests that name none of their own."""
+        return self._chosen_for_spider() or self._usual_header()
+
+    def header(self, request: Request) -> str:
+        """Return the User-Agent that *request* will carry; "" where it has none."""
+        # Its keys are in normal form, as is this one: nothing to be normalised first.
+        if dict.__contains__(request.headers, USER_AGENT):
+            own = request.headers.get(USER_AGENT)
+            if own is not None:
+                return _text(own)
+        return self._usual_header()
+
+    def _chosen_for_spider(self) -> Agent | None:
+        own = getattr(self._crawler.spider, "robotstxt_user_agent", None)
+        if not own:
+            return self._chosen
+        return check_agent("spider.robotstxt_user_agent", own)
+
+    def _usual_header(self) -> str:
+        header = self._default_header
+        if header is None:
+            header = getattr(self._crawler.spider, "user_agent", self._setting)
+        if not header:
+            return ""
+        return header if isinstance(header, str) else _text(header)
+
+    def check(self) -> None:
+        """Warn, once, of a chosen token that no site sees in the User-Agent.
+
+        RFC 9309 2.2.1: the product token should be a part of the identification that is
+        sent. Raises ``SettingError`` where ``spider.robotstxt_user_agent`` is no agent.
+        """
+        chosen = self._chosen_for_spider()
+        if chosen is None or self._warned:
+            return
+        tokens = chosen if isinstance(chosen, tuple) else product_tokens(chosen)
+        sent = self._usual_header()
+        missing = [token for token in tokens if token.lower() not in sent.lower()]
+        if missing:
+            self._warned = True
+            logger.warning(
+                "The product token %(token)s, whose rules this crawl obeys, is not part "
+                "of the User-Agent that it sends, %(sent)r: sites cannot tell whom their "
+                "rules reach. Put the token into USER_AGENT.",
+                {"token": ", ".join(missing), "sent": sent},
+                extra={"spider": self._crawler.spider},
+            )
+
+
+@lru_cache(maxsize=256)
+def _text(header: bytes) -> str:
+    return header.decode("latin-1")

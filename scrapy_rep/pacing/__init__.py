@@ -1,0 +1,1 @@
+"""When may this host be asked again?"""

@@ -1,0 +1,351 @@
+"""Fetching a robots.txt through the crawler's own engine (RFC 9309 2.3)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from scrapy import Request, signals
+from scrapy.exceptions import StopDownload
+from scrapy.http.request import NO_CALLBACK
+from twisted.internet.defer import CancelledError
+from w3lib.encoding import http_content_type_encoding
+
+from scrapy_rep.access.content_coding import decoded
+from scrapy_rep.access.origins import origin_of, redirect_target, robots_url
+from scrapy_rep.access.results import REDIRECTS, Access, access_of
+from scrapy_rep.downloader.timers import sleep
+from scrapy_rep.exceptions import StillParked
+from scrapy_rep.pacing.downloads import ROBOTS_HOP
+from scrapy_rep.policies.concurrency import Lanes
+from scrapy_rep.policies.freshness import lifetime_and_grace, retry_after
+from scrapy_rep.policies.lifecycle import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+    from scrapy.http.headers import Headers
+
+    from scrapy_rep.pacing.downloads import Downloads
+    from scrapy_rep.settings import Settings
+    from scrapy_rep.store import Snapshot
+
+logger = logging.getLogger(__name__)
+
+CUT_OFF = 0.01
+"""Seconds in which a connection is closed whose download was stopped. A page that is sent on
+it meanwhile is sent again by Twisted: without asyncio, the site saw it twice."""
+
+PRIVATE_HEADERS = (b"Cookie", b"Authorization")
+
+
+@dataclass(slots=True, eq=False)
+class _Hop:
+    """One request of a fetch, as it goes through the downloader."""
+
+    origin: str
+    first_origin: str
+    started: float = 0.0
+    received: int = 0
+    content_encoding: str = ""
+
+
+class Fetcher:
+    """Fetches the robots.txt of an origin; never raises for what a site does.
+
+    The page settings of the crawl do not change the outcome: redirects, retries,
+    timeouts, size limits, caches and allowed domains of pages are not those of a
+    robots.txt. Downloader middlewares do see the requests, so that proxies and the like
+    work; one that refuses a robots.txt makes it unreachable.
+    """
+
+    def __init__(
+        self, crawler: Crawler, settings: Settings, downloads: Downloads
+    ) -> None:
+        self._crawler = crawler
+        self._settings = settings
+        self._downloads = downloads
+        self.lanes = Lanes(downloads, settings.fetch_concurrency)
+        self._downloading = 0
+        self._receivers = (
+            (self._request_reached_downloader, signals.request_reached_downloader),
+            (self._bytes_received, signals.bytes_received),
+            (self._response_downloaded, signals.response_downloaded),
+        )
+
+    async def fetch(
+        self,
+        origin: str,
+        *,
+        page: Request,
+        user_agent: str,
+        copy: Snapshot | None,
+        now: float,
+    ) -> Outcome:
+        """Ask for the robots.txt of *origin*, for the sake of *page*.
+
+        *user_agent* is the header that the page carries. *copy* is what is known
+        already: with its validators the request is conditional. *now* is in seconds
+        since 1970.
+        """
+        stats = self._crawler.stats
+        assert stats is not None
+        stats.inc_value("robotstxt/request_count")
+        url = robots_url(origin)
+        for _ in range(self._settings.max_redirects + 1):
+            request = self._request(url, origin, page, user_agent, copy)
+            try:
+                response = await self._download(request, page)
+            except StillParked as parked:
+                raise CancelledError from parked
+            except CancelledError:  # this fetch is broken off, which says nothing
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever a download may raise
+                stats.inc_value(f"robotstxt/exception_count/{type(error)}")
+                return Outcome(
+                    access=Access.UNREACHABLE, reason=_in_words(error), url=url
+                )
+            location = response.headers.get(b"Location")
+            if response.status not in REDIRECTS or not location:
+                self._count(response)
+                return self._outcome(response, request, copy, now)
+            try:
+                url = redirect_target(url, location.decode("latin-1"))
+            except ValueError as error:
+                self._count(response)
+                return Outcome(
+                    access=Access.UNREACHABLE,
+                    status=response.status,
+                    reason=str(error),
+                    url=url,
+                )
+        self._count(response)
+        # RFC 9309 2.3.1.2: beyond five redirects it may be taken for unavailable.
+        lifetime, grace = lifetime_and_grace(response.headers, now, self._settings)
+        return Outcome(
+            access=Access.UNAVAILABLE,
+            status=response.status,
+            url=url,
+            lifetime=lifetime,
+            grace=grace,
+        )
+
+    def _count(self, response: Response) -> None:
+        """Count the answer that a fetch ends with, under Scrapy's own names."""
+        stats = self._crawler.stats
+        assert stats is not None
+        stats.inc_value("robotstxt/response_count")
+        stats.inc_value(f"robotstxt/response_status_count/{response.status}")
+
+    def _request(
+        self,
+        url: str,
+        origin: str,
+        page: Request,
+        user_agent: str,
+        copy: Snapshot | None,
+    ) -> Request:
+        hop_origin = origin_of(url)
+        assert hop_origin is not None
+        headers = {"Accept": "text/plain, */*;q=0.5", "Accept-Encoding": "identity"}
+        if user_agent:
+            headers["User-Agent"] = user_agent
+        if copy is not None and copy.status is not None and copy.url == url:
+            if copy.etag:
+                headers["If-None-Match"] = copy.etag
+            if copy.last_modified:
+                headers["If-Modified-Since"] = copy.last_modified
+        meta: dict[str, object] = {
+            ROBOTS_HOP: _Hop(hop_origin, origin),
+            "dont_obey_robotstxt": True,
+            "dont_redirect": True,
+            "dont_retry": True,
+            "dont_cache": True,
+            "dont_merge_cookies": True,
+            "handle_httpstatus_all": True,
+            "allow_offsite": True,
+            "autothrottle_dont_adjust_delay": True,
+            "download_timeout": self._settings.timeout,
+            "download_maxsize": 0,  # _bytes_received stops it, and keeps what came
+            "download_warnsize": 0,
+            "download_fail_on_dataloss": True,
+        }
+        self._travel_like(page, hop_origin, headers, meta)
+        return Request(
+            url,
+            headers=headers,
+            meta=meta,
+            callback=NO_CALLBACK,
+            dont_filter=True,
+            priority=1000,
+        )
+
+    def _travel_like(
+        self,
+        page: Request,
+        hop_origin: str,
+        headers: dict[str, str],
+        meta: dict[str, object],
+    ) -> None:
+        """Take the way of *page*: its proxy, and its slot where it is the same host."""
+        if "proxy" in page.meta and "_scheme_proxy" not in page.meta:
+            for key in ("proxy", "_auth_proxy"):
+                if key in page.meta:
+                    meta[key] = page.meta[key]
+            authorization = page.headers.get(b"Proxy-Authorization")
+            if authorization is not None:
+                headers["Proxy-Authorization"] = authorization.decode("latin-1")
+        if page.meta.get("download_slot") and origin_of(page.url) == hop_origin:
+            meta["download_slot"] = page.meta["download_slot"]
+
+    async def _download(self, request: Request, page: Request) -> Response:
+        engine = self._crawler.engine
+        assert engine is not None
+        # A host that wants to be left alone for an hour keeps no place for so long.
+        slot = self._downloads.slot_of(request)
+        await self._downloads.back_off.wait(request, slot)
+        async with self.lanes.lane():
+            if self._downloads.ends_without(page):
+                raise CancelledError
+            with self._listening():
+                response = await engine.download_async(request)
+        if "download_stopped" in response.flags:
+            await sleep(CUT_OFF)
+        return response
+
+    @contextmanager
+    def _listening(self) -> Iterator[None]:
+        """Receive signals for as long as a robots.txt is downloaded.
+
+        Scrapy sends them for every page, too, and each receiver takes its time.
+        """
+        bus = self._crawler.signals
+        self._downloading += 1
+        if self._downloading == 1:
+            for receiver, signal in self._receivers:
+                bus.connect(receiver, signal)
+        over = True
+        try:
+            yield
+        except (asyncio.CancelledError, CancelledError):
+            over = False  # its request may be on its way all the same
+            raise
+        finally:
+            self._downloading -= over
+            if not self._downloading:
+                for receiver, signal in self._receivers:
+                    bus.disconnect(receiver, signal)
+
+    def _request_reached_downloader(self, request: Request) -> None:
+        """Take off, at the last moment, what a middleware may have put on."""
+        hop = request.meta.get(ROBOTS_HOP)
+        if hop is None:
+            return
+        self._downloads.go_first(request)
+        request.headers.pop(b"Referer", None)
+        if hop.origin != hop.first_origin:
+            for name in PRIVATE_HEADERS:
+                request.headers.pop(name, None)
+
+    def _bytes_received(self, data: bytes, request: Request) -> None:
+        hop = request.meta.get(ROBOTS_HOP)
+        if hop is None:
+            return
+        hop.received += len(data)
+        if hop.received > self._settings.max_size:
+            raise StopDownload(fail=False)
+        # The downloader's own timeout may only bound the silence between two octets.
+        if monotonic() - hop.started > self._settings.timeout:
+            raise StopDownload(fail=True)
+
+    def _response_downloaded(self, response: Response, request: Request) -> None:
+        """Keep the coding from Scrapy, which refuses a body that is too long or cut."""
+        hop = request.meta.get(ROBOTS_HOP)
+        if hop is not None:
+            codings = response.headers.getlist(b"Content-Encoding")
+            hop.content_encoding = b",".join(codings).decode("latin-1")
+            response.headers.pop(b"Content-Encoding", None)
+
+    def _outcome(
+        self, response: Response, request: Request, copy: Snapshot | None, now: float
+    ) -> Outcome:
+        headers = response.headers
+        access = access_of(
+            response.status,
+            has_copy=_is_conditional(request.headers) and copy is not None,
+            deny_statuses=self._settings.deny_statuses,
+        )
+        if access is Access.UNREACHABLE:
+            return Outcome(
+                access=access,
+                status=response.status,
+                reason=str(response.status),
+                url=response.url,
+                retry_after=retry_after(headers, now),
+            )
+        body = b""
+        if access is Access.SUCCESSFUL:
+            stopped = "download_stopped" in response.flags
+            hop: _Hop = request.meta[ROBOTS_HOP]
+            try:
+                body = decoded(
+                    response.body,
+                    hop.content_encoding,
+                    limit=self._settings.max_size,
+                    cut=stopped,
+                )
+            except ValueError as error:
+                return Outcome(
+                    access=Access.UNREACHABLE, reason=str(error), url=response.url
+                )
+        lifetime, grace = lifetime_and_grace(headers, now, self._settings)
+        content_type = _header(headers, b"Content-Type")
+        return Outcome(
+            access=access,
+            status=response.status,
+            body=body,
+            encoding=http_content_type_encoding(content_type),
+            url=response.url,
+            etag=_header(headers, b"ETag"),
+            last_modified=_header(headers, b"Last-Modified"),
+            lifetime=lifetime,
+            grace=grace,
+        )
+
+
+def _is_conditional(headers: Headers) -> bool:
+    return b"If-None-Match" in headers or b"If-Modified-Since" in headers
+
+
+def _header(headers: Headers, name: bytes) -> str:
+    return (headers.get(name) or b"").decode("latin-1")
+
+
+FAULTS = (
+    ("refused", "connection refused"),
+    ("resolvehost", "host name not found"),
+    ("lookup", "host name not found"),
+    ("timeout", "timeout"),
+    ("dataloss", "cut short"),
+    ("stopdownload", "timeout"),  # ours, for a body that drips
+)
+
+
+def _in_words(error: Exception) -> str:
+    """Return what went wrong with a download, for the user.
+
+    The exceptions of Twisted, of Scrapy and of each of its download handlers differ;
+    their names tell the kind.
+    """
+    name = type(error).__name__
+    for part, words in FAULTS:
+        if part in name.lower():
+            return words
+    first_line = str(error).strip().partition("\n")[0]
+    return f"{name}: {first_line}" if first_line else name

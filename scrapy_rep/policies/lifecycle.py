@@ -1,0 +1,226 @@
+"""The life of a policy: what decides for an origin now, and when it is asked again.
+
+Pure: the time comes in as an argument, in seconds since 1970.
+
+==============  ====================================  ============  ====================
+state           when                                  what decides  asked again
+==============  ====================================  ============  ====================
+unknown         never asked                           wait for it   now
+fresh           a good answer, younger than 90 % of   the copy      at 90 %
+                its lifetime
+aging           the rest of its lifetime              the copy      now, meanwhile
+stale           older, within its grace               the copy      now, meanwhile
+expired         older than that                       wait for it   now
+holding         failing, but a good answer younger    the copy      at the retry time,
+                than REP_UNREACHABLE_MAX                            meanwhile
+unreachable     failing, no such answer               disallow      at the retry time
+given up        failing for REP_UNREACHABLE_MAX       allow         at the retry time
+==============  ====================================  ============  ====================
+
+A good answer (2xx or 4xx) leads from every state to fresh, and so does a 304 where there
+is a copy. A failure leads to holding, unreachable or given up, and never takes a copy
+away. When a retry time comes, holding goes on deciding while the origin is asked; the
+other two wait for the answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from scrapy_rep.access.results import REDIRECTS, Access, access_of
+from scrapy_rep.protocol import Policy, parse
+from scrapy_rep.store import Snapshot
+
+if TYPE_CHECKING:
+    from scrapy_rep.settings import Settings
+
+REFRESH_AT = 0.9
+"""The part of its lifetime after which a copy is asked for again, ahead of need."""
+RETRY_JITTER = 0.1
+"""The part by which retry times vary, so that origins that fail together part."""
+
+
+class State(Enum):
+    UNKNOWN = "unknown"
+    FRESH = "fresh"
+    AGING = "aging"
+    STALE = "stale"
+    EXPIRED = "expired"
+    HOLDING = "holding"
+    UNREACHABLE = "unreachable"
+    GIVEN_UP = "given up"
+
+
+WAITING = frozenset({State.UNKNOWN, State.EXPIRED})
+"""In these states nothing decides until the origin has been asked."""
+MEANWHILE = {
+    State.UNREACHABLE: "nothing is fetched from there until it is asked again",
+    State.HOLDING: "its last good copy serves until it is asked again",
+    State.GIVEN_UP: "it has been for so long that it is taken for missing",
+}
+"""What is done in the states of failure, for the log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What one fetch of a robots.txt brought."""
+
+    access: Access
+    status: int | None = None
+    """The last status; ``None``: there was no whole answer."""
+    reason: str = ""
+    """Why it is unreachable, in words."""
+    body: bytes = b""
+    encoding: str | None = None
+    url: str = ""
+    etag: str = ""
+    last_modified: str = ""
+    lifetime: float = 0.0
+    grace: float = 0.0
+    """Seconds, as in Snapshot."""
+    retry_after: float = 0.0
+    """Seconds that an unreachable origin wants to be left alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How an origin stands at one moment."""
+
+    state: State
+    ask_at: float
+    """When it should be asked again."""
+    until: float
+    """When this standing ends, asked or not."""
+
+
+def standing(snapshot: Snapshot | None, now: float, settings: Settings) -> Standing:
+    """Return how the origin of *snapshot* stands; see the table of this module."""
+    if snapshot is None or (snapshot.status is None and not snapshot.failures):
+        return Standing(State.UNKNOWN, now, now)
+    checked = snapshot.checked
+    if snapshot.failures:
+        copy_ends = checked + settings.unreachable_max
+        if snapshot.status is not None and now < copy_ends:
+            return Standing(State.HOLDING, snapshot.retry_at, copy_ends)
+        if now >= snapshot.retry_at:
+            return Standing(State.EXPIRED, now, now)
+        given_up = now - snapshot.failing_since >= settings.unreachable_max
+        state = State.GIVEN_UP if given_up else State.UNREACHABLE
+        return Standing(state, snapshot.retry_at, snapshot.retry_at)
+    grace_ends = checked + max(snapshot.grace, snapshot.lifetime)
+    if now >= grace_ends:
+        return Standing(State.EXPIRED, now, now)
+    if now >= checked + snapshot.lifetime:
+        return Standing(State.STALE, now, grace_ends)
+    refresh_at = checked + REFRESH_AT * snapshot.lifetime
+    state = State.FRESH if now < refresh_at else State.AGING
+    return Standing(state, refresh_at, grace_ends)
+
+
+def after(
+    snapshot: Snapshot | None,
+    outcome: Outcome,
+    now: float,
+    settings: Settings,
+    jitter: float = 0.0,
+) -> Snapshot:
+    """Return what is known once *outcome* has come in. *jitter* is from -1 to 1."""
+    if outcome.access is Access.UNREACHABLE:
+        return _after_failure(snapshot or Snapshot(), outcome, now, settings, jitter)
+    if outcome.access is Access.NOT_MODIFIED:
+        assert snapshot is not None
+        return replace(
+            snapshot,
+            etag=outcome.etag or snapshot.etag,
+            last_modified=outcome.last_modified or snapshot.last_modified,
+            checked=now,
+            lifetime=outcome.lifetime,
+            grace=outcome.grace,
+            failures=0,
+            failing_since=0.0,
+            retry_at=0.0,
+            failure="",
+        )
+    return Snapshot(
+        status=outcome.status,
+        body=outcome.body if outcome.access is Access.SUCCESSFUL else b"",
+        encoding=outcome.encoding,
+        url=outcome.url,
+        etag=outcome.etag,
+        last_modified=outcome.last_modified,
+        checked=now,
+        lifetime=outcome.lifetime,
+        grace=outcome.grace,
+    )
+
+
+def _after_failure(
+    snapshot: Snapshot, outcome: Outcome, now: float, settings: Settings, jitter: float
+) -> Snapshot:
+    delays = settings.unreachable_retry_delays
+    tried = snapshot.failures
+    delay = delays[tried] if tried < len(delays) else settings.unreachable_ttl
+    delay *= 1 + RETRY_JITTER * jitter
+    return replace(
+        snapshot,
+        failures=tried + 1,
+        failing_since=snapshot.failing_since if tried else now,
+        retry_at=now + max(delay, min(outcome.retry_after, settings.retry_after_max)),
+        failure=outcome.reason,
+    )
+
+
+def rebased(snapshot: Snapshot, now: float, settings: Settings) -> Snapshot:
+    """Return *snapshot* as it may be used where the wall clock now says *now*.
+
+    A clock that went back between two runs makes a copy old, and a retry that is
+    farther away than any can be due now: nothing that comes from the future lasts.
+    """
+    if snapshot.checked > now:
+        snapshot = replace(snapshot, checked=now, lifetime=0.0, grace=0.0)
+    if snapshot.failures:
+        longest = (1 + RETRY_JITTER) * max(
+            settings.retry_after_max,
+            settings.unreachable_ttl,
+            *settings.unreachable_retry_delays,
+        )
+        snapshot = replace(
+            snapshot,
+            failing_since=min(snapshot.failing_since, now),
+            retry_at=snapshot.retry_at if snapshot.retry_at <= now + longest else now,
+        )
+    return snapshot
+
+
+def patient(snapshot: Snapshot, settings: Settings) -> bool:
+    """Tell whether requests wait for the next retry, rather than being judged now."""
+    if settings.unreachable == "allow" or "disallow" not in settings.obey:
+        return False  # they are sent all the same
+    return 0 < snapshot.failures <= len(settings.unreachable_retry_delays)
+
+
+def policy_of(snapshot: Snapshot, state: State, settings: Settings) -> Policy:
+    """Return the policy that decides in *state*, which is not a waiting one."""
+    if state is State.GIVEN_UP:
+        return Policy.allow_all(
+            f"robots.txt unreachable ({snapshot.failure}) for too long to be waited for"
+        )
+    if state is State.UNREACHABLE:
+        reason = f"robots.txt unreachable ({snapshot.failure})"
+        if settings.unreachable == "allow":
+            return Policy.allow_all(reason)
+        return Policy.disallow_all(reason)
+    status = snapshot.status
+    access = access_of(status, deny_statuses=settings.deny_statuses)
+    if status in REDIRECTS:
+        # RFC 9309 2.3.1.2: one redirect too many may be taken for unavailable.
+        return Policy.allow_all("no robots.txt (too many redirects)")
+    if access is Access.SUCCESSFUL:
+        return parse(
+            snapshot.body, dialect=settings.dialect, encoding=snapshot.encoding
+        )
+    if access is Access.UNAVAILABLE:
+        return Policy.allow_all(f"no robots.txt ({status})")
+    return Policy.disallow_all(f"robots.txt answered {status}")

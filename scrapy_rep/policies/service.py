@@ -1,0 +1,290 @@
+"""The service: the policy of every origin, fetched once, kept, refreshed, expired."""
+
+from __future__ import annotations
+
+import logging
+import random
+from contextlib import asynccontextmanager
+from time import monotonic, time
+from typing import TYPE_CHECKING, Any
+
+from scrapy import signals
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from twisted.internet.defer import CancelledError, Deferred
+
+from scrapy_rep.access.results import Access
+from scrapy_rep.parser import RepRobotParser
+from scrapy_rep.policies.cache import Known, PolicyCache
+from scrapy_rep.policies.lifecycle import (
+    MEANWHILE,
+    WAITING,
+    Standing,
+    State,
+    after,
+    patient,
+    policy_of,
+    rebased,
+    standing,
+)
+from scrapy_rep.protocol import Policy
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+
+    from scrapy_rep.log import Report
+    from scrapy_rep.policies.fetcher import Fetcher
+    from scrapy_rep.policies.lifecycle import Outcome
+    from scrapy_rep.protocol import Agent
+    from scrapy_rep.settings import Settings
+    from scrapy_rep.store import Snapshot, Store
+
+logger = logging.getLogger(__name__)
+
+# scrapy.signals.robots_parsed exists from Scrapy 2.18 on.
+ROBOTS_PARSED = getattr(signals, "robots_parsed", None)
+
+
+class Policies:
+    """Knows what decides for an origin, and asks the origin where it does not."""
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        settings: Settings,
+        *,
+        agent_of: Callable[[Request], Agent],
+        user_agent_of: Callable[[Request], str],
+        fetcher: Fetcher,
+        store: Store,
+        report: Report,
+    ) -> None:
+        self._crawler = crawler
+        self._settings = settings
+        self._agent_of = agent_of
+        self._user_agent_of = user_agent_of
+        self._fetcher = fetcher
+        self._store = store
+        # Of a store that other processes use, too: see Store.
+        self._claim = getattr(store, "claim", _nobody_else)
+        self._report = report
+        self.learned: Callable[[Known, Snapshot], None] | None = None
+        """Called when it is known what decides for an origin, or known anew."""
+        self._cache = PolicyCache(settings.cache_bytes)
+        self._waiters: dict[str, list[Deferred[Known]]] = {}  # by origin being asked
+        self._tasks: set[Deferred[None]] = set()
+        self._closing = False
+        # Wall time that no step of the wall clock changes while we run.
+        self._wall_at_zero = time() - monotonic()
+
+    def now(self) -> float:
+        """Return the seconds since 1970, by a clock that never steps."""
+        return self._wall_at_zero + monotonic()
+
+    @property
+    def slow_fetches(self) -> int:
+        """How many fetches are under way that take long, and stand in nobody's way."""
+        return self._fetcher.lanes.slow
+
+    def peek(self, origin: str) -> Known | None:
+        """Return what decides for *origin* now; ``None``: not known."""
+        known = self._cache.peek(origin)
+        if known is None or self.now() >= known.standing.until:
+            return None
+        return known
+
+    def known(self, origin: str, page: Request) -> Known | None:
+        """Return what decides for *origin* now; ``None``: it must be asked.
+
+        Where a refresh is due one begins, on behalf of *page*, which does not wait.
+        """
+        known = self._cache.get(origin)
+        if known is None:
+            return None
+        now = self._wall_at_zero + monotonic()
+        stands = known.standing
+        if now < stands.ask_at and now < stands.until:  # either may come first
+            return known
+        if origin not in self._waiters:
+            self._ask_for(origin, page)
+        return known if now < stands.until else None
+
+    def weigh(self, known: Known) -> None:
+        """Count what *known* has grown by, which may put others out of memory."""
+        self._cache.weigh(known)
+
+    async def get(self, origin: str, page: Request) -> Known:
+        """Return what decides for *origin*, asked on behalf of *page* if need be.
+
+        All who want the same origin share one fetch; who is cancelled while it runs
+        takes nobody else down.
+        """
+        known = self.known(origin, page)
+        if known is not None:
+            return known
+        waiter: Deferred[Known] = Deferred()
+        if origin in self._waiters:
+            self._waiters[origin].append(waiter)
+        else:
+            self._ask_for(origin, page, waiter)
+        return await maybe_deferred_to_future(waiter)
+
+    async def snapshot(self, origin: str) -> Snapshot | None:
+        """Return what the store holds of *origin*; ``None``: nothing, or it failed."""
+        snapshot: Snapshot | None = await self._with_store(
+            "read", origin, self._store.get(origin)
+        )
+        return snapshot
+
+    async def close(self) -> None:
+        """Break off what is being asked; the crawl is over."""
+        self._closing = True
+        for task in list(self._tasks):
+            task.cancel()
+        await self._with_store("close", "", self._store.close())
+        self._report.evictions(self._cache.evictions)
+
+    # One fetch of an origin at a time, as a task of its own
+
+    def _ask_for(self, origin: str, page: Request, *waiters: Deferred[Known]) -> None:
+        self._waiters[origin] = list(waiters)
+        task = deferred_from_coro(self._ask_and_tell(origin, page))
+        self._tasks.add(task)
+        task.addBoth(lambda _: self._tasks.discard(task))
+
+    async def _ask_and_tell(self, origin: str, page: Request) -> None:
+        known = None
+        try:
+            if not self._closing:
+                known = await self._ask(origin, page)
+        except CancelledError:  # Twisted's; asyncio's is no Exception
+            pass
+        except Exception:
+            # A fault of ours, not of the site: it refuses, and is not remembered.
+            logger.exception("Could not learn what robots.txt of %s says", origin)
+        finally:
+            # In every case, also where this task is cancelled: nobody is left waiting.
+            waiters = self._waiters.pop(origin)
+            _tell(waiters, known or self._unknown(origin))
+
+    async def _ask(self, origin: str, page: Request) -> Known:
+        snapshot, known = await self._recall(origin, page)
+        if known is not None:
+            if self.now() < known.standing.ask_at:
+                return known
+            _tell(self._waiters[origin], known)  # they need not wait for a refresh
+        async with self._claim(origin) as others_asked:
+            if others_asked:
+                newer, known = await self._recall(origin, page)
+                if known is not None and self.now() < known.standing.ask_at:
+                    return known
+                snapshot = newer or snapshot  # the store may be away now
+            outcome = await self._fetcher.fetch(
+                origin,
+                page=page,
+                user_agent=self._user_agent_of(page),
+                copy=snapshot,
+                now=self.now(),
+            )
+            return await self._take(origin, snapshot, outcome, page)
+
+    async def _recall(
+        self, origin: str, page: Request
+    ) -> tuple[Snapshot | None, Known | None]:
+        """Return what the store has of *origin*, and what decides by it, if anything."""
+        snapshot = await self.snapshot(origin)
+        if snapshot is None:
+            return None, None
+        snapshot = rebased(snapshot, self.now(), self._settings)
+        stands = standing(snapshot, self.now(), self._settings)
+        if stands.state in WAITING:
+            return snapshot, None
+        return snapshot, self._learn(origin, snapshot, stands, page)
+
+    async def _take(
+        self, origin: str, before: Snapshot | None, outcome: Outcome, page: Request
+    ) -> Known:
+        now = self.now()
+        jitter = random.uniform(-1, 1)  # noqa: S311
+        snapshot = after(before, outcome, now, self._settings, jitter)
+        new_copy = outcome.access not in {Access.NOT_MODIFIED, Access.UNREACHABLE}
+        write = self._store.put if new_copy else self._store.touch
+        await self._with_store("write", origin, write(origin, snapshot))
+        if outcome.access is Access.NOT_MODIFIED:
+            self._report.count("cache/revalidated")
+        stands = standing(snapshot, now, self._settings)
+        known = self._learn(origin, snapshot, stands, page)
+        if outcome.access is Access.SUCCESSFUL and ROBOTS_PARSED is not None:
+            await self._crawler.signals.send_catch_log_async(
+                signal=ROBOTS_PARSED,
+                robotparser=RepRobotParser(known.policy),
+                request=page,
+            )
+        return known
+
+    def _learn(
+        self, origin: str, snapshot: Snapshot, stands: Standing, page: Request
+    ) -> Known:
+        before = self._cache.peek(origin)
+        state_before = None if before is None else before.standing.state
+        copy = None
+        if stands.state not in {State.UNREACHABLE, State.GIVEN_UP}:
+            copy = (snapshot.status, snapshot.encoding, hash(snapshot.body))
+        if before is not None and copy is not None and before.copy == copy:
+            known = before  # the same file: nothing to parse
+            known.standing = stands
+        else:
+            policy = policy_of(snapshot, stands.state, self._settings)
+            known = Known(origin, policy, stands, copy)
+            agent = self._agent_of(page)
+            if copy is not None and policy.denies_all(agent):
+                verdict = policy.verdict(origin + "/", agent)
+                self._report.denies_all(origin, verdict)
+            pace = known.pace_for(agent, self._settings)
+            if not pace.free and (before is None or before.pace != pace):
+                self._report.paced(origin, pace, self.now())
+        known.patient = stands.state is State.UNREACHABLE and patient(
+            snapshot, self._settings
+        )
+        if before is None:
+            self._report.count("origins")
+        if stands.state in MEANWHILE:
+            self._report.unreachable(
+                origin,
+                snapshot.failure,
+                MEANWHILE[stands.state],
+                again=stands.state is state_before,
+            )
+        if self.learned is not None:
+            self.learned(known, snapshot)
+        self._cache.put(known)
+        return known
+
+    def _unknown(self, origin: str) -> Known:
+        """Return what decides where asking was broken off: nothing is allowed."""
+        policy = Policy.disallow_all("robots.txt unreachable (asking was broken off)")
+        now = self.now()
+        return Known(origin, policy, Standing(State.UNREACHABLE, now, now), None)
+
+    async def _with_store(self, doing: str, origin: str, call: Any) -> Any:
+        """Return what the store's *call* returns; ``None`` where it fails."""
+        try:
+            return await call
+        except Exception as error:  # noqa: BLE001 - whatever a store may raise
+            self._report.store_failed(doing, origin, error)
+            return None
+
+
+@asynccontextmanager
+async def _nobody_else(origin: str) -> AsyncIterator[bool]:
+    """Be the only one that asks *origin*, where no other process could."""
+    yield False
+
+
+def _tell(waiters: list[Deferred[Known]], known: Known) -> None:
+    told, waiters[:] = list(waiters), []
+    for waiter in told:
+        if not waiter.called:  # else it was cancelled
+            waiter.callback(known)

@@ -1,0 +1,247 @@
+"""Notes: what the owner of a robots.txt should know about it, line by line."""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, NamedTuple
+
+from scrapy_rep.protocol import fields, pace_values, preferences
+from scrapy_rep.protocol.decoding import NOT_UTF8, TOO_LONG
+from scrapy_rep.protocol.fields import FIELDS, MISSPELLINGS, TRIMMED, split
+from scrapy_rep.protocol.rules import is_path
+from scrapy_rep.protocol.user_agents import IDENTIFIER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from scrapy_rep.protocol.decoding import Text
+    from scrapy_rep.protocol.dialect import Dialect
+
+ERROR, WARNING, INFO = "error", "warning", "info"
+
+SEVERITIES = {
+    TOO_LONG: ERROR,
+    NOT_UTF8: WARNING,
+    "html": ERROR,
+    "no-colon": ERROR,
+    "bare-url": ERROR,
+    "missing-colon": WARNING,
+    "garbled-field": ERROR,
+    "unknown-field": WARNING,
+    "other-field": INFO,
+    "misspelt-field": WARNING,
+    "rule-outside-group": ERROR,
+    "path-without-slash": ERROR,
+    "absolute-url": ERROR,
+    "bad-escape": WARNING,
+    "empty-allow": WARNING,
+    "bad-crawl-delay": ERROR,
+    "bad-request-rate": ERROR,
+    "bad-visit-time": ERROR,
+    "relative-sitemap": ERROR,
+    "empty-sitemap": ERROR,
+    "empty-user-agent": ERROR,
+    "user-agent-grammar": WARNING,
+    "user-agent-digits": INFO,
+    "duplicate-group": INFO,
+    "bad-content-usage": ERROR,
+    "unknown-preference": WARNING,
+    "relative-license": ERROR,
+}
+
+CODES = {
+    TOO_LONG: "the file is longer than 512 KiB; the rest is not read",
+    NOT_UTF8: "the file is not UTF-8, as RFC 9309 2.3 demands",
+    "html": "the file is a web page, not a robots.txt",
+    "no-colon": "a line that is no record: it has no colon",
+    "bare-url": "a URL alone on its line; no field, such as Sitemap, says what it is",
+    "missing-colon": "two words without a colon between them, taken for a record",
+    "garbled-field": "a field so misspelt that it is not understood; it is ignored",
+    "unknown-field": "a field that nobody is known to read",
+    "other-field": "a field of another convention, which has no effect here",
+    "misspelt-field": "a misspelt field that is understood here, but not everywhere",
+    "rule-outside-group": "a rule or a pace that no user-agent line precedes; it is ignored",
+    "path-without-slash": "a path that begins with neither a slash nor a wildcard; no URL matches",
+    "absolute-url": "a whole URL where a path belongs; no URL matches",
+    "bad-escape": "a percent sign without two hexadecimal digits; it is taken literally",
+    "empty-allow": "an Allow without a path, which has no effect",
+    "bad-crawl-delay": "not a number of seconds; it is ignored",
+    "bad-request-rate": "not of the form 1/10s or 30/60m 0900-1700; it is ignored",
+    "bad-visit-time": "not of the form 0600-0845; it is ignored",
+    "relative-sitemap": "a sitemap that is not an absolute URL",
+    "empty-sitemap": "a sitemap record without a URL",
+    "empty-user-agent": "a user-agent line without a product token; it matches no agent",
+    "user-agent-grammar": "a product token with more than letters, digits, '_' and '-'",
+    "user-agent-digits": "a product token with digits; crawlers have them, not RFC 9309",
+    "duplicate-group": "an agent that an earlier group names; RFC 9309 merges the groups",
+    "bad-content-usage": "not a dictionary of structured fields (RFC 9651); it says nothing",
+    "unknown-preference": "a preference that is not known, or not so answered; it is ignored",
+    "relative-license": "a license that is not an absolute URL",
+}
+"""Every code that a note may have, and what it means. Codes stay; wording may change."""
+
+OTHER_FIELDS = {
+    "acap-allow-crawl",
+    "acap-crawler",
+    "acap-disallow-crawl",
+    "cache-delay",
+    "clean-param",
+    "host",
+    "indexpage",
+    "noarchive",
+    "nofollow",
+    "noindex",
+    "unavailable_after",
+}
+
+# An XML declaration, comments or stray elements may stand before the page.
+HTML = re.compile(
+    r"\s*(?:<.*?)??<(?:!doctype|html|head|body|script|meta)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+NAME = re.compile(r"[A-Za-z0-9_-]+")  # of a crawler such as MJ12bot
+BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+PACE = {
+    fields.CRAWL_DELAY: pace_values.crawl_delay,
+    fields.REQUEST_RATE: pace_values.request_rate,
+    fields.VISIT_TIME: pace_values.visit_time,
+}
+MAX_GUESSES = 100  # names of a file; a lookup is slow, and no owner reads more
+
+
+class Note(NamedTuple):
+    """Something about a robots.txt that its owner should know."""
+
+    line: int
+    """From 1; 0 when it is about the whole file."""
+    severity: str
+    """"error": it does not do what it says; "warning": other crawlers may read it
+    differently; "info"."""
+    code: str
+    """A key of `CODES`."""
+    message: str
+
+
+def note(line: int, code: str, detail: str = "") -> Note:
+    detail = detail if len(detail) <= 60 else detail[:57] + "..."
+    return Note(
+        line, SEVERITIES[code], code, CODES[code] + (f": {detail}" if detail else "")
+    )
+
+
+def notes_on(text: Text, dialect: Dialect) -> Iterator[Note]:
+    """The notes on a file, those on the whole of it first, then by line."""
+    for problem in text.problems:
+        yield note(0, problem)
+    is_html = HTML.match(text.lines[:2048]) is not None
+    if is_html:
+        yield note(0, "html")
+    guesses: dict[str, str] = {}  # what unknown names may mean
+    earlier: dict[str, int] = {}  # lines of the user agents of earlier groups
+    group: dict[str, int] = {}  # and of this one
+    in_group = ended = False
+    for number, line in enumerate(text.lines.split("\n")):
+        content = line.partition("#")[0].strip(TRIMMED)
+        record = split(content)
+        if record is None:
+            if content and not is_html:
+                yield note(number, "no-colon", content)
+            elif dialect.blank_line_ends_group and not line.strip(TRIMMED):
+                in_group = False
+            continue
+        field = FIELDS.get(record[0].lower(), "")
+        if not (is_html and not field):
+            yield from notes_on_field(number, content, field, guesses)
+        if field == fields.USER_AGENT:
+            if ended or not in_group:
+                for agent, its_line in group.items():
+                    earlier.setdefault(agent, its_line)
+                group = {}
+            in_group, ended = True, False
+            group.setdefault(record[1].lower(), number)
+            yield from notes_on_agent(number, record[1], earlier)
+        elif field == fields.SITEMAP:
+            yield from notes_on_sitemap(number, record[1])
+        elif field and not in_group:
+            yield note(number, "rule-outside-group", content)
+        elif field in PACE:
+            if PACE[field](record[1]) is None:
+                yield note(number, f"bad-{field}", record[1])
+        elif field:
+            ended = True
+            yield from notes_on_rule(number, field, record[1], dialect)
+        elif record[0].lower() in preferences.RECORDS:
+            name = record[0].lower()
+            if name == preferences.CONTENT_USAGE and not in_group:
+                yield note(number, "rule-outside-group", content)
+            for code, detail in preferences.faults(name, record[1]):
+                yield note(number, code, detail)
+
+
+def notes_on_field(
+    number: int, content: str, field: str, guesses: dict[str, str]
+) -> Iterator[Note]:
+    """Notes on how the name of a record is spelt; `field` is what it means, "" nothing."""
+    name, colon, _ = content.partition(":")
+    name = name.rstrip(TRIMMED)
+    if field:
+        if not colon:
+            yield note(number, "missing-colon", content)
+        elif name.lower() in MISSPELLINGS:
+            yield note(number, "misspelt-field", f"{name} for {field}")
+    elif name.lower() in OTHER_FIELDS:
+        yield note(number, "other-field", name)
+    elif colon and name.lower() in preferences.RECORDS:
+        pass
+    elif not colon:
+        yield note(number, "no-colon", content)
+    elif ABSOLUTE.match(content):
+        yield note(number, "bare-url", content)
+    elif nearest := nearest_field(name, guesses):
+        yield note(number, "garbled-field", f"{name}, perhaps {nearest}")
+    else:
+        yield note(number, "unknown-field", name)
+
+
+def notes_on_sitemap(number: int, value: str) -> Iterator[Note]:
+    if not value:
+        yield note(number, "empty-sitemap")
+    elif ABSOLUTE.match(value) is None:
+        yield note(number, "relative-sitemap", value)
+
+
+def notes_on_agent(number: int, value: str, seen: dict[str, int]) -> Iterator[Note]:
+    if not value:
+        yield note(number, "empty-user-agent")
+    elif value != "*" and IDENTIFIER.fullmatch(value) is None:
+        # No owner can help how a crawler is called.
+        named = NAME.fullmatch(value) is not None
+        code = "user-agent-digits" if named else "user-agent-grammar"
+        yield note(number, code, value)
+    if value.lower() in seen:
+        yield note(number, "duplicate-group", f"{value}, line {seen[value.lower()]}")
+
+
+def notes_on_rule(
+    number: int, field: str, path: str, dialect: Dialect
+) -> Iterator[Note]:
+    if not path:
+        if field == fields.ALLOW and not dialect.blank_rules_count:
+            yield note(number, "empty-allow")
+    elif ABSOLUTE.match(path):
+        yield note(number, "absolute-url", path)
+    elif not is_path(path, dialect):
+        yield note(number, "path-without-slash", path)
+    if BAD_ESCAPE.search(path):
+        yield note(number, "bad-escape", path)
+
+
+def nearest_field(name: str, guesses: dict[str, str]) -> str:
+    """The field that an unknown name looks most like, "" when it looks like none."""
+    name = name.lower()[:40]
+    if name not in guesses and len(guesses) < MAX_GUESSES:
+        found = get_close_matches(name, FIELDS, n=1, cutoff=0.7)
+        guesses[name] = FIELDS[found[0]] if found else ""
+    return guesses.get(name, "")

@@ -1,0 +1,159 @@
+"""User agents: product tokens, and the groups that are theirs (RFC 9309 2.2.1)."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scrapy_rep.protocol.dialect import Dialect
+    from scrapy_rep.protocol.groups import Section
+
+Agent = str | tuple[str, ...]
+"""A product token or a whole User-Agent header, or several tokens, most wanted first."""
+
+IDENTIFIER = re.compile(r"[A-Za-z_-]*")  # RFC 9309 2.2; octets outside it end the token
+
+# A header is product tokens and comments (RFC 9110 10.1.5). A word names a product when it
+# has a letter, or a version behind it ("008/0.83"), and is no part of a host name or URL.
+PUNCTUATION = re.compile(r"[;,()\[\]<>\"'{}|]+")
+NAME = re.compile(r"[\w-]+")
+LETTER = re.compile(r"[^\W\d_]")
+AFTER_NAME = ("", "/", ":", "!", "*", "+")
+
+
+def product_tokens(header: str) -> tuple[str, ...]:
+    """The product tokens of a User-Agent header, the longest first.
+
+    Comments count, since crawlers name themselves there: "Mozilla/5.0 (compatible;
+    ExampleBot/0.1; https://www.example.com/bot.html)" has the tokens ExampleBot,
+    compatible and Mozilla. URLs, host names and e-mail addresses do not count, nor do
+    versions. A bare product token is its own only token. Tokens of equal length stay in
+    the order of the header; what differs only in case is given once.
+
+    Raises TypeError when `header` is not a str.
+    """
+    if not isinstance(header, str):
+        msg = f"header must be str, not {type(header).__name__}"
+        raise TypeError(msg)
+    tokens: dict[str, str] = {}
+    for word in header.split():
+        before_url, scheme_end, _ = word.partition("://")
+        parts = PUNCTUATION.split(before_url)
+        if scheme_end:
+            parts.pop()  # the scheme; what follows it in this word is the URL
+        for part in parts:
+            if "@" in part or part[:1] == "+" or part[:4].lower() == "www.":
+                continue
+            name = NAME.match(part)
+            if name is None:
+                continue
+            after = part[name.end() : name.end() + 1]
+            if after == "/" or (after in AFTER_NAME and LETTER.search(name[0])):
+                tokens.setdefault(name[0].lower(), name[0])
+    return tuple(sorted(tokens.values(), key=len, reverse=True))
+
+
+@lru_cache(maxsize=256)  # few agents ask about many sites
+def names_of(agents: tuple[str, ...]) -> dict[str, int]:
+    """Every name, in lower case, by which agents may be found; 0 is the most wanted."""
+    names: dict[str, int] = {}
+    for agent in agents:
+        whole = agent.strip()
+        for name in (whole, *product_tokens(whole)):
+            names.setdefault(name.lower(), len(names))
+    names.pop("", None)
+    return names
+
+
+def given(agent: str | Sequence[str]) -> tuple[str, ...]:
+    """The argument `agent` of the public methods as a tuple, checked."""
+    agents = (agent,) if isinstance(agent, str) else agent
+    if isinstance(agents, (bytes, bytearray)):
+        msg = f"agent must be str or a sequence of str, not {type(agent).__name__}"
+        raise TypeError(msg)
+    try:
+        agents = tuple(agents)
+    except TypeError:
+        msg = f"agent must be str or a sequence of str, not {type(agent).__name__}"
+        raise TypeError(msg) from None
+    for one in agents:
+        if not isinstance(one, str):
+            msg = f"agent must be str or a sequence of str, not of {type(one).__name__}"
+            raise TypeError(msg)
+    return agents
+
+
+def groups_for(
+    agents: tuple[str, ...], groups: list[list[Section]], dialect: Dialect
+) -> tuple[list[list[Section]], bool]:
+    """The groups that hold for `agents`, most wanted first, and whether by default.
+
+    The groups are those of one agent, the most wanted that has any, else those of `*`.
+    """
+    find = by_substring if dialect.agents_as_substrings else by_token
+    named, default = find(agents, groups)
+    # RFC 9309 2.2.1: groups of one token are merged; `*` only stands in for a missing one.
+    chosen = named or default
+    return chosen if dialect.merges_groups else chosen[:1], not named
+
+
+def by_token(
+    agents: tuple[str, ...], groups: list[list[Section]]
+) -> tuple[list[list[Section]], list[list[Section]]]:
+    """Groups of the most wanted product token, and default groups."""
+    wanted = names_of(agents)
+    best = len(wanted)
+    named: list[list[Section]] = []
+    default = []
+    nobody = len(wanted)
+    for group in groups:
+        is_default = False
+        rank = nobody
+        for section in group:
+            line = section.agent
+            # Beyond RFC 9309: junk after "* " is ignored.
+            if line == "*" or line.startswith(("* ", "*\t")):
+                is_default = True
+                continue
+            line = line.lower()
+            # Beyond RFC 9309: many lines leave the grammar. They match as a whole
+            # ("MJ12bot"), or up to the first octet outside it ("foo/1.0", "foo*").
+            if line in wanted:
+                rank = min(rank, wanted[line])
+            token = IDENTIFIER.match(line)[0]  # type: ignore[index]  # never None
+            if token in wanted:
+                rank = min(rank, wanted[token])
+        if is_default:
+            default.append(group)
+        if rank < best:
+            best = rank
+            named = [group]
+        elif rank == best < nobody:
+            named.append(group)
+    return named, default
+
+
+def by_substring(
+    agents: tuple[str, ...], groups: list[list[Section]]
+) -> tuple[list[list[Section]], list[list[Section]]]:
+    """Groups with a line that the most wanted agent contains, and default groups."""
+    default = []
+    others = []
+    for group in groups:
+        lines = [section.agent.lower() for section in group if section.agent]
+        if "*" in lines:
+            default.append(group)
+        else:
+            others.append((group, lines))
+    for agent in agents:
+        header = agent.lower()
+        named = [
+            group for group, lines in others if any(line in header for line in lines)
+        ]
+        if named:
+            return named, default
+    return [], default

@@ -1,0 +1,5 @@
+"""The polite queue: a request waits here, where waiting costs the others nothing."""
+
+from scrapy_rep.queue.polite_queue import PoliteQueue
+
+__all__ = ["PoliteQueue"]

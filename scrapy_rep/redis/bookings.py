@@ -1,0 +1,173 @@
+"""When a request to a host may start, for all workers that share a Redis server."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from time import monotonic
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+from scrapy_rep.pacing.back_off import ParkedError
+from scrapy_rep.redis.clients import script
+from scrapy_rep.redis.fleet import SETTLE, Link, RedisAwayError
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+KEPT = 60.0
+"""Seconds for which a host's time is kept, beyond the longest delay."""
+LATE = 0.005
+"""An answer of the server that took so many seconds more than the quickest says that we
+start later than it has booked."""
+TOLD_AT_MOST = 5
+"""How often we tell the server of that, if its answer to that is late as well."""
+LONG_AWAY = 3.0
+"""Seconds for which the server must have been away before we go on without it. By then
+each worker that is alive has noticed."""
+UNKNOWN_AWAY = 30.0
+"""Seconds of its absence for which a robots.txt waits for the server: others may know of a
+delay, and ask that host in their turn."""
+BUSY = 5.0
+"""Seconds for which workers that start, or find the server again, all have much to do."""
+SPARE_PART, SPARE = 0.02, 0.02
+"""By so much turns are longer than the interval: clocks and timers are not exact."""
+
+
+class Starts:
+    """Confirms each start with Redis, whose clock alone decides.
+
+    While Redis is away, the workers that were last seen take turns by the same clock,
+    as far as it is known here, so that each asks a host once in so many intervals as
+    there are workers.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._link = Link.of(crawler)
+        self._start = self._link.client.register_script(script("start"))
+        self._late = self._link.client.register_script(script("late"))
+        self._park = self._link.client.register_script(script("park"))
+        longest = self._link.settings.crawl_delay_max
+        self._expiry = round((longest + KEPT) * 1e3)  # milliseconds
+
+    async def book(self, slot: str, interval: float) -> int | None:
+        """Return when a request to *slot* may start, *interval* s after the one before.
+
+        It is booked then. Returns the booking, for ``late``; ``None`` where there is
+        none. Raises ``ParkedError`` where a worker has parked the slot.
+        """
+        while True:
+            if self._link.up:
+                wait = self._unsettled(interval)
+                if not wait:
+                    try:
+                        wait, booking = await self._ask(slot, interval)
+                    except RedisAwayError:
+                        continue
+                    if not wait:
+                        return booking
+                await asyncio.sleep(wait)
+            elif self._link.pauses:
+                await self._link.until_back()
+            elif not interval:
+                if not await self._back_soon():
+                    return None
+            elif self._link.offset is None:  # nor do we know who else takes turns
+                await self._link.until_back()
+            elif await self._my_turn(slot, interval):
+                return None
+
+    @property
+    def restless(self) -> bool:
+        """Tell whether a request may leave rather late, as all workers are busy."""
+        link = self._link
+        settled = link.changed_at + (SETTLE if link.was_away else 0.0)
+        return monotonic() < settled + BUSY
+
+    async def late(self, slot: str, booking: int, seconds: float) -> bool:
+        """Note that the request of *booking* started up to *seconds* later.
+
+        Returns ``False`` where another one was booked since.
+        """
+        try:
+            args = [booking, round(seconds * 1e6)]
+            return bool(await self._link.call(self._late, [_key(slot)], args))
+        except RedisAwayError:
+            return True  # then everyone waits for longer than that
+
+    async def park(self, slot: str, seconds: float) -> None:
+        """Have no worker start a request that is confirmed here for so long.
+
+        While Redis is away the others are not told.
+        """
+        with suppress(RedisAwayError):
+            args = [max(1, round(seconds * 1e3))]
+            await self._link.call(self._park, [_parked_key(slot)], args)
+
+    async def _ask(self, slot: str, interval: float) -> tuple[float, int | None]:
+        sent = monotonic()
+        args = [round(interval * 1e6), self._expiry + round(interval * 1e3)]
+        keys = [_key(slot), _parked_key(slot)]
+        wait, *now = await self._link.call(self._start, keys, args)
+        if wait and now:
+            raise ParkedError(wait / 1e6)
+        if wait:
+            return wait / 1e6, None
+        booking: int = now[0]
+        for _ in range(TOLD_AT_MOST):
+            told = monotonic()
+            late = told - sent
+            if not interval or late <= self._link.round_trip + LATE:
+                break
+            if not await self.late(slot, booking, late):
+                return LATE, None  # its time is over
+            booking += round(late * 1e6)
+            sent = told
+        return 0.0, booking
+
+    def _unsettled(self, interval: float) -> float:
+        """Return the seconds until Redis knows again of all starts that matter."""
+        link = self._link
+        if not link.was_away or link.settings.redis_down == "pause":
+            return 0.0
+        return max(0.0, link.changed_at + SETTLE + interval - monotonic())
+
+    async def _back_soon(self) -> bool:
+        """Wait until Redis is back; ``False``: it was away for too long."""
+        longest = self._link.changed_at + UNKNOWN_AWAY - monotonic()
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._link.until_back(), max(0.0, longest))
+        return self._link.up
+
+    async def _my_turn(self, slot: str, interval: float) -> bool:
+        """Wait for our turn; ``False``: Redis is back before it has come."""
+        link = self._link
+        width = interval * (1 + SPARE_PART) + SPARE
+        earliest = max(monotonic(), link.changed_at + max(interval, LONG_AWAY))
+        begins = self._next_turn(slot, width, earliest)
+        while not link.up:
+            wait = begins - monotonic()
+            if wait <= 0:
+                if -wait < SPARE / 2:
+                    return True
+                begins = self._next_turn(slot, width, monotonic())  # we came too late
+                continue
+            await asyncio.sleep(min(wait, 0.1))
+        return False
+
+    def _next_turn(self, slot: str, width: float, earliest: float) -> float:
+        link = self._link
+        offset = link.offset or 0.0
+        workers = max(1, len(link.workers))
+        rank = link.workers.index(link.me) if link.me in link.workers else 0
+        round_trip = workers * width
+        mine = (rank + crc32(slot.encode()) / 2**32) * width - offset
+        return mine + -(-(earliest - mine) // round_trip) * round_trip
+
+
+def _key(slot: str) -> str:
+    return f"rep:{{{slot}}}:start"
+
+
+def _parked_key(slot: str) -> str:
+    return f"rep:{{{slot}}}:parked"

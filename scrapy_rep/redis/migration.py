@@ -1,0 +1,47 @@
+"""From scrapy-redis' own queue to ours."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from scrapy_redis import picklecompat
+from scrapy_redis.defaults import SCHEDULER_QUEUE_KEY
+
+from scrapy_rep.redis.clients import script
+from scrapy_rep.redis.keys import as_member, queue_keys
+
+AT_A_TIME = 100
+
+
+def take_over(
+    server: Any,
+    spider: str,
+    *,
+    key: str = SCHEDULER_QUEUE_KEY,
+    serializer: Any = picklecompat,
+) -> int:
+    """Move what waits in scrapy-redis' ``PriorityQueue`` of *spider* to ``PoliteQueue``.
+
+    To be called once, while no worker runs; returns how many requests were moved. Where
+    it is interrupted it can be called again: a request may then be queued twice, but
+    none is lost. *server* is what ``scrapy_redis.get_redis_from_settings`` returns,
+    *key* and *serializer* are SCHEDULER_QUEUE_KEY and SCHEDULER_SERIALIZER. Raises
+    ``TypeError`` where *key* holds a ``FifoQueue`` or ``LifoQueue``.
+    """
+    key %= {"spider": spider}
+    kind = server.type(key)
+    if kind not in {b"zset", b"none", "zset", "none"}:
+        raise TypeError(f"{key} is a Redis {kind!r}, expected a PriorityQueue's zset")
+    prefix, keys = queue_keys(key)
+    push = server.register_script(script("push", after="common"))
+    moved = 0
+    while found := server.zrange(key, 0, AT_A_TIME - 1, withscores=True):
+        for data, score in found:
+            request = serializer.loads(data)
+            host = request["meta"].get("download_slot")
+            host = host or urlsplit(request["url"]).hostname or ""
+            push(keys=keys, args=[prefix, host, score, as_member(data, moved), 0])
+            server.zrem(key, data)
+            moved += 1
+    return moved

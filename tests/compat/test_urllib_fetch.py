@@ -1,0 +1,236 @@
+"""Fetching with the standard library: each kind of answer, and every limit."""
+
+from __future__ import annotations
+
+import gzip
+import socket
+import time
+from contextlib import contextmanager, suppress
+from threading import Thread
+
+import pytest
+
+from scrapy_rep.access.results import Access
+from scrapy_rep.compat import urllib_fetch as module
+from scrapy_rep.compat.urllib_fetch import fetch, policy_of
+from scrapy_rep.protocol.decoding import MAX_SIZE
+from tests.site import Reply, Site
+from tests.tls import server_context
+
+DISALLOW_P = "User-agent: *\nDisallow: /p\n"
+OK, NONE, AWAY, DENIED = (
+    Access.SUCCESSFUL,
+    Access.UNAVAILABLE,
+    Access.UNREACHABLE,
+    Access.DENIED,
+)
+
+
+def redirect(location):
+    return Reply(status=302, headers={"Location": location})
+
+
+@pytest.mark.parametrize(
+    ("reply", "access", "allowed"),
+    [
+        pytest.param(Reply(DISALLOW_P), OK, False, id="38-200"),
+        pytest.param(Reply(""), OK, True, id="54-200, empty"),
+        pytest.param(Reply(status=204), OK, True, id="55-204"),
+        pytest.param(Reply(DISALLOW_P, status=206), AWAY, False, id="55-206"),
+        pytest.param(Reply(DISALLOW_P, status=404), NONE, True, id="44-404 with rules"),
+        pytest.param(Reply(status=410), NONE, True, id="44-410"),
+        pytest.param(Reply(status=401), DENIED, False, id="401"),
+        pytest.param(Reply(status=403), DENIED, False, id="403"),
+        pytest.param(Reply(status=429), AWAY, False, id="46-429"),
+        pytest.param(Reply("Allow: /", status=503), AWAY, False, id="47-503"),
+        pytest.param(Reply(reset=True), AWAY, False, id="48-reset"),
+        pytest.param(Reply("", cut=9), AWAY, False, id="54-nothing of nine octets"),
+        pytest.param(Reply("Allow: /", cut=9), AWAY, False, id="54-cut short"),
+        pytest.param(redirect("/robots.txt"), NONE, True, id="41-redirect loop"),
+        pytest.param(Reply(status=302), AWAY, False, id="39-redirect to nowhere"),
+        pytest.param(redirect("file:///etc/hosts"), AWAY, False, id="43-to a file"),
+        pytest.param(redirect("ftp://127.0.0.1/x"), AWAY, False, id="43-to ftp"),
+        pytest.param(redirect("http://[::1"), AWAY, False, id="39-to no URL"),
+        pytest.param(
+            Reply(gzip.compress(DISALLOW_P.encode()), headers={"Content-Encoding": "gzip"}),
+            OK, False, id="gzip that nobody asked for",
+        ),
+        pytest.param(
+            Reply("x", headers={"Content-Encoding": "br"}), AWAY, False, id="unknown coding",
+        ),
+        pytest.param(
+            Reply("User-agent: *\nDisallow: /p".encode("utf-16"),
+                  headers={"Content-Type": "text/plain; charset=utf-16"}),
+            OK, False, id="33-a charset",
+        ),
+    ],
+)  # fmt: skip
+def test_answers(reply, access, allowed):
+    with Site({"/robots.txt": reply}) as site:
+        answer = fetch(site.url("/robots.txt"), timeout=5)
+    assert answer.access is access
+    assert policy_of(answer).allowed("/p", "x") is allowed
+
+
+def test_39_five_redirects_are_followed_and_no_more():
+    hops = {f"/{n}": redirect(f"/{n + 1}") for n in range(7)}
+    with Site({**hops, "/5": DISALLOW_P, "/robots.txt": redirect("/1")}) as site:
+        assert fetch(site.url("/robots.txt")).access is OK
+        assert fetch(site.url("/robots.txt"), max_redirects=4).access is NONE
+    with Site({**hops, "/6": DISALLOW_P, "/robots.txt": redirect("/1")}) as site:
+        assert fetch(site.url("/robots.txt")).access is NONE
+
+
+def test_40_another_host():
+    with Site({"/r": DISALLOW_P}, host="127.0.0.2") as other, Site() as site:
+        site.replies["/robots.txt"] = redirect(other.url("/r"))
+        assert fetch(site.url("/robots.txt")).access is OK
+
+
+def test_43_a_public_host_leads_to_no_private_one(monkeypatch):
+    """The public host is behind a proxy of the environment, which is used, too."""
+    with Site({"/secret": "Allow: /"}) as private, Site() as proxy:
+        proxy.replies["http://example.invalid/robots.txt"] = redirect(
+            private.url("/secret")
+        )
+        monkeypatch.setenv("http_proxy", proxy.origin)
+        answer = fetch("http://example.invalid/robots.txt")
+        assert proxy.paths == ["http://example.invalid/robots.txt"]
+        assert private.hits == []
+    assert answer.access is AWAY
+    assert "redirect from a public host" in str(answer.fault)
+
+
+@pytest.mark.parametrize(
+    "url", ["", "/robots.txt", "example.com", "file:///etc/hosts", "ftp://127.0.0.1/r"]
+)
+def test_only_http_and_https(url):
+    with pytest.raises(ValueError, match="expected an absolute http or https URL"):
+        fetch(url)
+
+
+def test_https_is_verified(tmp_path, monkeypatch):
+    with Site({"/robots.txt": DISALLOW_P}, tls=server_context(tmp_path)) as site:
+        url = f"https://localhost:{site.port}/robots.txt"
+        answer = fetch(url)
+        assert answer.access is AWAY
+        assert "CERTIFICATE_VERIFY_FAILED" in str(answer.fault)
+        assert site.hits == []
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "localhost.pem"))
+        assert fetch(url).access is OK
+        assert fetch(site.url("/robots.txt")).access is AWAY  # another name's
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        pytest.param(Reply(hang=True), id="no answer"),
+        pytest.param(Reply(DISALLOW_P * 9, drip=0.02), id="a body that drips"),
+    ],
+)
+def test_timeout(reply):
+    with Site({"/robots.txt": reply}) as site:
+        start = time.monotonic()
+        answer = fetch(site.url("/robots.txt"), timeout=0.3)
+        assert 0.2 < time.monotonic() - start < 2
+    assert answer.access is AWAY
+    assert isinstance(answer.fault, TimeoutError)
+
+
+@contextmanager
+def server(answer):
+    """A server for one connection: *answer* is what it does with the socket."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve():
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(4096)
+                with suppress(OSError):  # the client went away
+                    answer(connection)
+
+        thread = Thread(target=serve)
+        thread.start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/robots.txt"
+        thread.join()
+
+
+def test_timeout_of_headers_that_drip():
+    def drip(connection):
+        connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+        for _ in range(100):
+            connection.sendall(b"x")
+            time.sleep(0.02)
+
+    with server(drip) as url:
+        start = time.monotonic()
+        answer = fetch(url, timeout=0.3)
+        assert time.monotonic() - start < 1.5
+    assert isinstance(answer.fault, TimeoutError)
+
+
+@pytest.mark.parametrize(
+    ("octets", "access"),
+    [
+        pytest.param(b"SSH-2.0-OpenSSH_9\r\n", AWAY, id="no HTTP"),
+        pytest.param(b"HTTP/1.1 200 OK\r\n\r\nAllow: /", OK, id="until it closes"),
+        pytest.param(
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nAllow: /",
+            AWAY,
+            id="48-a chunk cut short",
+        ),
+        pytest.param(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70_000, AWAY, id="long header"),
+    ],
+)
+def test_octets(octets, access):
+    with server(lambda connection: connection.sendall(octets)) as url:
+        assert fetch(url, timeout=5).access is access
+
+
+def test_48_nobody_there():
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    answer = fetch(f"http://127.0.0.1:{port}/robots.txt")
+    assert answer.access is AWAY
+    assert isinstance(answer.fault, ConnectionRefusedError)
+    assert fetch("http://example.invalid/robots.txt", timeout=5).access is AWAY
+
+
+@pytest.mark.parametrize("encoded", [False, True])
+def test_35_size_limit_on_whole_lines(encoded):
+    body = (DISALLOW_P + "#" * 100 + "\n") * 50_000
+    reply = Reply(body)
+    if encoded:
+        reply = Reply(
+            gzip.compress(body.encode()), headers={"Content-Encoding": "gzip"}
+        )
+    with Site({"/robots.txt": reply}) as site:
+        answer = fetch(site.url("/robots.txt"))
+    assert answer.access is OK
+    assert MAX_SIZE - 200 < len(answer.body) <= MAX_SIZE
+    assert answer.body.endswith(b"\n")
+
+
+def test_a_stream_without_end_is_left_at_the_limit():
+    def flood(connection):
+        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+        while True:
+            connection.sendall(b"Disallow: /p\n" * 1000)
+
+    with server(flood) as url:
+        assert len(fetch(url, timeout=10).body) <= MAX_SIZE
+
+
+def test_the_request():
+    with Site() as site:
+        fetch(site.url("/robots.txt"))
+        fetch(site.url("/a b?q=é#f"), user_agent="ExampleBot/1")
+        first, second = site.hits
+    assert first.headers["User-Agent"].startswith("Python-urllib/")
+    assert first.headers["Accept-Encoding"] == "identity"
+    assert second.path == "/a%20b?q=%C3%A9"
+    assert second.headers["User-Agent"] == "ExampleBot/1"
+
+
+def test_the_limits_are_those_of_a_crawl():
+    assert (module.TIMEOUT, module.MAX_REDIRECTS, MAX_SIZE) == (30.0, 5, 512 * 1024)

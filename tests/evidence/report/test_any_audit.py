@@ -1,0 +1,108 @@
+"""Whatever stands in an audit, a page comes of it, and every record is somewhere in it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scrapy_rep.evidence.report import Limits, Shows, make
+from scrapy_rep.evidence.report.records import FORMAT, KINDS, MUST
+from tests.evidence.report.test_page import outline
+
+TIMES = st.one_of(
+    st.floats(0, 1e11, exclude_max=True),
+    st.floats(1.79e9, 1.79e9 + 100),
+    st.integers(0, 10**10),
+)
+TEXTS = st.one_of(
+    st.text(max_size=9),
+    st.sampled_from(
+        [
+            "https://a.example",
+            "a.example",
+            "http://[",
+            "fetched",
+            "rule",
+            "</p>",
+            "x" * 999,
+        ]
+    ),
+)
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), TEXTS),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=2), st.dictionaries(TEXTS, inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+OF_KIND = {
+    bool: st.booleans(),
+    dict: st.dictionaries(TEXTS, JSON, max_size=3),
+    float: st.floats(0, 1e10),
+    int: st.integers(0, 300),
+    list: st.lists(JSON, max_size=3),
+    str: TEXTS,
+}
+
+
+@st.composite
+def record(draw: st.DrawFn) -> dict[str, object]:
+    """A record that can be read; most of them have what it may have."""
+    kind = draw(st.sampled_from(list(MUST)))
+    found: dict[str, object] = {"type": kind, "time": draw(TIMES)}
+    for name, kinds in KINDS.items():
+        may = [OF_KIND[each] for each in sorted(kinds, key=str)]
+        if name not in MUST[kind]:
+            may.append(st.none())
+        found[name] = draw(st.one_of(may))
+    found["format"] = FORMAT
+    found["digest"] = draw(st.sampled_from([None, "", "sha256:1", "sha256:2"]))
+    return found
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(record(), max_size=12))
+def test_any_records(records):
+    with TemporaryDirectory() as name:
+        audit, page = Path(name, "audit.jsonl"), Path(name, "report.html")
+        lines = (json.dumps(each) + "\n" for each in records)
+        audit.write_text("".join(lines), encoding="utf-8")
+        found = make(
+            [str(audit)],
+            page,
+            limits=Limits(hosts=3, rules_of_a_host=1, runs=1, causes=1),
+            shows=Shows(hosts=2, detailed=1, files=1),
+        )
+        assert found.records == len(records)
+        assert found.broken == 0
+        text = outline(page.read_text(encoding="utf-8")).text
+    decided = [each for each in records if each["type"] == "decision"]
+    allowed = sum(each["allowed"] is True for each in decided)
+    refused = [each for each in decided if not each["allowed"]]
+    anyway = sum(each["enforced"] is False for each in refused)
+    assert f"Requests allowed {allowed} " in text
+    assert f" Refused {len(refused) - anyway} " in text
+    assert bool(anyway) == (f"but sent (REP_OBEY) {anyway} " in text)
+    sent = [each for each in records if each["type"] == "sent"]
+    robots = sum(each["robots"] is True for each in sent)
+    assert f"Pages sent for {len(sent) - robots} " in text
+    assert f"robots.txt sent for {robots} " in text
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.one_of(st.binary(max_size=40), JSON, st.just({"type": "sent"}))))
+def test_any_lines(lines):
+    with TemporaryDirectory() as name:
+        audit, page = Path(name, "audit.jsonl"), Path(name, "report.html")
+        audit.write_bytes(
+            b"\n".join(
+                each if isinstance(each, bytes) else json.dumps(each).encode()
+                for each in lines
+            )
+        )
+        make([str(audit)], page)
+        outline(page.read_text(encoding="utf-8"))

@@ -1,0 +1,82 @@
+"""Whose robots.txt decides about a request: found by a short cut, as if it were parsed."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scrapy import Request
+
+from scrapy_rep.access.origins import origin_from
+from scrapy_rep.judging.target import judged
+
+
+class Bare:
+    """A request whose URL nobody has made safe."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.meta: dict[str, object] = {}
+
+
+def parsed(url: str) -> str | None:
+    parts = urlsplit(url)
+    return origin_from(parts.scheme, parts.netloc)
+
+
+def check(request: object, url: str) -> None:
+    try:
+        expected = parsed(url)
+    except ValueError:
+        with pytest.raises(ValueError, match=r"IPv6|netloc|address|NFKC"):
+            judged(request)  # type: ignore[arg-type]
+        return
+    found = judged(request)  # type: ignore[arg-type]
+    assert found == (None if expected is None else (url, expected))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://a/",
+        "http://a",
+        "http://a.example?/b",
+        "http://a.example#/b",
+        "http://a.example/b//c",
+        "http:///b/c",
+        "http:////b/c",
+        "https:///b/c",
+        "https:////b/c",
+        "https://a.example:443/x",
+        "https://u:p@A.example:8443/x",
+        "https://a.example\\b/x",
+        "HTTPS://A.example/x",
+        "http://[::1]:80/x",
+        "http://[::1/x",
+        "ftp://a.example/x",
+        "file:///etc/hosts",
+        "data:text/plain,https://a.example/x",
+        "s3://bucket/key",
+        "http://a\t/b",
+        " http://a/b",
+    ],
+)
+def test_the_short_cut_is_what_parsing_finds(url):
+    check(Bare(url), url)
+
+
+@given(
+    st.sampled_from(["http://", "https://", "http:/", "", "HTTP://", "  http://"]),
+    st.text("ab.:@/?#[]\\\t\n 8\u00e9", max_size=12),
+    st.sampled_from(["", "/", "/x/y", "?q=/", "#/"]),
+)
+def test_the_short_cut_is_what_parsing_finds_of_anything(start, host, rest):
+    check(Bare(start + host + rest), start + host + rest)
+
+
+def test_requests_of_one_host_are_judged_by_one_origin():
+    pages = [Request(f"https://www.example.com/{page}") for page in ("", "a", "b?c")]
+    for page in pages:
+        assert judged(page) == (page.url, "https://www.example.com")

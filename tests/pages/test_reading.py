@@ -1,0 +1,157 @@
+"""What is read of a page: its headers and its head, no more."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from scrapy import Request
+from scrapy.http import HtmlResponse, Response
+
+from scrapy_rep.pages.middleware import MOST, head_of, read_page, unfollowed
+
+URL = "https://example.com/"
+NOINDEX = '<meta name="robots" content="noindex">'
+
+
+def html(body, **kwargs):
+    if isinstance(body, str):
+        kwargs.setdefault("encoding", "utf-8")
+    return HtmlResponse(URL, body=body, request=Request(URL), **kwargs)
+
+
+def example_bot():
+    return "ExampleBot"
+
+
+def is_noindex(body, agent="ExampleBot", **kwargs):
+    return read_page(html(body, **kwargs), lambda: agent)["noindex"]
+
+
+PAGES = [
+    (f"<html><head>{NOINDEX}</head><body></body></html>", True),
+    (f"<HTML><HEAD>{NOINDEX.upper()}</HEAD></HTML>", True),
+    ("<meta content = 'noindex' name = robots >", True),
+    ('<meta name="robots" content="no&#105;ndex"/>', True),
+    ('<meta name="ExampleBot" content="noindex">', True),
+    ('<meta name="otherbot" content="noindex">', False),
+    ('<meta name="robots">', False),
+    ('<meta property="robots" content="noindex">', False),
+    # only what is in the head
+    (f"<head></head><body>{NOINDEX}</body>", False),
+    (f"<title>x</title><body>{NOINDEX}</body>", False),
+    (f"<title>no head, no body</title>{NOINDEX}<p>", True),
+    # what is in a comment or a script is no tag, and ends no head
+    (f"<head><!-- {NOINDEX} --></head>", False),
+    (f"<head><script>'{NOINDEX}'</script></head>", False),
+    (f"<head><!-- </head> -->{NOINDEX}</head>", True),
+    (f"<head><script>'</head>'</script>{NOINDEX}</head>", True),
+    (f"<head><script>'<body></head>'</script>{NOINDEX}<body>", True),
+    ("", False),
+    ("<head>robots</head>", False),
+]
+
+
+@pytest.mark.parametrize(("page", "expected"), PAGES)
+def test_meta_tags(page, expected):
+    assert is_noindex(page) is expected
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "shift_jis", "latin-1"])
+def test_encodings(encoding):
+    page = f"<head><title>\u00e9</title>{NOINDEX}</head>".encode(encoding, "replace")
+    assert is_noindex(page, encoding=encoding)
+
+
+@pytest.mark.parametrize(
+    ("body", "asked"),
+    [
+        ("<head><title>robots</title></head>" + NOINDEX, False),
+        ("<p>ExampleBot</p>", False),
+        ('<meta charset="utf-8">', True),
+        ('<META NAME="ExampleBot" CONTENT="none">', True),
+    ],
+)
+def test_whose_rules_hold_is_asked_where_there_are_tags(body, asked):
+    """Whose rules hold takes longer to tell than that a page has none."""
+    told = []
+
+    def whose():
+        told.append(body)
+        return "ExampleBot"
+
+    read_page(html(body), whose)
+    assert bool(told) is asked
+
+
+def test_no_more_than_the_head_is_read():
+    assert head_of(b"<head>a</head>" + b"b" * 10**6) == b"<head>a"
+    assert len(head_of(b"x" * 10**6)) == MOST
+
+
+def test_a_page_that_is_made_to_take_long():
+    for part in (b"</head", b"<!--</head", b"<script></head", b"<!--", b"<script"):
+        body = b"<script>" + part * (10**6 // len(part))
+        begun = time.process_time()
+        head_of(body)
+        assert time.process_time() - begun < 0.3
+
+
+def test_headers():
+    headers = {"X-Robots-Tag": ["otherbot: noindex", "nofollow, noarchive"]}
+    page = read_page(Response(URL, headers=headers), example_bot)
+    assert page == {
+        "noindex": False,
+        "nofollow": True,
+        "noarchive": True,
+        "nosnippet": False,
+        "unavailable_after": None,
+        "rules": {
+            "nofollow": "X-Robots-Tag: nofollow",
+            "noarchive": "X-Robots-Tag: noarchive",
+        },
+        "preferences": {},
+        "tdm_policy": None,
+    }
+
+
+def test_preferences():
+    headers = {
+        "content-usage": ["train-ai=n", "search=y"],
+        "Content-Signal": "ai-input=no, use=reference",
+        "tdm-reservation": "1",
+        "tdm-policy": "https://example.com/policy",
+    }
+    page = read_page(Response(URL, headers=headers), example_bot)
+    assert page["preferences"] == {
+        "train-ai": "no",
+        "search": "yes",
+        "ai-input": "no",
+        "tdm": "no",
+        "use": "reference",
+    }
+    assert page["tdm_policy"] == "https://example.com/policy"
+
+
+def test_a_time():
+    headers = {"X-Robots-Tag": "unavailable_after: 25 Jun 2010 15:00:00 GMT"}
+    page = read_page(Response(URL, headers=headers), example_bot)
+    assert page["unavailable_after"] == "2010-06-25T15:00:00+00:00"
+
+
+def test_a_page_that_says_nothing_looks_alike():
+    assert read_page(html("<p>"), example_bot).keys() == (
+        read_page(html(NOINDEX), example_bot).keys()
+    )
+
+
+def test_links_not_to_follow():
+    page = """
+        <a rel="nofollow" href="/a#x">a</a>
+        <a rel="ugc nofollow" href="b?z=1&amp;a=2">b</a>
+        <a rel=nofollow href="/c">c</a> <a href="/c">c again</a>
+        <a href="/d">nofollow</a>
+    """
+    assert unfollowed(html(page)) == {URL + "a", URL + "b?a=2&z=1"}
+    assert unfollowed(html("<a href=/>x</a>")) == frozenset()
+    assert unfollowed(Response(URL, body=page.encode())) == frozenset()

@@ -1,0 +1,315 @@
+"""The cache of parsed policies: its bound, its weights, and what falls out of it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, NamedTuple
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+
+from scrapy_rep.policies import service as module
+from scrapy_rep.policies.cache import Known, PolicyCache
+from scrapy_rep.policies.lifecycle import Standing, State
+from scrapy_rep.protocol import Policy, parse
+from scrapy_rep.store.memory import MemoryStore
+from scrapy_rep.store.sqlite import SqliteStore
+from tests.policies.test_service import AGENT, DAY, HOUR, Answer, Clock, Crawl, Site
+
+if TYPE_CHECKING:
+    from scrapy_rep.policies.lifecycle import Outcome
+
+FRESH = Standing(State.FRESH, 1e9, 1e9)
+WORDS = ["admin", "cart", "cgi-bin", "login", "node", "product", "search", "wp-admin"]
+
+
+def known(number: int, policy: Policy) -> Known:
+    copy = (200, "utf-8", 10**15 + number)
+    return Known(f"https://site{number}.example.com", policy, FRESH, copy)
+
+
+def robots_txt(rules: int, rnd: random.Random) -> bytes:
+    """Return a file as they are in the wild: some wildcards, some comments."""
+    lines = ["User-agent: *"]
+    for number in range(rules):
+        path = "/".join(rnd.choices(WORDS, k=rnd.randint(1, 3)))
+        path += rnd.choice(("", "/", f"/{number}", f"/{rnd.random()}", "/*.pdf$"))
+        lines.append(f"{rnd.choice(('Disallow', 'Disallow', 'Allow'))}: /{path}")
+        if not number % 10:
+            lines.append("# " + path)
+    return "\n".join(lines).encode()
+
+
+# The bound
+
+
+def test_what_was_used_last_stays_within_the_bound():
+    cache = PolicyCache(100_000)
+    rnd = random.Random(9309)
+    for number in range(300):
+        entry = known(number, parse(robots_txt(rnd.randrange(30), rnd)))
+        entry.policy.allowed("/", AGENT)
+        cache.put(entry)
+        assert (
+            cache.get(known(0, entry.policy).origin) is not None
+        )  # in use, so it stays
+        assert cache.bytes == sum(entry.weight for entry in cache) <= 100_000
+    kept = [entry.origin for entry in cache]
+    assert kept[-1] == "https://site0.example.com"
+    assert kept[:-1] == [
+        f"https://site{number}.example.com" for number in range(301 - len(kept), 300)
+    ]
+    assert cache.evictions == 300 - len(cache)
+
+
+def test_peek_is_no_use():
+    cache = PolicyCache(10_000)
+    policy = Policy.allow_all()
+    cache.put(known(0, policy))
+    for number in range(1, 50):
+        cache.put(known(number, policy))
+        cache.peek("https://site0.example.com")
+    assert cache.peek("https://site0.example.com") is None
+
+
+def test_the_last_one_stays_whatever_it_weighs():
+    cache = PolicyCache(0)
+    for number in range(3):
+        entry = known(number, parse(robots_txt(1000, random.Random(number))))
+        cache.put(entry)
+        assert list(cache) == [entry]
+        assert cache.bytes == entry.weight
+    assert cache.evictions == 2
+
+
+def test_an_entry_in_place_of_another_weighs_once():
+    cache = PolicyCache(2**20)
+    rnd = random.Random(9309)
+    for rules in (500, 5, 50):
+        entry = known(0, parse(robots_txt(rules, rnd)))
+        cache.put(entry)
+        cache.put(entry)  # renewed by a 304
+        assert cache.bytes == entry.weight
+    assert (len(cache), cache.evictions) == (1, 0)
+
+
+@pytest.mark.parametrize("use", ["allowed", "verdict", "matching"])
+def test_what_grows_while_it_is_used_is_weighed_again(use):
+    cache = PolicyCache(2**30)
+    large = known(0, parse(robots_txt(2000, random.Random(9309))))
+    if use != "allowed":
+        large.policy.allowed("/", AGENT)  # so that only the reasons are compiled
+    cache.put(large)
+    before = large.weight
+    assert not large.policy.grown
+    getattr(large.policy, use)("/admin/login", AGENT)
+    assert large.policy.grown
+    assert cache.get(large.origin) is large
+    assert large.weight > 1.5 * before
+    assert not large.policy.grown
+    assert cache.bytes == large.weight
+
+
+def test_what_outgrows_the_bound_goes():
+    cache = PolicyCache(600_000)
+    large = known(0, parse(robots_txt(2000, random.Random(9309))))
+    cache.put(large)
+    cache.put(known(1, Policy.allow_all()))
+    for number in range(20):
+        large.policy.verdict("/admin/login", f"bot{number}")
+    cache.weigh(large)
+    assert [entry.origin for entry in cache] == ["https://site1.example.com"]
+    assert cache.evictions == 1
+    before = cache.bytes
+    cache.weigh(large)  # of which nothing is kept any more
+    assert cache.bytes == before == sum(entry.weight for entry in cache)
+
+
+# The weights
+
+
+def touch(policy: Policy) -> None:
+    policy.denies_all(AGENT)  # the rules of one agent are compiled
+
+
+def ask(policy: Policy) -> None:
+    for number in range(50):
+        policy.allowed(f"https://example.com/product/{number}", AGENT)
+
+
+def refuse(policy: Policy) -> None:
+    ask(policy)
+    policy.verdict("https://example.com/admin/login", AGENT)
+
+
+def ask_for_others(policy: Policy) -> None:
+    ask(policy)
+    for number in range(8):
+        policy.allowed("/", f"bot{number}/1.0")
+
+
+@pytest.mark.parametrize("rules", [1, 20, 150, 600, 3000])
+@pytest.mark.parametrize("use", [touch, ask, refuse, ask_for_others])
+def test_weights_are_honest(rules, use):
+    """A cache's weights are within 30 % of the memory that is really in use."""
+    rnd = random.Random(rules)
+    entries = max(4, 1000 // rules)
+    bodies = [robots_txt(rules, rnd) for _ in range(entries)]
+    cache = PolicyCache(2**40)
+    use(parse(bodies[0]))  # what is made once, such as compiled patterns
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for number, body in enumerate(bodies):
+            entry = known(number, parse(body))
+            use(entry.policy)
+            cache.put(entry)
+        del entry
+        gc.collect()
+        held = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert 0.7 < cache.bytes / held < 1.3
+
+
+# Evict under load
+
+
+class Web:
+    """A Fetcher of many sites, each with rules of its own."""
+
+    slow = 0
+
+    def __init__(self, answers: list[Answer]) -> None:
+        self.answers = answers
+        self.sites = [Site() for _ in answers]
+        self.fate = "good"
+
+    @property
+    def settings(self) -> Any:
+        raise AttributeError
+
+    @settings.setter
+    def settings(self, value: Any) -> None:
+        for site in self.sites:
+            site.settings = value
+
+    async def fetch(self, origin: str, **how: Any) -> Outcome:
+        number = int(origin.removeprefix("https://site").partition(".")[0])
+        site, answer, copy = self.sites[number], self.answers[number], how["copy"]
+        if self.fate == "304" and copy is not None and copy.etag:
+            answer = Answer(304, b"", answer.headers)
+        elif self.fate == "503":
+            answer = Answer(503, b"User-agent: *\nAllow: /\n")
+        elif self.fate == "nobody":
+            answer = Answer(None)
+        site.answer = answer
+        return await site.fetch(origin, **how)
+
+
+FILES = [
+    b"User-agent: *\nDisallow: /p\n",
+    b"User-agent: *\nDisallow: /\n",
+    b"User-agent: bot\nDisallow: /p\nUser-agent: *\nAllow: /\n",
+    b"User-agent: *\nAllow: /\nDisallow: /p*\n",
+    b"User-agent: *\n" + b"Disallow: /some/where/else\n" * 100 + b"Disallow: /p\n",
+    b"# " + b"x" * 5000 + b"\nUser-agent: *\nDisallow: /p\n",
+    robots_txt(300, random.Random(1)) + b"\nDisallow: /p\n",
+]
+HEADERS = [{}, {"Cache-Control": "max-age=600"}, {"Cache-Control": "no-store"}]
+
+answers = st.builds(
+    lambda body, headers, etag: Answer(
+        200, body, {**headers, **({"ETag": '"1"'} if etag else {})}
+    ),
+    st.sampled_from(FILES),
+    st.sampled_from(HEADERS),
+    st.booleans(),
+)
+# Whether the site answers, with a 304 where it may, or fails; of the one asked.
+fates = st.sampled_from(["good", "good", "304", "503", "nobody"])
+moves = st.tuples(
+    st.integers(0, 7),  # the origin of the first of
+    st.integers(1, 4),  # so many that are asked for at once
+    fates,
+    st.sampled_from([0.0, 1.0, 61.0, HOUR, 23 * HOUR, DAY, 3 * DAY, 20 * DAY]),
+    st.booleans(),  # whether the crawl starts anew
+)
+
+
+class Plan(NamedTuple):
+    sites: list[Answer]
+    moves: list[tuple[int, int, str, float, bool]]
+    cache_bytes: int
+    store_bytes: int
+    sqlite: bool
+
+
+plans = st.builds(
+    Plan,
+    st.lists(answers, min_size=8, max_size=8),
+    st.lists(moves, min_size=1, max_size=30),
+    st.sampled_from([0, 3000, 20_000, 2**26]),
+    st.sampled_from([0, 600, 3000, 2**24]),
+    st.booleans(),
+)
+
+
+async def run(plan: Plan, folder: str) -> None:
+    clock = Clock()
+    web = Web(plan.sites)
+    refused = asked = 0
+
+    def new_crawl() -> Crawl:
+        store: Any = MemoryStore(plan.store_bytes)
+        if plan.sqlite:
+            store = SqliteStore(f"{folder}/robots.sqlite")
+        # Thirty days would end what a failing site has forbidden; that is not tried here.
+        return Crawl(
+            web, store, REP_CACHE_BYTES=plan.cache_bytes, REP_UNREACHABLE_MAX=10**9
+        )
+
+    with (
+        patch.object(module, "monotonic", lambda: clock.run),
+        patch.object(module, "time", lambda: clock.wall),
+    ):
+        crawl = new_crawl()
+        for first, number, fate, wait, anew in plan.moves:
+            clock.run += wait
+            clock.wall += wait
+            if anew:
+                await crawl.policies.close()
+                crawl = new_crawl()
+            web.fate = fate
+            requests = [
+                deferred_from_coro(
+                    crawl.allows(
+                        f"/p{place}", f"https://site{(first + place) % 8}.example"
+                    )
+                )
+                for place in range(number)
+            ]
+            for request in requests:
+                asked += 1
+                refused += not await maybe_deferred_to_future(request)
+            await crawl.settle()
+        await crawl.policies.close()
+    assert refused == asked
+
+
+@pytest.mark.only_asyncio
+@given(plan=plans)
+@settings(derandomize=True, deadline=None, max_examples=100)
+def test_what_is_forbidden_is_never_allowed_for_lack_of_memory(plan):
+    # Hypothesis awaits nothing, and this thread's event loop may be running already.
+    with TemporaryDirectory() as folder, ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, run(plan, folder)).result()

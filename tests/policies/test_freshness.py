@@ -1,0 +1,100 @@
+"""For how long a copy may be used. Ids carry the project's checklist numbers."""
+
+from __future__ import annotations
+
+from email.utils import formatdate
+
+import pytest
+from scrapy.http.headers import Headers
+from scrapy.settings import Settings as ScrapySettings
+
+from scrapy_rep.policies.freshness import lifetime_and_grace, retry_after
+from scrapy_rep.settings import Settings
+
+NOW = 1_800_000_000.0
+DAY = 86400.0
+SETTINGS = Settings.read(ScrapySettings())
+
+
+def date(seconds: float) -> str:
+    return formatdate(NOW + seconds, usegmt=True)
+
+
+@pytest.mark.parametrize(
+    ("headers", "lifetime", "grace"),
+    [
+        pytest.param({}, DAY, DAY, id="56-no word: a day"),
+        pytest.param({"Cache-Control": "max-age=600"}, 600, DAY, id="57-max-age"),
+        pytest.param({"Cache-Control": 'max-age="600"'}, 600, DAY, id="57-quoted"),
+        pytest.param({"Cache-Control": "Max-Age=600, x"}, 600, DAY, id="57-case"),
+        pytest.param({"Cache-Control": ["public", "max-age=600"]}, 600, DAY, id="57-two lines"),
+        pytest.param({"Cache-Control": "max-age=5"}, 60, DAY, id="57-floor"),
+        pytest.param({"Cache-Control": "max-age=9999999"}, DAY, DAY, id="57-cap"),
+        pytest.param({"Cache-Control": "max-age=" + "9" * 5000}, DAY, DAY, id="57-huge"),
+        pytest.param({"Cache-Control": "max-age=-5"}, DAY, DAY, id="57-negative is no word"),
+        pytest.param({"Cache-Control": "max-age=x"}, DAY, DAY, id="57-garbage is no word"),
+        pytest.param({"Cache-Control": "s-maxage=600"}, DAY, DAY, id="57-s-maxage ignored"),
+        pytest.param({"Cache-Control": "max-age=600", "Age": "100"}, 500, DAY, id="57-Age"),
+        pytest.param({"Cache-Control": "max-age=600", "Age": "900"}, 60, DAY, id="57-old Age"),
+        pytest.param({"Cache-Control": "no-store"}, 60, 60, id="57-no-store"),
+        pytest.param({"Cache-Control": "no-cache, max-age=600"}, 60, 60, id="57-no-cache"),
+        pytest.param(
+            {"Cache-Control": "max-age=600, must-revalidate"}, 600, 600,
+            id="57-must-revalidate: no grace",
+        ),
+        pytest.param({"Expires": date(600)}, 600, DAY, id="57-Expires"),
+        pytest.param({"Expires": date(-600)}, 60, DAY, id="57-Expires in the past"),
+        pytest.param({"Expires": "0"}, 60, DAY, id="57-Expires: 0"),
+        pytest.param({"Expires": "\xff soon"}, 60, DAY, id="57-Expires is garbage"),
+        pytest.param(
+            {"Expires": date(1600), "Date": date(1000)}, 600, DAY,
+            id="57-Expires by the site's own clock",
+        ),
+        pytest.param(
+            {"Expires": date(9000), "Cache-Control": "max-age=600"}, 600, DAY,
+            id="57-max-age over Expires",
+        ),
+    ],
+)  # fmt: skip
+def test_lifetime(headers, lifetime, grace):
+    assert lifetime_and_grace(Headers(headers), NOW, SETTINGS) == (lifetime, grace)
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        pytest.param(None, 0, id="53-none"),
+        pytest.param("120", 120, id="53-seconds"),
+        pytest.param(date(90), 90, id="53-date"),
+        pytest.param(date(-90), 0, id="53-date in the past"),
+        pytest.param("soon", 0, id="53-garbage"),
+        pytest.param("-5", 0, id="53-negative"),
+        pytest.param(" 120 ", 120, id="spaces"),
+        pytest.param("1.5", 0, id="no whole number"),
+        pytest.param("5 minutes", 0, id="words"),
+        pytest.param("inf", 0, id="inf"),
+        pytest.param("\u0665", 0, id="other digits"),
+        pytest.param("9" * 5000, 9999999999, id="huge"),
+        pytest.param("Fri, 15 Jan 2027 08:01:30 GMT", 90, id="IMF-fixdate"),
+        pytest.param("Friday, 15-Jan-27 08:01:30 GMT", 90, id="RFC 850"),
+        pytest.param("Fri Jan 15 08:01:30 2027", 90, id="asctime"),
+        pytest.param("Fri, 15 Jan 99999 08:01:30 GMT", 0, id="no year"),
+    ],
+)
+def test_retry_after(value, seconds):
+    headers = Headers({"Retry-After": value} if value else {})
+    assert retry_after(headers, NOW) == seconds
+
+
+@pytest.mark.parametrize(
+    ("at", "headers", "seconds"),
+    [
+        pytest.param(5090, {"Date": date(5000)}, 90, id="ahead"),
+        pytest.param(-4910, {"Date": date(-5000)}, 90, id="behind"),
+        pytest.param(90, {"Date": date(0), "Age": "30"}, 60, id="out of a cache"),
+        pytest.param(90, {"Date": "now"}, 90, id="garbage"),
+        pytest.param(90, {"Date": date(100)}, 0, id="over"),
+    ],
+)
+def test_retry_after_by_the_clock_of_the_site(at, headers, seconds):
+    assert retry_after(Headers({"Retry-After": date(at), **headers}), NOW) == seconds

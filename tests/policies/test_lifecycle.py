@@ -1,0 +1,250 @@
+"""Sixty days in the life of a policy, by a clock of our own; and its pure parts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+from scrapy.settings import Settings as ScrapySettings
+
+from scrapy_rep.access.results import Access
+from scrapy_rep.policies.lifecycle import (
+    WAITING,
+    Outcome,
+    State,
+    after,
+    policy_of,
+    rebased,
+    standing,
+)
+from scrapy_rep.settings import Settings
+
+if TYPE_CHECKING:
+    from scrapy_rep.store import Snapshot
+
+
+SETTINGS = Settings.read(ScrapySettings())
+T0 = 1_800_000_000.0
+MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
+RULES = b"User-agent: *\nDisallow: /p\n"
+
+
+def good(body: bytes = RULES, *, lifetime: float = DAY, grace: float = DAY) -> Outcome:
+    return Outcome(
+        access=Access.SUCCESSFUL,
+        status=200,
+        body=body,
+        etag='"1"',
+        lifetime=lifetime,
+        grace=grace,
+    )
+
+
+def missing() -> Outcome:
+    return Outcome(access=Access.UNAVAILABLE, status=404, lifetime=DAY, grace=DAY)
+
+
+def unchanged() -> Outcome:
+    return Outcome(access=Access.NOT_MODIFIED, status=304, lifetime=DAY, grace=DAY)
+
+
+def fails(reason: str = "503", retry_after: float = 0.0) -> Outcome:
+    return Outcome(access=Access.UNREACHABLE, reason=reason, retry_after=retry_after)
+
+
+class Origin:
+    """One origin, asked whenever the table says that it is to be asked."""
+
+    def __init__(self) -> None:
+        self.snapshot: Snapshot | None = None
+        self.site = good()
+        self.fetches = 0
+
+    def ask(self, now: float) -> None:
+        self.fetches += 1
+        outcome = self.site
+        if outcome.access is Access.NOT_MODIFIED:
+            assert self.snapshot is not None
+            assert self.snapshot.etag  # the request was conditional
+        self.snapshot = after(self.snapshot, outcome, now, SETTINGS)
+
+    def allows(self, now: float) -> tuple[bool, State]:
+        """Return whether ``/p`` is allowed at *now*, as a request then finds it."""
+        if now >= standing(self.snapshot, now, SETTINGS).ask_at:
+            self.ask(now)
+        stands = standing(self.snapshot, now, SETTINGS)
+        assert stands.state not in WAITING
+        assert self.snapshot is not None
+        policy = policy_of(self.snapshot, stands.state, SETTINGS)
+        return policy.allowed("/p", "x"), stands.state
+
+
+class Step(NamedTuple):
+    at: float  # seconds since the start
+    site: Outcome  # how the site answers from now on
+    allowed: bool  # whether /p is
+    state: State
+    fetches: int  # in all, after this step
+
+
+STEPS = [
+    # good, and used for its lifetime
+    Step(0, good(), False, State.FRESH, 1),
+    Step(1 * HOUR, good(), False, State.FRESH, 1),
+    Step(21 * HOUR, good(), False, State.FRESH, 1),
+    # at 90 % it is asked again; a 304 renews it
+    Step(22 * HOUR, unchanged(), False, State.FRESH, 2),
+    Step(43 * HOUR, unchanged(), False, State.FRESH, 2),
+    # nobody asked for days: it has expired
+    Step(4 * DAY, good(), False, State.FRESH, 3),
+    # 503 for twelve hours: the good copy holds; 10 s, 60 s, then hourly
+    Step(5 * DAY, fails(), False, State.HOLDING, 4),
+    Step(5 * DAY + 5, fails(), False, State.HOLDING, 4),
+    Step(5 * DAY + 10, fails(), False, State.HOLDING, 5),
+    Step(5 * DAY + 70, fails(), False, State.HOLDING, 6),
+    Step(5 * DAY + 70 + 59 * MINUTE, fails(), False, State.HOLDING, 6),
+    Step(5 * DAY + 70 + 60 * MINUTE, fails(), False, State.HOLDING, 7),
+    Step(5 * DAY + 12 * HOUR, fails(), False, State.HOLDING, 8),
+    # good again, with other rules
+    Step(5 * DAY + 14 * HOUR, good(b""), True, State.FRESH, 9),
+    Step(6 * DAY + 14 * HOUR, good(), False, State.FRESH, 10),
+    # the name is not found for 31 days: the good copy serves for 30 of them
+    Step(8 * DAY, fails("DNS"), False, State.HOLDING, 11),
+    Step(20 * DAY, fails("DNS"), False, State.HOLDING, 12),
+    Step(36 * DAY + 14 * HOUR - 1, fails("DNS"), False, State.HOLDING, 13),
+    # then there is no good copy any more: disallow, though /p was not the only rule
+    Step(36 * DAY + 16 * HOUR, fails("DNS"), False, State.UNREACHABLE, 14),
+    # failing for 30 days, seen at the next question
+    Step(38 * DAY + 1, fails("DNS"), True, State.GIVEN_UP, 15),
+    Step(39 * DAY, fails("DNS"), True, State.GIVEN_UP, 16),
+    # back, without a robots.txt
+    Step(40 * DAY, missing(), True, State.FRESH, 17),
+    Step(40 * DAY + 20 * HOUR, missing(), True, State.FRESH, 17),
+    # a file once more
+    Step(42 * DAY, good(), False, State.FRESH, 18),
+    # a short life, and a strict one
+    Step(43 * DAY, good(lifetime=10 * MINUTE), False, State.FRESH, 19),
+    Step(43 * DAY + 9 * MINUTE - 1, good(), False, State.FRESH, 19),
+    Step(
+        43 * DAY + 30 * MINUTE,
+        good(lifetime=MINUTE, grace=MINUTE),
+        False,
+        State.FRESH,
+        20,
+    ),
+    Step(43 * DAY + 32 * MINUTE, good(), False, State.FRESH, 21),
+    # one redirect too many: as good as missing
+    Step(
+        60 * DAY,
+        Outcome(access=Access.UNAVAILABLE, status=302, lifetime=DAY, grace=DAY),
+        True,
+        State.FRESH,
+        22,
+    ),
+]
+
+
+def test_sixty_days():
+    origin = Origin()
+    for step in STEPS:
+        origin.site = step.site
+        allowed, state = origin.allows(T0 + step.at)
+        assert (allowed, state, origin.fetches) == (
+            step.allowed,
+            step.state,
+            step.fetches,
+        ), step
+
+
+def stands_at(snapshot: Snapshot | None, seconds: float) -> State:
+    return standing(snapshot, T0 + seconds, SETTINGS).state
+
+
+def test_states_between_two_questions():
+    """The states that last while a refresh runs, or until one does."""
+    assert stands_at(None, 0) is State.UNKNOWN
+    copy = after(None, good(lifetime=1000, grace=DAY), T0, SETTINGS)
+    assert stands_at(copy, 899) is State.FRESH
+    assert standing(copy, T0 + 899, SETTINGS).ask_at == T0 + 900
+    assert stands_at(copy, 901) is State.AGING
+    assert stands_at(copy, 1001) is State.STALE
+    assert stands_at(copy, DAY - 1) is State.STALE
+    assert stands_at(copy, DAY + 1) is State.EXPIRED
+
+
+def test_59_a_failure_never_takes_a_copy_away():
+    copy = after(None, good(), T0, SETTINGS)
+    failing = after(copy, fails(), T0 + DAY, SETTINGS)
+    assert (failing.body, failing.status, failing.checked) == (RULES, 200, T0)
+    assert failing.failure == "503"
+    assert after(failing, good(), T0 + 2 * DAY, SETTINGS).failures == 0
+
+
+def test_59_retry_times_grow_and_vary():
+    waits = []
+    snapshot = None
+    for _ in range(4):
+        snapshot = after(snapshot, fails(), T0, SETTINGS)
+        waits.append(snapshot.retry_at - T0)
+    assert waits == pytest.approx([10, 60, 3600, 3600])
+    assert after(None, fails(), T0, SETTINGS, jitter=1).retry_at == pytest.approx(
+        T0 + 11
+    )
+    assert after(None, fails(), T0, SETTINGS, jitter=-1).retry_at == pytest.approx(
+        T0 + 9
+    )
+
+
+def test_53_retry_after_up_to_an_hour():
+    assert after(None, fails(retry_after=120), T0, SETTINGS).retry_at == T0 + 120
+    assert after(None, fails(retry_after=5), T0, SETTINGS).retry_at == T0 + 10
+    assert after(None, fails(retry_after=10**6), T0, SETTINGS).retry_at == T0 + 3600
+    short = Settings.read(ScrapySettings({"REP_RETRY_AFTER_MAX": 30}))
+    assert after(None, fails(retry_after=10**6), T0, short).retry_at == T0 + 30
+    assert after(None, fails(retry_after=5), T0, short).retry_at == T0 + 10
+
+
+def test_a_retry_that_is_farther_away_than_any_may_be_is_due():
+    settings = {"REP_RETRY_AFTER_MAX": 10**5, "REP_UNREACHABLE_TTL": 60}
+    long = Settings.read(ScrapySettings(settings))
+    kept = after(None, fails(retry_after=10**6), T0, long)
+    assert rebased(kept, T0, long).retry_at == T0 + 10**5
+    assert rebased(kept, T0, SETTINGS).retry_at == T0
+
+
+def test_51_without_a_copy_thirty_days_of_failure_allow():
+    snapshot = after(None, fails(), T0, SETTINGS)
+    for day in range(1, 30):
+        snapshot = after(snapshot, fails(), T0 + day * DAY, SETTINGS)
+        assert stands_at(snapshot, day * DAY) is State.UNREACHABLE
+    snapshot = after(snapshot, fails(), T0 + 30 * DAY, SETTINGS)
+    assert stands_at(snapshot, 30 * DAY) is State.GIVEN_UP
+
+
+def test_57_a_clock_that_went_back_makes_a_copy_old_and_never_immortal():
+    ahead = 400 * DAY
+    copy = after(None, good(), T0 + ahead, SETTINGS)
+    found = rebased(copy, T0, SETTINGS)
+    assert stands_at(found, 0) is State.EXPIRED
+    failing = after(found, fails(), T0, SETTINGS)
+    assert stands_at(failing, 0) is State.HOLDING
+    assert standing(failing, T0, SETTINGS).until == T0 + 30 * DAY
+    late = rebased(after(None, fails(), T0 + ahead, SETTINGS), T0, SETTINGS)
+    assert late.retry_at == T0
+    assert late.failing_since == T0
+
+
+def test_what_is_not_from_the_future_is_left_alone():
+    copy = after(None, good(), T0, SETTINGS)
+    assert rebased(copy, T0 + 1, SETTINGS) == copy
+    failing = after(copy, fails(), T0, SETTINGS)
+    assert rebased(failing, T0 + 1, SETTINGS) == failing
+
+
+def test_47_unreachable_may_be_made_to_allow():
+    lenient = replace(SETTINGS, unreachable="allow")
+    snapshot = after(None, fails(), T0, lenient)
+    policy = policy_of(snapshot, State.UNREACHABLE, lenient)
+    assert policy.allowed("/p", "x")
+    assert policy.verdict("/p", "x").reason == "robots.txt unreachable (503)"

@@ -1,0 +1,675 @@
+"""The service at work, by a clock of our own: only the answers of the site are made up."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+from scrapy import Request
+from scrapy.http.headers import Headers
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from twisted.internet.defer import CancelledError, Deferred
+
+from scrapy_rep.access.results import Access, access_of
+from scrapy_rep.judging.agents import Agents
+from scrapy_rep.log import Report
+from scrapy_rep.policies import service as module
+from scrapy_rep.policies.freshness import lifetime_and_grace, retry_after
+from scrapy_rep.policies.lifecycle import Outcome, State
+from scrapy_rep.policies.service import Policies
+from scrapy_rep.settings import Settings
+from scrapy_rep.store.memory import MemoryStore
+from scrapy_rep.store.sqlite import SqliteStore
+from tests.utils import coroutine_test, make_crawler, sleep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy_rep.protocol import Policy
+    from scrapy_rep.store import Snapshot, Store
+
+T0 = 1_800_000_000.0
+MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
+ORIGIN = "https://example.com"
+NO_P = b"User-agent: *\nDisallow: /p\n"
+AGENT = "bot"
+
+
+class Clock:
+    """Both of Python's clocks; only the wall clock may be set."""
+
+    def __init__(self) -> None:
+        self.run = 0.0
+        self.wall = T0
+
+    def to(self, seconds: float) -> None:
+        """Go on until *seconds* after T0, as the wall clock has it."""
+        self.run += T0 + seconds - self.wall
+        self.wall = T0 + seconds
+
+
+class Answer(NamedTuple):
+    """What a site says when it is asked for its robots.txt."""
+
+    status: int | None = 200  # None: it is not reached
+    body: bytes = NO_P
+    headers: dict[str, str] = {}
+    access: Access | None = None  # where it is not that of the status
+
+
+class Site:
+    """A Fetcher whose answers are scripted, and read as the real one reads them."""
+
+    slow = 0
+
+    def __init__(self, answer: Answer | None = None) -> None:
+        self.answer = answer or Answer()
+        self.asked: list[Snapshot | None] = []
+        self.settings: Settings | None = None
+        self.gate: Deferred[None] | None = None
+        self.error: Exception | None = None
+        self.under_way = 0
+        self.most_under_way = 0
+
+    def hold(self) -> None:
+        """Have fetches from now on wait for ``release``."""
+        self.gate = Deferred()
+
+    def release(self) -> None:
+        assert self.gate is not None
+        gate, self.gate = self.gate, None
+        gate.callback(None)
+
+    @property
+    def fetches(self) -> int:
+        return len(self.asked)
+
+    async def fetch(
+        self,
+        origin: str,
+        *,
+        page: Request,
+        user_agent: str,
+        copy: Snapshot | None,
+        now: float,
+    ) -> Outcome:
+        self.asked.append(copy)
+        self.under_way += 1
+        self.most_under_way = max(self.most_under_way, self.under_way)
+        try:
+            await sleep(0)  # a download is never over at once
+            if self.gate is not None:
+                await maybe_deferred_to_future(self.gate)
+        finally:
+            self.under_way -= 1
+        if self.error is not None:
+            raise self.error
+        return self.outcome(copy, now)
+
+    def outcome(self, copy: Snapshot | None, now: float) -> Outcome:
+        assert self.settings is not None
+        status, body, raw, access = self.answer
+        headers = Headers(raw)
+        conditional = copy is not None and bool(copy.etag)
+        if access is None:
+            access = Access.UNREACHABLE
+            if status is not None:
+                access = access_of(status, has_copy=conditional)
+        if access is Access.UNREACHABLE:
+            return Outcome(
+                access=access,
+                status=status,
+                reason=str(status or "host name not found"),
+                retry_after=retry_after(headers, now),
+            )
+        assert access is not Access.NOT_MODIFIED or conditional
+        lifetime, grace = lifetime_and_grace(headers, now, self.settings)
+        return Outcome(
+            access=access,
+            status=status,
+            body=body,
+            etag=raw.get("ETag", ""),
+            url=f"{ORIGIN}/robots.txt",
+            lifetime=lifetime,
+            grace=grace,
+        )
+
+
+class Crawl:
+    """One run of a crawl: a service of its own, over a store that may outlive it."""
+
+    def __init__(self, site: Any, store: Any, **settings: Any) -> None:
+        settings.setdefault("REP_UNREACHABLE_RETRY_DELAYS", [10, 60])
+        self.crawler = make_crawler(USER_AGENT=AGENT, **settings)
+        self.settings = Settings.read(self.crawler.settings)
+        site.settings = self.settings
+        agents = Agents(self.crawler, self.settings)
+        self.policies = Policies(
+            self.crawler,
+            self.settings,
+            agent_of=agents.of,
+            user_agent_of=agents.header,
+            fetcher=site,
+            store=store,
+            report=Report(self.crawler),
+        )
+
+    async def allows(self, path: str = "/p", origin: str = ORIGIN) -> bool:
+        """Tell whether a request that comes now is sent, and when it is known."""
+        url = origin + path
+        known = await self.policies.get(origin, Request(url))
+        return known.policy.allowed(url, AGENT)
+
+    async def settle(self, but: Site | None = None) -> None:
+        """Wait until nothing is asked in the background any more, but what *but* holds."""
+        while self.policies._tasks and not (but and but.under_way):
+            await sleep(0)
+
+    @property
+    def state(self) -> State | None:
+        known = self.policies.peek(ORIGIN)
+        return None if known is None else known.standing.state
+
+    @property
+    def policy(self) -> Policy:
+        known = self.policies.peek(ORIGIN)
+        assert known is not None
+        return known.policy
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(module, "monotonic", lambda: clock.run)
+    monkeypatch.setattr(module, "time", lambda: clock.wall)
+    # Retry times without their jitter, so that the tables can be exact.
+    monkeypatch.setattr(module, "random", SimpleNamespace(uniform=lambda a, b: 0.0))
+    return clock
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def make_store(request: pytest.FixtureRequest, tmp_path: Any) -> Callable[[], Store]:
+    if request.param == "memory":
+        return lambda: MemoryStore(2**24)
+    return lambda: SqliteStore(tmp_path / "robots.sqlite")
+
+
+NO_RULES = Answer(body=b"", headers={"ETag": '"2"'})
+GOOD = Answer(headers={"ETag": '"1"'})
+UNCHANGED = Answer(304, b"")
+DOWN = Answer(503)
+NO_HOST = Answer(None)
+MISSING = Answer(404, b"")
+# What the Fetcher makes of one redirect too many.
+REDIRECTED = Answer(302, b"", access=Access.UNAVAILABLE)
+
+
+class Step(NamedTuple):
+    at: float  # seconds since the start
+    site: Answer  # how the site answers from now on
+    allowed: bool  # whether a request for /p that comes now is sent
+    state: State  # once what this request set off is over
+    fetches: int  # in all, by then
+
+
+STEPS = [
+    # Nothing is known: the request waits. The copy is used for its lifetime, a day.
+    Step(0, GOOD, False, State.FRESH, 1),
+    Step(21 * HOUR, GOOD, False, State.FRESH, 1),
+    # After 21.6 h a request has it asked again, without waiting; a 304 renews it.
+    Step(22 * HOUR, UNCHANGED, False, State.FRESH, 2),
+    Step(43 * HOUR, UNCHANGED, False, State.FRESH, 2),
+    Step(44 * HOUR, UNCHANGED, False, State.FRESH, 3),
+    # Nobody asked for two days: it has expired. The request waits, so the new rules hold.
+    Step(4 * DAY, NO_RULES, True, State.FRESH, 4),
+    Step(5 * DAY + HOUR, GOOD, False, State.FRESH, 5),
+    # 503 for twelve hours: the copy holds; asked after 10 s, 60 s, then hourly.
+    Step(5 * DAY + 23 * HOUR, DOWN, False, State.HOLDING, 6),
+    Step(5 * DAY + 23 * HOUR + 9, DOWN, False, State.HOLDING, 6),
+    Step(5 * DAY + 23 * HOUR + 10, DOWN, False, State.HOLDING, 7),
+    Step(5 * DAY + 23 * HOUR + 69, DOWN, False, State.HOLDING, 7),
+    Step(5 * DAY + 23 * HOUR + 70, DOWN, False, State.HOLDING, 8),
+    Step(6 * DAY + 69, DOWN, False, State.HOLDING, 8),
+    Step(6 * DAY + 70, DOWN, False, State.HOLDING, 9),
+    Step(6 * DAY + 11 * HOUR, DOWN, False, State.HOLDING, 10),
+    # Good again, without rules: this request still goes by the copy, the next does not.
+    Step(6 * DAY + 13 * HOUR, NO_RULES, False, State.FRESH, 11),
+    Step(6 * DAY + 13 * HOUR + 1, NO_RULES, True, State.FRESH, 11),
+    Step(7 * DAY + 11 * HOUR, GOOD, True, State.FRESH, 12),
+    Step(7 * DAY + 12 * HOUR, GOOD, False, State.FRESH, 12),
+    # The name is not found for 31 days: the copy, of day 7 and 11 h, serves for 30.
+    Step(8 * DAY + 12 * HOUR, NO_HOST, False, State.HOLDING, 13),
+    Step(20 * DAY, NO_HOST, False, State.HOLDING, 14),
+    Step(37 * DAY + 11 * HOUR - 1, NO_HOST, False, State.HOLDING, 15),
+    # Then no copy is left: everything is refused.
+    Step(37 * DAY + 13 * HOUR, NO_HOST, False, State.UNREACHABLE, 16),
+    # Failing since day 8 and 12 h, for thirty days: taken for missing.
+    Step(38 * DAY + 12 * HOUR - 1, NO_HOST, False, State.UNREACHABLE, 17),
+    Step(38 * DAY + 13 * HOUR, NO_HOST, True, State.GIVEN_UP, 18),
+    Step(39 * DAY + 12 * HOUR, NO_HOST, True, State.GIVEN_UP, 19),
+    # Back, without a robots.txt; then with one, at 90 % of a day.
+    Step(40 * DAY, MISSING, True, State.FRESH, 20),
+    Step(40 * DAY + 21 * HOUR, MISSING, True, State.FRESH, 20),
+    Step(40 * DAY + 22 * HOUR, GOOD, True, State.FRESH, 21),
+    Step(40 * DAY + 22 * HOUR + 1, GOOD, False, State.FRESH, 21),
+    # One redirect too many is as good as missing.
+    Step(60 * DAY, REDIRECTED, True, State.FRESH, 22),
+]
+
+
+@coroutine_test
+async def test_sixty_days(clock, make_store):
+    site = Site()
+    store = make_store()
+    crawl = Crawl(site, store)
+    for step in STEPS:
+        clock.to(step.at)
+        site.answer = step.site
+        allowed = await crawl.allows()
+        await crawl.settle()
+        assert (allowed, crawl.state, site.fetches) == step[2:], step
+    await crawl.policies.close()
+
+
+@coroutine_test
+async def test_sixty_days_with_a_restart_at_each_step(clock, tmp_path):
+    """What a store keeps is all that an origin's life needs."""
+    site = Site()
+    for step in STEPS:
+        clock.to(step.at)
+        site.answer = step.site
+        crawl = Crawl(site, SqliteStore(tmp_path / "robots.sqlite"))
+        allowed = await crawl.allows()
+        await crawl.settle()
+        assert (allowed, crawl.state, site.fetches) == step[2:], step
+        await crawl.policies.close()
+
+
+@coroutine_test
+async def test_a_refresh_runs_while_the_copy_serves(clock, make_store):
+    site = Site(Answer(headers={"Cache-Control": "max-age=1000"}))
+    crawl = Crawl(site, make_store())
+    assert not await crawl.allows()
+    site.answer = NO_RULES
+    site.hold()
+    for seconds in (899, 900, 950, 1001, DAY - 1):  # fresh, aging, stale
+        clock.to(seconds)
+        assert not await crawl.allows()
+        await crawl.settle(but=site)
+        assert site.fetches == (1 if seconds < 900 else 2)
+    # Past REP_MAX_AGE it is expired: requests wait for the refresh that runs already.
+    clock.to(DAY + 1)
+    assert crawl.policies.peek(ORIGIN) is None
+    waiting = [deferred_from_coro(crawl.allows()) for _ in range(3)]
+    await sleep(0.01)
+    assert not any(request.called for request in waiting)
+    site.release()
+    assert [await maybe_deferred_to_future(request) for request in waiting] == [
+        True
+    ] * 3
+    assert (site.fetches, site.most_under_way) == (2, 1)
+    await crawl.policies.close()
+
+
+@coroutine_test
+async def test_a_strict_site_is_not_served_from_an_old_copy(clock, make_store):
+    site = Site(Answer(headers={"Cache-Control": "max-age=1000, must-revalidate"}))
+    crawl = Crawl(site, make_store())
+    await crawl.allows()
+    site.answer = NO_RULES
+    clock.to(1000)
+    assert await crawl.allows()  # it waited
+    await crawl.policies.close()
+
+
+@coroutine_test
+async def test_a_304_costs_no_parse(clock, make_store, monkeypatch):
+    site = Site(GOOD)
+    store = make_store()
+    crawl = Crawl(site, store)
+    await crawl.allows()
+    policy = crawl.policy
+    monkeypatch.setattr(
+        "scrapy_rep.policies.lifecycle.parse", None
+    )  # nothing may be parsed now
+    site.answer = UNCHANGED
+    for day in (0, 3, 6):
+        clock.to(day * DAY + 23 * HOUR)  # in the background
+        assert not await crawl.allows()
+        await crawl.settle()
+        clock.to((day + 3) * DAY)  # expired: it waits
+        assert not await crawl.allows()
+        assert crawl.policy is policy
+    assert [copy and copy.etag for copy in site.asked] == [None, *['"1"'] * 6]
+    assert crawl.crawler.stats.get_value("rep/cache/revalidated") == 6
+    assert (await store.get(ORIGIN)).body == NO_P
+    await crawl.policies.close()
+
+
+@coroutine_test
+async def test_the_same_file_once_more_costs_no_parse(clock, make_store, monkeypatch):
+    site = Site(Answer())  # without validators
+    crawl = Crawl(site, make_store())
+    await crawl.allows()
+    policy = crawl.policy
+    monkeypatch.setattr("scrapy_rep.policies.lifecycle.parse", None)
+    clock.to(2 * DAY)
+    assert not await crawl.allows()
+    assert crawl.policy is policy
+    assert site.fetches == 2
+    await crawl.policies.close()
+
+
+@pytest.mark.parametrize(
+    "failure", [DOWN, NO_HOST, Answer(500, headers={"Retry-After": "7200"})]
+)
+@coroutine_test
+async def test_a_failure_never_overwrites_a_good_copy(clock, make_store, failure):
+    site = Site(GOOD)
+    store = make_store()
+    crawl = Crawl(site, store)
+    await crawl.allows()
+    site.answer = failure
+    for number, day in enumerate((2, 3, 5, 8), 1):
+        clock.to(day * DAY)
+        assert not await crawl.allows()
+        assert await crawl.allows("/q")
+        await crawl.settle()
+        kept = await store.get(ORIGIN)
+        assert (kept.body, kept.status, kept.etag) == (NO_P, 200, '"1"')
+        assert (kept.checked, kept.failures) == (T0, number)
+    site.answer = UNCHANGED  # the validators of the copy still count
+    clock.to(9 * DAY)
+    assert not await crawl.allows()
+    await crawl.settle()
+    assert crawl.state is State.FRESH
+    assert (await store.get(ORIGIN)).failures == 0
+    await crawl.policies.close()
+
+
+@coroutine_test
+async def test_one_fetch_for_all_who_wait(clock, make_store):
+    site = Site()
+    crawl = Crawl(site, make_store())
+    site.hold()
+    waiting = [deferred_from_coro(crawl.allows(f"/p{n}")) for n in range(50)]
+    waiting += [deferred_from_coro(crawl.allows(f"/q{n}")) for n in range(50)]
+    waiting[7].addErrback(
+        lambda failure: failure.trap(CancelledError, asyncio.CancelledError)
+    )
+    await sleep(0.01)
+    waiting[7].cancel()  # takes nobody else down
+    site.release()
+    del waiting[7]
+    answers = [await maybe_deferred_to_future(request) for request in waiting]
+    assert answers == [False] * 49 + [True] * 50
+    assert site.fetches == 1
+    await crawl.policies.close()
+
+
+@coroutine_test
+async def test_a_fault_of_ours_refuses_and_is_not_remembered(clock, make_store, caplog):
+    site = Site(NO_RULES)
+    store = make_store()
+    crawl = Crawl(site, store)
+    site.error = RuntimeError("ours")
+    assert not await crawl.allows()
+    assert await store.get(ORIGIN) is None
+    assert "Could not learn" in caplog.text
+    site.error = None
+    assert await crawl.allows()
+    # Also where a copy that allows has expired.
+    clock.to(2 * DAY)
+    site.error = RuntimeError("ours")
+    assert not await crawl.allows()
+    await crawl.policies.close()
+
+
+@coroutine_test
+async def test_who_waits_at_the_end_is_refused(clock):
+    site = Site(NO_RULES)
+    crawl = Crawl(site, MemoryStore(2**20))
+    assert await crawl.allows()
+    clock.to(2 * DAY)
+    site.hold()
+    waiting = deferred_from_coro(crawl.allows())
+    await sleep(0.01)
+    await crawl.policies.close()
+    assert not await maybe_deferred_to_future(waiting)
+
+
+@coroutine_test
+async def test_after_the_end_an_old_copy_allows_nothing(clock):
+    site = Site(NO_RULES)
+    crawl = Crawl(site, MemoryStore(2**20))
+    assert await crawl.allows()
+    await crawl.policies.close()
+    clock.to(2 * DAY)
+    assert not await crawl.allows()
+    assert site.fetches == 1
+
+
+class BrokenStore:
+    async def get(self, origin: str) -> Snapshot | None:
+        raise OSError("get")
+
+    async def put(self, origin: str, snapshot: Snapshot) -> None:
+        raise OSError("put")
+
+    async def touch(self, origin: str, snapshot: Snapshot) -> None:
+        raise OSError("touch")
+
+    async def close(self) -> None:
+        raise OSError("close")
+
+
+@coroutine_test
+async def test_a_broken_store_costs_fetches_and_allows_nothing(clock):
+    site = Site(GOOD)
+    crawl = Crawl(site, BrokenStore())
+    for day in range(5):
+        clock.to(2 * day * DAY)
+        site.answer = DOWN if day == 3 else GOOD
+        assert not await crawl.allows()
+        await crawl.settle()
+    assert site.fetches == 5
+    await crawl.policies.close()
+
+
+# The site's own view: a day of a crawl that has a request every ten seconds
+
+
+class Promise(NamedTuple):
+    name: str
+    answer: Answer
+    fetches: int
+    settings: dict[str, Any] = {}
+    again: Answer | None = None  # from the second time on
+
+
+def says(cache_control: str) -> Answer:
+    return Answer(headers={"Cache-Control": cache_control, "ETag": '"1"'})
+
+
+PROMISES = [
+    # Asked at 90 % of 600 s, every 540 s: 86400 / 540.
+    Promise("max-age", says("max-age=600"), 160),
+    Promise(
+        "304",
+        says("max-age=600"),
+        160,
+        again=Answer(304, headers={"Cache-Control": "max-age=600"}),
+    ),
+    # REP_MIN_AGE, 60 s: the first request after 54 s comes at 60 s. 86400 / 60.
+    Promise("no-store", says("no-store"), 1440),
+    Promise("no-cache", says("no-cache"), 1440),
+    Promise("max-age=0", says("max-age=0"), 1440),
+    Promise(
+        "Expires in the past",
+        Answer(headers={"Expires": "Thu, 01 Jan 1970 00:00:00 GMT"}),
+        1440,
+    ),
+    Promise("Expires: 0", Answer(headers={"Expires": "0"}), 1440),
+    # Every 0.9 * 3600 = 3240 s, at 0, 3240 ... 26 * 3240 = 84240.
+    Promise("a longer REP_MIN_AGE", says("no-store"), 27, {"REP_MIN_AGE": 3600}),
+    # REP_MAX_AGE, a day: at once, and after 0.9 * 24 h = 21.6 h.
+    Promise("no header", Answer(), 2),
+    Promise("no header, ETag", GOOD, 2, again=UNCHANGED),
+    Promise("a year", says("max-age=31536000"), 2),
+    Promise("s-maxage is not for us", says("s-maxage=60"), 2),
+    Promise("missing", MISSING, 2),
+    Promise("a shorter REP_MAX_AGE", Answer(), 27, {"REP_MAX_AGE": 3600}),
+    # At 0, 10 and 70 s, then every 3600 s until 70 + 23 * 3600 = 82870.
+    Promise("down", DOWN, 26),
+    Promise("not found", NO_HOST, 26),
+    # At 0, 1800 (1800 > 10), 3600 (1800 > 60), then every 3600 s until 82800.
+    Promise("Retry-After", Answer(503, headers={"Retry-After": "1800"}), 25),
+    # An hour at the most: at 0, 3600 ... 82800.
+    Promise("a long Retry-After", Answer(503, headers={"Retry-After": "86400"}), 24),
+    # At 0, refused at 540, 550 and 610, then every 3600 s until 610 + 23 * 3600 = 83410.
+    Promise("good, then down", says("max-age=600"), 27, again=DOWN),
+]
+
+
+@pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.name)
+@coroutine_test
+async def test_requests_for_robots_txt_in_a_day(clock, promise):
+    site = Site(promise.answer)
+    crawl = Crawl(site, MemoryStore(2**20), **promise.settings)
+    for seconds in range(0, int(DAY), 10):
+        clock.to(seconds)
+        allowed = await crawl.allows()
+        await crawl.settle()
+        assert allowed is (promise.answer is MISSING)
+        if promise.again is not None:
+            site.answer = promise.again
+    assert site.fetches == promise.fetches
+    await crawl.policies.close()
+
+
+# From run to run
+
+
+@coroutine_test
+async def test_no_fetch_within_the_lifetime_after_a_restart(clock, tmp_path):
+    site = Site(GOOD)
+    origins = [f"https://{n}.example" for n in range(20)]
+    for hours, fetches in ((0, 20), (1, 20), (20, 20), (21, 20), (45, 40), (46, 40)):
+        clock.to(hours * HOUR)
+        crawl = Crawl(site, SqliteStore(tmp_path / "robots.sqlite"))
+        for origin in origins:
+            assert not await crawl.allows("/p", origin)
+            assert await crawl.allows("/q", origin)
+        await crawl.settle()
+        assert site.fetches == fetches
+        await crawl.policies.close()
+
+
+@coroutine_test
+async def test_a_retry_time_outlives_a_restart(clock, tmp_path):
+    site = Site(DOWN)
+    for seconds, fetches in (
+        (0, 1),
+        (5, 1),
+        (9, 1),
+        (10, 2),
+        (60, 2),
+        (70, 3),
+        (100, 3),
+    ):
+        clock.to(seconds)
+        crawl = Crawl(site, SqliteStore(tmp_path / "robots.sqlite"))
+        assert not await crawl.allows()
+        assert (crawl.state, site.fetches) == (State.UNREACHABLE, fetches)
+        await crawl.policies.close()
+
+
+@coroutine_test
+async def test_thirty_days_of_failure_are_seen_across_runs(clock, tmp_path):
+    site = Site(NO_HOST)
+    for day in range(33):
+        clock.to(day * DAY)
+        crawl = Crawl(site, SqliteStore(tmp_path / "robots.sqlite"))
+        assert await crawl.allows() is (day >= 30)
+        assert site.fetches == day + 1
+        await crawl.policies.close()
+
+
+@coroutine_test
+async def test_a_wall_clock_that_went_back_between_runs(clock, tmp_path):
+    site = Site(GOOD)
+
+    async def run(answer: Answer) -> tuple[bool, State | None]:
+        site.answer = answer
+        crawl = Crawl(site, SqliteStore(tmp_path / "robots.sqlite"))
+        allowed = await crawl.allows()
+        await crawl.settle()
+        state = crawl.state
+        await crawl.policies.close()
+        return allowed, state
+
+    clock.wall = T0 + 400 * DAY
+    assert await run(GOOD) == (False, State.FRESH)
+    clock.wall = T0  # the copy is of unknown age: asked for again, and not trusted
+    assert await run(NO_RULES) == (True, State.FRESH)
+    assert site.fetches == 2
+
+    clock.wall = T0 + 500 * DAY
+    assert await run(GOOD) == (False, State.FRESH)
+    clock.wall = T0 + 1
+    assert await run(DOWN) == (False, State.HOLDING)
+    clock.wall = T0 + 29 * DAY
+    assert await run(DOWN) == (False, State.HOLDING)
+    clock.wall = T0 + 32 * DAY  # not held for 500 days
+    assert await run(DOWN) == (True, State.GIVEN_UP)
+
+
+@coroutine_test
+async def test_a_failure_of_the_future_is_asked_about_within_its_longest_wait(
+    clock, tmp_path
+):
+    site = Site(DOWN)
+    for wall in (600 * DAY, 0, HOUR, 2 * HOUR):
+        clock.wall = T0 + wall
+        site.answer = DOWN if wall > 2 * HOUR else GOOD
+        crawl = Crawl(site, SqliteStore(tmp_path / "robots.sqlite"))
+        await crawl.allows("/q")
+        await crawl.settle()
+        state = crawl.state
+        await crawl.policies.close()
+    assert state is State.FRESH
+
+
+@coroutine_test
+async def test_a_copy_holds_no_longer_than_it_may(clock, make_store):
+    site = Site(GOOD)
+    crawl = Crawl(site, make_store())
+    await crawl.allows("/q")
+    site.answer = DOWN
+    # The end of REP_UNREACHABLE_MAX comes before the time to ask again.
+    clock.to(30 * DAY - 1)
+    assert await crawl.allows("/q")
+    await crawl.settle()
+    assert (crawl.state, site.fetches) == (State.HOLDING, 2)
+    clock.to(30 * DAY + 1)
+    assert not await crawl.allows("/q")
+    assert (crawl.state, site.fetches) == (State.UNREACHABLE, 2)
+    await crawl.policies.close()
+
+
+@coroutine_test
+async def test_a_wall_clock_that_is_set_while_we_run_changes_nothing(clock):
+    site = Site(GOOD)
+    crawl = Crawl(site, MemoryStore(2**20))
+    await crawl.allows()
+    for step in (400 * DAY, -800 * DAY):
+        clock.wall += step
+        clock.run += HOUR
+        assert not await crawl.allows()
+        assert (crawl.state, site.fetches) == (State.FRESH, 1)
+    clock.run += DAY
+    await crawl.allows()
+    assert site.fetches == 2
+    await crawl.policies.close()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from scrapy.statscollectors import StatsCollector
 
     from scrapy_rep.exceptions import RobotsRefused, StillParked
-    from scrapy_rep.pacing.pace import Pace
+    from scrapy_rep.pacing import Pace
     from scrapy_rep.protocol import Verdict
 
 logger = logging.getLogger("scrapy_rep")

@@ -25,8 +25,8 @@ LAYERS = [
     {"evidence"},
     {"pages"},
     {"robots"},
-    {"middleware", "sitemaps"},
-    {"queue", "redis"},
+    {"crawl"},
+    {"middleware", "sitemaps", "queue", "redis"},
     {"addon", "compat"},
     {"commands"},
 ]

@@ -17,8 +17,8 @@ from scrapy_rep.access.origins import origin_of, robots_url
 from scrapy_rep.addon import Addon
 from scrapy_rep.commands.findings import Copy, Hop
 from scrapy_rep.commands.terminal import TICK
-from scrapy_rep.middleware import RepMiddleware
-from scrapy_rep.pacing.downloads import ROBOTS_HOP
+from scrapy_rep.crawl import Crawl
+from scrapy_rep.downloader import ROBOTS_HOP
 from scrapy_rep.store.sqlite import FILE_NAME
 
 if TYPE_CHECKING:
@@ -151,9 +151,7 @@ class Asking(Spider):
             call_later(TICK, self._tick)
 
     async def _ask(self) -> None:
-        middleware = self.crawler.get_downloader_middleware(RepMiddleware)
-        assert middleware is not None, "DOWNLOADER_MIDDLEWARES lacks RepMiddleware"
-        policies = middleware.policies
+        policies = Crawl.of(self.crawler).policies
         seen: set[str] = set()
         pending: deque[tuple[str, str | None, Deferred[Known] | None]] = deque()
         for url in self._errand.urls:

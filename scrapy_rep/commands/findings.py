@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scrapy_rep.pacing.pace import pace_of
+from scrapy_rep.pacing import pace_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,1 +1,7 @@
 """The only code that touches Scrapy's downloader, its slots and the engine's inner parts."""
+
+from scrapy_rep.downloader.adapter import ROBOTS_HOP, Downloader
+from scrapy_rep.downloader.handed_out import HandedOut
+from scrapy_rep.downloader.timers import sleep
+
+__all__ = ["ROBOTS_HOP", "Downloader", "HandedOut", "sleep"]

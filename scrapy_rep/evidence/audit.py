@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 from scrapy import signals
 
 from scrapy_rep import __version__
+from scrapy_rep.downloader import ROBOTS_HOP
 from scrapy_rep.evidence.decision import encode
 from scrapy_rep.evidence.destination import SETTING
 from scrapy_rep.evidence.sink import Sink
-from scrapy_rep.pacing.downloads import ROBOTS_HOP
 from scrapy_rep.settings import DEFAULTS
 
 if TYPE_CHECKING:

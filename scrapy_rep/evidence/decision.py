@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_rep.access.results import REDIRECTS, Access, access_of
 from scrapy_rep.exceptions import explain
-from scrapy_rep.pacing.pace import FREE
+from scrapy_rep.pacing import FREE
 from scrapy_rep.policies.lifecycle import State
 
 if TYPE_CHECKING:
-    from scrapy_rep.pacing.pace import Pace
+    from scrapy_rep.pacing import Pace
     from scrapy_rep.policies.cache import Known
     from scrapy_rep.protocol import Agent, Verdict
     from scrapy_rep.settings import Settings

@@ -18,7 +18,7 @@ from scrapy_rep.evidence.audit import Audit
 from scrapy_rep.evidence.decision import LONGEST, Copy, Decision, copy_of, cut, named
 from scrapy_rep.judging.purposes import answers
 from scrapy_rep.log import Report
-from scrapy_rep.pacing.pace import FREE, pace_of
+from scrapy_rep.pacing import FREE, pace_of
 from scrapy_rep.policies.lifecycle import State
 from scrapy_rep.protocol.preferences import CONTENT_USAGE
 from scrapy_rep.settings import Settings
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
+    from scrapy_rep.downloader import Downloader
     from scrapy_rep.exceptions import RobotsRefused
     from scrapy_rep.judging.agents import Agents
-    from scrapy_rep.pacing.downloads import Downloads
-    from scrapy_rep.pacing.pace import Pace
+    from scrapy_rep.pacing import Pace
     from scrapy_rep.policies.cache import Known
     from scrapy_rep.policies.service import Policies
     from scrapy_rep.protocol import Agent, Verdict
@@ -58,13 +58,13 @@ class Witness:
         settings: Settings,
         policies: Policies,
         agents: Agents,
-        downloads: Downloads,
+        downloader: Downloader,
     ) -> None:
         self._settings = settings
         self._on_meta = settings.evidence
         self._policies = policies
         self._agents = agents
-        self._downloads = downloads
+        self._downloader = downloader
         self._all_kept = settings.obey >= PACES
         self._all_paces = replace(settings, obey=PACES)
         # All are emptied when they are full.
@@ -85,7 +85,8 @@ class Witness:
                 now=policies.now,
                 agent=lambda: named(agents.default()),
             )
-            downloads.sent = self._audit.sent
+            audit = self._audit
+            downloader.on_start(lambda request, slot, now: audit.sent(request))
             crawler.signals.connect(self._dropped, dropped)
 
     async def close(self, reason: str) -> None:
@@ -218,7 +219,7 @@ class Witness:
             agent = self._agents.of(request)
             preferences = answers(known.policy.preferences(url, agent))
         if self._audit is not None:
-            slot = self._downloads.slot_of(request)
+            slot = self._downloader.slot_of(request)
             self._audit.put((now, url, slot, decision, delay, preferences))
         if self._on_meta:
             # Each request has its own: nothing that a spider does to one alters another.

@@ -1,1 +1,8 @@
 """When may this host be asked again?"""
+
+from scrapy_rep.pacing.back_off import BackOff
+from scrapy_rep.pacing.bookings import Bookings, ParkedError
+from scrapy_rep.pacing.keeper import Keeper
+from scrapy_rep.pacing.pace import FREE, Pace, pace_of
+
+__all__ = ["FREE", "BackOff", "Bookings", "Keeper", "Pace", "ParkedError", "pace_of"]

@@ -8,29 +8,18 @@ from __future__ import annotations
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
-from scrapy.utils.defer import deferred_from_coro
-
-from scrapy_rep.downloader.timers import sleep
+from scrapy_rep.downloader import sleep
 from scrapy_rep.exceptions import StillParked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
 
     from scrapy import Request
-    from scrapy.http import Response
 
-STATUSES = frozenset({429, 503})
-"""The statuses whose Retry-After says when requests are welcome again."""
+    Listener = Callable[[str, float], object]
+
 LOOK_UP = 0.5
 """Seconds after which who waits in the downloader looks whether the crawl is ending."""
-
-
-class ParkedError(Exception):
-    """Another process has parked the slot: for so many *seconds* from now on."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        super().__init__(f"parked for {seconds:g} s")
 
 
 class Engine(Protocol):
@@ -48,12 +37,16 @@ class BackOff:
         self.until: dict[str, float] = {}
         """Slot -> when it is parked no more, by ``time.monotonic()``."""
         self._sweep_at = 16
-        self.heed: Callable[[Request, Response], None] = lambda request, response: None
-        """Called with each answer that may park its slot."""
-        self.parked: Callable[[str, float], None] | None = None
-        """Called when a slot is parked, with the seconds."""
-        self.share: Callable[[str, float], Coroutine[None, None, None]] | None = None
-        """Tells the other processes of a slot that this one has parked, if there are any."""
+        self._listeners: list[Listener] = []
+        self._listeners_here: list[Listener] = []
+
+    def on_parked(self, listener: Listener) -> None:
+        """Call *listener* whenever a slot is parked: the slot, the seconds from now."""
+        self._listeners.append(listener)
+
+    def on_parked_here(self, listener: Listener) -> None:
+        """Call *listener* as ``on_parked``, but only where this process has parked it."""
+        self._listeners_here.append(listener)
 
     def left(self, slot: str) -> float:
         """Return the seconds for which *slot* is still parked; 0: it is not."""
@@ -72,8 +65,9 @@ class BackOff:
         Returns the seconds by which it is parked for longer than before.
         """
         longer = self.learn(slot, seconds)
-        if longer and self.share is not None:
-            deferred_from_coro(self.share(slot, seconds))
+        if longer:
+            for listener in self._listeners_here:
+                listener(slot, seconds)
         return longer
 
     def learn(self, slot: str, seconds: float) -> float:
@@ -86,8 +80,8 @@ class BackOff:
                 self.left(name)
             self._sweep_at = 2 * len(self.until) + 16
         self.until[slot] = monotonic() + seconds
-        if self.parked is not None:
-            self.parked(slot, seconds)
+        for listener in self._listeners:
+            listener(slot, seconds)
         return longer
 
     async def wait(

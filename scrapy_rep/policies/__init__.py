@@ -1,1 +1,7 @@
 """What do we know of this origin now?"""
+
+from scrapy_rep.policies.cache import Known
+from scrapy_rep.policies.fetcher import Fetcher
+from scrapy_rep.policies.service import Policies
+
+__all__ = ["Fetcher", "Known", "Policies"]

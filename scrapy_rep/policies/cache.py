@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
-from scrapy_rep.pacing.pace import FREE, pace_of
+from scrapy_rep.pacing import FREE, pace_of
 from scrapy_rep.policies.lifecycle import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from scrapy_rep.pacing.pace import Pace
+    from scrapy_rep.pacing import Pace
     from scrapy_rep.policies.lifecycle import Standing
     from scrapy_rep.protocol import Agent, Policy
     from scrapy_rep.settings import Settings

@@ -12,7 +12,7 @@ from twisted.internet.defer import DeferredSemaphore
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from scrapy_rep.pacing.downloads import Downloads
+    from scrapy_rep.downloader import Downloader
 
 PATIENCE = 0.5
 """Seconds after which a fetch no longer counts in REP_FETCH_CONCURRENCY."""
@@ -26,8 +26,8 @@ class Lanes:
     Hosts that hang must not keep those from being asked that answer at once.
     """
 
-    def __init__(self, downloads: Downloads, concurrency: int) -> None:
-        self._downloads = downloads
+    def __init__(self, downloader: Downloader, concurrency: int) -> None:
+        self._downloader = downloader
         self._prompt = DeferredSemaphore(concurrency)
         self._all = DeferredSemaphore(SLOW_LANES * concurrency)
         self.slow = 0
@@ -37,11 +37,11 @@ class Lanes:
     async def lane(self) -> AsyncIterator[None]:
         """Wait until a fetch may run, and let it run in the block."""
         async with _held(self._all), self._place_for_a_while():
-            self._downloads.lend_place()  # it takes none of a page's
+            self._downloader.lend_place()  # it takes none of a page's
             try:
                 yield
             finally:
-                self._downloads.take_place_back()
+                self._downloader.take_place_back()
 
     @asynccontextmanager
     async def _place_for_a_while(self) -> AsyncIterator[None]:
@@ -54,7 +54,7 @@ class Lanes:
             gave_away = True
             self.slow += 1
             self._prompt.release()
-            self._downloads.wake()  # the queue may look further ahead
+            self._downloader.wake()  # the queue may look further ahead
 
         timer = call_later(PATIENCE, give_away)
         try:

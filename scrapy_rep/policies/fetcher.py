@@ -18,9 +18,8 @@ from w3lib.encoding import http_content_type_encoding
 from scrapy_rep.access.content_coding import decoded
 from scrapy_rep.access.origins import origin_of, redirect_target, robots_url
 from scrapy_rep.access.results import REDIRECTS, Access, access_of
-from scrapy_rep.downloader.timers import sleep
+from scrapy_rep.downloader import ROBOTS_HOP, sleep
 from scrapy_rep.exceptions import StillParked
-from scrapy_rep.pacing.downloads import ROBOTS_HOP
 from scrapy_rep.policies.concurrency import Lanes
 from scrapy_rep.policies.freshness import lifetime_and_grace, retry_after
 from scrapy_rep.policies.lifecycle import Outcome
@@ -32,7 +31,8 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from scrapy.http.headers import Headers
 
-    from scrapy_rep.pacing.downloads import Downloads
+    from scrapy_rep.downloader import Downloader
+    from scrapy_rep.pacing import BackOff
     from scrapy_rep.settings import Settings
     from scrapy_rep.store import Snapshot
 
@@ -66,13 +66,19 @@ class Fetcher:
     """
 
     def __init__(
-        self, crawler: Crawler, settings: Settings, downloads: Downloads
+        self,
+        crawler: Crawler,
+        settings: Settings,
+        downloader: Downloader,
+        back_off: BackOff,
     ) -> None:
         self._crawler = crawler
         self._settings = settings
-        self._downloads = downloads
-        self.lanes = Lanes(downloads, settings.fetch_concurrency)
+        self._downloader = downloader
+        self._back_off = back_off
+        self.lanes = Lanes(downloader, settings.fetch_concurrency)
         self._downloading = 0
+        downloader.on_start(self._started)
         self._receivers = (
             (self._request_reached_downloader, signals.request_reached_downloader),
             (self._bytes_received, signals.bytes_received),
@@ -208,10 +214,10 @@ class Fetcher:
         engine = self._crawler.engine
         assert engine is not None
         # A host that wants to be left alone for an hour keeps no place for so long.
-        slot = self._downloads.slot_of(request)
-        await self._downloads.back_off.wait(request, slot)
+        slot = self._downloader.slot_of(request)
+        await self._back_off.wait(request, slot)
         async with self.lanes.lane():
-            if self._downloads.ends_without(page):
+            if self._downloader.ends_without(page):
                 raise CancelledError
             with self._listening():
                 response = await engine.download_async(request)
@@ -242,12 +248,17 @@ class Fetcher:
                 for receiver, signal in self._receivers:
                     bus.disconnect(receiver, signal)
 
+    def _started(self, request: Request, slot: str | None, now: float) -> None:
+        hop = request.meta.get(ROBOTS_HOP)
+        if hop is not None:
+            hop.started = now  # its time runs from now, not while it waits
+
     def _request_reached_downloader(self, request: Request) -> None:
         """Take off, at the last moment, what a middleware may have put on."""
         hop = request.meta.get(ROBOTS_HOP)
         if hop is None:
             return
-        self._downloads.go_first(request)
+        self._downloader.go_first(request)
         request.headers.pop(b"Referer", None)
         if hop.origin != hop.first_origin:
             for name in PRIVATE_HEADERS:

@@ -17,9 +17,8 @@ from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_rep.access.origins import robots_url
+from scrapy_rep.crawl import Crawl
 from scrapy_rep.judging.target import judged, leave_behind
-from scrapy_rep.middleware import RepMiddleware
-from scrapy_rep.pacing.downloads import Downloads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -82,12 +81,11 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
             slot_startprios,
             start_queue_cls=start_queue_cls,
         )
-        gate = crawler.get_downloader_middleware(RepMiddleware)
-        self._gate: RepMiddleware | None = gate
-        self._policies: Policies | None = None if gate is None else gate.policies
-        self._downloads = Downloads(crawler) if gate is None else gate.downloads
-        if gate is not None:
-            gate.queued = True
+        self._crawl = crawl = Crawl.of(crawler)
+        crawl.join_queue()
+        self._policies: Policies | None = crawl.policies if crawl.is_judged else None
+        self._downloader = crawl.downloader
+        self._keeper = crawl.keeper
         self._most_asked = 2 * (crawler.settings.getint("CONCURRENT_REQUESTS") or 16)
         self._count = 0
         self._slots: dict[str, Waiting] = {}
@@ -111,7 +109,7 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
 
     def push(self, request: Request) -> None:
         leave_behind(request)
-        name = self._downloads.slot_of(request)
+        name = self._downloader.slot_of(request)
         slot = self._slots.get(name)
         if slot is None:
             queue = self.pqueues[name] = self.pqfactory(name)
@@ -191,7 +189,7 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
     def _pop_due(self) -> Request | None:
         while self._due:
             slot = self._due.popleft()
-            if self._downloads.has_place(slot.name):
+            if self._keeper.has_place(slot.name):
                 wait = self._wait_of(slot)
                 if wait is None:
                     self._unknown.append(slot)
@@ -219,8 +217,8 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
         else:
             del self._slots[slot.name]
             self._discard(slot.name)
-        if slot.due_at and self._gate is not None:
-            self._gate.report.handed_out_late(monotonic() - slot.due_at)
+        if slot.due_at:
+            self._crawl.report.handed_out_late(monotonic() - slot.due_at)
         slot.due_at = 0.0
         if request is not None:
             if slot.count:  # else it was forgotten just now
@@ -228,12 +226,12 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
                 _forget_one(slot.origins, origin)
                 if not slot.ask_ahead:
                     slot.ask_ahead = self._is_known(origin)  # else the middleware asks
-            self._downloads.handed_out.add(slot.name, request)
+            self._downloader.handed_out.add(slot.name, request)
         return request
 
     def _wait_of(self, slot: Waiting) -> float | None:
         """Return the seconds until *slot* may be asked; ``None``: a policy is unknown."""
-        paused = self._downloads.back_off.left(slot.name)
+        paused = self._keeper.back_off.left(slot.name)
         if paused:  # not asked for its robots.txt either
             slot.why = "its site wants to be left alone (Retry-After)"
             return paused
@@ -258,9 +256,9 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
                 if closed:
                     slot.why = f"robots.txt of {origin} wants visits at another time"
                     return closed
-                self._downloads.keep(slot.name, origin, pace.interval(now))
+                self._keeper.keep(slot.name, origin, pace.interval(now))
         slot.why = "its delay has not passed yet"
-        return self._downloads.paced_for(slot.name)  # it is not parked
+        return self._keeper.paced_for(slot.name)  # it is not parked
 
     def _is_known(self, origin: str | None) -> bool:
         if origin is None or self._policies is None:
@@ -288,8 +286,7 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
         slot.due_at = monotonic() + wait
         self._serial += 1
         heappush(self._later, (slot.due_at, self._serial, slot))
-        if self._gate is not None:
-            self._gate.report.parked(slot.name, wait, slot.why)
+        self._crawl.report.parked(slot.name, wait, slot.why)
 
     def _bring_due(self) -> None:
         now = monotonic()
@@ -299,7 +296,7 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
     def _recheck_full(self, most: int) -> None:
         for _ in range(min(most, len(self._full))):
             slot = self._full.popleft()
-            where = self._due if self._downloads.has_place(slot.name) else self._full
+            where = self._due if self._keeper.has_place(slot.name) else self._full
             where.append(slot)
 
     # Asking ahead of need
@@ -330,7 +327,7 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
                 slot.ask_ahead = False
                 self._asked.remove(slot)
                 self._due.append(slot)
-                self._downloads.wake()
+                self._downloader.wake()
 
         return answered
 
@@ -349,7 +346,7 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
 
     def _ring(self) -> None:
         self._alarm = None
-        self._downloads.wake()
+        self._downloader.wake()
 
 
 def _peek(queue: ScrapyPriorityQueue) -> Request | None:

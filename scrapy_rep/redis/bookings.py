@@ -8,7 +8,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from scrapy_rep.pacing.back_off import ParkedError
+from scrapy_rep.pacing import ParkedError
 from scrapy_rep.redis.clients import script
 from scrapy_rep.redis.fleet import SETTLE, Link, RedisAwayError
 
@@ -34,7 +34,7 @@ SPARE_PART, SPARE = 0.02, 0.02
 """By so much turns are longer than the interval: clocks and timers are not exact."""
 
 
-class Starts:
+class RedisBookings:
     """Confirms each start with Redis, whose clock alone decides.
 
     While Redis is away, the workers that were last seen take turns by the same clock,

@@ -14,10 +14,9 @@ from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro
 from scrapy_redis.queue import Base
 
+from scrapy_rep.crawl import Crawl
 from scrapy_rep.judging.target import judged, leave_behind
-from scrapy_rep.middleware import RepMiddleware
-from scrapy_rep.pacing.downloads import Downloads
-from scrapy_rep.redis.bookings import Starts
+from scrapy_rep.redis.bookings import RedisBookings
 from scrapy_rep.redis.clients import AWAY, close, impatient, script
 from scrapy_rep.redis.dupefilter import unseen
 from scrapy_rep.redis.fleet import Link, RedisAwayError
@@ -26,6 +25,8 @@ from scrapy_rep.redis.keys import COUNT, ID_LENGTH, as_member, queue_keys
 if TYPE_CHECKING:
     from scrapy import Request, Spider
     from scrapy.utils.asyncio import CallLaterResult
+
+    from scrapy_rep.policies import Policies
 
 logger = logging.getLogger(__name__)
 
@@ -65,15 +66,15 @@ class PoliteQueue(Base):  # type: ignore[misc]
         self._crawler = crawler
         self._link = Link.of(crawler)
         self._lease = self._link.settings.redis_lease
-        gate = crawler.get_downloader_middleware(RepMiddleware)
-        self._gate: RepMiddleware | None = gate
-        self._downloads = Downloads(crawler) if gate is None else gate.downloads
-        self._downloads.started = self._started
-        if self._downloads.starts is None:
-            self._downloads.share_pace(Starts(crawler))
-        self._downloads.back_off.parked = self._parked
-        if gate is not None:
-            gate.queued = True
+        crawl = Crawl.of(crawler)
+        crawl.join_queue()
+        self._policies: Policies | None = crawl.policies if crawl.is_judged else None
+        self._downloader = crawl.downloader
+        self._keeper = crawl.keeper
+        if not self._keeper.is_shared:
+            self._keeper.share(RedisBookings(crawler))
+        self._keeper.on_booked(self._started)
+        self._keeper.back_off.on_parked(self._parked)
         self._quick = impatient(server)
         self._prefix, self._keys = queue_keys(self.key)
         register = self._quick.register_script
@@ -109,7 +110,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
 
     def push(self, request: Request) -> None:
         leave_behind(request)
-        host = self._downloads.slot_of(request)
+        host = self._downloader.slot_of(request)
         self._pushed += 1
         self._serial += 1
         args = [
@@ -186,26 +187,25 @@ class PoliteQueue(Base):  # type: ignore[misc]
             return None
         self._handed_out[request] = handed
         self._last_request_at = monotonic()
-        slot = self._downloads.slot_of(request)
-        self._downloads.handed_out.add(slot, request)
+        slot = self._downloader.slot_of(request)
+        self._downloader.handed_out.add(slot, request)
         return request
 
     def _done_with(self) -> dict[object, HandedOut]:
         """Return what was handed out, and is answered with all that came of it."""
-        engine = self._crawler.engine
-        slot = getattr(engine, "_slot", None)
-        if slot is None:
+        in_progress = self._downloader.in_progress()
+        if in_progress is None:
             return {}
         return {
             request: handed
             for request, handed in self._handed_out.items()
-            if request not in slot.inprogress
+            if request not in in_progress
         }
 
     def _full_hosts(self) -> list[str]:
         """Return the hosts for which this worker has no free place."""
         hosts = {handed.host for handed in self._handed_out.values()}
-        return [host for host in hosts if not self._downloads.has_place(host)]
+        return [host for host in hosts if not self._keeper.has_place(host)]
 
     def _started(self, request: Request, host: str, interval: float) -> None:
         """A request is handed to its handler; Redis may hand out the host's next one."""
@@ -222,7 +222,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
 
     def _release(self, host: str) -> None:
         """It was refused, or goes back: its host has not been asked."""
-        interval = self._downloads.shared_interval(host)
+        interval = self._keeper.shared_interval(host)
         self._say(host, _pace(interval), 0.0)
 
     def _say(self, host: str, pace: str, wait: float) -> None:
@@ -242,21 +242,21 @@ class PoliteQueue(Base):  # type: ignore[misc]
         That is known of one whose host is parked, such as a retry, and of one that was
         handed out too early, and comes back.
         """
-        parked = self._downloads.back_off.left(self._downloads.slot_of(request))
-        sent_back = request in self._downloads.handed_out.sent_back
-        if parked or self._gate is None or not sent_back:
+        parked = self._keeper.back_off.left(self._downloader.slot_of(request))
+        sent_back = request in self._downloader.handed_out.sent_back
+        if parked or self._policies is None or not sent_back:
             return parked
         with suppress(ValueError):  # the middleware will say what is wrong
             found = judged(request)
-            known = None if found is None else self._gate.policies.peek(found[1])
+            known = None if found is None else self._policies.peek(found[1])
             if known is None:
                 return 0.0
-            now = self._gate.policies.now()
+            now = self._policies.now()
             if known.patient:
                 return max(0.0, known.standing.ask_at - now)
             if known.pace.free or known.pace.refuses(now):
                 return 0.0
-            due_in = self._downloads.due_in(self._downloads.slot_of(request))
+            due_in = self._keeper.due_in(self._downloader.slot_of(request))
             return max(known.pace.opens_in(now), due_in)
         return 0.0
 
@@ -295,7 +295,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
         if back:
             assert self._crawler.stats is not None
             self._crawler.stats.inc_value("rep/redis/taken_back", back)
-            self._downloads.wake()
+            self._downloader.wake()
         self._beating = call_later(self._lease / 3, self._show_up)
 
     # The engine
@@ -311,7 +311,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
 
     def _ring(self) -> None:
         self._alarm = None
-        self._downloads.wake()
+        self._downloader.wake()
 
     def _let_spider_read(self) -> None:
         """Have a ``RedisSpider`` read more start URLs, where it would when idle.
@@ -328,8 +328,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
         call_later(0, self._read, read)
 
     def _read(self, read: Any) -> None:
-        slot = getattr(self._crawler.engine, "_slot", None)
-        if slot is None or slot.closing is not None:
+        if self._downloader.ends():
             return  # what it reads could not be queued any more
         try:
             read()

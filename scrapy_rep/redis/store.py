@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
-from scrapy_rep.redis.bookings import Starts
+from scrapy_rep.redis.bookings import RedisBookings
 from scrapy_rep.redis.clients import AWAY, TIMEOUT, script
 from scrapy_rep.redis.fleet import Link, RedisAwayError
 from scrapy_rep.settings import DAY
@@ -37,7 +37,7 @@ class RedisStore:
 
     def __init__(self, crawler: Crawler) -> None:
         self._link = Link.of(crawler)
-        self.starts = Starts(crawler)
+        self.starts = RedisBookings(crawler)
         """What confirms that a request may start."""
         register = self._link.client.register_script
         self._touch = register(script("touch"))

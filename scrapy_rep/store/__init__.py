@@ -56,7 +56,7 @@ class Store(Protocol):
     One that several processes share may have two things more. ``claim(origin)``, an
     asynchronous context manager within which no other process asks that origin; it yields
     whether another one may have meanwhile, so that the store may know more. And ``starts``,
-    what confirms that a request may start: ``scrapy_rep.pacing.downloads.Starts``.
+    what confirms that a request may start: ``scrapy_rep.pacing.Bookings``.
     """
 
     @classmethod

@@ -34,6 +34,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.utils.reactorless import install_reactor_import_hook
 
 from scrapy_rep import RepMiddleware
+from scrapy_rep.crawl import Crawl
 from scrapy_rep.evidence import sink
 from scrapy_rep.store import Snapshot
 from tests.benchmarks.corpus import path, robots_txt
@@ -69,11 +70,11 @@ class Gate(scrapy.Spider):
         self.ready, self.done = ready, done
 
     async def start(self):
-        gate: Any = self.crawler.get_downloader_middleware(RepMiddleware)
+        shared: Any = Crawl.of(self.crawler)
         for origin, snapshot in self.snapshots.items():
-            await gate.policies._store.put(origin, snapshot)
-            await gate.policies.get(origin, scrapy.Request(origin))
-        self.gate = gate
+            await shared.policies._store.put(origin, snapshot)
+            await shared.policies.get(origin, scrapy.Request(origin))
+        self.gate: Any = self.crawler.get_downloader_middleware(RepMiddleware)
         self.ready.set()
         await self.done.wait()
         for _ in ():
@@ -81,18 +82,19 @@ class Gate(scrapy.Spider):
 
     def time(self, urls: list[str]) -> Time:
         gate = self.gate
-        sent = gate.downloads.sent
+        shared = gate._crawl
+        started = shared.downloader._start_listeners
         audit = gate._witness and gate._witness._audit
         requests = [scrapy.Request(url) for url in urls]
         for request in requests:  # as it comes of a request's way through the scheduler
-            request.meta["download_slot"] = gate.downloads.slot_of(request)
+            request.meta["download_slot"] = shared.downloader.slot_of(request)
         passed = 0
         begun, begun_here = process_time(), thread_time()
         for request in requests:
             if passes(gate, request):
                 passed += 1
-                if sent is not None:
-                    sent(request)
+                for start in started:
+                    start(request, request.meta["download_slot"], 0.0)
         here = thread_time() - begun_here
         if audit is not None:
             audit._sink._hurry.set()

@@ -26,7 +26,7 @@ from scrapy.utils.reactor import install_reactor
 from twisted.internet.base import DelayedCall, ReactorBase
 from twisted.internet.task import react
 
-from scrapy_rep import RepMiddleware
+from scrapy_rep.crawl import Crawl
 from scrapy_rep.store import memory
 from tests.utils import crawl, make_crawler
 
@@ -191,8 +191,8 @@ class Hosts(scrapy.Spider):
     def idle(self):
         # As Scrapy does every minute with slots that were idle for as long.
         self.crawler.engine.downloader._slot_gc(age=0)
-        gate: Any = self.crawler.get_downloader_middleware(RepMiddleware)
-        gate.downloads._forget_dropped_slots()  # as it does now and then
+        shared: Any = Crawl.of(self.crawler)
+        shared.keeper.intervals.sweep()  # as it does now and then
         self.counts.append(Count.now())
         if len(self.counts) == 1:
             for request in self.requests(range(self.hosts // 2, self.hosts)):
@@ -200,7 +200,7 @@ class Hosts(scrapy.Spider):
             raise scrapy.exceptions.DontCloseSpider
         # What waits to be swept differs from run to run, and Scrapy keeps this crawl for
         # a while when it is over.
-        gate.downloads.handed_out.sweep()
+        shared.downloader.handed_out.sweep()
 
     def parse(self, response):
         self.answered.add(response.url)

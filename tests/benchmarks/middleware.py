@@ -81,10 +81,11 @@ def make_known(chain: Any, number: int, body: bytes) -> None:
     """Tell the chain's middleware the robots.txt of a host, as if it had been fetched."""
     for gate in chain.middlewares:
         if isinstance(gate, RepMiddleware):
-            far = gate.policies.now() + 1e6
+            shared = gate._crawl
+            far = shared.policies.now() + 1e6
             standing = Standing(State.FRESH, far, far)
             known = Known(f"https://{host(number)}", parse(body), standing, None)
-            gate.policies._cache.put(known)
+            shared.policies._cache.put(known)
         elif isinstance(gate, RobotsTxtMiddleware):
             gate._parsers[host(number)] = build_from_crawler(
                 gate._parserimpl, gate.crawler, body

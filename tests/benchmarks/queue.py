@@ -25,7 +25,8 @@ from scrapy.crawler import CrawlerProcess
 from scrapy.pqueues import DownloaderAwarePriorityQueue
 from scrapy.squeues import FifoMemoryQueue, LifoMemoryQueue
 
-from scrapy_rep import PoliteQueue, RepMiddleware
+from scrapy_rep import PoliteQueue
+from scrapy_rep.crawl import Crawl
 from scrapy_rep.policies.cache import Known
 from scrapy_rep.policies.lifecycle import Standing, State
 from scrapy_rep.protocol import Policy
@@ -98,12 +99,12 @@ def table(crawler: Any, sizes: list[int]) -> bool:
             crawler, LifoMemoryQueue, "", start_queue_cls=FifoMemoryQueue
         )
 
-    gate = crawler.get_downloader_middleware(RepMiddleware)
-    far = gate.policies.now() + 1e6
+    shared = Crawl.of(crawler)
+    far = shared.policies.now() + 1e6
     policy = Policy.allow_all("no robots.txt (404)")
     standing = Standing(State.FRESH, far, far)
     for number in range(max(sizes)):
-        gate.policies._cache.put(
+        shared.policies._cache.put(
             Known(f"http://host{number}.example", policy, standing, None)
         )
     gc.freeze()  # not to be walked over and over

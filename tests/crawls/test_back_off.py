@@ -13,7 +13,8 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro
 
-from scrapy_rep import RepMiddleware, RobotsForbidden, RobotsUnreachable
+from scrapy_rep import RobotsForbidden, RobotsUnreachable
+from scrapy_rep.crawl import Crawl
 from tests.site import Hit, Reply, Site
 from tests.utils import (
     SCRAPYS_QUEUE,
@@ -48,10 +49,6 @@ def pages(site: Site, number: int, start: int = 0) -> list[str]:
 
 def when(site: Site, path: str) -> list[float]:
     return [hit.seconds for hit in site.hits if hit.path == path]
-
-
-def gate_of(crawler: Any) -> Any:
-    return crawler.get_downloader_middleware(RepMiddleware)
 
 
 class BusyFirst(Pages):
@@ -364,7 +361,7 @@ async def test_those_that_are_not_judged_yet_go_back_to_the_queue():
                 yield request
             while not self.crawler.stats.get_value("rep/backoff/count"):
                 await sleep(0.02)
-            back_off = gate_of(self.crawler).downloads.back_off
+            back_off = Crawl.of(self.crawler).keeper.back_off
             while not self.none_is_active and back_off.left(site.host) > 0.2:
                 await sleep(0.02)
                 self.none_is_active = not self.crawler.engine.downloader.active

@@ -15,6 +15,7 @@ from scrapy.utils.asyncio import is_asyncio_available
 
 import scrapy_rep
 from scrapy_rep import RobotsForbidden, RobotsUnreachable, SettingError
+from scrapy_rep.crawl import Crawl
 from scrapy_rep.signals import request_forbidden
 from tests.site import Reply, Site
 from tests.utils import SCRAPYS_QUEUE, Pages, coroutine_test, crawl, make_crawler, sleep
@@ -376,9 +377,8 @@ async def test_cancelled_fetch_leaves_nobody_waiting():
             for request in self.requests():
                 yield request
             await sleep(0.2)
-            gate = self.crawler.get_downloader_middleware(scrapy_rep.RepMiddleware)
-            assert gate is not None
-            for task in list(gate.policies._tasks):
+            shared = Crawl.of(self.crawler)
+            for task in list(shared.policies._tasks):
                 task.cancel()
 
     with Site({"/robots.txt": Reply(DISALLOW_P, after=1.0)}) as site:
@@ -395,13 +395,12 @@ async def test_cancelled_fetch_leaves_nobody_waiting():
 async def test_what_the_store_holds_can_be_asked_for():
     class Asking(Pages):
         async def start(self):
-            gate = self.crawler.get_downloader_middleware(scrapy_rep.RepMiddleware)
-            assert gate is not None
+            shared = Crawl.of(self.crawler)
             (url,) = self.urls
             origin = url.removesuffix("/")
-            assert await gate.policies.snapshot(origin) is None
+            assert await shared.policies.snapshot(origin) is None
             await self.robots.fetch(url)
-            self.snapshot = await gate.policies.snapshot(origin)
+            self.snapshot = await shared.policies.snapshot(origin)
             for request in self.requests():
                 yield request
 

@@ -12,8 +12,8 @@ import scrapy
 from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
-import scrapy_rep
 from scrapy_rep import RobotsUnreachable
+from scrapy_rep.crawl import Crawl
 from scrapy_rep.policies.service import Policies
 from tests.site import Reply, Site, some_sites
 from tests.utils import (
@@ -488,10 +488,10 @@ async def test_many_slots_leave_nothing_behind():
                 yield made
 
         def closed(self, reason):
-            gate: Any = self.crawler.get_downloader_middleware(scrapy_rep.RepMiddleware)
+            shared: Any = Crawl.of(self.crawler)
             queue = scheduler_of(self.crawler).mqs
             self.left = [len(queue._slots), len(queue.pqueues), len(queue._later)]
-            self.handed_out = len(gate.downloads.handed_out._by_slot)
+            self.handed_out = len(shared.downloader.handed_out._by_slot)
 
     with Site() as site:
         crawler = make_crawler(Many)

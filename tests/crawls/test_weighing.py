@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scrapy_rep import RepMiddleware
+from scrapy_rep.crawl import Crawl
 from tests.site import Site
 from tests.utils import Pages, coroutine_test, crawl, make_crawler
 
@@ -54,8 +54,8 @@ async def test_what_was_read_is_weighed(cls, path, settings):
         crawler = make_crawler(cls, **settings)
         await crawl(crawler, urls=[site.url(path)])
         origin = site.origin
-    gate: Any = crawler.get_downloader_middleware(RepMiddleware)
-    known = gate.policies.peek(origin)
+    shared: Any = Crawl.of(crawler)
+    known = shared.policies.peek(origin)
     weighed = known.weight
-    gate.policies.weigh(known)
+    shared.policies.weigh(known)
     assert weighed == known.weight

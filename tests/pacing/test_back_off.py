@@ -9,7 +9,7 @@ import pytest
 from scrapy_rep.exceptions import StillParked
 from scrapy_rep.pacing import back_off as module
 from scrapy_rep.pacing.back_off import BackOff
-from tests.utils import coroutine_test, sleep
+from tests.utils import coroutine_test
 
 
 class Engine:
@@ -51,7 +51,7 @@ def test_a_slot_is_parked_until_it_is_not(back_off, clock):
 
 def test_the_longest_pause_counts(back_off, clock):
     heard = []
-    back_off.parked = lambda slot, seconds: heard.append((slot, seconds))
+    back_off.on_parked(lambda slot, seconds: heard.append((slot, seconds)))
     assert back_off.park("a", 5) == 5
     assert back_off.park("a", 2) == 0
     clock.now += 1
@@ -65,17 +65,11 @@ def test_no_seconds_park_nothing(back_off):
     assert back_off.until == {}
 
 
-@coroutine_test
-async def test_others_are_told_of_what_was_parked_here_only(back_off):
+def test_others_are_told_of_what_was_parked_here_only(back_off):
     told = []
-
-    async def share(slot, seconds):
-        told.append((slot, seconds))
-
-    back_off.share = share
+    back_off.on_parked_here(lambda slot, seconds: told.append((slot, seconds)))
     back_off.park("a", 5)
     back_off.learn("b", 5)
-    await sleep(0.01)
     assert told == [("a", 5)]
     assert back_off.left("b") > 0
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from scrapy_rep.pacing.back_off import ParkedError
+from scrapy_rep.pacing import ParkedError
 from scrapy_rep.redis import bookings as starts_module
 from scrapy_rep.redis import fleet as link_module
 from tests.redis.workers import Worker, until

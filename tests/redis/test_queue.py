@@ -100,7 +100,7 @@ async def test_a_paced_host_is_handed_out_a_little_ahead_of_its_time(redis_serve
 async def test_the_engine_is_woken_when_a_host_is_due(redis_server):
     async with Crawl(redis_server) as worker:
         woken = []
-        worker.queue._downloads.wake = lambda: woken.append(time.monotonic())
+        worker.queue._downloader.wake = lambda: woken.append(time.monotonic())
         worker.push("a", 1)
         worker.push("a", 2)
         await worker.take(0.4)
@@ -140,7 +140,7 @@ async def test_a_site_that_asks_to_be_left_alone_is_parked_for_all(redis_server)
         await one.take()  # nothing is asked of our speed
         other = two.pop()
         told = one.told
-        one.queue._downloads.back_off.park("a.example", 0.5)  # its answer says so
+        one.queue._keeper.back_off.park("a.example", 0.5)  # its answer says so
         began = time.monotonic()
         await until(lambda: one.told > told)
         await two.start(other)  # which says nothing of how it is now
@@ -155,8 +155,8 @@ async def test_a_site_that_asks_to_be_left_alone_is_parked_for_all(redis_server)
 @coroutine_test
 async def test_a_retry_waits_from_the_moment_it_is_queued(redis_server):
     async with Crawl(redis_server) as one, Crawl(redis_server) as two:
-        one.queue._downloads.back_off.parked = None  # the others are not told yet
-        one.queue._downloads.back_off.park("a.example", 5.0)
+        one.queue._keeper.back_off._listeners.clear()  # the others are not told yet
+        one.queue._keeper.back_off.park("a.example", 5.0)
         one.push("a")
         assert two.pop() is None
         assert redis_server.client.hget(f"{PREFIX}pace", "a.example") == b"parked"
@@ -167,7 +167,7 @@ async def test_the_longest_pause_counts(redis_server):
     async with Crawl(redis_server) as one, Crawl(redis_server) as two:
         one.push("a")
         for worker, seconds in ((one, 60.0), (one, 600.0), (two, 300.0)):
-            worker.queue._downloads.back_off.park("a.example", seconds)
+            worker.queue._keeper.back_off.park("a.example", seconds)
         await until(lambda: one.told + two.told == 3)
         seconds, _ = redis_server.client.time()
         due_at = redis_server.client.zscore(f"{PREFIX}later", "a.example") / 1e6
@@ -195,7 +195,7 @@ async def test_a_full_host_does_not_hold_up_the_others(redis_server):
         first = worker.pop()
         await worker.start(first)
         worker.push("b", 0)
-        worker.queue._downloads.has_place = lambda host: host != "a.example"
+        worker.queue._keeper.has_place = lambda host: host != "a.example"
         assert short(worker.pop()) == "b0"
         assert worker.pop() is None
 
@@ -247,7 +247,7 @@ async def test_every_key_expires(redis_server):
             assert that_stay(redis_server) == []
         await two.take(60.0)
         await two.take()
-        one.queue._downloads.back_off.park("c.example", 60.0)
+        one.queue._keeper.back_off.park("c.example", 60.0)
         await until(lambda: one.told)
         one.pop()
         assert that_stay(redis_server) == []

@@ -150,7 +150,7 @@ class Crawl:
         host = request.url.split("/")[2]
         told = self.told
         tells = interval or self.queue._handed_out[request].holds
-        self.queue._downloads.started(request, host, interval)
+        self.queue._started(request, host, interval)
         await until(lambda: not tells or self.told > told)
 
     def done(self, *requests: Any) -> None:

@@ -1,0 +1,135 @@
+"""What the components of one crawl share."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+from weakref import ReferenceType, WeakKeyDictionary, ref
+
+from scrapy import signals
+from scrapy.utils.misc import build_from_crawler, load_object
+
+from scrapy_rep.downloader import Downloader
+from scrapy_rep.evidence import Witness
+from scrapy_rep.exceptions import SettingError
+from scrapy_rep.judging.agents import Agents
+from scrapy_rep.log import Report
+from scrapy_rep.pacing import Keeper
+from scrapy_rep.policies import Fetcher, Policies
+from scrapy_rep.robots import Robots
+from scrapy_rep.settings import Settings, unknown_names
+
+if TYPE_CHECKING:
+    from scrapy import Spider
+    from scrapy.crawler import Crawler
+
+    from scrapy_rep.store import Store
+
+STORES = {
+    "memory": "scrapy_rep.store.memory.MemoryStore",
+    "sqlite": "scrapy_rep.store.sqlite.SqliteStore",
+    "redis": "scrapy_rep.redis.store.RedisStore",
+}
+
+
+class Crawl:
+    """One for each crawler: made by the first component that asks for it, in any order.
+
+    What needs the network or a store is made when it is first used. Raises
+    ``SettingError`` where a setting is wrong.
+    """
+
+    # Weak on both sides: a crawl holds its crawler, and its components hold the crawl.
+    _crawls: WeakKeyDictionary[Crawler, ReferenceType[Crawl]] = WeakKeyDictionary()
+
+    def __init__(self, crawler: Crawler) -> None:
+        self.crawler = crawler
+        self.settings = Settings.read(crawler.settings)
+        self.report = Report(crawler)
+        self.agents = Agents(crawler, self.settings)
+        self.downloader = Downloader(crawler)
+        self.keeper = Keeper(crawler, self.downloader)
+        self.is_judged = False
+        """Whether a gate judges its requests."""
+        self.is_queued = False
+        """Whether a polite queue holds back what must wait."""
+
+    @classmethod
+    def of(cls, crawler: Crawler) -> Crawl:
+        """Return the crawl of *crawler*, which lives as long as a component holds it."""
+        known = cls._crawls.get(crawler)
+        crawl = None if known is None else known()
+        if crawl is None:
+            crawl = cls(crawler)
+            cls._crawls[crawler] = ref(crawl)
+        return crawl
+
+    def join_gate(self) -> None:
+        """Note that a gate judges the requests: the spider gets its ``robots``."""
+        self.is_judged = True
+        for sentence in unknown_names(self.crawler.settings):
+            self.report.warn(sentence)
+        assert self.policies
+        if self.crawler.spider is not None:
+            self._equip(self.crawler.spider)
+        self.crawler.signals.connect(self._equip, signals.spider_opened)
+
+    def join_queue(self) -> None:
+        """Note that a polite queue holds back what must wait."""
+        self.is_queued = True
+
+    @cached_property
+    def store(self) -> Store:
+        name = self.settings.store
+        path = STORES.get(name, name) if isinstance(name, str) else name
+        try:
+            store: Store = build_from_crawler(load_object(path), self.crawler)
+        except SettingError:
+            raise
+        except (ImportError, NameError, ValueError, TypeError) as error:
+            if path == STORES["redis"] and isinstance(error, ImportError):
+                expected = f"pip install scrapy-rep[redis] for it ({error})"
+                raise SettingError("REP_STORE", name, expected) from error
+            expected = f"{', '.join(STORES)} or the import path of a store ({error})"
+            raise SettingError("REP_STORE", name, expected) from error
+        return store
+
+    @cached_property
+    def policies(self) -> Policies:
+        if (bookings := getattr(self.store, "starts", None)) is not None:
+            self.keeper.share(bookings)
+        policies = Policies(
+            self.crawler,
+            self.settings,
+            agent_of=self.agents.of,
+            user_agent_of=self.agents.header,
+            fetcher=Fetcher(
+                self.crawler, self.settings, self.downloader, self.keeper.back_off
+            ),
+            store=self.store,
+            report=self.report,
+        )
+        self.crawler.signals.connect(self._spider_closed, signals.spider_closed)
+        return policies
+
+    @cached_property
+    def robots(self) -> Robots:
+        return Robots(self.policies, self.agents)
+
+    @cached_property
+    def witness(self) -> Witness | None:
+        """Who looks on, where REP_EVIDENCE or REP_AUDIT_URI wants evidence."""
+        if not self.settings.evidence and self.settings.audit_uri is None:
+            return None
+        return Witness(
+            self.crawler, self.settings, self.policies, self.agents, self.downloader
+        )
+
+    def _equip(self, spider: Spider) -> None:
+        spider.robots = self.robots  # type: ignore[attr-defined]
+        self.agents.check()
+
+    async def _spider_closed(self, reason: str) -> None:
+        await self.policies.close()
+        if self.witness is not None:
+            await self.witness.close(reason)

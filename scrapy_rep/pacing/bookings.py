@@ -1,0 +1,37 @@
+"""What grants the starts of requests where several processes share a pace."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class ParkedError(Exception):
+    """Another process has parked the slot: for so many *seconds* from now on."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(f"parked for {seconds:g} s")
+
+
+class Bookings(Protocol):
+    """Grants each start. A booking is a start that the pace of a host has granted."""
+
+    @property
+    def restless(self) -> bool:
+        """Tell whether requests may leave rather late, as all processes are busy."""
+
+    async def book(self, slot: str, interval: float) -> int | None:
+        """Return when *interval* s have passed since the last start, and book this one.
+
+        Returns the booking, for ``late``; ``None`` where there is none. Raises
+        ``ParkedError`` where another process has parked the slot.
+        """
+
+    async def late(self, slot: str, booking: int, seconds: float) -> bool:
+        """Note that the request of *booking* may have started so much later.
+
+        Returns ``False`` where another one was booked since.
+        """
+
+    async def park(self, slot: str, seconds: float) -> None:
+        """Have no process start any request that it books here for so long."""

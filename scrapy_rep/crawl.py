@@ -12,7 +12,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy_rep.downloader import Downloader
 from scrapy_rep.evidence import Witness
 from scrapy_rep.exceptions import SettingError
-from scrapy_rep.judging.agents import Agents
+from scrapy_rep.judging import Agents, Judge
 from scrapy_rep.log import Report
 from scrapy_rep.pacing import Keeper
 from scrapy_rep.policies import Fetcher, Policies
@@ -47,6 +47,7 @@ class Crawl:
         self.settings = Settings.read(crawler.settings)
         self.report = Report(crawler)
         self.agents = Agents(crawler, self.settings)
+        self.judge = Judge(self.settings)
         self.downloader = Downloader(crawler)
         self.keeper = Keeper(crawler, self.downloader)
         self.is_judged = False

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from scrapy.exceptions import NotConfigured
 from scrapy.http.request import NO_CALLBACK
 
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.downloader import ROBOTS_HOP, sleep
-from scrapy_rep.exceptions import (
-    RobotsForbidden,
-    RobotsRefused,
-    RobotsUnreachable,
-    StillParked,
-)
-from scrapy_rep.judging.purposes import Purposes
-from scrapy_rep.judging.target import judged, leave_behind
-from scrapy_rep.pacing import FREE, pace_of
+from scrapy_rep.exceptions import StillParked
+from scrapy_rep.judging import Action, Objection, judged, leave_behind
+from scrapy_rep.judging.ruling import UNREACHABLE, because
 from scrapy_rep.policies.freshness import retry_after
-from scrapy_rep.protocol import Verdict
-from scrapy_rep.settings import DIRECTIVES, Settings
 from scrapy_rep.signals import request_forbidden
 
 if TYPE_CHECKING:
@@ -30,9 +21,9 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from typing_extensions import Self
 
-    from scrapy_rep.pacing import Pace
-    from scrapy_rep.policies.cache import Known
-    from scrapy_rep.protocol import Agent
+    from scrapy_rep.exceptions import RobotsRefused
+    from scrapy_rep.judging import Ruling
+    from scrapy_rep.policies import Known
 
 BACK_OFF_STATUSES = frozenset({429, 503})
 """Those whose Retry-After says when requests are welcome again."""
@@ -43,8 +34,11 @@ AGAIN_AFTER = 0.1
 before anything else happens: the robots.txt would never come."""
 AT_HAND = 1.0
 """Seconds for which a request may wait in the downloader, rather than in the queue."""
-TOO_MANY_WAIT = (
-    f"its robots.txt is not known yet, and {MAX_WAITING} requests wait for theirs"
+TOO_MANY_WAIT = Objection(
+    "waiting",
+    because(
+        f"its robots.txt is not known yet, and {MAX_WAITING} requests wait for theirs"
+    ),
 )
 
 
@@ -64,8 +58,7 @@ class RepMiddleware:
         self._downloader = crawl.downloader
         self._keeper = crawl.keeper
         self._witness = crawl.witness
-        self._left_out = _what_is_left_out(crawl.settings)
-        self._purposes = Purposes(crawl.settings) if crawl.settings.purpose else None
+        self._judge = crawl.judge
         self._waiting = 0
         crawl.downloader.on_answer(self._heed)
 
@@ -95,16 +88,18 @@ class RepMiddleware:
                 if self._may_go_back(request):
                     await sleep(AGAIN_AFTER)
                     return self._again(request)
-                refusal = RobotsUnreachable(url, origin, _because(TOO_MANY_WAIT))
-                self._refuse(request, refusal, "waiting")
+                raise self._refusal(request, url, origin, TOO_MANY_WAIT)
             known = await self._wait_for(origin, request)
         agent = self._agents.of(request)
         try:
+            policy, now = known.policy, self._policies.now()
             if self._witness is None:
-                allowed = known.policy.allowed(url, agent)
-                return self._judge(request, url, known, agent, allowed)
-            verdict = known.policy.verdict(url, agent)
-            again = self._judge(request, url, known, agent, verdict.allowed)
+                allowed = policy.allowed(url, agent)
+                ruling = self._judge.rule(url, known, agent, now, allowed=allowed)
+                return self._obey(request, url, known, ruling)
+            verdict = policy.verdict(url, agent)
+            ruling = self._judge.rule(url, known, agent, now, allowed=verdict.allowed)
+            again = self._obey(request, url, known, ruling)
             if again is None:
                 self._witness.passed(request, url, known, agent, verdict)
             return again
@@ -119,50 +114,31 @@ class RepMiddleware:
         finally:
             self._waiting -= 1
 
-    def _judge(
-        self, request: Request, url: str, known: Known, agent: Agent, allowed: bool
+    def _obey(
+        self, request: Request, url: str, known: Known, ruling: Ruling
     ) -> Request | None:
-        if not allowed:
-            waits = known.patient or (known.unreachable and self._downloader.ends())
-            if waits and self._can_wait(request):
-                return self._again(request)
-            refusal, cause = _by_rules(url, known, agent)
-            if "disallow" in self._settings.obey:
-                self._refuse(request, refusal, cause, known)
-            self._would_refuse(request, refusal, cause)
-        if self._purposes is not None:
-            against = self._purposes.refusal(url, known, agent)
-            if against is not None:
-                if "disallow" in self._settings.obey:
-                    self._refuse(request, against, "purpose", known)
-                self._would_refuse(request, against, "purpose")
-        if self._left_out is not None:
-            wish = pace_of(known.policy, agent, self._left_out)
-            hindrance = _by_pace(url, known, wish, self._policies.now())
-            if hindrance is not None:
-                self._would_refuse(request, *hindrance)
-        pace = known.pace_for(agent, self._settings)
-        if pace is FREE:
-            if self._keeper.keeps_any():
-                slot = self._downloader.slot_of(request)
-                self._keeper.keep(slot, known.origin, 0.0)
-                if self._is_put_off(request):
-                    return self._again(request)
-            return None
-        return self._keep_pace(request, url, known, pace)
+        """Do what *ruling* says: return *request* where it goes back, to wait."""
+        for left_out in ruling.left_out:
+            self._would_refuse(request, url, known, left_out)
+        objection = ruling.objection
+        if objection is None:
+            return self._keep_pace(request, known, ruling.interval)
+        waits = ruling.action is Action.WAIT or (
+            objection.cause == UNREACHABLE and self._downloader.ends()
+        )
+        if waits and self._can_wait(request):
+            return self._again(request)
+        raise self._refusal(request, url, known.origin, objection, known)
 
     def _keep_pace(
-        self, request: Request, url: str, known: Known, pace: Pace
+        self, request: Request, known: Known, interval: float
     ) -> Request | None:
-        now = self._policies.now()
-        hindrance = _by_pace(url, known, pace, now)
-        if hindrance is not None:
-            if not pace.refuses(now) and self._can_wait(request):
-                return self._again(request)  # it is only not the time of day
-            self._refuse(request, *hindrance, known)
+        if not interval and not self._keeper.keeps_any():
+            return None
         slot = self._downloader.slot_of(request)
-        self._keeper.keep(slot, known.origin, pace.interval(now))
-        if self._keeper.due_in(slot) > AT_HAND and self._can_wait(request):
+        self._keeper.keep(slot, known.origin, interval)
+        wait = self._keeper.due_in if interval else self._keeper.back_off.left
+        if wait(slot) > AT_HAND and self._can_wait(request):
             return self._again(request)  # its pace was not known when it was handed out
         return None
 
@@ -219,69 +195,31 @@ class RepMiddleware:
         return again
 
     def _would_refuse(
-        self, request: Request, refusal: RobotsRefused, cause: str
+        self, request: Request, url: str, known: Known, objection: Objection
     ) -> None:
         """Note that REP_OBEY leaves out what is against *request*."""
-        self._report.would_refuse(refusal, cause)
+        refusal = objection.refusal(url, known.origin)
+        self._report.would_refuse(refusal, objection.cause)
         if self._witness is not None:
-            self._witness.left_out(request, refusal, cause)
+            self._witness.left_out(request, refusal, objection.cause)
 
-    def _refuse(
+    def _refusal(
         self,
         request: Request,
-        refusal: RobotsRefused,
-        cause: str,
+        url: str,
+        origin: str,
+        objection: Objection,
         known: Known | None = None,
-    ) -> NoReturn:
-        """Raise *refusal*, which is counted under *cause*."""
-        self._report.refused(refusal, cause)
+    ) -> RobotsRefused:
+        """Tell everyone that *request*, judged by *url*, is refused; return the exception."""
+        refusal = objection.refusal(url, origin)
+        self._report.refused(refusal, objection.cause)
         if self._witness is not None:
-            self._witness.refused(request, refusal, cause, known)
+            self._witness.refused(request, refusal, objection.cause, known)
         self._crawler.signals.send_catch_log(
             signal=request_forbidden,
             request=request,
             verdict=refusal.verdict,
             spider=self._crawler.spider,
         )
-        raise refusal
-
-
-def _by_rules(url: str, known: Known, agent: Agent) -> tuple[RobotsRefused, str]:
-    """Return the refusal of what the policy does not allow, and its name in the stats."""
-    verdict = known.policy.verdict(url, agent)
-    if known.unreachable:
-        return RobotsUnreachable(url, known.origin, verdict), "unreachable"
-    cause = "status" if verdict.rule is None else "rule"
-    return RobotsForbidden(url, known.origin, verdict), cause
-
-
-def _by_pace(
-    url: str, known: Known, pace: Pace, now: float
-) -> tuple[RobotsRefused, str] | None:
-    """Return the refusal of what *pace* does not let through *now*, if anything."""
-    if pace.refuses(now):
-        cause = "crawl_delay"
-        reason = (
-            f"robots.txt asks for {pace.asked(now):g} s between requests, more than "
-            f"REP_CRAWL_DELAY_MAX ({pace.most:g} s)"
-        )
-    elif pace.opens_in(now):
-        assert pace.visit is not None
-        cause = "visit_time"
-        reason = (
-            f"robots.txt wants visits from {pace.visit.start:%H:%M} to "
-            f"{pace.visit.end:%H:%M} UTC only"
-        )
-    else:
-        return None
-    return RobotsForbidden(url, known.origin, _because(reason)), cause
-
-
-def _because(reason: str) -> Verdict:
-    return Verdict(allowed=False, rule=None, group=None, reason=reason)
-
-
-def _what_is_left_out(settings: Settings) -> Settings | None:
-    """Return *settings* for the paces that REP_OBEY lacks; ``None``: it has them all."""
-    left_out = frozenset(DIRECTIVES) - settings.obey - {"disallow", "retry-after"}
-    return replace(settings, obey=left_out) if left_out else None
+        return refusal

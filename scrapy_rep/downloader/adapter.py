@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cached_property
 from time import monotonic
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 from scrapy import signals
 from scrapy.utils.asyncio import call_later
@@ -47,8 +46,7 @@ class Downloader:
         self._own_slots: dict[str, dict[str, Any]] = settings.getdict("DOWNLOAD_SLOTS")
         self._own_delay = settings.getfloat("DOWNLOAD_DELAY")
         self._own_concurrency = settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")
-        self._raised: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
-        """Slots, and the delay that we gave them."""
+        self._raised: dict[str, float] = {}  # slot -> the delay that we gave it
         self._began = slot_clock()
         self._granters: list[Granter] = []
         self._start_listeners: list[StartListener] = []
@@ -140,16 +138,22 @@ class Downloader:
         slot = self._slot(name)
         if slot is None:
             return False
-        raised = self._raised.get(slot)
+        raised = self._raised.get(name)
         if raised is not None and delay < raised == slot.delay:
             # The origin asks for less than before: back to the user's own.
             slot.delay, slot.concurrency = self._users_own(name)
         if not delay:
-            self._raised.pop(slot, None)
+            self._raised.pop(name, None)
             return True
         slot.concurrency = 1
         if slot.delay < delay:
-            slot.delay = self._raised[slot] = delay
+            slot.delay = self._raised[name] = delay
+            if len(self._raised) > 2 * len(self._downloader.slots):
+                self._raised = {
+                    name: delay
+                    for name, delay in self._raised.items()
+                    if self.has_slot(name)
+                }
         # Jitter may lengthen and shorten a delay, but not below the interval.
         limit_jitter(slot, 1 - delay / slot.delay)
         return True

@@ -1,1 +1,17 @@
 """May this request go now, later, or never?"""
+
+from scrapy_rep.judging.agents import Agents
+from scrapy_rep.judging.purposes import Purposes
+from scrapy_rep.judging.ruling import Action, Judge, Objection, Ruling
+from scrapy_rep.judging.target import judged, leave_behind
+
+__all__ = [
+    "Action",
+    "Agents",
+    "Judge",
+    "Objection",
+    "Purposes",
+    "Ruling",
+    "judged",
+    "leave_behind",
+]

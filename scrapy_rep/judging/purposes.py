@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scrapy_rep.exceptions import RobotsForbidden
 from scrapy_rep.protocol import Verdict
 from scrapy_rep.protocol.preferences import (
     EVERYTHING_UNSTATED,
@@ -17,8 +16,7 @@ from scrapy_rep.protocol.preferences import (
 if TYPE_CHECKING:
     from scrapy.http import Response
 
-    from scrapy_rep.policies.cache import Known
-    from scrapy_rep.protocol import Agent, Preference, Preferences
+    from scrapy_rep.protocol import Agent, Policy, Preference, Preferences
     from scrapy_rep.settings import Settings
 
 HEADER_NAMES = frozenset(name.title().encode() for name in HEADERS)
@@ -31,9 +29,9 @@ class Purposes:
         self._purposes = settings.purpose
         self._refuses_unstated = settings.purpose_unstated == "refuse"
 
-    def refusal(self, url: str, known: Known, agent: Agent) -> RobotsForbidden | None:
+    def verdict(self, url: str, policy: Policy, agent: Agent) -> Verdict | None:
         """Return why *url* is not fetched for these purposes; ``None``: it may be."""
-        preferences = known.policy.preferences(url, agent)
+        preferences = policy.preferences(url, agent)
         for purpose in self._purposes:
             found = preferences.of(purpose)
             if found.answer == NO:
@@ -44,8 +42,7 @@ class Purposes:
                 reason = f"nothing is said of {purpose} (REP_PURPOSE_UNSTATED)"
             else:
                 continue
-            verdict = Verdict(allowed=False, rule=None, group=None, reason=reason)
-            return RobotsForbidden(url, known.origin, verdict)
+            return Verdict(allowed=False, rule=None, group=None, reason=reason)
         return None
 
     def refused_by(self, preferences: Preferences) -> Preference | None:

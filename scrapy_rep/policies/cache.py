@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
-from scrapy_rep.pacing import FREE, pace_of
+from scrapy_rep.pacing import pace_of
 from scrapy_rep.policies.lifecycle import State
 
 if TYPE_CHECKING:
@@ -20,17 +20,18 @@ ENTRY_BYTES = 470
 """What an entry weighs besides its policy: itself, its key, standing and links; measured."""
 EVIDENCE_BYTES = 320
 """What its evidence weighs, where it is kept; measured."""
+MOST_PACES = 16
+"""Agents whose pace is kept with an entry. One asks, in nearly every crawl."""
 
 
 class Known:
     """What is known of one origin, ready to judge with."""
 
     __slots__ = (
-        "_agent",
+        "_paces",
         "copy",
         "evidence",
         "origin",
-        "pace",
         "patient",
         "policy",
         "standing",
@@ -47,11 +48,10 @@ class Known:
         """Equal for equal bodies; ``None`` where no copy decides."""
         self.evidence: Any = None
         """What ``Policies.learned`` keeps here of the copy, if anything."""
-        self.pace: Pace = FREE
         self.patient = False
         """Unreachable, and requests wait for the next retry rather than being refused."""
         self.weight = 0
-        self._agent: Agent | None = None
+        self._paces: dict[Agent, Pace] = {}
 
     @property
     def unreachable(self) -> bool:
@@ -59,10 +59,12 @@ class Known:
 
     def pace_for(self, agent: Agent, settings: Settings) -> Pace:
         """Return the pace that the policy asks of *agent*."""
-        if agent != self._agent:  # one agent asks, in nearly every crawl
-            self._agent = agent
-            self.pace = pace_of(self.policy, agent, settings)
-        return self.pace
+        pace = self._paces.get(agent)
+        if pace is None:
+            if len(self._paces) >= MOST_PACES:
+                self._paces.clear()
+            pace = self._paces[agent] = pace_of(self.policy, agent, settings)
+        return pace
 
 
 class PolicyCache:

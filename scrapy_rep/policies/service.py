@@ -243,7 +243,9 @@ class Policies:
                 verdict = policy.verdict(origin + "/", agent)
                 self._report.denies_all(origin, verdict)
             pace = known.pace_for(agent, self._settings)
-            if not pace.free and (before is None or before.pace != pace):
+            if not pace.free and (
+                before is None or before.pace_for(agent, self._settings) != pace
+            ):
                 self._report.paced(origin, pace, self.now())
         known.patient = stands.state is State.UNREACHABLE and patient(
             snapshot, self._settings

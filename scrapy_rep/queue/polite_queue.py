@@ -18,7 +18,8 @@ from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_rep.access.origins import robots_url
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.judging.target import judged, leave_behind
+from scrapy_rep.judging import Action, judged, leave_behind
+from scrapy_rep.judging.ruling import UNREACHABLE, VISIT_TIME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+WHY = {
+    UNREACHABLE: "robots.txt of {origin} is unreachable",
+    VISIT_TIME: "robots.txt of {origin} wants visits at another time",
+}
+"""Why the requests of an origin wait, by the cause, in words."""
 RECHECKED = 2
 """How many slots without a free place are looked at again at each pop."""
 
@@ -243,20 +249,15 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
                     if slot.ask_ahead:
                         return None
                     continue
-                if known.patient:
-                    slot.why = f"robots.txt of {origin} is unreachable"
-                    slot.ask_ahead = True  # again, when that time has come
-                    return max(0.0, known.standing.ask_at - now)
-                pace = known.pace
-                if pace.free:
-                    continue
-                if pace.refuses(now):
-                    return 0.0  # the middleware will
-                closed = pace.opens_in(now)
-                if closed:
-                    slot.why = f"robots.txt of {origin} wants visits at another time"
-                    return closed
-                self._keeper.keep(slot.name, origin, pace.interval(now))
+                agent = self._crawl.agents.default()
+                ruling = self._crawl.judge.rule_line(known, agent, now)
+                if ruling.action is Action.WAIT:
+                    assert ruling.objection is not None
+                    slot.why = WHY[ruling.objection.cause].format(origin=origin)
+                    # Again, when that time has come.
+                    slot.ask_ahead = slot.ask_ahead or known.patient
+                    return ruling.seconds
+                self._keeper.keep(slot.name, origin, ruling.interval)
         slot.why = "its delay has not passed yet"
         return self._keeper.paced_for(slot.name)  # it is not parked
 

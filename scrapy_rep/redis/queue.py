@@ -15,7 +15,7 @@ from scrapy.utils.defer import deferred_from_coro
 from scrapy_redis.queue import Base
 
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.judging.target import judged, leave_behind
+from scrapy_rep.judging import Action, judged, leave_behind
 from scrapy_rep.redis.bookings import RedisBookings
 from scrapy_rep.redis.clients import AWAY, close, impatient, script
 from scrapy_rep.redis.dupefilter import unseen
@@ -66,7 +66,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
         self._crawler = crawler
         self._link = Link.of(crawler)
         self._lease = self._link.settings.redis_lease
-        crawl = Crawl.of(crawler)
+        self._crawl = crawl = Crawl.of(crawler)
         crawl.join_queue()
         self._policies: Policies | None = crawl.policies if crawl.is_judged else None
         self._downloader = crawl.downloader
@@ -251,13 +251,12 @@ class PoliteQueue(Base):  # type: ignore[misc]
             known = None if found is None else self._policies.peek(found[1])
             if known is None:
                 return 0.0
-            now = self._policies.now()
-            if known.patient:
-                return max(0.0, known.standing.ask_at - now)
-            if known.pace.free or known.pace.refuses(now):
-                return 0.0
-            due_in = self._keeper.due_in(self._downloader.slot_of(request))
-            return max(known.pace.opens_in(now), due_in)
+            agent = self._crawl.agents.of(request)
+            ruling = self._crawl.judge.rule_line(known, agent, self._policies.now())
+            if ruling.action is Action.WAIT:
+                return ruling.seconds
+            if ruling.interval:
+                return self._keeper.due_in(self._downloader.slot_of(request))
         return 0.0
 
     # Redis

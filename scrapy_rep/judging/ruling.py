@@ -1,0 +1,162 @@
+"""The ruling: a request is sent now, waits, or is refused.
+
+Pure: what is known, and the time, come in as arguments. It belongs to the request that
+asks: another agent, or another URL of the same origin, may get another one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from scrapy_rep.exceptions import RobotsForbidden, RobotsUnreachable
+from scrapy_rep.judging.purposes import Purposes
+from scrapy_rep.pacing import FREE, pace_of
+from scrapy_rep.protocol import Verdict
+from scrapy_rep.settings import DIRECTIVES
+
+if TYPE_CHECKING:
+    from scrapy_rep.exceptions import RobotsRefused
+    from scrapy_rep.pacing import Pace
+    from scrapy_rep.policies import Known
+    from scrapy_rep.protocol import Agent
+    from scrapy_rep.settings import Settings
+
+UNREACHABLE, CRAWL_DELAY, VISIT_TIME = "unreachable", "crawl_delay", "visit_time"
+
+
+class Action(Enum):
+    SEND = "send"
+    WAIT = "wait"
+    REFUSE = "refuse"
+
+
+class Objection(NamedTuple):
+    """What is against sending a request now."""
+
+    cause: str
+    """Its name in the stats: "rule", "status" (no robots.txt, as a status says),
+    "unreachable", "purpose", "crawl_delay" (over REP_CRAWL_DELAY_MAX), "visit_time"."""
+    verdict: Verdict
+
+    def refusal(self, url: str, origin: str) -> RobotsRefused:
+        """Return the exception by which a request for *url* is refused."""
+        kind = RobotsUnreachable if self.cause == UNREACHABLE else RobotsForbidden
+        return kind(url, origin, self.verdict)
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What happens to a request."""
+
+    action: Action
+    objection: Objection | None = None
+    """Why it waits or is refused; ``None``: it is sent."""
+    seconds: float = 0.0
+    """For how long it waits. What cannot wait is refused for the same objection."""
+    interval: float = 0.0
+    """Seconds between two starts that the robots.txt asks of its agent; 0: none."""
+    left_out: tuple[Objection, ...] = ()
+    """What is against it as well, but is left out of REP_OBEY."""
+
+
+SEND = Ruling(Action.SEND)
+
+
+class Judge:
+    """Rules by the settings of one crawl."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._obeys_rules = "disallow" in settings.obey
+        self._purposes = Purposes(settings) if settings.purpose else None
+        left_out = frozenset(DIRECTIVES) - settings.obey - {"disallow", "retry-after"}
+        self._left_out = replace(settings, obey=left_out) if left_out else None
+
+    def rule(
+        self, url: str, known: Known, agent: Agent, now: float, *, allowed: bool
+    ) -> Ruling:
+        """Return what happens to a request for *url*.
+
+        *allowed* is what the policy of *known* says of it to *agent*; *now* is in seconds
+        since 1970.
+        """
+        left_out: list[Objection] = []
+        if not allowed:
+            objection = _by_rules(url, known, agent)
+            if known.patient:
+                return _wait_for_robots(objection, known, now)
+            if self._obeys_rules:
+                return Ruling(Action.REFUSE, objection)
+            left_out.append(objection)
+        if self._purposes is not None:
+            verdict = self._purposes.verdict(url, known.policy, agent)
+            if verdict is not None:
+                objection = Objection("purpose", verdict)
+                if self._obeys_rules:
+                    return Ruling(Action.REFUSE, objection, left_out=tuple(left_out))
+                left_out.append(objection)
+        if self._left_out is not None:
+            wish = pace_of(known.policy, agent, self._left_out)
+            if (too_slow := against_pace(wish, now)) is not None:
+                left_out.append(too_slow)
+        ruling = self._by_pace(known.pace_for(agent, self._settings), now)
+        return replace(ruling, left_out=tuple(left_out)) if left_out else ruling
+
+    def rule_line(self, known: Known, agent: Agent, now: float) -> Ruling:
+        """Return what happens to all requests of *agent* that the rules allow.
+
+        Only what makes them wait is told; what is refused may go, to be refused.
+        """
+        if known.patient:
+            return _wait_for_robots(_by_rules(known.origin, known, agent), known, now)
+        ruling = self._by_pace(known.pace_for(agent, self._settings), now)
+        return SEND if ruling.action is Action.REFUSE else ruling
+
+    def _by_pace(self, pace: Pace, now: float) -> Ruling:
+        if pace is FREE:
+            return SEND
+        objection = against_pace(pace, now)
+        if objection is None:
+            return Ruling(Action.SEND, interval=pace.interval(now))
+        if objection.cause == VISIT_TIME:  # it is only not the time of day
+            return Ruling(Action.WAIT, objection, pace.opens_in(now))
+        return Ruling(Action.REFUSE, objection)
+
+
+def _by_rules(url: str, known: Known, agent: Agent) -> Objection:
+    verdict = known.policy.verdict(url, agent)
+    if known.unreachable:
+        return Objection(UNREACHABLE, verdict)
+    return Objection("status" if verdict.rule is None else "rule", verdict)
+
+
+def _wait_for_robots(objection: Objection, known: Known, now: float) -> Ruling:
+    """Return that a request waits until the robots.txt is asked for again."""
+    return Ruling(Action.WAIT, objection, max(0.0, known.standing.ask_at - now))
+
+
+def against_pace(pace: Pace, now: float) -> Objection | None:
+    """Return what *pace* does not let through *now*; ``None``: nothing."""
+    if pace.refuses(now):
+        cause = CRAWL_DELAY
+        reason = (
+            f"robots.txt asks for {pace.asked(now):g} s between requests, more than "
+            f"REP_CRAWL_DELAY_MAX ({pace.most:g} s)"
+        )
+    elif pace.opens_in(now):
+        assert pace.visit is not None
+        cause = VISIT_TIME
+        reason = (
+            f"robots.txt wants visits from {pace.visit.start:%H:%M} to "
+            f"{pace.visit.end:%H:%M} UTC only"
+        )
+    else:
+        return None
+    return Objection(cause, because(reason))
+
+
+def because(reason: str) -> Verdict:
+    """Return the verdict that no rule has decided, but *reason*."""
+    return Verdict(allowed=False, rule=None, group=None, reason=reason)

@@ -1,12 +1,12 @@
-"""Every setting of this package: its name, default, unit and check."""
+"""Every setting of this package, declared once: name, default, unit, check, meaning."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.protocol import GYM2008, MK1996, RFC9309, Dialect
@@ -19,79 +19,277 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
     from typing_extensions import Self
 
-N = TypeVar("N", int, float)
+    Check = Callable[[Any], Any]
 
 DIALECTS = {"rfc9309": RFC9309, "gym2008": GYM2008, "mk1996": MK1996}
 DIRECTIVES = ("disallow", "crawl-delay", "request-rate", "visit-time", "retry-after")
 PAGE_RULES = ("nofollow", "noindex")
-UNSTATED = ("allow", "refuse")
 FLAGS = {"true": True, "1": True, "false": False, "0": False}
 DAY = 86400.0
 MiB = 2**20
 
-DEFAULTS: dict[str, Any] = {
-    "REP_OBEY": list(DIRECTIVES),
-    "REP_DIALECT": "rfc9309",
-    "REP_CRAWL_DELAY_MAX": 300.0,
-    "REP_CRAWL_DELAY_OVER_MAX": "drop",
-    "REP_MAX_AGE": None,  # a day, or the dialect's own
-    "REP_MIN_AGE": 60.0,
-    "REP_UNREACHABLE": "disallow",
-    "REP_UNREACHABLE_RETRY_DELAYS": [10.0, 60.0],
-    "REP_UNREACHABLE_TTL": 3600.0,
-    "REP_UNREACHABLE_MAX": 30 * DAY,
-    "REP_RETRY_AFTER_MAX": 3600.0,
-    "REP_DENY_STATUSES": None,  # [], or the dialect's own
-    "REP_MAX_REDIRECTS": 5,
-    "REP_MAX_SIZE": MAX_SIZE,
-    "REP_TIMEOUT": 30.0,
-    "REP_FETCH_CONCURRENCY": None,  # half of CONCURRENT_REQUESTS
-    "REP_CACHE_BYTES": 64 * MiB,
-    "REP_STORE": None,  # "sqlite" with JOBDIR, else "memory"
-    "REP_STORE_PATH": None,
-    "REP_REDIS_DOWN": "degrade",
-    "REP_REDIS_LEASE": 15.0,
-    "REP_PAGE_OBEY": [],
-    "REP_PURPOSE": [],
-    "REP_PURPOSE_UNSTATED": "allow",
-    "REP_EVIDENCE": False,
-    "REP_EVIDENCE_FIELD": None,
-    "REP_AUDIT_URI": None,
-}
+# The checks: each makes a function from a value to the one that is used. What it raises
+# says in words what was expected.
+
+
+class WrongError(ValueError):
+    """A value is not what was *expected*."""
+
+
+def flag(value: Any) -> bool:
+    if isinstance(value, int) and value in {0, 1}:  # a bool is one
+        return bool(value)
+    if isinstance(value, str) and value.lower() in FLAGS:
+        return FLAGS[value.lower()]
+    raise WrongError("True or False")
+
+
+def text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    raise WrongError("a str")
+
+
+def path_or_uri(value: Any) -> str | None:
+    if isinstance(value, Path):
+        return str(value.absolute())
+    if isinstance(value, str):
+        return value or None
+    raise WrongError("a path or a URI")
+
+
+def one_of(choices: Collection[str]) -> Check:
+    def check(value: Any) -> str:
+        if isinstance(value, str) and value.lower() in choices:
+            return value.lower()
+        raise WrongError(_listed(choices))
+
+    return check
+
+
+def some_of(choices: Collection[str]) -> Check:
+    def check(value: Any) -> frozenset[str]:
+        items = _items(value, str, "a list of words")
+        if any(item not in choices for item in items):
+            raise WrongError(f"a list whose items are {_listed(choices)}")
+        return frozenset(items)
+
+    return check
+
+
+def seconds(*, above: float | None = None) -> Check:
+    def check(value: Any) -> float:
+        number: float = _number(value, float, "a number of seconds")
+        if number < 0 or (above is not None and number <= above):
+            raise WrongError(
+                f"a number of seconds, {'>= 0' if above is None else '> 0'}"
+            )
+        return number
+
+    return check
+
+
+def many_seconds(value: Any) -> tuple[float, ...]:
+    return tuple(_items(value, seconds(), "a list of numbers of seconds, >= 0"))
+
+
+def whole(*, least: int, most: int | None = None) -> Check:
+    def check(value: Any) -> int:
+        number: int = _number(value, int, "a whole number")
+        if number < least:
+            raise WrongError(f"a whole number, at least {least}")
+        if most is not None and number > most:
+            raise WrongError(f"a whole number, at most {most}")
+        return number
+
+    return check
+
+
+def statuses(value: Any) -> frozenset[int]:
+    expected = "a list of 4xx statuses such as [401, 403]"
+    numbers = _items(value, int, expected)
+    if any(not 400 <= number < 500 for number in numbers):
+        raise WrongError(expected)
+    return frozenset(numbers)
+
+
+def _items(value: Any, convert: Check, expected: str) -> list[Any]:
+    if isinstance(value, str):  # from the command line: a,b
+        value = [item.strip() for item in value.split(",") if item.strip()]
+    try:
+        if isinstance(value, (list, tuple, set, frozenset)):
+            return [convert(item) for item in value]
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise WrongError(expected)
+
+
+def _number(value: Any, convert: Check, expected: str) -> Any:
+    try:
+        if not isinstance(value, bool):
+            number = convert(value)
+            if math.isfinite(number) and number == float(value):
+                return number
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise WrongError(expected)
+
+
+def _listed(choices: Collection[str]) -> str:
+    return " or ".join(f'"{choice}"' for choice in choices)
+
+
+# The settings
+
+
+class Declaration(NamedTuple):
+    """One setting."""
+
+    name: str
+    default: Any
+    """``None``: it depends, see ``otherwise``."""
+    check: Check
+    unit: str
+    """"s", "octets" or ""."""
+    meaning: str
+    """In a line."""
+    otherwise: str
+    """What holds where the default is ``None``, in words."""
+
+
+def setting(
+    default: Any, check: Check, meaning: str, *, unit: str = "", otherwise: str = ""
+) -> Any:
+    """Declare a field of Settings: the setting is called ``REP_`` and its name."""
+    return field(metadata={"setting": (default, check, unit, meaning, otherwise)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The settings of one crawl, read and checked once. Times are in seconds."""
+    """The settings of one crawl, read and checked once."""
 
-    obey: frozenset[str]
-    dialect: Dialect
-    crawl_delay_max: float
-    crawl_delay_over_max: str  # "drop" or "clamp"
-    max_age: float
-    min_age: float
-    unreachable: str  # "disallow" or "allow"
-    unreachable_retry_delays: tuple[float, ...]
-    unreachable_ttl: float
-    unreachable_max: float
-    retry_after_max: float
-    deny_statuses: frozenset[int]
-    max_redirects: int
-    max_size: int  # octets
-    timeout: float
-    fetch_concurrency: int
-    cache_bytes: int  # octets
-    store: str | type
-    store_path: str | None
-    redis_down: str  # "degrade" or "pause"
-    redis_lease: float
-    page_obey: frozenset[str]
-    purpose: tuple[str, ...]  # sorted, by the names of `protocol.preferences`
-    purpose_unstated: str  # "allow" or "refuse"
-    evidence: bool
-    evidence_field: str | None  # of items
-    audit_uri: str | None
-    user_agent: str | tuple[str, ...] | None  # ROBOTSTXT_USER_AGENT
+    obey: frozenset[str] = setting(
+        list(DIRECTIVES),
+        some_of(DIRECTIVES),
+        "what is enforced; the rest is only counted",
+    )
+    dialect: Dialect = setting(
+        "rfc9309", one_of(DIALECTS), "how robots.txt is read: or gym2008, mk1996"
+    )
+    crawl_delay_max: float = setting(
+        300.0, seconds(), "the longest delay that is kept", unit="s"
+    )
+    crawl_delay_over_max: str = setting(
+        "drop",
+        one_of(("drop", "clamp")),
+        "hosts that ask for more: drop refuses their requests, clamp keeps the longest",
+    )
+    max_age: float = setting(
+        None,
+        seconds(above=0),
+        "the longest that a robots.txt is used before it is asked for again",
+        unit="s",
+        otherwise="86400 s; 7 days with mk1996",
+    )
+    min_age: float = setting(
+        60.0, seconds(), "the shortest, whatever its headers say", unit="s"
+    )
+    unreachable: str = setting(
+        "disallow",
+        one_of(("disallow", "allow")),
+        "what holds where a robots.txt cannot be had",
+    )
+    unreachable_retry_delays: tuple[float, ...] = setting(
+        [10.0, 60.0],
+        many_seconds,
+        "when it is asked for again, while its requests wait",
+        unit="s",
+    )
+    unreachable_ttl: float = setting(
+        3600.0, seconds(above=0), "when it is asked for again after that", unit="s"
+    )
+    unreachable_max: float = setting(
+        30 * DAY,
+        seconds(),
+        "how long an earlier copy serves; without one, all is allowed after it",
+        unit="s",
+    )
+    retry_after_max: float = setting(
+        3600.0, seconds(), "the longest Retry-After that is kept", unit="s"
+    )
+    deny_statuses: frozenset[int] = setting(
+        None,
+        statuses,
+        "4xx statuses of a robots.txt that disallow everything",
+        otherwise="none; [401, 403] with mk1996",
+    )
+    max_redirects: int = setting(
+        5, whole(least=0), "redirects that are followed from one robots.txt"
+    )
+    max_size: int = setting(
+        MAX_SIZE,
+        whole(least=1, most=MAX_SIZE),
+        "how much of a robots.txt is used",
+        unit="octets",
+    )
+    timeout: float = setting(
+        30.0, seconds(above=0), "for one request of a robots.txt", unit="s"
+    )
+    fetch_concurrency: int = setting(
+        None,
+        whole(least=1),
+        "robots.txt files that are fetched at a time",
+        otherwise="half of CONCURRENT_REQUESTS",
+    )
+    cache_bytes: int = setting(
+        64 * MiB, whole(least=0), "memory for parsed robots.txt files", unit="octets"
+    )
+    store: str | type = setting(
+        None,
+        lambda value: value,  # it is checked when it is made
+        "where answers are kept: memory, sqlite, redis, a class or its import path",
+        otherwise="sqlite with JOBDIR, else memory",
+    )
+    store_path: str | None = setting(
+        None,
+        text,
+        "the file of the SQLite store",
+        otherwise="robots.sqlite in JOBDIR, else in .scrapy",
+    )
+    redis_down: str = setting(
+        "degrade",
+        one_of(("degrade", "pause")),
+        "what workers do while the Redis server is away",
+    )
+    redis_lease: float = setting(
+        15.0,
+        seconds(above=0),
+        "after so long a silent worker is taken for dead",
+        unit="s",
+    )
+    page_obey: frozenset[str] = setting(
+        [], some_of(PAGE_RULES), "which rules of pages are enforced: nofollow, noindex"
+    )
+    purpose: tuple[str, ...] = setting(
+        [],
+        some_of(PURPOSES),
+        "what the crawl is for; what sites say no to is refused",
+    )
+    purpose_unstated: str = setting(
+        "allow", one_of(("allow", "refuse")), "where a site says nothing of a purpose"
+    )
+    evidence: bool = setting(False, flag, 'whether requests carry meta["rep_evidence"]')
+    evidence_field: str | None = setting(
+        None,
+        text,
+        "the field of items for the digest of the robots.txt",
+        otherwise="none",
+    )
+    audit_uri: str | None = setting(
+        None, path_or_uri, "where the audit is written", otherwise="nowhere"
+    )
+    user_agent: str | tuple[str, ...] | None = None
+    """ROBOTSTXT_USER_AGENT, which is Scrapy's."""
 
     @classmethod
     def read(cls, settings: BaseSettings) -> Self:
@@ -100,63 +298,45 @@ class Settings:
         Raises ``SettingError``, which names the setting, the value and what was
         expected.
         """
-        read = _Reader(settings)
-        dialect = DIALECTS[read.choice("REP_DIALECT", DIALECTS)]
-        max_age = read.number(
-            "REP_MAX_AGE", above=0, default=dialect.default_lifetime or DAY
-        )
-        min_age = read.number("REP_MIN_AGE")
-        if min_age > max_age:
+        found: dict[str, Any] = {}
+        for name, declared in zip(FIELDS, DECLARATIONS, strict=True):
+            value = settings.get(declared.name)
+            if value is None:
+                value = declared.default
+            try:
+                found[name] = None if value is None else declared.check(value)
+            except WrongError as error:
+                raise SettingError(declared.name, value, str(error)) from None
+        dialect = found["dialect"] = DIALECTS[found["dialect"]]
+        if found["max_age"] is None:
+            found["max_age"] = dialect.default_lifetime or DAY
+        if found["min_age"] > found["max_age"]:
             raise SettingError(
                 "REP_MIN_AGE",
-                read.value("REP_MIN_AGE"),
-                f"at most REP_MAX_AGE, which is {max_age}",
+                settings.get("REP_MIN_AGE", found["min_age"]),
+                f"at most REP_MAX_AGE, which is {found['max_age']}",
             )
-        concurrent = settings.getint("CONCURRENT_REQUESTS") or 16  # 0: no limit
-        store = read.value("REP_STORE")
-        if store is None:
-            store = "sqlite" if settings.get("JOBDIR") else "memory"
-        evidence_field = read.text("REP_EVIDENCE_FIELD") or None
-        return cls(
-            obey=read.choices("REP_OBEY", DIRECTIVES),
-            dialect=dialect,
-            crawl_delay_max=read.number("REP_CRAWL_DELAY_MAX"),
-            crawl_delay_over_max=read.choice(
-                "REP_CRAWL_DELAY_OVER_MAX", ("drop", "clamp")
-            ),
-            max_age=max_age,
-            min_age=min_age,
-            unreachable=read.choice("REP_UNREACHABLE", ("disallow", "allow")),
-            unreachable_retry_delays=read.numbers("REP_UNREACHABLE_RETRY_DELAYS"),
-            unreachable_ttl=read.number("REP_UNREACHABLE_TTL", above=0),
-            unreachable_max=read.number("REP_UNREACHABLE_MAX"),
-            retry_after_max=read.number("REP_RETRY_AFTER_MAX"),
-            deny_statuses=read.statuses("REP_DENY_STATUSES", dialect.deny_statuses),
-            max_redirects=read.whole("REP_MAX_REDIRECTS", least=0),
-            max_size=read.whole("REP_MAX_SIZE", least=1, most=MAX_SIZE),
-            timeout=read.number("REP_TIMEOUT", above=0),
-            fetch_concurrency=read.whole(
-                "REP_FETCH_CONCURRENCY", least=1, default=max(1, concurrent // 2)
-            ),
-            cache_bytes=read.whole("REP_CACHE_BYTES", least=0),
-            store=store,
-            store_path=read.text("REP_STORE_PATH"),
-            redis_down=read.choice("REP_REDIS_DOWN", ("degrade", "pause")),
-            redis_lease=read.number("REP_REDIS_LEASE", above=0),
-            page_obey=read.choices("REP_PAGE_OBEY", PAGE_RULES),
-            purpose=tuple(
-                sorted(
-                    {PURPOSES[name] for name in read.choices("REP_PURPOSE", PURPOSES)}
-                )
-            ),
-            purpose_unstated=read.choice("REP_PURPOSE_UNSTATED", UNSTATED),
-            evidence=read.flag("REP_EVIDENCE") or evidence_field is not None,
-            evidence_field=evidence_field,
-            audit_uri=read.uri("REP_AUDIT_URI"),
-            user_agent=check_agent(
-                "ROBOTSTXT_USER_AGENT", settings.get("ROBOTSTXT_USER_AGENT")
-            ),
-        )
+        if found["deny_statuses"] is None:
+            found["deny_statuses"] = frozenset(dialect.deny_statuses)
+        if found["fetch_concurrency"] is None:
+            concurrent = settings.getint("CONCURRENT_REQUESTS") or 16  # 0: no limit
+            found["fetch_concurrency"] = max(1, concurrent // 2)
+        if found["store"] is None:
+            found["store"] = "sqlite" if settings.get("JOBDIR") else "memory"
+        found["purpose"] = tuple(sorted({PURPOSES[name] for name in found["purpose"]}))
+        found["evidence_field"] = found["evidence_field"] or None
+        found["evidence"] = found["evidence"] or found["evidence_field"] is not None
+        user_agent = settings.get("ROBOTSTXT_USER_AGENT")
+        return cls(**found, user_agent=check_agent("ROBOTSTXT_USER_AGENT", user_agent))
+
+
+FIELDS = [each.name for each in fields(Settings) if each.metadata]
+DECLARATIONS = [
+    Declaration(f"REP_{each.name.upper()}", *each.metadata["setting"])
+    for each in fields(Settings)
+    if each.metadata
+]
+DEFAULTS = {each.name: each.default for each in DECLARATIONS}
 
 
 def unknown_names(settings: BaseSettings) -> list[str]:
@@ -188,134 +368,3 @@ def check_agent(name: str, value: object) -> str | tuple[str, ...] | None:
     raise SettingError(
         name, value, "a product token or a User-Agent, as a str, or a list of tokens"
     )
-
-
-class _Reader:
-    """Reads one setting at a time; raises SettingError for what is wrong."""
-
-    def __init__(self, settings: BaseSettings) -> None:
-        self._settings = settings
-
-    def value(self, name: str) -> Any:
-        value = self._settings.get(name)
-        return DEFAULTS[name] if value is None else value
-
-    def text(self, name: str) -> str | None:
-        value = self.value(name)
-        if value is None or isinstance(value, str):
-            return value
-        raise SettingError(name, value, "a str")
-
-    def uri(self, name: str) -> str | None:
-        value = self.value(name)
-        if isinstance(value, Path):
-            return str(value.absolute())
-        if value is None or isinstance(value, str):
-            return value or None
-        raise SettingError(name, value, "a path or a URI")
-
-    def flag(self, name: str) -> bool:
-        value = self.value(name)
-        if isinstance(value, int) and value in {0, 1}:  # a bool is one
-            return bool(value)
-        if isinstance(value, str) and value.lower() in FLAGS:
-            return FLAGS[value.lower()]
-        raise SettingError(name, value, "True or False")
-
-    def choice(self, name: str, choices: Collection[str]) -> str:
-        value = self.value(name)
-        if isinstance(value, str) and value.lower() in choices:
-            return value.lower()
-        raise SettingError(name, value, _one_of(choices))
-
-    def choices(self, name: str, choices: Collection[str]) -> frozenset[str]:
-        value = self.value(name)
-        items = self._items(name, value, str, "a list of words")
-        for item in items:
-            if item not in choices:
-                raise SettingError(
-                    name, value, f"a list whose items are {_one_of(choices)}"
-                )
-        return frozenset(items)
-
-    def number(
-        self, name: str, *, above: float | None = None, default: float = 0.0
-    ) -> float:
-        value = self.value(name)
-        if value is None:
-            return default
-        number = _number(name, value, float, "a number of seconds")
-        if number < 0 or (above is not None and number <= above):
-            raise SettingError(
-                name, value, f"a number of seconds, {'> 0' if above == 0 else '>= 0'}"
-            )
-        return number
-
-    def numbers(self, name: str) -> tuple[float, ...]:
-        value = self.value(name)
-        return tuple(
-            self._items(name, value, _seconds, "a list of numbers of seconds, >= 0")
-        )
-
-    def whole(
-        self,
-        name: str,
-        *,
-        least: int,
-        most: int | None = None,
-        default: int | None = None,
-    ) -> int:
-        value = self.value(name)
-        if value is None:
-            assert default is not None
-            return default
-        number = _number(name, value, int, "a whole number")
-        if number < least:
-            raise SettingError(name, value, f"a whole number, at least {least}")
-        if most is not None and number > most:
-            raise SettingError(name, value, f"a whole number, at most {most}")
-        return number
-
-    def statuses(self, name: str, default: Collection[int]) -> frozenset[int]:
-        value = self.value(name)
-        if value is None:
-            return frozenset(default)
-        expected = "a list of 4xx statuses such as [401, 403]"
-        statuses = self._items(name, value, int, expected)
-        if any(not 400 <= status < 500 for status in statuses):
-            raise SettingError(name, value, expected)
-        return frozenset(statuses)
-
-    def _items(
-        self, name: str, value: object, convert: Callable[[Any], Any], expected: str
-    ) -> list[Any]:
-        if isinstance(value, str):  # from the command line: a,b
-            value = [item.strip() for item in value.split(",") if item.strip()]
-        try:
-            if isinstance(value, (list, tuple, set, frozenset)):
-                return [convert(item) for item in value]
-        except (TypeError, ValueError, OverflowError):
-            pass
-        raise SettingError(name, value, expected)
-
-
-def _number(name: str, value: Any, convert: Callable[[Any], N], expected: str) -> N:
-    try:
-        if not isinstance(value, bool):
-            number = convert(value)
-            if math.isfinite(number) and number == float(value):
-                return number
-    except (TypeError, ValueError, OverflowError):
-        pass
-    raise SettingError(name, value, expected)
-
-
-def _seconds(value: Any) -> float:
-    seconds = float(value)
-    if not math.isfinite(seconds) or seconds < 0:
-        raise ValueError(value)
-    return seconds
-
-
-def _one_of(choices: Collection[str]) -> str:
-    return " or ".join(f'"{choice}"' for choice in choices)

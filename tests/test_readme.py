@@ -22,7 +22,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy_rep.protocol import CODES
 from scrapy_rep.protocol.fields import MISSPELLINGS
 from scrapy_rep.protocol.lint import SEVERITIES
-from scrapy_rep.settings import DEFAULTS
+from scrapy_rep.settings import DECLARATIONS, DEFAULTS, Declaration
 from tests.site import Reply, Site
 from tests.test_example import fleet, run
 from tests.utils import Pages, coroutine_test, crawl, make_crawler, sleep
@@ -277,6 +277,30 @@ def test_every_setting_has_its_heading():
         "ROBOTSTXT_USER_AGENT",
         *DEFAULTS,
     }
+
+
+def test_the_table_of_settings_says_what_is_declared():
+    table = next(
+        table
+        for table in readme().findall(nodes.table)
+        if next(table.findall(nodes.entry)).astext() == "Setting"
+    )
+    listed = [
+        tuple(entry.astext() for entry in row.findall(nodes.entry))
+        for row in table.findall(nodes.row)
+    ][1:]
+    assert listed == [
+        (declared.name, shown_default(declared), declared.meaning)
+        for declared in DECLARATIONS
+    ]
+
+
+def shown_default(declared: Declaration) -> str:
+    if declared.default is None:
+        return declared.otherwise
+    return f"{json.dumps(declared.default)} {declared.unit}".strip().replace(
+        "false", "False"
+    )
 
 
 @pytest.mark.parametrize("name", DEFAULTS)

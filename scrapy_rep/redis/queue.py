@@ -15,6 +15,7 @@ from scrapy.utils.defer import deferred_from_coro
 from scrapy_redis.queue import Base
 
 from scrapy_rep.crawl import Crawl
+from scrapy_rep.downloader import Alarm
 from scrapy_rep.judging import Action, judged, leave_behind
 from scrapy_rep.redis.bookings import RedisBookings
 from scrapy_rep.redis.clients import AWAY, close, impatient, script
@@ -88,8 +89,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
         self._outbox: list[tuple[list[str], list[Any]]] = []
         self._idle_before_close = 0.0
         self._last_request_at = monotonic()
-        self._alarm: CallLaterResult | None = None
-        self._alarm_at = 0.0
+        self._alarm = Alarm(self._downloader.wake)
         self._beating: CallLaterResult | None = None
         self._known_length = 1
         """Not 0: a worker that cannot look must not take its crawl for finished."""
@@ -136,13 +136,13 @@ class PoliteQueue(Base):  # type: ignore[misc]
         self._idle_before_close = timeout
         while (answer := self._next()) is not None:
             if len(answer) == 1:
-                self._wake_in(min(answer[0] / 1e6, LOOK_AGAIN))
+                self._alarm.set(min(answer[0] / 1e6, LOOK_AGAIN))
                 self._let_spider_read()
                 return None
             request = self._take(*answer)
             if request is not None:
                 return request
-        self._wake_in(LOOK_AGAIN)
+        self._alarm.set(LOOK_AGAIN)
         return None
 
     def _next(self) -> Any:
@@ -228,7 +228,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
     def _say(self, host: str, pace: str, wait: float) -> None:
         args = [self._prefix, host, pace, round(wait * 1e6)]
         if wait:
-            self._wake_in(wait)
+            self._alarm.set(wait)
 
         async def say() -> None:
             with suppress(RedisAwayError):  # else the host is held until that is over
@@ -299,19 +299,6 @@ class PoliteQueue(Base):  # type: ignore[misc]
 
     # The engine
 
-    def _wake_in(self, seconds: float) -> None:
-        at = monotonic() + seconds
-        if self._alarm is not None:
-            if self._alarm_at <= at:
-                return
-            self._alarm.cancel()
-        self._alarm_at = at
-        self._alarm = call_later(seconds, self._ring)
-
-    def _ring(self) -> None:
-        self._alarm = None
-        self._downloader.wake()
-
     def _let_spider_read(self) -> None:
         """Have a ``RedisSpider`` read more start URLs, where it would when idle.
 
@@ -340,9 +327,9 @@ class PoliteQueue(Base):  # type: ignore[misc]
             raise DontCloseSpider
 
     def _spider_closed(self) -> None:
-        for timer in (self._alarm, self._beating):
-            if timer is not None:
-                timer.cancel()
+        self._alarm.cancel()
+        if self._beating is not None:
+            self._beating.cancel()
         if self._send_outbox():
             done = [gone.id for gone in self._done_with().values()]
             self._try(

@@ -100,7 +100,7 @@ async def test_a_paced_host_is_handed_out_a_little_ahead_of_its_time(redis_serve
 async def test_the_engine_is_woken_when_a_host_is_due(redis_server):
     async with Crawl(redis_server) as worker:
         woken = []
-        worker.queue._downloader.wake = lambda: woken.append(time.monotonic())
+        worker.queue._alarm._ring = lambda: woken.append(time.monotonic())
         worker.push("a", 1)
         worker.push("a", 2)
         await worker.take(0.4)

@@ -49,8 +49,8 @@ class Looking(Pages):
         pytest.param(
             "User-agent: *\nCrawl-delay: 0.1\n",
             {
-                "Downloads._request_reached_downloader",
-                "Downloads._response_downloaded",
+                "Keeper._request_reached_downloader",
+                "Keeper._response_downloaded",
             },
             id="a pace to keep",
         ),

@@ -14,6 +14,7 @@ from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy.utils.reactor import is_reactor_installed
 
 from scrapy_rep import PoliteQueue, RepMiddleware
+from scrapy_rep.crawl import Crawl
 from scrapy_rep.policies.cache import PolicyCache
 from scrapy_rep.policies.service import Policies
 from tests.benchmarks import leaks
@@ -104,16 +105,9 @@ async def test_two_crawlers_share_nothing():
     assert two.stats.get_value("robotstxt/forbidden") is None
     assert two.stats.get_value("rep/would_forbid") == 1
     assert one.spider.robots is not two.spider.robots
-    gates = [
-        next(
-            each
-            for each in crawler.engine.downloader.middleware.middlewares
-            if type(each).__name__ == "RepMiddleware"
-        )
-        for crawler in (one, two)
-    ]
-    for name in ("policies", "downloads", "report", "settings"):
-        assert getattr(gates[0], name) is not getattr(gates[1], name)
+    shared = [vars(Crawl.of(crawler)) for crawler in (one, two)]
+    for name in ("policies", "downloader", "keeper", "report", "settings"):
+        assert shared[0][name] is not shared[1][name]
 
 
 @coroutine_test

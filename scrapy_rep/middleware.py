@@ -91,21 +91,17 @@ class RepMiddleware:
                 raise self._refusal(request, url, origin, TOO_MANY_WAIT)
             known = await self._wait_for(origin, request)
         agent = self._agents.of(request)
-        try:
-            policy, now = known.policy, self._policies.now()
-            if self._witness is None:
-                allowed = policy.allowed(url, agent)
-                ruling = self._judge.rule(url, known, agent, now, allowed=allowed)
-                return self._obey(request, url, known, ruling)
-            verdict = policy.verdict(url, agent)
-            ruling = self._judge.rule(url, known, agent, now, allowed=verdict.allowed)
-            again = self._obey(request, url, known, ruling)
-            if again is None:
-                self._witness.passed(request, url, known, agent, verdict)
-            return again
-        finally:  # whatever was asked of the policy, and whatever came of it
-            if known.policy.grown:
-                self._policies.weigh(known)
+        policy, now = known.policy, self._policies.now()
+        if self._witness is None:
+            allowed = policy.allowed(url, agent)
+            ruling = self._judge.rule(url, known, agent, now, allowed=allowed)
+            return self._obey(request, url, known, ruling)
+        verdict = policy.verdict(url, agent)
+        ruling = self._judge.rule(url, known, agent, now, allowed=verdict.allowed)
+        again = self._obey(request, url, known, ruling)
+        if again is None:
+            self._witness.passed(request, url, known, agent, verdict)
+        return again
 
     async def _wait_for(self, origin: str, request: Request) -> Known:
         self._waiting += 1

@@ -119,10 +119,7 @@ class Robots:
         known = None if origin is None else self._policies.peek(origin)
         if known is None:
             return None
-        answer = question(known.policy, self._agent(response))
-        if known.policy.grown:
-            self._policies.weigh(known)
-        return answer
+        return question(known.policy, self._agent(response))
 
     def _agent(self, response: Response | None) -> Agent:
         request = None if response is None else response.request

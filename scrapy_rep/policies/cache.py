@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
-from scrapy_rep.pacing import pace_of
+from scrapy_rep.pacing import FREE, pace_of
 from scrapy_rep.policies.lifecycle import State
 
 if TYPE_CHECKING:
@@ -16,21 +16,24 @@ if TYPE_CHECKING:
     from scrapy_rep.protocol import Agent, Policy
     from scrapy_rep.settings import Settings
 
-ENTRY_BYTES = 470
+ENTRY_BYTES = 570
 """What an entry weighs besides its policy: itself, its key, standing and links; measured."""
 EVIDENCE_BYTES = 320
 """What its evidence weighs, where it is kept; measured."""
 MOST_PACES = 16
-"""Agents whose pace is kept with an entry. One asks, in nearly every crawl."""
+"""Agents, besides the first, whose pace is kept with an entry."""
 
 
 class Known:
     """What is known of one origin, ready to judge with."""
 
     __slots__ = (
+        "_agent",
+        "_pace",
         "_paces",
         "copy",
         "evidence",
+        "grown",
         "origin",
         "patient",
         "policy",
@@ -51,7 +54,11 @@ class Known:
         self.patient = False
         """Unreachable, and requests wait for the next retry rather than being refused."""
         self.weight = 0
-        self._paces: dict[Agent, Pace] = {}
+        self.grown: list[Known] | None = None
+        """Where the cache that keeps it collects those that are to be weighed again."""
+        self._agent: Agent | None = None  # that asked for its pace first
+        self._pace = FREE
+        self._paces: dict[Agent, Pace] | None = None  # of others
 
     @property
     def unreachable(self) -> bool:
@@ -59,19 +66,38 @@ class Known:
 
     def pace_for(self, agent: Agent, settings: Settings) -> Pace:
         """Return the pace that the policy asks of *agent*."""
-        pace = self._paces.get(agent)
+        if agent == self._agent:
+            return self._pace
+        paces = self._paces
+        pace = None if paces is None else paces.get(agent)
         if pace is None:
-            if len(self._paces) >= MOST_PACES:
-                self._paces.clear()
-            pace = self._paces[agent] = pace_of(self.policy, agent, settings)
+            pace = pace_of(self.policy, agent, settings)
+            if self._agent is None:  # the only one that asks, in nearly every crawl
+                self._agent, self._pace = agent, pace
+            elif paces is None or len(paces) >= MOST_PACES:
+                self._paces = {agent: pace}
+            else:
+                paces[agent] = pace
         return pace
+
+    def grow(self) -> None:
+        """Have it weighed again, as its policy is about to hold more."""
+        if self.grown is not None:
+            self.grown.append(self)
+
+
+def weight_of(known: Known) -> int:
+    """Return the octets of memory that *known* takes now, within a third or so."""
+    evidence = 0 if known.evidence is None else EVIDENCE_BYTES
+    return ENTRY_BYTES + len(known.origin) + known.policy.size_bytes() + evidence
 
 
 class PolicyCache:
     """Keeps the policies used last, at most *max_bytes* of them by their own estimate.
 
     The one that was put in last stays, whatever it weighs. What falls out is not lost:
-    the store knows it, or its origin is asked again.
+    the store knows it, or its origin is asked again. An entry that grows with what is
+    asked of its policy is weighed again by itself, when the cache is used next.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -79,6 +105,7 @@ class PolicyCache:
         self.bytes = 0
         self.evictions = 0
         self._entries: OrderedDict[str, Known] = OrderedDict()  # oldest use first
+        self._grown: list[Known] = []  # to be weighed again
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -88,45 +115,50 @@ class PolicyCache:
 
     def peek(self, origin: str) -> Known | None:
         """Return the entry of *origin*, without counting it as used."""
+        if self._grown:
+            self._weigh_grown()
         return self._entries.get(origin)
 
     def get(self, origin: str) -> Known | None:
         """Return the entry of *origin*, which is then the one used last."""
+        if self._grown:
+            self._weigh_grown()
         entries = self._entries
         if origin not in entries:
             return None
         entries.move_to_end(origin)
-        known = entries[origin]
-        if known.policy.grown:
-            self._weigh(known)
-        return known
-
-    def weigh(self, known: Known) -> None:
-        """Weigh *known* again, whose policy has grown, if it is still kept.
-
-        What is asked of a policy makes it grow: for each agent's rules, and for the first
-        refusal to three times of what it was.
-        """
-        if self._entries.get(known.origin) is known:
-            self._weigh(known)
+        return entries[origin]
 
     def put(self, known: Known) -> None:
         """Keep *known*, weigh it, and let go of what was not used for longest."""
         before = self._entries.get(known.origin)
         if before is not None:
-            self.bytes -= before.weight
-        known.weight = 0
+            self._let_go(before)
         self._entries[known.origin] = known
         self._entries.move_to_end(known.origin)
+        # What is asked of a policy makes it grow: for each agent's rules, and for the
+        # first refusal to three times of what it was.
+        known.grown = self._grown
+        known.policy.watch(known.grow)
+        known.weight = 0
         self._weigh(known)
+
+    def _let_go(self, known: Known) -> None:
+        self.bytes -= known.weight
+        known.policy.watch(None)
+
+    def _weigh_grown(self) -> None:
+        grown = self._grown.copy()
+        self._grown.clear()
+        for known in grown:
+            if self._entries.get(known.origin) is known:
+                self._weigh(known)
 
     def _weigh(self, known: Known) -> None:
         self.bytes -= known.weight
-        known.weight = ENTRY_BYTES + len(known.origin) + known.policy.size_bytes()
-        if known.evidence is not None:
-            known.weight += EVIDENCE_BYTES
+        known.weight = weight_of(known)
         self.bytes += known.weight
         while self.bytes > self.max_bytes and len(self._entries) > 1:
             _, evicted = self._entries.popitem(last=False)
-            self.bytes -= evicted.weight
+            self._let_go(evicted)
             self.evictions += 1

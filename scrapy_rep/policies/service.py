@@ -111,10 +111,6 @@ class Policies:
             self._ask_for(origin, page)
         return known if now < stands.until else None
 
-    def weigh(self, known: Known) -> None:
-        """Count what *known* has grown by, which may put others out of memory."""
-        self._cache.weigh(known)
-
     async def get(self, origin: str, page: Request) -> Known:
         """Return what decides for *origin*, asked on behalf of *page* if need be.
 

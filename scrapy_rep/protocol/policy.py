@@ -23,7 +23,7 @@ from scrapy_rep.protocol.statements import as_written, statements
 from scrapy_rep.protocol.user_agents import given, groups_for
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from scrapy_rep.protocol.lint import Note
     from scrapy_rep.protocol.pace_values import RequestRate, VisitTime
@@ -79,15 +79,23 @@ class Policy:
     TypeError for other types.
     """
 
-    __slots__ = ("_first", "_origin", "_others", "_reason", "_text", "dialect", "grown")
+    __slots__ = (
+        "_first",
+        "_grown",
+        "_origin",
+        "_others",
+        "_reason",
+        "_text",
+        "_watcher",
+        "dialect",
+    )
 
     dialect: Dialect
-    grown: bool
-    """Something was compiled since `size_bytes` was asked last, which now says more."""
 
     def __init__(self, text: Text, dialect: Dialect, reason: str | None = None) -> None:
         self.dialect = dialect
-        self.grown = False
+        self._grown = False  # something was compiled since `size_bytes` was asked last
+        self._watcher: Callable[[], object] | None = None
         self._text = text
         self._reason = reason
         self._origin = "/"  # scheme, host and slash of the URL asked about last
@@ -152,7 +160,7 @@ class Policy:
 
     def _verdict_by(self, score: int, path: str, rules: RuleSet) -> Verdict:
         """The verdict on a comparable path of that score."""
-        self.grown = True
+        self._grow()
         allowed = score & 1 == 1
         if self._reason is not None:
             verdict = Verdict(allowed, None, None, self._reason)
@@ -178,7 +186,8 @@ class Policy:
         if self._reason is not None:
             return ()
         path = path_of(url, self.dialect)
-        self.grown = self.grown or rules.by_score is None
+        if rules.by_score is None:
+            self._grow()
         return rules.matching(path, self._text.lines, self.dialect)
 
     def denies_all(self, agent: str | Sequence[str]) -> bool:
@@ -226,7 +235,7 @@ class Policy:
         check_url(url)
         if rules.stated is None:
             rules.stated = Stated(self._text.lines, rules.sections, self.dialect)
-            self.grown = True
+            self._grow()
         # attach-05 3.1: what may not be fetched has no Content-Usage.
         if not rules.stated.rules or not self.allowed(url, agent):
             return rules.stated.everywhere
@@ -257,11 +266,24 @@ class Policy:
 
     def size_bytes(self) -> int:
         """Octets of memory that the policy holds now, within a third or so."""
-        self.grown = False
+        self._grown = False
         kept = [] if self._first is None else [self._first]
         kept += (self._others or {}).values()
         rule_sets = {id(rules): rules.size_bytes() for rules in kept}
         return EMPTY_SIZE + self._text.size_bytes() + sum(rule_sets.values())
+
+    def watch(self, watcher: Callable[[], object] | None) -> None:
+        """Have `watcher` called when `size_bytes` is about to say more than it did last.
+
+        That is once until it is asked again. `None`: nobody is called any more.
+        """
+        self._watcher = watcher
+
+    def _grow(self) -> None:
+        if not self._grown:
+            self._grown = True
+            if self._watcher is not None:
+                self._watcher()
 
     def __str__(self) -> str:
         """A robots.txt, the text that was read, which parses to an equal policy."""
@@ -337,7 +359,7 @@ class Policy:
             named = tuple(dict.fromkeys(tokens))
         if first is None:
             first = RuleSet(text, sections, self.dialect, named, key)
-            self.grown = True
+            self._grow()
             self._first = first
             return first  # another thread may have put its own there since
         if others is None:
@@ -349,7 +371,7 @@ class Policy:
                 break  # another agent that shares the groups
         else:
             rules = RuleSet(text, sections, self.dialect, named, key)
-            self.grown = True
+            self._grow()
         others[key] = rules
         return rules
 

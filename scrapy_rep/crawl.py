@@ -16,11 +16,9 @@ from scrapy_rep.judging import Agents, Judge
 from scrapy_rep.log import Report
 from scrapy_rep.pacing import Keeper
 from scrapy_rep.policies import Fetcher, Policies
-from scrapy_rep.robots import Robots
 from scrapy_rep.settings import Settings, unknown_names
 
 if TYPE_CHECKING:
-    from scrapy import Spider
     from scrapy.crawler import Crawler
 
     from scrapy_rep.store import Store
@@ -66,14 +64,10 @@ class Crawl:
         return crawl
 
     def join_gate(self) -> None:
-        """Note that a gate judges the requests: the spider gets its ``robots``."""
+        """Note that a gate judges the requests."""
         self.is_judged = True
         for sentence in unknown_names(self.crawler.settings):
             self.report.warn(sentence)
-        assert self.policies
-        if self.crawler.spider is not None:
-            self._equip(self.crawler.spider)
-        self.crawler.signals.connect(self._equip, signals.spider_opened)
 
     def join_queue(self) -> None:
         """Note that a polite queue holds back what must wait."""
@@ -114,10 +108,6 @@ class Crawl:
         return policies
 
     @cached_property
-    def robots(self) -> Robots:
-        return Robots(self.policies, self.agents)
-
-    @cached_property
     def witness(self) -> Witness | None:
         """Who looks on, where REP_EVIDENCE or REP_AUDIT_URI wants evidence."""
         if not self.settings.evidence and self.settings.audit_uri is None:
@@ -125,10 +115,6 @@ class Crawl:
         return Witness(
             self.crawler, self.settings, self.policies, self.agents, self.downloader
         )
-
-    def _equip(self, spider: Spider) -> None:
-        spider.robots = self.robots  # type: ignore[attr-defined]
-        self.agents.check()
 
     async def _spider_closed(self, reason: str) -> None:
         await self.policies.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from scrapy import signals
 from scrapy.exceptions import NotConfigured
 from scrapy.http.request import NO_CALLBACK
 
@@ -13,10 +14,11 @@ from scrapy_rep.exceptions import StillParked
 from scrapy_rep.judging import Action, Objection, judged, leave_behind
 from scrapy_rep.judging.ruling import UNREACHABLE, because
 from scrapy_rep.policies.freshness import retry_after
+from scrapy_rep.robots import Robots
 from scrapy_rep.signals import request_forbidden
 
 if TYPE_CHECKING:
-    from scrapy import Request
+    from scrapy import Request, Spider
     from scrapy.crawler import Crawler
     from scrapy.http import Response
     from typing_extensions import Self
@@ -60,11 +62,19 @@ class RepMiddleware:
         self._witness = crawl.witness
         self._judge = crawl.judge
         self._waiting = 0
+        self._robots = Robots(crawl.policies, crawl.agents)
         crawl.downloader.on_answer(self._heed)
+        if crawler.spider is not None:
+            self._equip(crawler.spider)
+        crawler.signals.connect(self._equip, signals.spider_opened)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         return cls(crawler)
+
+    def _equip(self, spider: Spider) -> None:
+        spider.robots = self._robots  # type: ignore[attr-defined]
+        self._agents.check()
 
     # Where the policy is known, nothing is awaited.
     async def process_request(self, request: Request) -> Request | None:

@@ -23,12 +23,11 @@ LAYERS = [
     {"policies"},
     {"judging"},
     {"evidence"},
+    {"crawl"},
     {"pages"},
     {"robots"},
-    {"crawl"},
-    {"middleware", "sitemaps", "queue", "redis"},
-    {"addon", "compat"},
-    {"commands"},
+    {"queue", "middleware", "sitemaps", "redis"},
+    {"addon", "compat", "commands"},
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 FILES = sorted(
@@ -55,6 +54,20 @@ def imported(module: str) -> set[str]:
 
 def test_every_module_has_a_layer():
     assert {room(module) for module in FILES} - {"__init__"} == set(RANK)
+
+
+@pytest.mark.parametrize(
+    "name", sorted({room(module) for module in FILES if "/" in module})
+)
+def test_every_room_says_what_it_answers(name):
+    lines = (PACKAGE / name / "README.rst").read_text(encoding="utf-8").splitlines()
+    assert lines[0].startswith(f"``{name}``: ")
+    assert lines[0].endswith("?")
+    assert {line.split("**")[1] for line in lines if line.startswith("**")} == {
+        "Door",
+        "May import",
+        "Begin with",
+    }
 
 
 @pytest.mark.parametrize("module", [name for name in FILES if name != "__init__"])

@@ -13,8 +13,8 @@ from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy.utils.job import job_dir
 
+from scrapy_rep import Addon
 from scrapy_rep.access.origins import origin_of, robots_url
-from scrapy_rep.addon import Addon
 from scrapy_rep.commands.findings import Copy, Hop
 from scrapy_rep.commands.terminal import TICK
 from scrapy_rep.crawl import Crawl

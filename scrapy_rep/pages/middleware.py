@@ -19,12 +19,10 @@ from scrapy.linkextractors import LinkExtractor
 from scrapy.spidermiddlewares.base import BaseSpiderMiddleware
 from w3lib.url import canonicalize_url
 
-from scrapy_rep.judging.agents import Agents
+from scrapy_rep.crawl import Crawl
 from scrapy_rep.judging.purposes import HEADER_NAMES, Purposes, answers, of_response
-from scrapy_rep.log import Report
 from scrapy_rep.protocol.page_rules import page_rules
 from scrapy_rep.protocol.user_agents import given, names_of
-from scrapy_rep.settings import Settings
 from scrapy_rep.signals import dropped
 
 if TYPE_CHECKING:
@@ -55,7 +53,8 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
         if not crawler.settings.getbool("ROBOTSTXT_OBEY"):
             raise NotConfigured("ROBOTSTXT_OBEY is not set")
         super().__init__(crawler)
-        settings = Settings.read(crawler.settings)
+        self._crawl = crawl = Crawl.of(crawler)
+        settings = crawl.settings
         self._obey = settings.page_obey
         self._purposes = Purposes(settings) if settings.purpose else None
         self._decides = bool(self._obey or self._purposes)
@@ -64,8 +63,8 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
             # a page that asks for nothing.
             self.process_spider_output = None  # type: ignore[assignment]
             self.process_spider_output_async = None  # type: ignore[assignment]
-        self._agents = Agents(crawler, settings)
-        self._report = Report(crawler)
+        self._agents = crawl.agents
+        self._report = crawl.report
         # By response: meta that a spider hands on has the page before in it.
         self._pages: WeakKeyDictionary[Response, dict[str, Any]] = WeakKeyDictionary()
         self._unfollowed: WeakKeyDictionary[Response, frozenset[str]] = (

@@ -15,9 +15,9 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 from scrapy import signals
 from scrapy.utils.asyncio import is_asyncio_available
 
+from scrapy_rep.crawl import Crawl
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.redis.clients import AWAY, client, script
-from scrapy_rep.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +65,8 @@ class Link:
                 "the asyncio reactor, or none, where Redis is used",
             )
         self._crawler = crawler
-        self.settings = Settings.read(crawler.settings)
+        self._crawl = Crawl.of(crawler)
+        self.settings = self._crawl.settings
         self.client = client(crawler.settings)
         self.me = f"{socket.gethostname()}-{os.getpid()}-{token_hex(4)}"
         self.up = True

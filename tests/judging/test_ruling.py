@@ -1,0 +1,163 @@
+"""The ruling: a request is sent, waits or is refused, by the one who asks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from scrapy.settings import Settings as ScrapySettings
+
+from scrapy_rep.exceptions import RobotsForbidden, RobotsUnreachable
+from scrapy_rep.judging import Action, Judge, Ruling
+from scrapy_rep.policies import Known
+from scrapy_rep.policies.lifecycle import Standing, State
+from scrapy_rep.protocol import Policy, parse
+from scrapy_rep.settings import Settings
+
+ORIGIN = "https://example.com"
+NOON = 12 * 3600.0
+"""Seconds since 1970, at noon of its first day."""
+SEND, WAIT, REFUSE = Action.SEND, Action.WAIT, Action.REFUSE
+
+RULES = """\
+User-agent: slow
+Crawl-delay: 10
+Disallow: /none
+
+User-agent: slower
+Crawl-delay: 1000
+Disallow: /none
+
+User-agent: nightly
+Visit-time: 0100-0300
+Disallow: /none
+
+User-agent: *
+Disallow: /private
+Content-Usage: train-ai=n
+"""
+
+
+def known(
+    policy: str | Policy = RULES,
+    *,
+    state: State = State.FRESH,
+    patient: bool = False,
+    ask_at: float = NOON + 600,
+) -> Known:
+    if isinstance(policy, str):
+        policy = parse(policy)
+    found = Known(ORIGIN, policy, Standing(state, ask_at, ask_at), None)
+    found.patient = patient
+    return found
+
+
+def unreachable(*, patient: bool) -> Known:
+    policy = Policy.disallow_all("robots.txt unreachable (503)")
+    return known(policy, state=State.UNREACHABLE, patient=patient)
+
+
+def rule(found: Known, path: str = "/p", agent: str = "any", **settings: Any) -> Ruling:
+    url = ORIGIN + path
+    judge = Judge(Settings.read(ScrapySettings(settings)))
+    allowed = found.policy.allowed(url, agent)
+    return judge.rule(url, found, agent, NOON, allowed=allowed)
+
+
+@pytest.mark.parametrize(
+    ("found", "path", "agent", "expected"),
+    [
+        pytest.param(known(), "/p", "any", (SEND, None, 0, 0), id="allowed"),
+        pytest.param(known(), "/private", "any", (REFUSE, "rule", 0, 0), id="disallowed"),
+        pytest.param(
+            known(Policy.disallow_all("robots.txt answered 403")),
+            "/p", "any", (REFUSE, "status", 0, 0),
+            id="a status that denies",
+        ),
+        pytest.param(known(), "/private", "slow", (SEND, None, 0, 10), id="a delay"),
+        pytest.param(
+            known(), "/p", "slower", (REFUSE, "crawl_delay", 0, 0), id="a delay over the most"
+        ),
+        pytest.param(
+            known(), "/p", "nightly", (WAIT, "visit_time", 13 * 3600, 0),
+            id="another time of day",
+        ),
+        pytest.param(
+            unreachable(patient=True), "/p", "any", (WAIT, "unreachable", 600, 0),
+            id="unreachable, to be asked again",
+        ),
+        pytest.param(
+            unreachable(patient=False), "/p", "any", (REFUSE, "unreachable", 0, 0),
+            id="unreachable, asked often enough",
+        ),
+        pytest.param(
+            unreachable(patient=False), "/robots.txt", "any", (SEND, None, 0, 0),
+            id="unreachable, but robots.txt itself",
+        ),
+    ],
+)  # fmt: skip
+def test_what_happens_to_a_request(found, path, agent, expected):
+    ruling = rule(found, path, agent)
+    cause = ruling.objection and ruling.objection.cause
+    assert (ruling.action, cause, ruling.seconds, ruling.interval) == expected
+    assert ruling.left_out == ()
+
+
+def test_it_belongs_to_the_agent_that_asks():
+    found = known()
+    agents = ["nightly", "slow", "any", "slower", "nightly", "any"]
+    actions = [rule(found, "/p", agent).action for agent in agents]
+    assert actions == [WAIT, SEND, SEND, REFUSE, WAIT, SEND]
+
+
+def test_a_line_is_held_only_by_what_makes_it_wait():
+    judge = Judge(Settings.read(ScrapySettings()))
+    found = known()
+    assert judge.rule_line(found, "nightly", NOON).seconds == 13 * 3600
+    assert judge.rule_line(found, "slow", NOON).interval == 10
+    assert judge.rule_line(found, "slower", NOON).action is SEND  # to be refused
+    away = judge.rule_line(unreachable(patient=True), "any", NOON)
+    assert (away.action, away.seconds) == (WAIT, 600)
+    assert judge.rule_line(unreachable(patient=False), "any", NOON).action is SEND
+
+
+@pytest.mark.parametrize(
+    ("path", "agent", "obey", "causes"),
+    [
+        ("/private", "any", ["crawl-delay"], ["rule"]),
+        ("/p", "slower", ["disallow"], ["crawl_delay"]),
+        ("/p", "nightly", ["disallow", "crawl-delay"], ["visit_time"]),
+        ("/p", "any", [], []),
+    ],
+)
+def test_what_rep_obey_leaves_out_is_told_all_the_same(path, agent, obey, causes):
+    ruling = rule(known(), path, agent, REP_OBEY=obey)
+    assert (ruling.action, ruling.objection) == (SEND, None)
+    assert [objection.cause for objection in ruling.left_out] == causes
+
+
+def test_a_dry_run_tells_of_all_that_is_against_a_request():
+    found = known("User-agent: *\nDisallow: /p\nCrawl-delay: 1000\n")
+    ruling = rule(found, "/p", "any", REP_OBEY=[])
+    assert [each.cause for each in ruling.left_out] == ["rule", "crawl_delay"]
+    ruling = rule(known(), "/p", "any", REP_OBEY=[], REP_PURPOSE=["train-ai"])
+    assert [each.cause for each in ruling.left_out] == ["purpose"]
+
+
+def test_a_purpose_that_the_site_says_no_to():
+    ruling = rule(known(), "/p", "any", REP_PURPOSE=["train-ai"])
+    assert ruling.action is REFUSE
+    assert ruling.objection is not None
+    assert ruling.objection.cause == "purpose"
+    assert "Content-Usage: train-ai=n (line 15)" in ruling.objection.verdict.reason
+
+
+def test_refusals_say_whether_anybody_knows():
+    forbidden = rule(known(), "/private").objection
+    assert forbidden is not None
+    refusal = forbidden.refusal(ORIGIN + "/private", ORIGIN)
+    assert type(refusal) is RobotsForbidden
+    assert "Disallow: /private (line 14" in str(refusal)
+    nobody_knows = rule(unreachable(patient=False)).objection
+    assert nobody_knows is not None
+    assert type(nobody_knows.refusal(ORIGIN, ORIGIN)) is RobotsUnreachable

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from scrapy_rep.judging.ruling import CRAWL_DELAY, against_pace
 from scrapy_rep.pacing import pace_of
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ def judgement(
     now: float,
 ) -> Judgement:
     verdict = policy.verdict(url, agent)
+    objection = against_pace(pace_of(policy, agent, settings), now)
     return Judgement(
         agent=agent,
         allowed=verdict.allowed if known else None,
@@ -116,7 +118,7 @@ def judgement(
         crawl_delay=policy.crawl_delay(agent),
         request_rate=policy.request_rate(agent),
         visit_time=policy.visit_time(agent),
-        too_slow=pace_of(policy, agent, settings).refuses(now),
+        too_slow=objection is not None and objection.cause == CRAWL_DELAY,
     )
 
 

@@ -12,7 +12,7 @@ from scrapy_rep.crawl import Crawl
 from scrapy_rep.downloader import ROBOTS_HOP, sleep
 from scrapy_rep.exceptions import StillParked
 from scrapy_rep.judging import Action, Objection, judged, leave_behind
-from scrapy_rep.judging.ruling import UNREACHABLE, because
+from scrapy_rep.judging.ruling import SEND, UNREACHABLE, because
 from scrapy_rep.policies.freshness import retry_after
 from scrapy_rep.robots import Robots
 from scrapy_rep.signals import request_forbidden
@@ -104,10 +104,12 @@ class RepMiddleware:
         policy, now = known.policy, self._policies.now()
         if self._witness is None:
             allowed = policy.allowed(url, agent)
-            ruling = self._judge.rule(url, known, agent, now, allowed=allowed)
+            ruling = self._judge.rule(url, known, agent, now, allowed)
+            if ruling is SEND and not self._keeper.keeps_any():
+                return None
             return self._obey(request, url, known, ruling)
         verdict = policy.verdict(url, agent)
-        ruling = self._judge.rule(url, known, agent, now, allowed=verdict.allowed)
+        ruling = self._judge.rule(url, known, agent, now, verdict.allowed)
         again = self._obey(request, url, known, ruling)
         if again is None:
             self._witness.passed(request, url, known, agent, verdict)

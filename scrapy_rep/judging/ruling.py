@@ -75,14 +75,14 @@ class Judge:
         self._left_out = replace(settings, obey=left_out) if left_out else None
 
     def rule(
-        self, url: str, known: Known, agent: Agent, now: float, *, allowed: bool
+        self, url: str, known: Known, agent: Agent, now: float, allowed: bool
     ) -> Ruling:
         """Return what happens to a request for *url*.
 
         *allowed* is what the policy of *known* says of it to *agent*; *now* is in seconds
         since 1970.
         """
-        left_out: list[Objection] = []
+        left_out = []
         if not allowed:
             objection = _by_rules(url, known, agent)
             if known.patient:
@@ -101,7 +101,8 @@ class Judge:
             wish = pace_of(known.policy, agent, self._left_out)
             if (too_slow := against_pace(wish, now)) is not None:
                 left_out.append(too_slow)
-        ruling = self._by_pace(known.pace_for(agent, self._settings), now)
+        pace = known.pace_for(agent, self._settings)
+        ruling = SEND if pace is FREE else self._by_pace(pace, now)
         return replace(ruling, left_out=tuple(left_out)) if left_out else ruling
 
     def rule_line(self, known: Known, agent: Agent, now: float) -> Ruling:

@@ -24,44 +24,42 @@ class Intervals:
     def __init__(self, is_there: Callable[[str], bool]) -> None:
         """*is_there* tells whether there is such a slot."""
         self._is_there = is_there
-        self._seconds: dict[str, dict[str, float]] = {}
+        self.seconds: dict[str, dict[str, float]] = {}
+        """Slot -> origin -> what it asks for; empty where nothing is kept."""
         self._sweep_at = SWEEP_AT
         self.quickest: dict[str, float] = {}
         """Slot -> its shortest latency, in seconds."""
         self.guard_part = GUARD_PART
 
-    def __len__(self) -> int:
-        return len(self._seconds)
-
     def __contains__(self, slot: str) -> bool:
-        return slot in self._seconds
+        return slot in self.seconds
 
     def keep(self, slot: str, origin: str, seconds: float) -> None:
         """Note that *origin*, asked through *slot*, asks for *seconds*; 0: for none."""
-        intervals = self._seconds.get(slot)
+        intervals = self.seconds.get(slot)
         if seconds:
             if intervals is None:
-                if len(self._seconds) > self._sweep_at:
+                if len(self.seconds) > self._sweep_at:
                     self.sweep()
-                intervals = self._seconds[slot] = {}
+                intervals = self.seconds[slot] = {}
             intervals[origin] = seconds
         elif intervals:
             intervals.pop(origin, None)
 
     def delay(self, slot: str) -> float:
         """Return the seconds that *slot* is to keep; the slowest origin decides."""
-        intervals = self._seconds.get(slot)
+        intervals = self.seconds.get(slot)
         if not intervals:
             return 0.0
         interval = max(intervals.values())
         return interval + min(self.guard_part * interval, GUARD_MOST)
 
     def forget(self, slot: str) -> None:
-        self._seconds.pop(slot, None)
+        self.seconds.pop(slot, None)
         self.quickest.pop(slot, None)
 
     def sweep(self) -> None:
         """Forget the slots that are not there any more."""
-        for slot in [slot for slot in self._seconds if not self._is_there(slot)]:
+        for slot in [slot for slot in self.seconds if not self._is_there(slot)]:
             self.forget(slot)
-        self._sweep_at = 2 * len(self._seconds) + SWEEP_AT
+        self._sweep_at = 2 * len(self.seconds) + SWEEP_AT

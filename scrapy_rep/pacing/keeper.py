@@ -79,7 +79,7 @@ class Keeper:
 
     def keeps_any(self) -> bool:
         """Tell whether any slot keeps an interval, or is parked."""
-        return bool(len(self.intervals) or self.back_off.until)
+        return bool(self.intervals.seconds or self.back_off.until)
 
     def due_in(self, slot: str) -> float:
         """Return the seconds until a request of the slot may start; 0: it may now."""

@@ -61,7 +61,7 @@ def rule(found: Known, path: str = "/p", agent: str = "any", **settings: Any) ->
     url = ORIGIN + path
     judge = Judge(Settings.read(ScrapySettings(settings)))
     allowed = found.policy.allowed(url, agent)
-    return judge.rule(url, found, agent, NOON, allowed=allowed)
+    return judge.rule(url, found, agent, NOON, allowed)
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def test_imports_point_down(module):
 def test_protocol_and_access_are_pure(module):
     roots = {name.split(".")[0] for name in imported(module)} - {"scrapy_rep"}
     assert roots <= set(sys.stdlib_module_names)
-    # No I/O, no clock, no log. (socket is there for inet_aton, which parses a text.)
+    # No I/O, no clock, no log.
     assert not roots & {
         "asyncio",
         "logging",

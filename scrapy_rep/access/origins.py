@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address, ip_address
-from socket import inet_aton
-from urllib.parse import urljoin, urlsplit
+from ipaddress import IPv4Address, IPv6Address, IPv6Network
+from urllib.parse import quote, unquote, urljoin, urlsplit
 
 DEFAULT_PORTS = {"http": "80", "https": "443"}
+LAST_PORT = 65535
+URI_CHARACTERS = "%/?:@!$&'()*+,;=~"
+"""What stays in a path and a query besides letters, digits, ``-``, ``.`` and ``_``."""
+LONGEST_NAME = 253
+"""Characters of a host name (RFC 1035 2.3.4)."""
+HOST_NAME = re.compile(r"[a-z0-9_.-]+")
+"""Names and IPv4 addresses that every reader takes for the same."""
+IPV6_LITERAL = re.compile(r"\[([0-9A-Fa-f:.]+)\]")
+NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+LOCAL_NAMES = (".localhost", ".localdomain", ".local", ".internal", ".home.arpa")
+"""Ends of names that no public DNS has: RFC 6761 6.3, RFC 6762 3, RFC 8375, and custom."""
+GLOBAL_UNICAST = IPv6Network("2000::/3")
+"""All of that that IANA has given out so far (RFC 4291 2.4)."""
+EMBEDDING = (
+    (IPv6Network("::ffff:0:0/96"), 0, 0),  # IPv4-mapped: RFC 4291 2.5.5.2
+    (IPv6Network("::/96"), 0, 0),  # IPv4-compatible: RFC 4291 2.5.5.1
+    (IPv6Network("::ffff:0:0:0/96"), 0, 0),  # IPv4-translated: RFC 2765 2.1
+    (IPv6Network("64:ff9b::/96"), 0, 0),  # NAT64: RFC 6052 2.1
+    (IPv6Network("2002::/16"), 80, 0),  # 6to4: RFC 3056 2
+    (IPv6Network("2001::/32"), 64, 0),  # Teredo: its server (RFC 4380 4)
+    (IPv6Network("2001::/32"), 0, 0xFFFFFFFF),  # and its client, inverted
+)
+"""Networks with an IPv4 address in each of theirs: after how many bits, and what inverts it."""
 
 
 def origin_of(url: str) -> str | None:
@@ -69,42 +93,82 @@ def robots_url(origin: str) -> str:
 def redirect_target(base: str, location: str) -> str:
     """Return the absolute URL that a redirect from *base* to *location* leads to.
 
+    *location* is the value of the header, its octets as ISO-8859-1. What is returned is
+    ASCII, without user info or fragment, and its host has a form that nobody reads in
+    another way: the host that was judged is the one that will be connected to.
+
     Raises ``ValueError``, saying why, where a robots.txt may not be asked for there.
     Beyond RFC 9309: only http and https are followed, and a public host never leads
     into a private network; a crawler that runs inside a network must not be sent
     around in it by a stranger's file.
     """
-    target = urljoin(base, location.strip())
-    if origin_of(target) is None:
-        raise ValueError(f"redirect to {target!r}, which is not an http or https URL")
-    if is_private(_hostname(target)) and not is_private(_hostname(base)):
-        raise ValueError(f"redirect from a public host to the private {target!r}")
-    return target
+    with suppress(UnicodeError):
+        location = location.encode("latin-1").decode()
+    told = repr(location[:LONGEST_NAME])
+    try:
+        parts = urlsplit(urljoin(base, location.strip()))
+        host, port = _host_and_port(parts.scheme, parts.netloc)
+        query = f"?{parts.query}" if parts.query else ""
+        rest = quote((parts.path or "/") + query, safe=URI_CHARACTERS)
+    except ValueError as error:
+        raise ValueError(f"redirect to {told}: {error}") from None
+    if is_private(host) and not is_private(urlsplit(base).hostname or ""):
+        raise ValueError(f"redirect from a public host to the private {told}")
+    return f"{normal_origin(parts.scheme, f'{host}:{port}')}{rest}"
 
 
-def _hostname(url: str) -> str:
-    return urlsplit(url).hostname or ""
+def _host_and_port(scheme: str, authority: str) -> tuple[str, str]:
+    """Return the host that will be connected to, and the port, which may be empty.
+
+    Raises ``ValueError``, saying why, where not everybody would agree on them.
+    """
+    if scheme not in DEFAULT_PORTS or not authority:
+        raise ValueError("not an http or https URL")
+    if "@" in authority or "\\" in authority:
+        raise ValueError("user info or a backslash before its path")
+    host, port = _split_port(authority)
+    if port and not (port.isascii() and port.isdigit() and 0 < int(port) <= LAST_PORT):
+        raise ValueError("its port is none")
+    literal = IPV6_LITERAL.fullmatch(host)
+    if literal is not None:
+        return f"[{IPv6Address(literal[1])}]", port
+    name = unquote(host)
+    if len(name) <= LONGEST_NAME:  # longer ones take the codec quadratic time
+        name = name.encode("idna").decode("ascii").lower()
+    if len(name) > LONGEST_NAME or not HOST_NAME.fullmatch(name):
+        raise ValueError("its host is none")
+    return name, port
 
 
 def is_private(host: str) -> bool:
-    """Tell whether *host* is literally an address without global reach.
+    """Tell whether *host* is an address or a name without global reach.
 
-    Loopback, link-local and private addresses are, in every spelling that resolvers
-    take (``127.1``, ``0x7f000001``), and ``localhost``. Other names are not resolved.
+    Of addresses, all that are not global unicast, and so are those that hold such an IPv4
+    address. Of names, those that no public DNS has, and all without a dot. Other names
+    are not resolved.
     """
-    host = host.rstrip(".").lower()
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    address = _address(host)
-    return address is not None and not address.is_global
-
-
-def _address(host: str) -> IPv4Address | IPv6Address | None:
-    try:
-        address = ip_address(host.partition("%")[0])
-    except ValueError:
+    host = host.strip("[]").rstrip(".").lower()
+    if ":" in host:
+        return not _is_global(IPv6Address(host.partition("%")[0]))
+    last_label = host.rpartition(".")[2]
+    if NUMBER.fullmatch(last_label):  # an IPv4 address or nothing (WHATWG URL 3.5)
         try:
-            return IPv4Address(inet_aton(host))
-        except (OSError, ValueError):
-            return None
-    return getattr(address, "ipv4_mapped", None) or address
+            return not _is_global(IPv4Address(host))
+        except ValueError:
+            return (
+                True  # "127.1", "0x7f.1": who means a public one does not write it so
+            )
+    return host == last_label or host.endswith(LOCAL_NAMES)
+
+
+def _is_global(address: IPv4Address | IPv6Address) -> bool:
+    if isinstance(address, IPv4Address):
+        return address.is_global and not address.is_multicast
+    embedded = [
+        IPv4Address((int(address) >> bits & 0xFFFFFFFF) ^ inverted)
+        for network, bits, inverted in EMBEDDING
+        if address in network
+    ]
+    if embedded:
+        return all(map(_is_global, embedded))
+    return address.is_global and address in GLOBAL_UNICAST

@@ -22,6 +22,9 @@ class Access(Enum):
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 """Statuses whose Location is followed (RFC 9309 2.3.1.2)."""
+NOT_OF_THE_SITE = frozenset({407, 408, 425, 429})
+"""4xx that tell of a proxy's password, a time that ran out, a request that came too early or
+too many of them, and not of a missing file."""
 
 
 def access_of(
@@ -48,7 +51,7 @@ def access_of(
     # 204 and 205 have no body, which is an empty file.
     if 200 <= status < 300 and status != 206:
         return Access.SUCCESSFUL
-    # Beyond RFC 9309: 429 tells of too many requests, not of a missing file.
-    if 400 <= status < 500 and status != 429:
+    # Beyond RFC 9309: some 4xx do not say whether there is a file.
+    if 400 <= status < 500 and status not in NOT_OF_THE_SITE:
         return Access.UNAVAILABLE
     return Access.UNREACHABLE

@@ -6,8 +6,29 @@ stand for gigabytes.
 
 from __future__ import annotations
 
+import re
 import zlib
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 
+OTHER_CODINGS = frozenset(
+    {
+        *("aes128gcm", "br", "compress", "dcb", "dcz", "exi", "pack200-gzip", "zstd"),
+        *(
+            "x-compress",
+            "x-br",
+            "x-zstd",
+            "bzip2",
+            "lz4",
+            "lzma",
+            "sdch",
+            "snappy",
+            "xz",
+        ),
+    }
+)
+"""Codings that were not asked for and are not decoded: the registered ones, and of custom."""
+NO_TEXT = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")
+"""Octets that no text has, but for UTF-16 (WHATWG MIME Sniffing 3)."""
 MOST_CODINGS = 4  # one in the other; more are a trap
 MOST_MEMBERS = 1000  # of a gzip file, each of which is found by copying the rest
 
@@ -15,21 +36,33 @@ MOST_MEMBERS = 1000  # of a gzip file, each of which is found by copying the res
 def decoded(body: bytes, content_encoding: str, *, limit: int, cut: bool) -> bytes:
     """Return at most *limit* octets of *body*, whole lines only where it is longer.
 
-    *cut* tells that the download was stopped at the limit. Raises ``ValueError`` where
-    the coding is unknown or broken, ends too early, or is one of too many.
+    *cut* tells that the download was stopped at the limit. What is no coding, such as
+    ``UTF-8`` or ``text/plain``, changes nothing, as long as the body is text. Raises
+    ``ValueError`` where a coding is not decoded here or broken, ends too early, or is one
+    of too many.
     """
     codings = [name.strip().lower() for name in content_encoding.split(",")]
     if len(codings) > MOST_CODINGS:
         raise ValueError(f"{len(codings)} content codings")
+    unknown = ""
     for coding in reversed(codings):
         if coding in {"gzip", "x-gzip", "deflate"}:
             body = _inflated(body, limit=limit, cut=cut)
-        elif coding not in {"", "identity"}:
+        elif coding in OTHER_CODINGS:
             raise ValueError(f"content coding {coding!r} was not asked for")
+        elif coding not in {"", "identity"}:
+            unknown = coding
+    if unknown and not _is_text(body):
+        raise ValueError(f"unknown content coding {unknown[:40]!r} of what is no text")
     if len(body) <= limit:
         return body
     body = body[:limit]
     return body[: max(body.rfind(b"\n"), body.rfind(b"\r")) + 1]
+
+
+def _is_text(body: bytes) -> bool:
+    is_utf16 = body.startswith((BOM_UTF16_BE, BOM_UTF16_LE))
+    return is_utf16 or NO_TEXT.search(body) is None
 
 
 def _inflated(body: bytes, *, limit: int, cut: bool) -> bytes:

@@ -29,6 +29,13 @@ def read(body: bytes, coding: str, *, limit: int = LIMIT, cut: bool = False) -> 
         (zipped(RULES), "gzip"),
         (zipped(RULES), " X-GZIP "),
         (zipped(RULES[:9]) + zipped(RULES[9:]), "gzip"),
+        (RULES, "UTF-8"),
+        (RULES, "none"),
+        (RULES, "text/plain; charset=utf-8"),
+        (RULES, "aws-chunked"),
+        (RULES, "\x00"),
+        (zipped(RULES), "gzip, utf-8"),
+        (zipped(RULES), "binary, gzip"),
         (zlib.compress(RULES), "deflate"),
         (zlib.compress(RULES)[2:-4], "deflate"),
         (zipped(zlib.compress(RULES)), "deflate, gzip"),
@@ -44,7 +51,12 @@ def test_what_comes_out(body, coding):
     [
         (RULES, "br"),
         (RULES, "gzip"),
-        (RULES, "\x00"),
+        (RULES, "zstd"),
+        (RULES, "X-Compress"),
+        (zipped(RULES), "binary"),
+        (zipped(RULES), "gunzip"),
+        (b"\x28\xb5\x2f\xfd\x04\x58" + RULES, "zst" * 100),
+        (zipped(b"User-agent: *\x00"), "gzip, utf-8"),
         (zipped(RULES)[:-1], "gzip"),
         (zipped(RULES) + b"\x1f\x8b", "gzip"),
         (zipped(RULES) + b"and more", "gzip"),
@@ -56,6 +68,11 @@ def test_what_comes_out(body, coding):
 def test_what_is_not_read(body, coding):
     with pytest.raises(ValueError, match="content coding"):
         read(body, coding)
+
+
+def test_d32_utf_16_is_text():
+    body = RULES.decode().encode("utf-16")
+    assert read(body, "utf-16") == body
 
 
 @pytest.mark.parametrize("bombs", [1, 2, 3])

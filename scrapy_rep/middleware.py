@@ -13,7 +13,7 @@ from scrapy_rep.downloader import ROBOTS_HOP, sleep
 from scrapy_rep.exceptions import StillParked
 from scrapy_rep.judging import Action, Objection, judged, leave_behind
 from scrapy_rep.judging.ruling import SEND, UNREACHABLE, because
-from scrapy_rep.policies.freshness import retry_after
+from scrapy_rep.policies.freshness import fields_of, retry_after
 from scrapy_rep.robots import Robots
 from scrapy_rep.signals import request_forbidden
 
@@ -159,7 +159,7 @@ class RepMiddleware:
         """Park the slot of *request* where *response* asks for that, by Retry-After."""
         if response.status not in BACK_OFF_STATUSES or ROBOTS_HOP in request.meta:
             return  # it is asked again later, and its pages wait for that
-        asked = retry_after(response.headers, self._policies.now())
+        asked = retry_after(fields_of(response.headers), self._policies.now())
         if not asked:
             return
         if "retry-after" not in self._settings.obey:

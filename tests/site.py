@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
+from socket import SO_LINGER, SOL_SOCKET
+from struct import pack
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -40,6 +43,8 @@ class Reply:
     cut: int = 0  # octets that Content-Length promises and that never come
     drip: float = 0.0  # seconds between two octets of the body
     raw: bytes = b""  # in place of all of the above but ``drip``, headers included
+    broken: bool = False  # after ``raw`` the connection is reset rather than closed
+    alert: bool = False  # after ``raw`` TLS is closed with an alert
 
 
 class _Server(ThreadingHTTPServer):
@@ -146,6 +151,12 @@ def _handler_for(site: Site) -> Callable[..., BaseHTTPRequestHandler]:
             if reply.raw:
                 self.close_connection = True
                 self.drip(reply.raw, reply.drip)
+                if reply.alert:
+                    self.connection.unwrap()
+                if reply.broken:
+                    site.closing.wait(0.1)  # what came before has been read by then
+                    self.connection.setsockopt(SOL_SOCKET, SO_LINGER, pack("ii", 1, 0))
+                    os.close(self.connection.detach())
                 return
             body = reply.body.encode() if isinstance(reply.body, str) else reply.body
             self.send_response(reply.status)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from email.message import Message
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +74,14 @@ async def crawl(crawler: Any, within: float = CRAWL_TIMEOUT, **kwargs: Any) -> A
 
     await maybe_deferred_to_future(crawler.crawl(**kwargs).addTimeout(within, reactor))
     return crawler
+
+
+def fields(headers: Any = ()) -> Message:
+    """Return header fields as the standard library has them; *headers* as a dict or pairs."""
+    made = Message()
+    for name, value in headers.items() if isinstance(headers, dict) else headers:
+        made[name] = value
+    return made
 
 
 async def sleep(seconds: float) -> None:

@@ -1,1 +1,21 @@
 """How is a robots.txt reached, and what does an answer mean? RFC 9309 2.3."""
+
+from scrapy_rep.access.exchange import (
+    Answer,
+    Exchange,
+    Limits,
+    Outcome,
+    Request,
+    Validators,
+)
+from scrapy_rep.access.results import Access
+
+__all__ = [
+    "Access",
+    "Answer",
+    "Exchange",
+    "Limits",
+    "Outcome",
+    "Request",
+    "Validators",
+]

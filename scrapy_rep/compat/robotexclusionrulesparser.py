@@ -20,7 +20,7 @@ from scrapy_rep.protocol import GYM2008, MK1996, Dialect, Policy, parse
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from scrapy_rep.compat.urllib_fetch import Answer
+    from scrapy_rep.access import Outcome
 
 __all__ = [
     "GYM2008",
@@ -189,8 +189,8 @@ class Expired(int):
         return repr(bool(self))
 
 
-def _check_charset(answer: Answer) -> None:
-    charset = answer.headers.get_content_charset()
+def _check_charset(answer: Outcome) -> None:
+    charset = answer.encoding
     if charset is None:
         return
     try:
@@ -199,8 +199,8 @@ def _check_charset(answer: Answer) -> None:
         raise UnicodeError(f"robots.txt is not in {charset!r}, as it says") from error
 
 
-def _expiration(answer: Answer) -> float:
-    date = parsedate_tz(answer.headers.get("Expires", ""))
+def _expiration(answer: Outcome) -> float:
+    date = parsedate_tz(answer.fields.get("Expires", ""))
     if date is not None and answer.access is Access.SUCCESSFUL:
         try:
             # RFC 9110 5.6.7: a date of HTTP is in UTC, also where it names no zone.

@@ -6,12 +6,20 @@ https is spoken: no handler for anything else is there.
 
 from __future__ import annotations
 
-from email.message import Message
+import re
 from functools import partial
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import (
+    BadStatusLine,
+    HTTPConnection,
+    HTTPException,
+    HTTPResponse,
+    HTTPSConnection,
+    RemoteDisconnected,
+)
 from io import BufferedReader, RawIOBase
+from ssl import SSLSocket
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.error import URLError
 from urllib.parse import quote, urlsplit
 from urllib.request import (
@@ -22,9 +30,10 @@ from urllib.request import (
     Request,
 )
 
-from scrapy_rep.access.content_coding import decoded
-from scrapy_rep.access.origins import origin_of, redirect_target
-from scrapy_rep.access.results import REDIRECTS, Access, access_of
+from scrapy_rep import access
+from scrapy_rep.access import Access, Outcome
+from scrapy_rep.access.origins import URI_CHARACTERS, origin_of
+from scrapy_rep.access.results import access_of
 from scrapy_rep.protocol import RFC9309, Policy, parse
 from scrapy_rep.protocol.decoding import MAX_SIZE
 
@@ -35,25 +44,11 @@ if TYPE_CHECKING:
 
 TIMEOUT = 30.0
 """Seconds for one request, to the last octet; each redirect is another request."""
-MAX_REDIRECTS = 5
-"""RFC 9309 2.3.1.2: at least five should be followed."""
-DENY_STATUSES = frozenset({401, 403})
-"""RFC 9309 2.3.1.3 lets a crawler go on here. The libraries whose interfaces these are
-all stay away, and who comes from them relies on it."""
-URI_CHARACTERS = "%/?:@!$&'()*+,;=[]~"
-
-
-class Answer(NamedTuple):
-    """What asking for a robots.txt brought."""
-
-    access: Access
-    status: int | None
-    """The last status; ``None``: there was no whole answer."""
-    headers: Message
-    body: bytes = b""
-    """Decoded, where access is SUCCESSFUL; whole lines within 512 KiB."""
-    fault: Exception | None = None
-    """Why there was no whole answer, or where a redirect may not be followed to."""
+LIMITS = access.Limits(deny_statuses=frozenset({401, 403}))
+"""RFC 9309 2.3.1.3 lets a crawler go on after 401 and 403. The libraries whose interfaces
+these are all stay away, and who comes from them relies on it."""
+STATUS_LINE = re.compile(rb"(HTTP/[0-9.]+) ([0-9]{3})(?: (.*?))?\r?\n")
+LONGEST_LINE = 65_536
 
 
 def fetch(
@@ -61,72 +56,66 @@ def fetch(
     *,
     user_agent: str | None = None,
     timeout: float | None = None,
-    max_redirects: int = MAX_REDIRECTS,
-) -> Answer:
+    max_redirects: int = LIMITS.max_redirects,
+) -> Outcome:
     """Ask for the robots.txt at *url*. Whatever a site does is told, not raised.
 
     *timeout* is in seconds, for each request; ``None``: 30. Raises ``ValueError`` where
     *url* is not an absolute http or https URL.
     """
-    if origin_of(url) is None:
+    origin = origin_of(url)
+    if origin is None:
         raise ValueError(f"url is {url!r}, expected an absolute http or https URL")
-    status, headers = None, Message()
-    try:
-        for _ in range(max_redirects + 1):
-            status, headers, body = _ask(url, user_agent, timeout or TIMEOUT)
-            location = headers.get("Location")
-            if status not in REDIRECTS or not location:
-                access = access_of(status, deny_statuses=DENY_STATUSES)
-                return Answer(access, status, headers, body)
-            url = redirect_target(url, location)
-    # What the network does, what is no HTTP, and what no robots.txt may be or lead to.
-    except (OSError, HTTPException, ValueError) as error:
-        fault: Exception = error
-        if isinstance(error, URLError) and isinstance(error.reason, Exception):
-            fault = error.reason
-        return Answer(Access.UNREACHABLE, None, headers, fault=fault)
-    # RFC 9309 2.3.1.2: beyond five redirects it may be taken for unavailable.
-    return Answer(Access.UNAVAILABLE, status, headers)
+    parts = urlsplit(url)
+    query = f"?{parts.query}" if parts.query else ""
+    path = quote((parts.path or "/") + query, safe=URI_CHARACTERS)
+    limits = LIMITS._replace(max_redirects=max_redirects)
+    exchange = access.Exchange(origin + path, limits)
+    while exchange.outcome is None:
+        try:
+            answer = _ask(exchange.request, user_agent, timeout or TIMEOUT)
+        except Exception as error:  # noqa: BLE001, PERF203 - whatever a site may make raise
+            reason = error.reason if isinstance(error, URLError) else error
+            exchange.fail(reason if isinstance(reason, Exception) else error)
+        else:
+            exchange.receive(answer)
+    return exchange.outcome
 
 
-def policy_of(answer: Answer, dialect: Dialect = RFC9309) -> Policy:
-    """Return the policy that holds after *answer* (RFC 9309 2.3.1)."""
-    if answer.access is Access.SUCCESSFUL:
-        charset = answer.headers.get_content_charset()
-        return parse(answer.body, dialect=dialect, encoding=charset)
-    if answer.access is Access.UNAVAILABLE:
-        reason = f"no robots.txt ({answer.status})"
+def policy_of(outcome: Outcome, dialect: Dialect = RFC9309) -> Policy:
+    """Return the policy that holds after *outcome* (RFC 9309 2.3.1)."""
+    if outcome.access is Access.SUCCESSFUL:
+        return parse(outcome.body, dialect=dialect, encoding=outcome.encoding)
+    if outcome.access is Access.UNAVAILABLE:
+        reason = f"no robots.txt ({outcome.status})"
         return Policy.allow_all(reason, dialect=dialect)
-    if answer.access is Access.DENIED:
-        return Policy.disallow_all(f"status {answer.status}", dialect=dialect)
-    reason = f"robots.txt unreachable ({answer.fault or answer.status})"
+    if outcome.access is Access.DENIED:
+        return Policy.disallow_all(f"status {outcome.status}", dialect=dialect)
+    reason = f"robots.txt unreachable ({outcome.reason})"
     return Policy.disallow_all(reason, dialect=dialect)
 
 
 def _ask(
-    url: str, user_agent: str | None, timeout: float
-) -> tuple[int, Message, bytes]:
-    """Return status, headers and, of a 2xx, the body of one answer."""
-    parts = urlsplit(url)
-    query = f"?{parts.query}" if parts.query else ""
-    target = quote((parts.path or "/") + query, safe=URI_CHARACTERS)
-    request = Request(f"{origin_of(url)}{target}")  # noqa: S310 - it has an origin
-    request.add_header("Accept", "text/plain, */*;q=0.5")
-    request.add_header("Accept-Encoding", "identity")
+    asked: access.Request, user_agent: str | None, timeout: float
+) -> access.Answer:
+    """Return one answer, with the body of a 2xx."""
+    headers = dict(asked.headers)
     if user_agent:
-        request.add_header("User-Agent", user_agent)
+        headers["User-Agent"] = user_agent
+    request = Request(asked.url, headers=headers)  # noqa: S310 - it has an origin
     opener = _opener(monotonic() + timeout)
     with opener.open(request, timeout=timeout) as response:
-        headers = response.headers
+        fields = response.headers
+        if fields.get_payload():  # what stands after a line that is no header field
+            raise HTTPException("its header fields cannot be read")
         body = b""
+        cut = False
         if access_of(response.status) is Access.SUCCESSFUL:
             body = response.read(MAX_SIZE + 1)
             cut = len(body) > MAX_SIZE
             if response.length and not cut:
                 raise HTTPException(f"cut short: {response.length} octets are missing")
-            codings = ",".join(headers.get_all("Content-Encoding", []))
-            body = decoded(body, codings, limit=MAX_SIZE, cut=cut)
-        return response.status, headers, body
+        return access.Answer(response.status, fields, body, cut)
 
 
 def _opener(deadline: float) -> OpenerDirector:
@@ -167,7 +156,7 @@ def _connecting(
 
 
 class _Response(HTTPResponse):
-    """An answer that must be there by a time.
+    """An answer that must be there by a time, and whole.
 
     The timeout of a socket bounds each silence only: a server that sends an octet now and
     then would hold us for ever.
@@ -175,7 +164,21 @@ class _Response(HTTPResponse):
 
     def __init__(self, sock: Any, *args: Any, deadline: float, **options: Any) -> None:
         super().__init__(sock, *args, **options)
+        if isinstance(sock, SSLSocket):
+            # RFC 9112 9.8: what nothing delimits is whole only after a closure alert.
+            sock.suppress_ragged_eofs = False  # type: ignore[attr-defined]
         self.fp = BufferedReader(_InTime(self.fp.detach(), sock, deadline))
+
+    def _read_status(self) -> tuple[str, int, str]:
+        # RFC 9112 4: three digits. int(), by which it is read else, takes "4_04", too.
+        line = self.fp.readline(LONGEST_LINE + 1)
+        if not line:
+            raise RemoteDisconnected("closed without an answer")
+        found = STATUS_LINE.fullmatch(line)
+        if found is None:
+            raise BadStatusLine(repr(line[:80]))
+        version, status, reason = (part.decode("latin-1") for part in found.groups(b""))
+        return version, int(status), reason
 
 
 class _InTime(RawIOBase):

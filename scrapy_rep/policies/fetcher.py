@@ -7,31 +7,29 @@ import logging
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, signals
 from scrapy.exceptions import StopDownload
 from scrapy.http.request import NO_CALLBACK
 from twisted.internet.defer import CancelledError
-from w3lib.encoding import http_content_type_encoding
 
-from scrapy_rep.access.content_coding import decoded
-from scrapy_rep.access.origins import origin_of, redirect_target, robots_url
-from scrapy_rep.access.results import REDIRECTS, Access, access_of
-from scrapy_rep.downloader import ROBOTS_HOP, sleep
+from scrapy_rep import access
+from scrapy_rep.access.exchange import in_words
+from scrapy_rep.access.origins import origin_of, robots_url
+from scrapy_rep.downloader import ROBOTS_HOP, sleep, wire
 from scrapy_rep.exceptions import StillParked
 from scrapy_rep.policies.concurrency import Lanes
-from scrapy_rep.policies.freshness import lifetime_and_grace, retry_after
-from scrapy_rep.policies.lifecycle import Outcome
+from scrapy_rep.policies.freshness import fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
-    from scrapy.http.headers import Headers
 
     from scrapy_rep.downloader import Downloader
+    from scrapy_rep.downloader.wire import Wire
     from scrapy_rep.pacing import BackOff
     from scrapy_rep.settings import Settings
     from scrapy_rep.store import Snapshot
@@ -54,6 +52,7 @@ class _Hop:
     started: float = 0.0
     received: int = 0
     content_encoding: str = ""
+    wire: Wire | None = None
 
 
 class Fetcher:
@@ -77,98 +76,86 @@ class Fetcher:
         self._downloader = downloader
         self._back_off = back_off
         self.lanes = Lanes(downloader, settings.fetch_concurrency)
+        self._limits = access.Limits(
+            settings.max_redirects, settings.max_size, settings.deny_statuses
+        )
         self._downloading = 0
         downloader.on_start(self._started)
         self._receivers = (
             (self._request_reached_downloader, signals.request_reached_downloader),
+            (self._headers_received, signals.headers_received),
             (self._bytes_received, signals.bytes_received),
             (self._response_downloaded, signals.response_downloaded),
         )
 
     async def fetch(
-        self,
-        origin: str,
-        *,
-        page: Request,
-        user_agent: str,
-        copy: Snapshot | None,
-        now: float,
-    ) -> Outcome:
+        self, origin: str, *, page: Request, user_agent: str, copy: Snapshot | None
+    ) -> access.Outcome:
         """Ask for the robots.txt of *origin*, for the sake of *page*.
 
         *user_agent* is the header that the page carries. *copy* is what is known
-        already: with its validators the request is conditional. *now* is in seconds
-        since 1970.
+        already: with its validators the request is conditional.
         """
         stats = self._crawler.stats
         assert stats is not None
         stats.inc_value("robotstxt/request_count")
-        url = robots_url(origin)
-        for _ in range(self._settings.max_redirects + 1):
-            request = self._request(url, origin, page, user_agent, copy)
-            try:
-                response = await self._download(request, page)
-            except StillParked as parked:
-                raise CancelledError from parked
-            except CancelledError:  # this fetch is broken off, which says nothing
-                raise
-            except Exception as error:  # noqa: BLE001 - whatever a download may raise
-                stats.inc_value(f"robotstxt/exception_count/{type(error)}")
-                return Outcome(
-                    access=Access.UNREACHABLE, reason=_in_words(error), url=url
-                )
-            location = response.headers.get(b"Location")
-            if response.status not in REDIRECTS or not location:
-                self._count(response)
-                return self._outcome(response, request, copy, now)
-            try:
-                url = redirect_target(url, location.decode("latin-1"))
-            except ValueError as error:
-                self._count(response)
-                return Outcome(
-                    access=Access.UNREACHABLE,
-                    status=response.status,
-                    reason=str(error),
-                    url=url,
-                )
-        self._count(response)
-        # RFC 9309 2.3.1.2: beyond five redirects it may be taken for unavailable.
-        lifetime, grace = lifetime_and_grace(response.headers, now, self._settings)
-        return Outcome(
-            access=Access.UNAVAILABLE,
-            status=response.status,
-            url=url,
-            lifetime=lifetime,
-            grace=grace,
-        )
+        validators = None
+        if copy is not None and copy.status is not None:
+            validators = access.Validators(copy.url, copy.etag, copy.last_modified)
+        exchange = access.Exchange(robots_url(origin), self._limits, validators)
+        while exchange.outcome is None:
+            await self._advance(exchange, origin, page, user_agent)
+        if (status := exchange.outcome.status) is not None:
+            # The answer that a fetch ends with, under Scrapy's own names.
+            stats.inc_value("robotstxt/response_count")
+            stats.inc_value(f"robotstxt/response_status_count/{status}")
+        return exchange.outcome
 
-    def _count(self, response: Response) -> None:
-        """Count the answer that a fetch ends with, under Scrapy's own names."""
-        stats = self._crawler.stats
-        assert stats is not None
-        stats.inc_value("robotstxt/response_count")
-        stats.inc_value(f"robotstxt/response_status_count/{response.status}")
+    async def _advance(
+        self, exchange: access.Exchange, origin: str, page: Request, user_agent: str
+    ) -> None:
+        """Send the request of *exchange*, and have it take what comes."""
+        try:
+            answer = await self._send(exchange.request, origin, page, user_agent)
+        except StillParked as parked:
+            raise CancelledError from parked
+        except CancelledError:  # this fetch is broken off, which says nothing
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a download may raise
+            assert self._crawler.stats is not None
+            self._crawler.stats.inc_value(f"robotstxt/exception_count/{type(error)}")
+            exchange.fail(error, _in_words(error))
+        else:
+            exchange.receive(answer)
+
+    async def _send(
+        self, asked: access.Request, origin: str, page: Request, user_agent: str
+    ) -> access.Answer:
+        """Return the answer to what is *asked*. Raises where there is none, or no whole one."""
+        hop_origin = origin_of(asked.url)
+        assert hop_origin is not None
+        hop = _Hop(hop_origin, origin)
+        request = self._request(asked, hop, page, user_agent)
+        response = await self._download(request, page)
+        cut = "download_stopped" in response.flags
+        if hop.wire and (fault := hop.wire.fault(response.headers, stopped=cut)):
+            raise BrokenAnswerError(fault)
+        fields = fields_of(response.headers)
+        if hop.content_encoding:
+            fields["Content-Encoding"] = hop.content_encoding
+        return access.Answer(response.status, fields, response.body, cut)
 
     def _request(
-        self,
-        url: str,
-        origin: str,
-        page: Request,
-        user_agent: str,
-        copy: Snapshot | None,
+        self, asked: access.Request, hop: _Hop, page: Request, user_agent: str
     ) -> Request:
-        hop_origin = origin_of(url)
-        assert hop_origin is not None
-        headers = {"Accept": "text/plain, */*;q=0.5", "Accept-Encoding": "identity"}
+        # As they were sent to us: str would go out in UTF-8.
+        headers: dict[str, Any] = {
+            name: value.encode("latin-1") for name, value in asked.headers.items()
+        }
         if user_agent:
             headers["User-Agent"] = user_agent
-        if copy is not None and copy.status is not None and copy.url == url:
-            if copy.etag:
-                headers["If-None-Match"] = copy.etag
-            if copy.last_modified:
-                headers["If-Modified-Since"] = copy.last_modified
         meta: dict[str, object] = {
-            ROBOTS_HOP: _Hop(hop_origin, origin),
+            ROBOTS_HOP: hop,
             "dont_obey_robotstxt": True,
             "dont_redirect": True,
             "dont_retry": True,
@@ -182,9 +169,9 @@ class Fetcher:
             "download_warnsize": 0,
             "download_fail_on_dataloss": True,
         }
-        self._travel_like(page, hop_origin, headers, meta)
+        self._travel_like(page, hop.origin, headers, meta)
         return Request(
-            url,
+            asked.url,
             headers=headers,
             meta=meta,
             callback=NO_CALLBACK,
@@ -196,7 +183,7 @@ class Fetcher:
         self,
         page: Request,
         hop_origin: str,
-        headers: dict[str, str],
+        headers: dict[str, Any],
         meta: dict[str, object],
     ) -> None:
         """Take the way of *page*: its proxy, and its slot where it is the same host."""
@@ -206,7 +193,7 @@ class Fetcher:
                     meta[key] = page.meta[key]
             authorization = page.headers.get(b"Proxy-Authorization")
             if authorization is not None:
-                headers["Proxy-Authorization"] = authorization.decode("latin-1")
+                headers["Proxy-Authorization"] = authorization
         if page.meta.get("download_slot") and origin_of(page.url) == hop_origin:
             meta["download_slot"] = page.meta["download_slot"]
 
@@ -234,6 +221,7 @@ class Fetcher:
         bus = self._crawler.signals
         self._downloading += 1
         if self._downloading == 1:
+            wire.watch()
             for receiver, signal in self._receivers:
                 bus.connect(receiver, signal)
         over = True
@@ -264,6 +252,11 @@ class Fetcher:
             for name in PRIVATE_HEADERS:
                 request.headers.pop(name, None)
 
+    def _headers_received(self, request: Request) -> None:
+        hop = request.meta.get(ROBOTS_HOP)
+        if hop is not None:
+            hop.wire = wire.at_hand()
+
     def _bytes_received(self, data: bytes, request: Request) -> None:
         hop = request.meta.get(ROBOTS_HOP)
         if hop is None:
@@ -283,59 +276,9 @@ class Fetcher:
             hop.content_encoding = b",".join(codings).decode("latin-1")
             response.headers.pop(b"Content-Encoding", None)
 
-    def _outcome(
-        self, response: Response, request: Request, copy: Snapshot | None, now: float
-    ) -> Outcome:
-        headers = response.headers
-        access = access_of(
-            response.status,
-            has_copy=_is_conditional(request.headers) and copy is not None,
-            deny_statuses=self._settings.deny_statuses,
-        )
-        if access is Access.UNREACHABLE:
-            return Outcome(
-                access=access,
-                status=response.status,
-                reason=str(response.status),
-                url=response.url,
-                retry_after=retry_after(headers, now),
-            )
-        body = b""
-        if access is Access.SUCCESSFUL:
-            stopped = "download_stopped" in response.flags
-            hop: _Hop = request.meta[ROBOTS_HOP]
-            try:
-                body = decoded(
-                    response.body,
-                    hop.content_encoding,
-                    limit=self._settings.max_size,
-                    cut=stopped,
-                )
-            except ValueError as error:
-                return Outcome(
-                    access=Access.UNREACHABLE, reason=str(error), url=response.url
-                )
-        lifetime, grace = lifetime_and_grace(headers, now, self._settings)
-        content_type = _header(headers, b"Content-Type")
-        return Outcome(
-            access=access,
-            status=response.status,
-            body=body,
-            encoding=http_content_type_encoding(content_type),
-            url=response.url,
-            etag=_header(headers, b"ETag"),
-            last_modified=_header(headers, b"Last-Modified"),
-            lifetime=lifetime,
-            grace=grace,
-        )
 
-
-def _is_conditional(headers: Headers) -> bool:
-    return b"If-None-Match" in headers or b"If-Modified-Since" in headers
-
-
-def _header(headers: Headers, name: bytes) -> str:
-    return (headers.get(name) or b"").decode("latin-1")
+class BrokenAnswerError(Exception):
+    """What a download handler took for an answer is none, for the reason given."""
 
 
 FAULTS = (
@@ -354,9 +297,11 @@ def _in_words(error: Exception) -> str:
     The exceptions of Twisted, of Scrapy and of each of its download handlers differ;
     their names tell the kind.
     """
+    if isinstance(error, BrokenAnswerError):
+        return str(error)
     name = type(error).__name__
     for part, words in FAULTS:
         if part in name.lower():
             return words
-    first_line = str(error).strip().partition("\n")[0]
-    return f"{name}: {first_line}" if first_line else name
+    words = in_words(error)
+    return words if words == name else f"{name}: {words}"

@@ -1,10 +1,12 @@
-"""For how long an answer may be used, from its headers (RFC 9309 2.4, RFC 9111)."""
+"""For how long an answer may be used, from its header fields (RFC 9309 2.4, RFC 9111)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from email.message import Message
+from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy.extensions.httpcache import parse_cachecontrol, rfc1123_to_epoch
+from scrapy.extensions.httpcache import rfc1123_to_epoch
 
 if TYPE_CHECKING:
     from scrapy.http.headers import Headers
@@ -13,69 +15,132 @@ if TYPE_CHECKING:
 
 # Directives after which a copy is not used past its lifetime, not even while it is
 # being asked for again.
-STRICT = frozenset({b"no-store", b"no-cache", b"must-revalidate"})
-UNCACHED = frozenset({b"no-store", b"no-cache"})
+STRICT = frozenset({"no-store", "no-cache", "must-revalidate"})
+UNCACHED = frozenset({"no-store", "no-cache"})
+DIRECTIVE = re.compile(r'([^\s,="]+)\s*(?:=\s*("(?:\\.|[^"\\])*"|[^,]*))?')
+"""RFC 9111 5.2: a token, and for its argument another one or a quoted string."""
+LONGEST_FIELD = 1000
+"""Characters that are read of a Cache-Control or an Expires, and kept."""
+MOST_SECONDS = 2.0**31
+"""What is greater counts as that (RFC 9111 1.2.2): 68 years."""
+
+
+class Terms(NamedTuple):
+    """What an answer says of how long it may be used; empty: nothing."""
+
+    cache_control: str = ""
+    expires: str = ""
+
+    @classmethod
+    def of(cls, fields: Message) -> Terms:
+        expires = fields.get("Expires")
+        return cls(
+            ", ".join(fields.get_all("Cache-Control", []))[:LONGEST_FIELD].strip(),
+            # RFC 9111 5.3: what is no date is in the past, "0" especially.
+            "" if expires is None else expires[:LONGEST_FIELD].strip() or "0",
+        )
+
+    def renewed(self, newer: Terms) -> Terms:
+        """Return these terms after a 304 with *newer* ones.
+
+        Each field that was stored stays, unless the 304 has it (RFC 9111 3.2, 4.3.4).
+        """
+        return Terms(
+            newer.cache_control or self.cache_control, newer.expires or self.expires
+        )
 
 
 def lifetime_and_grace(
-    headers: Headers, now: float, settings: Settings
+    terms: Terms, fields: Message, now: float, settings: Settings
 ) -> tuple[float, float]:
     """Return for how many seconds an answer that came *now* is fresh, and may serve.
 
-    The headers decide between REP_MIN_AGE and REP_MAX_AGE; without a word of theirs it
-    is REP_MAX_AGE. ``s-maxage`` is for shared caches, and ignored. The second number is
-    for how long the answer may serve in all while a refresh runs: REP_MAX_AGE, which by
-    default is the 24 hours of RFC 9309 2.4, or the lifetime where the site is strict.
+    *fields* are those of that answer. The *terms* decide between REP_MIN_AGE and
+    REP_MAX_AGE; without a word of theirs it is REP_MAX_AGE. ``s-maxage`` is for shared
+    caches, and ignored. The second number is for how long the answer may serve in all
+    while a refresh runs: REP_MAX_AGE, which by default is the 24 hours of RFC 9309 2.4,
+    or the lifetime where the site is strict.
     """
-    directives = parse_cachecontrol(b", ".join(headers.getlist(b"Cache-Control")))
-    asked = _asked(headers, directives, now)
+    directives = _directives(terms.cache_control)
+    asked = _asked(directives, terms.expires, fields, now)
     if asked is None:
         asked = settings.max_age
     lifetime = min(max(asked, settings.min_age), settings.max_age)
     return lifetime, lifetime if directives.keys() & STRICT else settings.max_age
 
 
+def _directives(cache_control: str) -> dict[str, str]:
+    """Return the directives with their arguments; of one that comes twice, the first.
+
+    RFC 9111 4.2.1 lets that one count. Both forms of an argument are taken (5.2).
+    """
+    found: dict[str, str] = {}
+    for name, argument in DIRECTIVE.findall(cache_control):
+        found.setdefault(name.lower(), argument.strip(' \t"'))
+    return found
+
+
 def _asked(
-    headers: Headers, directives: dict[bytes, bytes | None], now: float
+    directives: dict[str, str], expires: str, fields: Message, now: float
 ) -> float | None:
     if directives.keys() & UNCACHED:
         return 0.0
-    age = _seconds(headers.get(b"Age")) or 0.0
-    max_age = _seconds(directives.get(b"max-age"))
-    if max_age is not None:
-        return max_age - age
-    expires = headers.get(b"Expires")
-    if expires is None:
+    if "max-age" in directives:
+        max_age = _seconds(directives["max-age"])
+        # RFC 9111 4.2.1: what is no number of seconds makes the answer stale.
+        return 0.0 if max_age is None else max_age - _age(fields)
+    if not expires:
         return None
-    # RFC 9111 5.3: an Expires that is no date means "already expired".
-    expires_at = rfc1123_to_epoch(expires)
-    return 0.0 if expires_at is None else expires_at - _site_time(headers, now) - age
+    expires_at = _epoch(expires)
+    if expires_at is None:
+        return 0.0
+    return expires_at - _site_time(fields, now) - _age(fields)
 
 
-def retry_after(headers: Headers, now: float) -> float:
+def retry_after(fields: Message, now: float) -> float:
     """Return the seconds that Retry-After asks for; 0 where it does not.
 
     RFC 9110 10.2.3: a whole number of seconds, or a date, which is taken by the clock of
     the site where that has dated its answer. *now* is in seconds since 1970.
     """
-    value = headers.get(b"Retry-After") or b""
+    value = fields.get("Retry-After", "")
     seconds = _seconds(value)
     if seconds is None:
-        at = rfc1123_to_epoch(value)
+        at = _epoch(value)
         if at is None:
             return 0.0
-        age = _seconds(headers.get(b"Age")) or 0.0
-        seconds = at - _site_time(headers, now) - age
+        seconds = at - _site_time(fields, now) - _age(fields)
     return max(0.0, seconds)
 
 
-def _site_time(headers: Headers, now: float) -> float:
+def _age(fields: Message) -> float:
+    # RFC 9111 5.1: of a list the first counts, and what is no number is ignored.
+    return _seconds(fields.get("Age", "").partition(",")[0]) or 0.0
+
+
+def _site_time(fields: Message, now: float) -> float:
     """Return the Date of an answer, in seconds since 1970; *now* where it has none."""
-    dated = rfc1123_to_epoch(headers.get(b"Date") or b"")
+    dated = _epoch(fields.get("Date", ""))
     return now if dated is None else dated
 
 
-def _seconds(value: bytes | None) -> float | None:
-    digits = (value or b"").strip().strip(b'"')
-    # More digits than this is more than a century, and slow to read.
-    return float(digits[:10]) if digits.isdigit() else None
+def _epoch(date: str) -> float | None:
+    at: float | None = rfc1123_to_epoch(date)
+    return at
+
+
+def _seconds(value: str) -> float | None:
+    """Return the delta-seconds (RFC 9111 1.2.2) that *value* is; ``None``: it is none."""
+    digits = value.strip()
+    if not (digits.isascii() and digits.isdigit()):
+        return None
+    return min(float(digits.lstrip("0")[:11] or "0"), MOST_SECONDS)
+
+
+def fields_of(headers: Headers) -> Message:
+    """Return the header fields of a response of Scrapy as the standard library has them."""
+    fields = Message()
+    for name, values in headers.items():
+        for value in values:
+            fields[name.decode("latin-1")] = value.decode("latin-1")
+    return fields

@@ -11,8 +11,9 @@ fresh           a good answer, younger than 90 % of   the copy      at 90 %
 aging           the rest of its lifetime              the copy      now, meanwhile
 stale           older, within its grace               the copy      now, meanwhile
 expired         older than that                       wait for it   now
-holding         failing, but a good answer younger    the copy      at the retry time,
-                than REP_UNREACHABLE_MAX                            meanwhile
+holding         failing, but a file (2xx) younger     the copy      at the retry time,
+                than REP_UNREACHABLE_MAX, or another                meanwhile
+                good answer within its lifetime
 unreachable     failing, no such answer               disallow      at the retry time
 given up        failing for REP_UNREACHABLE_MAX       allow         at the retry time
 ==============  ====================================  ============  ====================
@@ -29,11 +30,15 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from w3lib.encoding import resolve_encoding
+
 from scrapy_rep.access.results import REDIRECTS, Access, access_of
+from scrapy_rep.policies.freshness import Terms, lifetime_and_grace, retry_after
 from scrapy_rep.protocol import Policy, parse
 from scrapy_rep.store import Snapshot
 
 if TYPE_CHECKING:
+    from scrapy_rep.access import Outcome
     from scrapy_rep.settings import Settings
 
 REFRESH_AT = 0.9
@@ -63,27 +68,6 @@ MEANWHILE = {
 """What is done in the states of failure, for the log."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What one fetch of a robots.txt brought."""
-
-    access: Access
-    status: int | None = None
-    """The last status; ``None``: there was no whole answer."""
-    reason: str = ""
-    """Why it is unreachable, in words."""
-    body: bytes = b""
-    encoding: str | None = None
-    url: str = ""
-    etag: str = ""
-    last_modified: str = ""
-    lifetime: float = 0.0
-    grace: float = 0.0
-    """Seconds, as in Snapshot."""
-    retry_after: float = 0.0
-    """Seconds that an unreachable origin wants to be left alone."""
-
-
 @dataclass(frozen=True, slots=True)
 class Standing:
     """How an origin stands at one moment."""
@@ -101,8 +85,8 @@ def standing(snapshot: Snapshot | None, now: float, settings: Settings) -> Stand
         return Standing(State.UNKNOWN, now, now)
     checked = snapshot.checked
     if snapshot.failures:
-        copy_ends = checked + settings.unreachable_max
-        if snapshot.status is not None and now < copy_ends:
+        copy_ends = checked + _held(snapshot, settings)
+        if now < copy_ends:
             return Standing(State.HOLDING, snapshot.retry_at, copy_ends)
         if now >= snapshot.retry_at:
             return Standing(State.EXPIRED, now, now)
@@ -119,6 +103,16 @@ def standing(snapshot: Snapshot | None, now: float, settings: Settings) -> Stand
     return Standing(state, refresh_at, grace_ends)
 
 
+def _held(snapshot: Snapshot, settings: Settings) -> float:
+    """Return for how many seconds an answer decides while its origin is failing."""
+    if snapshot.status is None:
+        return 0.0
+    # RFC 9309 2.4 excuses the use of a cached file beyond its time, and only of that: after
+    # a 404 nobody knows whether there is one now.
+    is_file = 200 <= snapshot.status < 300
+    return settings.unreachable_max if is_file else snapshot.lifetime
+
+
 def after(
     snapshot: Snapshot | None,
     outcome: Outcome,
@@ -129,30 +123,32 @@ def after(
     """Return what is known once *outcome* has come in. *jitter* is from -1 to 1."""
     if outcome.access is Access.UNREACHABLE:
         return _after_failure(snapshot or Snapshot(), outcome, now, settings, jitter)
+    fields = outcome.fields
+    terms = Terms.of(fields)
     if outcome.access is Access.NOT_MODIFIED:
         assert snapshot is not None
-        return replace(
-            snapshot,
-            etag=outcome.etag or snapshot.etag,
-            last_modified=outcome.last_modified or snapshot.last_modified,
-            checked=now,
-            lifetime=outcome.lifetime,
-            grace=outcome.grace,
-            failures=0,
-            failing_since=0.0,
-            retry_at=0.0,
-            failure="",
+        answer = snapshot
+        terms = Terms(snapshot.cache_control, snapshot.expires).renewed(terms)
+    else:
+        answer = Snapshot(
+            status=outcome.status,
+            body=outcome.body if outcome.access is Access.SUCCESSFUL else b"",
+            encoding=outcome.encoding and resolve_encoding(outcome.encoding),
+            url=outcome.url,
         )
+    lifetime, grace = lifetime_and_grace(terms, fields, now, settings)
     return Snapshot(
-        status=outcome.status,
-        body=outcome.body if outcome.access is Access.SUCCESSFUL else b"",
-        encoding=outcome.encoding,
-        url=outcome.url,
-        etag=outcome.etag,
-        last_modified=outcome.last_modified,
+        status=answer.status,
+        body=answer.body,
+        encoding=answer.encoding,
+        url=answer.url,
+        etag=fields.get("ETag") or answer.etag,
+        last_modified=fields.get("Last-Modified") or answer.last_modified,
         checked=now,
-        lifetime=outcome.lifetime,
-        grace=outcome.grace,
+        lifetime=lifetime,
+        grace=grace,
+        cache_control=terms.cache_control,
+        expires=terms.expires,
     )
 
 
@@ -163,11 +159,12 @@ def _after_failure(
     tried = snapshot.failures
     delay = delays[tried] if tried < len(delays) else settings.unreachable_ttl
     delay *= 1 + RETRY_JITTER * jitter
+    asked = min(retry_after(outcome.fields, now), settings.retry_after_max)
     return replace(
         snapshot,
         failures=tried + 1,
         failing_since=snapshot.failing_since if tried else now,
-        retry_at=now + max(delay, min(outcome.retry_after, settings.retry_after_max)),
+        retry_at=now + max(delay, asked),
         failure=outcome.reason,
     )
 

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
+    from scrapy_rep.access import Outcome
     from scrapy_rep.log import Report
     from scrapy_rep.policies.fetcher import Fetcher
-    from scrapy_rep.policies.lifecycle import Outcome
     from scrapy_rep.protocol import Agent
     from scrapy_rep.settings import Settings
     from scrapy_rep.store import Snapshot, Store
@@ -182,7 +182,6 @@ class Policies:
                 page=page,
                 user_agent=self._user_agent_of(page),
                 copy=snapshot,
-                now=self.now(),
             )
             return await self._take(origin, snapshot, outcome, page)
 

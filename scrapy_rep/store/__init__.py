@@ -45,6 +45,11 @@ class Snapshot:
     failure: str = ""
     """What the last one was, in words."""
 
+    cache_control: str = ""
+    expires: str = ""
+    """The header fields of the last good answer that say how long it may be used, so that a
+    304 without them changes nothing; empty: it had none, or was kept before they were."""
+
 
 class Store(Protocol):
     """Where snapshots live, by origin (``https://example.com``).

@@ -37,13 +37,15 @@ logger = logging.getLogger(__name__)
 FILE_NAME = "robots.sqlite"
 APPLICATION_ID = 0x5245_5039  # REP9
 """Tells our files from those of other programs, which are never written to."""
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 BUSY_TIMEOUT = 10.0
 """Seconds to wait for another crawl's write; one takes a millisecond."""
 FACTS = tuple(
     field.name for field in fields(Snapshot) if field.name not in {"encoding", "body"}
 )
 """What a 304 or a failure changes."""
+SINCE_2 = ("cache_control", "expires")
+"""Those that files of schema version 1 do not have."""
 TABLE = """CREATE TABLE IF NOT EXISTS robots (
     origin TEXT NOT NULL PRIMARY KEY,
     status INTEGER,
@@ -57,10 +59,13 @@ TABLE = """CREATE TABLE IF NOT EXISTS robots (
     failing_since REAL NOT NULL,
     retry_at REAL NOT NULL,
     failure TEXT NOT NULL,
-    crc INTEGER NOT NULL,   -- of the columns above
+    crc INTEGER NOT NULL,   -- of the columns but the next two
     encoding TEXT,
-    body BLOB NOT NULL      -- in the zlib format, which has a checksum of its own
+    body BLOB NOT NULL,     -- in the zlib format, which has a checksum of its own
+    cache_control TEXT NOT NULL DEFAULT '',
+    expires TEXT NOT NULL DEFAULT ''
 )"""
+ADD_COLUMN = "ALTER TABLE robots ADD COLUMN {} TEXT NOT NULL DEFAULT ''"
 COLUMNS = f"{', '.join(FACTS)}, crc, encoding, body"
 SELECT = f"SELECT {COLUMNS} FROM robots WHERE origin = ?"  # noqa: S608
 INSERT = f"INTO robots ({COLUMNS}, origin) VALUES ({'?, ' * (len(FACTS) + 3)}?)"
@@ -177,6 +182,10 @@ class SqliteStore:
         if version == 0:
             db.execute(TABLE)
             db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        elif version == 1:
+            for name in SINCE_2:  # no row is written for that
+                db.execute(ADD_COLUMN.format(name))
+        if version < SCHEMA_VERSION:
             db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         db.execute("COMMIT")
         _keep_log(db)
@@ -242,6 +251,9 @@ def _facts(snapshot: Snapshot) -> list[object]:
 
 
 def _crc(origin: str, facts: Sequence[object]) -> int:
+    # A row that was written before there were these facts has a checksum without them.
+    named = zip(FACTS, facts, strict=True)
+    facts = [fact for name, fact in named if fact or name not in SINCE_2]
     # SQLite gives back a float where an int was put for a time, and 0.0 for -0.0.
     plain = [float(f) or 0.0 if isinstance(f, (int, float)) else f for f in facts]
     return zlib.crc32(ascii((origin, *plain)).encode())

@@ -31,15 +31,15 @@ from typing import TYPE_CHECKING, Any
 from scrapy.utils.reactor import install_reactor
 from scrapy.utils.test import get_crawler
 
-from scrapy_rep.access.results import Access
+from scrapy_rep.access import Access, Outcome
 from scrapy_rep.judging.agents import Agents
 from scrapy_rep.log import Report
-from scrapy_rep.policies.lifecycle import Outcome
 from scrapy_rep.policies.service import Policies
 from scrapy_rep.robots import Robots
 from scrapy_rep.settings import Settings
 from scrapy_rep.store.memory import MemoryStore
 from scrapy_rep.store.sqlite import SqliteStore
+from tests.utils import fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -149,7 +149,6 @@ class MadeUpFetcher:
         page: Request,
         user_agent: str,
         copy: Snapshot | None,
-        now: float,
     ) -> Outcome:
         await asyncio.sleep(0)  # a download is never over at once
         number = int(origin.removeprefix(SITE).partition(".")[0])
@@ -161,10 +160,12 @@ class MadeUpFetcher:
             body=self.bodies[(place * 7 + turn * 13) % BODIES],
             encoding="utf-8",
             url=f"{origin}/robots.txt",
-            etag=f'"{number:x}"',
-            last_modified="Tue, 11 Nov 2025 10:00:00 GMT",
-            lifetime=86400.0,
-            grace=86400.0,
+            fields=fields(
+                {
+                    "ETag": f'"{number:x}"',
+                    "Last-Modified": "Tue, 11 Nov 2025 10:00:00 GMT",
+                }
+            ),
         )
 
 

@@ -41,6 +41,9 @@ def redirect(location):
         pytest.param(Reply(status=410), NONE, True, id="44-410"),
         pytest.param(Reply(status=401), DENIED, False, id="401"),
         pytest.param(Reply(status=403), DENIED, False, id="403"),
+        pytest.param(Reply(status=407), AWAY, False, id="D30-407"),
+        pytest.param(Reply(status=408), AWAY, False, id="D30-408"),
+        pytest.param(Reply(status=425), AWAY, False, id="D30-425"),
         pytest.param(Reply(status=429), AWAY, False, id="46-429"),
         pytest.param(Reply("Allow: /", status=503), AWAY, False, id="47-503"),
         pytest.param(Reply(reset=True), AWAY, False, id="48-reset"),
@@ -51,12 +54,18 @@ def redirect(location):
         pytest.param(redirect("file:///etc/hosts"), AWAY, False, id="43-to a file"),
         pytest.param(redirect("ftp://127.0.0.1/x"), AWAY, False, id="43-to ftp"),
         pytest.param(redirect("http://[::1"), AWAY, False, id="39-to no URL"),
+        pytest.param(redirect("http://a:99999/"), AWAY, False, id="39-to no port"),
+        pytest.param(redirect("http://a:b/"), AWAY, False, id="39-to a port of letters"),
+        pytest.param(redirect("http://u@127.0.0.1/"), AWAY, False, id="43-with user info"),
         pytest.param(
             Reply(gzip.compress(DISALLOW_P.encode()), headers={"Content-Encoding": "gzip"}),
             OK, False, id="gzip that nobody asked for",
         ),
         pytest.param(
             Reply("x", headers={"Content-Encoding": "br"}), AWAY, False, id="unknown coding",
+        ),
+        pytest.param(
+            Reply(DISALLOW_P, headers={"Content-Encoding": "UTF-8"}), OK, False, id="D32-no coding",
         ),
         pytest.param(
             Reply("User-agent: *\nDisallow: /p".encode("utf-16"),
@@ -98,7 +107,19 @@ def test_43_a_public_host_leads_to_no_private_one(monkeypatch):
         assert proxy.paths == ["http://example.invalid/robots.txt"]
         assert private.hits == []
     assert answer.access is AWAY
-    assert "redirect from a public host" in str(answer.fault)
+    assert "redirect from a public host" in answer.reason
+
+
+@pytest.mark.parametrize("host", ["\xb927.0.0.1", "l\xbacalh\xbast", "[::127.0.0.1]"])
+def test_43_nor_does_what_is_read_as_one_later(host, monkeypatch):
+    with Site() as proxy:
+        proxy.replies["http://example.invalid/robots.txt"] = redirect(
+            f"http://{host}/x"
+        )
+        monkeypatch.setenv("http_proxy", proxy.origin)
+        answer = fetch("http://example.invalid/robots.txt")
+        assert proxy.paths == ["http://example.invalid/robots.txt"]
+    assert answer.access is AWAY
 
 
 @pytest.mark.parametrize(
@@ -138,12 +159,14 @@ def test_timeout(reply):
 
 
 @contextmanager
-def server(answer):
+def server(answer, tls=None):
     """A server for one connection: *answer* is what it does with the socket."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def serve():
             connection, _ = listening.accept()
+            if tls is not None:
+                connection = tls.wrap_socket(connection, server_side=True)
             with connection:
                 connection.recv(4096)
                 with suppress(OSError):  # the client went away
@@ -151,7 +174,8 @@ def server(answer):
 
         thread = Thread(target=serve)
         thread.start()
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}/robots.txt"
+        scheme = "https" if tls else "http"
+        yield f"{scheme}://127.0.0.1:{listening.getsockname()[1]}/robots.txt"
         thread.join()
 
 
@@ -180,11 +204,82 @@ def test_timeout_of_headers_that_drip():
             id="48-a chunk cut short",
         ),
         pytest.param(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70_000, AWAY, id="long header"),
+        pytest.param(b"", AWAY, id="nothing"),
+        pytest.param(b"HTTP/1.1 404\r\n\r\n", NONE, id="a status and no more"),
+        pytest.param(b"HTTP/1.0 404 \xff\n\n", NONE, id="LF"),
+        pytest.param(b"HTTP/1.1 404 Not Found", AWAY, id="a status line cut short"),
+        pytest.param(
+            b"HTTP/1.1 404" + b"x" * 70_000 + b"\r\n\r\n", AWAY, id="no end of it"
+        ),
+        *(
+            pytest.param(
+                f"HTTP/1.1 {status} OK\r\n\r\n".encode(), AWAY, id=f"status {status}"
+            )
+            for status in (
+                "0404",
+                "4_04",
+                "+404",
+                "00200",
+                "2_00",
+                "404x",
+                "-404",
+                "",
+                " 404",
+            )
+        ),
+        pytest.param(
+            b"HTTP/1.1 200 OK\r\nno field\r\nContent-Encoding: gzip\r\n\r\nAllow: /",
+            AWAY,
+            id="no header field",
+        ),
+        pytest.param(
+            b"HTTP/1.1 200 OK\r\n folded\r\nContent-Length: 99\r\n\r\nAllow: /",
+            AWAY,
+            id="a header field that continues none",
+        ),
+        pytest.param(
+            b"HTTP/1.1 200 OK\r\nContent-Type: multipart/x\r\n\r\nAllow: /",
+            OK,
+            id="multipart",
+        ),
     ],
 )
 def test_octets(octets, access):
     with server(lambda connection: connection.sendall(octets)) as url:
         assert fetch(url, timeout=5).access is access
+
+
+@pytest.mark.parametrize("body", [b"", b"User-agent: *\n"], ids=["no body", "some"])
+def test_48_a_reset_ends_no_body(body):
+    with Site() as site:
+        site.replies["/robots.txt"] = Reply(
+            raw=b"HTTP/1.1 200 OK\r\n\r\n" + body, broken=True
+        )
+        answer = fetch(site.url("/robots.txt"), timeout=5)
+    assert answer.access is AWAY
+    assert isinstance(answer.fault, ConnectionResetError)
+
+
+@pytest.mark.parametrize(
+    ("head", "alert", "access"),
+    [
+        pytest.param("", True, OK, id="closed"),
+        pytest.param("", False, AWAY, id="cut off"),
+        pytest.param("Content-Length: 8\r\n", False, OK, id="cut off after its end"),
+    ],
+)
+def test_48_tls_tells_of_the_end_of_a_body(head, alert, access, tmp_path, monkeypatch):
+    """RFC 9112 9.8: what nothing delimits is whole after a closure alert only."""
+    context = server_context(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "localhost.pem"))
+
+    def answer(connection):
+        connection.sendall(f"HTTP/1.1 200 OK\r\n{head}\r\nAllow: /".encode())
+        if alert:
+            connection.unwrap()
+
+    with server(answer, tls=context) as url:
+        assert fetch(url.replace("127.0.0.1", "localhost")).access is access
 
 
 def test_48_nobody_there():
@@ -233,4 +328,5 @@ def test_the_request():
 
 
 def test_the_limits_are_those_of_a_crawl():
-    assert (module.TIMEOUT, module.MAX_REDIRECTS, MAX_SIZE) == (30.0, 5, 512 * 1024)
+    assert (module.TIMEOUT, MAX_SIZE) == (30.0, 512 * 1024)
+    assert module.LIMITS[:2] == (5, MAX_SIZE)

@@ -11,11 +11,12 @@ import zlib
 from typing import Any
 
 import pytest
+from scrapy.utils.reactor import is_reactor_installed
 
 from scrapy_rep import RobotsForbidden, RobotsUnreachable
 from tests.site import Reply, Site
 from tests.tls import server_context
-from tests.utils import Pages, coroutine_test, crawl, make_crawler
+from tests.utils import Pages, coroutine_test, crawl, make_crawler, sleep
 
 DISALLOW_P = "User-agent: *\nDisallow: /p\n"
 
@@ -47,6 +48,9 @@ ANSWERS = [
     pytest.param(rules(status=403), ALLOWED, id="45-403"),
     pytest.param(rules(status=404), ALLOWED, id="44-404 with rules in its body"),
     pytest.param(rules(status=410), ALLOWED, id="44-410"),
+    pytest.param(Reply("no password", status=407), UNREACHABLE, id="D30-407"),
+    pytest.param(rules(status=408), UNREACHABLE, id="D30-408"),
+    pytest.param(rules(status=425), UNREACHABLE, id="D30-425"),
     pytest.param(Reply("slow down", status=429), UNREACHABLE, id="46-429"),
     pytest.param(Reply("oops", status=500), UNREACHABLE, id="47-500"),
     pytest.param(
@@ -99,6 +103,12 @@ ANSWERS = [
         Reply(DISALLOW_P, headers={"Content-Encoding": "br"}),
         UNREACHABLE,
         id="33-a coding nobody asked for",
+    ),
+    *(
+        pytest.param(
+            rules(headers={"Content-Encoding": name}), FORBIDDEN, id=f"D32-{name}"
+        )
+        for name in ("UTF-8", "none", "text/plain")
     ),
 ]
 
@@ -208,6 +218,18 @@ async def test_48_tls_failure():
         assert site.hits == []
 
 
+@pytest.mark.parametrize("alert", [True, False], ids=["closed", "cut off"])
+@coroutine_test
+async def test_48_tls_tells_of_the_end_of_a_body(alert, tmp_path):
+    """RFC 9112 9.8: what nothing delimits is whole after a closure alert only."""
+    reply = Reply(raw=b"HTTP/1.1 200 OK\r\n\r\nUser-agent: *\n", alert=alert)
+    with Site({"/robots.txt": reply}, tls=server_context(tmp_path)) as site:
+        outcome, _ = await outcome_of(site)
+    # Without a reactor nobody is told: asyncio keeps it to itself.
+    told = is_reactor_installed()
+    assert outcome == (ALLOWED if alert or not told else UNREACHABLE)
+
+
 @coroutine_test
 async def test_31_http_and_https_have_rules_of_their_own(tmp_path):
     tls = server_context(tmp_path)
@@ -229,6 +251,11 @@ async def test_32_ports_have_rules_of_their_own():
         urls = [site.url(path) for site in (one, two) for path in ("/p", "/q")]
         await crawl(crawler, urls=urls)
     assert sorted(crawler.spider.got) == sorted([one.url("/q"), two.url("/p")])
+
+
+def in_utf8(value: str) -> str:
+    """Return what a header has to be for its octets to be *value* in UTF-8."""
+    return value.encode().decode("latin-1")
 
 
 def redirect(to: str, status: int = 301) -> Reply:
@@ -272,6 +299,72 @@ async def test_41_43_redirect_loop():
         outcome, _ = await outcome_of(site)
     assert outcome == ALLOWED
     assert site.count("/robots.txt") == 6
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *(
+            "127.0.0.1",
+            "\xb927.0.0.1",
+            "127.0.0.\xb9",
+            "l\xbacalh\xbast",
+            "127.0.\xad0.1",
+        ),
+        *(
+            "\xb2130706433",
+            "127.0.0.1\\@public.example",
+            "[::127.0.0.1]",
+            "ip6-localhost",
+        ),
+        *("[::ffff:0:127.0.0.1]", "[2002:7f00:1::]", "[64:ff9b::7f00:1]", "224.0.0.1"),
+        *("localhost.localdomain", "%31%32%37.0.0.1", "user@127.0.0.1"),
+    ],
+)
+@coroutine_test
+async def test_43_a_public_host_leads_to_no_private_one(host):
+    # Public is what goes through a proxy.
+    with Site() as proxy:
+        location = in_utf8(f"http://{host}:{proxy.port}/private")
+        proxy.replies["http://public.example/robots.txt"] = redirect(location)
+        crawler = make_crawler()
+        meta = {"proxy": proxy.origin}
+        await crawl(crawler, urls=["http://public.example/p"], meta=meta)
+        assert proxy.paths == ["http://public.example/robots.txt"]
+    (failure,) = crawler.spider.failures
+    assert isinstance(failure, RobotsUnreachable)
+    assert "redirect" in failure.reason
+
+
+@coroutine_test
+async def test_43_what_is_asked_for_is_what_was_judged():
+    site = "http://xn--bcher-kva.example/%C3%BC"
+    with Site() as proxy:
+        proxy.replies["http://public.example/robots.txt"] = redirect(
+            in_utf8("http://B\xfccher.example:80/\xfc#f")
+        )
+        proxy.replies[site] = rules()
+        crawler = make_crawler()
+        meta = {"proxy": proxy.origin}
+        await crawl(crawler, urls=["http://public.example/p"], meta=meta)
+        assert proxy.paths == ["http://public.example/robots.txt", site]
+    (failure,) = crawler.spider.failures
+    assert isinstance(failure, RobotsForbidden)
+
+
+@pytest.mark.parametrize("port", ["99999", "ab", "-1", "0", "8 0"])
+@coroutine_test
+async def test_43_a_redirect_to_no_port_is_unreachable_once(port, caplog):
+    reply = redirect(f"http://127.0.0.1:{port}/")
+    with Site({"/robots.txt": reply}) as site:
+        crawler = make_crawler()
+        await crawl(crawler, urls=[site.url(f"/{page}") for page in range(40)])
+        assert site.paths == ["/robots.txt"]
+    reasons = {failure.reason for failure in crawler.spider.failures}
+    assert len(crawler.spider.failures) == 40
+    assert len(reasons) == 1
+    assert "its port is none" in reasons.pop()
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
 @pytest.mark.parametrize("target", ["file:///etc/passwd", "data:text/plain,x"])
@@ -377,6 +470,27 @@ async def test_47_unreachable_is_asked_again_after_a_pause():
     )
     assert second - first >= 0.18  # less the ten percent of jitter
     assert third - second >= 0.27
+
+
+@pytest.mark.parametrize(
+    ("first", "expected"),
+    [(Reply(status=404), 1), (Reply("# all"), 2)],
+    ids=["404", "200"],
+)
+@coroutine_test
+async def test_d31_only_a_file_is_held_when_it_is_out_of_date(first, expected):
+    class Twice(Pages):
+        async def start(self):
+            for request in self.requests():
+                yield request
+                await sleep(1.2)
+
+    with Site({"/robots.txt": [first, Reply(status=503)]}) as site:
+        crawler = make_crawler(Twice, REP_MIN_AGE=0, REP_MAX_AGE=0.5)
+        await crawl(crawler, urls=[site.url("/p"), site.url("/q")])
+        assert site.count("/robots.txt") == 2
+    assert crawler.spider.got == [site.url("/p"), site.url("/q")][:expected]
+    assert len(crawler.spider.failures) == 2 - expected
 
 
 @coroutine_test

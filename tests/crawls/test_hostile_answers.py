@@ -82,6 +82,54 @@ async def test_garbage_allows_nothing(answer):
     assert monotonic() - start < SOON
 
 
+# What would allow everything, were it taken for what it looks like
+NO_RULES = b"User-agent: *\n"
+NOTHING = length("0")
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (raw(body=NO_RULES), ALLOWED),
+        (raw(body=NO_RULES, status=b"HTTP/1.0 200 OK"), ALLOWED),
+        (raw(length("14"), body=NO_RULES), ALLOWED),
+        (raw(status=b"HTTP/1.1 404 Not Found"), ALLOWED),
+        (raw(NOTHING, body=b"", status=b"HTTP/1.1 404"), ALLOWED),
+    ],
+)
+@coroutine_test
+async def test_a_clean_close_ends_a_body(answer, expected):
+    with Site({"/robots.txt": answer}) as site:
+        outcome, _ = await outcome_of(site)
+    assert outcome == expected
+
+
+@pytest.mark.parametrize("status", [b"HTTP/1.1 200 OK", b"HTTP/1.0 404 Not Found"])
+@pytest.mark.parametrize("body", [b"", NO_RULES], ids=["no body", "some body"])
+@coroutine_test
+async def test_a_reset_ends_none(status, body):
+    reply = raw(status=status, body=body)
+    reply.broken = True
+    with Site({"/robots.txt": reply}) as site:
+        outcome, _ = await outcome_of(site)
+    assert outcome == UNREACHABLE
+
+
+@pytest.mark.parametrize(
+    "status",
+    ["0404", "4_04", "+404", "00200", "2_00", "404x", "\t404", "-404", "0x194"],
+)
+@pytest.mark.parametrize(
+    "rest", [(NOTHING,), ()], ids=["no body", "body until it closes"]
+)
+@coroutine_test
+async def test_a_status_has_three_digits(status, rest):
+    reply = raw(*rest, body=b"", status=f"HTTP/1.1 {status} OK".encode())
+    with Site({"/robots.txt": reply}) as site:
+        outcome, _ = await outcome_of(site)
+    assert outcome == UNREACHABLE
+
+
 HEADERS = [
     {"Content-Type": "text/plain; charset=no-such-charset"},
     {"Content-Type": "text/plain; charset=" + "x" * 5000},

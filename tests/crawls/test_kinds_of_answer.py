@@ -61,6 +61,7 @@ def tls(stack: ExitStack) -> Setting:
     return url.replace("http:", "https:"), {}
 
 
+RESET = Reply(raw=b"HTTP/1.1 200 OK\r\n\r\nUser-agent: *\n", broken=True)
 LOOP = Reply(status=302, headers={"Location": "/robots.txt"})
 
 # kind of answer -> the scene, what we make of it, what Scrapy's own middleware does
@@ -86,6 +87,7 @@ KINDS: dict[str, tuple[Callable[[ExitStack], Setting], str, str]] = {
         FORBIDDEN,
     ),
     "410": (answer(Reply("", status=410)), ALLOWED, ALLOWED),
+    "407": (answer(Reply("", status=407)), UNREACHABLE, ALLOWED),
     "429": (answer(Reply("", status=429)), UNREACHABLE, ALLOWED),
     "500": (answer(Reply("", status=500)), UNREACHABLE, ALLOWED),
     "503 that allows in its body": (
@@ -98,6 +100,7 @@ KINDS: dict[str, tuple[Callable[[ExitStack], Setting], str, str]] = {
     "host name not found": (no_such_name, UNREACHABLE, ALLOWED),
     "TLS failure": (tls, UNREACHABLE, ALLOWED),
     "cut short": (answer(Reply(RULES, cut=10)), UNREACHABLE, ALLOWED),
+    "reset, without a Content-Length": (answer(RESET), UNREACHABLE, ALLOWED),
 }
 
 

@@ -14,17 +14,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy.http.headers import Headers
 from scrapy.settings import BaseSettings
-from w3lib.encoding import http_content_type_encoding
 
+from scrapy_rep.access import Access, Answer, Exchange, Outcome
 from scrapy_rep.access.content_coding import decoded
 from scrapy_rep.access.origins import origin_of, redirect_target
-from scrapy_rep.access.results import Access
 from scrapy_rep.compat import RobotExclusionRulesParser, RobotFileParser, urllib_fetch
 from scrapy_rep.compat import parse as parse_robotstxt
 from scrapy_rep.compat import robotexclusionrulesparser as rerp
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.parser import RepRobotParser
-from scrapy_rep.policies.freshness import lifetime_and_grace, retry_after
+from scrapy_rep.policies.freshness import (
+    Terms,
+    fields_of,
+    lifetime_and_grace,
+    retry_after,
+)
+from scrapy_rep.policies.lifecycle import State, after, policy_of
 from scrapy_rep.protocol import (
     CODES,
     GYM2008,
@@ -168,16 +173,20 @@ def check_headers(
         scrapys.appendlist(name, value)
         # One line, as they come out of http.client.
         pythons[name.decode()] = b" ".join(value.split(b"\r\n")).decode("latin-1")
-    lifetime, grace = lifetime_and_grace(scrapys, NOW, SETTINGS)
-    assert SETTINGS.min_age <= lifetime <= grace <= SETTINGS.max_age
-    assert 0 <= retry_after(scrapys, NOW) < math.inf
-    content_type = (scrapys.get(b"Content-Type") or b"").decode("latin-1")
     rules = b"User-agent: *\nDisallow: /\n"
-    policy = parse(rules, encoding=http_content_type_encoding(content_type))
-    assert not policy.allowed("/x", "a")
-    answer = urllib_fetch.Answer(Access.SUCCESSFUL, 200, pythons, rules)
-    assert not urllib_fetch.policy_of(answer).allowed("/x", "a")
-    rerp._expiration(answer)
+    for fields in (pythons, fields_of(scrapys)):
+        exchange = Exchange("https://example.com/robots.txt")
+        exchange.receive(Answer(200, fields, rules))
+        outcome = exchange.outcome
+        assert outcome is not None
+        assert outcome.access is Access.SUCCESSFUL
+        assert not urllib_fetch.policy_of(outcome).allowed("/x", "a")
+        rerp._expiration(outcome)
+        snapshot = after(None, outcome, NOW, SETTINGS)
+        assert SETTINGS.min_age <= snapshot.lifetime <= snapshot.grace
+        assert snapshot.grace <= SETTINGS.max_age
+        assert not policy_of(snapshot, State.FRESH, SETTINGS).allowed("/x", "a")
+        assert 0 <= retry_after(fields, NOW) < math.inf
     for base in ("http://example.com/robots.txt", "https://127.0.0.1/robots.txt"):
         try:
             target = redirect_target(base, location)
@@ -237,12 +246,11 @@ def make_dates(rnd: Random) -> tuple[Any, ...]:
 
 def check_dates(expires: bytes, date: bytes, pace: str) -> None:
     headers = Headers({"Expires": expires, "Date": date, "Retry-After": expires})
-    lifetime, grace = lifetime_and_grace(headers, NOW, SETTINGS)
+    fields = fields_of(headers)
+    lifetime, grace = lifetime_and_grace(Terms.of(fields), fields, NOW, SETTINGS)
     assert SETTINGS.min_age <= lifetime <= grace == SETTINGS.max_age
-    assert 0 <= retry_after(headers, NOW) < math.inf
-    message = Message()
-    message["Expires"] = b" ".join(expires.split()).decode("latin-1")
-    rerp._expiration(urllib_fetch.Answer(Access.SUCCESSFUL, 200, message))
+    assert 0 <= retry_after(fields, NOW) < math.inf
+    rerp._expiration(Outcome(access=Access.SUCCESSFUL, fields=fields))
     delay, rate = pace_values.crawl_delay(pace), pace_values.request_rate(pace)
     assert delay is None or 0 <= delay < math.inf
     assert rate is None or 0 < rate.seconds / rate.requests < math.inf

@@ -25,7 +25,7 @@ from scrapy_rep.store.sqlite import SqliteStore
 from tests.policies.test_service import AGENT, DAY, HOUR, Answer, Clock, Crawl, Site
 
 if TYPE_CHECKING:
-    from scrapy_rep.policies.lifecycle import Outcome
+    from scrapy_rep.access import Outcome
 
 FRESH = Standing(State.FRESH, 1e9, 1e9)
 WORDS = ["admin", "cart", "cgi-bin", "login", "node", "product", "search", "wp-admin"]
@@ -191,15 +191,6 @@ class Web:
         self.answers = answers
         self.sites = [Site() for _ in answers]
         self.fate = "good"
-
-    @property
-    def settings(self) -> Any:
-        raise AttributeError
-
-    @settings.setter
-    def settings(self, value: Any) -> None:
-        for site in self.sites:
-            site.settings = value
 
     async def fetch(self, origin: str, **how: Any) -> Outcome:
         number = int(origin.removeprefix("https://site").partition(".")[0])

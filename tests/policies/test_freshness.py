@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from email.utils import formatdate
+from typing import Any
 
 import pytest
 from scrapy.http.headers import Headers
 from scrapy.settings import Settings as ScrapySettings
 
-from scrapy_rep.policies.freshness import lifetime_and_grace, retry_after
+from scrapy_rep.policies.freshness import (
+    Terms,
+    fields_of,
+    lifetime_and_grace,
+    retry_after,
+)
 from scrapy_rep.settings import Settings
+from tests.utils import fields
 
 NOW = 1_800_000_000.0
 DAY = 86400.0
@@ -31,8 +38,21 @@ def date(seconds: float) -> str:
         pytest.param({"Cache-Control": "max-age=5"}, 60, DAY, id="57-floor"),
         pytest.param({"Cache-Control": "max-age=9999999"}, DAY, DAY, id="57-cap"),
         pytest.param({"Cache-Control": "max-age=" + "9" * 5000}, DAY, DAY, id="57-huge"),
-        pytest.param({"Cache-Control": "max-age=-5"}, DAY, DAY, id="57-negative is no word"),
-        pytest.param({"Cache-Control": "max-age=x"}, DAY, DAY, id="57-garbage is no word"),
+        pytest.param({"Cache-Control": "max-age=-5"}, 60, DAY, id="57-negative is stale"),
+        pytest.param({"Cache-Control": "max-age=foo"}, 60, DAY, id="57-no number is stale"),
+        pytest.param({"Cache-Control": "max-age=6.5e2"}, 60, DAY, id="57-no whole number"),
+        pytest.param({"Cache-Control": "max-age"}, 60, DAY, id="57-max-age without one"),
+        pytest.param({"Cache-Control": "max-age="}, 60, DAY, id="57-max-age= without one"),
+        pytest.param({"Cache-Control": "max-age=\u0666\u0660\u0660"}, 60, DAY, id="57-digits"),
+        pytest.param({"Cache-Control": "max-age=foo", "Expires": date(600)}, 60, DAY, id="57-and Expires"),
+        pytest.param({"Cache-Control": "max-age=600, max-age=900"}, 600, DAY, id="57-the first of two"),
+        pytest.param({"Cache-Control": "max-age=foo, max-age=900"}, 60, DAY, id="57-the first is none"),
+        pytest.param({"Cache-Control": "max-age=" + "0" * 50 + "600"}, 600, DAY, id="57-zeros"),
+        pytest.param({"Cache-Control": "max-age = 600 ,x"}, 600, DAY, id="57-spaces"),
+        pytest.param({"Cache-Control": 'x="no-store, max-age=5", max-age=600'}, 600, DAY, id="57-quoted list"),
+        pytest.param({"Cache-Control": 'no-cache="Set-Cookie"'}, 60, 60, id="57-no-cache of a field"),
+        pytest.param({"Cache-Control": 'max-age="600'}, 600, DAY, id="57-half a quote"),
+        pytest.param({"Cache-Control": "x" * 5000 + ", max-age=5"}, DAY, DAY, id="57-too long"),
         pytest.param({"Cache-Control": "s-maxage=600"}, DAY, DAY, id="57-s-maxage ignored"),
         pytest.param({"Cache-Control": "max-age=600", "Age": "100"}, 500, DAY, id="57-Age"),
         pytest.param({"Cache-Control": "max-age=600", "Age": "900"}, 60, DAY, id="57-old Age"),
@@ -42,9 +62,14 @@ def date(seconds: float) -> str:
             {"Cache-Control": "max-age=600, must-revalidate"}, 600, 600,
             id="57-must-revalidate: no grace",
         ),
+        pytest.param({"Cache-Control": "max-age=600", "Age": "100, 500"}, 500, DAY, id="57-Ages"),
+        pytest.param({"Cache-Control": "max-age=600", "Age": "x"}, 600, DAY, id="57-no Age"),
+        pytest.param({"Cache-Control": "max-age=600", "Age": "9" * 5000}, 60, DAY, id="57-Age, huge"),
         pytest.param({"Expires": date(600)}, 600, DAY, id="57-Expires"),
         pytest.param({"Expires": date(-600)}, 60, DAY, id="57-Expires in the past"),
         pytest.param({"Expires": "0"}, 60, DAY, id="57-Expires: 0"),
+        pytest.param({"Expires": ""}, 60, DAY, id="57-Expires is empty"),
+        pytest.param({"Expires": [date(600), date(900)]}, 600, DAY, id="57-two Expires"),
         pytest.param({"Expires": "\xff soon"}, 60, DAY, id="57-Expires is garbage"),
         pytest.param(
             {"Expires": date(1600), "Date": date(1000)}, 600, DAY,
@@ -57,7 +82,12 @@ def date(seconds: float) -> str:
     ],
 )  # fmt: skip
 def test_lifetime(headers, lifetime, grace):
-    assert lifetime_and_grace(Headers(headers), NOW, SETTINGS) == (lifetime, grace)
+    assert read(headers) == (lifetime, grace)
+
+
+def read(headers: dict[str, Any]) -> tuple[float, float]:
+    fields = fields_of(Headers(headers))
+    return lifetime_and_grace(Terms.of(fields), fields, NOW, SETTINGS)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +104,7 @@ def test_lifetime(headers, lifetime, grace):
         pytest.param("5 minutes", 0, id="words"),
         pytest.param("inf", 0, id="inf"),
         pytest.param("\u0665", 0, id="other digits"),
-        pytest.param("9" * 5000, 9999999999, id="huge"),
+        pytest.param("9" * 5000, 2**31, id="huge"),
         pytest.param("Fri, 15 Jan 2027 08:01:30 GMT", 90, id="IMF-fixdate"),
         pytest.param("Friday, 15-Jan-27 08:01:30 GMT", 90, id="RFC 850"),
         pytest.param("Fri Jan 15 08:01:30 2027", 90, id="asctime"),
@@ -82,7 +112,7 @@ def test_lifetime(headers, lifetime, grace):
     ],
 )
 def test_retry_after(value, seconds):
-    headers = Headers({"Retry-After": value} if value else {})
+    headers = fields({"Retry-After": value} if value else {})
     assert retry_after(headers, NOW) == seconds
 
 
@@ -97,4 +127,4 @@ def test_retry_after(value, seconds):
     ],
 )
 def test_retry_after_by_the_clock_of_the_site(at, headers, seconds):
-    assert retry_after(Headers({"Retry-After": date(at), **headers}), NOW) == seconds
+    assert retry_after(fields({"Retry-After": date(at), **headers}), NOW) == seconds

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from email.utils import formatdate
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from scrapy.settings import Settings as ScrapySettings
 
-from scrapy_rep.access.results import Access
+from scrapy_rep.access import Access, Outcome
 from scrapy_rep.policies.lifecycle import (
     WAITING,
-    Outcome,
     State,
     after,
     policy_of,
@@ -19,6 +19,7 @@ from scrapy_rep.policies.lifecycle import (
     standing,
 )
 from scrapy_rep.settings import Settings
+from tests.utils import fields
 
 if TYPE_CHECKING:
     from scrapy_rep.store import Snapshot
@@ -30,27 +31,25 @@ MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 RULES = b"User-agent: *\nDisallow: /p\n"
 
 
-def good(body: bytes = RULES, *, lifetime: float = DAY, grace: float = DAY) -> Outcome:
+def good(body: bytes = RULES, cache_control: str = "", **headers: str) -> Outcome:
+    headers = {"ETag": '"1"', "Cache-Control": cache_control, **headers}
     return Outcome(
-        access=Access.SUCCESSFUL,
-        status=200,
-        body=body,
-        etag='"1"',
-        lifetime=lifetime,
-        grace=grace,
+        access=Access.SUCCESSFUL, status=200, body=body, fields=fields(headers)
     )
 
 
-def missing() -> Outcome:
-    return Outcome(access=Access.UNAVAILABLE, status=404, lifetime=DAY, grace=DAY)
+def missing(cache_control: str = "", status: int = 404) -> Outcome:
+    headers = fields({"Cache-Control": cache_control})
+    return Outcome(access=Access.UNAVAILABLE, status=status, fields=headers)
 
 
-def unchanged() -> Outcome:
-    return Outcome(access=Access.NOT_MODIFIED, status=304, lifetime=DAY, grace=DAY)
+def unchanged(**headers: str) -> Outcome:
+    return Outcome(access=Access.NOT_MODIFIED, status=304, fields=fields(headers))
 
 
-def fails(reason: str = "503", retry_after: float = 0.0) -> Outcome:
-    return Outcome(access=Access.UNREACHABLE, reason=reason, retry_after=retry_after)
+def fails(reason: str = "503", retry_after: str = "") -> Outcome:
+    headers = fields({"Retry-After": retry_after})
+    return Outcome(access=Access.UNREACHABLE, reason=reason, fields=headers)
 
 
 class Origin:
@@ -124,24 +123,18 @@ STEPS = [
     # a file once more
     Step(42 * DAY, good(), False, State.FRESH, 18),
     # a short life, and a strict one
-    Step(43 * DAY, good(lifetime=10 * MINUTE), False, State.FRESH, 19),
+    Step(43 * DAY, good(cache_control="max-age=600"), False, State.FRESH, 19),
     Step(43 * DAY + 9 * MINUTE - 1, good(), False, State.FRESH, 19),
     Step(
         43 * DAY + 30 * MINUTE,
-        good(lifetime=MINUTE, grace=MINUTE),
+        good(cache_control="max-age=60, must-revalidate"),
         False,
         State.FRESH,
         20,
     ),
     Step(43 * DAY + 32 * MINUTE, good(), False, State.FRESH, 21),
     # one redirect too many: as good as missing
-    Step(
-        60 * DAY,
-        Outcome(access=Access.UNAVAILABLE, status=302, lifetime=DAY, grace=DAY),
-        True,
-        State.FRESH,
-        22,
-    ),
+    Step(60 * DAY, missing(status=302), True, State.FRESH, 22),
 ]
 
 
@@ -164,7 +157,7 @@ def stands_at(snapshot: Snapshot | None, seconds: float) -> State:
 def test_states_between_two_questions():
     """The states that last while a refresh runs, or until one does."""
     assert stands_at(None, 0) is State.UNKNOWN
-    copy = after(None, good(lifetime=1000, grace=DAY), T0, SETTINGS)
+    copy = after(None, good(cache_control="max-age=1000"), T0, SETTINGS)
     assert stands_at(copy, 899) is State.FRESH
     assert standing(copy, T0 + 899, SETTINGS).ask_at == T0 + 900
     assert stands_at(copy, 901) is State.AGING
@@ -179,6 +172,74 @@ def test_59_a_failure_never_takes_a_copy_away():
     assert (failing.body, failing.status, failing.checked) == (RULES, 200, T0)
     assert failing.failure == "503"
     assert after(failing, good(), T0 + 2 * DAY, SETTINGS).failures == 0
+
+
+@pytest.mark.parametrize("status", [404, 410, 302], ids=str)
+def test_d31_what_is_no_file_is_not_held_beyond_its_lifetime(status):
+    there_is_none = after(None, missing("max-age=1000", status), T0, SETTINGS)
+    failing = after(there_is_none, fails(), T0 + 950, SETTINGS)
+    assert stands_at(failing, 999) is State.HOLDING
+    assert policy_of(failing, State.HOLDING, SETTINGS).allowed("/p", "x")
+    assert stands_at(failing, 1001) is State.EXPIRED  # the retry is due
+    failing = after(failing, fails(), T0 + 1001, SETTINGS)
+    assert stands_at(failing, 1001) is State.UNREACHABLE
+    assert not policy_of(failing, State.UNREACHABLE, SETTINGS).allowed("/p", "x")
+    # as of one that never answered
+    assert stands_at(after(failing, fails(), T0 + 30 * DAY, SETTINGS), 30 * DAY) is (
+        State.UNREACHABLE
+    )
+    assert stands_at(after(failing, fails(), T0 + 31 * DAY, SETTINGS), 31 * DAY) is (
+        State.GIVEN_UP
+    )
+
+
+def test_d31_a_404_decides_until_the_retry_within_its_lifetime():
+    there_is_none = after(None, missing(), T0, SETTINGS)
+    failing = after(there_is_none, fails(), T0 + 22 * HOUR, SETTINGS)
+    assert standing(failing, T0 + 22 * HOUR, SETTINGS).until == T0 + DAY
+    assert stands_at(failing, DAY - 1) is State.HOLDING
+    assert stands_at(after(failing, fails(), T0 + DAY, SETTINGS), DAY) is (
+        State.UNREACHABLE
+    )
+
+
+def lifetimes(*outcomes: Outcome) -> list[tuple[float, float]]:
+    """Return lifetime and grace after each of *outcomes*, a thousand seconds apart."""
+    found = []
+    snapshot = None
+    for number, outcome in enumerate(outcomes):
+        snapshot = after(snapshot, outcome, T0 + 1000 * number, SETTINGS)
+        found.append((snapshot.lifetime, snapshot.grace))
+    return found
+
+
+def at(seconds: float) -> str:
+    return formatdate(T0 + seconds, usegmt=True)
+
+
+def test_57_a_304_changes_only_what_it_says():
+    """RFC 9111 4.3.4: what is stored stays, unless the 304 has that field itself."""
+    strict = good(cache_control="max-age=600, must-revalidate")
+    assert lifetimes(strict, unchanged()) == [(600, 600), (600, 600)]
+    assert lifetimes(strict, unchanged(), unchanged(Age="100")) == [
+        (600, 600), (600, 600), (500, 500),
+    ]  # fmt: skip
+    assert lifetimes(strict, unchanged(**{"Cache-Control": "max-age=700"})) == [
+        (600, 600), (700, DAY),
+    ]  # fmt: skip
+    assert lifetimes(strict, unchanged(**{"Cache-Control": "public"})) == [
+        (600, 600), (DAY, DAY),
+    ]  # fmt: skip
+    # max-age is stored, and counts more than an Expires
+    assert lifetimes(strict, unchanged(Expires=at(9000)))[1] == (600, 600)
+
+
+def test_57_a_304_and_expires():
+    dated = good(Expires=at(3000), Date=at(0))
+    assert lifetimes(dated, unchanged(Date=at(1000))) == [(3000, DAY), (2000, DAY)]
+    assert lifetimes(dated, unchanged())[1] == (2000, DAY)
+    assert lifetimes(dated, unchanged(Expires=at(9000)))[1] == (8000, DAY)
+    assert lifetimes(dated, good(), unchanged())[1:] == [(DAY, DAY), (DAY, DAY)]
 
 
 def test_59_retry_times_grow_and_vary():
@@ -197,18 +258,18 @@ def test_59_retry_times_grow_and_vary():
 
 
 def test_53_retry_after_up_to_an_hour():
-    assert after(None, fails(retry_after=120), T0, SETTINGS).retry_at == T0 + 120
-    assert after(None, fails(retry_after=5), T0, SETTINGS).retry_at == T0 + 10
-    assert after(None, fails(retry_after=10**6), T0, SETTINGS).retry_at == T0 + 3600
+    assert after(None, fails(retry_after="120"), T0, SETTINGS).retry_at == T0 + 120
+    assert after(None, fails(retry_after="5"), T0, SETTINGS).retry_at == T0 + 10
+    assert after(None, fails(retry_after="1000000"), T0, SETTINGS).retry_at == T0 + 3600
     short = Settings.read(ScrapySettings({"REP_RETRY_AFTER_MAX": 30}))
-    assert after(None, fails(retry_after=10**6), T0, short).retry_at == T0 + 30
-    assert after(None, fails(retry_after=5), T0, short).retry_at == T0 + 10
+    assert after(None, fails(retry_after="1000000"), T0, short).retry_at == T0 + 30
+    assert after(None, fails(retry_after="5"), T0, short).retry_at == T0 + 10
 
 
 def test_a_retry_that_is_farther_away_than_any_may_be_is_due():
     settings = {"REP_RETRY_AFTER_MAX": 10**5, "REP_UNREACHABLE_TTL": 60}
     long = Settings.read(ScrapySettings(settings))
-    kept = after(None, fails(retry_after=10**6), T0, long)
+    kept = after(None, fails(retry_after="1000000"), T0, long)
     assert rebased(kept, T0, long).retry_at == T0 + 10**5
     assert rebased(kept, T0, SETTINGS).retry_at == T0
 

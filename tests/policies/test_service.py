@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from scrapy import Request
-from scrapy.http.headers import Headers
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import CancelledError, Deferred
 
-from scrapy_rep.access.results import Access, access_of
+from scrapy_rep import access
+from scrapy_rep.access import Exchange, Outcome, Validators
+from scrapy_rep.access.origins import robots_url
 from scrapy_rep.judging.agents import Agents
 from scrapy_rep.log import Report
 from scrapy_rep.policies import service as module
-from scrapy_rep.policies.freshness import lifetime_and_grace, retry_after
-from scrapy_rep.policies.lifecycle import Outcome, State
+from scrapy_rep.policies.lifecycle import State
 from scrapy_rep.policies.service import Policies
 from scrapy_rep.settings import Settings
 from scrapy_rep.store.memory import MemoryStore
 from scrapy_rep.store.sqlite import SqliteStore
-from tests.utils import coroutine_test, make_crawler, sleep
+from tests.utils import coroutine_test, fields, make_crawler, sleep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +56,6 @@ class Answer(NamedTuple):
     status: int | None = 200  # None: it is not reached
     body: bytes = NO_P
     headers: dict[str, str] = {}
-    access: Access | None = None  # where it is not that of the status
 
 
 class Site:
@@ -67,7 +66,6 @@ class Site:
     def __init__(self, answer: Answer | None = None) -> None:
         self.answer = answer or Answer()
         self.asked: list[Snapshot | None] = []
-        self.settings: Settings | None = None
         self.gate: Deferred[None] | None = None
         self.error: Exception | None = None
         self.under_way = 0
@@ -93,7 +91,6 @@ class Site:
         page: Request,
         user_agent: str,
         copy: Snapshot | None,
-        now: float,
     ) -> Outcome:
         self.asked.append(copy)
         self.under_way += 1
@@ -106,35 +103,20 @@ class Site:
             self.under_way -= 1
         if self.error is not None:
             raise self.error
-        return self.outcome(copy, now)
+        return self.outcome(origin, copy)
 
-    def outcome(self, copy: Snapshot | None, now: float) -> Outcome:
-        assert self.settings is not None
-        status, body, raw, access = self.answer
-        headers = Headers(raw)
-        conditional = copy is not None and bool(copy.etag)
-        if access is None:
-            access = Access.UNREACHABLE
-            if status is not None:
-                access = access_of(status, has_copy=conditional)
-        if access is Access.UNREACHABLE:
-            return Outcome(
-                access=access,
-                status=status,
-                reason=str(status or "host name not found"),
-                retry_after=retry_after(headers, now),
-            )
-        assert access is not Access.NOT_MODIFIED or conditional
-        lifetime, grace = lifetime_and_grace(headers, now, self.settings)
-        return Outcome(
-            access=access,
-            status=status,
-            body=body,
-            etag=raw.get("ETag", ""),
-            url=f"{ORIGIN}/robots.txt",
-            lifetime=lifetime,
-            grace=grace,
-        )
+    def outcome(self, origin: str, copy: Snapshot | None) -> Outcome:
+        status, body, headers = self.answer
+        validators = None
+        if copy is not None:
+            validators = Validators(copy.url, copy.etag, copy.last_modified)
+        exchange = Exchange(robots_url(origin), validators=validators)
+        while exchange.outcome is None:
+            if status is None:
+                exchange.fail(OSError("host name not found"))
+            else:
+                exchange.receive(access.Answer(status, fields(headers), body))
+        return exchange.outcome
 
 
 class Crawl:
@@ -144,7 +126,6 @@ class Crawl:
         settings.setdefault("REP_UNREACHABLE_RETRY_DELAYS", [10, 60])
         self.crawler = make_crawler(USER_AGENT=AGENT, **settings)
         self.settings = Settings.read(self.crawler.settings)
-        site.settings = self.settings
         agents = Agents(self.crawler, self.settings)
         self.policies = Policies(
             self.crawler,
@@ -203,7 +184,7 @@ DOWN = Answer(503)
 NO_HOST = Answer(None)
 MISSING = Answer(404, b"")
 # What the Fetcher makes of one redirect too many.
-REDIRECTED = Answer(302, b"", access=Access.UNAVAILABLE)
+REDIRECTED = Answer(302, b"", {"Location": "/robots.txt"})
 
 
 class Step(NamedTuple):
@@ -502,6 +483,15 @@ PROMISES = [
         160,
         again=Answer(304, headers={"Cache-Control": "max-age=600"}),
     ),
+    Promise("304 without a word", says("max-age=600"), 160, again=UNCHANGED),
+    # At 0 and 540, and then every 1080 s.
+    Promise(
+        "304 with another word",
+        says("max-age=600"),
+        81,
+        again=Answer(304, headers={"Cache-Control": "max-age=1200"}),
+    ),
+    Promise("no number", says("max-age=foo"), 1440),
     # REP_MIN_AGE, 60 s: the first request after 54 s comes at 60 s. 86400 / 60.
     Promise("no-store", says("no-store"), 1440),
     Promise("no-cache", says("no-cache"), 1440),

@@ -8,6 +8,7 @@ import random
 import sqlite3
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,13 @@ from twisted.internet.task import deferLater
 
 from scrapy_rep.store import Snapshot
 from scrapy_rep.store.memory import MemoryStore
-from scrapy_rep.store.sqlite import FACTS, SCHEMA_VERSION, SqliteStore, StoreError
+from scrapy_rep.store.sqlite import (
+    APPLICATION_ID,
+    FACTS,
+    SCHEMA_VERSION,
+    SqliteStore,
+    StoreError,
+)
 from tests.store.test_stores import FAILING, GOOD, ORIGIN
 from tests.store.writer import ORIGINS, is_whole, number_of, own, sample
 from tests.utils import coroutine_test
@@ -183,6 +190,43 @@ async def test_memory_takes_its_share_of_the_cache():
 
 
 # Files that are refused
+
+
+VERSION_1 = """CREATE TABLE robots (
+    origin TEXT NOT NULL PRIMARY KEY, status INTEGER, url TEXT NOT NULL,
+    etag TEXT NOT NULL, last_modified TEXT NOT NULL, checked REAL NOT NULL,
+    lifetime REAL NOT NULL, grace REAL NOT NULL, failures INTEGER NOT NULL,
+    failing_since REAL NOT NULL, retry_at REAL NOT NULL, failure TEXT NOT NULL,
+    crc INTEGER NOT NULL, encoding TEXT, body BLOB NOT NULL
+)"""
+ROW_OF_VERSION_1 = """INSERT INTO robots VALUES (
+    'https://example.com', 200, 'https://example.com/robots.txt', '"1"', '', 1800000000.0,
+    600.0, 86400.0, 0, 0.0, 0.0, '', 162969981, 'utf-8',
+    X'789C0B2D4E2DD24D4C4FCD2BB152D0E272C92C4ECCC9C92FB752D02FE00200806608AC'
+)"""
+
+
+@coroutine_test
+async def test_older_schema_is_read_and_kept_on(path, caplog):
+    change(
+        path,
+        *(VERSION_1, ROW_OF_VERSION_1, "PRAGMA user_version = 1"),
+        f"PRAGMA application_id = {APPLICATION_ID}",
+    )
+    for _ in range(2):  # it is changed once
+        store = SqliteStore(path)
+        snapshot = await store.get("https://example.com")
+        assert snapshot is not None
+        assert snapshot.body == b"User-agent: *\nDisallow: /p\n"
+        assert (snapshot.cache_control, snapshot.expires) == ("", "")
+        await store.close()
+    assert snapshot is not None
+    store = SqliteStore(path)
+    newer = replace(snapshot, cache_control="max-age=600", expires="0")
+    await store.touch("https://example.com", newer)
+    assert await store.get("https://example.com") == newer
+    await store.close()
+    assert caplog.records == []
 
 
 @coroutine_test

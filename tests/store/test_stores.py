@@ -34,6 +34,8 @@ GOOD = Snapshot(
     checked=1_763_000_000.25,
     lifetime=86400.0,
     grace=172800.0,
+    cache_control="max-age=600, must-revalidate",
+    expires="Tue, 11 Nov 2025 10:10:00 GMT",
 )
 FAILING = replace(
     GOOD, failures=3, failing_since=1.76e9, retry_at=1.77e9, failure="timeout"

@@ -26,6 +26,7 @@ def sample(name: str, number: int) -> Snapshot:
         checked=rnd.uniform(1e9, 2e9),
         lifetime=86400.0,
         grace=rnd.uniform(0, 1e6),
+        cache_control=rnd.choice(("", "max-age=86400")),
     )
 
 

@@ -1,0 +1,182 @@
+"""One exchange for a robots.txt, from the first request to what came of it, without I/O.
+
+::
+
+    exchange = Exchange("https://example.com/robots.txt")
+    while exchange.outcome is None:
+        try:
+            answer = send(exchange.request)  # as you like, and with a clock of your own
+        except OSError as error:
+            exchange.fail(error)
+        else:
+            exchange.receive(answer)
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from email.message import Message
+from typing import NamedTuple
+
+from scrapy_rep.access.content_coding import decoded
+from scrapy_rep.access.origins import redirect_target
+from scrapy_rep.access.results import REDIRECTS, Access, access_of
+from scrapy_rep.protocol.decoding import MAX_SIZE
+
+HEADERS = {"Accept": "text/plain, */*;q=0.5", "Accept-Encoding": "identity"}
+CHARSET = re.compile(r"""charset\s*=\s*["']?([\w.:+-]+)""", re.ASCII | re.IGNORECASE)
+LONGEST_REASON = 200
+"""Characters that are told of what went wrong."""
+
+
+class Limits(NamedTuple):
+    """How far an exchange goes, and what its end means."""
+
+    max_redirects: int = 5
+    """RFC 9309 2.3.1.2: at least five should be followed."""
+    max_size: int = MAX_SIZE
+    """Octets that are read, once decoded."""
+    deny_statuses: frozenset[int] = frozenset()
+    """4xx that mean disallow-all."""
+
+
+class Validators(NamedTuple):
+    """What a copy at hand had, which makes the request to its *url* conditional."""
+
+    url: str
+    etag: str = ""
+    last_modified: str = ""
+
+    def headers(self, url: str) -> dict[str, str]:
+        found = {"If-None-Match": self.etag, "If-Modified-Since": self.last_modified}
+        return {n: value for n, value in found.items() if value and url == self.url}
+
+
+class Request(NamedTuple):
+    """A GET to be sent. Who sends it adds its User-Agent."""
+
+    url: str
+    headers: dict[str, str]
+    conditional: bool = False
+
+
+class Answer(NamedTuple):
+    """A whole answer, or one whose body was left at the limit."""
+
+    status: int
+    fields: Message
+    """Its header fields, their octets as ISO-8859-1."""
+    body: bytes = b""
+    """As it came, content codings and all."""
+    cut: bool = False
+    """Whether more than ``Limits.max_size`` octets came, and not all of them are here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What asking for a robots.txt has brought."""
+
+    access: Access
+    status: int | None = None
+    """The last status; ``None``: the last request had no whole answer."""
+    fault: Exception | None = None
+    """What is wrong where the status is not what makes it unreachable."""
+    reason: str = ""
+    """Why it is unreachable, in words."""
+    body: bytes = b""
+    """Decoded, where access is SUCCESSFUL; whole lines within the limit."""
+    encoding: str | None = None
+    """The charset of its Content-Type, in lower case."""
+    url: str = ""
+    """Where it came from, redirects followed."""
+    fields: Message = field(default_factory=Message)
+    """The header fields of the last answer."""
+
+
+class Exchange:
+    """Asks for the robots.txt at *url*, an absolute URL as ``robots_url`` makes it.
+
+    With *validators* the request is conditional.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        limits: Limits = Limits(),  # noqa: B008 - it is immutable
+        validators: Validators | None = None,
+    ) -> None:
+        self._limits = limits
+        self._validators = validators
+        self._redirects = 0
+        self.outcome: Outcome | None = None
+        """``None``: ``request`` is to be sent."""
+        self.request = self._request_to(url)
+
+    def _request_to(self, url: str) -> Request:
+        conditions = self._validators.headers(url) if self._validators else {}
+        return Request(url, HEADERS | conditions, bool(conditions))
+
+    def receive(self, answer: Answer) -> None:
+        """Take the *answer* to ``request``: there is another one, or an outcome."""
+        try:
+            self._take(answer)
+        except Exception as error:  # noqa: BLE001 - whatever an answer can make raise
+            self._end(answer, Access.UNREACHABLE, fault=error, reason=in_words(error))
+
+    def fail(self, error: Exception, reason: str = "") -> None:
+        """Note that ``request`` had no whole answer, for this *reason* (that of *error*)."""
+        self.outcome = Outcome(
+            access=Access.UNREACHABLE,
+            fault=error,
+            reason=reason or in_words(error),
+            url=self.request.url,
+        )
+
+    def _take(self, answer: Answer) -> None:
+        status, fields = answer.status, answer.fields
+        location = fields.get("Location")
+        if status in REDIRECTS and location:
+            if self._redirects < self._limits.max_redirects:
+                self._redirects += 1
+                url = redirect_target(self.request.url, location)
+                self.request = self._request_to(url)
+            else:
+                # RFC 9309 2.3.1.2: beyond that it may be taken for unavailable.
+                self._end(answer, Access.UNAVAILABLE)
+            return
+        access = access_of(
+            status,
+            has_copy=self.request.conditional,
+            deny_statuses=self._limits.deny_statuses,
+        )
+        if access is Access.UNREACHABLE:
+            self._end(answer, access, reason=str(status))
+        elif access is Access.SUCCESSFUL:
+            codings = ",".join(fields.get_all("Content-Encoding", []))
+            limit, cut = self._limits.max_size, answer.cut
+            charset = CHARSET.search(fields.get("Content-Type", ""))
+            self._end(
+                answer,
+                access,
+                body=decoded(answer.body, codings, limit=limit, cut=cut),
+                encoding=charset and charset[1].lower(),
+            )
+        else:
+            self._end(answer, access)
+
+    def _end(self, answer: Answer, access: Access, **found: object) -> None:
+        self.outcome = Outcome(
+            access=access,
+            status=answer.status,
+            url=self.request.url,
+            fields=answer.fields,
+            **found,  # type: ignore[arg-type]
+        )
+
+
+def in_words(error: Exception) -> str:
+    """Return what *error* says, in one line."""
+    words = str(error).strip().partition("\n")[0] or type(error).__name__
+    # What stands in a header may be no Unicode, which no store can keep.
+    return words[:LONGEST_REASON].encode("utf-8", "replace").decode()

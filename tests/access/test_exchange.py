@@ -1,0 +1,311 @@
+"""One exchange for a robots.txt: what is asked for, and what comes of each answer."""
+
+from __future__ import annotations
+
+import gzip
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from scrapy import Request as ScrapyRequest
+from scrapy.settings import Settings as ScrapySettings
+
+from scrapy_rep.access import Access, Answer, Exchange, Limits, Outcome, Validators
+from scrapy_rep.policies.lifecycle import WAITING, after, policy_of, rebased, standing
+from scrapy_rep.settings import Settings
+from tests.utils import fields
+
+URL = "https://example.com/robots.txt"
+RULES = b"User-agent: *\nDisallow: /p\n"
+OK, NONE, AWAY, DENIED = (
+    Access.SUCCESSFUL,
+    Access.UNAVAILABLE,
+    Access.UNREACHABLE,
+    Access.DENIED,
+)
+
+
+def answer(
+    status: int = 200, body: bytes = RULES, *, cut: bool = False, **headers: str
+) -> Answer:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Answer(status, fields(named), body, cut)
+
+
+def redirect(to: str, status: int = 301) -> Answer:
+    return answer(status, Location=to)
+
+
+def after_all(*answers: Answer, **options: Any) -> tuple[list[str], Outcome | None]:
+    """Return the URLs that were asked for, and what came of *answers*."""
+    exchange = Exchange(URL, **options)
+    asked = []
+    for each in answers:
+        assert exchange.outcome is None
+        asked.append(exchange.request.url)
+        exchange.receive(each)
+    if exchange.outcome is None:
+        asked.append(exchange.request.url)
+    return asked, exchange.outcome
+
+
+def outcome_of(*answers: Answer, **options: Any) -> Outcome:
+    _, outcome = after_all(*answers, **options)
+    assert outcome is not None
+    return outcome
+
+
+def test_what_is_asked_for():
+    request = Exchange(URL).request
+    assert request == (
+        URL,
+        {"Accept": "text/plain, */*;q=0.5", "Accept-Encoding": "identity"},
+        False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "access", "reason"),
+    [
+        pytest.param(answer(), OK, "", id="38-200"),
+        pytest.param(answer(204, b""), OK, "", id="55-204"),
+        pytest.param(answer(206), AWAY, "206", id="55-206"),
+        pytest.param(answer(404), NONE, "", id="44-404"),
+        pytest.param(answer(403), DENIED, "", id="45-403"),
+        pytest.param(answer(407), AWAY, "407", id="D30-407"),
+        pytest.param(answer(304), AWAY, "304", id="37-304, unasked"),
+        pytest.param(answer(503), AWAY, "503", id="47-503"),
+        pytest.param(answer(302), AWAY, "302", id="39-redirect to nowhere"),
+        pytest.param(answer(302, Location=""), AWAY, "302", id="39-and to nothing"),
+        pytest.param(answer(404, Location="/x"), NONE, "", id="44-404 that leads on"),
+        pytest.param(
+            answer(Content_Encoding="br"),
+            AWAY,
+            "content coding 'br' was not asked for",
+            id="a coding",
+        ),
+        pytest.param(
+            redirect("ftp://b.com/"),
+            AWAY,
+            "redirect to 'ftp://b.com/': not an http or https URL",
+            id="43-ftp",
+        ),
+        pytest.param(
+            redirect("http://b.com:99999/"),
+            AWAY,
+            "redirect to 'http://b.com:99999/': its port is none",
+            id="a port that is none",
+        ),
+        pytest.param(
+            redirect("http://127.0.0.1/"),
+            AWAY,
+            "redirect from a public host to the private 'http://127.0.0.1/'",
+            id="43-private",
+        ),
+    ],
+)
+def test_what_comes_of_an_answer(given, access, reason):
+    outcome = outcome_of(given, limits=Limits(deny_statuses=frozenset({403})))
+    assert (outcome.access, outcome.reason) == (access, reason)
+    assert (outcome.status, outcome.url) == (given.status, URL)
+    assert outcome.fields is given.fields
+    assert outcome.body == (given.body if access is OK else b"")
+    assert (outcome.fault is not None) is (not reason.isdigit() and bool(reason))
+
+
+def test_48_there_may_be_none():
+    exchange = Exchange(URL)
+    error = OSError("no route\nto host \udcff")
+    exchange.fail(error)
+    assert exchange.outcome is not None
+    assert exchange.outcome.access is AWAY
+    assert (exchange.outcome.status, exchange.outcome.url) == (None, URL)
+    assert exchange.outcome.fault is error
+    assert exchange.outcome.reason == "no route"
+    exchange.fail(error, "as we say")
+    assert exchange.outcome.reason == "as we say"
+    exchange.fail(KeyError())
+    assert exchange.outcome.reason == "KeyError"
+    exchange.fail(ValueError("\udcff" + "x" * 9999))
+    assert exchange.outcome.reason == "?" + "x" * 199
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_39_redirects(status):
+    asked, outcome = after_all(redirect("//b.com/r?q#f", status), answer())
+    assert asked == [URL, "https://b.com/r?q"]
+    assert outcome is not None
+    assert (outcome.access, outcome.url) == (OK, "https://b.com/r?q")
+
+
+def test_39_one_after_the_other_from_where_it_stands():
+    asked, outcome = after_all(redirect("http://b.com/1/2"), redirect("3"))
+    assert asked == [URL, "http://b.com/1/2", "http://b.com/1/3"]
+    assert outcome is None
+
+
+def test_43_a_redirect_by_way_of_a_public_host_leads_to_no_private_one():
+    start = Exchange("http://10.0.0.1/robots.txt")
+    start.receive(redirect("http://10.0.0.2/"))
+    assert start.outcome is None
+    start.receive(redirect("http://b.com/"))
+    assert start.outcome is None
+    start.receive(redirect("http://10.0.0.1/"))
+    assert start.outcome is not None
+    assert start.outcome.access is AWAY
+
+
+@pytest.mark.parametrize("most", [0, 1, 5, 7])
+def test_41_redirects_beyond_the_limit_are_unavailable(most):
+    hops = [redirect(f"/{n}") for n in range(most)]
+    limits = Limits(max_redirects=most)
+    assert outcome_of(*hops, answer(), limits=limits).access is OK
+    outcome = outcome_of(*hops, redirect("/one more"), limits=limits)
+    assert (outcome.access, outcome.status) == (NONE, 301)
+
+
+@pytest.mark.parametrize(
+    ("validators", "conditions"),
+    [
+        (Validators(URL, '"1"', "x"), {"If-None-Match": '"1"', "If-Modified-Since": "x"}),
+        (Validators(URL, '"1"'), {"If-None-Match": '"1"'}),
+        (Validators(URL, last_modified="x"), {"If-Modified-Since": "x"}),
+        (Validators(URL), {}),
+        (Validators("http://b.com/r", '"1"'), {}),
+    ],
+)  # fmt: skip
+def test_37_validators_make_a_request_conditional(validators, conditions):
+    exchange = Exchange(URL, validators=validators)
+    request = exchange.request
+    found = {n: v for n, v in request.headers.items() if n.startswith("If-")}
+    assert (found, request.conditional) == (conditions, bool(conditions))
+    exchange.receive(answer(304, b"", ETag='"1"'))
+    assert exchange.outcome is not None
+    expected = Access.NOT_MODIFIED if conditions else AWAY
+    assert exchange.outcome.access is expected
+
+
+def test_37_only_where_the_copy_came_from():
+    exchange = Exchange(URL, validators=Validators("http://b.com/r", '"1"'))
+    exchange.receive(redirect("http://b.com/r"))
+    assert exchange.request.conditional
+    exchange.receive(redirect("http://b.com/other"))
+    assert not exchange.request.conditional
+    exchange.receive(answer(304))
+    assert exchange.outcome is not None
+    assert exchange.outcome.access is AWAY
+
+
+@pytest.mark.parametrize(
+    ("content_type", "encoding"),
+    [
+        ("text/plain", None),
+        ("text/plain; charset=KOI8-R", "koi8-r"),
+        ('text/plain; Charset = "koi8-r"; x', "koi8-r"),
+        ("text/plain charset='utf-8'", "utf-8"),
+        ("text/plain; charset=", None),
+        ("\xff;;;", None),
+    ],
+)
+def test_33_charset(content_type, encoding):
+    assert outcome_of(answer(Content_Type=content_type)).encoding == encoding
+
+
+def test_35_limits_of_size():
+    limits = Limits(max_size=20)
+    assert outcome_of(answer(), limits=limits).body == b"User-agent: *\n"
+    packed = gzip.compress(RULES)
+    coded = outcome_of(answer(body=packed, Content_Encoding="gzip"), limits=limits)
+    assert coded.body == b"User-agent: *\n"
+    cut_off = answer(body=packed[:-3], cut=True, Content_Encoding="gzip")
+    assert outcome_of(cut_off).access is OK
+    assert outcome_of(cut_off._replace(cut=False)).access is AWAY
+
+
+def test_codings_on_several_lines():
+    body = gzip.compress(gzip.compress(RULES))
+    headers = fields(
+        [("Content-Encoding", "gzip"), ("Content-Encoding", "gzip, UTF-8")]
+    )
+    assert outcome_of(Answer(200, headers, body)).body == RULES
+
+
+class Odd(Exception):
+    """What nobody thought of."""
+
+
+def test_whatever_is_raised_is_a_fault_of_the_site(monkeypatch):
+    def raising(*_, **__):
+        raise Odd("raised")
+
+    monkeypatch.setattr("scrapy_rep.access.exchange.decoded", raising)
+    outcome = outcome_of(answer(Retry_After="7"))
+    assert (outcome.access, outcome.reason) == (AWAY, "raised")
+    assert isinstance(outcome.fault, Odd)
+    assert outcome.fields["Retry-After"] == "7"
+
+
+# Any answer at all
+
+SETTINGS = Settings.read(ScrapySettings())
+NOW = 1_800_000_000.0
+ODD = [
+    *("", "0", "-1", "9" * 5000, "nan", "1e400", '"', ",", "=", ";", "\x00", "\xff", "\xb2"),
+    *("max-age=foo", "max-age=-1", 'max-age="9', "no-cache, max-age", "gzip", "utf-8", "br"),
+    *("Fri, 31 Dec 9999 23:59:59 GMT", "Mon, 01 Jan 0001 00:00:00 GMT", "99 Foo 99999 -9999"),
+    *("text/plain; charset=hex", "charset=\xe9", "charset=idna", "charset*=utf-8''x"),
+    *("http://[", "http://b:99999/", "http://b:ab/", "//", "http://\xb927.0.0.1/", "/\ud800"),
+    *("http://" + "\u00fc" * 300, "http://b..c/", "javascript:x", "?" * 9000, "http://%/"),
+]  # fmt: skip
+octets = st.one_of(
+    st.sampled_from(ODD),
+    st.text(st.characters(max_codepoint=0xFF), max_size=40),
+    st.text(max_size=20),
+)
+names = st.sampled_from(
+    [
+        *("Location", "Content-Type", "Content-Encoding", "Cache-Control", "Expires"),
+        *("Date", "Age", "Retry-After", "ETag", "Last-Modified", "\xff"),
+    ]
+)
+answers = st.builds(
+    Answer,
+    st.one_of(st.sampled_from([200, 301, 304, 404, 429, 503]), st.integers(-9, 10**4)),
+    st.lists(st.tuples(names, octets), max_size=6).map(fields),
+    st.one_of(
+        st.binary(max_size=60),
+        st.sampled_from([RULES, gzip.compress(RULES), gzip.compress(RULES)[:-3]]),
+    ),
+    st.booleans(),
+)
+
+
+@given(
+    st.lists(answers, min_size=6, max_size=6), st.sampled_from([None, '"1"', "\xff"])
+)
+@example([redirect("http://b.com:99999/")] * 6, None)
+@example([redirect("http://b.com:ab/")] * 6, None)
+@example([answer(Content_Encoding="\xff" * 9000)] * 6, None)
+def test_any_answers_have_an_outcome(given, etag):
+    """Nothing raises, from the first request to the policy that decides by it."""
+    exchange = Exchange(URL, validators=Validators(URL, etag) if etag else None)
+    for each in given:
+        ScrapyRequest(exchange.request.url)
+        exchange.receive(each)
+        if exchange.outcome is not None:
+            break
+    outcome = exchange.outcome
+    assert outcome is not None
+    assert (outcome.access is AWAY) is bool(outcome.reason)
+    outcome.reason.encode()  # as stores keep it
+    copy = None
+    if etag:
+        copy = after(None, outcome_of(answer(ETag=etag)), NOW - 9, SETTINGS)
+    snapshot = after(copy, outcome, NOW, SETTINGS)
+    assert rebased(snapshot, NOW, SETTINGS) == snapshot
+    stands = standing(snapshot, NOW, SETTINGS)
+    assert stands.state not in WAITING
+    policy = policy_of(snapshot, stands.state, SETTINGS)
+    if outcome.access is AWAY:
+        assert not policy.allowed("/p", "a")

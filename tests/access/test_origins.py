@@ -1,0 +1,196 @@
+"""Origins, and where a redirect may lead. Ids carry the project's checklist numbers."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+from urllib.request import Request as PythonRequest
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scrapy import Request as ScrapyRequest
+from twisted.web.client import URI
+
+from scrapy_rep.access.origins import is_private, origin_of, redirect_target
+
+
+@pytest.mark.parametrize(
+    ("url", "origin"),
+    [
+        pytest.param("http://example.com/a", "http://example.com", id="31"),
+        pytest.param("HTTP://EXAMPLE.com", "http://example.com", id="32-case"),
+        pytest.param("http://example.com:80/", "http://example.com", id="32-port 80"),
+        pytest.param("http://example.com:080/", "http://example.com", id="32-port 080"),
+        pytest.param("http://example.com:/", "http://example.com", id="32-no port"),
+        pytest.param(
+            "https://example.com:443", "https://example.com", id="32-port 443"
+        ),
+        pytest.param(
+            "https://example.com:80", "https://example.com:80", id="32-https:80"
+        ),
+        pytest.param(
+            "http://example.com:8080/", "http://example.com:8080", id="32-8080"
+        ),
+        pytest.param("http://u:p@example.com/", "http://example.com", id="31-userinfo"),
+        pytest.param("http://u@b@example.com/", "http://example.com", id="31-two @"),
+        pytest.param("http://a.com/@b.com", "http://a.com", id="31-@ in path"),
+        pytest.param("http://a.com?@b.com", "http://a.com", id="31-@ in query"),
+        pytest.param("http://a.com#@b.com", "http://a.com", id="31-@ in fragment"),
+        pytest.param(
+            "http://bücher.example/", "http://xn--bcher-kva.example", id="32-idn"
+        ),
+        pytest.param("http://[::1]:8080/x", "http://[::1]:8080", id="32-IPv6 and port"),
+        pytest.param("http://[::1]/x", "http://[::1]", id="32-IPv6"),
+        pytest.param("ftp://example.com/", None, id="31-ftp"),
+        pytest.param("s3://bucket/key", None, id="31-s3"),
+        pytest.param("data:text/plain,x", None, id="31-data"),
+        pytest.param("/path", None, id="31-a path"),
+        pytest.param("http://", None, id="31-no host"),
+        pytest.param("", None, id="31-nothing"),
+    ],
+)
+def test_origin(url, origin):
+    assert origin_of(url) == origin
+
+
+PRIVATE_HOSTS = [
+    # addresses that are not global unicast
+    "127.0.0.1", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254", "0.0.0.0",
+    "100.64.0.1", "224.0.0.1", "240.0.0.1", "255.255.255.255",
+    "[::1]", "[::]", "[fe80::1]", "[fec0::1]", "[fc00::1]", "[ff02::1]", "[100::1]",
+    # in other words
+    "127.0.0.1.", "127.1", "127.0.1", "0177.0.0.1", "0x7f.0.0.1", "0x7f000001", "2130706433",
+    "017700000001", "127.0.0.0x1", "08.8.8.8", "8.8.2056", "134744072", "1.2.3.4.5", "1.256",
+    # with an IPv4 address in them
+    "[::ffff:127.0.0.1]", "[::127.0.0.1]", "[::ffff:0:127.0.0.1]", "[2002:7f00:1::]",
+    "[64:ff9b::7f00:1]", "[64:ff9b::a9fe:a9fe]", "[2001:0:7f00:1::f7f7:f7f7]",
+    "[2001:0:808:808::80ff:fffe]", "[64:ff9b:1::808:808]",
+    # names
+    "localhost", "LOCALHOST", "localhost.", "a.localhost", "localhost.localdomain",
+    "ip6-localhost", "ip6-loopback", "broadcasthost", "intranet", "printer.local",
+    "metadata.google.internal", "nas.home.arpa",
+]  # fmt: skip
+PUBLIC_HOSTS = [
+    "example.com", "1.example", "127.0.0.1.example", "localhost.example", "xlocalhost.com",
+    "0x7f.example", "a_b.example", "example.com.", "8.8.8.8", "[2606:4700::1111]",
+    "[::ffff:8.8.8.8]", "[::8.8.8.8]", "[::ffff:0:8.8.8.8]", "[64:ff9b::808:808]",
+    "[2002:808:808::]", "[2001:0:808:808::f7f7:f7f7]",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("host", [*PRIVATE_HOSTS, "fe80::1%eth0", "::1"])
+def test_43_private_hosts(host):
+    assert is_private(host)
+
+
+@pytest.mark.parametrize("host", PUBLIC_HOSTS)
+def test_43_public_hosts(host):
+    assert not is_private(host)
+    assert origin_of(redirect_target("http://a.com/robots.txt", f"https://{host}:80/"))
+
+
+@pytest.mark.parametrize(
+    ("location", "target"),
+    [
+        pytest.param("/r", "http://a.com/r", id="path"),
+        pytest.param("?r", "http://a.com/robots.txt?r", id="query"),
+        pytest.param("//b.com/r", "http://b.com/r", id="other host"),
+        pytest.param(
+            "https://a.com/robots.txt", "https://a.com/robots.txt", id="https"
+        ),
+        pytest.param(" x ", "http://a.com/x", id="spaces"),
+        pytest.param("HTTP://B.com:080", "http://b.com/", id="normal"),
+        pytest.param("http://b.com:8080/?q#f", "http://b.com:8080/?q", id="fragment"),
+        pytest.param(
+            "http://b\u00fccher.example/\u00fc?\u00fc",
+            "http://xn--bcher-kva.example/%C3%BC?%C3%BC",
+            id="IDN in ISO-8859-1",
+        ),
+        pytest.param(
+            "http://b\u00c3\u00bccher.example/\u00c3\u00bc",
+            "http://xn--bcher-kva.example/%C3%BC",
+            id="IDN in UTF-8",
+        ),
+        pytest.param(
+            "http://%62%C3%BCcher.example/%62",
+            "http://xn--bcher-kva.example/%62",
+            id="IDN, escaped",
+        ),
+        pytest.param("/a b\x00|[%zz", "http://a.com/a%20b%00%7C%5B%zz", id="quoted"),
+        pytest.param("\\\\b.com/", "http://a.com/%5C%5Cb.com/", id="backslashes"),
+        pytest.param("http:\\\\b.com/", "http://a.com/%5C%5Cb.com/", id="http:\\\\"),
+    ],
+)
+def test_39_redirects_are_followed(location, target):
+    assert redirect_target("http://a.com/robots.txt", location) == target
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        *(f"http://{host}/" for host in PRIVATE_HOSTS),
+        "file:///etc/passwd", "ftp://b.com/", "data:text/plain,x", "javascript:x", "https://",
+        "http://169.254.169.254/latest", "http://localhost:8000/", "//127.0.0.1/",
+        # what the resolver gets is not what stands there: NFKC, IDNA, escapes, white space
+        "http://\u00b927.0.0.1/", "http://127.0.0.\u00b9/", "http://\u00b2130706433/",
+        "http://l\u00bacalh\u00bast/", "http://127.0.\u00ad0.1/", "http://\u24db\u24dealhost/",
+        "http://127\u30020\uff0e0\uff611/", "http://\uff11\uff12\uff17.0.0.1/",
+        "http://\u00c2\u00b927.0.0.1/", "http://%31%32%37.0.0.1/", "http://127.0.0.1%2E/",
+        "http://%C2%B927.0.0.1/", "http://127.0.0.1\t/", "http://\t127.0.0.1/",
+        # and where an authority ends is read in two ways
+        "http://127.0.0.1\\@b.com/", "http://b.com\\@127.0.0.1/", "http://u:p@10.0.0.1/",
+        "http://u@b.com/", "http://@b.com/", "http://b.com%2F@c.com/", "http://b.com%40c.com/",
+        # no ports
+        "http://b.com:99999/", "http://b.com:65536/", "http://b.com:ab/", "http://b.com:0/",
+        "http://b.com:-1/", "http://b.com:80:80/", "http://b.com:\u0663/",
+        "http://b.com:\u00b2/", "http://b.com:+8/", f"http://b.com:{'9' * 5000}/",
+        # no hosts
+        "http://[::1", "http://[::1]x/", "http://[x]/", "http://[]/", "http://[1.2.3.4]/",
+        "http://[fe80::1%25eth0]/", "http://[fe80::1%eth0]/", "http://::1/", "http://b..com/",
+        "http://.b.com/", "http://b.com b/", "http://b.com%00/", "http://b!.com/", "http://*/",
+        "http://%FF.com/", f"http://{'b' * 64}.com/", f"http://{'b.' * 127}com/",
+        "http://" + "\u00fc" * 9000 + ".com/", "http://\ud800.com/", "/\ud800",
+    ],
+    ids=lambda location: ascii(location)[:40],
+)  # fmt: skip
+def test_43_redirects_that_are_not_followed(location):
+    with pytest.raises(ValueError, match=r"^redirect"):
+        redirect_target("http://a.com/robots.txt", location)
+
+
+def test_43_a_private_host_may_redirect_to_another():
+    target = "http://127.0.0.2:8000/robots.txt"
+    assert redirect_target("http://127.0.0.1/robots.txt", target) == target
+    assert (
+        redirect_target("http://intranet/robots.txt", "http://[::1]/")
+        == "http://[::1]/"
+    )
+
+
+@given(
+    start=st.sampled_from(
+        ["", "/", "//", "http://", "https://b.com", "http://127.0.0.1"]
+    ),
+    location=st.text(
+        st.one_of(
+            st.characters(),
+            st.characters(max_codepoint=0xFF),
+            st.sampled_from("127.0.0.1localhost[]:@\\/?#%.\u00b9\u00ba\u00ad\u3002"),
+        ),
+        max_size=30,
+    ),
+)
+def test_43_what_was_judged_is_what_is_requested(start, location):
+    try:
+        target = redirect_target("http://a.com/robots.txt", start + location)
+    except ValueError:
+        return
+    assert target.isascii()
+    parts = urlsplit(target)
+    assert not is_private(parts.hostname or "")
+    for read in (
+        urlsplit(ScrapyRequest(target).url).netloc,
+        PythonRequest(target).host,
+        URI.fromBytes(target.encode()).netloc.decode(),
+    ):
+        assert read == parts.netloc

@@ -124,8 +124,6 @@ def _host_and_port(scheme: str, authority: str) -> tuple[str, str]:
     """
     if scheme not in DEFAULT_PORTS or not authority:
         raise ValueError("not an http or https URL")
-    if "@" in authority or "\\" in authority:
-        raise ValueError("user info or a backslash before its path")
     host, port = _split_port(authority)
     if port and not (port.isascii() and port.isdigit() and 0 < int(port) <= LAST_PORT):
         raise ValueError("its port is none")
@@ -135,6 +133,7 @@ def _host_and_port(scheme: str, authority: str) -> tuple[str, str]:
     name = unquote(host)
     if len(name) <= LONGEST_NAME:  # longer ones take the codec quadratic time
         name = name.encode("idna").decode("ascii").lower()
+    # So there is no user info either, and no backslash, which some take for a slash.
     if len(name) > LONGEST_NAME or not HOST_NAME.fullmatch(name):
         raise ValueError("its host is none")
     return name, port
@@ -154,10 +153,8 @@ def is_private(host: str) -> bool:
     if NUMBER.fullmatch(last_label):  # an IPv4 address or nothing (WHATWG URL 3.5)
         try:
             return not _is_global(IPv4Address(host))
-        except ValueError:
-            return (
-                True  # "127.1", "0x7f.1": who means a public one does not write it so
-            )
+        except ValueError:  # "127.1", "0x7f.1": nobody writes a public one so
+            return True
     return host == last_label or host.endswith(LOCAL_NAMES)
 
 

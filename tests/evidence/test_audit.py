@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import re
+import time
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from scrapy import Request
+from scrapy import Request, signals
 
+from scrapy_rep.evidence import audit
 from scrapy_rep.evidence.audit import Audit
-from scrapy_rep.evidence.decision import Decision, copy_of
+from scrapy_rep.evidence.decision import Copy, Decision, copy_of
+from scrapy_rep.evidence.format import DROPPED
 from scrapy_rep.pacing import pace_of
 from scrapy_rep.policies.cache import Known
 from scrapy_rep.policies.lifecycle import policy_of, standing
 from scrapy_rep.settings import Settings
 from scrapy_rep.store import Snapshot
+from tests.audits import digest, of_type, records_of
 from tests.utils import Pages, coroutine_test, make_crawler
 
 SAMPLE = Path(__file__).with_name("sample.jsonl")
@@ -61,9 +65,9 @@ async def write_sample(path: Path) -> None:
     def now() -> float:
         return next(clock)
 
-    audit = Audit(crawler, str(path), now=now, agent=lambda: "ExampleBot/1.0, other")
+    found = Audit(crawler, str(path), now=now, agent=lambda: "ExampleBot/1.0, other")
     robots = Request("https://a.example/robots.txt", meta={"rep_hop": 1})
-    audit.sent(robots.replace(meta={"rep_hop": 1, "download_slot": "a.example"}))
+    found.write_start(robots, "a.example", 0.0)
     kept = {
         "https://a.example": snapshot(
             "https://www.a.example/robots.txt", body=RULES.encode()
@@ -87,7 +91,7 @@ async def write_sample(path: Path) -> None:
         ),
     }
     for origin, one in kept.items():
-        audit.copy(known_of(origin, one, settings).evidence.as_record(), one.body)
+        found.write_copy(known_of(origin, one, settings).evidence, one.body)
     for origin, path_, cause, enforced, preferences, slot in [
         ("https://a.example", "/?q=1", None, True, {"search": "yes"}, "a.example"),
         ("https://a.example", "/?q=2", None, True, {"search": "yes"}, "a.example"),
@@ -107,21 +111,20 @@ async def write_sample(path: Path) -> None:
         decision = Decision(
             known.evidence, agent, verdict, cause, enforced, pace, preferences
         )
-        time = now()
-        audit.put((time, url, slot, decision, pace.asked(time), preferences))
+        when = now()
+        found.put((when, url, slot, decision, pace.asked(when), preferences))
         if cause is None:
-            audit.sent(Request(url, meta={"download_slot": slot}))
-    audit.dropped(
-        "https://a.example/ad",
-        {
-            "page": "https://a.example/",
-            "what": "request",
-            "agent": "ExampleBot/1.0",
-            "cause": "rel_nofollow",
-            "reason": 'rel="nofollow"',
-        },
+            found.write_start(Request(url), slot, 0.0)
+    found.write(
+        DROPPED,
+        url="https://a.example/ad",
+        page="https://a.example/",
+        what="request",
+        agent="ExampleBot/1.0",
+        cause="rel_nofollow",
+        reason='rel="nofollow"',
     )
-    await audit.close("finished")
+    await found.close("finished")
 
 
 def masked(text: str) -> str:
@@ -137,3 +140,33 @@ async def test_the_lines_are_those_of_the_sample(tmp_path):
     path = tmp_path / "audit.jsonl"
     await write_sample(path)
     assert masked(path.read_text("ascii")) == SAMPLE.read_text("ascii")
+
+
+@coroutine_test
+async def test_digests_are_remembered_up_to_a_number(tmp_path, monkeypatch):
+    """Nothing is taken for written, either, before there is a spider to open a file for."""
+    monkeypatch.setattr(audit, "MOST_DIGESTS", 2)
+    path = tmp_path / "audit.jsonl"
+    crawler = make_crawler()
+    found = Audit(crawler, str(path), now=time.time, agent=lambda: "ExampleBot")
+    copies = [Copy("o", "fetched", digest=digest(b"%d" % n)) for n in range(4)]
+    found.write_copy(copies[1], b"1")
+    assert not path.exists()
+    crawler.spider = Pages()
+    crawler.signals.send_catch_log(signals.spider_opened)
+    for number in [1, 2, 3, 3, 1]:
+        found.write_copy(copies[number], b"%d" % number)
+    await found.close("finished")
+    bodies = [copy.get("body") for copy in of_type("copy", records_of(path))]
+    assert bodies == ["1", "2", "3", None, "1"]
+
+
+@coroutine_test
+async def test_nothing_is_written_after_the_end(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    crawler = make_crawler()
+    crawler.spider = Pages()
+    found = Audit(crawler, str(path), now=time.time, agent=lambda: "ExampleBot")
+    await found.close("finished")
+    found.write_start(Request("https://a.example/"), None, 0.0)
+    assert [record["type"] for record in records_of(path)] == ["crawl", "end"]

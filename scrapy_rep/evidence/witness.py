@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from scrapy_rep.downloader import Downloader
     from scrapy_rep.exceptions import RobotsRefused
-    from scrapy_rep.judging.agents import Agents
+    from scrapy_rep.judging import Agents, Objection
     from scrapy_rep.pacing import Pace
     from scrapy_rep.policies.cache import Known
     from scrapy_rep.policies.service import Policies
@@ -72,7 +72,6 @@ class Witness:
         # The last one of each verdict, by its id: policies give the same verdicts again and
         # again, and to look one up by its contents takes longer.
         self._latest: dict[int, Decision] = {}
-        self._left_out: tuple[Request, RobotsRefused, str] | None = None
         self._audit: Audit | None = None
         policies.on_learned(self._learned)
         if settings.audit_uri is not None:
@@ -116,21 +115,23 @@ class Witness:
         """*request* is not judged. What its meta has is of the page that it comes from."""
         request.meta.pop(META_KEY, None)
 
-    def left_out(self, request: Request, refusal: RobotsRefused, cause: str) -> None:
-        """*refusal* is against *request*, which REP_OBEY lets pass; the first one counts."""
-        if self._left_out is None or self._left_out[0] is not request:
-            self._left_out = request, refusal, cause
-
     def passed(
-        self, request: Request, url: str, known: Known, agent: Agent, verdict: Verdict
+        self,
+        request: Request,
+        url: str,
+        known: Known,
+        agent: Agent,
+        verdict: Verdict,
+        *,
+        left_out: tuple[Objection, ...],
     ) -> None:
-        """*request*, judged by *url*, may be sent."""
+        """*request*, judged by *url*, may be sent.
+
+        Of what is against it, but *left_out* of REP_OBEY, the first counts.
+        """
         cause = None
-        if self._left_out is not None:
-            left_out, self._left_out = self._left_out, None
-            if left_out[0] is request:
-                _, refusal, cause = left_out
-                verdict = refusal.verdict
+        if left_out:
+            cause, verdict = left_out[0]
         decision = self._decision_of(
             known, agent, verdict, cause, enforced=cause is None
         )
@@ -140,7 +141,6 @@ class Witness:
         self, request: Request, refusal: RobotsRefused, cause: str, known: Known | None
     ) -> None:
         """*request* is not sent; *known* is ``None`` where nothing is known yet."""
-        self._left_out = None
         agent, verdict = self._agents.of(request), refusal.verdict
         if known is None:
             copy = Copy(refusal.origin, State.UNKNOWN.value)

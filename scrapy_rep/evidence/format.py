@@ -63,9 +63,18 @@ class RecordType:
         """By the names of the fields."""
         return {field.name: field.kind for field in self.fields}
 
+    # What reading checks: all but the time, which is checked in records of any type.
+
     @cached_property
-    def needed(self) -> tuple[Field, ...]:
-        return tuple(field for field in self.fields if field.needed)
+    def types(self) -> dict[str, frozenset[type]]:
+        return {
+            each.name: each.kind.types for each in self.fields if each.name != "time"
+        }
+
+    @cached_property
+    def needed(self) -> tuple[str, ...]:
+        names = (each.name for each in self.fields if each.needed)
+        return tuple(name for name in names if name != "time")
 
     def line(self, values: dict[str, object]) -> str:
         """Return the line of a record that has *values*, in ASCII and with its end."""
@@ -74,77 +83,61 @@ class RecordType:
         return encode({"type": self.name, **in_order}) + "\n"
 
 
-TIME = Field(
-    "time", NUMBER, "when, in seconds since 1970, as all times here", needed=True
-)
-URL = Field("url", TEXT, "what was judged", needed=True)
-AGENT = Field("agent", TEXT, "whose rules were obeyed")
-ALLOWED = Field("allowed", FLAG, "whether it may be fetched", needed=True)
-CAUSE = Field("cause", TEXT, "why not, as in rep/forbidden/CAUSE (Stats and log)")
-ENFORCED = Field(
-    "enforced", FLAG, "false: REP_OBEY leaves that out, so the request was sent"
-)
-REASON = Field("reason", TEXT, "the same in words")
-GROUP = Field("group", LIST, "the user-agent lines of the groups that hold")
-RULE = Field("rule", TEXT, 'the rule that decided, such as "Disallow: /private/"')
-LINE = Field("line", WHOLE, "its line in the file, counted from 1")
-DELAY = Field(
-    "delay",
-    NUMBER,
-    "the seconds between two requests that the site asks for, whether REP_OBEY has that or "
-    "not; 0: it asks for none",
-)
-PREFERENCES = Field(
-    "preferences",
-    OBJECT,
-    'what the file says of the use of the URL, such as {"train-ai": "no"}; see Preferences',
-)
-ORIGIN = Field("origin", TEXT, "whose robots.txt decided", needed=True)
-STATE = Field(
-    "state",
-    TEXT,
-    'of that: "fetched"; "unavailable", there is none; "denied", see REP_DENY_STATUSES; '
-    '"holding", an earlier copy while it cannot be had; "unreachable"; "given up", for '
-    'REP_UNREACHABLE_MAX; "unknown"',
-    needed=True,
-)
-STATUS = Field("status", WHOLE, "of the answer that decided")
-ROBOTS_URL = Field("robots_url", TEXT, "where that came from, redirects followed")
-FETCHED = Field("fetched", NUMBER, "when it came, or was last confirmed by a 304")
-DIGEST = Field(
-    "digest", TEXT, 'of its body, octet by octet: "sha256:..."; only of a 2xx'
-)
-FAILURE = Field("failure", TEXT, "why it could not be had since, in words")
-
 EVIDENCE = (
-    URL,
-    TIME,
-    AGENT,
-    ALLOWED,
-    CAUSE,
-    ENFORCED,
-    REASON,
-    GROUP,
-    RULE,
-    LINE,
-    DELAY,
-    PREFERENCES,
-    ORIGIN,
-    STATE,
-    STATUS,
-    ROBOTS_URL,
-    FETCHED,
-    DIGEST,
-    FAILURE,
+    Field("url", TEXT, "what was judged", needed=True),
+    Field(
+        "time", NUMBER, "when, in seconds since 1970, as all times here", needed=True
+    ),
+    Field("agent", TEXT, "whose rules were obeyed"),
+    Field("allowed", FLAG, "whether it may be fetched", needed=True),
+    Field("cause", TEXT, "why not, as in rep/forbidden/CAUSE (Stats and log)"),
+    Field("enforced", FLAG, "false: REP_OBEY leaves that out, so the request was sent"),
+    Field("reason", TEXT, "the same in words"),
+    Field("group", LIST, "the user-agent lines of the groups that hold"),
+    Field("rule", TEXT, 'the rule that decided, such as "Disallow: /private/"'),
+    Field("line", WHOLE, "its line in the file, counted from 1"),
+    Field(
+        "delay",
+        NUMBER,
+        "the seconds between two requests that the site asks for, whether REP_OBEY has that "
+        "or not; 0: it asks for none",
+    ),
+    Field(
+        "preferences",
+        OBJECT,
+        "what the file says of the use of the URL, such as "
+        '{"train-ai": "no"}; see Preferences',
+    ),
+    Field("origin", TEXT, "whose robots.txt decided", needed=True),
+    Field(
+        "state",
+        TEXT,
+        'of that: "fetched"; "unavailable", there is none; "denied", see '
+        'REP_DENY_STATUSES; "holding", an earlier copy while it cannot be had; '
+        '"unreachable"; "given up", for REP_UNREACHABLE_MAX; "unknown"',
+        needed=True,
+    ),
+    Field("status", WHOLE, "of the answer that decided"),
+    Field("robots_url", TEXT, "where that came from, redirects followed"),
+    Field("fetched", NUMBER, "when it came, or was last confirmed by a 304"),
+    Field("digest", TEXT, 'of its body, octet by octet: "sha256:..."; only of a 2xx'),
+    Field("failure", TEXT, "why it could not be had since, in words"),
 )
 """The keys of evidence on a request, in their order. What does not apply is ``None``."""
+
+
+def _same(names: str) -> tuple[Field, ...]:
+    """Return the fields that a record has in common with evidence."""
+    by_name = {field.name: field for field in EVIDENCE}
+    return tuple(by_name[name] for name in names.split())
+
 
 CRAWL = RecordType(
     "crawl",
     "the first line of a file",
     (
         Field("format", WHOLE, f"{FORMAT}"),
-        TIME,
+        *_same("time"),
         Field("spider", TEXT, "the name of the spider"),
         Field("agent", TEXT, "whose rules the crawl obeys"),
         Field("worker", TEXT, "host, process and a random part: %(worker)s"),
@@ -161,13 +154,7 @@ COPY = RecordType(
     "copy",
     "what is known of an origin's robots.txt, each time that it is learned",
     (
-        TIME,
-        ORIGIN,
-        STATE,
-        STATUS,
-        FETCHED,
-        DIGEST,
-        FAILURE,
+        *_same("time origin state status fetched digest failure"),
         Field("url", TEXT, "robots_url above"),
         Field("encoding", TEXT, "the charset in which body has that digest"),
         Field(
@@ -182,27 +169,17 @@ DECISION = RecordType(
     "decision",
     "about a request; the origin is that of its url",
     (
-        TIME,
-        URL,
+        *_same("time url"),
         Field("slot", TEXT, "its download slot"),
-        DELAY,
-        AGENT,
-        ALLOWED,
-        CAUSE,
-        ENFORCED,
-        REASON,
-        GROUP,
-        RULE,
-        LINE,
-        DIGEST,
-        PREFERENCES,
+        *_same("delay agent allowed cause enforced reason group rule line digest"),
+        *_same("preferences"),
     ),
 )
 SENT = RecordType(
     "sent",
     "a request is handed to its download handler; an exempt one has this line only",
     (
-        TIME,
+        *_same("time"),
         Field("url", TEXT, "of the request", needed=True),
         Field("slot", TEXT, "its download slot", needed=True),
         Field("robots", FLAG, "true for a robots.txt"),
@@ -212,19 +189,19 @@ DROPPED = RecordType(
     "dropped",
     "page rules or the headers of a page have decided about a request or an item",
     (
-        TIME,
+        *_same("time"),
         Field("url", TEXT, "of the request; of an item that of its page", needed=True),
         Field("page", TEXT, "the URL of the page"),
         Field("what", TEXT, '"request" or "item"'),
-        AGENT,
+        *_same("agent"),
         Field("cause", TEXT, "as in rep/page/dropped/CAUSE (Stats and log)"),
-        REASON,
+        *_same("reason"),
     ),
 )
 END = RecordType(
     "end",
     "the last line, unless the crawl was killed",
-    (TIME, Field("reason", TEXT, "why the crawl ended")),
+    (*_same("time"), Field("reason", TEXT, "why the crawl ended")),
 )
 RECORD_TYPES = {each.name: each for each in (CRAWL, COPY, DECISION, SENT, DROPPED, END)}
 
@@ -246,18 +223,18 @@ def fault(record: object) -> str:
     record_type = RECORD_TYPES.get(name)
     if record_type is None:
         return ""
-    kinds = record_type.kinds
+    types = record_type.types
     for key, value in record.items():
-        if value is None or key not in kinds:
+        known = types.get(key)
+        if known is None or value is None:
             continue
-        types, expected = kinds[key]
         # Python reads NaN and infinities, too.
-        if type(value) not in types or (int in types and not 0 <= value < END_OF_TIME):
-            return _wrong(key, value, expected)
-    for field in record_type.needed:
-        if record.get(field.name) is None:
-            return _wrong(field.name, None, field.kind.expected)
-    digest = record.get("digest") if "digest" in kinds else None
+        if type(value) not in known or (int in known and not 0 <= value < END_OF_TIME):
+            return _wrong(key, value, record_type.kinds[key].expected)
+    for key in record_type.needed:
+        if record.get(key) is None:
+            return _wrong(key, None, record_type.kinds[key].expected)
+    digest = record.get("digest") if "digest" in types else None
     if digest is not None and len(digest) > MOST_DIGEST_CHARACTERS:
         return _wrong("digest", digest, f"up to {MOST_DIGEST_CHARACTERS} characters")
     if record_type is CRAWL and record.get("format", FORMAT) != FORMAT:

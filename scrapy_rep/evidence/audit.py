@@ -11,7 +11,7 @@ import logging
 import os
 import socket
 from functools import lru_cache
-from json.encoder import encode_basestring_ascii as quoted
+from json.encoder import encode_basestring_ascii as quote
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
@@ -50,7 +50,7 @@ MOST_DIGESTS = 10_000
 USERS_SETTINGS = ("ROBOTSTXT_USER_AGENT", "USER_AGENT", "DOWNLOAD_DELAY")
 """Settings of Scrapy that are written down beside ours."""
 
-quoted_slot = lru_cache(maxsize=1024)(quoted)
+quote_slot = lru_cache(maxsize=1024)(quote)
 
 
 class Audit:
@@ -157,14 +157,14 @@ class Audit:
                 lines.append(url)
                 continue
             if url is not last:  # what was decided is often sent at once
-                last, in_quotes = url, quoted(url)
+                last, in_quotes = url, quote(url)
             if isinstance(what, bool):
                 kind, rest = SENT.name, ',"robots":true' if what else ""
             else:
                 kind, rest = DECISION.name, what.in_json(delay, preferences)
             lines.append(
                 f'{{"type":"{kind}","time":{time:.4f},"url":{in_quotes},'
-                f'"slot":{quoted_slot(slot)}{rest}}}\n'
+                f'"slot":{quote_slot(slot)}{rest}}}\n'
             )
         return "".join(lines)
 

@@ -10,7 +10,6 @@ from scrapy import signals
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_rep.downloader import Downloader
-from scrapy_rep.evidence import Witness
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.judging import Agents, Judge
 from scrapy_rep.log import Report
@@ -21,6 +20,7 @@ from scrapy_rep.settings import Settings, unknown_names
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
+    from scrapy_rep.evidence import Witness
     from scrapy_rep.store import Store
 
 STORES = {
@@ -112,6 +112,8 @@ class Crawl:
         """Who looks on, where REP_EVIDENCE or REP_AUDIT_URI wants evidence."""
         if not self.settings.evidence and self.settings.audit_uri is None:
             return None
+        from scrapy_rep.evidence import Witness  # noqa: PLC0415 - few crawls need it
+
         return Witness(
             self.crawler, self.settings, self.policies, self.agents, self.downloader
         )

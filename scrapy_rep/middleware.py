@@ -112,7 +112,8 @@ class RepMiddleware:
         ruling = self._judge.rule(url, known, agent, now, verdict.allowed)
         again = self._obey(request, url, known, ruling)
         if again is None:
-            self._witness.passed(request, url, known, agent, verdict)
+            left_out = ruling.left_out
+            self._witness.passed(request, url, known, agent, verdict, left_out=left_out)
         return again
 
     async def _wait_for(self, origin: str, request: Request) -> Known:
@@ -127,7 +128,8 @@ class RepMiddleware:
     ) -> Request | None:
         """Do what *ruling* says: return *request* where it goes back, to wait."""
         for left_out in ruling.left_out:
-            self._would_refuse(request, url, known, left_out)
+            refusal = left_out.refusal(url, known.origin)
+            self._report.would_refuse(refusal, left_out.cause)
         objection = ruling.objection
         if objection is None:
             return self._keep_pace(request, known, ruling.interval)
@@ -201,15 +203,6 @@ class RepMiddleware:
         again = request.replace(dont_filter=True)
         self._downloader.handed_out.sent_back.add(again)
         return again
-
-    def _would_refuse(
-        self, request: Request, url: str, known: Known, objection: Objection
-    ) -> None:
-        """Note that REP_OBEY leaves out what is against *request*."""
-        refusal = objection.refusal(url, known.origin)
-        self._report.would_refuse(refusal, objection.cause)
-        if self._witness is not None:
-            self._witness.left_out(request, refusal, objection.cause)
 
     def _refusal(
         self,

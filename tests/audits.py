@@ -1,4 +1,4 @@
-"""Sample audits: what a crawl of some hosts would have written (REP_AUDIT_URI)."""
+"""Audits: sample ones, as a crawl of some hosts would have written them, and how to read any."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import gzip
 import heapq
 import json
 import random
+import zlib
 from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
 START = 1_793_000_000.0
 AGENT = "ExampleBot/1.0 (+https://example.com/bot)"
@@ -32,8 +33,9 @@ def run(time: float = START, **more: Any) -> Record:
     }
 
 
-def digest(body: str) -> str:
-    return "sha256:" + sha256(body.encode("utf-8", "surrogatepass")).hexdigest()
+def digest(body: str | bytes) -> str:
+    octets = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else body
+    return "sha256:" + sha256(octets).hexdigest()
 
 
 def copy(time: float, host: str, body: str | None, **more: Any) -> Record:
@@ -114,6 +116,22 @@ def write(path: Path, records: Iterable[Record]) -> str:
     with gzip.open(path, "wb") if path.suffix == ".gz" else path.open("wb") as file:
         file.writelines(map(line, records))
     return str(path)
+
+
+def lines_of(path: Path | str) -> list[str]:
+    """Return the lines of an audit as far as it can be read, but for a last, torn one."""
+    octets = Path(path).read_bytes()
+    if str(path).endswith(".gz"):
+        octets = zlib.decompressobj(16 + zlib.MAX_WBITS).decompress(octets)
+    return octets[: octets.rfind(b"\n") + 1].decode().splitlines()
+
+
+def records_of(path: Path | str) -> list[Record]:
+    return [json.loads(each) for each in lines_of(path)]
+
+
+def of_type(kind: str, records: Iterable[Record]) -> list[Record]:
+    return [record for record in records if record["type"] == kind]
 
 
 # A whole crawl

@@ -112,7 +112,14 @@ def test_all_names_can_be_imported():
     ("statement", "absent"),
     [
         ("import scrapy_rep.protocol", ("scrapy", "twisted", "asyncio", "logging")),
-        ("import scrapy_rep.addon", ("twisted.internet.reactor",)),
+        (
+            "import scrapy_rep.addon",
+            ("twisted.internet.reactor", "scrapy_rep.evidence.witness", "isal"),
+        ),
+        (
+            "import scrapy_rep.evidence.report",
+            ("scrapy", "twisted", "scrapy_rep.evidence.witness"),
+        ),
     ],
 )
 def test_importing_brings_in_no_more_than_it_must(statement, absent):

@@ -19,6 +19,7 @@ from docutils import nodes
 from docutils.core import publish_doctree
 from scrapy.exceptions import IgnoreRequest
 
+from scrapy_rep.evidence.format import EVIDENCE, RECORD_TYPES
 from scrapy_rep.protocol import CODES
 from scrapy_rep.protocol.fields import MISSPELLINGS
 from scrapy_rep.protocol.lint import SEVERITIES
@@ -233,32 +234,6 @@ async def test_evidence_snippets(tmp_path):
     }
 
 
-@coroutine_test
-async def test_keys_of_the_evidence(tmp_path):
-    """The table has them all, and in the order of the dict."""
-    with Site({"/robots.txt": DISALLOW_P}) as site:
-        crawler = make_crawler(Evident, REP_EVIDENCE=True)
-        await crawl(crawler, urls=[site.url("/")])
-        (found,) = crawler.spider.got
-    (section,) = [
-        section
-        for section in readme().findall(nodes.section)
-        if section[0].astext() == "Evidence"
-    ]
-    body = next(section.findall(nodes.tbody))
-    listed = [
-        literal.astext()
-        for row in body.findall(nodes.row)
-        for literal in row[0].findall(nodes.literal)
-    ]
-    assert listed == list(found)
-
-
-class Evident(Pages):
-    def parse(self, response):
-        self.got.append(response.meta["rep_evidence"])
-
-
 # What it says of the code
 
 
@@ -324,6 +299,47 @@ def test_every_stat_is_listed():
     assert "rep/forbidden/CAUSE" in in_code
     terms = {term.astext() for term in readme().findall(nodes.term)}
     assert in_code == {term for term in terms if term.startswith("rep/")}
+
+
+def evidence_tables() -> list[list[list[str]]]:
+    """Return the tables on evidence: rows of cells, in which bold is between asterisks."""
+    (section,) = [
+        section
+        for section in readme().findall(nodes.section)
+        if section[0].astext() == "Evidence"
+    ]
+
+    def text(cell: nodes.Node) -> str:
+        bold = {node.astext() for node in cell.findall(nodes.strong)}
+        words = " ".join(cell.astext().split()).split(", ")
+        return ", ".join(f"*{word}*" if word in bold else word for word in words)
+
+    return [
+        [[text(cell) for cell in row] for row in body.findall(nodes.row)]
+        for body in section.findall(nodes.tbody)
+    ]
+
+
+def test_tables_of_evidence_and_audit():
+    """They are what the format declares, in its order."""
+    of_request, of_records, of_keys = evidence_tables()
+    assert of_request == [
+        [field.name, field.kind.expected, field.meaning] for field in EVIDENCE
+    ]
+    assert of_records == [
+        [
+            each.name,
+            each.meaning,
+            ", ".join(f"*{f.name}*" if f.needed else f.name for f in each.fields),
+        ]
+        for each in RECORD_TYPES.values()
+    ]
+    assert of_keys == [
+        [each.name, field.name, field.kind.expected, field.meaning]
+        for each in RECORD_TYPES.values()
+        for field in each.fields
+        if field not in EVIDENCE
+    ]
 
 
 def test_every_misspelling_is_listed():

@@ -36,7 +36,7 @@ def report(options: Options, screen: Screen) -> int:
     """
     assert options.audits is not None
     assert options.output is not None
-    total = audit_report.octets(options.audits)
+    total = audit_report.size_of(options.audits)
     try:
         with screen.track(total, "B") as progress:
             made = audit_report.make(

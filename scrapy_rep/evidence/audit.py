@@ -1,6 +1,6 @@
 """The audit (REP_AUDIT_URI): what a crawl knew, decided and sent, as lines of JSON.
 
-The format is described in the README, section Evidence. Where there is a record for each
+The lines are those of ``scrapy_rep.evidence.format``. Where there is a record for each
 request, what it shares with others is encoded once, and the line is put together by hand:
 that takes a tenth of what an encoder takes.
 """
@@ -11,16 +11,25 @@ import logging
 import os
 import socket
 from functools import lru_cache
-from json.encoder import encode_basestring_ascii as quoted
+from json.encoder import encode_basestring_ascii as quote
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scrapy import signals
 
 from scrapy_rep import __version__
 from scrapy_rep.downloader import ROBOTS_HOP
-from scrapy_rep.evidence.decision import encode
 from scrapy_rep.evidence.destination import SETTING
+from scrapy_rep.evidence.format import (
+    COPY,
+    CRAWL,
+    DECISION,
+    END,
+    FORMAT,
+    SENT,
+    TIME_DECIMALS,
+    as_text,
+)
 from scrapy_rep.evidence.sink import Sink
 from scrapy_rep.settings import DEFAULTS
 
@@ -30,19 +39,18 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
+    from scrapy_rep.evidence.decision import Copy
+    from scrapy_rep.evidence.format import RecordType
     from scrapy_rep.evidence.sink import Record
 
 logger = logging.getLogger("scrapy_rep")
 
-FORMAT = 1
 MOST_DIGESTS = 10_000
 """Digests that are remembered, so that each body is written once."""
+USERS_SETTINGS = ("ROBOTSTXT_USER_AGENT", "USER_AGENT", "DOWNLOAD_DELAY")
+"""Settings of Scrapy that are written down beside ours."""
 
-PLACES = 4
-"""Decimals of a time in seconds: C writes as many in half the time that six take."""
-
-
-_quoted_slot = lru_cache(maxsize=1024)(quoted)
+quote_slot = lru_cache(maxsize=1024)(quote)
 
 
 class Audit:
@@ -83,66 +91,65 @@ class Audit:
         if self._sink is not None:
             return
         worker = f"{socket.gethostname()}-{os.getpid()}-{token_hex(4)}"
-        head = encode(self._crawl(worker)) + "\n"
-        self._sink = Sink(self._crawler, self._uri, worker, head, self._as_text)
-        self._sink.noticed = self._notice_errors
+        self._sink = Sink(
+            self._crawler,
+            self._uri,
+            worker,
+            self._first_line(worker),
+            self._lines_of,
+            notice=self._notice_errors,
+        )
         self.put = self._sink.put
         self._log(logging.INFO, "The audit goes to %(name)s", name=self._sink.name)
 
-    def _crawl(self, worker: str) -> dict[str, Any]:
-        """Return the first record of a file."""
+    def _first_line(self, worker: str) -> str:
         settings = self._crawler.settings
-        names = [name for name in DEFAULTS if name != SETTING]  # may have a password
-        given = {name: settings.get(name) for name in names}
-        for name in ("ROBOTSTXT_USER_AGENT", "USER_AGENT", "DOWNLOAD_DELAY"):
-            given[name] = settings.get(name)
-        return {
-            "type": "crawl",
-            "format": FORMAT,
-            "time": self._time(),
-            "spider": getattr(self._crawler.spider, "name", None),
-            "agent": self._agent(),
-            "worker": worker,
-            "version": __version__,
-            "settings": {
-                name: _plain(DEFAULTS.get(name) if value is None else value)
-                for name, value in given.items()
-            },
-        }
+        ours = [name for name in DEFAULTS if name != SETTING]  # may have a password
+        given = {name: settings.get(name) for name in (*ours, *USERS_SETTINGS)}
+        return CRAWL.line(
+            {
+                "format": FORMAT,
+                "time": self._time(),
+                "spider": getattr(self._crawler.spider, "name", None),
+                "agent": self._agent(),
+                "worker": worker,
+                "version": __version__,
+                "settings": {
+                    name: _plain(DEFAULTS.get(name) if value is None else value)
+                    for name, value in given.items()
+                },
+            }
+        )
 
     # Records
 
-    def copy(self, found: dict[str, Any], body: bytes) -> None:
-        """Write that *found* is known of an origin; *body* where it is not written yet."""
+    def write(self, record_type: RecordType, **values: object) -> None:
+        """Write a record of now that has *values*."""
+        line = record_type.line({"time": self._time(), **values})
+        self.put((0.0, line, "", None, 0.0, None))
+
+    def write_copy(self, copy: Copy, body: bytes) -> None:
+        """Write what is known of an origin; *body* where it is not written yet."""
         if self._sink is None:
             return  # the body, too, is to be written when there is one
-        record = {"type": "copy", "time": self._time(), **found}
-        digest = found["digest"]
+        values = copy.as_record()
+        digest = copy.digest
         if digest is not None and digest not in self._digests:
             self._digests[digest] = None
             if len(self._digests) > MOST_DIGESTS:
                 del self._digests[next(iter(self._digests))]
-            record["encoding"], record["body"] = as_text(body)
-        self._line(record)
+            values["encoding"], values["body"] = as_text(body)
+        self.write(COPY, **values)
 
-    def sent(self, request: Request) -> None:
+    def write_start(self, request: Request, slot: str | None, _: float) -> None:
         """Write that *request* is handed to its download handler."""
-        meta = request.meta
-        slot = meta.get("download_slot") or ""
-        self.put((self._now(), request.url, slot, ROBOTS_HOP in meta, 0.0, None))
-
-    def dropped(self, url: str, rest: dict[str, Any]) -> None:
-        """Write that page rules keep something about *url* from going on."""
-        self._line({"type": "dropped", "time": self._time(), "url": url, **rest})
-
-    def _line(self, record: dict[str, Any]) -> None:
-        line = encode(record) + "\n"
-        self.put((0.0, line, "", None, 0.0, None))
+        is_robots = ROBOTS_HOP in request.meta
+        self.put((self._now(), request.url, slot or "", is_robots, 0.0, None))
 
     # In the sink's thread
 
-    def _as_text(self, records: Iterable[Record]) -> str:
-        """Return *records* in JSON. Times have ``PLACES`` decimals."""
+    def _lines_of(self, records: Iterable[Record]) -> str:
+        """Return *records* in JSON. Times have ``TIME_DECIMALS`` decimals."""
         lines = []
         last, in_quotes = "", ""
         for time, url, slot, what, delay, preferences in records:
@@ -150,14 +157,14 @@ class Audit:
                 lines.append(url)
                 continue
             if url is not last:  # what was decided is often sent at once
-                last, in_quotes = url, quoted(url)
+                last, in_quotes = url, quote(url)
             if isinstance(what, bool):
-                kind, rest = "sent", ',"robots":true' if what else ""
+                kind, rest = SENT.name, ',"robots":true' if what else ""
             else:
-                kind, rest = "decision", what.in_json(delay, preferences)
+                kind, rest = DECISION.name, what.in_json(delay, preferences)
             lines.append(
                 f'{{"type":"{kind}","time":{time:.4f},"url":{in_quotes},'
-                f'"slot":{_quoted_slot(slot)}{rest}}}\n'
+                f'"slot":{quote_slot(slot)}{rest}}}\n'
             )
         return "".join(lines)
 
@@ -166,8 +173,7 @@ class Audit:
         sink = self._sink
         if sink is None:
             return
-        end = {"type": "end", "time": self._time(), "reason": reason}
-        self._line(end)
+        self.write(END, reason=reason)
         self.put = _ignore
         await sink.close()
         self._notice_errors()
@@ -200,7 +206,7 @@ class Audit:
 
     def _time(self) -> float:
         """The time as the sink writes it: records stay in order where it is rounded."""
-        return round(self._now(), PLACES)
+        return round(self._now(), TIME_DECIMALS)
 
     def _log(self, level: int, message: str, **values: object) -> None:
         logger.log(level, message, values, extra={"spider": self._crawler.spider})
@@ -208,18 +214,6 @@ class Audit:
 
 def _ignore(record: Record) -> None:
     pass
-
-
-def as_text(body: bytes) -> tuple[str, str]:
-    """Return a charset and the text that *body* is in it.
-
-    Encoded again it is *body*, octet by octet, so that its digest can be checked. That is
-    why it is not the text that is parsed, nor in the charset that a site declares.
-    """
-    try:
-        return "utf-8", body.decode()
-    except UnicodeDecodeError:
-        return "latin-1", body.decode("latin-1")
 
 
 def _plain(value: object) -> object:

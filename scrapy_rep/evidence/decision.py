@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from scrapy_rep.access.results import REDIRECTS, Access, access_of
+from scrapy_rep.evidence.format import DECISION, encode
 from scrapy_rep.exceptions import explain
 from scrapy_rep.pacing import FREE
 from scrapy_rep.policies.lifecycle import State
@@ -19,57 +19,37 @@ if TYPE_CHECKING:
     from scrapy_rep.settings import Settings
     from scrapy_rep.store import Snapshot
 
-encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
-
-LONGEST, MOST_TOKENS = 500, 20
-"""Characters of a text, and user-agent lines, beyond which evidence is cut: a rule may be
-half a megabyte long, and there is evidence for each request."""
+MOST_CHARACTERS, MOST_TOKENS = 500, 20
+"""Of a text, and user-agent lines, beyond which evidence is cut: a rule may be half a
+megabyte long, and there is evidence for each request."""
 
 STATES = {Access.SUCCESSFUL: "fetched", Access.DENIED: "denied"}
-IN_AUDIT = (
-    "agent",
-    "allowed",
-    "cause",
-    "enforced",
-    "reason",
-    "group",
-    "rule",
-    "line",
-    "digest",
-)
-"""What a decision record has of the evidence; the copy has a record of its own."""
+"""What evidence calls an answer that decides; the others are "unavailable"."""
+OF_REQUEST = frozenset({"time", "url", "slot", "delay", "preferences"})
+SHARED = tuple(name for name in DECISION.kinds if name not in OF_REQUEST)
+"""What all records of one decision have in common."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Copy:
-    """What was known of an origin's robots.txt when it decided."""
+    """What was known of an origin's robots.txt when it decided: those keys of evidence."""
 
     origin: str
     state: str
-    """"fetched"; "unavailable", there is none; "denied", see REP_DENY_STATUSES; "holding",
-    an earlier copy while it cannot be had; "unreachable"; "given up", unreachable for
-    REP_UNREACHABLE_MAX; "unknown"."""
     status: int | None = None
-    """Of the answer that decides; ``None``: none does."""
     robots_url: str | None = None
-    """Where that came from, redirects followed."""
     fetched: float | None = None
-    """When it came, or was last confirmed, in seconds since 1970."""
     digest: str | None = None
-    """Of its body, where it was a 2xx."""
     failure: str | None = None
-    """Why it could not be had since, in words."""
 
     def as_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in COPY_FIELDS}
+        return {name: getattr(self, name) for name in self.__slots__}
 
     def as_record(self) -> dict[str, Any]:
-        record = self.as_dict()
-        record["url"] = record.pop("robots_url")
-        return record
-
-
-COPY_FIELDS = tuple(each.name for each in fields(Copy))
+        """Return the values of a ``COPY``, but for the body."""
+        values = self.as_dict()
+        values["url"] = values.pop("robots_url")
+        return values
 
 
 @dataclass(slots=True, eq=False)
@@ -101,12 +81,14 @@ class Decision:
         self.evidence = {
             "url": "",
             "time": 0.0,
-            "agent": named(self.agent),
+            "agent": name_of(self.agent),
             "allowed": self.verdict.allowed,
             "cause": self.cause,
             "enforced": self.enforced,
-            "reason": cut(explain(self.verdict)),
-            "group": None if group is None else [cut(t) for t in group[:MOST_TOKENS]],
+            "reason": shorten(explain(self.verdict)),
+            "group": None
+            if group is None
+            else [shorten(t) for t in group[:MOST_TOKENS]],
             "rule": None,
             "line": None,
             "delay": 0.0,
@@ -115,7 +97,7 @@ class Decision:
         }
         if rule is not None:
             kind = "Allow" if rule.allow else "Disallow"
-            self.evidence["rule"] = cut(f"{kind}: {rule.path}")
+            self.evidence["rule"] = shorten(f"{kind}: {rule.path}")
             self.evidence["line"] = rule.line
 
     def in_json(self, delay: float, preferences: dict[str, str]) -> str:
@@ -124,7 +106,7 @@ class Decision:
             self._delay, self._stated = delay, preferences
             if not self._shared:
                 found = self.evidence
-                shared = {n: found[n] for n in IN_AUDIT if found[n] is not None}
+                shared = {n: found[n] for n in SHARED if found[n] is not None}
                 self._shared = encode(shared)[1:-1]
             rest = f',"delay":{delay!r},{self._shared}'
             if preferences:
@@ -136,7 +118,7 @@ class Decision:
 def copy_of(known: Known, snapshot: Snapshot, settings: Settings) -> Copy:
     """Return what is known of an origin as evidence tells it."""
     origin, state = known.origin, known.standing.state
-    failure = cut(snapshot.failure) or None
+    failure = shorten(snapshot.failure) or None
     if state in {State.UNREACHABLE, State.GIVEN_UP}:
         return Copy(origin, state.value, failure=failure)
     status = snapshot.status
@@ -155,9 +137,13 @@ def copy_of(known: Known, snapshot: Snapshot, settings: Settings) -> Copy:
     )
 
 
-def cut(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+def shorten(text: str) -> str:
+    """Return what evidence has of *text*, ``MOST_CHARACTERS`` at the most."""
+    if len(text) <= MOST_CHARACTERS:
+        return text
+    return f"{text[: MOST_CHARACTERS - 3]}..."
 
 
-def named(agent: Agent) -> str:
+def name_of(agent: Agent) -> str:
+    """Return an agent as evidence names it: tokens in a row."""
     return agent if isinstance(agent, str) else ", ".join(agent)

@@ -32,7 +32,7 @@ PAUSE = 0.5
 """Seconds for which lines are gathered before they are written."""
 HURRY = 2**20
 """Octets from which on they are written at once."""
-MOST = 32 * 2**20
+MOST_WAITING = 32 * 2**20
 """Octets that may wait where writing is slow; what comes then is lost, and counted."""
 RETRY = 60.0
 """Seconds after which a new file is begun where the last one could not be written."""
@@ -41,13 +41,12 @@ LAST_WAIT = 10.0
 LEVEL = 1
 """Of both. Level 6 of zlib takes over twice as long, for files that are a sixth smaller."""
 GZIP = 16 + zlib.MAX_WBITS
-RECORD = 128
+RECORD_OCTETS = 128
 """Octets of memory that a waiting record takes, besides its text."""
 
 Record = tuple[float, str, str, Any, float, Any]
 """What makes a line. The text that comes second is the longest thing that it alone has."""
-FIELDS = 6
-"""Of a record."""
+RECORD_FIELDS = 6
 
 
 class Sink:
@@ -66,13 +65,16 @@ class Sink:
         uri: str,
         worker: str,
         head: str,
-        as_text: Callable[[Iterable[Record]], str],
+        lines_of: Callable[[Iterable[Record]], str],
+        *,
+        notice: Callable[[], None] = lambda: None,
     ) -> None:
         """Open the storage at *uri*, and write *head*, the first line of each file.
 
-        *as_text* makes lines of records, in ASCII and with their ends; it is called in the
-        thread that writes. Raises ``SettingError`` where the storage cannot be opened, or
-        written.
+        *lines_of* makes lines of records, in ASCII and with their ends; it is called in the
+        thread that writes. *notice* is called in the thread of the event loop: now and then
+        while records come, and at the first one after a failure. Raises ``SettingError``
+        where the storage cannot be opened, or written.
         """
         self.errors = 0
         """How often opening, writing or storing has failed."""
@@ -80,11 +82,10 @@ class Sink:
         """What the last such failure was, without the password that the URI may have."""
         self.written = 0
         """Lines that were, besides the head."""
-        self.noticed: Callable[[], None] = lambda: None
-        """Called now and then, in the thread of the event loop, while lines come."""
         self._spider: Any = crawler.spider
         self._head = head
-        self._as_text = as_text
+        self._lines_of = lines_of
+        self._notice = notice
         self._packed = uri.endswith(".gz")
         self._packer: Any = None
         self._file: IO[bytes] | None = None
@@ -132,7 +133,7 @@ class Sink:
 
     def put(self, record: Record) -> None:
         """Have *record* written."""
-        given = self._given + RECORD + len(record[1])
+        given = self._given + RECORD_OCTETS + len(record[1])
         if given > self._look_at and not self._has_room_for(given):
             self._dropped += 1
             return
@@ -143,12 +144,12 @@ class Sink:
 
     def _has_room_for(self, given: int) -> bool:
         waiting = given - self._done
-        if waiting > MOST:
+        if waiting > MOST_WAITING:
             return False
         if waiting > HURRY:
             self._hurry.set()
         self._look_at = given + HURRY
-        self.noticed()
+        self._notice()
         return True
 
     def _wake_thread(self) -> None:
@@ -210,7 +211,7 @@ class Sink:
         if not taken:
             return False
         del self._waiting[: len(taken)]
-        lines = len(taken) // FIELDS
+        lines = len(taken) // RECORD_FIELDS
         try:
             if self._file is None and self._local and monotonic() >= self._retry_at:
                 self._retry_at = monotonic() + RETRY
@@ -218,8 +219,8 @@ class Sink:
             if self._file is None:
                 self._unwritten += lines
             else:
-                records = zip(*[iter(taken)] * FIELDS, strict=True)
-                self._write(self._file, self._as_text(records))
+                records = zip(*[iter(taken)] * RECORD_FIELDS, strict=True)
+                self._write(self._file, self._lines_of(records))
                 self.written += lines
         except Exception as error:  # noqa: BLE001 - whatever a file may raise
             self._unwritten += lines

@@ -1,27 +1,28 @@
-"""Evidence: what decided about each request, kept to be shown later.
+"""Who looks on: keeps what decided about each request, to be shown later.
 
-REP_EVIDENCE puts it on ``request.meta``, REP_AUDIT_URI writes it down. Who looks on is a
-``Witness``; without one of these settings there is none.
+REP_EVIDENCE puts it on ``request.meta``, REP_AUDIT_URI writes it down. Without one of these
+settings there is no witness.
 """
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
-
-from itemadapter import ItemAdapter
-from scrapy.exceptions import NotConfigured
-from scrapy.spidermiddlewares.base import BaseSpiderMiddleware
+from typing import TYPE_CHECKING
 
 from scrapy_rep.evidence.audit import Audit
-from scrapy_rep.evidence.decision import LONGEST, Copy, Decision, copy_of, cut, named
+from scrapy_rep.evidence.decision import (
+    MOST_CHARACTERS,
+    Copy,
+    Decision,
+    copy_of,
+    name_of,
+    shorten,
+)
+from scrapy_rep.evidence.format import DROPPED, META_KEY
 from scrapy_rep.judging.purposes import answers
-from scrapy_rep.log import Report
 from scrapy_rep.pacing import FREE, pace_of
 from scrapy_rep.policies.lifecycle import State
 from scrapy_rep.protocol.preferences import CONTENT_USAGE
-from scrapy_rep.settings import Settings
 from scrapy_rep.signals import dropped
 
 if TYPE_CHECKING:
@@ -31,20 +32,16 @@ if TYPE_CHECKING:
 
     from scrapy_rep.downloader import Downloader
     from scrapy_rep.exceptions import RobotsRefused
-    from scrapy_rep.judging.agents import Agents
+    from scrapy_rep.judging import Agents, Objection
     from scrapy_rep.pacing import Pace
     from scrapy_rep.policies.cache import Known
     from scrapy_rep.policies.service import Policies
     from scrapy_rep.protocol import Agent, Verdict
+    from scrapy_rep.settings import Settings
     from scrapy_rep.store import Snapshot
 
-logger = logging.getLogger("scrapy_rep")
-
-KEY = "rep_evidence"
-"""Of ``request.meta``."""
-MOST_KEPT = 4096
-"""Decisions that are kept, each for all the requests that it is about."""
-
+MOST_DECISIONS = 4096
+"""Those that are kept, each for all the requests that it is about."""
 PACES = frozenset({"crawl-delay", "request-rate", "visit-time"})
 """Of REP_OBEY: what asks something of our speed."""
 
@@ -75,18 +72,16 @@ class Witness:
         # The last one of each verdict, by its id: policies give the same verdicts again and
         # again, and to look one up by its contents takes longer.
         self._latest: dict[int, Decision] = {}
-        self._left_out: tuple[Request, RobotsRefused, str] | None = None
         self._audit: Audit | None = None
-        policies.learned = self._learned
+        policies.on_learned(self._learned)
         if settings.audit_uri is not None:
             self._audit = Audit(
                 crawler,
                 settings.audit_uri,
                 now=policies.now,
-                agent=lambda: named(agents.default()),
+                agent=lambda: name_of(agents.default()),
             )
-            audit = self._audit
-            downloader.on_start(lambda request, slot, now: audit.sent(request))
+            downloader.on_start(self._audit.write_start)
             crawler.signals.connect(self._dropped, dropped)
 
     async def close(self, reason: str) -> None:
@@ -96,7 +91,7 @@ class Witness:
     def _learned(self, known: Known, snapshot: Snapshot) -> None:
         copy = known.evidence = copy_of(known, snapshot, self._settings)
         if self._audit is not None:
-            self._audit.copy(copy.as_record(), snapshot.body)
+            self._audit.write_copy(copy, snapshot.body)
 
     def _dropped(
         self, what: str, url: str, response: Response, cause: str, reason: str
@@ -104,53 +99,57 @@ class Witness:
         """Write down what page rules have decided about a request or an item."""
         assert self._audit is not None
         assert response.request is not None
-        rest = {
-            "page": response.url,
-            "what": what,
-            "agent": named(self._agents.of(response.request)),
-            "cause": cause,
-            "reason": cut(reason),
-        }
-        self._audit.dropped(url, rest)
+        self._audit.write(
+            DROPPED,
+            url=url,
+            page=response.url,
+            what=what,
+            agent=name_of(self._agents.of(response.request)),
+            cause=cause,
+            reason=shorten(reason),
+        )
 
     # What becomes of a request
 
     def exempt(self, request: Request) -> None:
         """*request* is not judged. What its meta has is of the page that it comes from."""
-        request.meta.pop(KEY, None)
-
-    def left_out(self, request: Request, refusal: RobotsRefused, cause: str) -> None:
-        """*refusal* is against *request*, which REP_OBEY lets pass; the first one counts."""
-        if self._left_out is None or self._left_out[0] is not request:
-            self._left_out = request, refusal, cause
+        request.meta.pop(META_KEY, None)
 
     def passed(
-        self, request: Request, url: str, known: Known, agent: Agent, verdict: Verdict
+        self,
+        request: Request,
+        url: str,
+        known: Known,
+        agent: Agent,
+        verdict: Verdict,
+        *,
+        left_out: tuple[Objection, ...],
     ) -> None:
-        """*request*, judged by *url*, may be sent."""
+        """*request*, judged by *url*, may be sent.
+
+        Of what is against it, but *left_out* of REP_OBEY, the first counts.
+        """
         cause = None
-        if self._left_out is not None:
-            left_out, self._left_out = self._left_out, None
-            if left_out[0] is request:
-                _, refusal, cause = left_out
-                verdict = refusal.verdict
-        decision = self._decided(known, agent, verdict, cause, enforced=cause is None)
-        self._tell(request, url, known, decision)
+        if left_out:
+            cause, verdict = left_out[0]
+        decision = self._decision_of(
+            known, agent, verdict, cause, enforced=cause is None
+        )
+        self._keep(request, url, known, decision)
 
     def refused(
         self, request: Request, refusal: RobotsRefused, cause: str, known: Known | None
     ) -> None:
         """*request* is not sent; *known* is ``None`` where nothing is known yet."""
-        self._left_out = None
         agent, verdict = self._agents.of(request), refusal.verdict
         if known is None:
             copy = Copy(refusal.origin, State.UNKNOWN.value)
             decision = Decision(copy, agent, verdict, cause, enforced=True)
         else:
-            decision = self._decided(known, agent, verdict, cause, enforced=True)
-        self._tell(request, refusal.url, known, decision)
+            decision = self._decision_of(known, agent, verdict, cause, enforced=True)
+        self._keep(request, refusal.url, known, decision)
 
-    def _decided(
+    def _decision_of(
         self,
         known: Known,
         agent: Agent,
@@ -175,20 +174,20 @@ class Witness:
         if decision is None:
             if copy is None:  # asking was broken off
                 copy = Copy(known.origin, known.standing.state.value)
-            asked = self._what_is_asked(known, copy, agent)
+            asked = self._wishes_of(known, copy, agent)
             decision = Decision(copy, agent, verdict, cause, enforced, *asked)
-            long = len(decision.evidence["reason"]) >= LONGEST
+            long = len(decision.evidence["reason"]) >= MOST_CHARACTERS
             if long or copy is not known.evidence:
                 return decision  # not kept: many such would hold too much memory
-            if len(self._decisions) >= MOST_KEPT:
+            if len(self._decisions) >= MOST_DECISIONS:
                 self._decisions.clear()
             self._decisions[key] = decision
-        if len(self._latest) >= MOST_KEPT:
+        if len(self._latest) >= MOST_DECISIONS:
             self._latest.clear()
         self._latest[id(verdict)] = decision
         return decision
 
-    def _what_is_asked(
+    def _wishes_of(
         self, known: Known, copy: Copy, agent: Agent
     ) -> tuple[Pace, dict[str, str] | None]:
         """Return the ``pace`` and the ``preferences`` of decisions by *copy*."""
@@ -203,12 +202,12 @@ class Witness:
             else:
                 pace = pace_of(policy, agent, self._all_paces)
             asked = pace, preferences
-            if len(self._asked) >= MOST_KEPT:
+            if len(self._asked) >= MOST_DECISIONS:
                 self._asked.clear()
             self._asked[copy, agent] = asked
         return asked
 
-    def _tell(
+    def _keep(
         self, request: Request, url: str, known: Known | None, decision: Decision
     ) -> None:
         now = self._policies.now()
@@ -230,40 +229,4 @@ class Witness:
             evidence["preferences"] = preferences.copy()
             if evidence["group"] is not None:
                 evidence["group"] = evidence["group"].copy()
-            request.meta[KEY] = evidence
-
-
-class EvidenceSpiderMiddleware(BaseSpiderMiddleware):
-    """Puts the digest of the robots.txt that let a page be fetched on the page's items.
-
-    In a pipeline an item has no response any more, so this is a spider middleware.
-    """
-
-    def __init__(self, crawler: Crawler) -> None:
-        settings = Settings.read(crawler.settings)
-        if not crawler.settings.getbool("ROBOTSTXT_OBEY"):
-            raise NotConfigured("ROBOTSTXT_OBEY is not set")
-        if settings.evidence_field is None:
-            raise NotConfigured
-        super().__init__(crawler)
-        self._field = settings.evidence_field
-        self._report = Report(crawler)
-        self._warned = False
-
-    def get_processed_item(self, item: Any, response: Response | None) -> Any:
-        """Return *item* with the digest in its field; ``None``: no file decided."""
-        if response is None:
-            return item
-        evidence = response.meta.get(KEY)
-        digest = None if evidence is None else evidence["digest"]
-        try:
-            ItemAdapter(item)[self._field] = digest
-        except (KeyError, TypeError) as error:  # it has no such field, or is no item
-            self._report.count("evidence/no_field")
-            if not self._warned:
-                self._warned = True
-                self._report.warn(
-                    f"Items without a field {self._field!r} (REP_EVIDENCE_FIELD) are not "
-                    f"marked: {error}. They are counted in rep/evidence/no_field"
-                )
-        return item
+            request.meta[META_KEY] = evidence

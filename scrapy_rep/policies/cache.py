@@ -50,7 +50,7 @@ class Known:
         self.copy = copy
         """Equal for equal bodies; ``None`` where no copy decides."""
         self.evidence: Any = None
-        """What ``Policies.learned`` keeps here of the copy, if anything."""
+        """What a listener of ``Policies.on_learned`` keeps here of the copy, if anything."""
         self.patient = False
         """Unreachable, and requests wait for the next retry rather than being refused."""
         self.weight = 0

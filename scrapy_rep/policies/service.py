@@ -70,14 +70,17 @@ class Policies:
         # Of a store that other processes use, too: see Store.
         self._claim = getattr(store, "claim", _nobody_else)
         self._report = report
-        self.learned: Callable[[Known, Snapshot], None] | None = None
-        """Called when it is known what decides for an origin, or known anew."""
+        self._listeners: list[Callable[[Known, Snapshot], None]] = []
         self._cache = PolicyCache(settings.cache_bytes)
         self._waiters: dict[str, list[Deferred[Known]]] = {}  # by origin being asked
         self._tasks: set[Deferred[None]] = set()
         self._closing = False
         # Wall time that no step of the wall clock changes while we run.
         self._wall_at_zero = time() - monotonic()
+
+    def on_learned(self, listener: Callable[[Known, Snapshot], None]) -> None:
+        """Call *listener* when it is known what decides for an origin, or known anew."""
+        self._listeners.append(listener)
 
     def now(self) -> float:
         """Return the seconds since 1970, by a clock that never steps."""
@@ -254,8 +257,8 @@ class Policies:
                 MEANWHILE[stands.state],
                 again=stands.state is state_before,
             )
-        if self.learned is not None:
-            self.learned(known, snapshot)
+        for learned in self._listeners:
+            learned(known, snapshot)
         self._cache.put(known)
         return known
 

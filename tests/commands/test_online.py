@@ -7,7 +7,9 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import pytest
+from scrapy.settings import Settings as ScrapySettings
 
+from scrapy_rep.commands.crawl import prepare
 from tests.commands.cli import robots
 from tests.site import Reply, Site
 
@@ -279,3 +281,9 @@ def test_a_column_for_each_agent(tmp_path):
         assert site.hits[0].headers["User-Agent"].startswith("Scrapy")
     assert done.status == 1
     assert done.rows["verdict"] == [f"{'refused':35}allowed"]
+
+
+def test_a_question_writes_no_audit():
+    settings = ScrapySettings({"REP_AUDIT_URI": "audit.jsonl"})
+    prepare(settings)
+    assert settings.get("REP_AUDIT_URI") is None

@@ -2,8 +2,8 @@
 
 Run as a program with one argument, in JSON: ``origin`` and ``pages``, of which two numbers
 are asked for, one of them below ``/private``; ``reactor``, as the test run has it;
-``settings``; ``most``, how many octets a file may have, if anything; ``without``, modules
-that cannot be imported. At its end it prints its stats, in JSON.
+``settings``; ``most``, how many octets a file may have, if anything. At its end it prints its
+stats, in JSON.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ class Audited(scrapy.Spider):
 
 def main(argument: str) -> None:
     plan = json.loads(argument)
-    sys.modules.update(dict.fromkeys(plan["without"]))
     if plan["most"]:
         import resource
 

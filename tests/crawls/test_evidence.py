@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import marshal
-import pickle
 import time
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +9,7 @@ from typing import Any
 import pytest
 import scrapy
 
+from tests.audits import digest
 from tests.site import Reply, Site
 from tests.utils import Pages, coroutine_test, crawl, make_crawler, sleep
 
@@ -25,7 +22,7 @@ Content-Usage: /drafts/ train-ai=n
 Content-Signal: search=yes
 """
 ON = {"REP_EVIDENCE": True, "USER_AGENT": "ExampleBot/1.0"}
-DIGEST = f"sha256:{hashlib.sha256(RULES.encode()).hexdigest()}"
+DIGEST = digest(RULES)
 
 
 class Shown(Pages):
@@ -90,16 +87,6 @@ async def test_all_of_it():
 
 
 @coroutine_test
-async def test_it_is_plain():
-    with Site({"/robots.txt": RULES}) as site:
-        crawler = await shown(site, "/a", "/private/a", "/drafts/a")
-    for found in [*crawler.spider.got, *crawler.spider.failures]:
-        assert json.loads(json.dumps(found)) == found
-        assert marshal.loads(marshal.dumps(found)) == found
-        assert pickle.loads(pickle.dumps(found)) == found
-
-
-@coroutine_test
 async def test_what_is_refused_has_its_rule_and_line():
     with Site({"/robots.txt": RULES}) as site:
         crawler = await shown(site, "/private/a")
@@ -112,17 +99,6 @@ async def test_what_is_refused_has_its_rule_and_line():
         2,
     )
     assert found["digest"] == DIGEST
-
-
-@coroutine_test
-async def test_preferences_of_the_url():
-    with Site({"/robots.txt": RULES}) as site:
-        crawler = await shown(site, "/drafts/a", "/a", REP_PURPOSE=["train-ai"])
-    (refused,), (allowed,) = crawler.spider.failures, crawler.spider.got
-    assert refused["cause"] == "purpose"
-    assert refused["reason"].startswith("no to train-ai (REP_PURPOSE)")
-    assert refused["preferences"] == {"train-ai": "no", "search": "yes"}
-    assert allowed["preferences"] == {"search": "yes"}
 
 
 @coroutine_test
@@ -140,40 +116,6 @@ async def test_a_dry_run():
 
 
 @coroutine_test
-async def test_more_than_one_thing_left_out():
-    """The first one counts, and what is enforced counts more."""
-    rules = RULES.replace("0.1", "500")
-    with Site({"/robots.txt": rules}) as site:
-        crawler = await shown(site, "/private/a", REP_OBEY=[])
-        (found,) = crawler.spider.got
-        assert (found["cause"], found["enforced"]) == ("rule", False)
-        crawler = await shown(site, "/private/a", REP_OBEY=["crawl-delay"])
-        (found,) = crawler.spider.failures
-        assert (found["cause"], found["enforced"]) == ("crawl_delay", True)
-        crawler = await shown(site, "/a", REP_OBEY=["crawl-delay"])
-        (found,) = crawler.spider.failures
-        assert (found["cause"], found["delay"]) == ("crawl_delay", 500)
-
-
-@pytest.mark.parametrize(
-    ("reply", "expected"),
-    [
-        (Reply(status=404), ("unavailable", 404, None, "no robots.txt (404)")),
-        (Reply(status=403), ("denied", 403, None, "robots.txt answered 403")),
-    ],
-)
-@coroutine_test
-async def test_there_is_no_file(reply, expected):
-    with Site({"/robots.txt": reply}) as site:
-        crawler = await shown(site, "/a", REP_DENY_STATUSES=[403])
-        (found,) = crawler.spider.got + crawler.spider.failures
-        assert found["robots_url"] == site.url("/robots.txt")
-    names = "state", "status", "digest", "reason"
-    assert tuple(found[name] for name in names) == expected
-    assert (found["rule"], found["line"], found["group"]) == (None, None, None)
-
-
-@coroutine_test
 async def test_unreachable():
     with Site({"/robots.txt": Reply(status=503)}) as site:
         crawler = await shown(site, "/a")
@@ -181,28 +123,37 @@ async def test_unreachable():
         assert (found["cause"], found["state"]) == ("unreachable", "unreachable")
         assert (found["status"], found["digest"]) == (None, None)
         assert found["failure"] == "503"
-        crawler = await shown(site, "/a", REP_UNREACHABLE="allow")
-        (found,) = crawler.spider.got
-        assert (found["allowed"], found["state"]) == (True, "unreachable")
         crawler = await shown(site, "/a", REP_OBEY=["crawl-delay"])
         (found,) = crawler.spider.got
         assert (found["cause"], found["enforced"]) == ("unreachable", False)
 
 
 class InTurn(Shown):
+    """Asks for one page after the other, until what decides has changed."""
+
     async def start(self):
-        for request in self.requests():
+        for number, request in enumerate(self.requests(), 1):
             yield request
-            await sleep(0.4)
+            found: Any = self.got
+            while len(found) < number:
+                await sleep(0.01)
+            if any(found[0][name] != found[-1][name] for name in ("state", "fetched")):
+                return
+
+
+async def first_and_last(site):
+    """Return the evidence of the first page, and of the first that differs."""
+    pages = [f"/{number}" for number in range(500)]
+    settings = {"REP_MIN_AGE": 0.02, "REP_OBEY": ["disallow"]}
+    crawler = await shown(site, *pages, cls=InTurn, **settings)
+    return crawler.spider.got[0], crawler.spider.got[-1]
 
 
 @coroutine_test
 async def test_an_earlier_copy_holds():
     answers = [Reply(RULES, headers={"Cache-Control": "max-age=0"}), Reply(status=500)]
     with Site({"/robots.txt": answers}) as site:
-        # The second page has the file asked for again, the third knows that it failed.
-        crawler = await shown(site, "/a", "/b", "/c", cls=InTurn, REP_MIN_AGE=0.2)
-    first, *_, last = crawler.spider.got
+        first, last = await first_and_last(site)
     assert (first["state"], first["failure"]) == ("fetched", None)
     assert (last["state"], last["failure"]) == ("holding", "500")
     assert first["digest"] == last["digest"] == DIGEST
@@ -218,10 +169,9 @@ async def test_a_confirmed_copy_is_dated_anew():
         return Reply(RULES, headers=headers)
 
     with Site({"/robots.txt": answer}) as site:
-        crawler = await shown(site, "/a", "/b", cls=InTurn, REP_MIN_AGE=0.2)
-    first, second = crawler.spider.got
-    assert first["digest"] == second["digest"] == DIGEST
-    assert second["fetched"] > first["fetched"]
+        first, last = await first_and_last(site)
+    assert first["digest"] == last["digest"] == DIGEST
+    assert last["fetched"] > first["fetched"]
 
 
 @coroutine_test
@@ -292,50 +242,6 @@ async def test_meta_that_is_handed_on(queue, tmp_path):
     stats = crawler.stats
     assert stats.get_value("scheduler/enqueued/disk") == 3
     assert stats.get_value("scheduler/unserializable") is None
-
-
-@coroutine_test
-async def test_what_a_spider_does_to_it_stays_there():
-    class Breaks(Shown):
-        def parse(self, response):
-            super().parse(response)
-            found = response.meta["rep_evidence"]
-            self.failures.append(json.loads(json.dumps(found)))
-            found["group"].append("broken")
-            found["preferences"]["broken"] = "yes"
-            found["digest"] = "broken"
-
-    with Site({"/robots.txt": RULES}) as site:
-        crawler = await shown(site, "/a", "/b", "/c", cls=Breaks)
-    for found in crawler.spider.failures:
-        assert found["group"] == ["*"]
-        assert found["preferences"] == {"search": "yes"}
-        assert found["digest"] == DIGEST
-
-
-@coroutine_test
-async def test_the_url_that_was_judged():
-    with Site({"/robots.txt": RULES}) as site, Site(host="127.0.0.2") as proxy:
-        meta = {"robotstxt_url": site.url("/private/press/a")}
-        crawler = await shown(proxy, "/render", meta=meta)
-        (found,) = crawler.spider.got
-        assert found["url"] == meta["robotstxt_url"]
-        assert found["origin"] == site.origin
-
-
-@coroutine_test
-async def test_a_file_that_is_made_to_fill_memory():
-    """A rule of 100 KB and thousands of user-agent lines are cut; the line is not."""
-    agents = "".join(f"User-agent: bot{number}\n" for number in range(3000))
-    rules = f"{agents}Disallow: /{'*' * 100_000}a\n"
-    with Site({"/robots.txt": rules}) as site:
-        crawler = await shown(site, "/a", "/ba", USER_AGENT="bot7/1.0")
-    assert len(crawler.spider.failures) == 2
-    for found in crawler.spider.failures:
-        assert found["line"] == 3001
-        assert found["rule"].startswith("Disallow: /***")
-        assert len(found["rule"]) == len(found["reason"]) == 500
-        assert found["group"] == [f"bot{number}" for number in range(20)]
 
 
 # On items

@@ -371,6 +371,27 @@ async def test_a_failure_never_overwrites_a_good_copy(clock, make_store, failure
 
 
 @coroutine_test
+async def test_all_who_listen_are_told_whatever_is_learned(clock, make_store):
+    site = Site(GOOD)
+    crawl = Crawl(site, make_store())
+    told: list[list[Any]] = [[], []]
+    for each in told:
+        crawl.policies.on_learned(lambda *learned, each=each: each.append(learned))
+    for day, answer in [(0, GOOD), (3, UNCHANGED), (6, DOWN)]:
+        site.answer = answer
+        clock.to(day * DAY)
+        await crawl.allows()
+    assert told[0] == told[1]
+    assert [(each.checked, each.failure) for _, each in told[0]] == [
+        (T0, ""),
+        (T0 + 3 * DAY, ""),
+        (T0 + 3 * DAY, "503"),
+    ]
+    assert {known.origin for known, _ in told[0]} == {ORIGIN}
+    await crawl.policies.close()
+
+
+@coroutine_test
 async def test_one_fetch_for_all_who_wait(clock, make_store):
     site = Site()
     crawl = Crawl(site, make_store())

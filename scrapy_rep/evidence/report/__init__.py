@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.evidence.report.bodies import Bodies
 from scrapy_rep.evidence.report.page import write
-from scrapy_rep.evidence.report.reader import AuditError, Files, octets
+from scrapy_rep.evidence.report.reader import AuditError, Files, size_of
 from scrapy_rep.evidence.report.selection import Shows
 from scrapy_rep.evidence.report.tally import Limits, Tally
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from scrapy_rep.evidence.report.reader import Broken
 
-__all__ = ["AuditError", "Limits", "Made", "Shows", "make", "octets"]
+__all__ = ["AuditError", "Limits", "Made", "Shows", "make", "size_of"]
 
 
 class Made(NamedTuple):
@@ -47,8 +47,9 @@ def make(
 ) -> Made:
     """Read *audits*, ``"-"`` is standard input, and write their *page*.
 
-    Hosts that are *chosen* are shown in detail however many there are. The page appears whole or not at all. Raises ``AuditError`` where an audit cannot be
-    read or the page not be written.
+    Hosts that are *chosen* are shown in detail however many there are. The page appears
+    whole or not at all. Raises ``AuditError`` where an audit cannot be read or the page not
+    be written.
     """
     for name in audits:
         if (

@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-MOST = 200_000
+MOST_BODIES = 200_000
 """Files that are kept, each with its place in memory."""
-WHOLE = 40
+MOST_WHOLE_LINES = 40
 """Lines up to which a file is shown as a whole."""
-AROUND = 3
+LINES_AROUND = 3
 """Lines shown before and after one that decided, where a file is longer than that."""
-MARKED = 15
+MOST_MARKED_LINES = 15
 """Lines that decided which are shown of one file; of the others, the number is given."""
-WIDEST = 160
+MOST_LINE_CHARACTERS = 160
 """Characters of a line that are shown."""
 
 
@@ -51,7 +51,7 @@ class Excerpt(NamedTuple):
 class Bodies:
     """Each robots.txt by its digest, in a temporary file."""
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = MOST_BODIES) -> None:
         self._most = most
         self._file = TemporaryFile()  # noqa: SIM115 - closed by __exit__
         self._places: dict[str, tuple[int, int]] = {}
@@ -94,11 +94,13 @@ def excerpt(body: bytes, refused: Mapping[int, int]) -> Excerpt:
         texts.pop()
     there = sorted(number for number in refused if 1 <= number <= len(texts))
     missing = sorted(refused.keys() - set(there))
-    marked = sorted(sorted(there, key=lambda number: -refused[number])[:MARKED])
-    if len(texts) <= WHOLE:
+    marked = sorted(
+        sorted(there, key=lambda number: -refused[number])[:MOST_MARKED_LINES]
+    )
+    if len(texts) <= MOST_WHOLE_LINES:
         shown = set(range(1, len(texts) + 1))
     else:
-        shown = _around(marked, len(texts)) | _heads(body, marked)
+        shown = _lines_around(marked, len(texts)) | _group_lines(body, marked)
     lines = []
     before = 0
     for number in sorted(shown):
@@ -106,8 +108,8 @@ def excerpt(body: bytes, refused: Mapping[int, int]) -> Excerpt:
         lines.append(
             Line(
                 number=number,
-                text=text[:WIDEST],
-                cut=max(0, len(text) - WIDEST),
+                text=text[:MOST_LINE_CHARACTERS],
+                cut=max(0, len(text) - MOST_LINE_CHARACTERS),
                 refused=refused.get(number, 0),
                 skipped=number - before - 1,
             )
@@ -121,16 +123,16 @@ def excerpt(body: bytes, refused: Mapping[int, int]) -> Excerpt:
     )
 
 
-def _around(marked: list[int], last: int) -> set[int]:
+def _lines_around(marked: list[int], last: int) -> set[int]:
     return {
         number
         for line in marked
-        for number in range(line - AROUND, line + AROUND + 1)
+        for number in range(line - LINES_AROUND, line + LINES_AROUND + 1)
         if 1 <= number <= last
     }
 
 
-def _heads(body: bytes, marked: list[int]) -> set[int]:
+def _group_lines(body: bytes, marked: list[int]) -> set[int]:
     """Return the lines that head the groups of those that are marked."""
     starts = [group.line for group in parse(body).groups]
     return {

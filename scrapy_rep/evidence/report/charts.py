@@ -1,6 +1,6 @@
-"""Where things stand in the pictures: numbers for the SVG of the page.
+"""Where things stand in the charts: numbers for the SVG of the page.
 
-A picture is drawn in a box of WIDTH by HEIGHT that the page stretches to what room there
+A chart is drawn in a box of WIDTH by HEIGHT that the page stretches to what room there
 is; all words stand outside it, where they keep their size.
 """
 
@@ -9,7 +9,12 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_rep.evidence.report.hosts import BUCKETS, REFUSED, ROBOTS, SENT
+from scrapy_rep.evidence.report.hosts import (
+    MOST_PARTS,
+    PAGES_SENT,
+    REFUSALS,
+    ROBOTS_SENT,
+)
 from scrapy_rep.evidence.report.wording import clock, moment, number, seconds
 
 if TYPE_CHECKING:
@@ -17,11 +22,11 @@ if TYPE_CHECKING:
     from scrapy_rep.evidence.report.hosts import Timeline
 
 WIDTH, HEIGHT = 1000, 200
-DELAYS = 4
-"""So many delays a picture of gaps is high at the most; longer gaps stand at its edge."""
-USUAL = 0.95
+MOST_DELAYS = 4
+"""So many delays a chart of gaps is high at the most; longer gaps stand at its edge."""
+USUAL_PART = 0.95
 """Where no delay is asked for, so many of the gaps are within it."""
-LABELS = 5
+TIME_LABELS = 5
 
 
 class Bar(NamedTuple):
@@ -36,7 +41,7 @@ class Bar(NamedTuple):
     title: str
 
 
-class OfCrawl(NamedTuple):
+class CrawlChart(NamedTuple):
     bars: list[Bar]
     line: str
     """Height of the line between what was sent and what was refused."""
@@ -47,57 +52,57 @@ class OfCrawl(NamedTuple):
     times: list[str]
 
 
-class OfHost(NamedTuple):
+class HostChart(NamedTuple):
     band: str
     """Path of the area below the delay; "" where none was asked for."""
     kept: str
     short: str
     longer: str
-    """Paths of dots: gaps that kept the delay, that did not, that are out of the picture."""
+    """Paths of dots: gaps that kept the delay, that did not, that are out of the chart."""
     top: str
     half: str
     """Words for the gaps at the upper edge, and half way."""
     times: list[str]
 
 
-def of_crawl(timeline: Timeline) -> OfCrawl | None:
+def crawl_chart(timeline: Timeline) -> CrawlChart | None:
     counts = timeline.counts
     if not counts:
         return None
-    most_sent = max(each[SENT] + each[ROBOTS] for each in counts)
-    most_refused = max(each[REFUSED] for each in counts)
+    most_sent = max(each[PAGES_SENT] + each[ROBOTS_SENT] for each in counts)
+    most_refused = max(each[REFUSALS] for each in counts)
     scale = HEIGHT / (most_sent + most_refused)
     line = most_sent * scale
     # A crawl of a few seconds is not drawn as a wall: there is room for some more.
-    step = WIDTH / max(len(counts), BUCKETS // 6)
+    step = WIDTH / max(len(counts), MOST_PARTS // 6)
     bars = []
     for part, each in enumerate(counts):
         if not any(each):
             continue
         pages, robots, refused = (
-            each[what] * scale for what in (SENT, ROBOTS, REFUSED)
+            each[what] * scale for what in (PAGES_SENT, ROBOTS_SENT, REFUSALS)
         )
         words = [moment(timeline.start + part * timeline.width)]
         for what, name in (
-            (SENT, "sent"),
-            (ROBOTS, "robots.txt"),
-            (REFUSED, "refused"),
+            (PAGES_SENT, "sent"),
+            (ROBOTS_SENT, "robots.txt"),
+            (REFUSALS, "refused"),
         ):
             if each[what]:
                 words.append(f"{number(each[what])} {name}")
         bars.append(
             Bar(
-                x=_n(part * step),
-                width=_n(step * 0.9),
-                pages=(_n(line - pages), _n(pages)),
-                robots=(_n(line - pages - robots), _n(robots)),
-                refused=(_n(line), _n(refused)),
+                x=_coordinate(part * step),
+                width=_coordinate(step * 0.9),
+                pages=(_coordinate(line - pages), _coordinate(pages)),
+                robots=(_coordinate(line - pages - robots), _coordinate(robots)),
+                refused=(_coordinate(line), _coordinate(refused)),
                 title=", ".join(words),
             )
         )
-    return OfCrawl(
+    return CrawlChart(
         bars=bars,
-        line=_n(line),
+        line=_coordinate(line),
         most_sent=most_sent,
         most_refused=most_refused,
         width=timeline.width,
@@ -105,15 +110,15 @@ def of_crawl(timeline: Timeline) -> OfCrawl | None:
     )
 
 
-def of_host(gaps: Gaps) -> OfHost:
+def host_chart(gaps: Gaps) -> HostChart:
     points = list(gaps.points())
     delay = max(point.delay for point in points)
     longest = max(point.gap for point in points)
     if delay:
-        top = delay * (2 if longest <= delay * 2 else DELAYS)
+        top = delay * (2 if longest <= delay * 2 else MOST_DELAYS)
     else:
         usual = sorted(point.gap for point in points)
-        top = min(longest, usual[ceil(USUAL * (len(usual) - 1))] * 1.5) or 1.0
+        top = min(longest, usual[ceil(USUAL_PART * (len(usual) - 1))] * 1.5) or 1.0
     start = points[0].time - points[0].gap  # of the request before
     span = max(points[-1].time - start, 0.001)
     dots: dict[str, list[str]] = {"kept": [], "short": [], "longer": []}
@@ -121,9 +126,9 @@ def of_host(gaps: Gaps) -> OfHost:
         kind = "short" if point.short else "longer" if point.gap > top else "kept"
         x = (point.time - start) / span * WIDTH
         y = HEIGHT - min(point.gap / top, 1.0) * HEIGHT
-        # A line of next to no length with caps: a dot, however the picture is stretched.
-        dots[kind].append(f"M{_n(x)} {_n(y)}h.1")
-    return OfHost(
+        # A line of next to no length with caps: a dot, however the chart is stretched.
+        dots[kind].append(f"M{_coordinate(x)} {_coordinate(y)}h.1")
+    return HostChart(
         band=_band(points, start, span, top) if delay else "",
         kept="".join(dots["kept"]),
         short="".join(dots["short"]),
@@ -139,20 +144,21 @@ def _band(points: list[Point], start: float, span: float, top: float) -> str:
     path = [f"M0 {HEIGHT}"]
     before = ""
     for point in points:
-        y = _n(HEIGHT - min(point.delay / top, 1.0) * HEIGHT)
+        y = _coordinate(HEIGHT - min(point.delay / top, 1.0) * HEIGHT)
         if y != before:
             path.append(f"V{y}")
             before = y
-        path.append(f"H{_n((point.time - start) / span * WIDTH)}")
+        path.append(f"H{_coordinate((point.time - start) / span * WIDTH)}")
     return "".join([*path, f"V{HEIGHT}z"])
 
 
 def _times(start: float, span: float) -> list[str]:
     return [
-        clock(start + span * number / (LABELS - 1), span) for number in range(LABELS)
+        clock(start + span * number / (TIME_LABELS - 1), span)
+        for number in range(TIME_LABELS)
     ]
 
 
-def _n(value: float) -> str:
+def _coordinate(value: float) -> str:
     """Return a coordinate, to a tenth of a unit."""
     return f"{value:.1f}".removesuffix(".0")

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-POINTS = 96
+MOST_POINTS = 96
 """Gaps that are kept to be drawn; an even number."""
-KEPT = 0.99
+KEPT_PART = 0.99
 """Of the delay; a gap under that is short. What is nearer may be the clock's doing."""
 
 # Where there are too many gaps to keep, they are counted in classes, each 2 % wider than
 # the one before: a median is then known within 2 %.
-STEP = log(1.02)
-LEAST, MOST = 0.001, 86400.0  # seconds; what is beyond is counted with them
-CLASSES = int(log(MOST / LEAST) / STEP) + 1
+CLASS_STEP = log(1.02)
+LEAST_GAP, MOST_GAP = 0.001, 86400.0  # seconds; what is beyond is counted with them
+CLASSES = int(log(MOST_GAP / LEAST_GAP) / CLASS_STEP) + 1
 
 
 class Point(NamedTuple):
@@ -35,7 +35,7 @@ class Point(NamedTuple):
 
 
 def is_short(gap: float, delay: float) -> bool:
-    return gap < delay * KEPT
+    return gap < delay * KEPT_PART
 
 
 class Gaps:
@@ -71,10 +71,10 @@ class Gaps:
         if is_short(gap, delay):
             self.short += 1
         if self._classes is not None:
-            self._classes[_class(gap)] += 1
+            self._classes[_class_of(gap)] += 1
         point = Point(time, gap, delay)
         if self._best is not None:
-            point = _nearest(self._best, point)
+            point = _less_kept(self._best, point)
         self._best = point
         self._taken += 1
         if self._taken < self.group:
@@ -82,7 +82,7 @@ class Gaps:
         self._points.extend(point)
         self._best = None
         self._taken = 0
-        if len(self._points) == 3 * POINTS:
+        if len(self._points) == 3 * MOST_POINTS:
             self._thin_out()
 
     def points(self) -> Iterator[Point]:
@@ -108,7 +108,7 @@ class Gaps:
             number += 1
         # As if those of the class lay evenly in it.
         share = (self.count / 2 - below) / self._classes[number]
-        return max(self.smallest, LEAST * exp(STEP * (number + share)))
+        return max(self.smallest, LEAST_GAP * exp(CLASS_STEP * (number + share)))
 
     @property
     def exact(self) -> bool:
@@ -120,17 +120,17 @@ class Gaps:
         if self._classes is None:
             self._classes = array("I", bytes(array("I").itemsize * CLASSES))
             for point in points:
-                self._classes[_class(point.gap)] += 1
+                self._classes[_class_of(point.gap)] += 1
         self._points = array("d")
-        for at in range(0, POINTS, 2):
-            self._points.extend(_nearest(points[at], points[at + 1]))
+        for at in range(0, MOST_POINTS, 2):
+            self._points.extend(_less_kept(points[at], points[at + 1]))
         self.group *= 2
 
 
-def _class(gap: float) -> int:
-    return min(int(log(max(gap, LEAST) / LEAST) / STEP), CLASSES - 1)
+def _class_of(gap: float) -> int:
+    return min(int(log(max(gap, LEAST_GAP) / LEAST_GAP) / CLASS_STEP), CLASSES - 1)
 
 
-def _nearest(one: Point, other: Point) -> Point:
+def _less_kept(one: Point, other: Point) -> Point:
     """Return the point that kept least of its delay."""
     return other if other.gap - other.delay < one.gap - one.delay else one

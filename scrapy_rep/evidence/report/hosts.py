@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 
 from scrapy_rep.evidence.report.gaps import Gaps
 
-ORIGINS = 8
+MOST_ORIGINS = 8
 """Origins that are kept of one host; most have one, or http and https."""
-SAMPLES = 3
+MOST_URLS = 3
 """URLs that are kept of the requests that one rule refused."""
-LONGEST = 200
+MOST_CHARACTERS = 200
 """Characters of a text from the web that are kept; a robots.txt is kept as it is."""
-BUCKETS = 120
+MOST_PARTS = 120
 """Parts of the time of a crawl; an even number."""
-SENT, ROBOTS, REFUSED = range(3)
+PAGES_SENT, ROBOTS_SENT, REFUSALS = range(3)
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class Host:
     name: str
     origins: list[str] = field(default_factory=list)
     origins_left_out: int = 0
-    """Requests of origins beyond ORIGINS."""
+    """Requests of origins beyond MOST_ORIGINS."""
     allowed: int = 0
     by_rule: int = 0
     otherwise: int = 0
@@ -96,15 +96,15 @@ class Host:
     def short(self) -> int:
         return self.gaps.short if self.gaps else 0
 
-    def belongs(self, origin: str) -> None:
+    def add_origin(self, origin: str) -> None:
         if origin in self.origins:
             return
-        if len(self.origins) < ORIGINS:
+        if len(self.origins) < MOST_ORIGINS:
             self.origins.append(origin)
         else:
             self.origins_left_out += 1
 
-    def asks(self, origin: str | None, delay: float) -> None:
+    def take_delay(self, origin: str | None, delay: float) -> None:
         """Take the delay that a decision names."""
         if delay:
             self.least = delay if self.least is None else min(self.least, delay)
@@ -122,7 +122,7 @@ class Host:
             return self.delay
         return self.delays.get(origin, self.delay)
 
-    def starts(self, time: float, origin: str | None) -> bool:
+    def take_start(self, time: float, origin: str | None) -> bool:
         """Take the time of a request; ``False``: it is before the last one's."""
         last, self.last = self.last, time
         if last is None:
@@ -136,21 +136,21 @@ class Host:
 
 
 class Timeline:
-    """Counts over the time of the whole crawl, in at most BUCKETS parts of equal length."""
+    """Counts over the time of the whole crawl, in at most MOST_PARTS parts of equal length."""
 
     def __init__(self) -> None:
         self.start = 0.0
         self.width = 1.0
         """Seconds of one part."""
         self.counts: list[list[int]] = []
-        """For each part: SENT, ROBOTS, REFUSED."""
+        """For each part: PAGES_SENT, ROBOTS_SENT, REFUSALS."""
 
     def add(self, time: float, what: int) -> None:
         if not self.counts:
             self.start = float(int(time))
         # What comes too late to be in order belongs to the start, rather than nowhere.
         part = max(0, int((time - self.start) // self.width))
-        while part >= BUCKETS:
+        while part >= MOST_PARTS:
             counts = self.counts
             counts += [[0, 0, 0]] * (len(counts) % 2)
             self.counts = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,14 +13,9 @@ from markupsafe import Markup
 
 from scrapy_rep import __version__
 from scrapy_rep.evidence.report import wording
-from scrapy_rep.evidence.report.charts import HEIGHT, WIDTH, of_crawl
-from scrapy_rep.evidence.report.gaps import KEPT
-from scrapy_rep.evidence.report.selection import (
-    CAUSES,
-    DROPPED,
-    has_details,
-    rows_and_files,
-)
+from scrapy_rep.evidence.report.charts import HEIGHT, WIDTH, crawl_chart
+from scrapy_rep.evidence.report.gaps import KEPT_PART
+from scrapy_rep.evidence.report.selection import has_details, rows_and_files
 from scrapy_rep.protocol.printable import printable
 
 if TYPE_CHECKING:
@@ -69,11 +65,12 @@ def write(
     out.writelines(template.generate(**content(tally, bodies, files, shows)))
 
 
+@cache
 def environment() -> Environment:
     """Return what renders the page: all that is put into it is visible, and escaped."""
     env = Environment(
         autoescape=True,
-        finalize=_shown,
+        finalize=_visible,
         loader=FileSystemLoader(TEMPLATES),
         lstrip_blocks=True,
         trim_blocks=True,
@@ -82,17 +79,17 @@ def environment() -> Environment:
     env.filters.update(
         number=wording.number, seconds=wording.seconds, moment=wording.moment
     )
-    env.globals.update(plural=wording.plural, median=_median)
+    env.globals.update(plural=wording.plural, median=_median_in_words)
     return env
 
 
-def _shown(value: object) -> object:
+def _visible(value: object) -> object:
     if isinstance(value, str) and not isinstance(value, Markup):
         return printable(value)
     return value
 
 
-def _median(gaps: Gaps) -> str:
+def _median_in_words(gaps: Gaps) -> str:
     median = gaps.median
     if gaps.exact or median is None:
         return wording.seconds(median)
@@ -107,20 +104,20 @@ def content(tally: Tally, bodies: Bodies, files: Files, shows: Shows) -> dict[st
     style, script = _asset("report.css"), _asset("report.js")
     return {
         "agents": _names(run.agent for run in tally.runs),
-        "anyway": _in_words(tally.sent_anyway, CAUSES),
-        "causes": _in_words(tally.refused, CAUSES),
-        "dropped": _in_words(tally.dropped, DROPPED),
+        "anyway": _in_words(tally.sent_anyway, wording.CAUSE_WORDS),
+        "causes": _in_words(tally.refused, wording.CAUSE_WORDS),
+        "dropped": _in_words(tally.dropped, wording.DROPPED_WORDS),
         "files": files,
         "height": HEIGHT,
         "hosts": _number_of_hosts(tally),
-        "kept": KEPT,
+        "kept": KEPT_PART,
         "left_out": [
             *_left_out_of_hosts(tally, rows, sums),
             *_left_out_of_records(tally, bodies, files),
             *_left_out_of_lists(tally, files, shows),
         ],
         "open_runs": sum(run.end is None for run in tally.runs),
-        "picture": of_crawl(tally.timeline),
+        "chart": crawl_chart(tally.timeline),
         "robots": robots,
         "rows": rows,
         "runs": tally.runs[: shows.runs],
@@ -137,7 +134,7 @@ def content(tally: Tally, bodies: Bodies, files: Files, shows: Shows) -> dict[st
     }
 
 
-def _any(host: Host) -> bool:
+def _has_requests(host: Host) -> bool:
     """Whether any request is known of it."""
     return bool(
         host.allowed or host.refused or host.sent_anyway or host.sent or host.robots
@@ -145,7 +142,7 @@ def _any(host: Host) -> bool:
 
 
 def _number_of_hosts(tally: Tally) -> str:
-    more = "more than " if _any(tally.others) else ""
+    more = "more than " if _has_requests(tally.others) else ""
     return f"{more}{len(tally.hosts):,}"
 
 
@@ -159,7 +156,7 @@ def _left_out_of_hosts(tally: Tally, rows: list[Row], sums: Sums) -> Iterator[st
             "sums count all of them."
         )
     others = tally.others
-    if _any(others):
+    if _has_requests(others):
         refused = others.refused + others.sent_anyway
         yield (
             f"The crawl had more hosts than the {hosts:,} that are told apart here. Of "
@@ -175,7 +172,7 @@ def _left_out_of_hosts(tally: Tally, rows: list[Row], sums: Sums) -> Iterator[st
             "top of the table."
         )
     refused = sums.refused + sums.sent_anyway
-    shown = [each for row in rows for each in row.refused]
+    shown = [each for row in rows for each in row.refusals]
     itemised = sum(each.refusals.count for each in shown)
     if refused > itemised:
         yield (

@@ -10,17 +10,16 @@ from __future__ import annotations
 import gzip
 import heapq
 import io
-import json
 import os
 import sys
 import zlib
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from scrapy_rep.evidence.report.records import fault
+from scrapy_rep.evidence.format import COPY, as_octets, decode, fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,16 +27,14 @@ if TYPE_CHECKING:
 GZIP = b"\x1f\x8b"
 LONGEST_LINE = 16 * 1024 * 1024
 """Octets. A robots.txt of 512 KiB takes 3 MiB at the most, each octet as ``\\u0000``."""
-AT_A_TIME = 2000
-"""Lines between two looks at the clock."""
-WINDOW = 1024
+PROGRESS_LINES = 2000
+"""Lines after which it is told how far reading is."""
+ORDER_WINDOW = 1024
 """Records among which those of one file that stand out of order are put in order."""
-MOST_OPEN = 32
+MOST_OPEN_FILES = 32
 """Files that stay open; of more, each is opened whenever some of it is read."""
-TOLD = 100
+MOST_TROUBLES = 100
 """Broken lines that are named; of the others, the number is given."""
-
-DECODE = json.JSONDecoder().decode
 
 Record = dict[str, Any]
 Dated = tuple[float, int, Record]
@@ -76,34 +73,36 @@ class Files:
     """The files of an audit, open for reading once."""
 
     names: Sequence[str]
-    body: Callable[[str, bytes], None]
+    take_body: Callable[[str, bytes], None]
     """Takes each digest with the robots.txt that it stands for: they are large."""
     progress: Callable[[int], None] = lambda octets: None
     """Takes the octets that were read since it was called last."""
     sources: list[Source] = field(default_factory=list)
     troubles: list[Broken] = field(default_factory=list)
-    """The first TOLD broken lines."""
+    """The first MOST_TROUBLES broken lines."""
 
     def records(self) -> Iterator[Dated]:
         """Return all records in the order of time.
 
         Files are merged, and each is taken to be nearly in order itself: a record that
-        stands WINDOW records or more too late stays too late. Raises ``AuditError`` for a
+        stands ORDER_WINDOW records or more too late stays too late. Raises ``AuditError`` for a
         file that cannot be opened or read.
         """
         with ExitStack() as stack:
-            few = len(self.names) <= MOST_OPEN
+            few = len(self.names) <= MOST_OPEN_FILES
             opened = [
-                stack.enter_context(_opened(name, stays=few)) for name in self.names
+                stack.enter_context(_open(name, stays=few)) for name in self.names
             ]
             self.sources = [Source(name) for name in self.names]
-            streams = [self._of(number, file) for number, file in enumerate(opened)]
+            streams = [
+                self._records_of(number, file) for number, file in enumerate(opened)
+            ]
             merged = streams[0]
             if len(streams) > 1:
                 merged = heapq.merge(*streams, key=itemgetter(0))
             yield from in_order(merged)
 
-    def _of(self, number: int, raw: io.BufferedReader) -> Iterator[Dated]:
+    def _records_of(self, number: int, raw: io.BufferedReader) -> Iterator[Dated]:
         """Return the records of one file, as they stand in it."""
         source = self.sources[number]
         try:
@@ -114,9 +113,11 @@ class Files:
         except EOFError:  # of gzip, whose end is missing
             source.torn = True
         except (gzip.BadGzipFile, zlib.error) as error:
-            self._broken(source, source.lines + 1, f"{error}: the rest is left out")
+            self._note_broken(
+                source, source.lines + 1, f"{error}: the rest is left out"
+            )
         except OSError as error:
-            raise _unreadable(source.name, error) from None
+            raise _error_of(source.name, error) from None
 
     def _lines(self, source: Source, raw: io.BufferedReader) -> Iterator[bytes]:
         """Return the whole lines of a file, and a last one without an end."""
@@ -127,12 +128,12 @@ class Files:
         reported = 0
         while line := file.readline(LONGEST_LINE):
             source.lines += 1
-            if known and not source.lines % AT_A_TIME:
+            if known and not source.lines % PROGRESS_LINES:
                 position = raw.tell()
                 self.progress(position - reported)
                 reported = position
             if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
-                self._broken(source, source.lines, "longer than 16 MiB")
+                self._note_broken(source, source.lines, "longer than 16 MiB")
                 while line and not line.endswith(b"\n"):
                     line = file.readline(LONGEST_LINE)
                 continue
@@ -142,30 +143,30 @@ class Files:
 
     def _record(self, source: Source, line: bytes) -> Record | None:
         try:
-            record = DECODE(line.decode())
+            record = decode(line.decode())
         except (ValueError, RecursionError):
             if not line.endswith(b"\n"):
                 source.torn = True
             elif not line.isspace():
-                self._broken(source, source.lines, "not a JSON object")
+                self._note_broken(source, source.lines, "not a JSON object")
             return None
         what = fault(record)
         if what:
-            self._broken(source, source.lines, what)
+            self._note_broken(source, source.lines, what)
             return None
-        body = record.pop("body", None)
-        digest = record.get("digest")
-        if body is not None and digest is not None:
-            self.body(digest, as_octets(body, record.get("encoding")))
+        if record["type"] == COPY.name:
+            body, digest = record.pop("body", None), record.get("digest")
+            if body is not None and digest is not None:
+                self.take_body(digest, as_octets(record.get("encoding"), body))
         return cast("Record", record)
 
-    def _broken(self, source: Source, line: int, what: str) -> None:
+    def _note_broken(self, source: Source, line: int, what: str) -> None:
         source.broken += 1
-        if len(self.troubles) < TOLD:
+        if len(self.troubles) < MOST_TROUBLES:
             self.troubles.append(Broken(source.name, line, what))
 
 
-def in_order(records: Iterable[Dated], window: int = WINDOW) -> Iterator[Dated]:
+def in_order(records: Iterable[Dated], window: int = ORDER_WINDOW) -> Iterator[Dated]:
     """Return *records* in the order of time, where none is *window* places too late."""
     heap: list[tuple[float, int, int, Record]] = []
     for place, (time, file, record) in enumerate(records):
@@ -173,26 +174,18 @@ def in_order(records: Iterable[Dated], window: int = WINDOW) -> Iterator[Dated]:
         if len(heap) < window:
             heapq.heappush(heap, entry)
         else:
-            yield _dated(heapq.heappushpop(heap, entry))
+            yield _without_place(heapq.heappushpop(heap, entry))
     while heap:
-        yield _dated(heapq.heappop(heap))
+        yield _without_place(heapq.heappop(heap))
 
 
-def _dated(entry: tuple[float, int, int, Record]) -> Dated:
+def _without_place(entry: tuple[float, int, int, Record]) -> Dated:
     time, _, file, record = entry
     return time, file, record
 
 
-def as_octets(body: str, encoding: str | None) -> bytes:
-    """Return a robots.txt as it came, from the text and charset that an audit has of it."""
-    if encoding == "latin-1":
-        with suppress(UnicodeEncodeError):
-            return body.encode("latin-1")
-    return body.encode("utf-8", "surrogatepass")
-
-
-def octets(names: Iterable[str]) -> int | None:
-    """Return the size of all files; ``None`` where nobody knows, as one is a pipe."""
+def size_of(names: Iterable[str]) -> int | None:
+    """Return the octets of all files; ``None`` where nobody knows, as one is a pipe."""
     total = 0
     for name in names:
         path = Path(name)
@@ -232,7 +225,7 @@ class _OpenToRead(io.RawIOBase):
         return number
 
 
-def _opened(name: str, *, stays: bool) -> io.BufferedReader:
+def _open(name: str, *, stays: bool) -> io.BufferedReader:
     try:
         if name == "-":
             return os.fdopen(os.dup(sys.stdin.fileno()), "rb")
@@ -241,9 +234,9 @@ def _opened(name: str, *, stays: bool) -> io.BufferedReader:
             return path.open("rb")
         return io.BufferedReader(_OpenToRead(path))
     except OSError as error:
-        raise _unreadable(name, error) from None
+        raise _error_of(name, error) from None
 
 
-def _unreadable(name: str, error: OSError) -> AuditError:
+def _error_of(name: str, error: OSError) -> AuditError:
     reason = error.strerror or error
     return AuditError(f"audit is {name!r} ({reason}), expected a file of JSON lines")

@@ -7,33 +7,18 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.evidence.report.bodies import excerpt
-from scrapy_rep.evidence.report.charts import of_host
+from scrapy_rep.evidence.report.charts import host_chart
+from scrapy_rep.evidence.report.wording import CAUSE_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from scrapy_rep.evidence.report.bodies import Bodies, Excerpt
-    from scrapy_rep.evidence.report.charts import OfHost
+    from scrapy_rep.evidence.report.charts import HostChart
     from scrapy_rep.evidence.report.hosts import Copy, Host, Refusals, Why
     from scrapy_rep.evidence.report.tally import Tally
 
-CAUSES = {
-    "rule": "a rule of robots.txt",
-    "status": "the status of robots.txt, which denies everything",
-    "unreachable": "robots.txt could not be had",
-    "waiting": "too many requests waited for robots.txt",
-    "crawl_delay": "a longer delay than the crawl would keep",
-    "visit_time": "outside the hours for visits",
-    "purpose": "not for the purpose of the crawl",
-}
-DROPPED = {
-    "nofollow": "requests: the page asks that no link be followed",
-    "rel_nofollow": "requests: the link asks not to be followed",
-    "noindex": "items: the page asks not to be indexed",
-    "unavailable_after": "items: the page was to be gone by then",
-    "purpose": "items: the page says no to the purpose of the crawl",
-}
-NAMED = 10
+MOST_NAMED_ORIGINS = 10
 """Origins that are named of those that share a file."""
 
 
@@ -43,7 +28,7 @@ class Shows(NamedTuple):
     hosts: int = 2000
     """Rows of the table."""
     detailed: int = 150
-    """Hosts with a picture and their refusals."""
+    """Hosts with a chart and their refusals."""
     files: int = 100
     runs: int = 50
     sources: int = 50
@@ -66,7 +51,7 @@ class File(NamedTuple):
         return f"{self.id}-{line}" if any(line == each.number for each in lines) else ""
 
 
-class Refused(NamedTuple):
+class ShownRefusals(NamedTuple):
     """Requests of a host that were refused for one reason, and where that stands."""
 
     why: Why
@@ -87,8 +72,8 @@ class Row(NamedTuple):
     state: str
     lacking: bool
     """The robots.txt of one of them at least was not fetched."""
-    picture: OfHost | None
-    refused: list[Refused]
+    chart: HostChart | None
+    refusals: list[ShownRefusals]
 
 
 def rank(host: Host) -> tuple[int, int, int, str]:
@@ -113,16 +98,16 @@ def rows_and_files(
     detailed = [host for host in hosts if has_details(host)]
     del detailed[shows.detailed + len(chosen) :]
     ids = {host.name: f"h{number}" for number, host in enumerate(detailed)}
-    files = _files(detailed, tally, bodies, shows.files)
+    files = _files_of(detailed, tally, bodies, shows.files)
     by_digest = {file.digest: file for file in files}
     return [
-        _row(host, ids.get(host.name, ""), tally, by_digest) for host in hosts
+        _row_of(host, ids.get(host.name, ""), tally, by_digest) for host in hosts
     ], files
 
 
-def _row(host: Host, id_: str, tally: Tally, files: dict[str, File]) -> Row:
+def _row_of(host: Host, id_: str, tally: Tally, files: dict[str, File]) -> Row:
     copies = [(origin, tally.copies.get(origin)) for origin in host.origins]
-    states = Counter(_state(copy) for _, copy in copies)
+    states = Counter(_state_of(copy) for _, copy in copies)
     if len(states) == 1:
         (state,) = states
     else:
@@ -133,18 +118,18 @@ def _row(host: Host, id_: str, tally: Tally, files: dict[str, File]) -> Row:
         copies=copies,
         state=state or "none",
         lacking=not all(copy and copy.state == "fetched" for _, copy in copies),
-        picture=of_host(host.gaps) if id_ and host.gaps else None,
-        refused=list(_refused(host, files)) if id_ else [],
+        chart=host_chart(host.gaps) if id_ and host.gaps else None,
+        refusals=list(_refusals_of(host, files)) if id_ else [],
     )
 
 
-def _state(copy: Copy | None) -> str:
+def _state_of(copy: Copy | None) -> str:
     if copy is None:
         return "not in the audit"
     return copy.state if copy.status is None else f"{copy.state} ({copy.status})"
 
 
-def _files(hosts: list[Host], tally: Tally, bodies: Bodies, most: int) -> list[File]:
+def _files_of(hosts: list[Host], tally: Tally, bodies: Bodies, most: int) -> list[File]:
     """Return the robots.txt files that refused most requests of *hosts*."""
     lines: dict[str, Counter[int]] = defaultdict(Counter)
     origins: dict[str, dict[str, None]] = defaultdict(dict)
@@ -168,8 +153,8 @@ def _files(hosts: list[Host], tally: Tally, bodies: Bodies, most: int) -> list[F
             File(
                 id=f"f{number}",
                 digest=digest,
-                origins=named[:NAMED],
-                more_origins=max(0, len(named) - NAMED),
+                origins=named[:MOST_NAMED_ORIGINS],
+                more_origins=max(0, len(named) - MOST_NAMED_ORIGINS),
                 refused=sum(lines[digest].values()),
                 excerpt=None if body is None else excerpt(body, lines[digest]),
             )
@@ -177,13 +162,13 @@ def _files(hosts: list[Host], tally: Tally, bodies: Bodies, most: int) -> list[F
     return files
 
 
-def _refused(host: Host, files: dict[str, File]) -> Iterator[Refused]:
+def _refusals_of(host: Host, files: dict[str, File]) -> Iterator[ShownRefusals]:
     refusals = host.refusals or {}
     for why in sorted(refusals, key=lambda why: -refusals[why].count):
         file = files.get(why.digest or "")
-        yield Refused(
+        yield ShownRefusals(
             why=why,
-            cause=CAUSES.get(why.cause, why.cause),
+            cause=CAUSE_WORDS.get(why.cause, why.cause),
             refusals=refusals[why],
             anchor=file.anchor(why.line) if file else "",
         )

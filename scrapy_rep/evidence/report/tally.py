@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from scrapy_rep.access.origins import origin_of
+from scrapy_rep.evidence.format import COPY, CRAWL, DECISION, DROPPED, END, SENT
 from scrapy_rep.evidence.report.hosts import (
-    LONGEST,
-    REFUSED,
-    ROBOTS,
-    SAMPLES,
-    SENT,
+    MOST_CHARACTERS,
+    MOST_URLS,
+    PAGES_SENT,
+    REFUSALS,
+    ROBOTS_SENT,
     Copy,
     Host,
     Refusals,
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
 
     from scrapy_rep.evidence.report.reader import Dated, Record
 
-SETTINGS = 50
+MOST_SETTINGS = 50
 """Settings of a run that are kept."""
-OTHER = "other"
+OTHER_CAUSES = "other"
 """Counts all causes beyond CAUSES."""
 
 
@@ -93,12 +94,12 @@ class Tally:
     def take(self, records: Iterable[Dated]) -> None:
         """Count *records*, which come in the order of time."""
         takers = {
-            "crawl": self._crawl,
-            "copy": self._copy,
-            "decision": self._decision,
-            "sent": self._sent,
-            "dropped": self._dropped,
-            "end": self._end,
+            CRAWL.name: self._take_crawl,
+            COPY.name: self._take_copy,
+            DECISION.name: self._take_decision,
+            SENT.name: self._take_sent,
+            DROPPED.name: self._take_dropped,
+            END.name: self._take_end,
         }
         for time, file, record in records:
             self.records += 1
@@ -112,7 +113,7 @@ class Tally:
                 self.last = time
             taker(time, file, record)
 
-    def _crawl(self, time: float, file: int, record: Record) -> None:
+    def _take_crawl(self, time: float, file: int, record: Record) -> None:
         if len(self.runs) >= self.limits.runs:
             self.runs_left_out += 1
             return
@@ -121,25 +122,25 @@ class Tally:
             Run(
                 file=file,
                 time=time,
-                spider=words(record.get("spider")),
-                agent=words(record.get("agent")),
-                worker=words(record.get("worker")),
-                version=words(record.get("version")),
+                spider=text_of(record.get("spider")),
+                agent=text_of(record.get("agent")),
+                worker=text_of(record.get("worker")),
+                version=text_of(record.get("version")),
                 settings=[
-                    (shortened(name), shortened(dumps(settings[name])))
-                    for name in sorted(settings)[:SETTINGS]
+                    (kept_part(name), kept_part(dumps(settings[name])))
+                    for name in sorted(settings)[:MOST_SETTINGS]
                 ],
             )
         )
 
-    def _end(self, time: float, file: int, record: Record) -> None:
+    def _take_end(self, time: float, file: int, record: Record) -> None:
         for run in reversed(self.runs):
             if run.file == file and run.end is None:
-                run.end = shortened(record.get("reason") or "ended")
+                run.end = kept_part(record.get("reason") or "ended")
                 return
 
-    def _copy(self, time: float, file: int, record: Record) -> None:
-        origin = shortened(record["origin"])
+    def _take_copy(self, time: float, file: int, record: Record) -> None:
+        origin = kept_part(record["origin"])
         before = self.copies.get(origin)
         if before is None and len(self.copies) >= self.limits.hosts:
             self.copies_left_out += 1
@@ -147,12 +148,12 @@ class Tally:
         digest = record.get("digest")
         url, failure = record.get("url"), record.get("failure")
         copy = self.copies[origin] = Copy(
-            state=shortened(record["state"]),
+            state=kept_part(record["state"]),
             status=record.get("status"),
-            url=None if url is None else shortened(url),
+            url=None if url is None else kept_part(url),
             fetched=record.get("fetched"),
             digest=digest,
-            failure=None if failure is None else shortened(failure),
+            failure=None if failure is None else kept_part(failure),
         )
         copy.text = digest
         if before is not None:
@@ -166,16 +167,16 @@ class Tally:
             if not copy.placed:
                 self._host({}, origin)
 
-    def _decision(self, time: float, file: int, record: Record) -> None:
-        origin = _origin(record)
+    def _take_decision(self, time: float, file: int, record: Record) -> None:
+        origin = _origin_of(record)
         host = self._host(record, origin)
         delay = record.get("delay")
         if delay is not None:
-            host.asks(origin, delay)
+            host.take_delay(origin, delay)
         if record["allowed"]:
             host.allowed += 1
             return
-        cause = shortened(record.get("cause") or "no cause given")
+        cause = kept_part(record.get("cause") or "no cause given")
         enforced = record.get("enforced") is not False
         self._itemise(host, cause, record, enforced=enforced)
         if not enforced:
@@ -187,7 +188,7 @@ class Tally:
         else:
             host.otherwise += 1
         self._count(self.refused, cause)
-        self.timeline.add(time, REFUSED)
+        self.timeline.add(time, REFUSALS)
 
     def _itemise(
         self, host: Host, cause: str, record: Record, *, enforced: bool
@@ -196,7 +197,7 @@ class Tally:
         rule = record.get("rule")
         why = Why(
             cause=cause,
-            rule=None if rule is None else shortened(rule),
+            rule=None if rule is None else kept_part(rule),
             line=record.get("line"),
             digest=record.get("digest"),
             enforced=enforced,
@@ -214,39 +215,39 @@ class Tally:
                 return
             self.rules += 1
             refusals = host.refusals[why] = Refusals(
-                reason=shortened(record.get("reason") or ""),
-                group=words(record.get("group")),
+                reason=kept_part(record.get("reason") or ""),
+                group=text_of(record.get("group")),
             )
         refusals.count += 1
-        if len(refusals.urls) < SAMPLES:
-            refusals.urls.append(shortened(record["url"]))
+        if len(refusals.urls) < MOST_URLS:
+            refusals.urls.append(kept_part(record["url"]))
 
-    def _sent(self, time: float, file: int, record: Record) -> None:
-        origin = _origin(record)
+    def _take_sent(self, time: float, file: int, record: Record) -> None:
+        origin = _origin_of(record)
         host = self._host(record, origin)
         if record.get("robots"):
             host.robots += 1
-            self.timeline.add(time, ROBOTS)
+            self.timeline.add(time, ROBOTS_SENT)
         else:
             host.sent += 1
-            self.timeline.add(time, SENT)
-        if host is not self.others and not host.starts(time, origin):
+            self.timeline.add(time, PAGES_SENT)
+        if host is not self.others and not host.take_start(time, origin):
             self.late += 1
 
-    def _dropped(self, time: float, file: int, record: Record) -> None:
-        self._count(self.dropped, shortened(record.get("cause") or "no cause given"))
+    def _take_dropped(self, time: float, file: int, record: Record) -> None:
+        self._count(self.dropped, kept_part(record.get("cause") or "no cause given"))
 
     def _host(self, record: Record, origin: str | None) -> Host:
         """Return the host of a record: its download slot, else the host of its origin."""
         slot = record.get("slot")
-        name = shortened(slot) if slot else host_of(origin or "")
+        name = kept_part(slot) if slot else host_name_of(origin or "")
         host = self.hosts.get(name)
         if host is None:
             if len(self.hosts) >= self.limits.hosts and name not in self.chosen:
                 return self.others
             host = self.hosts[name] = Host(name)
         if origin is not None:
-            host.belongs(origin)
+            host.add_origin(origin)
             copy = self.copies.get(origin)
             if copy is not None:
                 copy.placed = True
@@ -254,32 +255,34 @@ class Tally:
 
     def _count(self, causes: Counter[str], cause: str) -> None:
         if cause not in causes and len(causes) >= self.limits.causes:
-            cause = OTHER
+            cause = OTHER_CAUSES
         causes[cause] += 1
 
 
-def shortened(text: str) -> str:
+def kept_part(text: str) -> str:
     """Return as much of a text from the web as is kept of it."""
-    if len(text) <= LONGEST:
+    if len(text) <= MOST_CHARACTERS:
         return text
-    return f"{text[:LONGEST]}… ({len(text) - LONGEST:,} more characters)"
+    return (
+        f"{text[:MOST_CHARACTERS]}… ({len(text) - MOST_CHARACTERS:,} more characters)"
+    )
 
 
-def _origin(record: Record) -> str | None:
+def _origin_of(record: Record) -> str | None:
     """Return the origin of a record's URL; ``None``: it has none."""
     origin = origin_of(record["url"])
-    return None if origin is None else shortened(origin)
+    return None if origin is None else kept_part(origin)
 
 
-def host_of(origin: str) -> str:
+def host_name_of(origin: str) -> str:
     try:
         return urlsplit(origin).hostname or origin
     except ValueError:
         return origin
 
 
-def words(value: Any) -> str:
+def text_of(value: Any) -> str:
     """Return a string, or a list of some, as one string."""
     if isinstance(value, list):
-        return shortened(", ".join(str(each)[:LONGEST] for each in value[:20]))
-    return "" if value is None else shortened(str(value))
+        return kept_part(", ".join(str(each)[:MOST_CHARACTERS] for each in value[:20]))
+    return "" if value is None else kept_part(str(value))

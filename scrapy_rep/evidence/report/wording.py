@@ -1,4 +1,4 @@
-"""Figures, times and texts from the web, as a page shows them."""
+"""Figures, times and causes, as a page shows them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,23 @@ from datetime import datetime, timedelta, timezone
 
 NOTHING = "–"  # noqa: RUF001 - a dash as wide as a figure
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+CAUSE_WORDS = {
+    "rule": "a rule of robots.txt",
+    "status": "the status of robots.txt, which denies everything",
+    "unreachable": "robots.txt could not be had",
+    "waiting": "too many requests waited for robots.txt",
+    "crawl_delay": "a longer delay than the crawl would keep",
+    "visit_time": "outside the hours for visits",
+    "purpose": "not for the purpose of the crawl",
+}
+DROPPED_WORDS = {
+    "nofollow": "requests: the page asks that no link be followed",
+    "rel_nofollow": "requests: the link asks not to be followed",
+    "noindex": "items: the page asks not to be indexed",
+    "unavailable_after": "items: the page was to be gone by then",
+    "purpose": "items: the page says no to the purpose of the crawl",
+}
 
 
 def number(value: int) -> str:
@@ -37,7 +54,7 @@ def moment(time: float | None) -> str:
 
 
 def clock(time: float, span: float) -> str:
-    """Return a time, in UTC, as far as it tells something in a picture of *span* seconds."""
+    """Return a time, in UTC, as far as it tells something in a chart of *span* seconds."""
     date = EPOCH + timedelta(seconds=time)
     if span < 10:
         return f"{date:%H:%M:%S.%f}"[:-3]

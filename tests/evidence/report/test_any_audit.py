@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scrapy_rep.evidence.format import CRAWL, FORMAT, RECORD_TYPES
 from scrapy_rep.evidence.report import Limits, Shows, make
-from scrapy_rep.evidence.report.records import FORMAT, KINDS, MUST
 from tests.evidence.report.test_page import outline
 
 TIMES = st.one_of(
@@ -47,20 +47,25 @@ OF_KIND = {
     list: st.lists(JSON, max_size=3),
     str: TEXTS,
 }
+ALL_NAMES = {name for each in RECORD_TYPES.values() for name in each.kinds}
 
 
 @st.composite
 def record(draw: st.DrawFn) -> dict[str, object]:
-    """A record that can be read; most of them have what it may have."""
-    kind = draw(st.sampled_from(list(MUST)))
-    found: dict[str, object] = {"type": kind, "time": draw(TIMES)}
-    for name, kinds in KINDS.items():
-        may = [OF_KIND[each] for each in sorted(kinds, key=str)]
-        if name not in MUST[kind]:
+    """A record that can be read; most of them have what it may have, and more."""
+    kind = draw(st.sampled_from(list(RECORD_TYPES.values())))
+    found: dict[str, object] = {"type": kind.name}
+    for field in kind.fields:
+        may = [OF_KIND[each] for each in sorted(field.kind.types, key=str)]
+        if not field.needed:
             may.append(st.none())
-        found[name] = draw(st.one_of(may))
-    found["format"] = FORMAT
-    found["digest"] = draw(st.sampled_from([None, "", "sha256:1", "sha256:2"]))
+        found[field.name] = draw(st.one_of(may))
+    found |= dict.fromkeys(ALL_NAMES - kind.kinds.keys(), draw(JSON))
+    found["time"] = draw(TIMES)
+    if kind is CRAWL:
+        found["format"] = FORMAT
+    if "digest" in kind.kinds:
+        found["digest"] = draw(st.sampled_from([None, "", "sha256:1", "sha256:2"]))
     return found
 
 

@@ -1,0 +1,172 @@
+"""What an audit consists of: its lines as they are stored, and what is written of a body."""
+
+from __future__ import annotations
+
+import re
+import time
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from scrapy import Request, signals
+
+from scrapy_rep.evidence import audit
+from scrapy_rep.evidence.audit import Audit
+from scrapy_rep.evidence.decision import Copy, Decision, copy_of
+from scrapy_rep.evidence.format import DROPPED
+from scrapy_rep.pacing import pace_of
+from scrapy_rep.policies.cache import Known
+from scrapy_rep.policies.lifecycle import policy_of, standing
+from scrapy_rep.settings import Settings
+from scrapy_rep.store import Snapshot
+from tests.audits import digest, of_type, records_of
+from tests.utils import Pages, coroutine_test, make_crawler
+
+SAMPLE = Path(__file__).with_name("sample.jsonl")
+"""An audit of format 1, as it was written before there was a module for the format."""
+
+START = 1_793_000_000.0
+RULES = """\
+User-agent: *
+User-agent: "größe"
+Disallow: /private/
+Allow: /private/\\"press"/
+Crawl-delay: 2.5
+Content-Signal: search=yes
+"""
+
+
+def snapshot(url: str, **more: Any) -> Snapshot:
+    values = {
+        "status": 200,
+        "url": url,
+        "checked": START,
+        "lifetime": 1e6,
+        "grace": 1e6,
+        **more,
+    }
+    return Snapshot(**values)
+
+
+def known_of(origin: str, kept: Snapshot, settings: Settings) -> Known:
+    stands = standing(kept, START + 1, settings)
+    known = Known(origin, policy_of(kept, stands.state, settings), stands, None)
+    known.evidence = copy_of(known, kept, settings)
+    return known
+
+
+async def write_sample(path: Path) -> None:
+    """Write the audit that is the sample."""
+    crawler = make_crawler(REP_DENY_STATUSES=[403])
+    crawler.spider = Pages()
+    settings = Settings.read(crawler.settings)
+    clock = (START + 0.1234567 * number for number in count())
+
+    def now() -> float:
+        return next(clock)
+
+    found = Audit(crawler, str(path), now=now, agent=lambda: "ExampleBot/1.0, other")
+    robots = Request("https://a.example/robots.txt", meta={"rep_hop": 1})
+    found.write_start(robots, "a.example", 0.0)
+    kept = {
+        "https://a.example": snapshot(
+            "https://www.a.example/robots.txt", body=RULES.encode()
+        ),
+        "https://b.example:8443": snapshot(
+            "https://b.example:8443/robots.txt", body=RULES.encode("latin-1")
+        ),
+        "http://c.example": snapshot("http://c.example/robots.txt", status=404),
+        "http://d.example": snapshot("http://d.example/robots.txt", status=403),
+        "http://e.example": Snapshot(
+            failures=1, failing_since=START, retry_at=START + 99, failure="503 \x00é"
+        ),
+        "http://f.example": snapshot(
+            "http://f.example/robots.txt",
+            body=RULES.encode(),
+            lifetime=0.0,
+            failures=2,
+            failing_since=START + 0.5,
+            retry_at=START + 99,
+            failure="timed out",
+        ),
+    }
+    for origin, one in kept.items():
+        found.write_copy(known_of(origin, one, settings).evidence, one.body)
+    for origin, path_, cause, enforced, preferences, slot in [
+        ("https://a.example", "/?q=1", None, True, {"search": "yes"}, "a.example"),
+        ("https://a.example", "/?q=2", None, True, {"search": "yes"}, "a.example"),
+        ("https://a.example", '/private/größe"\\', "rule", True, {}, 'my "slot"'),
+        ("https://a.example", "/private/x", "rule", False, {"search": "yes"}, ""),
+        ("https://b.example:8443", "/private/x", "rule", True, {}, "b.example"),
+        ("http://c.example", "/", None, True, {}, "c.example"),
+        ("http://d.example", "/", "status", True, {}, "d.example"),
+        ("http://e.example", "/", "unreachable", True, {}, "e.example"),
+        ("http://f.example", '/"press"/', None, True, {}, "f.example"),
+    ]:
+        known = known_of(origin, kept[origin], settings)
+        agent = "ExampleBot/1.0"
+        url = origin + path_
+        verdict = known.policy.verdict(url, agent)
+        pace = pace_of(known.policy, agent, settings)
+        decision = Decision(
+            known.evidence, agent, verdict, cause, enforced, pace, preferences
+        )
+        when = now()
+        found.put((when, url, slot, decision, pace.asked(when), preferences))
+        if cause is None:
+            found.write_start(Request(url), slot, 0.0)
+    found.write(
+        DROPPED,
+        url="https://a.example/ad",
+        page="https://a.example/",
+        what="request",
+        agent="ExampleBot/1.0",
+        cause="rel_nofollow",
+        reason='rel="nofollow"',
+    )
+    await found.close("finished")
+
+
+def masked(text: str) -> str:
+    """Return an audit without what differs from run to run."""
+    text = re.sub(r'"worker":"[^"]*"', '"worker":"host-4711-a1b2c3d4"', text, count=1)
+    text = re.sub(r'"version":"[^"]*"', '"version":"0.1.0"', text, count=1)
+    return re.sub(r'"settings":{.*}}\n', '"settings":{}}\n', text, count=1)
+
+
+@coroutine_test
+async def test_the_lines_are_those_of_the_sample(tmp_path):
+    """Octet by octet: audits of before are read with those of after."""
+    path = tmp_path / "audit.jsonl"
+    await write_sample(path)
+    assert masked(path.read_text("ascii")) == SAMPLE.read_text("ascii")
+
+
+@coroutine_test
+async def test_digests_are_remembered_up_to_a_number(tmp_path, monkeypatch):
+    """Nothing is taken for written, either, before there is a spider to open a file for."""
+    monkeypatch.setattr(audit, "MOST_DIGESTS", 2)
+    path = tmp_path / "audit.jsonl"
+    crawler = make_crawler()
+    found = Audit(crawler, str(path), now=time.time, agent=lambda: "ExampleBot")
+    copies = [Copy("o", "fetched", digest=digest(b"%d" % n)) for n in range(4)]
+    found.write_copy(copies[1], b"1")
+    assert not path.exists()
+    crawler.spider = Pages()
+    crawler.signals.send_catch_log(signals.spider_opened)
+    for number in [1, 2, 3, 3, 1]:
+        found.write_copy(copies[number], b"%d" % number)
+    await found.close("finished")
+    bodies = [copy.get("body") for copy in of_type("copy", records_of(path))]
+    assert bodies == ["1", "2", "3", None, "1"]
+
+
+@coroutine_test
+async def test_nothing_is_written_after_the_end(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    crawler = make_crawler()
+    crawler.spider = Pages()
+    found = Audit(crawler, str(path), now=time.time, agent=lambda: "ExampleBot")
+    await found.close("finished")
+    found.write_start(Request("https://a.example/"), None, 0.0)
+    assert [record["type"] for record in records_of(path)] == ["crawl", "end"]

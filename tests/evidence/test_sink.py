@@ -1,0 +1,177 @@
+"""The thread that writes an audit: in time, nothing twice, and what is lost is counted."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import zlib
+from typing import Any
+
+import pytest
+
+from scrapy_rep.evidence import sink
+from tests.audits import lines_of
+from tests.utils import Pages, coroutine_test, make_crawler, sleep
+
+EACH_WAY = pytest.mark.parametrize(
+    ("name", "packing"),
+    [("audit.jsonl", ""), ("audit.jsonl.gz", "isal"), ("audit.jsonl.gz", "zlib")],
+)
+"""Of writing: as it is, and packed with the extra and without."""
+
+
+def only(line: str) -> sink.Record:
+    """Return a record that consists of nothing else."""
+    return 0.0, line, "", None, 0.0, None
+
+
+def as_they_are(records):
+    """Return the lines of such records."""
+    return "".join(record[1] for record in records)
+
+
+def opened(path, **options) -> Any:
+    """Return a sink for such records."""
+    crawler = make_crawler()
+    crawler.spider = Pages()
+    return sink.Sink(crawler, str(path), "worker", "head\n", as_they_are, **options)
+
+
+async def until(condition) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        await sleep(0.001)
+
+
+async def write(target, line: str) -> None:
+    """Put *line*, and wait until the thread has dealt with it."""
+    target.put(only(line))
+    target._hurry.set()
+    await until(lambda: target._done == target._given)
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [("", "isal.isal_zlib\n"), ("import sys; sys.modules['isal'] = None; ", "zlib\n")],
+)
+def test_the_extra_is_used_where_it_is_installed(before, expected):
+    code = (
+        f"{before}from scrapy_rep.evidence.sink import packing; print(packing.__name__)"
+    )
+    found = subprocess.check_output([sys.executable, "-c", code], text=True)
+    assert found == expected
+
+
+@EACH_WAY
+@coroutine_test
+async def test_what_is_written_can_be_read_before_the_end(
+    tmp_path, monkeypatch, name, packing
+):
+    if packing == "zlib":
+        monkeypatch.setattr(sink, "packing", zlib)
+    path = tmp_path / name
+    target = opened(path)
+    assert lines_of(path) == ["head"]
+    for number in range(3):
+        await write(target, f"{number}\n")
+        assert lines_of(path) == ["head", *map(str, range(number + 1))]
+    await target.close()
+
+
+@coroutine_test
+async def test_nothing_is_lost_between_two_threads(tmp_path, monkeypatch):
+    """While one takes what waits, the other one goes on putting."""
+    monkeypatch.setattr(sink, "PAUSE", 0.0001)
+    path = tmp_path / "audit.jsonl"
+    target = opened(path)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for number in range(50_000):
+            target.put(only(f"{number}\n"))
+    finally:
+        sys.setswitchinterval(interval)
+    await target.close()
+    assert lines_of(path) == ["head", *map(str, range(50_000))]
+    assert (target.written, target.lost) == (50_000, 0)
+    assert target._done == target._given
+
+
+@coroutine_test
+async def test_it_sleeps_while_nothing_comes(tmp_path, monkeypatch):
+    """A crawl that goes on for hours without a request is not woken twice a second."""
+    monkeypatch.setattr(sink, "PAUSE", 0.01)
+    path = tmp_path / "audit.jsonl"
+    target = opened(path)
+    for number in range(3):
+        target.put(only(f"{number}\n"))
+        assert not target._asleep
+        await until(lambda: target._asleep)
+        assert lines_of(path) == ["head", *map(str, range(number + 1))]
+    await target.close()
+
+
+@coroutine_test
+async def test_it_need_not_be_woken_while_something_comes(tmp_path, monkeypatch):
+    monkeypatch.setattr(sink, "PAUSE", 60)
+    target = opened(tmp_path / "audit.jsonl")
+    woken = []
+    wake = target._wake_thread
+
+    def wake_thread():
+        woken.append(target.written)
+        wake()
+
+    target._wake_thread = wake_thread
+    for number in range(3):
+        await write(target, f"{number}\n")
+        await sleep(0.05)  # it could fall asleep in
+    assert woken == [0]
+    await target.close()
+
+
+# Where writing fails
+
+
+def test_a_disk_that_does_not_take_it(tmp_path, monkeypatch):
+    """What cannot be written does not fill memory, and does not hold the crawl."""
+    monkeypatch.setattr(sink, "LAST_WAIT", 0.2)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        full = opened(pipe)
+        line = "x" * 1000 + "\n"
+        began = time.monotonic()
+        for _ in range(2 * sink.MOST_WAITING // len(line)):
+            full.put(only(line))
+        assert time.monotonic() - began < 5
+        waiting = full._waiting[1 :: sink.RECORD_FIELDS]
+        assert sum(map(len, waiting)) < sink.MOST_WAITING + 10 * sink.HURRY
+        assert full.lost > 0.4 * sink.MOST_WAITING / len(line)
+        coroutine = full.close()
+        with pytest.raises(StopIteration):
+            coroutine.send(None)
+        assert full.errors == 1
+    finally:
+        os.close(reader)  # the thread ends
+
+
+@coroutine_test
+async def test_another_file_is_begun_after_a_while(tmp_path, monkeypatch):
+    monkeypatch.setattr(sink, "RETRY", 0.0)
+    path = tmp_path / "audit.jsonl.gz"
+    errors: list[int] = []
+    target: Any = opened(path, notice=lambda: errors.append(target.errors))
+    await write(target, "1\n")
+    target._file.close()
+    await write(target, "2\n")
+    await write(target, "3\n")
+    await target.close()
+    assert lines_of(path) == ["head", "1"]
+    assert lines_of(tmp_path / "audit-2.jsonl.gz") == ["head", "3"]
+    assert (target.errors, target.lost, target.written) == (1, 1, 2)
+    assert errors[-1] == 1

@@ -1,0 +1,285 @@
+"""What the gate's decisions look like as evidence, where the robots.txt is known already.
+
+A gate without a crawl: its requests are judged by snapshots, and none is sent.
+"""
+
+from __future__ import annotations
+
+import json
+import marshal
+import pickle
+import time
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from scrapy import Request
+
+from scrapy_rep import RepMiddleware
+from scrapy_rep.crawl import Crawl
+from scrapy_rep.evidence.format import EVIDENCE
+from scrapy_rep.exceptions import RobotsRefused
+from scrapy_rep.store import Snapshot
+from tests.audits import digest, of_type, records_of
+from tests.utils import Pages, coroutine_test, make_crawler
+
+ORIGIN = "https://a.example"
+RULES = """\
+User-agent: *
+Disallow: /private/
+Content-Usage: /drafts/ train-ai=n
+Content-Signal: search=yes
+"""
+DAY = 86400.0
+
+
+def fetched(body: str = RULES, **more: Any) -> Snapshot:
+    """Return a snapshot of an answer of now, which holds for a day."""
+    values: dict[str, Any] = {
+        "status": 200,
+        "body": body.encode(),
+        "url": f"{ORIGIN}/robots.txt",
+        "checked": time.time(),
+        "lifetime": DAY,
+        "grace": DAY,
+        **more,
+    }
+    return Snapshot(**values)
+
+
+def failing(seconds: float = 0.0) -> dict[str, Any]:
+    """Return what a snapshot has where asking has failed for so long."""
+    now = time.time()
+    failed = {"failures": 1, "failing_since": now - seconds, "retry_at": now + 1800}
+    return {**failed, "failure": "503"}
+
+
+class Gate:
+    """Judges requests to one origin, of which *snapshot* is known."""
+
+    def __init__(self, snapshot: Snapshot, **settings: Any) -> None:
+        self.crawler = make_crawler(
+            **{"USER_AGENT": "ExampleBot/1.0", "REP_EVIDENCE": True, **settings}
+        )
+        self.crawler.spider = Pages()
+        self.snapshot = snapshot
+        self.gate = RepMiddleware.from_crawler(self.crawler)
+        self.crawl = Crawl.of(self.crawler)
+
+    async def judge(self, path: str, **meta: Any) -> Any:
+        """Return the evidence on a request, which has nowhere to go."""
+        await self.crawl.store.put(ORIGIN, self.snapshot)
+        request = Request(ORIGIN + path, meta={"download_slot": "a.example", **meta})
+        with suppress(RobotsRefused):
+            await self.gate.process_request(request)
+        return request.meta.get("rep_evidence")
+
+
+async def evidence(path: str, snapshot: Snapshot, **settings: Any) -> Any:
+    return await Gate(snapshot, **settings).judge(path)
+
+
+@coroutine_test
+async def test_keys_are_those_of_the_format():
+    assert list(await evidence("/a", fetched())) == [field.name for field in EVIDENCE]
+
+
+@pytest.mark.parametrize("path", ["/a", "/private/a", "/drafts/a"])
+@coroutine_test
+async def test_it_is_plain(path):
+    found = await evidence(path, fetched())
+    assert json.loads(json.dumps(found)) == found
+    assert marshal.loads(marshal.dumps(found)) == found
+    assert pickle.loads(pickle.dumps(found)) == found
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "settings", "expected"),
+    [
+        pytest.param(
+            fetched(),
+            {},
+            (
+                "fetched",
+                200,
+                None,
+                "rule",
+                "Disallow: /private/ (line 2, user-agent *)",
+            ),
+            id="fetched",
+        ),
+        pytest.param(
+            fetched("", status=404),
+            {},
+            ("unavailable", 404, None, None, "no robots.txt (404)"),
+            id="unavailable",
+        ),
+        pytest.param(
+            fetched("", status=403),
+            {"REP_DENY_STATUSES": [403]},
+            ("denied", 403, None, "status", "robots.txt answered 403"),
+            id="denied",
+        ),
+        pytest.param(
+            fetched(**failing()),
+            {},
+            (
+                "holding",
+                200,
+                "503",
+                "rule",
+                "Disallow: /private/ (line 2, user-agent *)",
+            ),
+            id="holding",
+        ),
+        pytest.param(
+            Snapshot(**failing()),
+            {"REP_UNREACHABLE": "allow"},
+            ("unreachable", None, "503", None, "robots.txt unreachable (503)"),
+            id="unreachable",
+        ),
+        pytest.param(
+            Snapshot(**failing(31 * DAY)),
+            {},
+            (
+                "given up",
+                None,
+                "503",
+                None,
+                "robots.txt unreachable (503) for too long to be waited for",
+            ),
+            id="given up",
+        ),
+    ],
+)
+@coroutine_test
+async def test_what_is_known_of_the_origin(snapshot, settings, expected):
+    found = await evidence("/private/a", snapshot, **settings)
+    names = "state", "status", "failure", "cause", "reason"
+    assert tuple(found[name] for name in names) == expected
+    assert found["allowed"] is (found["cause"] is None)
+    assert found["origin"] == ORIGIN
+    answered = found["status"] is not None
+    assert found["robots_url"] == (f"{ORIGIN}/robots.txt" if answered else None)
+    assert found["fetched"] == (pytest.approx(snapshot.checked) if answered else None)
+    assert found["digest"] == (digest(RULES) if found["status"] == 200 else None)
+    by_rule = found["cause"] == "rule"
+    assert (found["rule"], found["line"], found["group"]) == (
+        ("Disallow: /private/", 2, ["*"]) if by_rule else (None, None, None)
+    )
+
+
+@coroutine_test
+async def test_where_nothing_is_known_yet(monkeypatch):
+    """As many requests wait for robots.txt files as may."""
+    monkeypatch.setattr("scrapy_rep.middleware.MAX_WAITING", 0)
+    gate = Gate(fetched())
+    request = Request("https://b.example/", meta={"download_slot": "b.example"})
+    request.callback = None
+    gate.crawl.join_queue()  # which has not handed it out
+    with pytest.raises(RobotsRefused):
+        await gate.gate.process_request(request)
+    found = request.meta["rep_evidence"]
+    assert (found["state"], found["cause"]) == ("unknown", "waiting")
+    assert (found["origin"], found["status"]) == ("https://b.example", None)
+
+
+@pytest.mark.parametrize(
+    ("path", "obey", "expected"),
+    [
+        ("/private/a", [], ("rule", False)),
+        ("/private/a", ["crawl-delay"], ("crawl_delay", True)),
+        ("/private/a", ["disallow"], ("rule", True)),
+        ("/a", ["crawl-delay"], ("crawl_delay", True)),
+        ("/a", [], ("crawl_delay", False)),
+        ("/a", ["disallow"], ("crawl_delay", False)),
+    ],
+)
+@coroutine_test
+async def test_more_than_one_thing_left_out(path, obey, expected):
+    """The first one counts, and what is enforced counts more."""
+    snapshot = fetched(f"{RULES}Crawl-delay: 500\n")
+    found = await evidence(path, snapshot, REP_OBEY=obey)
+    assert (found["cause"], found["enforced"]) == expected
+    assert (found["allowed"], found["delay"]) == (False, 500)
+
+
+@coroutine_test
+async def test_what_is_left_out_of_one_request_is_not_held_against_the_next():
+    gate = Gate(fetched(), REP_OBEY=[])
+    assert (await gate.judge("/private/a"))["cause"] == "rule"
+    assert (await gate.judge("/a"))["cause"] is None
+
+
+@coroutine_test
+async def test_preferences_of_the_url():
+    gate = Gate(fetched(), REP_PURPOSE=["train-ai"])
+    refused = await gate.judge("/drafts/a")
+    assert refused["cause"] == "purpose"
+    assert refused["reason"].startswith("no to train-ai (REP_PURPOSE)")
+    assert refused["preferences"] == {"train-ai": "no", "search": "yes"}
+    allowed = await gate.judge("/a")
+    assert (allowed["cause"], allowed["preferences"]) == (None, {"search": "yes"})
+
+
+@coroutine_test
+async def test_the_url_that_was_judged():
+    other = f"{ORIGIN}/private/b"
+    found = await Gate(fetched()).judge("/render", robotstxt_url=other)
+    assert (found["url"], found["cause"]) == (other, "rule")
+
+
+@coroutine_test
+async def test_what_is_done_to_one_alters_no_other():
+    rules = "User-agent: *\nContent-Signal: search=yes\n"  # the same for every URL
+    gate = Gate(fetched(rules))
+    first = await gate.judge("/a")
+    first["group"].append("broken")
+    first["preferences"]["broken"] = "yes"
+    first["digest"] = "broken"
+    second = await gate.judge("/b")
+    assert second["group"] == ["*"]
+    assert second["preferences"] == {"search": "yes"}
+    assert second["digest"] == digest(rules)
+
+
+@coroutine_test
+async def test_an_exempt_request_has_none_of_another_page():
+    gate = Gate(fetched())
+    meta = {"rep_evidence": await gate.judge("/a"), "dont_obey_robotstxt": True}
+    assert await gate.judge("/b", **meta) is None
+
+
+@coroutine_test
+async def test_a_file_that_is_made_to_fill_memory():
+    """A rule of 100 KB and thousands of user-agent lines are cut; the line is not."""
+    agents = "".join(f"User-agent: bot{number}\n" for number in range(3000))
+    rules = f"{agents}Disallow: /{'*' * 100_000}a\n"
+    gate = Gate(fetched(rules), USER_AGENT="bot7/1.0")
+    for path in ("/a", "/ba"):
+        found = await gate.judge(path)
+        assert found["line"] == 3001
+        assert found["rule"].startswith("Disallow: /***")
+        assert len(found["rule"]) == len(found["reason"]) == 500
+        assert found["group"] == [f"bot{number}" for number in range(20)]
+
+
+@coroutine_test
+async def test_audit_lines_of_one_decision_differ_in_slot_and_preferences(tmp_path):
+    """What the requests share is encoded once."""
+    path = tmp_path / "audit.jsonl"
+    gate = Gate(fetched(), REP_EVIDENCE=False, REP_AUDIT_URI=str(path))
+    for each in ("a", "drafts/b", "drafts/c", "d"):
+        assert await gate.judge(f"/{each}", download_slot=each[-1]) is None
+    witness = gate.crawl.witness
+    assert witness is not None
+    await witness.close("finished")
+    found = of_type("decision", records_of(path))
+    no, yes = {"train-ai": "no", "search": "yes"}, {"search": "yes"}
+    assert [(one["slot"], one["preferences"]) for one in found] == [
+        ("a", yes),
+        ("b", no),
+        ("c", no),
+        ("d", yes),
+    ]
+    assert {one["reason"] for one in found} == {"no rule matches"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,11 @@ from scrapy_rep.access.results import REDIRECTS, Access, access_of
 from scrapy_rep.downloader import ROBOTS_HOP, sleep
 from scrapy_rep.exceptions import StillParked
 from scrapy_rep.policies.concurrency import Lanes
-from scrapy_rep.policies.freshness import lifetime_and_grace, retry_after
+from scrapy_rep.policies.freshness import (
+    depends_on_agent,
+    lifetime_and_grace,
+    retry_after,
+)
 from scrapy_rep.policies.lifecycle import Outcome
 
 if TYPE_CHECKING:
@@ -104,6 +108,7 @@ class Fetcher:
         assert stats is not None
         stats.inc_value("robotstxt/request_count")
         url = robots_url(origin)
+        varies = False
         for _ in range(self._settings.max_redirects + 1):
             request = self._request(url, origin, page, user_agent, copy)
             try:
@@ -117,10 +122,12 @@ class Fetcher:
                 return Outcome(
                     access=Access.UNREACHABLE, reason=_in_words(error), url=url
                 )
+            varies = varies or depends_on_agent(response.headers)
             location = response.headers.get(b"Location")
             if response.status not in REDIRECTS or not location:
                 self._count(response)
-                return self._outcome(response, request, copy, now)
+                outcome = self._outcome(response, request, copy, now)
+                return replace(outcome, varies=varies)
             try:
                 url = redirect_target(url, location.decode("latin-1"))
             except ValueError as error:
@@ -140,6 +147,7 @@ class Fetcher:
             url=url,
             lifetime=lifetime,
             grace=grace,
+            varies=varies,
         )
 
     def _count(self, response: Response) -> None:

@@ -52,6 +52,16 @@ def _asked(
     return 0.0 if expires_at is None else expires_at - _site_time(headers, now) - age
 
 
+def depends_on_agent(headers: Headers) -> bool:
+    """Tell whether an answer serves only requests with the same User-Agent.
+
+    RFC 9111 4.1. Of what Vary may name, that alone differs between the requests for
+    robots.txt of one crawl; with ``*`` it is taken to.
+    """
+    named = b",".join(headers.getlist(b"Vary")).lower().split(b",")
+    return any(name.strip() in {b"user-agent", b"*"} for name in named)
+
+
 def retry_after(headers: Headers, now: float) -> float:
     """Return the seconds that Retry-After asks for; 0 where it does not.
 

@@ -82,6 +82,8 @@ class Outcome:
     """Seconds, as in Snapshot."""
     retry_after: float = 0.0
     """Seconds that an unreachable origin wants to be left alone."""
+    varies: bool = False
+    """An answer on the way says that it depends on the User-Agent (RFC 9111 4.1)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,7 +116,11 @@ class Robots:
     ) -> Answer | None:
         """Return what the policy of the origin of *url* answers; ``None``: not known."""
         origin = origin_of(url)
-        known = None if origin is None else self._policies.peek(origin)
+        if origin is None:
+            return None
+        known = self._policies.peek(
+            origin, lambda: None if response is None else response.request
+        )
         if known is None:
             return None
         return question(known.policy, self._agent(response))

@@ -92,6 +92,8 @@ class Outcome:
     """Where it came from, redirects followed."""
     fields: Message = field(default_factory=Message)
     """The header fields of the last answer."""
+    varies: bool = False
+    """An answer on the way says that it depends on the User-Agent (RFC 9111 4.1)."""
 
 
 class Exchange:
@@ -109,6 +111,7 @@ class Exchange:
         self._limits = limits
         self._validators = validators
         self._redirects = 0
+        self._varies = False
         self.outcome: Outcome | None = None
         """``None``: ``request`` is to be sent."""
         self.request = self._request_to(url)
@@ -135,6 +138,7 @@ class Exchange:
 
     def _take(self, answer: Answer) -> None:
         status, fields = answer.status, answer.fields
+        self._varies = self._varies or _depends_on_agent(fields)
         location = fields.get("Location")
         if status in REDIRECTS and location:
             if self._redirects < self._limits.max_redirects:
@@ -171,8 +175,19 @@ class Exchange:
             status=answer.status,
             url=self.request.url,
             fields=answer.fields,
+            varies=self._varies,
             **found,  # type: ignore[arg-type]
         )
+
+
+def _depends_on_agent(fields: Message) -> bool:
+    """Tell whether an answer serves only requests with the same User-Agent.
+
+    RFC 9111 4.1. Of what Vary may name, that alone differs between the requests for
+    robots.txt of one crawl; with ``*`` it is taken to.
+    """
+    named = ",".join(fields.get_all("Vary", [])).lower().split(",")
+    return any(name.strip() in {"user-agent", "*"} for name in named)
 
 
 def in_words(error: Exception) -> str:

@@ -188,7 +188,7 @@ class Asking(Spider):
         self._errand.progress.add(1)
 
     async def _copy(self, policies: Policies, origin: str, known: Known) -> Copy:
-        snapshot = await policies.snapshot(origin)
+        snapshot = await policies.snapshot(known.key)
         hops = tuple(self._hops.get(origin, ()))
         now = policies.now()
         copy = Copy(

@@ -108,4 +108,8 @@ class Agents:
 
 @lru_cache(maxsize=256)
 def _text(header: bytes) -> str:
-    return header.decode("latin-1")
+    """Decode *header*, which Scrapy has made of a str in UTF-8, unless a user made it."""
+    try:
+        return header.decode()
+    except UnicodeDecodeError:
+        return header.decode("latin-1")

@@ -177,7 +177,7 @@ def read_page(response: Response, whose: Callable[[], Agent]) -> dict[str, Any]:
     metas = meta_tags(response, whose) if isinstance(response, HtmlResponse) else []
     if not metas and OF_INTEREST.isdisjoint(response.headers.keys()):
         return page  # as of nearly all
-    headers = [value.decode("latin-1") for value in response.headers.getlist(HEADER)]
+    headers = [_text(value) for value in response.headers.getlist(HEADER)]
     if headers or metas:
         said, until = page_rules(headers, metas, whose())
         for rule in FLAGS:
@@ -212,11 +212,16 @@ def meta_tags(
             break
     else:
         return []
-    # Names and rules are ASCII, and this decodes whatever else there is.
-    tags = Selector(text=head.decode("latin-1"), type="html").xpath(
-        "//meta[@name and @content]"
-    )
+    tags = Selector(text=_text(head), type="html").xpath("//meta[@name and @content]")
     return [(tag.attrib["name"], tag.attrib["content"]) for tag in tags]
+
+
+def _text(octets: bytes) -> str:
+    """Decode *octets*, in which names and rules are ASCII, whatever else there is."""
+    try:
+        return octets.decode()
+    except UnicodeDecodeError:
+        return octets.decode("latin-1")
 
 
 def head_of(body: bytes) -> bytes:

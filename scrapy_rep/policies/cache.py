@@ -34,10 +34,12 @@ class Known:
         "copy",
         "evidence",
         "grown",
+        "key",
         "origin",
         "patient",
         "policy",
         "standing",
+        "varies",
         "weight",
     )
 
@@ -45,6 +47,10 @@ class Known:
         self, origin: str, policy: Policy, standing: Standing, copy: object
     ) -> None:
         self.origin = origin
+        self.key = origin
+        """As in the store: the origin, or with a User-Agent the ``variant`` of it."""
+        self.varies = False
+        """Nothing decides here, as answers depend on the User-Agent."""
         self.policy = policy
         self.standing = standing
         self.copy = copy
@@ -89,7 +95,7 @@ class Known:
 def weight_of(known: Known) -> int:
     """Return the octets of memory that *known* takes now, within a third or so."""
     evidence = 0 if known.evidence is None else EVIDENCE_BYTES
-    return ENTRY_BYTES + len(known.origin) + known.policy.size_bytes() + evidence
+    return ENTRY_BYTES + len(known.key) + known.policy.size_bytes() + evidence
 
 
 class PolicyCache:
@@ -113,29 +119,29 @@ class PolicyCache:
     def __iter__(self) -> Iterator[Known]:
         return iter(self._entries.values())
 
-    def peek(self, origin: str) -> Known | None:
-        """Return the entry of *origin*, without counting it as used."""
+    def peek(self, key: str) -> Known | None:
+        """Return the entry of *key*, without counting it as used."""
         if self._grown:
             self._weigh_grown()
-        return self._entries.get(origin)
+        return self._entries.get(key)
 
-    def get(self, origin: str) -> Known | None:
-        """Return the entry of *origin*, which is then the one used last."""
+    def get(self, key: str) -> Known | None:
+        """Return the entry of *key*, which is then the one used last."""
         if self._grown:
             self._weigh_grown()
         entries = self._entries
-        if origin not in entries:
+        if key not in entries:
             return None
-        entries.move_to_end(origin)
-        return entries[origin]
+        entries.move_to_end(key)
+        return entries[key]
 
     def put(self, known: Known) -> None:
         """Keep *known*, weigh it, and let go of what was not used for longest."""
-        before = self._entries.get(known.origin)
+        before = self._entries.get(known.key)
         if before is not None:
             self._let_go(before)
-        self._entries[known.origin] = known
-        self._entries.move_to_end(known.origin)
+        self._entries[known.key] = known
+        self._entries.move_to_end(known.key)
         # What is asked of a policy makes it grow: for each agent's rules, and for the
         # first refusal to three times of what it was.
         known.grown = self._grown
@@ -151,7 +157,7 @@ class PolicyCache:
         grown = self._grown.copy()
         self._grown.clear()
         for known in grown:
-            if self._entries.get(known.origin) is known:
+            if self._entries.get(known.key) is known:
                 self._weigh(known)
 
     def _weigh(self, known: Known) -> None:

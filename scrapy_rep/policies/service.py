@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import random
 from contextlib import asynccontextmanager
+from math import inf
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
-from scrapy import signals
+from scrapy import Request, signals
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import CancelledError, Deferred
 
@@ -27,11 +28,11 @@ from scrapy_rep.policies.lifecycle import (
     standing,
 )
 from scrapy_rep.protocol import Policy
+from scrapy_rep.store import Snapshot, origin_of_key, variant
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from scrapy import Request
     from scrapy.crawler import Crawler
 
     from scrapy_rep.access import Outcome
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from scrapy_rep.policies.fetcher import Fetcher
     from scrapy_rep.protocol import Agent
     from scrapy_rep.settings import Settings
-    from scrapy_rep.store import Snapshot, Store
+    from scrapy_rep.store import Store
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +49,11 @@ ROBOTS_PARSED = getattr(signals, "robots_parsed", None)
 
 
 class Policies:
-    """Knows what decides for an origin, and asks the origin where it does not."""
+    """Knows what decides for an origin, and asks the origin where it does not.
+
+    All is kept by origin. Where answers depend on the User-Agent (RFC 9111 4.1), each is
+    kept by its ``variant`` instead, and by the origin only that this is so.
+    """
 
     def __init__(
         self,
@@ -72,7 +77,8 @@ class Policies:
         self._report = report
         self._listeners: list[Callable[[Known, Snapshot], None]] = []
         self._cache = PolicyCache(settings.cache_bytes)
-        self._waiters: dict[str, list[Deferred[Known]]] = {}  # by origin being asked
+        # By key being asked: an origin, or a variant of it.
+        self._waiters: dict[str, list[Deferred[Known]]] = {}
         self._tasks: set[Deferred[None]] = set()
         self._closing = False
         # Wall time that no step of the wall clock changes while we run.
@@ -91,49 +97,65 @@ class Policies:
         """How many fetches are under way that take long, and stand in nobody's way."""
         return self._fetcher.lanes.slow
 
-    def peek(self, origin: str) -> Known | None:
-        """Return what decides for *origin* now; ``None``: not known."""
+    def peek(
+        self, origin: str, page: Callable[[], Request | None] = lambda: None
+    ) -> Known | None:
+        """Return what decides for *origin* now; ``None``: not known.
+
+        *page* tells for which request, where that matters; ``None``: for one with the
+        usual User-Agent.
+        """
         known = self._cache.peek(origin)
+        if known is not None and known.varies:
+            known = self._cache.peek(self._variant(origin, page() or Request(origin)))
         if known is None or self.now() >= known.standing.until:
             return None
         return known
 
     def known(self, origin: str, page: Request) -> Known | None:
-        """Return what decides for *origin* now; ``None``: it must be asked.
+        """Return what decides for *page* now; ``None``: its *origin* must be asked.
 
         Where a refresh is due one begins, on behalf of *page*, which does not wait.
         """
         known = self._cache.get(origin)
+        if known is not None and known.varies:
+            known = self._cache.get(self._variant(origin, page))
         if known is None:
             return None
         now = self._wall_at_zero + monotonic()
         stands = known.standing
         if now < stands.ask_at and now < stands.until:  # either may come first
             return known
-        if origin not in self._waiters:
-            self._ask_for(origin, page)
+        if known.key not in self._waiters:
+            self._ask_for(known.key, page)
         return known if now < stands.until else None
 
     async def get(self, origin: str, page: Request) -> Known:
-        """Return what decides for *origin*, asked on behalf of *page* if need be.
+        """Return what decides for *page*, for which *origin* is asked if need be.
 
-        All who want the same origin share one fetch; who is cancelled while it runs
-        takes nobody else down.
+        All who want the same share one fetch; who is cancelled while it runs takes nobody
+        else down.
         """
         known = self.known(origin, page)
         if known is not None:
             return known
-        waiter: Deferred[Known] = Deferred()
-        if origin in self._waiters:
-            self._waiters[origin].append(waiter)
-        else:
-            self._ask_for(origin, page, waiter)
-        return await maybe_deferred_to_future(waiter)
+        cached = self._cache.peek(origin)
+        if cached is None or not cached.varies:
+            known = await self._asked(origin, page)
+            if known.key == origin and not known.varies:
+                return known
+        key = self._variant(origin, page)
+        if known is None or known.key != key:  # it was asked for another User-Agent
+            known = await self._asked(key, page)
+        return known
 
-    async def snapshot(self, origin: str) -> Snapshot | None:
-        """Return what the store holds of *origin*; ``None``: nothing, or it failed."""
+    def _variant(self, origin: str, page: Request) -> str:
+        return variant(origin, self._user_agent_of(page))
+
+    async def snapshot(self, key: str) -> Snapshot | None:
+        """Return what the store holds by *key*; ``None``: nothing, or it failed."""
         snapshot: Snapshot | None = await self._with_store(
-            "read", origin, self._store.get(origin)
+            "read", key, self._store.get(key)
         )
         return snapshot
 
@@ -145,75 +167,95 @@ class Policies:
         await self._with_store("close", "", self._store.close())
         self._report.evictions(self._cache.evictions)
 
-    # One fetch of an origin at a time, as a task of its own
+    # One fetch by a key at a time, as a task of its own
 
-    def _ask_for(self, origin: str, page: Request, *waiters: Deferred[Known]) -> None:
-        self._waiters[origin] = list(waiters)
-        task = deferred_from_coro(self._ask_and_tell(origin, page))
+    async def _asked(self, key: str, page: Request) -> Known:
+        waiter: Deferred[Known] = Deferred()
+        if key in self._waiters:
+            self._waiters[key].append(waiter)
+        else:
+            self._ask_for(key, page, waiter)
+        return await maybe_deferred_to_future(waiter)
+
+    def _ask_for(self, key: str, page: Request, *waiters: Deferred[Known]) -> None:
+        self._waiters[key] = list(waiters)
+        task = deferred_from_coro(self._ask_and_tell(key, page))
         self._tasks.add(task)
         task.addBoth(lambda _: self._tasks.discard(task))
 
-    async def _ask_and_tell(self, origin: str, page: Request) -> None:
+    async def _ask_and_tell(self, key: str, page: Request) -> None:
         known = None
         try:
             if not self._closing:
-                known = await self._ask(origin, page)
+                known = await self._ask(key, page)
         except CancelledError:  # Twisted's; asyncio's is no Exception
             pass
         except Exception:
             # A fault of ours, not of the site: it refuses, and is not remembered.
-            logger.exception("Could not learn what robots.txt of %s says", origin)
+            logger.exception("Could not learn what robots.txt of %s says", key)
         finally:
             # In every case, also where this task is cancelled: nobody is left waiting.
-            waiters = self._waiters.pop(origin)
-            _tell(waiters, known or self._unknown(origin))
+            waiters = self._waiters.pop(key)
+            _tell(waiters, known or self._unknown(origin_of_key(key)))
 
-    async def _ask(self, origin: str, page: Request) -> Known:
-        snapshot, known = await self._recall(origin, page)
+    async def _ask(self, key: str, page: Request) -> Known:
+        snapshot, known = await self._recall(key, page)
         if known is not None:
             if self.now() < known.standing.ask_at:
                 return known
-            _tell(self._waiters[origin], known)  # they need not wait for a refresh
-        async with self._claim(origin) as others_asked:
+            _tell(self._waiters[key], known)  # they need not wait for a refresh
+        async with self._claim(key) as others_asked:
             if others_asked:
-                newer, known = await self._recall(origin, page)
+                newer, known = await self._recall(key, page)
                 if known is not None and self.now() < known.standing.ask_at:
                     return known
                 snapshot = newer or snapshot  # the store may be away now
             outcome = await self._fetcher.fetch(
-                origin,
+                origin_of_key(key),
                 page=page,
                 user_agent=self._user_agent_of(page),
                 copy=snapshot,
             )
-            return await self._take(origin, snapshot, outcome, page)
+            return await self._take(key, snapshot, outcome, page)
 
     async def _recall(
-        self, origin: str, page: Request
+        self, key: str, page: Request
     ) -> tuple[Snapshot | None, Known | None]:
-        """Return what the store has of *origin*, and what decides by it, if anything."""
-        snapshot = await self.snapshot(origin)
+        """Return what the store has by *key*, and what decides by it, if anything."""
+        snapshot = await self.snapshot(key)
         if snapshot is None:
             return None, None
+        if snapshot.varies:
+            return None, self._part(key)
         snapshot = rebased(snapshot, self.now(), self._settings)
         stands = standing(snapshot, self.now(), self._settings)
         if stands.state in WAITING:
             return snapshot, None
-        return snapshot, self._learn(origin, snapshot, stands, page)
+        return snapshot, self._learn(key, snapshot, stands, page)
 
     async def _take(
-        self, origin: str, before: Snapshot | None, outcome: Outcome, page: Request
+        self, asked: str, before: Snapshot | None, outcome: Outcome, page: Request
     ) -> Known:
+        """Keep what came of asking by the key *asked*, where it belongs."""
         now = self.now()
         jitter = random.uniform(-1, 1)  # noqa: S311
         snapshot = after(before, outcome, now, self._settings, jitter)
         new_copy = outcome.access not in {Access.NOT_MODIFIED, Access.UNREACHABLE}
-        write = self._store.put if new_copy else self._store.touch
-        await self._with_store("write", origin, write(origin, snapshot))
+        origin = origin_of_key(asked)
+        key = origin if new_copy else asked
+        if outcome.varies and not (snapshot.failures and snapshot.status):
+            key = self._variant(origin, page)  # else it is a failure beside a copy
+        write = self._store.put if new_copy or key != asked else self._store.touch
+        await self._with_store("write", key, write(key, snapshot))
+        if key != origin:
+            await self._with_store(
+                "write", origin, self._store.put(origin, Snapshot(checked=now))
+            )
+            self._part(origin)
         if outcome.access is Access.NOT_MODIFIED:
             self._report.count("cache/revalidated")
         stands = standing(snapshot, now, self._settings)
-        known = self._learn(origin, snapshot, stands, page)
+        known = self._learn(key, snapshot, stands, page)
         if outcome.access is Access.SUCCESSFUL and ROBOTS_PARSED is not None:
             await self._crawler.signals.send_catch_log_async(
                 signal=ROBOTS_PARSED,
@@ -223,9 +265,10 @@ class Policies:
         return known
 
     def _learn(
-        self, origin: str, snapshot: Snapshot, stands: Standing, page: Request
+        self, key: str, snapshot: Snapshot, stands: Standing, page: Request
     ) -> Known:
-        before = self._cache.peek(origin)
+        origin = origin_of_key(key)
+        before = self._cache.peek(key)
         state_before = None if before is None else before.standing.state
         copy = None
         if stands.state not in {State.UNREACHABLE, State.GIVEN_UP}:
@@ -236,6 +279,7 @@ class Policies:
         else:
             policy = policy_of(snapshot, stands.state, self._settings)
             known = Known(origin, policy, stands, copy)
+            known.key = key
             agent = self._agent_of(page)
             if copy is not None and policy.denies_all(agent):
                 verdict = policy.verdict(origin + "/", agent)
@@ -248,7 +292,7 @@ class Policies:
         known.patient = stands.state is State.UNREACHABLE and patient(
             snapshot, self._settings
         )
-        if before is None:
+        if before is None and key == origin:
             self._report.count("origins")
         if stands.state in MEANWHILE:
             self._report.unreachable(
@@ -259,6 +303,16 @@ class Policies:
             )
         for learned in self._listeners:
             learned(known, snapshot)
+        self._cache.put(known)
+        return known
+
+    def _part(self, origin: str) -> Known:
+        """Note, and return, that the answers of *origin* depend on the User-Agent."""
+        if self._cache.peek(origin) is None:
+            self._report.count("origins")
+        policy = Policy.disallow_all("robots.txt depends on the User-Agent")
+        known = Known(origin, policy, Standing(State.UNKNOWN, inf, inf), None)
+        known.varies = True
         self._cache.put(known)
         return known
 

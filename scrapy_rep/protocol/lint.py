@@ -39,6 +39,7 @@ SEVERITIES = {
     "bad-crawl-delay": ERROR,
     "bad-request-rate": ERROR,
     "bad-visit-time": ERROR,
+    "missing-hyphen": WARNING,
     "relative-sitemap": ERROR,
     "empty-sitemap": ERROR,
     "empty-user-agent": ERROR,
@@ -47,6 +48,7 @@ SEVERITIES = {
     "duplicate-group": INFO,
     "bad-content-usage": ERROR,
     "unknown-preference": WARNING,
+    "signal-semicolon": WARNING,
     "relative-license": ERROR,
 }
 
@@ -69,6 +71,7 @@ CODES = {
     "bad-crawl-delay": "not a number of seconds; it is ignored",
     "bad-request-rate": "not of the form 1/10s or 30/60m 0900-1700; it is ignored",
     "bad-visit-time": "not of the form 0600-0845; it is ignored",
+    "missing-hyphen": "two times without a hyphen between them; taken for a span",
     "relative-sitemap": "a sitemap that is not an absolute URL",
     "empty-sitemap": "a sitemap record without a URL",
     "empty-user-agent": "a user-agent line without a product token; it matches no agent",
@@ -77,6 +80,7 @@ CODES = {
     "duplicate-group": "an agent that an earlier group names; RFC 9309 merges the groups",
     "bad-content-usage": "not a dictionary of structured fields (RFC 9651); it says nothing",
     "unknown-preference": "a preference that is not known, or not so answered; it is ignored",
+    "signal-semicolon": "a semicolon where only commas part signals; others may not read them",
     "relative-license": "a license that is not an absolute URL",
 }
 """Every code that a note may have, and what it means. Codes stay; wording may change."""
@@ -167,8 +171,11 @@ def notes_on(text: Text, dialect: Dialect) -> Iterator[Note]:
         elif field and not in_group:
             yield note(number, "rule-outside-group", content)
         elif field in PACE:
-            if PACE[field](record[1]) is None:
+            asked = PACE[field](record[1])
+            if asked is None:
                 yield note(number, f"bad-{field}", record[1])
+            elif getattr(asked, "start", None) is not None and "-" not in record[1]:
+                yield note(number, "missing-hyphen", record[1])
         elif field:
             ended = True
             yield from notes_on_rule(number, field, record[1], dialect)

@@ -33,10 +33,11 @@ class VisitTime(NamedTuple):
 
 NUMBER = re.compile(r"\d+(?:\.\d*)?|\.\d+", re.ASCII)
 RATE = re.compile(
-    r"(\d{1,18})[ \t]*/[ \t]*(\d{1,18})[ \t]*([smhd]?)(?:[ \t]+(\S+))?",
+    r"(\d{1,18})[ \t]*/[ \t]*(\d{1,18})[ \t]*([smhd]?)(?:[ \t]+(\S.*))?",
     re.ASCII | re.IGNORECASE,
 )
-TIMES = re.compile(r"(\d\d):?(\d\d)[ \t]*-[ \t]*(\d\d):?(\d\d)", re.ASCII)
+# White space alone, as in "0200 0630", can mean nothing but the hyphen.
+TIMES = re.compile(r"(\d\d):?(\d\d)(?:[ \t]*-[ \t]*|[ \t]+)(\d\d):?(\d\d)", re.ASCII)
 UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 

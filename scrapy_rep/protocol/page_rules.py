@@ -1,12 +1,14 @@
 """Page rules: what the ``X-Robots-Tag`` headers and robots meta tags of a page ask for.
 
 No standard defines them; search engines document what they read. This reads what Google
-documents (2026), which is what sites write for. The draft that would standardise a header
-without ``X-`` (draft-illyes-repext-03) is watched, not followed: it has expired.
+documents (2026), which is what sites write for, and what sites write in place of it, towards
+the restriction. The draft that would standardise a header without ``X-``
+(draft-illyes-repext-03) is watched, not followed: it has expired.
 """
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,16 +17,48 @@ from scrapy_rep.protocol.user_agents import given, names_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Set as AbstractSet
 
 UNAVAILABLE_AFTER = "unavailable_after"
 VALUED = frozenset(
     {UNAVAILABLE_AFTER, "max-snippet", "max-image-preview", "max-video-preview"}
 )
-"""Rules with a colon and a value; another word before a colon is an agent."""
-
-EVERYBODY = frozenset({"robots", "*"})
+PLAIN = frozenset(
+    {
+        "all", "index", "follow", "none", "noindex", "nofollow", "noarchive", "nocache",
+        "nosnippet", "notranslate", "noimageindex", "indexifembedded", "noodp", "noydir",
+        "noyaca", "nositelinkssearchbox", "noai", "noimageai",
+    }
+)  # fmt: skip
+"""Rules without a value."""
 STANDS_FOR = {"none": ("none", "noindex", "nofollow"), "all": ()}
 """Rules that stand for others. ``all`` is the default, and takes nothing back."""
+RULES = {name: name for name in VALUED | PLAIN}
+RULES |= {re.sub("[-_]", "", name): name for name in RULES}
+"""What is known to be a rule, and so is no agent; also without hyphens, which people put
+elsewhere."""
+EVERYBODY = frozenset({"robots", "*", "x-robots-tag"})
+
+# What is written in full width, with other quotes, or with characters that cannot be seen.
+ASCII: dict[int, str] = {0xFF01 + n: chr(0x21 + n) for n in range(94)}
+ASCII |= dict.fromkeys(map(ord, "‘’“”„«»"), " ")  # noqa: RUF001
+ASCII |= dict.fromkeys(map(ord, "\xad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"), "")
+ASCII[ord("、")] = ","
+# A comma or semicolon; or a word without quotes, and the colon behind it. A colon in a time or a
+# URL is the word's.
+LETTER = r"[^\s,;:\"'`]"
+TOKEN = re.compile(
+    rf"([,;])|((?:{LETTER}+|:(?=//)|(?<=[0-9]):(?=[0-9]))+)[\s\"'`]*(:?)"
+)
+NAME = re.compile(r"[A-Za-z0-9_-]+")
+
+LETTERS = re.compile("[a-z]+")
+DAY = re.compile("(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*", re.IGNORECASE)
+DATE_WORD = re.compile(
+    f"{DAY.pattern}|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+    "|t|z|utc?|gmt|[ecmp][sd]t"
+)
+UTC = re.compile(r"\s*(?:Z|UTC?|GMT)$", re.IGNORECASE)
 
 
 class PageRules(NamedTuple):
@@ -35,6 +69,28 @@ class PageRules(NamedTuple):
     ``X-Robots-Tag: examplebot: noindex``. Unknown ones are kept, and have no effect."""
     unavailable_after: datetime | None
     """The earliest time, in UTC, from which the page is not to be shown."""
+
+
+class Word(NamedTuple):
+    """A word of a header or a meta tag."""
+
+    text: str
+    rule: str
+    """The rule of which it is the name, "" when it is none that is known."""
+    first: bool
+    """A comma or a semicolon stands before it, or nothing does."""
+    colon: bool
+    """A colon stands behind it."""
+
+
+class Rule(NamedTuple):
+    name: str
+    value: str
+    agent: str
+    """As written; "" where it is meant for everybody."""
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.agent, self.name, self.value) if part)
 
 
 def page_rules(
@@ -49,73 +105,121 @@ def page_rules(
     tokens counts. No content makes it raise.
     """
     ours = names_of(given(agent)).keys() | EVERYBODY
+    sources = [("X-Robots-Tag", value, True) for value in headers]
+    for name, content in metas:
+        if is_one_of(ours, name.strip()):
+            sources.append((f'<meta name="{name}">', content, False))
     said: dict[str, str] = {}
     times = []
-    for value in headers:
-        for scope, rule in scoped(value):
-            if scope.lower() in ours:
-                shown = rule if scope in EVERYBODY else f"{scope}: {rule}"
-                times.append(add(rule, f"X-Robots-Tag: {shown}", said))
-    for name, content in metas:
-        if name.strip().lower() in ours:
-            for _, rule in scoped(content, scopes=False):
-                times.append(add(rule, f'<meta name="{name}">: {rule}', said))
+    for source, text, is_header in sources:
+        for rule in rules_in(text, ours, is_header=is_header):
+            name = rule.name.lower()
+            for one in STANDS_FOR.get(name, (name,)):
+                said.setdefault(one, f"{source}: {rule}")
+            if name == UNAVAILABLE_AFTER:
+                times.append(moment(rule.value))
     return PageRules(said, min((time for time in times if time), default=None))
 
 
-def add(rule: str, source: str, said: dict[str, str]) -> datetime | None:
-    """Put a rule into `said`; returns the time that it names, if it names one."""
-    name, colon, value = rule.partition(":")
-    name = name.strip().lower()
-    if colon:
-        said.setdefault(name, source)
-        return moment(value) if name == UNAVAILABLE_AFTER else None
-    for one in STANDS_FOR.get(name, (name,)):
-        said.setdefault(one, source)
-    return None
+def is_one_of(ours: AbstractSet[str], agent: str) -> bool:
+    """Whether `agent`, such as ``ExampleBot`` or ``ExampleBot/1.0``, is one of `ours`."""
+    name = agent.lower()
+    return name in ours or name.partition("/")[0].rstrip() in ours
 
 
-def scoped(value: str, *, scopes: bool = True) -> Iterator[tuple[str, str]]:
-    """The agent and the text of every rule in a header or a meta tag, which has no agents.
+def rules_in(text: str, ours: AbstractSet[str], *, is_header: bool) -> Iterator[Rule]:
+    """The rules in a header or a meta tag that are meant for one of `ours`.
 
-    An agent holds up to the next one. What follows a comma and begins with a digit
-    continues the date before it: no rule begins so.
+    Commas, semicolons and white space part rules. What a colon follows is an agent unless it
+    is known to be a rule. In a header an agent holds up to the next one; a meta tag has an
+    agent of its own, so that one inside of it holds up to the next comma.
     """
-    scope = "*"
-    rule = ""
-    for piece in value.split(","):
-        part = piece.strip()
-        dated = rule.partition(":")[0].strip().lower() == UNAVAILABLE_AFTER
-        if dated and part[:1].isdigit():
-            rule += f", {part}"
+    agent, mine = "", True
+    listed = False  # one of ours was named before a comma, perhaps in a list of agents
+    unknown: list[str] = []  # rules, or the words that an agent begins with
+    words = [*words_of(text), Word("", "", first=True, colon=False)]
+    words.reverse()
+    while words:
+        word = words.pop()
+        if word.first or word.rule:
+            if unknown and mine:
+                yield from (Rule(name, "", agent) for name in unknown)
+            listed = not word.rule and (listed or is_one_of(ours, " ".join(unknown)))
+            unknown = []
+        if word.first and not is_header:
+            agent, mine = "", True
+        if word.rule:
+            value = value_of(word.rule, words)
+            if mine:
+                yield Rule(word.rule, value, agent)
+        elif word.colon:
+            named = " ".join([*unknown, word.text])
+            agent = "" if named.lower() in EVERYBODY else named
+            mine = listed or is_one_of(ours, named)
+            listed, unknown = False, []
+        else:
+            unknown.append(word.text)
+
+
+def words_of(text: str) -> Iterator[Word]:
+    first = True
+    plain = text if text.isascii() else text.translate(ASCII)
+    for comma, written, colon in TOKEN.findall(plain):
+        if comma:
+            first = True
             continue
-        if rule:
-            yield scope, rule
-            rule = ""
-        name, colon, rest = part.partition(":")
-        if scopes and colon and name.strip().lower() not in VALUED:
-            scope = name.strip()
-            part = rest.strip()
-            name, colon, _ = part.partition(":")
-        if colon:
-            rule = part
-        else:  # white space parts rules where a comma was forgotten
-            for word in part.split():
-                yield scope, word
-    if rule:
-        yield scope, rule
+        parts = [written]
+        # Known rules are found whatever stands between them, as in "noindex|nofollow".
+        if not rule_of(written) and any(map(rule_of, several := NAME.findall(written))):
+            parts = several
+        last = parts.pop()
+        for part in parts:
+            yield Word(part, rule_of(part), first, colon=False)
+            first = False
+        yield Word(last, rule_of(last), first, bool(colon))
+        first = False
+
+
+def rule_of(word: str) -> str:
+    """The rule that `word` names, "" when it is none that is known."""
+    name = word.lower()
+    return RULES.get(name) or RULES.get(name.replace("-", "").replace("_", ""), "")
+
+
+def value_of(rule: str, words: list[Word]) -> str:
+    """The value of `rule`, whose words are taken off the end of `words`."""
+    value = []
+    if rule == UNAVAILABLE_AFTER:  # a date may have a comma, which says nothing
+        while words and is_of_date(words[-1]):
+            value.append(words.pop().text)
+    elif rule in VALUED and words:
+        text, another, first, colon = words[-1]
+        if not (first or colon) and another in {"", "none"}:
+            value.append(text)
+            words.pop()
+    return " ".join(value)
+
+
+def is_of_date(word: Word) -> bool:
+    text = word.text.lower()
+    letters = LETTERS.findall(text)
+    return (
+        not word.colon
+        and (bool(letters) or any(character.isdigit() for character in text))
+        and all(DATE_WORD.fullmatch(part) for part in letters)
+    )
 
 
 def moment(text: str) -> datetime | None:
     """A date as RFC 822, RFC 850 or ISO 8601 write it, in UTC; None: it is none of them."""
-    text = text.strip()
+    text = " ".join(word for word in text.split() if not DAY.fullmatch(word))
+    if ":" not in text:
+        text += " 00:00:00"
     try:
         found = parsedate_to_datetime(text)
     except (ValueError, TypeError, IndexError, OverflowError):
         try:
-            found = datetime.fromisoformat(
-                text[:-1] + "+00:00" if text[-1:] in "Zz" else text
-            )
+            found = datetime.fromisoformat(UTC.sub("+00:00", text))
         except ValueError:
             return None
     if found.tzinfo is None:

@@ -3,7 +3,8 @@
 Four conventions, none of them a standard yet. What they may say later is ignored here:
 
 - Content-Usage, a rule of robots.txt and a header: draft-ietf-aipref-attach-05, with the
-  labels of draft-ietf-aipref-vocab-08 (2026).
+  labels of draft-ietf-aipref-vocab-08 (2026-09). Of these, ai-use was in its version 02, and
+  not in 03 to 07; labels that only older versions had, such as bots, are ignored (6.4).
 - Content-Signal, Cloudflare's (contentsignals.org, 2025, with ``use=`` of 2026).
 - License, which points to a licence: RSL 1.0 (2025). It is recorded, not fetched.
 - tdm-reservation and tdm-policy, headers: TDMRep, W3C community group report of 2024-05.
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.protocol.fields import MARGIN, TRIMMED
@@ -41,7 +43,7 @@ CATEGORIES = ("train-ai", "ai-input", "search", "tdm")
 USES = ("immediate", "reference", "full")
 """Of Content-Signal's ``use``, the least first: how far content may be used."""
 
-# The drafts differ in names only: both mean a model's training and its input.
+# They differ in names only: both mean a model's training and its input.
 USAGE_LABELS = {"train-ai": "train-ai", "ai-use": "ai-input", "search": "search"}
 SIGNAL_LABELS = {"ai-train": "train-ai", "ai-input": "ai-input", "search": "search"}
 PURPOSES = {
@@ -156,11 +158,16 @@ def signals(value: str, line: int = 0) -> tuple[dict[str, Preference], Preferenc
     said = written("Content-Signal", value)
     found = []
     uses = []
-    for label, answer in signal_pairs(value):
-        if label in SIGNAL_LABELS and answer in {YES, NO}:
-            found.append({SIGNAL_LABELS[label]: Preference(answer, said, line)})
-        elif label == "use" and answer in USES:
-            uses.append(Preference(answer, said, line))
+    for member in signal_members(value):
+        plain = all(is_signal(*pair) for pair in member)
+        for label, answer in member:
+            if not is_signal(label, answer) or (answer == YES and not plain):
+                continue  # what stands beside a yes may be a condition
+            preference = Preference(answer, said, line)
+            if label == "use":
+                uses.append(preference)
+            else:
+                found.append({SIGNAL_LABELS[label]: preference})
     return stricter(*found), least(*uses)
 
 
@@ -168,10 +175,22 @@ def written(name: str, value: str) -> str:
     return f"{name}: {value}" if len(value) <= 100 else f"{name}: {value[:97]}..."
 
 
-def signal_pairs(value: str) -> Iterator[tuple[str, str]]:
-    for pair in value.lower().split(","):
-        label, _, answer = pair.partition("=")
-        yield label.strip(TRIMMED), answer.strip(TRIMMED)
+def signal_members(value: str) -> Iterator[list[tuple[str, str]]]:
+    """The labels and answers between two commas; of several, semicolons part them.
+
+    The convention has commas alone. No signal has anything behind a semicolon, so that
+    another signal there can only be meant as one.
+    """
+    for member in value.lower().split(","):
+        parts = [part for part in member.split(";") if part.strip(TRIMMED)]
+        pairs = [part.partition("=") for part in parts or [member]]
+        yield [(label.strip(TRIMMED), said.strip(TRIMMED)) for label, _, said in pairs]
+
+
+def is_signal(label: str, answer: str) -> bool:
+    if label == "use":
+        return answer in USES
+    return label in SIGNAL_LABELS and answer in {YES, NO}
 
 
 def path_and_usage(value: str) -> tuple[str, str]:
@@ -311,7 +330,8 @@ def faults(field: str, value: str) -> Iterator[tuple[str, str]]:
                 if label not in USAGE_LABELS or answer not in {"y", "n"}:
                     yield "unknown-preference", label
     else:
-        for label, answer in signal_pairs(value):
-            known = USES if label == "use" else (YES, NO)
-            if (label != "use" and label not in SIGNAL_LABELS) or answer not in known:
+        if ";" in value:
+            yield "signal-semicolon", value
+        for label, answer in chain.from_iterable(signal_members(value)):
+            if not is_signal(label, answer):
                 yield "unknown-preference", f"{label}={answer}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from contextlib import suppress
+from functools import partial
 from heapq import heappop, heappush
 from pathlib import Path
 from shutil import rmtree
@@ -231,7 +232,8 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
                 origin = _origin_of(request)
                 _forget_one(slot.origins, origin)
                 if not slot.ask_ahead:
-                    slot.ask_ahead = self._is_known(origin)  # else the middleware asks
+                    # Else the middleware asks.
+                    slot.ask_ahead = self._is_known(origin, request)
             self._downloader.handed_out.add(slot.name, request)
         return request
 
@@ -244,7 +246,7 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
         if self._policies is not None:
             now = self._policies.now()
             for origin in self._origins_of(slot):
-                known = self._policies.peek(origin)
+                known = self._policies.peek(origin, lambda: self._next_of(slot))
                 if known is None:
                     if slot.ask_ahead:
                         return None
@@ -261,10 +263,10 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
         slot.why = "its delay has not passed yet"
         return self._keeper.paced_for(slot.name)  # it is not parked
 
-    def _is_known(self, origin: str | None) -> bool:
+    def _is_known(self, origin: str | None, request: Request | None) -> bool:
         if origin is None or self._policies is None:
             return True
-        return self._policies.peek(origin) is not None
+        return self._policies.peek(origin, lambda: request) is not None
 
     def _origins_of(self, slot: Waiting) -> Iterable[str]:
         """Return the origins that the next request of *slot* may have."""
@@ -308,16 +310,17 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
         most = self._most_asked + self._policies.slow_fetches
         while self._unknown and len(self._asked) < most:
             slot = self._unknown.popleft()
-            origin = next(
-                (o for o in self._origins_of(slot) if self._policies.peek(o) is None),
-                None,
-            )
+            page = partial(self._next_of, slot)
+            origins = self._origins_of(slot)
+            unknown = (o for o in origins if self._policies.peek(o, page) is None)
+            origin = next(unknown, None)
             if origin is None:  # known by now
                 self._due.append(slot)
                 continue
             self._asked.add(slot)
-            page = self._next_of(slot) or Request(robots_url(origin))
-            asking = deferred_from_coro(self._policies.get(origin, page))
+            asking = deferred_from_coro(
+                self._policies.get(origin, page() or Request(robots_url(origin)))
+            )
             asking.addBoth(self._answered(slot))
 
     def _answered(self, slot: Waiting) -> Callable[[object], None]:

@@ -248,7 +248,9 @@ class PoliteQueue(Base):  # type: ignore[misc]
             return parked
         with suppress(ValueError):  # the middleware will say what is wrong
             found = judged(request)
-            known = None if found is None else self._policies.peek(found[1])
+            if found is None:
+                return 0.0
+            known = self._policies.peek(found[1], lambda: request)
             if known is None:
                 return 0.0
             agent = self._crawl.agents.of(request)

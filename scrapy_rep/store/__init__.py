@@ -50,9 +50,29 @@ class Snapshot:
     """The header fields of the last good answer that say how long it may be used, so that a
     304 without them changes nothing; empty: it had none, or was kept before they were."""
 
+    @property
+    def varies(self) -> bool:
+        """There is no answer to keep here, as answers depend on the User-Agent.
+
+        Each is kept under a key of its own; all that this has is ``checked``.
+        """
+        return self.status is None and not self.failures
+
+
+def variant(origin: str, user_agent: str) -> str:
+    """Return the key of the answer that *origin* gives to that User-Agent."""
+    return f"{origin} {user_agent}"
+
+
+def origin_of_key(key: str) -> str:
+    return key.partition(" ")[0]
+
 
 class Store(Protocol):
     """Where snapshots live, by origin (``https://example.com``).
+
+    Where its answers depend on the User-Agent, there is a snapshot of each by ``variant``,
+    and one by the origin that ``varies``.
 
     A store is an optimisation and a memory, never a judge: what it does not know is
     fetched again. A method that fails may raise anything; that is logged, counted and

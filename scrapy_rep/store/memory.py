@@ -63,7 +63,7 @@ class MemoryStore:
 
     async def put(self, origin: str, snapshot: Snapshot) -> None:
         self._forget(origin)
-        if snapshot.status is None:
+        if snapshot.failures and snapshot.status is None:
             self._failing[origin] = snapshot
             if len(self._failing) > MOST_FAILING:
                 self._failing.popitem(last=False)

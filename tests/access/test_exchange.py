@@ -309,3 +309,20 @@ def test_any_answers_have_an_outcome(given, etag):
     policy = policy_of(snapshot, stands.state, SETTINGS)
     if outcome.access is AWAY:
         assert not policy.allowed("/p", "a")
+
+
+@pytest.mark.parametrize(
+    ("vary", "expected"),
+    [
+        ("", False),
+        ("User-Agent", True),
+        ("Accept-Encoding,USER-AGENT , Origin", True),
+        ("*", True),
+        ("Accept-Encoding, Cookie, User-Agent-Hint", False),
+    ],
+)
+def test_an_answer_that_depends_on_the_user_agent_says_so(vary, expected):
+    assert outcome_of(answer(Vary=vary)).varies is expected
+    # What a redirect says of itself decides where it leads to.
+    moved = answer(301, Location="/other.txt", Vary=vary)
+    assert outcome_of(moved, answer()).varies is expected

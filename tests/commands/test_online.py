@@ -62,6 +62,22 @@ def test_all_that_is_said(reactor, tmp_path):
         assert list(tmp_path.iterdir()) == []
 
 
+def test_a_copy_for_one_agent_is_told_of_as_any_other(tmp_path):
+    reply = Reply(DISALLOW_X, headers={"Vary": "User-Agent"})
+    settings = "REP_STORE = 'sqlite'\nREP_STORE_PATH = 'robots.sqlite'\n"
+    folder = project(tmp_path, settings)
+    with Site({"/robots.txt": reply}) as site:
+        copies = [
+            robots(site.url("/x"), *args, cwd=folder).rows["copy"]
+            for args in ((), (), ("-s", "USER_AGENT=OtherBot"))
+        ]
+        assert site.count("/robots.txt") == 2
+    url = site.url("/robots.txt")
+    assert [row[0] for row in copies] == [url] * 3
+    now, kept = "200, fetched now", "200, kept from an earlier crawl"
+    assert [row[1] for row in copies] == [now, kept, now]
+
+
 def test_quiet_unless_told_otherwise(tmp_path):
     with Site() as site:
         assert robots(site.url("/"), cwd=tmp_path).err == ""

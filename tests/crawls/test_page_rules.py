@@ -141,6 +141,27 @@ async def test_rules_for_others_do_not_hold():
     assert paths == items == ["/", "/next"]
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        "noindex; nofollow",
+        "noindex nofollow max-snippet:20",
+        "max-snippet:50 noindex; nofollow",
+        "ExampleBot/1.0: noindex nofollow",
+        "otherbot: all; examplebot: none",
+        "none\uff0cnoarchive",
+    ],
+)
+@coroutine_test
+async def test_rules_in_other_forms_are_obeyed(header):
+    headers = {"X-Robots-Tag": header.encode().decode("latin-1")}
+    paths, items, _ = await outcome(Sync, Reply(LINKS, headers=headers))
+    assert (paths, items) == (["/"], [])
+    tag = f'<meta charset="utf-8">{TAG.format(header)}{LINKS}'
+    paths, items, _ = await outcome(Sync, tag)
+    assert (paths, items) == (["/"], [])
+
+
 @coroutine_test
 async def test_the_agent_of_the_request_counts():
     reply = Reply(LINKS, headers={"X-Robots-Tag": "otherbot: none"})

@@ -63,6 +63,30 @@ def test_encodings(encoding):
     assert is_noindex(page, encoding=encoding)
 
 
+OTHERS = "otherbot\uff1anoindex\uff0cnofollow"  # with the signs of an input method
+
+
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [
+        ({"X-Robots-Tag": OTHERS.encode()}, ""),
+        ({}, f'<meta name="robots" content="{OTHERS}">'),
+    ],
+    ids=["header", "meta"],
+)
+def test_utf_8_is_read_as_such(headers, body):
+    page = read_page(html(body, headers=headers), example_bot)
+    assert not page["noindex"]
+    assert page["nofollow"] is bool(
+        body
+    )  # in a header, an agent holds up to the next one
+
+
+def test_octets_that_are_no_utf_8_hide_no_rule():
+    response = html("", headers={"X-Robots-Tag": b"\xff,noindex"})
+    assert read_page(response, example_bot)["noindex"]
+
+
 @pytest.mark.parametrize(
     ("body", "asked"),
     [

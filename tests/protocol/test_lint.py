@@ -200,6 +200,24 @@ CASES = [
         "User-agent: *\nVisit-time: 2300-0100\n",
     ),
     (
+        "missing-hyphen",
+        "User-agent: *\nVisit-time: 0200 0630\n",
+        2,
+        "User-agent: *\nVisit-time: 0200-0630\n",
+    ),
+    (
+        "missing-hyphen",
+        "User-agent: *\nRequest-rate: 1/1m 0900 1700\n",
+        2,
+        "User-agent: *\nRequest-rate: 1/1m\n",
+    ),
+    (
+        "signal-semicolon",
+        "User-agent: *\nContent-Signal: search=yes; ai-train=no\n",
+        2,
+        "User-agent: *\nContent-Signal: search=yes, ai-train=no\n",
+    ),
+    (
         "relative-sitemap",
         "Sitemap: /s.xml\n",
         1,

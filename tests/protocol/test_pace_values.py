@@ -174,6 +174,9 @@ RATES = [
     ("62-window-of-no-minutes", "1/10s 0960-1000", None),
     ("62-window-of-words", "1/10s day-night", None),
     ("62-window-half", "1/10s 0900-", None),
+    ("62-window-spaces-inside", "1/10s 0900 - 1700", (1, 10, time(9), time(17))),
+    ("62-window-without-hyphen", "1/10s 0900 1700", (1, 10, time(9), time(17))),
+    ("62-window-three-times", "1/10s 0900 1700 1800", None),
     ("62-other-digits", "\u0661/\u0661", None),
     ("62-huge", "1/" + "9" * 5000, None),
 ]
@@ -211,6 +214,11 @@ VISITS = [
     ("62-short", "6-8", None),
     ("62-long", "060000-084500", None),
     ("62-three-times", "0600-0700-0800", None),
+    ("62-without-hyphen", "0200 0630", (time(2), time(6, 30))),
+    ("62-without-hyphen-tab", "0200\t06:30", (time(2), time(6, 30))),
+    ("62-without-anything", "02000630", None),
+    ("62-without-hyphen-no-such-hour", "2500 0630", None),
+    ("62-without-hyphen-three-times", "0200 0630 0700", None),
     ("62-other-digits", "\u0660\u0666\u0660\u0660-\u0660\u0668\u0660\u0660", None),
 ]
 

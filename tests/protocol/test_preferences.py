@@ -88,6 +88,10 @@ USAGE = [
     (["train-ai=(n)"], "/", (U, U, U)),
     # vocab 6.4: unknown labels and parameters are ignored
     (["train-ai=n;exceptions=cc-cr, tdm=n, all=n"], "/", (N, U, U)),
+    # vocab-08 6.1 has these three labels; older versions had others
+    (["train-ai=n, ai-use=n, search=y"], "/", (N, N, Y)),
+    (["tdm=n, ai=n, genai=n, inference=n"], "/", (U, U, U)),  # -01
+    (["all=n, train-genai=n, bots=n, ai-output=n"], "/", (U, U, U)),  # -02 to -04
     # vocab 6.5.1: one fault voids all; of equal keys the last counts
     (["Train-AI=n, search=n"], "/", (U, U, U)),
     (["train-ai=n search=n"], "/", (U, U, U)),
@@ -166,7 +170,18 @@ SIGNALS = [
     ("search=yes, ai-train=no", (N, U, Y)),
     ("ai-train=no, search=yes, ai-input=yes", (N, Y, Y)),
     ("search=yes,ai-train=no,use=reference", (N, U, Y)),
-    (" AI-Train = NO ;", (U, U, U)),
+    (" AI-Train = NO ;", (N, U, U)),
+    ("search=yes; ai-train=no", (N, U, Y)),
+    ("search=yes;ai-train=no;ai-input=yes,", (N, Y, Y)),
+    ("search=yes; ai-train=no, ai-input=yes", (N, Y, Y)),
+    ("ai-train=yes; ai-train=no", (N, U, U)),
+    ("search=yes;use=reference", (U, U, Y)),
+    (";;search=yes;", (U, U, Y)),
+    # what is no signal may be a condition: of a no it changes nothing
+    ("ai-train=yes; with=link, search=yes", (U, U, Y)),
+    ("ai-train=no; with=link", (N, U, U)),
+    ("ai-train=no; see https://example.com/", (N, U, U)),
+    ("search=yes; ai-train=no; see example.com", (N, U, U)),
     ("AI-TRAIN = No , Search=YES", (N, U, Y)),
     ("ai-train=n, search=y", (U, U, U)),
     ("ai-train=no, ai-train=yes", (N, U, U)),

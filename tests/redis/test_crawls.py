@@ -13,6 +13,12 @@ import scrapy
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy_redis.spiders import RedisSpider
 
+from tests.crawls.test_vary import (
+    EACH_ITS_OWN_TEN_TIMES,
+    TenTimes,
+    by_agent,
+    seen,
+)
 from tests.redis.workers import until
 from tests.site import Reply, Site
 from tests.utils import Pages, coroutine_test, crawl, make_crawler, timed
@@ -63,6 +69,28 @@ async def test_two_workers_share_robots_txt_pace_and_queue(redis_server):
         assert min(site.gaps()) >= 0.25
     got = one.spider.got + two.spider.got
     assert sorted(got) == sorted(urls[:-1])
+
+
+@coroutine_test
+async def test_workers_share_the_copy_of_each_agent(redis_server):
+    """Where robots.txt depends on the User-Agent, and requests carry several."""
+    with Site({"/robots.txt": by_agent()}) as site:
+        one = worker(redis_server, TenTimes, SCHEDULER_PERSIST=True)
+        two = worker(redis_server, TenTimes, SCHEDULER_PERSIST=True)
+        await asyncio.gather(
+            running(one, urls=[site.origin]), running(two, urls=[site.origin])
+        )
+        each = {
+            key: 1 if key[1] == "/r" else 2 * times
+            for key, times in EACH_ITS_OWN_TEN_TIMES.items()
+        }
+        assert seen(site) == each
+        assert one.spider.got
+        assert two.spider.got
+        # Workers that come later, of another spider, too.
+        later = worker(redis_server, TenTimes, SCHEDULER_QUEUE_KEY="later")
+        await crawl(later, urls=[site.origin])
+        assert site.count("/robots.txt") == 2
 
 
 @coroutine_test

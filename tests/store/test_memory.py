@@ -41,6 +41,19 @@ async def test_a_good_answer_takes_the_place_of_failures():
 
 
 @coroutine_test
+async def test_an_origin_that_varies_takes_no_place_of_those_that_fail(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(memory, "MOST_FAILING", 1)
+    store = MemoryStore(2**20)
+    varies = Snapshot(checked=3.0)
+    await store.touch("https://failing.example", FAILED)
+    await store.put(ORIGIN, varies)
+    assert await store.get(ORIGIN) == varies
+    assert await store.get("https://failing.example") == FAILED
+
+
+@coroutine_test
 async def test_those_that_failed_last_are_kept(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(memory, "MOST_FAILING", 3)
     store = MemoryStore(0)

@@ -1,0 +1,309 @@
+"""Answers that depend on the User-Agent, through the lives of an origin and of a store."""
+
+# ruff: noqa: F811 - fixtures of another module are arguments here
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy import Request
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+
+from scrapy_rep.policies.lifecycle import State
+from scrapy_rep.store import Snapshot, variant
+from scrapy_rep.store.memory import MemoryStore
+from scrapy_rep.store.sqlite import SqliteStore
+from tests.policies.test_service import (
+    AGENT,
+    DAY,
+    DOWN,
+    HOUR,
+    ORIGIN,
+    T0,
+    Answer,
+    BrokenStore,
+    Crawl,
+    Site,
+    clock,  # noqa: F401 - fixtures
+    make_store,  # noqa: F401 - fixtures
+)
+from tests.utils import coroutine_test, sleep
+
+if TYPE_CHECKING:
+    from scrapy_rep.access import Outcome
+    from scrapy_rep.policies import Known
+
+ONE, TWO, THREE = "one", "two", "three"
+
+
+def no(path: str, **headers: str) -> Answer:
+    return Answer(body=f"User-agent: *\nDisallow: {path}\n".encode(), headers=headers)
+
+
+def varied(path: str, **headers: str) -> Answer:
+    return no(path, Vary="User-Agent", **headers)
+
+
+class ByAgent:
+    """A Fetcher whose answers are scripted, for each User-Agent its own."""
+
+    slow = 0
+
+    def __init__(self, **answers: Answer) -> None:
+        self.answers = answers
+        self.asked: list[tuple[str, Snapshot | None]] = []
+        self.gate: Any = None
+
+    @property
+    def asked_as(self) -> list[str]:
+        return [user_agent for user_agent, _ in self.asked]
+
+    async def fetch(
+        self, origin: str, *, user_agent: str, copy: Snapshot | None, **rest: Any
+    ) -> Outcome:
+        self.asked.append((user_agent, copy))
+        site = Site(self.answers[user_agent])
+        site.gate = self.gate
+        return await site.fetch(origin, user_agent=user_agent, copy=copy, **rest)
+
+
+class Run(Crawl):
+    async def known(self, agent: str, origin: str = ORIGIN) -> Known:
+        page = Request(origin, headers={"User-Agent": agent})
+        return await self.policies.get(origin, page)
+
+    async def forbids(self, agent: str, origin: str = ORIGIN) -> str:
+        """Return the paths, of /a, /b and /c, that may not be fetched now as *agent*."""
+        known = await self.known(agent, origin)
+        return "".join(p for p in "abc" if not known.policy.allowed(f"/{p}", AGENT))
+
+    def peeked(self, agent: str) -> State | None:
+        page = Request(ORIGIN, headers={"User-Agent": agent})
+        known = self.policies.peek(ORIGIN, lambda: page)
+        return None if known is None else known.standing.state
+
+
+@coroutine_test
+async def test_each_agent_has_a_copy_with_a_life_of_its_own(clock, make_store):
+    site = ByAgent(
+        one=varied("/a", ETag='"1"', **{"Cache-Control": "max-age=7200"}),
+        two=varied("/b", ETag='"2"'),
+    )
+    crawl = Run(site, make_store())
+    assert [await crawl.forbids(agent) for agent in (ONE, TWO, ONE, TWO)] == list(
+        "abab"
+    )
+    assert site.asked == [(ONE, None), (TWO, None)]
+    assert (crawl.peeked(ONE), crawl.peeked(TWO)) == (State.FRESH, State.FRESH)
+    assert (crawl.peeked(THREE), crawl.state) == (None, None)
+    # The copy of the one is renewed, with its own validators.
+    clock.to(2 * HOUR)
+    site.answers[ONE] = Answer(304, b"", {"Vary": "User-Agent"})
+    assert [await crawl.forbids(agent) for agent in (ONE, TWO)] == list("ab")
+    await crawl.settle()
+    assert site.asked_as == [ONE, TWO, ONE]
+    renewed = site.asked[-1][1]
+    assert renewed is not None
+    assert renewed.etag == '"1"'
+    # That of the other one expires and comes back, and is held while it is unreachable.
+    clock.to(2 * DAY)
+    site.answers[TWO] = Answer(503, b"", {"Vary": "User-Agent"})
+    assert await crawl.forbids(TWO) == "b"
+    assert crawl.peeked(TWO) is State.HOLDING
+    assert site.asked_as == [ONE, TWO, ONE, TWO]
+    await crawl.policies.close()
+
+
+@coroutine_test
+async def test_one_fetch_for_all_of_an_agent_who_wait(clock, make_store):
+    site = ByAgent(one=varied("/a"), two=varied("/b"), three=varied("/c"))
+    crawl = Run(site, make_store())
+    for _ in range(2):
+        agents = [ONE, TWO, THREE] * 20
+        waiting = [deferred_from_coro(crawl.forbids(agent)) for agent in agents]
+        found = [await maybe_deferred_to_future(request) for request in waiting]
+        assert found == list("abc") * 20
+        assert sorted(site.asked_as) == [ONE, THREE, TWO]
+    await crawl.policies.close()
+
+
+@coroutine_test
+async def test_one_fetch_for_each_request_where_nothing_is_kept(clock):
+    site = ByAgent(
+        **{agent: varied("/a", **{"Cache-Control": "no-store"}) for agent in (ONE, TWO)}
+    )
+    crawl = Run(site, MemoryStore(2**20), REP_MIN_AGE=0)
+    for number in range(1, 5):
+        assert await crawl.forbids((ONE, TWO)[number % 2]) == "a"
+        await crawl.settle()
+        assert len(site.asked) == number
+    await crawl.policies.close()
+
+
+@coroutine_test
+async def test_a_site_begins_to_vary_and_stops(clock, make_store):
+    site = ByAgent(one=no("/a"), two=no("/a"), three=no("/a"))
+    crawl = Run(site, make_store())
+    assert [await crawl.forbids(agent) for agent in (ONE, TWO)] == list("aa")
+    assert len(site.asked) == 1
+    # It begins, and only who asked goes on with what came.
+    clock.to(2 * DAY)
+    site.answers = {ONE: varied("/a"), TWO: varied("/b"), THREE: varied("/c")}
+    assert [await crawl.forbids(agent) for agent in (TWO, ONE, TWO)] == list("bab")
+    assert site.asked_as == [ONE, TWO, ONE]
+    # It stops: what comes without Vary serves everybody.
+    clock.to(4 * DAY)
+    site.answers = dict.fromkeys((ONE, TWO, THREE), no("/c"))
+    agents = (TWO, ONE, THREE)
+    assert [await crawl.forbids(agent) for agent in agents] == list("ccc")
+    assert len(site.asked) == 4
+    # From run to run, too.
+    crawl = Run(site, crawl.policies._store)
+    assert [await crawl.forbids(agent) for agent in agents] == list("ccc")
+    assert len(site.asked) == 4
+    await crawl.policies.close()
+
+
+@pytest.mark.parametrize("path", ["/a", ""])
+@coroutine_test
+async def test_a_304_that_varies_moves_the_copy_whole(clock, make_store, path):
+    site = ByAgent(one=no(path, ETag='"1"'), two=varied("/b"))
+    if not path:
+        site.answers[ONE] = Answer(body=b"", headers={"ETag": '"1"'})
+    store = make_store()
+    crawl = Run(site, store)
+    found = path.removeprefix("/")
+    assert await crawl.forbids(ONE) == found
+    clock.to(2 * DAY)
+    site.answers[ONE] = Answer(304, b"", {"Vary": "User-Agent"})
+    assert [await crawl.forbids(agent) for agent in (ONE, TWO)] == [found, "b"]
+    crawl = Run(site, store)
+    assert [await crawl.forbids(agent) for agent in (ONE, TWO)] == [found, "b"]
+    assert site.asked_as == [ONE, ONE, TWO]
+    await crawl.policies.close()
+
+
+@coroutine_test
+async def test_a_failure_that_varies_takes_no_copy_from_others(clock, make_store):
+    site = ByAgent(one=no("/a"), two=no("/a"))
+    crawl = Run(site, make_store())
+    assert await crawl.forbids(ONE) == "a"
+    clock.to(2 * DAY)
+    site.answers = dict.fromkeys((ONE, TWO), Answer(503, b"", {"Vary": "User-Agent"}))
+    assert [await crawl.forbids(agent) for agent in (ONE, TWO)] == list("aa")
+    assert crawl.peeked(TWO) is State.HOLDING
+    await crawl.policies.close()
+
+
+@coroutine_test
+async def test_a_failure_that_varies_is_of_its_agent_alone(clock, make_store):
+    site = ByAgent(one=Answer(503, b"", {"Vary": "User-Agent"}), two=varied("/b"))
+    store = make_store()
+    crawl = Run(site, store)
+    assert [await crawl.forbids(agent) for agent in (ONE, TWO)] == ["abc", "b"]
+    assert (crawl.peeked(ONE), crawl.peeked(TWO)) == (State.UNREACHABLE, State.FRESH)
+    clock.to(11)
+    crawl = Run(site, store)
+    assert [await crawl.forbids(agent) for agent in (TWO, ONE)] == ["b", "abc"]
+    assert site.asked_as == [ONE, TWO, ONE]
+    failed = await store.get(variant(ORIGIN, ONE))
+    assert failed is not None
+    assert failed.failures == 2
+    await crawl.policies.close()
+
+
+@coroutine_test
+async def test_a_failure_that_does_not_vary_is_of_all(clock, make_store):
+    site = ByAgent(one=DOWN, two=varied("/b"))
+    crawl = Run(site, make_store())
+    assert [await crawl.forbids(agent) for agent in (ONE, TWO)] == ["abc", "abc"]
+    assert len(site.asked) == 1
+    await crawl.policies.close()
+
+
+@coroutine_test
+async def test_no_fetch_after_a_restart(clock, tmp_path):
+    site = ByAgent(one=varied("/a"), two=varied("/b"))
+    for order in ((ONE, TWO), (TWO, ONE), (ONE, ONE)):
+        crawl = Run(site, SqliteStore(tmp_path / "robots.sqlite"))
+        for agent in order:
+            assert await crawl.forbids(agent) == ("a" if agent == ONE else "b")
+        assert site.asked_as == [ONE, TWO]
+        assert crawl.crawler.stats.get_value("rep/origins") == 1
+        await crawl.policies.close()
+
+
+class ForgetfulStore(MemoryStore):
+    """Loses writes for the keys of which one begins so."""
+
+    lost = ""
+
+    async def put(self, key: str, snapshot: Snapshot) -> None:
+        if key != self.lost:
+            await super().put(key, snapshot)
+
+
+@pytest.mark.parametrize("lost", [ORIGIN, variant(ORIGIN, ONE)])
+@coroutine_test
+async def test_a_crawl_that_is_killed_between_two_writes(clock, lost):
+    """Whichever of them is missing, nobody gets the copy of another."""
+    site = ByAgent(one=varied("/a"), two=varied("/b"))
+    store = ForgetfulStore(2**20)
+    store.lost = lost
+    assert await Run(site, store).forbids(ONE) == "a"
+    store.lost = ""
+    crawl = Run(site, store)
+    assert [await crawl.forbids(agent) for agent in (TWO, ONE)] == list("ba")
+    crawl = Run(site, store)
+    assert [await crawl.forbids(agent) for agent in (TWO, ONE)] == list("ba")
+    await crawl.policies.close()
+
+
+@coroutine_test
+async def test_nobody_gets_the_copy_of_another_where_none_stays_in_memory(clock):
+    site = ByAgent(one=varied("/a"), two=varied("/b"))
+    store = MemoryStore(2**20)
+    crawl = Run(site, store, REP_CACHE_BYTES=0)
+    for _ in range(3):
+        assert [await crawl.forbids(agent) for agent in (ONE, TWO)] == list("ab")
+    assert site.asked_as == [ONE, TWO]
+    crawl = Run(site, BrokenStore(), REP_CACHE_BYTES=0)
+    for _ in range(3):
+        assert [await crawl.forbids(agent) for agent in (ONE, TWO)] == list("ab")
+    await crawl.policies.close()
+
+
+@coroutine_test
+async def test_what_was_kept_when_nothing_varied_is_read(clock, make_store):
+    store = make_store()
+    kept = Snapshot(
+        status=200,
+        body=b"User-agent: *\nDisallow: /a\n",
+        url=f"{ORIGIN}/robots.txt",
+        checked=T0,
+        lifetime=DAY,
+        grace=DAY,
+    )
+    await store.put(ORIGIN, kept)
+    site = ByAgent()
+    crawl = Run(site, store)
+    assert [await crawl.forbids(agent) for agent in (ONE, TWO)] == list("aa")
+    assert site.asked == []
+    await crawl.policies.close()
+
+
+@coroutine_test
+async def test_at_the_end_of_a_crawl_everybody_is_refused(clock):
+    site = ByAgent(one=varied(""), two=varied(""))
+    crawl = Run(site, MemoryStore(2**20))
+    assert await crawl.forbids(ONE) == ""
+    hold = Site()
+    hold.hold()
+    site.gate = hold.gate
+    waiting = [deferred_from_coro(crawl.forbids(agent)) for agent in (ONE, TWO, TWO)]
+    await sleep(0.01)
+    await crawl.policies.close()
+    found = [await maybe_deferred_to_future(request) for request in waiting]
+    assert found == ["", "abc", "abc"]
+    assert await crawl.forbids(THREE) == "abc"

@@ -38,6 +38,7 @@ SEVERITIES = {
     "cut-escape": WARNING,
     "reserved-escape": INFO,
     "empty-allow": WARNING,
+    "robots-txt-rule": INFO,
     "bad-crawl-delay": ERROR,
     "bad-request-rate": ERROR,
     "bad-visit-time": ERROR,
@@ -70,6 +71,7 @@ CODES = {
     "cut-escape": "a rule that breaks off within an escape; it matches all that begin so",
     "reserved-escape": "a reserved character, escaped; some crawlers tell the two apart",
     "empty-allow": "an Allow without a path, which has no effect",
+    "robots-txt-rule": "a rule for /robots.txt itself, which may always be fetched",
     "bad-crawl-delay": "not a number of seconds; it is ignored",
     "bad-request-rate": "not of the form 1/10s or 30/60m 0900-1700; it is ignored",
     "bad-visit-time": "not of the form 0600-0845; it is ignored",
@@ -239,6 +241,8 @@ def notes_on_rule(
         yield note(number, "absolute-url", path)
     elif not is_path(path, dialect):
         yield note(number, "path-without-slash", path)
+    elif path.removesuffix("$") == "/robots.txt":
+        yield note(number, "robots-txt-rule", path)
     if "%" in path:
         if BAD_ESCAPE.search(path):
             yield note(number, "bad-escape", path)

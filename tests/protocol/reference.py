@@ -43,12 +43,12 @@ def allowed(body: bytes, url: str, *agent: str) -> bool:
 
 def verdict(body: bytes, url: str, *agent: str) -> tuple[bool, list[tuple[bool, str]]]:
     """Whether `agent` may fetch `url`, and the rules of which any may be named for it."""
-    if path_and_query(url)[0] == "/robots.txt":  # 2.2.2: implicitly allowed
+    path = target(url)
+    if path == list("/robots.txt"):  # 2.2.2: implicitly allowed
         return True, []
     # 2.2.2: the most specific match wins, an allow wins among equals, none allows.
     best = (-1, True)
     by_rank: dict[tuple[int, bool], list[tuple[bool, str]]] = {best: []}
-    path = target(url)
     for allow, pattern, rule in path_patterns(agent, body):
         if any(matches(reading, path) for reading in readings(pattern)):
             rank = (len(readings(pattern)[0]), allow)

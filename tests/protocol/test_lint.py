@@ -168,6 +168,12 @@ CASES = [
         2,
         "User-agent: *\nDisallow: /wiki/Special:Search\n",
     ),
+    (
+        "robots-txt-rule",
+        "User-agent: *\nDisallow: /robots.txt\n",
+        2,
+        "User-agent: *\nDisallow: /robots.txt?\n",
+    ),
     ("empty-allow", "User-agent: *\nAllow:\n", 2, "User-agent: *\nDisallow:\n"),
     (
         "bad-crawl-delay",

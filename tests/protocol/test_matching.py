@@ -374,7 +374,16 @@ DECIDES = [
     ("18-no-match-allow", "Allow: /x", "/y", True),
     ("19-D4-robots-txt", "Disallow: /", "/robots.txt", True),
     ("19-D4-robots-txt-by-name", "Disallow: /robots.txt", "/robots.txt", True),
-    ("19-D4-robots-txt-query", "Disallow: /", "/robots.txt?x", True),
+    ("19-D4-robots-txt-escaped", "Disallow: /", "/%72obots.txt", True),
+    ("19-D4-robots-txt-query", "Disallow: /", "/robots.txt?x", False),
+    ("19-D4-robots-txt-empty-query", "Disallow: /", "/robots.txt?", False),
+    (
+        "19-D4-robots-txt-query-by-name",
+        "Disallow: /robots.txt?",
+        "/robots.txt?x",
+        False,
+    ),
+    ("19-D4-robots-txt-query-allowed", "Disallow: /x", "/robots.txt?x", True),
     ("19-D4-robots-txt-fragment", "Disallow: /", "/robots.txt#x", True),
     ("19-D4-robots-txt-case", "Disallow: /", "/Robots.txt", False),
     ("19-D4-robots-txt-elsewhere", "Disallow: /", "/a/robots.txt", False),
@@ -506,7 +515,7 @@ def test_a_url_within_the_query_is_not_the_authority() -> None:
 def test_robots_txt_verdict() -> None:
     # 19
     verdict = parse("User-agent: *\nDisallow: /\n").verdict(
-        "https://a/robots.txt?b", "a"
+        "https://a/robots.txt#b", "a"
     )
     assert (verdict.allowed, verdict.rule) == (True, None)
     assert verdict.reason == "robots.txt itself"

@@ -41,12 +41,16 @@ class Dialect:
     index_is_directory: bool = True
     """`Allow: /a/index.html` allows `/a/` as well."""
 
-    kept_apart: str = ":/?#[]@!&'()+,;="
+    kept_apart: str = "/?#"
     """Characters of a path that differ from their percent-escapes; all others that may stand
     in a URI equal theirs."""
 
-    kept_apart_in_query: str = "?#[]@!&'()+,;="
+    kept_apart_in_query: str = "&=#"
     """The same after the first question mark."""
+
+    compares_octets: bool = True
+    """A rule may end, or go on behind a wildcard, within an escape: `/*%` matches `/a:`,
+    which is `/a%3A` (RFC 9309 2.2.2). False: an escape is one character."""
 
     default_lifetime: float | None = None
     """Seconds a robots.txt stays fresh when its response does not say; None: the caller's

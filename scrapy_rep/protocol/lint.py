@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from scrapy_rep.protocol import fields, pace_values, preferences
 from scrapy_rep.protocol.decoding import NOT_UTF8, TOO_LONG
 from scrapy_rep.protocol.fields import FIELDS, MISSPELLINGS, TRIMMED, split
-from scrapy_rep.protocol.rules import is_path
+from scrapy_rep.protocol.rules import CUT_ESCAPE, is_path
 from scrapy_rep.protocol.user_agents import IDENTIFIER
 
 if TYPE_CHECKING:
@@ -35,7 +35,10 @@ SEVERITIES = {
     "path-without-slash": ERROR,
     "absolute-url": ERROR,
     "bad-escape": WARNING,
+    "cut-escape": WARNING,
+    "reserved-escape": INFO,
     "empty-allow": WARNING,
+    "robots-txt-rule": INFO,
     "bad-crawl-delay": ERROR,
     "bad-request-rate": ERROR,
     "bad-visit-time": ERROR,
@@ -67,7 +70,10 @@ CODES = {
     "path-without-slash": "a path that begins with neither a slash nor a wildcard; no URL matches",
     "absolute-url": "a whole URL where a path belongs; no URL matches",
     "bad-escape": "a percent sign without two hexadecimal digits; it is taken literally",
+    "cut-escape": "a rule that breaks off within an escape; it matches all that begin so",
+    "reserved-escape": "a reserved character, escaped; some crawlers tell the two apart",
     "empty-allow": "an Allow without a path, which has no effect",
+    "robots-txt-rule": "a rule for /robots.txt itself, which may always be fetched",
     "bad-crawl-delay": "not a number of seconds; it is ignored",
     "bad-request-rate": "not of the form 1/10s or 30/60m 0900-1700; it is ignored",
     "bad-visit-time": "not of the form 0600-0845; it is ignored",
@@ -105,7 +111,8 @@ HTML = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 NAME = re.compile(r"[A-Za-z0-9_-]+")  # of a crawler such as MJ12bot
-BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2}|[0-9A-Fa-f]?(?:\*|\Z))")
+RESERVED_ESCAPE = re.compile(r"%(?:2[1789BC]|3[AB]|40|5[BD])", re.IGNORECASE)
 ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 PACE = {
     fields.CRAWL_DELAY: pace_values.crawl_delay,
@@ -241,8 +248,15 @@ def notes_on_rule(
         yield note(number, "absolute-url", path)
     elif not is_path(path, dialect):
         yield note(number, "path-without-slash", path)
-    if BAD_ESCAPE.search(path):
-        yield note(number, "bad-escape", path)
+    elif path.removesuffix("$") == "/robots.txt":
+        yield note(number, "robots-txt-rule", path)
+    if "%" in path:
+        if BAD_ESCAPE.search(path):
+            yield note(number, "bad-escape", path)
+        if CUT_ESCAPE.search(path):
+            yield note(number, "cut-escape", path)
+        if RESERVED_ESCAPE.search(path):
+            yield note(number, "reserved-escape", path)
 
 
 def nearest_field(name: str, guesses: dict[str, str]) -> str:

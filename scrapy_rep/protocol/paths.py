@@ -1,12 +1,14 @@
-"""Paths of URLs and of rules, in the one form in which they are compared.
+"""Paths of URLs and of rules, in the forms in which they are compared.
 
-RFC 9309 2.2.2 compares octets after percent-encoding. The form here is the same, but that a
-literal `*` or `$`, and in a query `:` and `/`, are left as they are: the usual path is then
-in its final form already. `octets` counts as the RFC's form does.
+RFC 9309 2.2.2 compares octets after percent-encoding. Here what equals its escape stands as
+it is, and what may not stand in a URI, or separates, as an escape: the usual path is in that
+comparable form already. `encoded` makes it the form of the RFC, which only differs for a
+rule that ends, or goes on behind a wildcard, within an escape.
 """
 
 from __future__ import annotations
 
+import codecs
 import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -22,10 +24,13 @@ FINAL = re.compile(rf"[{URI_CHARACTERS}]*")  # a path without an escape or a fra
 TO_ENCODE = re.compile(rf"[^%#{URI_CHARACTERS}]+")
 URI_CHARACTER = re.compile(rf"[#{URI_CHARACTERS}]")
 
-# RFC 9309 2.2.3 writes a literal * or $ as %2A and %24; the second row of the table in
-# 2.2.2 does the like with a colon and a slash of the query.
-ENCODED = "*$"
-ENCODED_IN_QUERY = "*$:/"
+RESERVED = ":/?#[]@!$&'()*+,;="
+
+# What is reserved and yet equals its escape (see `Dialect.kept_apart`), in a path and in a
+# query; and the paths that have none of it, nor an escape.
+RESERVED_IN_PATH = re.compile(r"[:\[\]@!$&'()*+,;=]")
+RESERVED_IN_QUERY = re.compile(r"[:/?\[\]@!$'()*+,;]")
+WITHOUT_RESERVED = re.compile(r"[A-Za-z0-9._~/-]*(?:\?[A-Za-z0-9._~&=-]*)?")
 
 
 def path_of(url: str, dialect: Dialect) -> str:
@@ -43,15 +48,10 @@ def path_of(url: str, dialect: Dialect) -> str:
     return comparable(url, dialect)
 
 
-def comparable(path: str, dialect: Dialect, *, in_query: bool = False) -> str:
-    """`path` with decoded what equals its escape, and encoded what no URI may hold.
-
-    `in_query`: it continues a path whose question mark has been passed already.
-    """
+def comparable(path: str, dialect: Dialect) -> str:
+    """`path` with decoded what equals its escape, and encoded what no URI may hold."""
     if "%" not in path and FINAL.fullmatch(path):
         return path
-    if in_query:
-        return normal(path, dialect.kept_apart_in_query)
     before, mark, query = path.partition("?")
     before = normal(before, dialect.kept_apart)
     return (
@@ -62,7 +62,7 @@ def comparable(path: str, dialect: Dialect, *, in_query: bool = False) -> str:
 def normal(text: str, kept_apart: str) -> str:
     """One pass, so that nothing is decoded twice.
 
-    A "%" that two hexadecimal digits do not follow is literal.
+    A "%" that two hexadecimal digits do not follow is literal, as "%25" is.
     """
     if "%" in text:
         table = escapes(kept_apart)
@@ -70,13 +70,57 @@ def normal(text: str, kept_apart: str) -> str:
         parts = [first]
         for part in rest:
             octet = table.get(part[:2])
-            parts.append("%" + part if octet is None else octet + part[2:])
+            parts.append("%25" + part if octet is None else octet + part[2:])
         text = "".join(parts)
-    return TO_ENCODE.sub(encoded, text)
+    return TO_ENCODE.sub(escaped, text)
 
 
-def encoded(found: re.Match[str]) -> str:
-    return "%" + found[0].encode("utf-8", "surrogatepass").hex("%").upper()
+def encoded(path: str) -> str:
+    """A comparable path in the form of RFC 9309 2.2.2, with reserved characters encoded.
+
+    A line end stands behind the path and before the question mark, if there is one: what
+    separates equals other escapes in a path than in a query.
+    """
+    before, mark, query = path.partition("?")
+    return f"{RESERVED_IN_PATH.sub(escaped, before)}\n{mark}{encoded_query(query)}"
+
+
+def encoded_query(query: str) -> str:
+    return RESERVED_IN_QUERY.sub(escaped, query)
+
+
+def octets(path: str) -> int:
+    """How many octets a comparable path has in the form of RFC 9309 2.2.2."""
+    before, mark, query = path.partition("?")
+    longer = len(RESERVED_IN_PATH.findall(before))
+    if mark:
+        longer += len(RESERVED_IN_QUERY.findall(query))
+    return len(path) + 2 * longer
+
+
+def escaped(found: re.Match[str]) -> str:
+    return "%" + found[0].encode("utf-8", OCTETS).hex("%").upper()
+
+
+OCTETS = "scrapy_rep.octets"
+
+
+def octets_of(error: UnicodeError) -> tuple[bytes, int]:
+    """What UTF-8 does not encode: octets that it could not decode (PEP 383), which become
+    those octets, and other lone surrogates.
+    """
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    found = error.object[error.start : error.end]
+    return b"".join(
+        bytes([ord(char) - 0xDC00])
+        if "\udc80" <= char <= "\udcff"
+        else char.encode("utf-8", "surrogatepass")
+        for char in found
+    ), error.end
+
+
+codecs.register_error(OCTETS, octets_of)
 
 
 @lru_cache(maxsize=8)
@@ -91,10 +135,16 @@ def escapes(kept_apart: str) -> dict[str, str]:
     return table
 
 
-def octets(path: str, *, in_query: bool = False) -> int:
-    """How many octets a comparable path has in the form of RFC 9309 2.2.2."""
-    before, mark, query = ("", "", path) if in_query else path.partition("?")
-    longer = sum(map(before.count, ENCODED))
-    if mark or in_query:
-        longer += sum(map(query.count, ENCODED_IN_QUERY))
-    return len(path) + 2 * longer
+def without_dot_segments(path: str) -> str:
+    """A comparable path as a server resolves it (RFC 3986 5.2.4)."""
+    before, mark, query = path.partition("?")
+    names = before.split("/")[1:]
+    kept: list[str] = []
+    for name in names:
+        if name == "..":
+            kept[-1:] = []
+        elif name != ".":
+            kept.append(name)
+    if names[-1] in {".", ".."}:
+        kept.append("")
+    return f"/{'/'.join(kept)}{mark}{query}"

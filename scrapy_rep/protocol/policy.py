@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
 MAX_AGENTS = 32  # of one policy, besides the first, whose rules stay compiled
 
-ROBOTS_TXT = "/robots.txt"
+ROBOTS_TXT = (
+    "/robots.txt"  # RFC 9309 2.2.2: implicitly allowed; with a query it is another
+)
 
 is_final = FINAL.fullmatch
 
@@ -140,7 +142,7 @@ class Policy:
         except (TypeError, AttributeError):
             check_url(url)
             raise
-        return rules.score(path) & 1 == 1 or is_robots_txt(path)
+        return rules.score(path) & 1 == 1 or path == ROBOTS_TXT
 
     def verdict(self, url: str, agent: str | Sequence[str]) -> Verdict:
         """Whether `agent` may fetch `url`, and the rule that says so."""
@@ -152,7 +154,7 @@ class Policy:
         except (TypeError, AttributeError):
             check_url(url)
             raise
-        if is_robots_txt(path):  # RFC 9309 2.2.2: implicitly allowed
+        if path == ROBOTS_TXT:
             group = rules.group if self._reason is None else None
             return Verdict(True, None, group, "robots.txt itself")
         score = rules.score(path)
@@ -377,11 +379,6 @@ class Policy:
 
 
 EMPTY_SIZE = 200
-
-
-def is_robots_txt(path: str) -> bool:
-    """Whether a comparable path is that of the robots.txt, with any query or none."""
-    return path.startswith(ROBOTS_TXT) and path[len(ROBOTS_TXT) :][:1] in ("", "?")
 
 
 def check_url(url: object) -> None:

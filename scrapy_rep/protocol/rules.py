@@ -5,8 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_rep.protocol.paths import FINAL, comparable, octets
-from scrapy_rep.protocol.wildcards import joined, occur
+from scrapy_rep.protocol.paths import (
+    RESERVED,
+    comparable,
+    encoded,
+    encoded_query,
+    normal,
+    octets,
+)
+from scrapy_rep.protocol.wildcards import HEX, joined, occur
 
 if TYPE_CHECKING:
     from scrapy_rep.protocol.dialect import Dialect
@@ -31,21 +38,32 @@ class Pattern(NamedTuple):
     octets: int
     """Length of the pattern in octets; the most specific match has the most."""
 
+    encoded: bool = False
+    """It is compared with a path as `paths.encoded` has it, not with a comparable one."""
+
     def matches(self, path: str) -> bool:
         """Whether the comparable `path` matches."""
-        return occur(self.parts, self.anchored, path)
+        return occur(self.parts, self.anchored, encoded(path) if self.encoded else path)
 
 
 # Nearly every rule is spelt like this, and has a pattern that is its own comparable form: no
-# escape, no `$` but at its end, nothing to be encoded.
+# escape, no `$` but at its end, nothing to be encoded. What begins with the first octet that
+# may count for three is a group of its own.
 USUAL_RULE = re.compile(
     r"\n[ \t]*(?:[Dd]isallow|([Aa]llow))[ \t]*:[ \t]*"
-    r"([/*][A-Za-z0-9._~:/?\[\]@!&'()+,;=*-]*\$?)"
+    r"([/*][A-Za-z0-9._~/*-]*)((?:[:?\[\]@!&'()+,;=][A-Za-z0-9._~:/?\[\]@!&'()+,;=*-]*)?\$?)"
     r"[ \t]*(?:#[^\n]*)?(?=\n|\Z)"
 )
 MAX_WILDCARDS_INTO_QUERY = 8  # of one rule; nobody writes more before such an escape
 SIDE_BY_SIDE = re.compile(r"\*{2,}")
 INDEX_PAGES = ("/index.html", "/index.htm")
+
+# What a comparable path does not show: a rule that breaks off within an escape, a wildcard
+# that may end within one, and behind a wildcard the escape of what separates, which means
+# one thing in a path and another in a query.
+CUT_ESCAPE = re.compile(r"%([0-9A-Fa-f]?)(?=\*|\Z)")
+STAR_AND_DIGIT = re.compile(r"\*[0-9A-F]")
+SEPARATOR = re.compile(r"%(?:2[6Ff]|3[DdFf])")
 
 
 def is_path(path: str, dialect: Dialect) -> bool:
@@ -56,7 +74,7 @@ def is_path(path: str, dialect: Dialect) -> bool:
 
 
 def patterns_of(path: str, dialect: Dialect) -> list[Pattern]:
-    """The pattern that a rule's path stands for, and its readings in the query, if any.
+    """The pattern that a rule's path stands for, and others where it meets an escape.
 
     Empty when it can match no path at all.
     """
@@ -68,59 +86,67 @@ def patterns_of(path: str, dialect: Dialect) -> list[Pattern]:
     ends = path.endswith("$")
     between = path[:-1] if ends else path
     stars = between.count("*")
-    if "%" not in path and FINAL.fullmatch(path):
-        parts, anchored = joined(between.split("*"), ends)
-        length = usual_octets(path) + 2 * between.count("$")
-        return [Pattern(parts, anchored, length)]
     if stars > 1:  # there may be half a million of them
         between = SIDE_BY_SIDE.sub("*", between)
     # A `$` before the end is literal. Wildcards count as octets.
-    pieces = between_wildcards(between, dialect)
+    pieces = pieces_of(between, dialect)
     length = stars + ends + octets("".join(pieces))
-    parts, anchored = joined(pieces, ends)
-    found = [Pattern(parts, anchored, length)]
-    if stars and "%" in path:
-        found += in_query_only(between, pieces, ends, length, dialect)
+    found = [Pattern(*joined(pieces, ends), length)]
+    if not dialect.compares_octets:
+        return found
+    cut = "%" in between and CUT_ESCAPE.search(between + "$" * ends) is not None
+    apart = "%" in between and SEPARATOR.search(between, len(between.partition("*")[0]))
+    if (
+        apart
+    ):  # `&` of a path would match `&` of a query, which differs from `%26` there
+        found = within_escapes(between, ends, length) if cut else []
+    if apart or cut or any(piece.startswith(HEX) for piece in pieces[1:]):
+        found += within_escapes(between, ends, length, cut=cut)
     return found
 
 
-def between_wildcards(
-    path: str, dialect: Dialect, *, in_query: bool = False
-) -> list[str]:
+def pieces_of(between: str, dialect: Dialect) -> list[str]:
     """What stands between the wildcards of a rule's path, in comparable form."""
-    # RFC 9309 2.2.3: %2A stays as it is, and is literal.
-    if "*" in dialect.kept_apart and "*" in dialect.kept_apart_in_query:
-        return comparable(path, dialect, in_query=in_query).split("*")
-    pieces = []
-    for piece in path.split("*"):
-        pieces.append(comparable(piece, dialect, in_query=in_query))
-        in_query = in_query or "?" in piece
-    return pieces
+    if "%" not in between:
+        return comparable(between, dialect).split("*")
+    # RFC 9309 2.2.3: %2A is no wildcard. No rule has a "#", where that is kept apart.
+    star = "#" if "#" in dialect.kept_apart else "*"
+    return comparable(between.replace("*", star), dialect).split(star)
 
 
-def usual_octets(path: str) -> int:
-    """How many octets the pattern of a usual rule has, in which a `$` is the end."""
-    query = path.partition("?")[2]
-    return len(path) + 2 * sum(map(query.count, ":/"))
+def usual_octets(tail: str) -> int:
+    """How many octets the end of a usual rule's path has: `*`, and `$` at the end, are one."""
+    return octets(tail) - 2 * (tail.count("*") + tail.count("$"))
 
 
-def in_query_only(
-    between: str, pieces: list[str], ends: bool, length: int, dialect: Dialect
+def within_escapes(
+    between: str, ends: bool, length: int, *, cut: bool = False
 ) -> list[Pattern]:
-    """Readings in which a wildcard leads into the query; most patterns have none.
+    """The patterns of a rule's path to be compared with `paths.encoded`.
 
-    What follows that wildcard is then a part of a query, where other escapes equal their
-    octets: `/*u=https%3A` matches `/go?u=https:`.
+    Where a part means one thing in a path and another in a query, there is one for the path
+    alone, and one for every wildcard that leads into the query.
+
+    `cut`: an escape that breaks off is one of which the rest may follow. Else it is literal.
     """
-    after = between_wildcards(between, dialect, in_query=True)
-    if after[1:] == pieces[1:]:
-        return []
-    last = max(index for index, piece in enumerate(pieces) if after[index] != piece)
-    found = []
-    for index in range(1, min(last, MAX_WILDCARDS_INTO_QUERY) + 1):
-        parts, anchored = joined([*pieces[:index], "?", *after[index:]], ends)
-        found.append(Pattern(parts, anchored, length))
-    return found
+    if cut:
+        between = CUT_ESCAPE.sub(cut_off, between + "$" * ends)[: -1 if ends else None]
+    ends = ends and not between.endswith("*")
+    text = normal(between, RESERVED).replace("*", "\r")
+    path = encoded(text).removesuffix("\n").replace("#", "%").split("\r")
+    query = encoded_query(text.partition("\r")[2]).replace("#", "%").split("\r")
+    whole = [*path[:-1], path[-1] + "\n"] if ends else [*path, "\n"]
+    if path[1:] == query[: len(path) - 1]:
+        found = [path, whole] if ends else [path]
+    else:
+        wildcards = range(1, min(len(path), MAX_WILDCARDS_INTO_QUERY + 1))
+        found = [path if "?" in text else whole]
+        found += [[*path[:at], "\n?", *query[at - 1 :]] for at in wildcards]
+    return [Pattern(*joined(pieces, ends), length, True) for pieces in found]
+
+
+def cut_off(found: re.Match[str]) -> str:
+    return "#" + found[1].upper()  # no rule has a "#" of its own
 
 
 def directory_of(path: str) -> str | None:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from sys import getsizeof
 from typing import TYPE_CHECKING, Any
 
 from scrapy_rep.protocol.decoding import MAX_SIZE
 from scrapy_rep.protocol.groups import rules_among, rules_of
+from scrapy_rep.protocol.paths import WITHOUT_RESERVED, encoded
 from scrapy_rep.protocol.rules import (
     INDEX_PAGES,
+    STAR_AND_DIGIT,
     USUAL_RULE,
     Pattern,
     Rule,
+    patterns_of,
     readings,
     usual_octets,
 )
-from scrapy_rep.protocol.wildcards import Wildcards, joined, meets_escapes
+from scrapy_rep.protocol.wildcards import Wildcards, joined
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -33,8 +35,22 @@ VERDICTS_SIZE = 200  # octets of memory, of the table of verdicts
 VERDICT_SIZE = 120  # of each in it, with its place
 PREFIX_SIZE = 56  # octets of memory besides its letters, once they are sorted
 FEW_PREFIXES = 20  # all tried at once sooner than the right one is searched for
-STAR_AND_DIGIT = re.compile(r"\*[0-9A-F]")  # as `meets_escapes`, for usual rules
 FEW_QUERIES = 16  # answered before the table of prefixes pays for itself
+
+
+class Kinds:
+    """Patterns by the way in which they are matched: scores, parts, and whether they end."""
+
+    def __init__(self) -> None:
+        self.wildcards: list[tuple[int, tuple[str, ...], bool]] = []
+        self.plain: list[tuple[int, str, bool]] = []
+        self.escapes: list[tuple[int, tuple[str, ...], bool]] = []
+
+    def add(self, score: int, parts: tuple[str, ...], ends: bool) -> None:
+        if len(parts) > 1:
+            self.wildcards.append((score, parts, ends))
+        else:  # a prefix or a whole path after all
+            self.plain.append((score, parts[0], ends))
 
 
 class RuleSet:
@@ -49,6 +65,7 @@ class RuleSet:
         "allows_most",
         "base",
         "by_score",
+        "escapes",
         "exact",
         "fresh",
         "group",
@@ -73,12 +90,13 @@ class RuleSet:
         self.group = group  # its user-agent lines, for verdicts
         self.base = NO_MATCH  # the score of what matches every path
         self.allows_most = NO_MATCH  # the highest score that allows
-        self.picky = False  # an escape must be told from what it stands for
+        self.picky = False  # a rule has an escape, which a path as given may not show
         # Prefixes, their scores, and once they are sorted their parents: see `tabulate`.
         self.prefixes: tuple[tuple[str, ...], Sequence[int], tuple[int, ...] | None]
         self.prefixes = (), (), None
         self.exact: dict[str, int] | None = None
         self.wildcards: Wildcards | None = None
+        self.escapes: Wildcards | None = None  # for a path as `encoded` has it
         self.fresh = FEW_QUERIES
         self.by_score: dict[int, list[tuple[Pattern, Rule]]] | None = None
         self.stated: Stated | None = None  # preferences, read when first asked for
@@ -101,67 +119,66 @@ class RuleSet:
             rest = text[section.start : section.end]
             if cut_out:
                 pieces = USUAL_RULE.split(rest)
-                allows, paths = pieces[1::3], pieces[2::3]
-                for is_allow, path in zip(allows, paths, strict=True):
-                    known = starred if "*" in path or "$" in path else literals
-                    octets = usual_octets(path) if "?" in path else len(path)
+                found = zip(pieces[1::4], pieces[2::4], pieces[3::4], strict=True)
+                for is_allow, start, tail in found:
+                    path = start + tail if tail else start
+                    length = len(start) + usual_octets(tail) if tail else len(start)
+                    known = starred if "*" in path or "$" in tail else literals
                     if is_allow:  # RFC 9309 2.2.2: allow wins among equals
-                        known[path] = score = 2 * octets + 1
+                        known[path] = score = 2 * length + 1
                         self.allows_most = max(self.allows_most, score)
                         if path.endswith(INDEX_PAGES):
                             others.append((True, path))
                     else:
-                        known.setdefault(path, 2 * octets)
-                rest = "".join(pieces[::3])
+                        known.setdefault(path, 2 * length)
+                rest = "".join(pieces[::4])
             others += rules_among(rest)
-        # By kind: wildcards, and what is a prefix or a whole path after all.
-        wildcards: list[tuple[int, tuple[str, ...], bool]] = []
-        plain: list[tuple[int, str, bool]] = []
+        kinds = Kinds()
         for path, score in starred.items():
             ends = "$" in path
-            parts, ends = joined((path[:-1] if ends else path).split("*"), ends)
-            if len(parts) > 1:
-                wildcards.append((score, parts, ends))
-            else:
-                plain.append((score, parts[0], ends))
-        self.picky = STAR_AND_DIGIT.search("\n".join(starred)) is not None
+            kinds.add(score, *joined((path[:-1] if ends else path).split("*"), ends))
+        if STAR_AND_DIGIT.search("\n".join(starred)):
+            for path, score in starred.items():
+                if STAR_AND_DIGIT.search(path):
+                    for pattern in patterns_of(path, dialect)[1:]:
+                        kinds.escapes.append((score, pattern.parts, pattern.anchored))
         if others:
-            self.add_others(others, dialect, wildcards, plain)
-        for score, path, ends in plain:
+            self.add_others(others, dialect, kinds)
+        for score, path, ends in kinds.plain:
             if ends and self.exact is None:
                 self.exact = {}
             known = self.exact if ends and self.exact is not None else literals
             known[path] = max(known.get(path, 0), score)
-        if wildcards:
-            self.wildcards = Wildcards(wildcards)
+        if kinds.wildcards:
+            self.wildcards = Wildcards(kinds.wildcards)
+        if kinds.escapes:
+            self.picky = True
+            self.escapes = Wildcards(kinds.escapes)
         for everything in ("", "/"):  # every path begins with a slash
             self.base = max(self.base, literals.pop(everything, 0))
         self.prefixes = tuple(literals), small(literals.values()), None
 
     def add_others(
-        self,
-        others: list[tuple[bool, str]],
-        dialect: Dialect,
-        wildcards: list[tuple[int, tuple[str, ...], bool]],
-        plain: list[tuple[int, str, bool]],
+        self, others: list[tuple[bool, str]], dialect: Dialect, kinds: Kinds
     ) -> None:
-        """File rules under wildcards or plain."""
-        scores: dict[tuple[tuple[str, ...], bool], int] = {}
+        """File rules that are not spelt as usual."""
+        scores: dict[tuple[tuple[str, ...], bool, bool], int] = {}
         # RFC 9309 2.2.2: duplicates may be dropped. There may be thousands of them.
         first: dict[tuple[bool, str], int] = {}
         for order, rule in zip(ORDERS, others, strict=False):
             first.setdefault(rule, order)
         for (allow, path), order in first.items():
-            for score, (parts, ends, _) in readings(allow, path, order, dialect):
-                scores[parts, ends] = max(scores.get((parts, ends), 0), score)
+            for score, pattern in readings(allow, path, order, dialect):
+                key = pattern.parts, pattern.anchored, pattern.encoded
+                scores[key] = max(scores.get(key, 0), score)
                 if score & 1:
                     self.allows_most = max(self.allows_most, score)
-        for (parts, ends), score in scores.items():
-            self.picky = self.picky or meets_escapes(parts)
-            if len(parts) > 1:
-                wildcards.append((score, parts, ends))
+        for (parts, ends, is_encoded), score in scores.items():
+            if is_encoded:
+                kinds.escapes.append((score, parts, ends))
             else:
-                plain.append((score, parts[0], ends))
+                self.picky = self.picky or any("%" in part for part in parts)
+                kinds.add(score, parts, ends)
 
     def tabulate(self) -> None:
         """Sort the prefixes, and link each to the longest other one that it begins with.
@@ -207,7 +224,9 @@ class RuleSet:
         if self.exact is not None:
             best = max(best, self.exact.get(path, 0))
         if self.wildcards is not None:
-            return self.wildcards.best(path, best)
+            best = self.wildcards.best(path, best)
+        if self.escapes is not None and not WITHOUT_RESERVED.fullmatch(path):
+            return self.escapes.best(encoded(path), best)
         return best
 
     def rule_for(
@@ -278,8 +297,9 @@ class RuleSet:
         size += PREFIX_SIZE * len(self.prefixes[0])
         if self.exact is not None:
             size += getsizeof(self.exact) + 24 * len(self.exact)
-        if self.wildcards is not None:
-            size += self.wildcards.size_bytes()
+        for wildcards in (self.wildcards, self.escapes):
+            if wildcards is not None:
+                size += wildcards.size_bytes()
         if self.stated is not None:
             size += self.stated.size_bytes()
         if self.by_score is not None:

@@ -47,17 +47,6 @@ def occur(parts: tuple[str, ...], anchored: bool, path: str) -> bool:
     return path.find(tail, position) >= 0
 
 
-def meets_escapes(parts: tuple[str, ...]) -> bool:
-    """Whether a part may match within an escape, such as the "22" of "%22".
-
-    Where none does, what a URI may not hold needs no encoding before a path is judged: no
-    part has it, encoded or not.
-    """
-    return any("%" in part for part in parts) or any(
-        part.startswith(HEX) for part in parts[1:]
-    )
-
-
 class Wildcards:
     """Patterns of two parts or more, each with its score."""
 

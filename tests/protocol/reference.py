@@ -17,7 +17,6 @@ BOM = b"\xef\xbb\xbf"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 TOKEN = LETTERS + "_-"  # 2.2, identifier
 UNRESERVED = LETTERS + "0123456789-._~"  # RFC 3986 2.3
-RESERVED = ":/?#[]@!$&'()*+,;="  # RFC 3986 2.2
 HEX = "0123456789ABCDEFabcdef"
 # 2.2 has space and tab. Beyond RFC 9309: so do the white space of ASCII, and NUL.
 BLANK = " \t\0\v\f\x1c\x1d\x1e\x1f"
@@ -44,37 +43,24 @@ def allowed(body: bytes, url: str, *agent: str) -> bool:
 
 def verdict(body: bytes, url: str, *agent: str) -> tuple[bool, list[tuple[bool, str]]]:
     """Whether `agent` may fetch `url`, and the rules of which any may be named for it."""
-    if path_and_query(url)[0] == "/robots.txt":  # 2.2.2: implicitly allowed
+    path = target(url)
+    if path == list("/robots.txt"):  # 2.2.2: implicitly allowed
         return True, []
     # 2.2.2: the most specific match wins, an allow wins among equals, none allows.
     best = (-1, True)
     by_rank: dict[tuple[int, bool], list[tuple[bool, str]]] = {best: []}
-    path = octets(target(url))
     for allow, pattern, rule in path_patterns(agent, body):
-        if any(matches(octets(reading), path) for reading in readings(pattern)):
-            rank = (len(octets(readings(pattern)[0])), allow)
+        if any(matches(reading, path) for reading in readings(pattern)):
+            rank = (len(readings(pattern)[0]), allow)
             by_rank.setdefault(rank, []).append((allow, rule))
             best = max(best, rank)
     return best[1], by_rank[best]
 
 
-def splits_an_escape(body: bytes, url: str, *agent: str) -> bool:
-    """Whether a rule matches only as far as half an escape may: `/%2` and `/%2F`."""
-    return any(
-        matches(reading, target(url)) != matches(octets(reading), octets(target(url)))
-        for _, pattern, _ in path_patterns(agent, body)
-        for reading in readings(pattern)
-    )
-
-
-def octets(pieces: list[str]) -> list[str]:
-    return list("".join(pieces))
-
-
 def target(url: str) -> list[str]:
     """What rules are compared with."""
-    path, query = path_and_query(url)
-    return normalised(path) + normalised(query, in_query=True)
+    path, mark, query = path_and_query(url)
+    return [*normalised(path), *mark, *normalised(query, in_query=True)]
 
 
 def path_patterns(agent: tuple[str, ...], body: bytes) -> list[tuple[bool, str, str]]:
@@ -97,60 +83,76 @@ def readings(rule: str) -> list[list[str]]:
     """A rule in the forms in which it is compared, first the one that is as written.
 
     What follows a question mark is a query. What follows a wildcard may be in one, since
-    the wildcard takes the question mark as well; so there is one more reading for each.
+    the wildcard takes the question mark as well; so there is one more reading for each. And
+    an escape that breaks off may be one of which the rest follows.
     """
-    path = rule.partition("?")[0]
-    starts = [len(path)] + [at for at, octet in enumerate(path) if octet == "*"]
+    stars = rule.partition("?")[0].count("*")
     return [
-        normalised(rule[:at], in_pattern=True, last=not rule[at:])
-        + normalised(rule[at:], in_query=True, in_pattern=True)
-        for at in starts
+        reading(rule, cut=cut, into_query=star)
+        for cut in (False, True)
+        for star in range(stars + 1)
     ]
 
 
-def path_and_query(url: str) -> tuple[str, str]:
-    """Path, which begins with "/", and query with its question mark; the fragment has no part."""
+def reading(rule: str, *, cut: bool, into_query: int) -> list[str]:
+    """The octets of a rule, with its wildcards: "*" and a "$" at the end (2.2.3).
+
+    `cut`: an escape that breaks off at a wildcard or at the end stays as it is.
+    `into_query`: the number, from 1, of the wildcard that takes the question mark.
+    """
+    ends = rule.endswith("$")
+    pieces = (rule[:-1] if ends else rule).split("*")
+    done: list[str] = []
+    in_query = False
+    for number, piece in enumerate(pieces):
+        if number:
+            done.append("*")
+            if number == into_query:
+                done += ["?", "*"]
+                in_query = True
+        at_the_end = ends and number == len(pieces) - 1
+        broken = re.search("%[0-9A-Fa-f]?$", piece) if cut and not at_the_end else None
+        start, mark, rest = (piece[: broken.start()] if broken else piece), "", ""
+        if not in_query:
+            start, mark, rest = start.partition("?")
+        done += normalised(start, in_query=in_query)
+        if mark:
+            in_query = True
+            done += [mark, *normalised(rest, in_query=True)]
+        cut_off = broken[0].upper() if broken else ""
+        done += ["?" * in_query + octet for octet in cut_off]
+    return done + ["$"] * ends
+
+
+def path_and_query(url: str) -> tuple[str, str, str]:
+    """Path, which begins with "/", question mark, and query; the fragment has no part."""
     url = url.partition("#")[0]
     url = re.sub(r"^[A-Za-z][A-Za-z0-9+.-]*://[^/?]*", "", url)
     path, mark, query = url.partition("?")
-    return "/" + path.removeprefix("/"), mark + query
+    return "/" + path.removeprefix("/"), mark, query
 
 
-def normalised(
-    text: str, *, in_query: bool = False, in_pattern: bool = False, last: bool = True
-) -> list[str]:
+def normalised(text: str, *, in_query: bool = False) -> list[str]:
     """Every octet in the one form it is compared in (2.2.2): itself or an escape.
 
-    In a pattern, "*" and a "$" at the end stay as they are and are special; in a URL,
-    and anywhere else in a pattern, they are written %2A and %24 (2.2.3).
-
-    In a query ":" and "/" equal their escapes (second row of the table in 2.2.2), in a
-    path they do not; so escapes of the two in a query are the only ones in lower case.
+    Unreserved ones stand as they are, and so does what separates, unless it is escaped: the
+    slash of a path, "&" and "=" of a query. All others are escaped. Those of a query have
+    "?" before them: none is one of a path.
     """
     raw = text.encode("utf-8", "surrogatepass").decode("latin-1")
-    done: list[str] = []
+    plain = UNRESERVED + ("&=" if in_query else "/")
+    done = ""
     at = 0
     while at < len(raw):
-        octet, digits = raw[at], raw[at + 1 : at + 3]
-        if octet == "%" and len(digits) == 2 and set(digits) <= set(HEX):
+        digits = raw[at + 1 : at + 3]
+        if raw[at] == "%" and len(digits) == 2 and set(digits) <= set(HEX):
             octet = chr(int(digits, 16))
+            done += octet if octet in UNRESERVED else escape(octet)
             at += 3
-            if in_query and octet in ":/":
-                done.append(escape(octet).lower())
-            else:
-                done.append(octet if octet in UNRESERVED else escape(octet))
-            continue
-        at += 1
-        if octet in {"*", "$"}:
-            special = in_pattern and (octet == "*" or (last and at == len(raw)))
-            done.append(octet if special else escape(octet))
-        elif in_query and octet in ":/":
-            done.append(escape(octet).lower())
-        elif octet == "%" or octet in UNRESERVED + RESERVED:
-            done.append(octet)  # a "%" here begins no escape: it is itself
-        else:  # outside ASCII, or no URI character at all
-            done.append(escape(octet))
-    return done
+        else:  # a "%" here begins no escape: it is literal
+            done += raw[at] if raw[at] in plain else escape(raw[at])
+            at += 1
+    return ["?" * in_query + octet for octet in done]
 
 
 def escape(octet: str) -> str:

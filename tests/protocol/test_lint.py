@@ -146,9 +146,33 @@ CASES = [
     ),
     (
         "bad-escape",
-        "User-agent: *\nDisallow: /100%\n",
+        "User-agent: *\nDisallow: /100%$\n",
         2,
-        "User-agent: *\nDisallow: /100%25\n",
+        "User-agent: *\nDisallow: /100%25$\n",
+    ),
+    (
+        "cut-escape",
+        "User-agent: *\nDisallow: /a%2\n",
+        2,
+        "User-agent: *\nDisallow: /a\n",
+    ),
+    (
+        "cut-escape",
+        "User-agent: *\nDisallow: /*URL%*x\n",
+        2,
+        "User-agent: *\nDisallow: /*URL%25*x\n",
+    ),
+    (
+        "reserved-escape",
+        "User-agent: *\nDisallow: /wiki/Special%3aSearch\n",
+        2,
+        "User-agent: *\nDisallow: /wiki/Special:Search\n",
+    ),
+    (
+        "robots-txt-rule",
+        "User-agent: *\nDisallow: /robots.txt\n",
+        2,
+        "User-agent: *\nDisallow: /robots.txt?\n",
     ),
     ("empty-allow", "User-agent: *\nAllow:\n", 2, "User-agent: *\nDisallow:\n"),
     (
@@ -306,7 +330,7 @@ def test_several_notes_come_by_line() -> None:
     robots = "Disallow: /x\nUser-agent: *\nDisallow: /%\nplease go away\nCrawl-delay: soon\nSitemap: s"
     assert [(note.line, note.code) for note in parse(robots).notes] == [
         (1, "rule-outside-group"),
-        (3, "bad-escape"),
+        (3, "cut-escape"),
         (4, "no-colon"),
         (5, "bad-crawl-delay"),
         (6, "relative-sitemap"),

@@ -26,7 +26,8 @@ LAYERS = [
     {"crawl"},
     {"pages"},
     {"robots"},
-    {"queue", "middleware", "sitemaps", "redis"},
+    {"queue", "middleware", "sitemaps"},
+    {"redis"},
     {"addon", "compat", "commands"},
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

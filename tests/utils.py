@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import scrapy
+from scrapy import squeues
 from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_installed
@@ -28,6 +29,25 @@ held up for as long, but hardly twice in the same test; what we do wrong is wron
 CRAWL_TIMEOUT = 60.0  # seconds; a crawl that hangs must not take the reactor with it
 
 SCRAPYS_QUEUE = "scrapy.pqueues.DownloaderAwarePriorityQueue"
+
+HAS_SQLITE = hasattr(squeues, "PickleLifoSQLiteQueue")  # in Scrapy 2.19 and later
+DISK_QUEUES = [
+    pytest.param(
+        {
+            "SCHEDULER_DISK_QUEUE": f"scrapy.squeues.Pickle{kind}",
+            "SCHEDULER_START_DISK_QUEUE": f"scrapy.squeues.Pickle{of_starts}",
+        },
+        id=f"{kind}, {of_starts}",
+    )
+    for kind, of_starts in (
+        ("LifoDiskQueue", "FifoDiskQueue"),  # Scrapy's default
+        ("FifoDiskQueue", "LifoDiskQueue"),
+        ("LifoSQLiteQueue", "FifoSQLiteQueue"),
+        ("FifoSQLiteQueue", "LifoSQLiteQueue"),
+    )
+    if HAS_SQLITE or "SQLite" not in kind
+]
+"""Settings for each kind of disk queue that Scrapy has."""
 
 QUIET = {
     "REMOTE_CONTROL_ENABLED": False,

@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from contextlib import suppress
-from functools import partial
-from heapq import heappop, heappush
-from pathlib import Path
-from shutil import rmtree
+from heapq import heapify, heappop, heappush
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from scrapy import Request
-from scrapy.pqueues import DownloaderAwarePriorityQueue
-from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro
 
-from scrapy_rep.access.origins import robots_url
-from scrapy_rep.crawl import Crawl
-from scrapy_rep.judging import Action, judged, leave_behind
+from scrapy_rep.downloader import Alarm
+from scrapy_rep.judging import Action, leave_behind
 from scrapy_rep.judging.ruling import UNREACHABLE, VISIT_TIME
+from scrapy_rep.queue.inner_queues import drop_empty, drop_unreadable, look, next_of
+from scrapy_rep.queue.lines import UNJUDGED, Line, Slot, Where, key_of, line_name
+from scrapy_rep.queue.slot_queues import SlotQueues
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
+    from scrapy import Request
     from scrapy.pqueues import QueueProtocol, ScrapyPriorityQueue
-    from scrapy.utils.asyncio import CallLaterResult
 
-    from scrapy_rep.policies.service import Policies
+    from scrapy_rep.policies import Policies
+    from scrapy_rep.queue.lines import Key
 
 logger = logging.getLogger(__name__)
 
@@ -41,35 +37,15 @@ RECHECKED = 2
 """How many slots without a free place are looked at again at each pop."""
 
 
-class Waiting:
-    """The requests that wait for one download slot; in exactly one place at a time.
-
-    ``due``: it may be asked as far as we know. ``later``: not before a time. ``unknown``:
-    an origin's policy is not known, and nobody has asked yet. ``asked``: somebody has.
-    ``full``: the slot has no free place.
-    """
-
-    __slots__ = ("ask_ahead", "count", "due_at", "name", "origins", "queue", "why")
-
-    def __init__(self, name: str, queue: ScrapyPriorityQueue) -> None:
-        self.name = name
-        self.queue = queue
-        self.count = 0
-        self.origins: dict[str, int] = {}  # of the requests pushed in this run
-        self.due_at = 0.0  # when it was to leave ``later``; 0: it was not there
-        self.why = ""  # it waits, in words
-        self.ask_ahead = True  # False: somebody did, for the next request
-
-
-class PoliteQueue(DownloaderAwarePriorityQueue):
+class PoliteQueue(SlotQueues):
     """For SCHEDULER_PRIORITY_QUEUE: hands out a request only when it may be sent.
 
-    That is when the policies of its slot's waiting origins are known, their pace allows
-    it, and the slot has a free place. Slots that are due take turns; within a slot
-    Scrapy's own queues decide, so that priorities, disk queues and JOBDIR work as they
-    do with ``DownloaderAwarePriorityQueue``, whose job directories it shares. ``push``
-    and ``pop`` take O(log slots), ``len`` O(1). Without ``RepMiddleware`` it is a fair
-    queue that knows the user's delays only.
+    That is when the policy of its origin is known, the pace that it asks of the request's
+    agent allows it, and its slot has a free place. Slots that are due take turns; within a
+    slot the most urgent request goes that may. Scrapy's own queues keep what waits, so that
+    priorities, disk queues and JOBDIR work as they do with ``DownloaderAwarePriorityQueue``,
+    whose job directories it shares. ``push`` and ``pop`` take O(log slots), ``len`` O(1).
+    Without ``RepMiddleware`` it is a fair queue that knows the user's delays only.
     """
 
     def __init__(
@@ -88,28 +64,23 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
             slot_startprios,
             start_queue_cls=start_queue_cls,
         )
-        self._crawl = crawl = Crawl.of(crawler)
+        crawl = self._crawl
         crawl.join_queue()
         self._policies: Policies | None = crawl.policies if crawl.is_judged else None
         self._downloader = crawl.downloader
         self._keeper = crawl.keeper
         self._most_asked = 2 * (crawler.settings.getint("CONCURRENT_REQUESTS") or 16)
         self._count = 0
-        self._slots: dict[str, Waiting] = {}
-        self._due: deque[Waiting] = deque()
-        self._later: list[tuple[float, int, Waiting]] = []  # a heap; by time
-        self._unknown: deque[Waiting] = deque()
-        self._asked: set[Waiting] = set()
-        self._full: deque[Waiting] = deque()
-        self._serial = 0  # breaks ties in the heap
-        self._alarm: CallLaterResult | None = None
-        self._alarm_at = 0.0
-        for name, queue in list(self.pqueues.items()):
-            if len(queue):
-                self._count += len(queue)
-                self._add(name, queue).count = len(queue)
-            else:  # a job directory may name slots where nothing waits
-                self._discard(name)
+        self._slots: dict[str, Slot] = {}
+        self._due: deque[Slot] = deque()
+        self._later: list[tuple[float, int, Slot]] = []  # a heap; by time
+        self._unknown: deque[Slot] = deque()
+        self._asked = 0  # policies that are asked for
+        self._full: deque[Slot] = deque()
+        self._tickets = 0
+        self._alarm = Alarm(crawl.downloader.wake)
+        for name, queue in self.pqueues.items():
+            self._adopt(name, queue)
 
     def __len__(self) -> int:
         return self._count
@@ -117,26 +88,18 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
     def push(self, request: Request) -> None:
         leave_behind(request)
         name = self._downloader.slot_of(request)
-        slot = self._slots.get(name)
-        if slot is None:
-            queue = self.pqueues[name] = self.pqfactory(name)
-            if self.key:
-                # Left by a run that was killed, and in no state. The disk queues would
-                # take it for what is pushed now, and lose as many of these.
-                rmtree(queue.key, ignore_errors=True)
-            try:
-                queue.push(request)
-            except BaseException:  # it cannot be serialized, or the disk is full
-                self._discard(name)
-                raise
-            slot = self._add(name, queue)
-        else:
-            slot.queue.push(request)
-        slot.count += 1
+        slot = self._slots.get(name) or self._add_slot(name)
+        key = key_of(request, self._crawl.agents)
+        line = slot.lines.get(key) or self._add_line(slot, key)
+        try:
+            line.queue.push(request)
+        except BaseException:  # it cannot be serialized, or the disk is full
+            drop_empty(line.queue)
+            if not line.count:
+                self._discard(slot, line)
+            raise
+        line.count += 1
         self._count += 1
-        origin = _origin_of(request)
-        if origin is not None:
-            slot.origins[origin] = slot.origins.get(origin, 0) + 1
 
     def pop(self) -> Request | None:
         """Return a request that may be sent now; ``None``: there is none.
@@ -155,7 +118,8 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
             request = self._pop_due()
         if request is None:
             self._look_ahead()
-            self._set_alarm()
+            if self._later:
+                self._alarm.set(self._later[0][0] - monotonic())
         return request
 
     def peek(self) -> Request | None:
@@ -164,219 +128,244 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
         Raises ``NotImplementedError`` where the queues inside have no ``peek``.
         """
         slot = self._due[0] if self._due else next(iter(self._slots.values()), None)
-        return None if slot is None else _peek(slot.queue)
+        return None if slot is None else next_of(slot.by_urgency()[0].queue)
 
     def close(self) -> dict[str, list[int]]:
-        if self._alarm is not None:
-            self._alarm.cancel()
+        self._alarm.cancel()
+        for slot in self._slots.values():
+            slot.where = Where.GONE
         self._slots.clear()
         self._due.clear()
         self._later.clear()
         self._unknown.clear()
-        self._asked.clear()
         self._full.clear()
         self._count = 0
         return super().close()
 
-    # Where a slot goes
+    # Slots and lines
 
-    def _add(self, name: str, queue: ScrapyPriorityQueue) -> Waiting:
-        slot = self._slots[name] = Waiting(name, queue)
-        self._due.append(slot)
+    def names_of(self, request: Request) -> tuple[str, ...]:
+        slot = self._crawl.downloader.slot_of(request)
+        return slot, line_name(slot, key_of(request, self._crawl.agents))
+
+    def _add_slot(self, name: str) -> Slot:
+        slot = self._slots[name] = Slot(name)
         return slot
 
-    def _discard(self, name: str) -> None:
-        """Forget the queues of a slot where nothing waits, and their files."""
-        queue = self.pqueues.pop(name)
-        queue.close()
-        if self.key:
-            with suppress(OSError):  # it is not empty: the queues left a file
-                Path(queue.key).rmdir()
+    def _add_line(self, slot: Slot, key: Key) -> Line:
+        name = line_name(slot.name, key) if slot.name in self.pqueues else slot.name
+        queue = self.pqueues[name] = self.pqfactory(name)
+        return self._file(slot, Line(name, key, queue, mixed=len(queue) > 0))
+
+    def _adopt(self, name: str, queue: ScrapyPriorityQueue) -> None:
+        """Take in what an earlier run has left; its next request tells what it is."""
+        request = look(queue)
+        if request is None:
+            slot_name, key = name, UNJUDGED
+        else:
+            slot_name, key = (
+                self._downloader.slot_of(request),
+                key_of(request, self._crawl.agents),
+            )
+        slot = self._slots.get(slot_name) or self._add_slot(slot_name)
+        self._file(slot, Line(name, key, queue, mixed=True))
+
+    def _file(self, slot: Slot, line: Line) -> Line:
+        if line.key in slot.lines:  # of two files from a job directory
+            line.place = line.name
+        slot.lines[line.place] = line
+        self._count += line.count
+        if slot.where is not Where.FULL:
+            self._make_due(slot)  # what holds its other lines need not hold this one
+        return line
+
+    def _discard(self, slot: Slot, line: Line) -> None:
+        """Forget *line*, where nothing waits any more, and its files."""
+        del slot.lines[line.place]
+        self._close(self.pqueues.pop(line.name))
+        if not slot.lines:
+            slot.where = Where.GONE
+            del self._slots[slot.name]
+
+    # Where a slot goes
+
+    def _make_due(self, slot: Slot) -> None:
+        if slot.where is not Where.DUE:
+            slot.where = Where.DUE
+            self._due.append(slot)
 
     def _pop_due(self) -> Request | None:
         while self._due:
             slot = self._due.popleft()
-            if self._keeper.has_place(slot.name):
-                wait = self._wait_of(slot)
-                if wait is None:
-                    self._unknown.append(slot)
-                elif wait:
-                    self._park(slot, wait)
-                elif (request := self._take_from(slot)) is not None:
-                    return request
-            else:
+            if slot.where is not Where.DUE:
+                continue
+            if not self._keeper.has_place(slot.name):
+                slot.where = Where.FULL
                 self._full.append(slot)
+            elif (request := self._serve(slot)) is not None:
+                return request
         return None
 
-    def _take_from(self, slot: Waiting) -> Request | None:
-        request: Request | None = None
-        try:
-            request = slot.queue.pop()
-        except Exception:
-            # The spider's code has changed, or the file is damaged. It is off the queue;
-            # what waits behind it is not lost.
-            logger.exception("A request of download slot %s cannot be read", slot.name)
-            self.crawler.stats.inc_value("rep/unreadable")
-        slot.count -= 1
-        self._count -= 1
-        if slot.count:
-            self._due.append(slot)
+    def _serve(self, slot: Slot) -> Request | None:
+        """Return a request of *slot*; ``None``: it goes elsewhere, or has to come again."""
+        wait = self._keeper.back_off.left(slot.name)
+        if wait:  # not asked for its robots.txt either
+            self._park(slot, wait, "its site wants to be left alone (Retry-After)")
+            return None
+        line = self._next_line(slot)
+        if line is None:
+            return None
+        wait = self._keeper.paced_for(slot.name)  # it is not parked
+        if wait:
+            self._park(slot, wait, "its delay has not passed yet")
+            return None
+        return self._take_from(slot, line)
+
+    def _next_line(self, slot: Slot) -> Line | None:
+        """Return the most urgent line that may go; ``None``: *slot* waits for one."""
+        where, soonest, why = Where.LATER, float("inf"), ""
+        for line in slot.by_urgency():
+            origin, agent, _ = line.key
+            if self._policies is None or origin is None:
+                return line
+            known = self._policies.peek(origin, line.page)
+            if known is None:
+                if not line.ask_ahead:
+                    return line
+                if line.asked:
+                    where = Where.ASKED if where is Where.LATER else where
+                else:
+                    where = Where.UNKNOWN
+                continue
+            ruling = self._crawl.judge.rule_line(known, agent, self._policies.now())
+            if ruling.action is not Action.WAIT:
+                self._keeper.keep(slot.name, origin, ruling.interval)
+                return line
+            line.ask_ahead = line.ask_ahead or known.patient  # again, at that time
+            if ruling.seconds < soonest:
+                assert ruling.objection is not None
+                soonest = ruling.seconds
+                why = WHY[ruling.objection.cause].format(origin=origin)
+        if where is Where.UNKNOWN:
+            self._unknown.append(slot)
+        if where is not Where.LATER:
+            slot.where = where
         else:
-            del self._slots[slot.name]
-            self._discard(slot.name)
+            self._park(slot, soonest, why)
+        return None
+
+    def _take_from(self, slot: Slot, line: Line) -> Request | None:
+        request: Request | None = None
+        fault: Exception | None = None
+        left = line.count - 1
+        try:
+            request = line.queue.pop()
+        except Exception as error:  # noqa: BLE001 - whatever comes of what was stored
+            fault = error
+        if request is None:
+            # The spider's code has changed, or the file is damaged. What waits behind it
+            # is not lost.
+            left = drop_unreadable(line.queue, line.count)
+            logger.error(
+                "A request of download slot %s cannot be read",
+                slot.name,
+                exc_info=fault,
+            )
+            self.crawler.stats.inc_value("rep/unreadable", line.count - left)
+        self._count -= line.count - left
+        line.count = left
         if slot.due_at:
             self._crawl.report.handed_out_late(monotonic() - slot.due_at)
-        slot.due_at = 0.0
-        if request is not None:
-            if slot.count:  # else it was forgotten just now
-                origin = _origin_of(request)
-                _forget_one(slot.origins, origin)
-                if not slot.ask_ahead:
-                    # Else the middleware asks.
-                    slot.ask_ahead = self._is_known(origin, request)
-            self._downloader.handed_out.add(slot.name, request)
+            slot.due_at = 0.0
+        if not line.count:
+            self._discard(slot, line)
+        elif len(slot.lines) > 1:  # of equal urgency, the others go first now
+            slot.lines[line.place] = slot.lines.pop(line.place)
+        if slot.lines:
+            slot.where = Where.DUE
+            self._due.append(slot)
+        if request is None:
+            return None
+        if line.mixed and key_of(request, self._crawl.agents) != line.key:
+            self.push(request)
+            return None
+        if not line.ask_ahead:
+            line.ask_ahead = self._is_known(line)  # else the middleware asks
+        self._downloader.handed_out.add(slot.name, request)
         return request
 
-    def _wait_of(self, slot: Waiting) -> float | None:
-        """Return the seconds until *slot* may be asked; ``None``: a policy is unknown."""
-        paused = self._keeper.back_off.left(slot.name)
-        if paused:  # not asked for its robots.txt either
-            slot.why = "its site wants to be left alone (Retry-After)"
-            return paused
-        if self._policies is not None:
-            now = self._policies.now()
-            for origin in self._origins_of(slot):
-                known = self._policies.peek(origin, lambda: self._next_of(slot))
-                if known is None:
-                    if slot.ask_ahead:
-                        return None
-                    continue
-                agent = self._crawl.agents.default()
-                ruling = self._crawl.judge.rule_line(known, agent, now)
-                if ruling.action is Action.WAIT:
-                    assert ruling.objection is not None
-                    slot.why = WHY[ruling.objection.cause].format(origin=origin)
-                    # Again, when that time has come.
-                    slot.ask_ahead = slot.ask_ahead or known.patient
-                    return ruling.seconds
-                self._keeper.keep(slot.name, origin, ruling.interval)
-        slot.why = "its delay has not passed yet"
-        return self._keeper.paced_for(slot.name)  # it is not parked
-
-    def _is_known(self, origin: str | None, request: Request | None) -> bool:
+    def _is_known(self, line: Line) -> bool:
+        origin = line.key[0]
         if origin is None or self._policies is None:
             return True
-        return self._policies.peek(origin, lambda: request) is not None
+        return self._policies.peek(origin, line.page) is not None
 
-    def _origins_of(self, slot: Waiting) -> Iterable[str]:
-        """Return the origins that the next request of *slot* may have."""
-        if len(slot.origins) != 1:
-            # One that is away must not keep the others of its slot; and of what is out of
-            # a job directory, only the next request tells its origin.
-            request = self._next_of(slot)
-            if request is not None:
-                origin = _origin_of(request)
-                return () if origin is None else (origin,)
-        return slot.origins
-
-    def _next_of(self, slot: Waiting) -> Request | None:
-        # They cannot tell, or it cannot be read; ``pop`` will say what is wrong with it.
-        with suppress(Exception):
-            return _peek(slot.queue)
-        return None
-
-    def _park(self, slot: Waiting, wait: float) -> None:
+    def _park(self, slot: Slot, wait: float, why: str) -> None:
+        slot.where = Where.LATER
         slot.due_at = monotonic() + wait
-        self._serial += 1
-        heappush(self._later, (slot.due_at, self._serial, slot))
-        self._crawl.report.parked(slot.name, wait, slot.why)
+        self._tickets += 1
+        slot.ticket = self._tickets
+        if len(self._later) > 2 * len(self._slots) + 16:  # of slots that are due since
+            self._later = [
+                (at, ticket, each)
+                for at, ticket, each in self._later
+                if each.where is Where.LATER and each.ticket == ticket
+            ]
+            heapify(self._later)
+        heappush(self._later, (slot.due_at, slot.ticket, slot))
+        self._crawl.report.parked(slot.name, wait, why)
 
     def _bring_due(self) -> None:
         now = monotonic()
         while self._later and self._later[0][0] <= now:
-            self._due.append(heappop(self._later)[2])
+            _, ticket, slot = heappop(self._later)
+            if slot.where is Where.LATER and slot.ticket == ticket:
+                self._make_due(slot)
 
     def _recheck_full(self, most: int) -> None:
         for _ in range(min(most, len(self._full))):
             slot = self._full.popleft()
-            where = self._due if self._keeper.has_place(slot.name) else self._full
-            where.append(slot)
+            if slot.where is not Where.FULL:
+                continue
+            if self._keeper.has_place(slot.name):
+                self._make_due(slot)
+            else:
+                self._full.append(slot)
 
     # Asking ahead of need
 
     def _look_ahead(self) -> None:
-        if self._policies is None or not self._unknown:
+        if self._policies is None:
             return
         most = self._most_asked + self._policies.slow_fetches
-        while self._unknown and len(self._asked) < most:
+        while self._unknown and self._asked < most:
             slot = self._unknown.popleft()
-            page = partial(self._next_of, slot)
-            origins = self._origins_of(slot)
-            unknown = (o for o in origins if self._policies.peek(o, page) is None)
-            origin = next(unknown, None)
-            if origin is None:  # known by now
-                self._due.append(slot)
+            if slot.where is not Where.UNKNOWN:
                 continue
-            self._asked.add(slot)
-            asking = deferred_from_coro(
-                self._policies.get(origin, page() or Request(robots_url(origin)))
-            )
-            asking.addBoth(self._answered(slot))
+            slot.where = Where.ASKED
+            for line in slot.lines.values():
+                if not line.asked and not self._is_known(line):
+                    self._ask(slot, line)
+                    break
+            else:  # known by now
+                self._make_due(slot)
 
-    def _answered(self, slot: Waiting) -> Callable[[object], None]:
+    def _ask(self, slot: Slot, line: Line) -> None:
+        origin, page = line.key[0], look(line.queue) or line.page()
+        assert self._policies is not None
+        assert origin is not None
+        assert page is not None
+        self._asked += 1
+        line.asked = True
+        asking = deferred_from_coro(self._policies.get(origin, page))
+
         def answered(_: object) -> None:
-            if slot in self._asked:  # else the queue was closed
-                # Where the answer is not to be kept, or is forgotten before the slot is
-                # due, asking again would send robots.txt requests and nothing else.
-                slot.ask_ahead = False
-                self._asked.remove(slot)
-                self._due.append(slot)
-                self._downloader.wake()
+            self._asked -= 1
+            # Where the answer is not to be kept, or is forgotten before the slot is due,
+            # asking again would send robots.txt requests and nothing else.
+            line.asked = line.ask_ahead = False
+            if slot.where not in {Where.GONE, Where.FULL}:  # else the queue was closed
+                self._make_due(slot)
+            self._downloader.wake()
 
-        return answered
-
-    # Waking the engine
-
-    def _set_alarm(self) -> None:
-        if not self._later:
-            return
-        at = self._later[0][0]
-        if self._alarm is not None:
-            if self._alarm_at <= at:
-                return
-            self._alarm.cancel()
-        self._alarm_at = at
-        self._alarm = call_later(max(0.0, at - monotonic()), self._ring)
-
-    def _ring(self) -> None:
-        self._alarm = None
-        self._downloader.wake()
-
-
-def _peek(queue: ScrapyPriorityQueue) -> Request | None:
-    """Return what ``queue.pop()`` would; Scrapy's own ``peek`` has another order."""
-    kinds = queue.queues, queue._start_queues
-    first = min(priority for kind in kinds for priority, q in kind.items() if q)
-    request: Request | None = next(
-        kind[first] for kind in kinds if kind.get(first)
-    ).peek()  # type: ignore[attr-defined]
-    return request
-
-
-def _origin_of(request: Request | None) -> str | None:
-    if request is None:
-        return None
-    try:
-        found = judged(request)
-    except ValueError:  # the middleware will say what is wrong
-        return None
-    return None if found is None else found[1]
-
-
-def _forget_one(origins: dict[str, int], origin: str | None) -> None:
-    if origin is None or origin not in origins:
-        return
-    if origins[origin] == 1:
-        del origins[origin]
-    else:
-        origins[origin] -= 1
+        asking.addBoth(answered)

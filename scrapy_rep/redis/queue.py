@@ -16,7 +16,8 @@ from scrapy_redis.queue import Base
 
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.downloader import Alarm
-from scrapy_rep.judging import Action, judged, leave_behind
+from scrapy_rep.judging import Action, leave_behind
+from scrapy_rep.queue import key_of, line_name, slot_in
 from scrapy_rep.redis.bookings import RedisBookings
 from scrapy_rep.redis.clients import AWAY, close, impatient, script
 from scrapy_rep.redis.dupefilter import unseen
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from scrapy import Request, Spider
     from scrapy.utils.asyncio import CallLaterResult
 
+    from scrapy_rep.judging import Ruling
     from scrapy_rep.policies import Policies
 
 logger = logging.getLogger(__name__)
@@ -110,7 +112,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
 
     def push(self, request: Request) -> None:
         leave_behind(request)
-        host = self._downloader.slot_of(request)
+        host = self._host_of(request)
         self._pushed += 1
         self._serial += 1
         args = [
@@ -205,7 +207,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
     def _full_hosts(self) -> list[str]:
         """Return the hosts for which this worker has no free place."""
         hosts = {handed.host for handed in self._handed_out.values()}
-        return [host for host in hosts if not self._keeper.has_place(host)]
+        return [host for host in hosts if not self._keeper.has_place(slot_in(host))]
 
     def _started(self, request: Request, host: str, interval: float) -> None:
         """A request is handed to its handler; Redis may hand out the host's next one."""
@@ -214,7 +216,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
             return
         self._handed_out[request] = handed._replace(holds=False)
         lead = min(LEAD_PART * interval, LEAD_MOST)
-        self._say(host, _pace(interval), interval - lead)
+        self._say(handed.host, _pace(interval), interval - lead)
 
     def _parked(self, host: str, seconds: float) -> None:
         """A site wants to be left alone; the others are not handed any of this host."""
@@ -222,7 +224,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
 
     def _release(self, host: str) -> None:
         """It was refused, or goes back: its host has not been asked."""
-        interval = self._keeper.shared_interval(host)
+        interval = self._keeper.shared_interval(slot_in(host))
         self._say(host, _pace(interval), 0.0)
 
     def _say(self, host: str, pace: str, wait: float) -> None:
@@ -236,30 +238,43 @@ class PoliteQueue(Base):  # type: ignore[misc]
 
         deferred_from_coro(say())
 
+    def _host_of(self, request: Request) -> str:
+        """Return the host in whose line *request* waits.
+
+        What makes it wait by itself, and no other agent or origin of its host, has a line
+        of its own.
+        """
+        slot = self._downloader.slot_of(request)
+        ruling = self._ruling_on(request)
+        if ruling is None or ruling.action is not Action.WAIT:
+            return slot
+        return line_name(slot, key_of(request, self._crawl.agents))
+
     def _wait_of(self, request: Request) -> float:
         """Return the seconds for which *request*, and its host's others, are to wait.
 
         That is known of one whose host is parked, such as a retry, and of one that was
         handed out too early, and comes back.
         """
-        parked = self._keeper.back_off.left(self._downloader.slot_of(request))
-        sent_back = request in self._downloader.handed_out.sent_back
-        if parked or self._policies is None or not sent_back:
+        slot = self._downloader.slot_of(request)
+        parked = self._keeper.back_off.left(slot)
+        ruling = None if parked else self._ruling_on(request)
+        if ruling is None:
             return parked
-        with suppress(ValueError):  # the middleware will say what is wrong
-            found = judged(request)
-            if found is None:
-                return 0.0
-            known = self._policies.peek(found[1], lambda: request)
-            if known is None:
-                return 0.0
-            agent = self._crawl.agents.of(request)
-            ruling = self._crawl.judge.rule_line(known, agent, self._policies.now())
-            if ruling.action is Action.WAIT:
-                return ruling.seconds
-            if ruling.interval:
-                return self._keeper.due_in(self._downloader.slot_of(request))
-        return 0.0
+        if ruling.action is Action.WAIT:
+            return ruling.seconds
+        return self._keeper.due_in(slot) if ruling.interval else 0.0
+
+    def _ruling_on(self, request: Request) -> Ruling | None:
+        """Return what holds *request*, which comes back; ``None``: it does not."""
+        sent_back = request in self._downloader.handed_out.sent_back
+        if not sent_back or self._policies is None:
+            return None
+        origin, agent, _ = key_of(request, self._crawl.agents)
+        known = origin and self._policies.peek(origin, lambda: request)
+        if not known:
+            return None
+        return self._crawl.judge.rule_line(known, agent, self._policies.now())
 
     # Redis
 

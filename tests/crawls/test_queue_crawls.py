@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from itertools import pairwise
+from threading import Event
 from typing import Any
 
 import pytest
@@ -161,6 +162,39 @@ async def test_media_of_a_delayed_host(kind, tmp_path):
 
 
 @coroutine_test
+async def test_a_request_at_the_wrong_time_of_day_holds_no_other():
+    """Nor does it where it is at the head of the line of its host."""
+    opens = time.gmtime(time.time() + 2 * 3600)
+    closes = time.gmtime(time.time() + 3 * 3600)
+    rules = (
+        f"User-agent: night\nVisit-time: {opens.tm_hour:02}{opens.tm_min:02}-"
+        f"{closes.tm_hour:02}{closes.tm_min:02}\nDisallow: /no\n"
+        "User-agent: *\nDisallow: /no\n"
+    )
+
+    class Mixed(Pages):
+        async def start(self):
+            night = {"robotstxt_user_agent": "night"}
+            first, *others = self.requests()
+            yield first.replace(meta=night, priority=10)
+            await sleep(0.3)  # it is parked by now
+            for number, request in enumerate(others):
+                yield request.replace(meta=night if number % 2 else {})
+
+        def parse(self, response):
+            super().parse(response)
+            if len(self.got) == 5:
+                raise scrapy.exceptions.CloseSpider("enough")
+
+    with Site({"/robots.txt": rules}) as site:
+        crawler = make_crawler(Mixed, USER_AGENT="day")
+        await crawl(crawler, urls=pages(site, 10))
+        assert site.count("/robots.txt") == 1
+    assert sorted(crawler.spider.got) == sorted(pages(site, 10)[1::2])
+    assert crawler.spider.failures == []
+
+
+@coroutine_test
 async def test_two_origins_on_one_host_keep_the_slower():
     slow = Site({"/robots.txt": delay(0.4)}, host="127.0.0.2")
     quick = Site({"/robots.txt": delay(0.1)}, host="127.0.0.2")
@@ -195,6 +229,76 @@ async def test_one_origin_that_is_away_does_not_keep_the_others_of_its_host():
     assert when(there, "/1") - began < 1
     assert len(crawler.spider.got) == 4
     assert len(crawler.spider.failures) == 1
+
+
+class LetAnswer(Pages):
+    """Lets a site answer when it has got so many pages."""
+
+    def __init__(self, pages: int, answer: Event, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.pages = pages
+        self.answer = answer
+
+    def parse(self, response):
+        super().parse(response)
+        if len(self.got) == self.pages:
+            self.answer.set()
+
+
+@pytest.mark.parametrize("scheme", ["data", "file"])
+@coroutine_test
+async def test_who_has_no_robots_txt_waits_for_none(scheme, tmp_path, caplog):
+    """Nor for one that others of its download slot wait for."""
+    (tmp_path / "page").write_text("page")
+    free = "data:,page" if scheme == "data" else (tmp_path / "page").as_uri()
+    answer = Event()
+    in_time = []
+
+    class AllAtOnce(LetAnswer):
+        async def start(self):
+            for request in self.requests():
+                self.crawler.engine.crawl(request)
+            return
+            yield
+
+    def robots(hit):
+        in_time.append(answer.wait(10))
+        return Reply("# fine")
+
+    with Site({"/robots.txt": robots}) as site:
+        urls = [site.url("/1"), free, site.url("/0"), free]  # the last one is the next
+        crawler = make_crawler(AllAtOnce)
+        slot = {"download_slot": "of all of them"}
+        await crawl(crawler, urls=urls, meta=slot, pages=1, answer=answer)
+        alone = make_crawler(AllAtOnce)
+        await crawl(alone, urls=[free], pages=1, answer=answer)
+    assert in_time == [True]
+    assert sorted(crawler.spider.got) == sorted(urls)
+    assert alone.spider.got == [free]
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+@coroutine_test
+async def test_what_was_in_a_job_waits_for_no_robots_txt_of_what_comes_now(tmp_path):
+    job: dict[str, Any] = {"JOBDIR": str(tmp_path), "CONCURRENT_REQUESTS": 1}
+    answer = Event()
+    in_time = []
+
+    def robots(hit):
+        in_time.append(answer.wait(10))
+        return Reply("# fine")
+
+    with Site() as before, Site({"/robots.txt": robots}) as now:
+        urls = pages(before, 6)
+        first = make_crawler(EndsAtOnce, **job)
+        await crawl(first, urls=urls)
+        left = len(urls) - len(first.spider.got)
+        second = make_crawler(LetAnswer, **job)
+        await crawl(second, urls=[now.url("/0")], pages=left, answer=answer)
+    assert left > 1
+    assert in_time == [True]
+    got = first.spider.got + second.spider.got
+    assert sorted(got) == sorted([*urls, now.url("/0")])
 
 
 @pytest.mark.parametrize(

@@ -11,16 +11,18 @@ import scrapy
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scrapy import Request
-from scrapy.squeues import (
-    FifoMemoryQueue,
-    LifoMemoryQueue,
-    PickleFifoDiskQueue,
-    PickleLifoDiskQueue,
-)
+from scrapy.pqueues import DownloaderAwarePriorityQueue
+from scrapy.squeues import LifoMemoryQueue
+from scrapy.utils.misc import load_object
 
 from scrapy_rep import PoliteQueue
+from scrapy_rep.judging import Action, Judge, Objection, Ruling
+from scrapy_rep.judging.ruling import SEND, because
+from scrapy_rep.policies import Policies
+from scrapy_rep.queue.lines import Where
 from tests.site import Reply, Site
 from tests.utils import (
+    DISK_QUEUES,
     SCRAPYS_QUEUE,
     Pages,
     coroutine_test,
@@ -62,10 +64,13 @@ async def on_crawler(body: Callable[[Any], Any], **kwargs: Any) -> Any:
 
 
 def queue_of(crawler: Any, key: str = "", state: Any = None) -> PoliteQueue:
-    lifo, fifo = LifoMemoryQueue, FifoMemoryQueue
-    if key:
-        lifo, fifo = PickleLifoDiskQueue, PickleFifoDiskQueue
-    return PoliteQueue.from_crawler(crawler, lifo, key, state, start_queue_cls=fifo)
+    """Return a queue in memory; with a *key*, of the disk queues that the settings name."""
+    kind = "DISK" if key else "MEMORY"
+    most, start = (
+        load_object(crawler.settings[name])
+        for name in (f"SCHEDULER_{kind}_QUEUE", f"SCHEDULER_START_{kind}_QUEUE")
+    )
+    return PoliteQueue.from_crawler(crawler, most, key, state, start_queue_cls=start)
 
 
 def request(host: str, number: int = 0, **kwargs: Any) -> Request:
@@ -113,15 +118,24 @@ def assert_empty(queue: PoliteQueue) -> None:
     assert len(queue) == 0
     assert queue.pop() is None
     assert queue.peek() is None
-    for place in ("pqueues", "_slots", "_due", "_later", "_unknown", "_asked", "_full"):
+    for place in ("pqueues", "_slots", "_due", "_unknown", "_asked", "_full"):
         assert not getattr(queue, place), place
+    assert len(queue._later) <= 17
 
 
 def assert_each_in_one_place(queue: PoliteQueue) -> None:
-    places = [*queue._due, *queue._unknown, *queue._asked, *queue._full]
-    places += [slot for _, _, slot in queue._later]
-    assert len(places) == len(set(places)) == len(queue._slots)
-    assert set(places) == set(queue._slots.values())
+    for slot in queue._slots.values():
+        places = {
+            Where.DUE: queue._due,
+            Where.UNKNOWN: queue._unknown,
+            Where.FULL: queue._full,
+            Where.ASKED: [slot] * any(line.asked for line in slot.lines.values()),
+            Where.LATER: [s for _, ticket, s in queue._later if s.ticket == ticket],
+        }
+        assert [*places[slot.where]].count(slot) == 1
+    lines = [line for slot in queue._slots.values() for line in slot.lines.values()]
+    assert {line.name for line in lines} == set(queue.pqueues)
+    assert all(line.count == len(line.queue) > 0 for line in lines)
     assert len(queue) == sum(map(len, queue.pqueues.values()))
 
 
@@ -264,7 +278,7 @@ async def test_no_slot_starves_in_ten_thousand_pops():
 
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["push", "push", "pop", "pop", "end"]),
+        st.sampled_from(["push", "push", "pop", "pop", "end", "peek"]),
         st.integers(0, 5),  # which slot, or which request in flight
         st.integers(-2, 2),  # priority
         st.booleans(),  # a start request
@@ -273,13 +287,19 @@ STEPS = st.lists(
 )
 
 
-@pytest.mark.parametrize("kind", ["memory", "disk"])
+@pytest.mark.parametrize(
+    ("queues", "most"),
+    [
+        pytest.param(None, 300, id="memory"),
+        *(pytest.param(p.values[0], 60, id=p.id) for p in DISK_QUEUES),
+    ],
+)
 @coroutine_test
-async def test_every_request_is_popped_exactly_once(kind, tmp_path):
+async def test_every_request_is_popped_exactly_once(queues, most, tmp_path):
     examples = iter(range(10**6))
 
     @settings(
-        max_examples=300 if kind == "memory" else 100,
+        max_examples=most,
         derandomize=True,
         deadline=None,
         database=None,
@@ -288,7 +308,7 @@ async def test_every_request_is_popped_exactly_once(kind, tmp_path):
     @given(STEPS)
     def property_of(crawler, steps):
         folder = tmp_path / str(next(examples))
-        queue = queue_of(crawler, str(folder) if kind == "disk" else "")
+        queue = queue_of(crawler, "" if queues is None else str(folder))
         flights = Flights(crawler)
         pushed: set[str] = set()
         popped: list[str] = []
@@ -314,6 +334,8 @@ async def test_every_request_is_popped_exactly_once(kind, tmp_path):
                 best.setdefault(f"h{which}.example", []).append(priority)
             elif step == "pop":
                 pop()
+            elif step == "peek":
+                assert (queue.peek() is None) == (not queue)
             elif flights.flying:
                 flights.end(which)
             assert len(queue) == len(pushed) - len(popped)
@@ -327,7 +349,7 @@ async def test_every_request_is_popped_exactly_once(kind, tmp_path):
         assert queue.close() == {}
         assert [path for path in folder.rglob("*") if path.is_file()] == []
 
-    await on_crawler(property_of, CONCURRENT_REQUESTS_PER_DOMAIN=2)
+    await on_crawler(property_of, CONCURRENT_REQUESTS_PER_DOMAIN=2, **(queues or {}))
 
 
 @coroutine_test
@@ -337,9 +359,119 @@ async def test_custom_download_slot():
         queue.push(request("a", 1, meta={"download_slot": "mine"}))
         queue.push(request("b", 2, meta={"download_slot": "mine"}))
         queue.push(request("a", 3))
-        assert list(queue.pqueues) == ["mine", "a.example"]
+        assert list(queue._slots) == ["mine", "a.example"]
         assert "mine" in queue
-        assert [int(url[-1]) for url in all_of(queue)] == [2, 3, 1]
+        assert [int(url[-1]) for url in all_of(queue)] == [1, 3, 2]
+        queue.close()
+
+    await on_crawler(body)
+
+
+@coroutine_test
+async def test_the_most_urgent_request_of_a_slot_goes_first_whatever_its_line():
+    def body(crawler):
+        queue = queue_of(crawler)
+        for number, (scheme, priority) in enumerate(
+            [("http", 0), ("https", 5), ("http", 9), ("https", 0), ("http", 5)]
+        ):
+            url = f"{scheme}://a.example/{number}"
+            queue.push(Request(url, priority=priority))
+        slot = queue._slots["a.example"]
+        assert len(slot.lines) == 2
+        # Of equal urgency, the lines take turns.
+        assert [int(url[-1]) for url in all_of(queue)] == [2, 1, 4, 3, 0]
+        assert_empty(queue)
+        queue.close()
+
+    await on_crawler(body)
+
+
+@pytest.mark.parametrize("key", ["", "queues"], ids=["in memory", "on disk"])
+@coroutine_test
+async def test_a_line_that_must_wait_holds_no_other(key, tmp_path, monkeypatch):
+    closed = {"night"}
+
+    def rule_line(self, known, agent, now):
+        if agent in closed:
+            objection = Objection("visit_time", because("not now"))
+            return Ruling(Action.WAIT, objection, seconds=7200.0)
+        return SEND
+
+    def body(crawler):
+        monkeypatch.setattr(Judge, "rule_line", rule_line)
+        monkeypatch.setattr(Policies, "peek", lambda self, origin, page: True)
+        folder = key and str(tmp_path / key)
+        queue = queue_of(crawler, folder)
+        night = {"robotstxt_user_agent": "night"}
+        queue.push(request("a", 0, meta=night))
+        assert queue.pop() is None  # its slot is parked
+        queue.push(request("a", 1))
+        queue.push(request("a", 2, meta=night))
+        queue.push(request("a", 3))
+        assert_each_in_one_place(queue)
+        assert sorted(url[-1] for url in all_of(queue)) == ["1", "3"]
+        state = queue.close()
+        if key:
+            queue = queue_of(crawler, folder, state)
+            assert len(queue) == 2
+            assert queue.pop() is None
+            closed.clear()
+            queue.push(request("a", 4))
+            assert sorted(url[-1] for url in all_of(queue)) == ["0", "2", "4"]
+            assert_empty(queue)
+            queue.close()
+
+    await on_crawler(body, ROBOTSTXT_OBEY=True)
+
+
+@coroutine_test
+async def test_slots_that_stop_waiting_before_their_time_leave_little_behind(
+    monkeypatch,
+):
+    def rule_line(self, known, agent, now):
+        if agent == "night":
+            objection = Objection("visit_time", because("not now"))
+            return Ruling(Action.WAIT, objection, seconds=7200.0)
+        return SEND
+
+    def body(crawler):
+        monkeypatch.setattr(Judge, "rule_line", rule_line)
+        monkeypatch.setattr(Policies, "peek", lambda self, origin, page: True)
+        queue = queue_of(crawler)
+        queue.push(request("a", 0, meta={"robotstxt_user_agent": "night"}))
+        for number in range(200):
+            assert queue.pop() is None
+            queue.push(request("a", number))
+            assert queue.pop() is not None
+            assert len(queue._later) <= 20
+        queue.close()
+
+    await on_crawler(body, ROBOTSTXT_OBEY=True)
+
+
+@coroutine_test
+async def test_a_job_of_scrapys_with_several_origins_and_agents_in_a_slot(tmp_path):
+    """Only the next request of what was left tells what it is."""
+
+    def body(crawler):
+        scrapys = DownloaderAwarePriorityQueue.from_crawler(
+            crawler,
+            load_object(crawler.settings["SCHEDULER_DISK_QUEUE"]),
+            str(tmp_path),
+            start_queue_cls=load_object(crawler.settings["SCHEDULER_START_DISK_QUEUE"]),
+        )
+        for number in range(9):
+            scheme = ("http", "https", "http")[number % 3]
+            meta = {"robotstxt_user_agent": "night"} if number % 3 == 2 else {}
+            scrapys.push(Request(f"{scheme}://a.example/{number}", meta=meta))
+        queue = queue_of(crawler, str(tmp_path), scrapys.close())
+        assert len(queue) == 9
+        first = queue.pop()
+        assert first is not None
+        assert_each_in_one_place(queue)
+        found = [first.url, *all_of(queue)]
+        assert sorted(int(url[-1]) for url in found) == list(range(9))
+        assert_empty(queue)
         queue.close()
 
     await on_crawler(body)
@@ -362,14 +494,57 @@ async def test_peek():
     await on_crawler(body)
 
 
+@pytest.mark.parametrize("of_starts", [False, True])
+@pytest.mark.parametrize("queues", DISK_QUEUES)
+@coroutine_test
+async def test_peek_changes_nothing(queues, of_starts, tmp_path):
+    """That of queuelib leaves a LIFO file where the next push writes over a size."""
+
+    def body(crawler):
+        queue = queue_of(crawler, str(tmp_path))
+        meta = {"is_start_request": True} if of_starts else {}
+        for number in range(4):
+            queue.push(request("a", number, meta=meta))
+            peeked = queue.peek()
+        found = []
+        while (popped := queue.pop()) is not None:
+            assert peeked is not None
+            assert popped.url == peeked.url
+            found.append(popped.url)
+            peeked = queue.peek()
+        assert len(found) == 4
+        assert peeked is None
+        queue.close()
+
+    await on_crawler(body, **queues)
+
+
 class NoPeek(LifoMemoryQueue):  # type: ignore[misc, valid-type]
     peek = property()  # as if there was none
 
 
+class OwnQueue:
+    """A queue of somebody's own, of which nobody knows what ``peek`` does to it."""
+
+    def __init__(self, key: str) -> None:
+        self.requests: list[Request] = []
+        self.push, self.pop = self.requests.append, self.requests.pop
+
+    def peek(self) -> Request:
+        return self.requests.pop()
+
+    def close(self) -> None:
+        pass
+
+    def __len__(self) -> int:
+        return len(self.requests)
+
+
+@pytest.mark.parametrize("queue_class", [NoPeek, OwnQueue])
 @coroutine_test
-async def test_queues_without_peek():
+async def test_queues_that_cannot_be_looked_at(queue_class):
     def body(crawler):
-        queue = PoliteQueue.from_crawler(crawler, NoPeek, "")
+        queue = PoliteQueue.from_crawler(crawler, queue_class, "")
         queue.push(request("a", 1))
         with pytest.raises((NotImplementedError, AttributeError)):
             queue.peek()
@@ -555,6 +730,23 @@ async def test_a_push_that_fails_changes_nothing(waiting, tmp_path):
 
 
 @coroutine_test
+async def test_a_push_that_fails_is_not_in_the_way_of_start_requests(tmp_path):
+    """Those come after the queue that it would have been in, and is left empty."""
+
+    def body(crawler):
+        queue = queue_of(crawler, str(tmp_path))
+        for number in range(3):
+            queue.push(request("a", number, meta={"is_start_request": True}))
+            with pytest.raises(ValueError, match="lambda"):
+                queue.push(request("a", 9, meta={"lambda": lambda: None}))
+        assert len(all_of(queue)) == 3
+        assert_empty(queue)
+        assert queue.close() == {}
+
+    await on_crawler(body)
+
+
+@coroutine_test
 async def test_a_job_directory_may_name_slots_where_nothing_waits(tmp_path):
     """Scrapy's own queue leaves such a name where a push has failed."""
 
@@ -570,8 +762,9 @@ async def test_a_job_directory_may_name_slots_where_nothing_waits(tmp_path):
     await on_crawler(body)
 
 
+@pytest.mark.parametrize("queues", DISK_QUEUES)
 @coroutine_test
-async def test_a_request_that_cannot_be_read_loses_no_other(tmp_path):
+async def test_a_request_that_cannot_be_read_loses_no_other(queues, tmp_path):
     """As where a callback has another name since the crawl was stopped."""
 
     def body(crawler):
@@ -581,14 +774,17 @@ async def test_a_request_that_cannot_be_read_loses_no_other(tmp_path):
         spider = crawler.spider
         type(spider).renamed = renamed
         queue = queue_of(crawler, str(tmp_path))
-        queue.push(request("a", 1))
-        queue.push(request("a", 2, callback=spider.renamed))
-        queue.push(request("b", 3))
-        queue.push(request("b", 4))
+        for number, priority in enumerate([0, 0, 0, 5, -5]):
+            queue.push(request("a", number, priority=priority))
+        for priority in (0, 5, 7):
+            unread = request("a", 9, priority=priority, callback=spider.renamed)
+            queue.push(unread)
+        queue.push(request("b", 8))
         del type(spider).renamed
-        assert len(all_of(queue)) == 3
-        assert crawler.stats.get_value("rep/unreadable") == 1
+        assert sorted(int(url[-1]) for url in all_of(queue)) == [0, 1, 2, 3, 4, 8]
+        assert crawler.stats.get_value("rep/unreadable") == 3
         assert_empty(queue)
-        queue.close()
+        assert queue.close() == {}
+        assert list(tmp_path.iterdir()) == []
 
-    await on_crawler(body)
+    await on_crawler(body, **queues)

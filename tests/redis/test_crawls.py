@@ -94,6 +94,36 @@ async def test_workers_share_the_copy_of_each_agent(redis_server):
 
 
 @coroutine_test
+async def test_a_request_at_the_wrong_time_of_day_holds_no_other(redis_server):
+    opens, closes = (time.gmtime(time.time() + hours * 3600) for hours in (2, 3))
+    rules = (
+        f"User-agent: night\nVisit-time: {opens.tm_hour:02}{opens.tm_min:02}-"
+        f"{closes.tm_hour:02}{closes.tm_min:02}\nDisallow: /no\n"
+        "User-agent: *\nDisallow: /no\n"
+    )
+
+    class Mixed(Pages):
+        async def start(self):
+            for number, request in enumerate(self.requests()):
+                night = {"robotstxt_user_agent": "night"}
+                yield request.replace(meta=night if number % 2 == 0 else {})
+
+        def parse(self, response):
+            super().parse(response)
+            if len(self.got) == 5:
+                raise scrapy.exceptions.CloseSpider("enough")
+
+    with Site({"/robots.txt": rules}) as site:
+        urls = [site.url(f"/{number}") for number in range(10)]
+        crawler = worker(redis_server, Mixed, USER_AGENT="day", SCHEDULER_PERSIST=True)
+        await crawl(crawler, urls=urls)
+    assert sorted(crawler.spider.got) == sorted(urls[1::2])
+    assert crawler.spider.failures == []
+    # Those that wait are in the queue still, for the next worker.
+    assert redis_server.client.get("{pages:requests}:count") == b"5"
+
+
+@coroutine_test
 async def test_a_crawl_is_gone_when_it_is_over(redis_server):
     with Site({"/robots.txt": "User-agent: *\nDisallow: /no"}) as site:
         crawler = worker(redis_server)

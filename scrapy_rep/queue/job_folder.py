@@ -1,0 +1,106 @@
+"""What an earlier run has left of its disk queues, in the folder of a job (JOBDIR).
+
+Scrapy's scheduler lists the slots that have requests in ``active.json`` when a crawl is
+stopped. A run that is killed leaves an old list, none, or half of one.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sqlite3
+import struct
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from scrapy.pqueues import ScrapyPriorityQueue
+
+logger = logging.getLogger(__name__)
+
+SLOT_FOLDER = re.compile(r".*-[0-9a-f]{32}")
+QUEUE_FILE = re.compile(r"(-?\d+)(s?)")
+"""A priority, and whether it is of start requests: a file or a folder."""
+DAMAGED = (
+    struct.error,  # a file queue that is shorter than its count of requests
+    ValueError,  # half of the JSON of another one, or no JSON
+    LookupError,
+    FileNotFoundError,  # a part of it
+    sqlite3.DatabaseError,
+)
+"""What a damaged queue raises when it is opened."""
+
+
+def check_list(path: Path) -> None:
+    """Set aside a list of slots that is not whole: no crawl would start with it."""
+    try:
+        json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        pass
+    except ValueError as error:
+        set_aside(path, error)
+
+
+def slot_folders(key: str) -> list[str]:
+    return [
+        f"{key}/{path.name}"
+        for path in sorted(Path(key).glob("*"))
+        if SLOT_FOLDER.fullmatch(path.name)
+    ]
+
+
+def open_queues(queue: ScrapyPriorityQueue, priorities: Iterable[int] = ()) -> None:
+    """Open the queues of *priorities*, and whatever else is in the folder of *queue*.
+
+    The file queues of queuelib count what they hold when they are closed. Those that a
+    kill has left call themselves empty, and would hand out what is in them in place of
+    what is pushed now; they are emptied. SQLite's know what they hold.
+    """
+    folder = Path(queue.key)
+    names = {f"{priority}{kind}" for priority in priorities for kind in ("", "s")}
+    if folder.is_dir():
+        names.update(path.name for path in folder.iterdir())
+    for name in names:
+        if found := QUEUE_FILE.fullmatch(name):
+            _open(queue, folder / name, int(found[1]), of_starts=bool(found[2]))
+    queue.curprio = min({*queue.queues, *queue._start_queues}, default=None)
+
+
+def _open(
+    queue: ScrapyPriorityQueue, path: Path, priority: int, *, of_starts: bool
+) -> None:
+    kind, make = queue.queues, queue.qfactory
+    if of_starts:
+        if queue._start_queue_cls is None:
+            return
+        kind, make = queue._start_queues, queue._sqfactory
+    if path.is_file() and not path.stat().st_size:
+        path.unlink()  # it was killed before anything was written
+    try:
+        inner = make(priority)
+        if len(inner):
+            kind[priority] = inner
+        else:
+            inner.close()
+    except sqlite3.OperationalError:  # it is locked, or too many files are open
+        raise
+    except DAMAGED as error:
+        if not path.exists():
+            raise
+        set_aside(path, error)
+
+
+def set_aside(path: Path, why: object) -> None:
+    """Rename what is damaged, so that the crawl goes on without it."""
+    asides = (Path(f"{path}.damaged-{n}") for n in count(1))
+    aside = next(each for each in asides if not each.exists())
+    # A journal that stayed behind would be taken for the new file's.
+    for suffix in ("-journal", "-wal", ""):
+        with suppress(FileNotFoundError):
+            Path(f"{path}{suffix}").rename(f"{aside}{suffix}")
+    logger.error("%s is damaged (%s). It is now %s.", path, why, aside.name)

@@ -1,0 +1,122 @@
+"""What waits in a polite queue: slots, and the lines of requests in each."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from scrapy import Request
+
+from scrapy_rep.judging import judged
+
+if TYPE_CHECKING:
+    from scrapy.pqueues import ScrapyPriorityQueue
+
+    from scrapy_rep.judging import Agents
+    from scrapy_rep.protocol import Agent
+
+    Key = tuple[str | None, Agent, str]
+    """Origin, agent, and the User-Agent that is sent."""
+
+
+UNJUDGED: Key = (None, "", "")
+"""Of requests that are not judged."""
+
+
+class Where(Enum):
+    """Where a slot is; always in one place."""
+
+    DUE = auto()
+    """It may be asked as far as we know."""
+    LATER = auto()
+    """Not before a time."""
+    UNKNOWN = auto()
+    """A policy is not known, and nobody has asked for it yet."""
+    ASKED = auto()
+    """Somebody has."""
+    FULL = auto()
+    """It has no free place."""
+    GONE = auto()
+    """Nothing waits in it any more."""
+
+
+class Line:
+    """Requests of one slot, of one origin and by one agent: what holds one holds all."""
+
+    __slots__ = (
+        "ask_ahead",
+        "asked",
+        "count",
+        "key",
+        "mixed",
+        "name",
+        "place",
+        "queue",
+    )
+
+    def __init__(
+        self, name: str, key: Key, queue: ScrapyPriorityQueue, *, mixed: bool
+    ) -> None:
+        self.name = name
+        self.key = key
+        self.place: object = key  # among the lines of its slot
+        self.queue = queue
+        self.count = len(queue)
+        self.mixed = mixed  # out of a job directory: only its next request is known
+        self.asked = False  # its policy is being asked for
+        self.ask_ahead = True  # False: somebody has, for the next request
+
+    def page(self) -> Request | None:
+        """Return a request that is judged as those of the line are."""
+        origin, _, user_agent = self.key
+        if origin is None:
+            return None
+        return Request(origin, headers={"User-Agent": user_agent})
+
+    @property
+    def urgency(self) -> int:
+        """Scrapy's priority, negated: the lowest goes first."""
+        priority = self.queue.curprio
+        return 0 if priority is None else priority
+
+
+class Slot:
+    """What waits for one download slot."""
+
+    __slots__ = ("due_at", "lines", "name", "ticket", "where", "why")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.lines: dict[object, Line] = {}  # by place; of equal urgency, in turns
+        self.where = Where.GONE
+        self.ticket = 0  # of its place in ``later``
+        self.due_at = 0.0  # when it was to leave that; 0: it was not there
+        self.why = ""  # it waits, in words
+
+    def by_urgency(self) -> list[Line]:
+        lines = list(self.lines.values())
+        if len(lines) > 1:
+            lines.sort(key=lambda line: line.urgency)
+        return lines
+
+
+def key_of(request: Request, agents: Agents) -> Key:
+    """Return what tells which requests of a slot wait for the same as *request*."""
+    try:
+        found = judged(request)
+        if found is None:
+            return UNJUDGED
+        return found[1], agents.of(request), agents.header(request)
+    except ValueError:  # the middleware will say what is wrong
+        return UNJUDGED
+
+
+def slot_in(name: str) -> str:
+    """Return the slot of a line that is called *name*."""
+    return name.partition("\n")[0]
+
+
+def line_name(slot: str, key: Key) -> str:
+    """Return what a line is called in a job directory, if *slot* has another one."""
+    return f"{slot}\n{sha256(repr(key).encode()).hexdigest()[:16]}"

@@ -1,0 +1,86 @@
+"""Scrapy's queues by download slot, as whatever run was before this one has left them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scrapy.pqueues import DownloaderAwarePriorityQueue
+from scrapy.utils.job import job_dir
+
+from scrapy_rep.crawl import Crawl
+from scrapy_rep.queue.inner_queues import look
+from scrapy_rep.queue.job_folder import check_list, open_queues, slot_folders
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from scrapy import Request
+    from scrapy.pqueues import QueueProtocol, ScrapyPriorityQueue
+
+
+class SlotQueues(DownloaderAwarePriorityQueue):
+    """Opens what waits in a job directory, be it listed there or not."""
+
+    def __init__(
+        self,
+        crawler: Any,
+        downstream_queue_cls: type[QueueProtocol],
+        key: str,
+        slot_startprios: dict[str, Iterable[int]] | None = None,
+        *,
+        start_queue_cls: type[QueueProtocol] | None = None,
+    ) -> None:
+        self._crawl = Crawl.of(crawler)
+        if not key and (folder := job_dir(crawler.settings)):
+            # Of Scrapy's two queues the one in memory is made first, and then this is read.
+            check_list(Path(folder, "requests.queue", "active.json"))
+        super().__init__(
+            crawler,
+            downstream_queue_cls,
+            key,
+            slot_startprios,
+            start_queue_cls=start_queue_cls,
+        )
+        listed = {queue.key for queue in self.pqueues.values()}
+        for name in [name for name, queue in self.pqueues.items() if not len(queue)]:
+            self._close(self.pqueues.pop(name))
+        for folder in slot_folders(key) if key else ():
+            if folder not in listed:
+                self._find(folder)
+
+    def pqfactory(
+        self, slot: str, startprios: Iterable[int] = ()
+    ) -> ScrapyPriorityQueue:
+        queue = super().pqfactory(slot)
+        if self.key:
+            open_queues(queue, startprios)
+        return queue
+
+    def names_of(self, request: Request) -> tuple[str, ...]:
+        """Return what the queue of *request* may be called."""
+        return (self._crawl.downloader.slot_of(request),)
+
+    def _find(self, folder: str) -> None:
+        """Open what a run that was killed has left in *folder*, and has listed nowhere.
+
+        What waits there tells the name of its slot.
+        """
+        queue = super().pqfactory("")
+        queue.key = folder
+        open_queues(queue)
+        request = look(queue)
+        names = () if request is None else self.names_of(request)
+        for name in names:
+            if super().pqfactory(name).key == folder:
+                self.pqueues[name] = queue
+                break
+        else:  # nothing waits, or it is opened again with the next request of its slot
+            self._close(queue)
+
+    def _close(self, queue: ScrapyPriorityQueue) -> None:
+        queue.close()
+        if self.key:
+            with suppress(OSError):  # it is not empty: the queues left a file
+                Path(queue.key).rmdir()

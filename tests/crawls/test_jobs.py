@@ -1,0 +1,230 @@
+"""Crawls with JOBDIR: every request is sent, once, whatever queue it waits in."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from contextlib import ExitStack
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import scrapy
+from scrapy.squeues import PickleLifoDiskQueue
+from scrapy.utils.misc import build_from_crawler
+
+from tests.crawls.processes import TIMEOUT, start
+from tests.site import Reply, Site, some_sites
+from tests.utils import (
+    DISK_QUEUES,
+    HAS_SQLITE,
+    SCRAPYS_QUEUE,
+    Pages,
+    coroutine_test,
+    crawl,
+    make_crawler,
+)
+
+if TYPE_CHECKING:
+    import subprocess
+    from pathlib import Path
+
+OURS = "scrapy_rep.PoliteQueue"
+
+
+class FromPages(Pages):
+    """Finds two more of its URLs on each page, so that most are pushed while some wait."""
+
+    async def start(self):
+        self.left = self.requests()
+        for number in range(20 * bool(self.urls)):
+            yield scrapy.Request(f"data:,{number}", self.find)
+
+    def find(self, response):
+        yield from islice(self.left, 2)
+
+    def parse(self, response):
+        super().parse(response)
+        yield from self.find(response)
+
+
+class Stopped(FromPages):
+    """Is stopped, as by Ctrl-C, when it has got so many pages."""
+
+    most = 10
+
+    def parse(self, response):
+        yield from super().parse(response)
+        if len(self.got) == self.most:
+            raise scrapy.exceptions.CloseSpider("enough")
+
+
+class HandOver:
+    """A disk queue of somebody's own, on top of Scrapy's."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+        self.push, self.pop, self.peek = inner.push, inner.pop, inner.peek
+        self.close = inner.close
+
+    @classmethod
+    def from_crawler(cls, crawler: Any, key: str) -> HandOver:
+        return cls(build_from_crawler(PickleLifoDiskQueue, crawler, key))
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+
+each_queue = pytest.mark.parametrize(
+    "queues",
+    [
+        *DISK_QUEUES,
+        pytest.param({"SCHEDULER_DISK_QUEUE": HandOver}, id="somebody's own"),
+        pytest.param({"JOBDIR": None}, id="memory"),
+    ],
+)
+
+
+def pages(sites: list[Site], number: int) -> list[str]:
+    return [site.url(f"/{n}") for n in range(number) for site in sites]
+
+
+def assert_nothing_lost(crawlers: list[Any], urls: list[str]) -> None:
+    got = [url for crawler in crawlers for url in crawler.spider.got]
+    assert sorted(got) == sorted(urls)
+    for crawler in crawlers:
+        assert crawler.spider.failures == []
+        assert crawler.stats.get_value("rep/unreadable") is None
+
+
+@each_queue
+@coroutine_test
+async def test_new_hosts(queues, tmp_path):
+    """Their robots.txt are asked for on behalf of what waits first."""
+    with some_sites(8, None) as sites:
+        crawler = make_crawler(FromPages, **{"JOBDIR": str(tmp_path), **queues})
+        urls = pages(sites, 5)
+        await crawl(crawler, urls=urls)
+    assert_nothing_lost([crawler], urls)
+
+
+@each_queue
+@coroutine_test
+async def test_two_origins_on_each_host(queues, tmp_path):
+    """Which one is next must be known each time that the host is due."""
+    robots = "User-agent: *\nCrawl-delay: 0.05"
+    with some_sites(4, robots) as some, some_sites(4, robots) as others:
+        crawler = make_crawler(FromPages, **{"JOBDIR": str(tmp_path), **queues})
+        urls = pages([*some, *others], 5)
+        await crawl(crawler, urls=urls)
+    assert_nothing_lost([crawler], urls)
+
+
+@pytest.mark.parametrize("queues", DISK_QUEUES)
+@pytest.mark.parametrize("is_torn", [False, True])
+@coroutine_test
+async def test_stopped_twice(is_torn, queues, tmp_path, caplog):
+    """The list of slots is torn where a kill comes while Scrapy writes it."""
+    settings: dict[str, Any] = {"JOBDIR": str(tmp_path), "REP_STORE": "memory"}
+    path = tmp_path / "requests.queue" / "active.json"
+    robots = "User-agent: *\nCrawl-delay: 0.02"
+    crawlers = []
+    with some_sites(3, robots) as some, some_sites(3, robots) as others:
+        urls = pages([*some, *others], 10)
+        for spider, kept in ((Stopped, 0.5), (Stopped, 0), (FromPages, 1)):
+            crawlers.append(make_crawler(spider, **settings, **queues))
+            await crawl(crawlers[-1], urls=[] if crawlers[1:] else urls)
+            if is_torn:
+                written = path.read_text()
+                path.write_text(written[: int(kept * len(written))])
+    assert all(len(crawler.spider.got) >= 10 for crawler in crawlers)
+    assert_nothing_lost(crawlers, urls)
+    errors = [r.getMessage() for r in caplog.records if r.levelname == "ERROR"]
+    for number, error in enumerate(errors, 1):
+        assert error.startswith(f"{path} is damaged")
+        assert error.endswith(f"It is now active.json.damaged-{number}.")
+    assert len(errors) == (2 if is_torn else 0)
+
+
+class Runs:
+    """The runs of a job, each one a process."""
+
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        self.folder = folder
+        self.settings = settings
+
+    def start(self, urls: list[str], found: int) -> subprocess.Popen[str]:
+        """Begin one; *found* of the URLs are on each page."""
+        return start(
+            "tests.crawls.job_crawl",
+            self.folder / "job",
+            done=str(self.folder / "done"),
+            urls=urls,
+            found=found,
+            settings=self.settings,
+        )
+
+    def got(self) -> list[str]:
+        path = self.folder / "done"
+        return path.read_text().split() if path.exists() else []
+
+    def wait_for(self, process: subprocess.Popen[str], more: int) -> None:
+        """Wait until so many more pages have been got."""
+        enough = len(self.got()) + more
+        deadline = time.monotonic() + TIMEOUT
+        while len(self.got()) < enough:
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+
+    def end(self, process: subprocess.Popen[str]) -> None:
+        _, errors = process.communicate(timeout=TIMEOUT)
+        assert process.returncode == 0, errors
+        assert not errors
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT for another process")
+def test_ctrl_c_twice_each_followed_by_a_new_run(tmp_path):
+    robots = "User-agent: *\nCrawl-delay: 0.02\n"
+    runs = Runs(tmp_path)
+    with some_sites(4, robots) as some, some_sites(4, robots) as others:
+        urls = pages([*some, *others], 15)
+        for number in range(3):
+            process = runs.start([] if number else urls, found=4)
+            if number < 2:
+                runs.wait_for(process, 20)
+                process.send_signal(signal.SIGINT)
+            runs.end(process)
+    assert sorted(runs.got()) == sorted(urls)
+
+
+@pytest.mark.skipif(not HAS_SQLITE, reason="Scrapy 2.19")
+def test_killed_with_queues_that_outlive_it(tmp_path):
+    """What was in flight is lost, as with Scrapy's own queue, and nothing else."""
+    at_once = 4
+    got = {}
+    reply = Reply("<html>page</html>", after=0.05)
+    with ExitStack() as stack:
+        replies = {f"/{n}": reply for n in range(21)}
+        hosts = [f"127.0.0.{n}" for n in range(2, 5)]
+        sites = [stack.enter_context(Site(replies, host=host)) for host in hosts]
+        urls = pages(sites, 21)
+        for queue in (OURS, SCRAPYS_QUEUE):
+            folder = tmp_path / queue
+            folder.mkdir()
+            runs = Runs(
+                folder,
+                SCHEDULER_PRIORITY_QUEUE=queue,
+                SCHEDULER_DISK_QUEUE="scrapy.squeues.PickleLifoSQLiteQueue",
+                CONCURRENT_REQUESTS=at_once,
+            )
+            process = runs.start(urls, found=len(urls))
+            runs.wait_for(process, 8)
+            process.kill()
+            process.communicate()
+            # Scrapy's own finds what was left with the next request of each host.
+            runs.end(runs.start([site.url("/more") for site in sites], found=3))
+            got[queue] = set(runs.got()) & set(urls)
+    # Some are answered while the next are on their way.
+    assert min(map(len, got.values())) >= len(urls) - 2 * at_once

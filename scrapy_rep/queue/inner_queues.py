@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 from contextlib import suppress
@@ -72,15 +73,20 @@ def drop_empty(queue: ScrapyPriorityQueue) -> None:
     queue._update_curprio()
 
 
-def drop_unreadable(queue: ScrapyPriorityQueue, before: int) -> int:
+def drop_unreadable(
+    queue: ScrapyPriorityQueue, before: int, fault: Exception | None
+) -> int:
     """Go on behind what ``queue.pop()`` could not read; return how many are left.
 
-    If they are as many as *before*, it is still there: its file is damaged.
+    If they are as many as *before*, it is still there: its file is damaged, and set aside;
+    but for a *fault* that may pass.
     """
     with suppress(sqlite3.DatabaseError):
         if len(queue) < before:
             drop_empty(queue)
             return len(queue)
+    if _may_pass(fault):
+        return before
     for kind, suffix in ((queue.queues, ""), (queue._start_queues, "s")):
         if queue.curprio in kind:
             with suppress(sqlite3.DatabaseError):
@@ -91,3 +97,10 @@ def drop_unreadable(queue: ScrapyPriorityQueue, before: int) -> int:
             break
     drop_empty(queue)
     return len(queue)
+
+
+def _may_pass(fault: Exception | None) -> bool:
+    """Tell whether it is one of the disk, which may be full, and not of a file."""
+    if isinstance(fault, OSError):
+        return fault.errno != errno.EINVAL  # a seek to before the start
+    return isinstance(fault, sqlite3.OperationalError)

@@ -59,7 +59,7 @@ def open_queues(queue: ScrapyPriorityQueue, priorities: Iterable[int] = ()) -> N
 
     The file queues of queuelib count what they hold when they are closed. Those that a
     kill has left call themselves empty, and would hand out what is in them in place of
-    what is pushed now; they are emptied. SQLite's know what they hold.
+    what is pushed now; they are deleted. SQLite's know what they hold.
     """
     folder = Path(queue.key)
     names = {f"{priority}{kind}" for priority in priorities for kind in ("", "s")}

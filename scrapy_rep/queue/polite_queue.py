@@ -33,6 +33,8 @@ WHY = {
     VISIT_TIME: "robots.txt of {origin} wants visits at another time",
 }
 """Why the requests of an origin wait, by the cause, in words."""
+DISK_RETRY = 10.0
+"""Seconds after which a disk queue that failed, but is not damaged, is asked again."""
 RECHECKED = 2
 """How many slots without a free place are looked at again at each pop."""
 
@@ -125,7 +127,7 @@ class PoliteQueue(SlotQueues):
     def peek(self) -> Request | None:
         """Return a request that waits, one of a slot that is due where there is one.
 
-        Raises ``NotImplementedError`` where the queues inside have no ``peek``.
+        Raises ``NotImplementedError`` where the queues inside may not be looked at.
         """
         slot = self._due[0] if self._due else next(iter(self._slots.values()), None)
         return None if slot is None else next_of(slot.by_urgency()[0].queue)
@@ -265,12 +267,15 @@ class PoliteQueue(SlotQueues):
         if request is None:
             # The spider's code has changed, or the file is damaged. What waits behind it
             # is not lost.
-            left = drop_unreadable(line.queue, line.count)
+            left = drop_unreadable(line.queue, line.count, fault)
             logger.error(
                 "A request of download slot %s cannot be read",
                 slot.name,
                 exc_info=fault,
             )
+            if left == line.count:
+                self._park(slot, DISK_RETRY, "its disk queue does not work now")
+                return None
             self.crawler.stats.inc_value("rep/unreadable", line.count - left)
         self._count -= line.count - left
         line.count = left

@@ -181,7 +181,7 @@ class Runs:
     def end(self, process: subprocess.Popen[str]) -> None:
         _, errors = process.communicate(timeout=TIMEOUT)
         assert process.returncode == 0, errors
-        assert not errors
+        assert "ERROR" not in errors, errors
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT for another process")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -205,6 +206,33 @@ async def test_a_queue_that_is_damaged_while_it_is_open(queues, tmp_path):
         assert {other.url for other in others} <= set(found)
         assert len(found) == len(set(found))
         assert crawler.stats.get_value("rep/unreadable") == 23 - len(found) > 0
+        assert_empty(queue)
+        assert queue.close() == {}
+
+    await on_crawler(body, **queues)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such limits")
+@each_disk_queue
+@coroutine_test
+async def test_a_disk_that_is_full_damages_nothing(queues, tmp_path, monkeypatch):
+    """What cannot be taken off its queue now stays there, and is asked for again."""
+    monkeypatch.setattr("scrapy_rep.queue.polite_queue.DISK_RETRY", 0.0)
+
+    def body(crawler):
+        import resource
+
+        queue = queue_of(crawler, str(tmp_path))
+        pushed = fill(queue) | fill(queue, first=20)
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+        try:
+            found = some_of(queue)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        found += all_of(queue)
+        assert sorted(found) == sorted(pushed)
+        assert crawler.stats.get_value("rep/unreadable") is None
         assert_empty(queue)
         assert queue.close() == {}
 

@@ -16,12 +16,12 @@ from scrapy_rep.log import Report
 from scrapy_rep.pacing import Keeper
 from scrapy_rep.policies import Fetcher, Policies
 from scrapy_rep.settings import Settings, unknown_names
+from scrapy_rep.store import Store
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from scrapy_rep.evidence import Witness
-    from scrapy_rep.store import Store
 
 STORES = {
     "memory": "scrapy_rep.store.memory.MemoryStore",
@@ -78,7 +78,11 @@ class Crawl:
         name = self.settings.store
         path = STORES.get(name, name) if isinstance(name, str) else name
         try:
-            store: Store = build_from_crawler(load_object(path), self.crawler)
+            kind = load_object(path)
+            if isinstance(kind, type) and not issubclass(kind, Store):
+                # It has the methods, and now the defaults of those that it lacks.
+                kind = type(kind.__name__, (kind, Store), {})
+            store: Store = build_from_crawler(kind, self.crawler)
         except SettingError:
             raise
         except (ImportError, NameError, ValueError, TypeError) as error:
@@ -91,8 +95,8 @@ class Crawl:
 
     @cached_property
     def policies(self) -> Policies:
-        if (bookings := getattr(self.store, "starts", None)) is not None:
-            self.keeper.share(bookings)
+        if self.store.bookings is not None:
+            self.keeper.share(self.store.bookings)
         policies = Policies(
             self.crawler,
             self.settings,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import random
-from contextlib import asynccontextmanager
 from math import inf
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any
@@ -31,7 +30,7 @@ from scrapy_rep.protocol import Policy
 from scrapy_rep.store import Snapshot, origin_of_key, variant
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import Callable
 
     from scrapy.crawler import Crawler
 
@@ -72,8 +71,6 @@ class Policies:
         self._user_agent_of = user_agent_of
         self._fetcher = fetcher
         self._store = store
-        # Of a store that other processes use, too: see Store.
-        self._claim = getattr(store, "claim", _nobody_else)
         self._report = report
         self._listeners: list[Callable[[Known, Snapshot], None]] = []
         self._cache = PolicyCache(settings.cache_bytes)
@@ -204,7 +201,7 @@ class Policies:
             if self.now() < known.standing.ask_at:
                 return known
             _tell(self._waiters[key], known)  # they need not wait for a refresh
-        async with self._claim(key) as others_asked:
+        async with self._store.claim(key) as others_asked:
             if others_asked:
                 newer, known = await self._recall(key, page)
                 if known is not None and self.now() < known.standing.ask_at:
@@ -329,12 +326,6 @@ class Policies:
         except Exception as error:  # noqa: BLE001 - whatever a store may raise
             self._report.store_failed(doing, origin, error)
             return None
-
-
-@asynccontextmanager
-async def _nobody_else(origin: str) -> AsyncIterator[bool]:
-    """Be the only one that asks *origin*, where no other process could."""
-    yield False
 
 
 def _tell(waiters: list[Deferred[Known]], known: Known) -> None:

@@ -14,7 +14,7 @@ from scrapy_rep.redis.bookings import RedisBookings
 from scrapy_rep.redis.clients import AWAY, TIMEOUT, script
 from scrapy_rep.redis.fleet import Link, RedisAwayError
 from scrapy_rep.settings import DAY
-from scrapy_rep.store import Snapshot
+from scrapy_rep.store import Snapshot, Store
 from scrapy_rep.store.memory import stands_alone
 
 if TYPE_CHECKING:
@@ -32,12 +32,12 @@ TIMES = ("checked", "failing_since", "retry_at")
 """What a snapshot has in this machine's time, and Redis in its own."""
 
 
-class RedisStore:
+class RedisStore(Store):
     """Keeps each snapshot under a key of its own, for as long as it may be of use."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._link = Link.of(crawler)
-        self.starts = RedisBookings(crawler)
+        self.bookings = RedisBookings(crawler)
         """What confirms that a request may start."""
         register = self._link.client.register_script
         self._touch = register(script("touch"))

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from scrapy.crawler import Crawler
     from typing_extensions import Self
+
+    from scrapy_rep.pacing import Bookings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +74,8 @@ def origin_of_key(key: str) -> str:
     return key.partition(" ")[0]
 
 
-class Store(Protocol):
-    """Where snapshots live, by origin (``https://example.com``).
+class Store(ABC):
+    """Where snapshots live, by origin (``https://example.com``); derive your own from it.
 
     Where its answers depend on the User-Agent, there is a snapshot of each by ``variant``,
     and one by the origin that ``varies``.
@@ -77,22 +83,26 @@ class Store(Protocol):
     A store is an optimisation and a memory, never a judge: what it does not know is
     fetched again. A method that fails may raise anything; that is logged, counted and
     taken for "not known". Methods are coroutines so that a store may do I/O.
-
-    One that several processes share may have two things more. ``claim(origin)``, an
-    asynchronous context manager within which no other process asks that origin; it yields
-    whether another one may have meanwhile, so that the store may know more. And ``starts``,
-    what confirms that a request may start: ``scrapy_rep.pacing.Bookings``.
     """
 
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self: ...
+    bookings: Bookings | None = None
+    """What grants each start, for all processes that share the store; ``None``, the
+    default: each process keeps the pace of a host by itself."""
 
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Return the store of *crawler*; by default one that is made of nothing."""
+        return cls()
+
+    @abstractmethod
     async def get(self, origin: str) -> Snapshot | None:
         """Return what is known of *origin*; ``None`` where nothing is."""
 
+    @abstractmethod
     async def put(self, origin: str, snapshot: Snapshot) -> None:
         """Keep *snapshot* in place of what was known."""
 
+    @abstractmethod
     async def touch(self, origin: str, snapshot: Snapshot) -> None:
         """Keep *snapshot*, whose body and encoding are those already kept, if any.
 
@@ -100,5 +110,15 @@ class Store(Protocol):
         that shares the store has put it there since.
         """
 
+    @abstractmethod
     async def close(self) -> None:
         """Write what is not yet written; the crawl is over."""
+
+    @asynccontextmanager
+    async def claim(self, origin: str) -> AsyncIterator[bool]:
+        """Let no other process that shares the store ask *origin* within the block.
+
+        Yields whether another one may have meanwhile, so that the store may know more.
+        By default nobody else is kept from it, and nobody has.
+        """
+        yield False

@@ -11,7 +11,7 @@ from sys import getsizeof
 from typing import TYPE_CHECKING
 
 from scrapy_rep.settings import Settings
-from scrapy_rep.store import Snapshot
+from scrapy_rep.store import Snapshot, Store
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -35,7 +35,7 @@ FIELDS = tuple(field.name for field in fields(Snapshot))
 _values = attrgetter(*FIELDS)
 
 
-class MemoryStore:
+class MemoryStore(Store):
     """Keeps the snapshots last used, in at most *max_bytes* octets, while the crawl runs.
 
     What falls out is forgotten, so its origin is fetched again. Origins that have only

@@ -20,7 +20,7 @@ from scrapy.utils.job import job_dir
 from scrapy.utils.project import data_path
 from twisted.internet.defer import Deferred
 
-from scrapy_rep.store import Snapshot
+from scrapy_rep.store import Snapshot, Store
 from scrapy_rep.store.memory import stands_alone
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class DamageError(sqlite3.DatabaseError):
     """What SQLite itself does not notice: a row that is not as it was written."""
 
 
-class SqliteStore:
+class SqliteStore(Store):
     """Keeps snapshots in the file at *path*, which is made where there is none.
 
     Raises ``StoreError`` where the file is a newer version's or another program's.

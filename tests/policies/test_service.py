@@ -20,6 +20,7 @@ from scrapy_rep.policies import service as module
 from scrapy_rep.policies.lifecycle import State
 from scrapy_rep.policies.service import Policies
 from scrapy_rep.settings import Settings
+from scrapy_rep.store import Store
 from scrapy_rep.store.memory import MemoryStore
 from scrapy_rep.store.sqlite import SqliteStore
 from tests.utils import coroutine_test, fields, make_crawler, sleep
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy_rep.protocol import Policy
-    from scrapy_rep.store import Snapshot, Store
+    from scrapy_rep.store import Snapshot
 
 T0 = 1_800_000_000.0
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
@@ -453,7 +454,7 @@ async def test_after_the_end_an_old_copy_allows_nothing(clock):
     assert site.fetches == 1
 
 
-class BrokenStore:
+class BrokenStore(Store):
     async def get(self, origin: str) -> Snapshot | None:
         raise OSError("get")
 

@@ -32,7 +32,7 @@ class Worker:
         self.crawler = make_crawler(**{"REDIS_URL": server.url, **settings})
         self.link = Link.of(self.crawler)
         self.store: Any = RedisStore.from_crawler(self.crawler)
-        self.starts: Any = self.store.starts
+        self.starts: Any = self.store.bookings
 
     async def __aenter__(self) -> Self:
         self.link._keep_beating()

@@ -8,7 +8,6 @@ import sqlite3
 import zlib
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import fields
 from itertools import count
 from pathlib import Path
 from time import monotonic, sleep
@@ -20,8 +19,8 @@ from scrapy.utils.job import job_dir
 from scrapy.utils.project import data_path
 from twisted.internet.defer import Deferred
 
-from scrapy_rep.store import Snapshot
 from scrapy_rep.store.memory import stands_alone
+from scrapy_rep.store.rows import FACTS, packed, snapshot_of
 
 if TYPE_CHECKING:
     import os
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
     from typing_extensions import Self
+
+    from scrapy_rep.store import Snapshot
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -40,10 +41,6 @@ APPLICATION_ID = 0x5245_5039  # REP9
 SCHEMA_VERSION = 2
 BUSY_TIMEOUT = 10.0
 """Seconds to wait for another crawl's write; one takes a millisecond."""
-FACTS = tuple(
-    field.name for field in fields(Snapshot) if field.name not in {"encoding", "body"}
-)
-"""What a 304 or a failure changes."""
 SINCE_2 = ("cache_control", "expires")
 """Those that files of schema version 1 do not have."""
 TABLE = """CREATE TABLE IF NOT EXISTS robots (
@@ -221,18 +218,16 @@ def _get(db: sqlite3.Connection, origin: str) -> Snapshot | None:
     if crc != _crc(origin, facts):
         raise DamageError("a row does not match its checksum")
     try:
-        body = zlib.decompress(body)
-    except (TypeError, zlib.error) as error:
-        raise DamageError(f"a body: {error}") from error
-    known = dict(zip(FACTS, facts, strict=True))
-    return Snapshot(encoding=encoding, body=body, **known)
+        return snapshot_of(dict(zip(FACTS, facts, strict=True)), encoding, body)
+    except ValueError as error:
+        raise DamageError(f"a row: {error}") from error
 
 
 def _put(
     db: sqlite3.Connection, origin: str, snapshot: Snapshot, verb: str = "REPLACE"
 ) -> None:
     facts = _facts(snapshot)
-    body = zlib.compress(snapshot.body)
+    body = packed(snapshot.body)
     row = (*facts, _crc(origin, facts), snapshot.encoding, body, origin)
     db.execute(f"{verb} {INSERT}", row)
 

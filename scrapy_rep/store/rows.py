@@ -29,17 +29,15 @@ def packed(body: bytes) -> bytes:
     return zlib.compress(body)
 
 
-def unpacked(data: object) -> bytes:
+def unpacked(data: Any) -> bytes:
     """Return the body that ``packed`` has made *data* of.
 
     Raises ``ValueError`` where it was not, or is longer than any robots.txt is kept.
     """
-    if not isinstance(data, bytes):
-        raise ValueError("its body is no octets")
     unpacker = zlib.decompressobj()
     try:
         body = unpacker.decompress(data, MAX_SIZE + 1)
-    except zlib.error as error:
+    except (TypeError, zlib.error) as error:
         raise ValueError(f"its body: {error}") from error
     if len(body) > MAX_SIZE:
         raise ValueError(f"its body has more than {MAX_SIZE} octets")
@@ -48,7 +46,7 @@ def unpacked(data: object) -> bytes:
     return body
 
 
-def snapshot_of(facts: Mapping[str, Any], encoding: Any, body: object) -> Snapshot:
+def snapshot_of(facts: Mapping[str, Any], encoding: Any, body: Any) -> Snapshot:
     """Return the snapshot of a row with these *facts* and this packed *body*.
 
     Whatever is in the row, what is returned can be reckoned with, and used in a request.

@@ -109,9 +109,9 @@ def test_failures_since_no_time_are_refused():
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        pytest.param(None, "no octets", id="none"),
-        pytest.param(7, "no octets", id="a number"),
-        pytest.param("x", "no octets", id="a text"),
+        pytest.param(None, "its body: ", id="none"),
+        pytest.param(7, "its body: ", id="a number"),
+        pytest.param("x", "its body: ", id="a text"),
         pytest.param(b"", "does not end", id="empty"),
         pytest.param(b"User-agent: *", "its body: ", id="not packed"),
         pytest.param(BODY[:-1], "does not end", id="cut short"),

@@ -6,7 +6,7 @@ import zlib
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from scrapy_rep.protocol.text import MAX_SIZE
+from scrapy_rep.protocol.decoding import MAX_SIZE
 from scrapy_rep.store import Snapshot
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from scrapy_rep.protocol.text import MAX_SIZE
+from scrapy_rep.protocol.decoding import MAX_SIZE
 from scrapy_rep.store import Snapshot
 from scrapy_rep.store.rows import packed, snapshot_of, unpacked
 

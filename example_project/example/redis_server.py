@@ -78,6 +78,8 @@ def _fault(url: str) -> str:
     try:
         with redis.Redis.from_url(url) as client:
             client.ping()
-    except (redis.RedisError, OSError, ValueError) as error:
+    except ValueError:  # which may tell a part of the password
+        return "it is no URL such as redis://:password@localhost:6379."
+    except (redis.RedisError, OSError) as error:
         return str(error) or type(error).__name__
     return ""

@@ -15,6 +15,7 @@ from scrapy_rep.judging import Agents, Judge
 from scrapy_rep.log import Report
 from scrapy_rep.pacing import Keeper
 from scrapy_rep.policies import Fetcher, Policies
+from scrapy_rep.protocol.printable import hidden, told
 from scrapy_rep.settings import Settings, unknown_names
 from scrapy_rep.store import Store
 
@@ -89,8 +90,11 @@ class Crawl:
             if path == STORES["redis"] and isinstance(error, ImportError):
                 expected = f"pip install scrapy-rep[redis] for it ({error})"
                 raise SettingError("REP_STORE", name, expected) from error
-            expected = f"{', '.join(STORES)} or the import path of a store ({error})"
-            raise SettingError("REP_STORE", name, expected) from error
+            fault = told(error, str(name))
+            expected = f"{', '.join(STORES)} or the import path of a store ({fault})"
+            # Where the error may tell a secret, so may its traceback.
+            cause = error if hidden(str(name)) == str(name) else None
+            raise SettingError("REP_STORE", name, expected) from cause
         return store
 
     @cached_property

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import IgnoreRequest
 
+from scrapy_rep.protocol.printable import hidden, without_user
+
 if TYPE_CHECKING:
     from scrapy_rep.protocol import Verdict
 
@@ -31,7 +33,7 @@ class RobotsRefused(IgnoreRequest):
         self.origin = origin
         self.verdict = verdict
         self.reason = explain(verdict)
-        super().__init__(f"Forbidden by robots.txt: {self.reason}: {url}")
+        super().__init__(f"Forbidden by robots.txt: {self.reason}: {without_user(url)}")
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.url, self.origin, self.verdict)
@@ -56,7 +58,7 @@ class StillParked(IgnoreRequest):
         self.seconds = seconds
         super().__init__(
             f"Not sent, as its site wants to be left alone for {seconds:.0f} s more "
-            f"(Retry-After), and the crawl is ending: {url}"
+            f"(Retry-After), and the crawl is ending: {without_user(url)}"
         )
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -77,8 +79,9 @@ class SettingError(ValueError):
 
 
 def _shown(value: object) -> str:
+    """Return *value* without a password, where it is a URI that has one."""
     try:
-        return repr(value)
+        return repr(hidden(value)) if isinstance(value, str) else hidden(repr(value))
     except Exception:  # noqa: BLE001 - an int of 5000 digits, or whatever it may be
         return f"{type(value).__name__} that cannot be shown"
 

@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from scrapy_rep.exceptions import explain
+from scrapy_rep.protocol.printable import without_user
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -152,7 +153,7 @@ class Report:
             slot=slot,
             asked=asked,
             status=response.status,
-            url=response.url,
+            url=without_user(response.url),
             how=how,
         )
 

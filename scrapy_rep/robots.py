@@ -12,6 +12,7 @@ from scrapy_rep.downloader import sleep
 from scrapy_rep.judging.purposes import of_response
 from scrapy_rep.pages.middleware import read_page
 from scrapy_rep.protocol.preferences import combined
+from scrapy_rep.protocol.printable import hidden
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +62,9 @@ class Robots:
         """
         origin = origin_of(url)
         if origin is None:
-            raise ValueError(f"url is {url!r}, expected an absolute http or https URL")
+            raise ValueError(
+                f"url is {hidden(url)!r}, expected an absolute http or https URL"
+            )
         return (await self._policies.get(origin, Request(url))).policy
 
     async def settle(self, request: Request) -> Policy:
@@ -72,7 +75,9 @@ class Robots:
         """
         origin = origin_of(request.url)
         if origin is None:
-            raise ValueError(f"request is {request}, expected an http or https URL")
+            raise ValueError(
+                f"request is {hidden(str(request))}, expected an http or https URL"
+            )
         known = await self._policies.get(origin, request)
         while known.patient:
             await sleep(known.standing.until - self._policies.now())

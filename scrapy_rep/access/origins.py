@@ -8,6 +8,8 @@ from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
+from scrapy_rep.protocol.printable import without_user
+
 DEFAULT_PORTS = {"http": "80", "https": "443"}
 LAST_PORT = 65535
 URI_CHARACTERS = "%/?:@!$&'()*+,;=~"
@@ -104,7 +106,7 @@ def redirect_target(base: str, location: str) -> str:
     """
     with suppress(UnicodeError):
         location = location.encode("latin-1").decode()
-    told = repr(location[:LONGEST_NAME])
+    told = repr(without_user(location)[:LONGEST_NAME])
     try:
         parts = urlsplit(urljoin(base, location.strip()))
         host, port = _host_and_port(parts.scheme, parts.netloc)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from scrapy_rep.commands import as_json, as_text
 from scrapy_rep.commands.findings import Finding, exit_status, judgement
-from scrapy_rep.protocol.printable import printable
+from scrapy_rep.protocol.printable import printable, without_user
 from scrapy_rep.robots import sitemap_urls
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Judging:
         )
         self._say(
             Finding(
-                url=url,
+                url=without_user(url),
                 copy=copy,
                 policy=policy,
                 judgements=judgements,
@@ -74,7 +74,7 @@ class Judging:
 
     def fail(self, url: str, problem: str) -> None:
         self.status = 2
-        self._say(Finding(url=url, problem=problem))
+        self._say(Finding(url=without_user(url), problem=problem))
 
     def _say(self, finding: Finding) -> None:
         if self._as_json:
@@ -98,7 +98,7 @@ class _OfFiles:
 
     def fail(self, url: str, problem: str) -> None:
         self.status = 2
-        self._screen.complain(f"{url}: {problem}")
+        self._screen.complain(f"{without_user(url)}: {problem}")
 
 
 class Listing(_OfFiles):

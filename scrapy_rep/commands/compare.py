@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from scrapy_rep.commands import as_json, as_text
 from scrapy_rep.commands.files import url_of
-from scrapy_rep.protocol.printable import printable
+from scrapy_rep.protocol.printable import printable, without_user
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -63,6 +63,7 @@ class Comparing:
 
     def _changed(self, url: str, agent: Agent) -> None:
         old, new = self._old.verdict(url, agent), self._new.verdict(url, agent)
+        url = without_user(url)
         if new.allowed:
             self._now_allowed += 1
         else:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import UsageError
 
 from scrapy_rep.access.origins import origin_of
+from scrapy_rep.protocol.printable import without_user
 
 if TYPE_CHECKING:
     import argparse
@@ -106,7 +107,7 @@ class Options:
         if self.file is None:
             for url in self.urls:
                 if url != STDIN and origin_of(url) is None:
-                    yield f"URL is {url!r}, expected {A_URL}"
+                    yield f"URL is {without_user(url)!r}, expected {A_URL}"
 
     def faults_of_compare(self) -> Iterator[str]:
         beside = {

@@ -14,6 +14,7 @@ from scrapy_rep.access.origins import origin_of, robots_url
 from scrapy_rep.compat import urllib_fetch
 from scrapy_rep.protocol import Policy
 from scrapy_rep.protocol import parse as parse_policy
+from scrapy_rep.protocol.printable import hidden
 
 __all__ = ["Parser", "get", "get_allowed", "parse"]
 
@@ -56,7 +57,9 @@ def get(
     url = _url_of(source) if isinstance(source, HTTPConnection) else _text(source)
     origin = origin_of(url)
     if origin is None:
-        raise ValueError(f"source is {url!r}, expected an absolute http or https URL")
+        raise ValueError(
+            f"source is {hidden(url)!r}, expected an absolute http or https URL"
+        )
     answer = urllib_fetch.fetch(
         robots_url(origin),
         user_agent=user_agent,

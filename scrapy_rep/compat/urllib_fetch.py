@@ -36,6 +36,7 @@ from scrapy_rep.access.origins import URI_CHARACTERS, origin_of
 from scrapy_rep.access.results import access_of
 from scrapy_rep.protocol import RFC9309, Policy, parse
 from scrapy_rep.protocol.decoding import MAX_SIZE
+from scrapy_rep.protocol.printable import hidden
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +66,9 @@ def fetch(
     """
     origin = origin_of(url)
     if origin is None:
-        raise ValueError(f"url is {url!r}, expected an absolute http or https URL")
+        raise ValueError(
+            f"url is {hidden(url)!r}, expected an absolute http or https URL"
+        )
     parts = urlsplit(url)
     query = f"?{parts.query}" if parts.query else ""
     path = quote((parts.path or "/") + query, safe=URI_CHARACTERS)

@@ -31,6 +31,7 @@ from scrapy_rep.evidence.format import (
     as_text,
 )
 from scrapy_rep.evidence.sink import Sink
+from scrapy_rep.protocol.printable import without_user
 from scrapy_rep.settings import DEFAULTS
 
 if TYPE_CHECKING:
@@ -144,7 +145,8 @@ class Audit:
     def write_start(self, request: Request, slot: str | None, _: float) -> None:
         """Write that *request* is handed to its download handler."""
         is_robots = ROBOTS_HOP in request.meta
-        self.put((self._now(), request.url, slot or "", is_robots, 0.0, None))
+        url = without_user(request.url)
+        self.put((self._now(), url, slot or "", is_robots, 0.0, None))
 
     # In the sink's thread
 

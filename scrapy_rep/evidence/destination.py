@@ -9,12 +9,13 @@ from importlib import import_module
 from itertools import count
 from pathlib import Path, PureWindowsPath
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from scrapy.extensions.feedexport import GCSFeedStorage, S3FeedStorage
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_rep.exceptions import SettingError
+from scrapy_rep.protocol.printable import hidden
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,15 +24,15 @@ if TYPE_CHECKING:
 
 SETTING = "REP_AUDIT_URI"
 PARAMETERS = "FEED_URI_PARAMS"
-PARAMETER = re.compile(r"%\(([^)]+)\)[-+ #0]*\d*(?:\.\d+)?[diouxXeEfFgGcrsa]")
+PARAMETER = re.compile(
+    r"%\(([^()]+)\)[-+ #0]*(?:[1-9]\d*)?(?:\.\d+)?[diouxXeEfFgGcrsa]"
+)
 """What is filled in; any other "%" is one of the URI itself."""
 NEEDS = (
     (S3FeedStorage, "boto3", "boto3"),
     (GCSFeedStorage, "google.cloud.storage", "google-cloud-storage"),
 )
 """What storages import, one of them when the crawl is over, and what it is a part of."""
-USER = re.compile(r"//([^\s'\"]*)@")
-"""User and password, also where they have an "@" or "/" that should have been encoded."""
 
 
 def storage(crawler: Crawler, uri: str) -> Any:
@@ -45,7 +46,7 @@ def storage(crawler: Crawler, uri: str) -> Any:
         known = ", ".join(sorted(filter(None, schemes)))
         raise SettingError(
             SETTING,
-            hidden(uri, uri),
+            hidden(uri),
             f"a path, or a URI with a scheme of FEED_STORAGES: {known}",
         )
     kind = load_object(schemes[scheme])
@@ -55,7 +56,7 @@ def storage(crawler: Crawler, uri: str) -> Any:
                 import_module(module)
             except ImportError as error:
                 expected = f"pip install {package} for it ({error})"
-                raise SettingError(SETTING, hidden(uri, uri), expected) from None
+                raise SettingError(SETTING, hidden(uri), expected) from None
     return build_from_crawler(kind, crawler, uri, feed_options={})
 
 
@@ -74,7 +75,7 @@ def filled_in(uri: str, crawler: Crawler, worker: str) -> str:
         except (AttributeError, KeyError, TypeError, ValueError):
             raise SettingError(
                 SETTING,
-                hidden(uri, uri),
+                hidden(uri),
                 "%(time)s, %(worker)s, an attribute of the spider or what "
                 f"{PARAMETERS} gives, not {found[0]}",
             ) from None
@@ -125,20 +126,7 @@ def claimed(path: str) -> str:
     candidate = wanted
     while not candidate.exists() or candidate.is_file():
         with suppress(FileExistsError):
-            candidate.open("xb").close()
+            candidate.touch(mode=0o600, exist_ok=False)  # no one else may read it
             break
         candidate = wanted.with_name(next(names))
     return str(candidate)
-
-
-def hidden(text: str, uri: str) -> str:
-    """Return *text* as it may be shown: without any user or password, least that of *uri*."""
-    text = USER.sub("//***@", text)
-    found = USER.search(uri)
-    if found is None:
-        return text
-    user, _, password = found[1].partition(":")
-    for secret in (found[1], password, unquote(password)):
-        if secret and secret != user:
-            text = text.replace(secret, "***")
-    return text

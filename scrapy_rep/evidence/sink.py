@@ -12,8 +12,9 @@ from typing import IO, TYPE_CHECKING, Any
 from scrapy.extensions.feedexport import FileFeedStorage
 from scrapy.utils.defer import ensure_awaitable
 
-from scrapy_rep.evidence.destination import SETTING, claimed, filled_in, hidden, storage
+from scrapy_rep.evidence.destination import SETTING, claimed, filled_in, storage
 from scrapy_rep.exceptions import SettingError
+from scrapy_rep.protocol.printable import hidden, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -111,20 +112,18 @@ class Sink:
             raise
         # Whatever a storage may raise, NotConfigured and AssertionError among it.
         except Exception as error:  # noqa: BLE001
-            reason = f"{type(error).__name__}: {error}"
-            shown = self._shown(reason)
-            # Where the error tells a secret, so does its traceback.
-            cause = error if shown == reason else None
-            raise SettingError(
-                SETTING,
-                self._shown(self._uri),
-                f"what Scrapy's feed storages can open ({shown})",
-            ) from cause
+            expected = (
+                f"what Scrapy's feed storages can open ({told(error, self._uri)})"
+            )
+            # Where the error may tell a secret, so may its traceback.
+            shown = hidden(self._uri)
+            cause = error if shown == self._uri else None
+            raise SettingError(SETTING, shown, expected) from cause
 
     @property
     def name(self) -> str:
         """The file that is written, or the URI, as it may be shown."""
-        return self._storage.path if self._local else self._shown(self._uri)
+        return self._storage.path if self._local else hidden(self._uri)
 
     @property
     def lost(self) -> int:
@@ -266,12 +265,9 @@ class Sink:
             _close(file)
 
     def _failed(self, error: Exception) -> None:
-        self.error = self._shown(repr(error))
+        self.error = told(error, self._uri)
         self.errors += 1
         self._look_at = 0
-
-    def _shown(self, text: str) -> str:
-        return hidden(text, self._uri)
 
 
 def _close(file: IO[bytes]) -> None:

@@ -23,6 +23,7 @@ from scrapy_rep.judging.purposes import answers
 from scrapy_rep.pacing import FREE, pace_of
 from scrapy_rep.policies.lifecycle import State
 from scrapy_rep.protocol.preferences import CONTENT_USAGE
+from scrapy_rep.protocol.printable import without_user
 from scrapy_rep.signals import dropped
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class Witness:
         self._audit.write(
             DROPPED,
             url=url,
-            page=response.url,
+            page=without_user(response.url),
             what=what,
             agent=name_of(self._agents.of(response.request)),
             cause=cause,

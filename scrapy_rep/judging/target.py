@@ -10,6 +10,7 @@ from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_rep.access.origins import normal_origin, origin_from, origin_of
 from scrapy_rep.exceptions import SettingError
+from scrapy_rep.protocol.printable import without_user
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -22,7 +23,8 @@ LEAST = len("https://")
 def judged(request: Request) -> tuple[str, str] | None:
     """Return the URL to judge and its origin; ``None``: *request* is exempt.
 
-    The URL is ``meta["robotstxt_url"]`` where that is given, else the request's own.
+    The URL is ``meta["robotstxt_url"]`` where that is given, else the request's own,
+    without user and password, which no rule is about and nobody is to be told.
     Raises ``SettingError`` where it is given and has no origin.
     """
     meta = request.meta
@@ -35,7 +37,7 @@ def judged(request: Request) -> tuple[str, str] | None:
             raise SettingError(
                 'meta["robotstxt_url"]', url, "an absolute http or https URL"
             )
-        return url, origin
+        return without_user(url), origin
     url = request.url
     if url.startswith(USUAL):
         # A crawl has far fewer origins than pages. What is before the first slash that can
@@ -44,7 +46,7 @@ def judged(request: Request) -> tuple[str, str] | None:
         origin = _origin_of_start(url[:end] if end > 0 else url)
     else:
         origin = _origin_as_parsed(request)
-    return None if origin is None else (url, origin)
+    return None if origin is None else (without_user(url), origin)
 
 
 @lru_cache(maxsize=4096)

@@ -86,12 +86,13 @@ def pace_of(policy: Policy, agent: Agent, settings: Settings) -> Pace:
 
 def _within(start: time | None, end: time | None, now: float) -> bool:
     """Tell whether *now* lies from *start* to *end*, times of the UTC day."""
-    if start is None or end is None or start == end:  # all day
+    if start is None or end is None:
         return True
     at = now % DAY
     if start < end:
         return _of_day(start) <= at < _of_day(end)
-    return at >= _of_day(start) or at < _of_day(end)  # past midnight
+    # Past midnight; all day, where both are the same.
+    return at >= _of_day(start) or at < _of_day(end)
 
 
 def _of_day(moment: time) -> float:

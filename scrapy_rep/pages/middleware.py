@@ -22,6 +22,7 @@ from w3lib.url import canonicalize_url
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.judging.purposes import HEADER_NAMES, Purposes, answers, of_response
 from scrapy_rep.protocol.page_rules import page_rules
+from scrapy_rep.protocol.printable import without_user
 from scrapy_rep.protocol.user_agents import given, names_of
 from scrapy_rep.signals import dropped
 
@@ -116,8 +117,9 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
         self, what: str, url: str, response: Response, cause: str, why: str
     ) -> None:
         """Count and tell that *what* came of *response* goes no further."""
+        url, page = without_user(url), without_user(response.url)
         shown = "an item" if what == "item" else f"the request for {url}"
-        self._report.dropped(shown, response.url, cause, why)
+        self._report.dropped(shown, page, cause, why)
         self.crawler.signals.send_catch_log(
             signal=dropped,
             what=what,

@@ -174,9 +174,16 @@ def rebased(snapshot: Snapshot, now: float, settings: Settings) -> Snapshot:
 
     A clock that went back between two runs makes a copy old, and a retry that is
     farther away than any can be due now: nothing that comes from the future lasts.
+    Nor does what another crawl has kept last for longer than REP_MAX_AGE.
     """
     if snapshot.checked > now:
         snapshot = replace(snapshot, checked=now, lifetime=0.0, grace=0.0)
+    if max(snapshot.lifetime, snapshot.grace) > settings.max_age:
+        snapshot = replace(
+            snapshot,
+            lifetime=min(snapshot.lifetime, settings.max_age),
+            grace=min(snapshot.grace, settings.max_age),
+        )
     if snapshot.failures:
         longest = (1 + RETRY_JITTER) * max(
             settings.retry_after_max,

@@ -1,6 +1,12 @@
-"""Text of strangers, as people may be shown it."""
+"""Text as people may be shown it: of strangers, and with passwords."""
 
 from __future__ import annotations
+
+import re
+from urllib.parse import unquote
+
+HIDDEN = "***"
+WORD = re.compile("[a-z0-9]+")
 
 
 def printable(text: str) -> str:
@@ -19,3 +25,56 @@ def printable(text: str) -> str:
         else char.encode("unicode_escape").decode("ascii")
         for char in text
     )
+
+
+def without_user(url: str) -> str:
+    """Return *url* without the user and password that it may have (RFC 3986 3.2.1)."""
+    if "@" not in url:
+        return url
+    start = url.find("//") + 2
+    if start < 2 or url[: start - 2][-1:] not in {":", ""}:
+        return url
+    ends = (at for mark in "/?#" if (at := url.find(mark, start)) >= 0)
+    at = url.rfind("@", start, min(ends, default=len(url)))
+    return url if at < 0 else url[:start] + url[at + 1 :]
+
+
+def hidden(uri: str) -> str:
+    """Return *uri* without user, password and query, in which a password may be, too.
+
+    Also where it is not written as it should be: whatever is before the last "@" goes.
+    """
+    return shown_and_secret(uri)[0]
+
+
+def shown_and_secret(uri: str) -> tuple[str, str]:
+    """Return *uri* as ``hidden`` does, and what must not be shown; "": nothing.
+
+    That is the password, or else the user, and the query.
+    """
+    user, at, rest = uri.rpartition("@")
+    shown, secret = rest, ""
+    if at:
+        scheme, slashes, name = user.partition("://")
+        start = scheme + slashes if slashes and scheme.isalnum() else ""
+        if "?" in user:  # either stands in a query, or else the mark in a password
+            return start + HIDDEN, f"{name or user}{at}{rest}"
+        shown = f"{start}{HIDDEN}@{rest}"
+        secret = (name or user).partition(":")[2] or user
+    start, mark, query = shown.partition("?")
+    if mark and (at or ":" in start):
+        return f"{start}?{HIDDEN}", f"{secret} {query}"
+    return shown, secret
+
+
+def told(error: Exception, uri: str) -> str:
+    """Return what *error* says of what is at *uri*, without what is secret in that.
+
+    Of an error that may tell a part of it, in whatever form, only the type is left.
+    """
+    shown, secret = shown_and_secret(uri)
+    text = f"{type(error).__name__}: {error}".replace(uri, shown)
+    words = WORD.findall(f"{secret} {unquote(secret)}".lower())
+    if secret and (not words or any(word in text.lower() for word in words)):
+        return type(error).__name__
+    return text

@@ -13,6 +13,8 @@ from redis.exceptions import RedisError
 from scrapy_redis.connection import SETTINGS_PARAMS_MAP
 from scrapy_redis.defaults import REDIS_PARAMS
 
+from scrapy_rep.exceptions import SettingError
+
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
@@ -26,7 +28,8 @@ def client(settings: BaseSettings) -> redis.asyncio.Redis:
     """Return an asyncio client, from the settings that scrapy-redis reads, as it does.
 
     REDIS_URL, REDIS_HOST, REDIS_PORT, REDIS_DB, REDIS_ENCODING and REDIS_PARAMS; of
-    those, ``redis_cls`` and REDIS_DECODE_RESPONSES are for scrapy-redis alone.
+    those, ``redis_cls`` and REDIS_DECODE_RESPONSES are for scrapy-redis alone. Raises
+    ``SettingError`` where the URL is none.
     """
     given: dict[str, Any] = {**REDIS_PARAMS, **settings.getdict("REDIS_PARAMS")}
     for name, parameter in SETTINGS_PARAMS_MAP.items():
@@ -39,9 +42,15 @@ def client(settings: BaseSettings) -> redis.asyncio.Redis:
     url = given.pop("url", None)
     if not url:
         return redis.asyncio.Redis(**given | ours)
-    made = redis.asyncio.Redis.from_url(url, **given)
+    try:
+        made = redis.asyncio.Redis.from_url(url, **given)
+        pool = made.connection_pool
+        pool.connection_class(**pool.connection_kwargs)  # it is not connected yet
+    except (TypeError, ValueError):  # which may tell a part of the password
+        expected = "such as redis://user:password@host:6379/0, with options of redis-py"
+        raise SettingError("REDIS_URL", url, expected) from None
     # The options of a URL go before those beside it.
-    made.connection_pool.connection_kwargs |= ours
+    pool.connection_kwargs |= ours
     return made
 
 

@@ -208,7 +208,7 @@ class Link:
         if self.offset is None or taken < self.round_trip + QUICK:
             self.offset = now / 1e6 - (sent + taken / 2)
         # The server has them by their last sign of life: there each sees itself last.
-        self.workers = sorted(name.decode() for name in names)
+        self.workers = sorted(name.decode(errors="replace") for name in names)
         if not self.up:
             self.up = True
             self.changed_at = monotonic()

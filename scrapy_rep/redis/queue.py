@@ -177,7 +177,9 @@ class PoliteQueue(Base):  # type: ignore[misc]
     # What this worker has
 
     def _take(self, member: bytes, host: bytes, pace: bytes) -> Request | None:
-        handed = HandedOut(member[:ID_LENGTH], host.decode(), pace != b"free")
+        handed = HandedOut(
+            member[:ID_LENGTH], host.decode(errors="replace"), pace != b"free"
+        )
         try:
             request: Request = self._decode_request(member[ID_LENGTH:])
         except Exception:

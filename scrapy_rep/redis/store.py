@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import zlib
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, replace
 from time import monotonic, time
@@ -16,6 +15,7 @@ from scrapy_rep.redis.fleet import Link, RedisAwayError
 from scrapy_rep.settings import DAY
 from scrapy_rep.store import Snapshot, Store
 from scrapy_rep.store.memory import stands_alone
+from scrapy_rep.store.rows import MOST_OCTETS, packed, snapshot_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -23,11 +23,15 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from typing_extensions import Self
 
+    from scrapy_rep.store import Snapshot
+
 LEASE = 10.0
 """Seconds for which a worker may be silent while it fetches a robots.txt. One that dies
 meanwhile keeps the others waiting for so long at the most."""
 TOLD = "rep:{fleet}:told"
 """The channel on which workers tell each other that an origin has been asked."""
+NEVER = -1
+"""What Redis says of a key that does not expire."""
 TIMES = ("checked", "failing_since", "retry_at")
 """What a snapshot has in this machine's time, and Redis in its own."""
 
@@ -40,6 +44,7 @@ class RedisStore(Store):
         self.bookings = RedisBookings(crawler)
         """What confirms that a request may start."""
         register = self._link.client.register_script
+        self._read = register(script("read"))
         self._touch = register(script("touch"))
         self._release = register(script("release"))
         self._renew = register(script("renew"))
@@ -60,19 +65,15 @@ class RedisStore(Store):
         if self._link.pauses:
             await self._link.until_back()
         await self._link.meet()
-        kept = await self._call(self._read, origin)
-        if not kept:
+        kept = await self._call(self._read, origin, MOST_OCTETS)
+        if kept is None:
             return None
-        facts = json.loads(kept[b"facts"])
-        ahead = self._ahead()
-        for name in TIMES:
-            if facts[name]:
-                facts[name] -= ahead
-        return Snapshot(
-            **facts,
-            encoding=kept[b"encoding"].decode() or None,
-            body=zlib.decompress(kept[b"body"]),
-        )
+        try:
+            return self._snapshot(*kept)
+        except (ValueError, RecursionError) as error:
+            # What a touch keeps must not be joined to it.
+            await self._call(self._delete, origin)
+            raise ValueError(f"what Redis had is damaged: {error}") from error
 
     async def put(self, origin: str, snapshot: Snapshot) -> None:
         await self._link.meet()
@@ -86,7 +87,7 @@ class RedisStore(Store):
             snapshot.encoding or "",
             int(stands_alone(snapshot)),
             self._expiry,
-            zlib.compress(snapshot.body),
+            packed(snapshot.body),
         ]
         with suppress(RedisAwayError):
             await self._link.call(self._touch, [_key(origin)], args)
@@ -131,8 +132,8 @@ class RedisStore(Store):
 
     # What is called through the link, which knows when Redis is away
 
-    async def _read(self, keys: list[str], args: list[Any]) -> Any:
-        return await self._link.client.hgetall(keys[0])
+    async def _delete(self, keys: list[str], args: list[Any]) -> None:
+        await self._link.client.unlink(keys[0])
 
     async def _write(self, keys: list[str], args: list[Any]) -> None:
         (snapshot,) = args
@@ -141,7 +142,7 @@ class RedisStore(Store):
                 "status": str(snapshot.status),
                 "facts": self._facts(snapshot),
                 "encoding": snapshot.encoding or "",
-                "body": zlib.compress(snapshot.body),
+                "body": packed(snapshot.body),
             }
             together.hset(keys[0], mapping=fields)
             together.pexpire(keys[0], self._expiry)
@@ -156,6 +157,8 @@ class RedisStore(Store):
 
     async def _left(self, keys: list[str], args: list[Any]) -> float:
         left: int = await self._link.client.pttl(keys[0])
+        if left == NEVER:  # none of ours, and all would wait for it
+            await self._link.client.unlink(keys[0])
         return left / 1e3
 
     async def _call(self, function: Any, origin: str, *args: Any) -> Any:
@@ -215,7 +218,8 @@ class RedisStore(Store):
                     ignore_subscribe_messages=True, timeout=LEASE
                 )
                 if message is not None:
-                    for told in self._waiters.get(message["data"].decode(), ()):
+                    origin = message["data"].decode(errors="replace")
+                    for told in self._waiters.get(origin, ()):
                         told.set()
         except AWAY as error:
             self._link.lost(error)
@@ -227,7 +231,20 @@ class RedisStore(Store):
             with suppress(*AWAY):
                 await channel.aclose()
 
-    # Times
+    # From what is in Redis, and to it
+
+    def _snapshot(self, *kept: bytes | None) -> Snapshot:
+        """Return what was read; raises ``ValueError`` where no worker has written that."""
+        if not kept:
+            raise ValueError("it is something else, or too long")
+        status, text, encoding, body = kept
+        facts = json.loads(text or b"")
+        if not isinstance(facts, dict) or f"{facts.get('status')}".encode() != status:
+            raise ValueError("it has not the status that it says")
+        found = snapshot_of(facts, (encoding or b"").decode() or None, body)
+        ahead = self._ahead()
+        times = {name: at - ahead for name in TIMES if (at := facts[name])}
+        return replace(found, **times)
 
     def _ahead(self) -> float:
         """Return by how many seconds the server's clock is ahead of this machine's."""

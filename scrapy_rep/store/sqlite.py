@@ -8,10 +8,10 @@ import sqlite3
 import zlib
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import fields
 from itertools import count
 from pathlib import Path
-from time import monotonic, sleep
+from random import randrange
+from time import monotonic, sleep, time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from scrapy.exceptions import NotConfigured
@@ -20,8 +20,10 @@ from scrapy.utils.job import job_dir
 from scrapy.utils.project import data_path
 from twisted.internet.defer import Deferred
 
+from scrapy_rep.settings import DAY, DEFAULTS, Settings
 from scrapy_rep.store import Snapshot, Store
 from scrapy_rep.store.memory import stands_alone
+from scrapy_rep.store.rows import FACTS, packed, snapshot_of
 
 if TYPE_CHECKING:
     import os
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
     from typing_extensions import Self
+
+    from scrapy_rep.store import Snapshot
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -40,10 +44,6 @@ APPLICATION_ID = 0x5245_5039  # REP9
 SCHEMA_VERSION = 2
 BUSY_TIMEOUT = 10.0
 """Seconds to wait for another crawl's write; one takes a millisecond."""
-FACTS = tuple(
-    field.name for field in fields(Snapshot) if field.name not in {"encoding", "body"}
-)
-"""What a 304 or a failure changes."""
 SINCE_2 = ("cache_control", "expires")
 """Those that files of schema version 1 do not have."""
 TABLE = """CREATE TABLE IF NOT EXISTS robots (
@@ -69,6 +69,17 @@ ADD_COLUMN = "ALTER TABLE robots ADD COLUMN {} TEXT NOT NULL DEFAULT ''"
 COLUMNS = f"{', '.join(FACTS)}, crc, encoding, body"
 SELECT = f"SELECT {COLUMNS} FROM robots WHERE origin = ?"  # noqa: S608
 INSERT = f"INTO robots ({COLUMNS}, origin) VALUES ({'?, ' * (len(FACTS) + 3)}?)"
+NEXT = (
+    "SELECT count(*), max(rowid)"
+    " FROM (SELECT rowid FROM robots WHERE rowid > ? ORDER BY rowid LIMIT ?)"
+)
+FORGET = (
+    "DELETE FROM robots WHERE rowid > ? AND rowid <= ?"
+    " AND max(checked + max(lifetime, grace), retry_at) < ?"
+)
+WRITES, LOOKED_AT = 16, 160
+"""After so many writes, so many rows are looked at, which takes as long as a few writes. All
+have been by the time that a tenth as many have been written as there are."""
 UPDATE = (
     f"UPDATE robots SET {' = ?, '.join(FACTS)} = ?, crc = ?"  # noqa: S608
     " WHERE origin = ? AND status IS ?"
@@ -94,10 +105,24 @@ class SqliteStore(Store):
     synced at each commit it takes some 20 µs, so there is nothing to gain by gathering
     several. A kill of the process loses none of them; a power cut may lose the last
     ones, never the file.
+
+    An origin is forgotten once its answer has been out of date, and its next retry due,
+    for *unreachable_max* seconds and a day: until then the answer may be held while the
+    origin is unreachable, and its failures count. Writes look for such origins as they go,
+    some rows at a time, and use their space again; the file itself never shrinks.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        unreachable_max: float = DEFAULTS["REP_UNREACHABLE_MAX"],
+    ) -> None:
         self._path = Path(path).absolute()
+        self._kept_for = unreachable_max + DAY
+        # As for who writes the snapshots, the wall clock may step while we run.
+        self._wall_at_zero = time() - monotonic()
+        self._writes = 0
+        self._looked_at: int | None = None  # up to this row
         self._db: sqlite3.Connection | None = None  # the worker's
         self._file: tuple[int, int] | None = None  # what the path was when opened
         self._closed = False
@@ -110,16 +135,22 @@ class SqliteStore(Store):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(crawler.settings.get("REP_STORE_PATH") or _path(crawler.settings))
+        settings = Settings.read(crawler.settings)
+        path = settings.store_path or _path(crawler.settings)
+        return cls(path, settings.unreachable_max)
 
     async def get(self, origin: str) -> Snapshot | None:
         return await _result(self._worker.submit(self._work, _get, origin))
 
     async def put(self, origin: str, snapshot: Snapshot) -> None:
-        await _result(self._worker.submit(self._work, _put, origin, snapshot))
+        await _result(
+            self._worker.submit(self._work, self._write, _put, origin, snapshot)
+        )
 
     async def touch(self, origin: str, snapshot: Snapshot) -> None:
-        await _result(self._worker.submit(self._work, _touch, origin, snapshot))
+        await _result(
+            self._worker.submit(self._work, self._write, _touch, origin, snapshot)
+        )
 
     async def close(self) -> None:
         if self._closed:
@@ -141,10 +172,34 @@ class SqliteStore(Store):
             self._move_aside(error)
             return work(self._connection(), *args)
 
+    def _write(
+        self,
+        db: sqlite3.Connection,
+        write: Callable[[sqlite3.Connection, str, Snapshot], None],
+        origin: str,
+        snapshot: Snapshot,
+    ) -> None:
+        write(db, origin, snapshot)
+        self._writes += 1
+        if not self._writes % WRITES:
+            self._forget(db)
+
+    def _forget(self, db: sqlite3.Connection) -> None:
+        """Look at some rows, and delete those that can be of no use any more."""
+        after = self._looked_at
+        if after is None:  # where short crawls have looked must not always be the same
+            (rows,) = db.execute("SELECT max(rowid) FROM robots").fetchone()
+            after = randrange(rows or 1)  # noqa: S311
+        found, last = db.execute(NEXT, (after, LOOKED_AT)).fetchone()
+        # After the last row the first one is next.
+        self._looked_at = last if found == LOOKED_AT else 0
+        now = self._wall_at_zero + monotonic()
+        db.execute(FORGET, (after, last, now - self._kept_for))
+
     def _connection(self) -> sqlite3.Connection:
         if self._db is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._path.touch()
+            self._path.touch(mode=0o600)  # and so are the files beside it
             self._file = _identity(self._path)
             try:
                 self._db = self._open()
@@ -221,18 +276,16 @@ def _get(db: sqlite3.Connection, origin: str) -> Snapshot | None:
     if crc != _crc(origin, facts):
         raise DamageError("a row does not match its checksum")
     try:
-        body = zlib.decompress(body)
-    except (TypeError, zlib.error) as error:
-        raise DamageError(f"a body: {error}") from error
-    known = dict(zip(FACTS, facts, strict=True))
-    return Snapshot(encoding=encoding, body=body, **known)
+        return snapshot_of(dict(zip(FACTS, facts, strict=True)), encoding, body)
+    except ValueError as error:
+        raise DamageError(f"a row: {error}") from error
 
 
 def _put(
     db: sqlite3.Connection, origin: str, snapshot: Snapshot, verb: str = "REPLACE"
 ) -> None:
     facts = _facts(snapshot)
-    body = zlib.compress(snapshot.body)
+    body = packed(snapshot.body)
     row = (*facts, _crc(origin, facts), snapshot.encoding, body, origin)
     db.execute(f"{verb} {INSERT}", row)
 

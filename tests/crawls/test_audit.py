@@ -13,7 +13,6 @@ import time
 import zlib
 from io import BytesIO
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 import pytest
 from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_installed
@@ -353,39 +352,6 @@ async def test_a_storage_that_fails_in_the_end(caplog, monkeypatch):
     (line,) = [text for text in caplog.messages if "no more room" in text]
     assert "REP_AUDIT_URI" in line
     assert "The audit goes to memory:x" in caplog.messages
-
-
-class TellsAll(InMemory):
-    """Fails, with all that it knows."""
-
-    def store(self, file):
-        user, password = "me", unquote(urlsplit(self.uri).password or "")
-        msg = f"login of {user} with {password!r} at {self.uri} failed"
-        raise PermissionError(msg)
-
-
-@pytest.mark.parametrize(
-    ("uri", "params"),
-    [
-        ("all://me:sec%2Fret@host/a.jsonl", None),
-        ("all://me:%(password)s@host/a.jsonl", lambda *_: {"password": "sec%2Fret"}),
-    ],
-)
-@coroutine_test
-async def test_the_password_of_a_uri_is_shown_nowhere(uri, params, caplog):
-    caplog.set_level(0)
-    with Site({"/robots.txt": RULES}) as site:
-        crawler = await audited(
-            uri, site, "/a", FEED_STORAGES={"all": TellsAll}, FEED_URI_PARAMS=params
-        )
-    (line,) = [text for text in caplog.messages if "login of me" in text]
-    assert "could not be written" in line
-    assert "with '***' at all://***@host/a.jsonl failed" in line
-    assert "The audit goes to all://***@host/a.jsonl" in caplog.messages
-    told = [str(vars(record)) for record in caplog.records]
-    told += [caplog.text, str(crawler.stats.get_stats())]
-    for secret in ("sec/ret", "sec%2Fret"):
-        assert not [text for text in told if secret in text]
 
 
 def alters(params, spider):

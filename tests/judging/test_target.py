@@ -11,6 +11,7 @@ from scrapy import Request
 
 from scrapy_rep.access.origins import origin_from
 from scrapy_rep.judging.target import judged
+from scrapy_rep.protocol.printable import without_user
 
 
 class Bare:
@@ -34,7 +35,7 @@ def check(request: object, url: str) -> None:
             judged(request)  # type: ignore[arg-type]
         return
     found = judged(request)  # type: ignore[arg-type]
-    assert found == (None if expected is None else (url, expected))
+    assert found == (None if expected is None else (without_user(url), expected))
 
 
 @pytest.mark.parametrize(
@@ -74,6 +75,15 @@ def test_the_short_cut_is_what_parsing_finds(url):
 )
 def test_the_short_cut_is_what_parsing_finds_of_anything(start, host, rest):
     check(Bare(start + host + rest), start + host + rest)
+
+
+@pytest.mark.parametrize("key", ["url", "robotstxt_url"])
+def test_what_is_judged_has_no_user(key):
+    given = "https://u:p@www.example.com/@me?q=a@b"
+    request = Request(given if key == "url" else "https://proxy.example/")
+    request.meta.update({key: given} if key != "url" else {})
+    expected = given.replace("u:p@", "")
+    assert judged(request) == (expected, "https://www.example.com")
 
 
 def test_requests_of_one_host_are_judged_by_one_origin():

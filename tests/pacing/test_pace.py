@@ -54,6 +54,11 @@ def pace(records: str, agent: str = "bot", **settings) -> Pace:
         pytest.param("Request-rate: 1/5 2200-0300", "02:59", 5, id="the night ends"),
         pytest.param("Request-rate: 1/5 2200-0300", "03:00", 0, id="after the night"),
         pytest.param("Request-rate: 1/5 0000-2400", "23:59", 5, id="all day"),
+        pytest.param("Request-rate: 1/5 0000-2400", "00:00", 5, id="all day, midnight"),
+        pytest.param("Request-rate: 1/5 0930-0930", "09:29", 5, id="all of a later day"),
+        pytest.param("Request-rate: 1/5 0930-0930", "09:30", 5, id="where two days meet"),
+        pytest.param("Request-rate: 1/5 0900-0930", "09:29:59", 5, id="half past, still"),
+        pytest.param("Request-rate: 1/5 0900-0930", "09:30", 0, id="half past"),
     ],
 )  # fmt: skip
 def test_asked(records, clock, asked):
@@ -76,6 +81,10 @@ def test_asked(records, clock, asked):
         pytest.param("Visit-time: 2200-0300", "02:00", 0, id="past midnight"),
         pytest.param("Visit-time: 2200-0300", "03:00", 19 * 3600, id="after the night"),
         pytest.param("Visit-time: 0000-2400", "12:00", 0, id="all day"),
+        pytest.param("Visit-time: 0000-0000", "00:00", 0, id="all day, midnight"),
+        pytest.param("Visit-time: 0930-0930", "09:29", 0, id="all of a later day"),
+        pytest.param("Visit-time: 0930-0930", "09:30", 0, id="where two days meet"),
+        pytest.param("Visit-time: 0930-1700", "09:00", 1800, id="at half past"),
         pytest.param("Visit-time: 0000-0100", "23:00", 3600, id="from midnight on"),
     ],
 )

@@ -303,6 +303,19 @@ def test_what_is_not_from_the_future_is_left_alone():
     assert rebased(failing, T0 + 1, SETTINGS) == failing
 
 
+@pytest.mark.parametrize(
+    ("lifetime", "grace"), [(7 * DAY, DAY), (DAY, 7 * DAY), (7 * DAY, 7 * DAY)]
+)
+def test_56_what_another_crawl_has_kept_lasts_for_rep_max_age(lifetime, grace):
+    copy = after(None, good(lifetime=lifetime, grace=grace), T0, SETTINGS)
+    found = rebased(copy, T0 + HOUR, SETTINGS)
+    assert (found.lifetime, found.grace) == (DAY, DAY)
+    assert stands_at(found, DAY - 1) is not State.EXPIRED
+    assert stands_at(found, DAY) is State.EXPIRED
+    patient = Settings.read(ScrapySettings({"REP_MAX_AGE": 7 * DAY}))
+    assert rebased(copy, T0 + HOUR, patient) == copy
+
+
 def test_47_unreachable_may_be_made_to_allow():
     lenient = replace(SETTINGS, unreachable="allow")
     snapshot = after(None, fails(), T0, lenient)

@@ -393,3 +393,43 @@ async def test_a_request_at_the_end_of_the_crawl_blocks_nothing(redis_server):
         book.cancel()
         with pytest.raises(asyncio.CancelledError):
             await book
+
+
+NO_TIMES = [
+    *(b"soon", b"", b"nan", b"inf", b"1e300", b"\xff", ["a list"], {"a": "hash"}),
+]
+
+
+def plant(server: Any, key: str, what: Any, seconds: float) -> None:
+    if isinstance(what, list):
+        server.client.rpush(key, *what)
+    elif isinstance(what, dict):
+        server.client.hset(key, mapping=what)
+    else:
+        server.client.set(key, what)
+    server.client.pexpire(key, round(seconds * 1e3))
+
+
+@pytest.mark.parametrize("what", NO_TIMES, ids=repr)
+@coroutine_test
+async def test_what_is_no_time_of_a_start_is_taken_for_now(redis_server, what):
+    """Whoever has written that, no request may follow at once."""
+    async with Worker(redis_server) as worker:
+        plant(redis_server, KEY, what, 60)
+        assert not await worker.starts.late(HOST, 1, 1.0)
+        began = time.monotonic()
+        booking = await worker.starts.book(HOST, 0.3)
+        assert time.monotonic() - began >= 0.29
+        assert int(redis_server.client.get(KEY)) == booking
+        assert worker.stat("rep/redis/errors") is None
+
+
+@pytest.mark.parametrize("what", [*NO_TIMES, b"0", b"-5", b"1.5"], ids=repr)
+@coroutine_test
+async def test_what_is_no_time_of_a_pause_is_one(redis_server, what):
+    async with Worker(redis_server) as worker:
+        plant(redis_server, PARKED, what, 0.3)
+        with pytest.raises(ParkedError) as it:
+            await worker.starts.book(HOST, 0.0)
+        assert 0 < it.value.seconds <= 0.3
+        assert worker.stat("rep/redis/errors") is None

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
 from scrapy_rep.policies.lifecycle import WAITING, rebased, standing
 from scrapy_rep.redis import fleet as link_module
 from scrapy_rep.redis import store as store_module
 from scrapy_rep.store import Snapshot
+from scrapy_rep.store.rows import packed
 from tests.redis.workers import Worker, until
-from tests.utils import coroutine_test
+from tests.site import Site
+from tests.utils import coroutine_test, crawl, make_crawler
 
 pytestmark = pytest.mark.only_asyncio
 
@@ -130,6 +134,154 @@ async def test_an_answer_is_never_joined_to_anothers_body(redis_server):
         await one.store.touch(ORIGIN, replace(GOOD, body=b"", checked=time.time()))
         found = await two.store.get(ORIGIN)
         assert (found.status, found.checked) == (404, 0.0)
+
+
+# What others have written
+
+FACTS = {
+    "status": 200,
+    "url": "",
+    "etag": "",
+    "last_modified": "",
+    "failure": "",
+    "checked": 1.8e9,
+    "lifetime": 9e9,
+    "grace": 9e9,
+    "failures": 0,
+    "failing_since": 0,
+    "retry_at": 0,
+}
+BODY = packed(GOOD.body)
+BOMB = packed(bytes(100 * 2**20))
+
+
+def row(facts: Any = None, **fields: Any) -> dict[str, Any]:
+    """Return a row; of *facts*, those that differ."""
+    text = json.dumps(FACTS | facts) if isinstance(facts, dict) else facts
+    known = {"status": "200", "facts": text or json.dumps(FACTS)}
+    return known | {"encoding": "utf-8", "body": BODY} | fields
+
+
+HOSTILE = [
+    pytest.param({"x": "y"}, id="other fields"),
+    pytest.param(row(body=BOMB), id="a bomb"),
+    pytest.param(row(body=b"User-agent: *\nAllow: /"), id="a body that is not packed"),
+    pytest.param(row(body=b""), id="no body"),
+    pytest.param(row(body=bytes(2**24)), id="a long body"),
+    pytest.param(row(encoding=b"\xff"), id="an encoding that is no text"),
+    pytest.param(row(b"\xff"), id="facts that are no text"),
+    pytest.param(row("{"), id="facts that are no JSON"),
+    pytest.param(row("[" * 10**5), id="facts in facts in facts"),
+    pytest.param(row("[1]"), id="a list of facts"),
+    pytest.param(row("null"), id="no facts"),
+    pytest.param(row('{"status": ' + "9" * 5000 + "}"), id="a number without end"),
+    pytest.param(row({"checked": float("nan")}), id="nan"),
+    pytest.param(row({"lifetime": float("inf")}), id="inf"),
+    pytest.param(row({"checked": 10**400}), id="a huge number"),
+    pytest.param(row({"lifetime": "9"}), id="a number that is a text"),
+    pytest.param(row({"etag": "\ud800"}), id="half of a character"),
+    pytest.param(row({"status": 404}), id="two statuses"),
+    pytest.param(row({"status": True}, status="True"), id="a status that is true"),
+    pytest.param(
+        row({"status": None, "failures": 9, "retry_at": 9e9}, status="None"),
+        id="failing for ever",
+    ),
+    pytest.param(b"a text", id="a text"),
+    pytest.param(["a", "list"], id="a list"),
+]
+
+
+def plant(server: Any, what: Any, key: str = KEY) -> None:
+    """Have *what* stand where a snapshot does."""
+    if isinstance(what, dict):
+        server.client.hset(key, mapping=what)
+    elif isinstance(what, list):
+        server.client.rpush(key, *what)
+    else:
+        server.client.set(key, what)
+
+
+@coroutine_test
+async def test_a_row_of_these_is_read(redis_server):
+    async with Worker(redis_server) as worker:
+        plant(redis_server, row())
+        found = await worker.store.get(ORIGIN)
+        assert (found.status, found.body, found.encoding) == (200, GOOD.body, "utf-8")
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+@coroutine_test
+async def test_what_no_worker_has_written_is_told_and_forgotten(redis_server, what):
+    async with Worker(redis_server) as worker:
+        plant(redis_server, what)
+        with pytest.raises(ValueError, match=r"^what Redis had is damaged: ."):
+            await worker.store.get(ORIGIN)
+        assert await worker.store.get(ORIGIN) is None
+        await worker.store.touch(ORIGIN, replace(GOOD, body=b""))
+        assert await worker.store.get(ORIGIN) is None  # nothing of it was left to join
+        await worker.store.put(ORIGIN, GOOD)
+        assert await worker.store.get(ORIGIN) == GOOD
+        assert worker.stat("rep/redis/errors") is None
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+@coroutine_test
+async def test_what_no_worker_has_written_decides_nothing(redis_server, caplog, what):
+    with Site({"/robots.txt": "User-agent: *\nDisallow: /secret"}) as site:
+        key = f"rep:{{{site.origin}}}:robots"
+        plant(redis_server, what, key)
+        crawler = make_crawler(REP_STORE="redis", REDIS_URL=redis_server.url)
+        urls = [site.url("/secret"), site.url("/page")]
+        await maybe_deferred_to_future(deferred_from_coro(crawl(crawler, urls=urls)))
+        assert site.paths == ["/robots.txt", "/page"]
+        assert redis_server.client.hget(key, "status") == b"200"
+    assert crawler.stats.get_value("rep/store/errors") == 1
+    told = [text for text in caplog.messages if "is damaged" in text]
+    assert len(told) == 1
+
+
+@coroutine_test
+async def test_a_lifetime_beyond_rep_max_age_is_none(redis_server):
+    """A row that says it is fresh for ever is believed for a day."""
+    async with Worker(redis_server) as worker:
+        plant(redis_server, row({"checked": time.time() - 2 * 86400}))
+        found = await worker.store.get(ORIGIN)
+        now = time.time()
+        copy = rebased(found, now, worker.link.settings)
+        assert standing(copy, now, worker.link.settings).state in WAITING
+
+
+@coroutine_test
+async def test_a_lease_that_does_not_expire_is_none(redis_server):
+    async with Worker(redis_server) as worker:
+        redis_server.client.set(LEASE, "for ever")
+        await asyncio.wait_for(ask(worker, 0.0, []), 5)
+
+
+@coroutine_test
+async def test_what_others_say_on_the_channel_wakes_nobody_else(redis_server):
+    async with Worker(redis_server) as one, Worker(redis_server) as two:
+        first: list[Any] = []
+        second: list[Any] = []
+        asking = asyncio.create_task(ask(one, 0.5, first))
+        await until(lambda: first)
+        waiting = asyncio.create_task(ask(two, 0.0, second))
+        await until(lambda: two.store._waiters)
+        await asyncio.sleep(0.2)
+        redis_server.client.publish(store_module.TOLD, b"\xff")
+        await asyncio.gather(asking, waiting)
+        assert second[0][0] >= first[1] - 0.01
+        listening = two.store._listening
+        assert listening is not None
+        assert not listening.done()
+
+
+@coroutine_test
+async def test_a_worker_with_a_name_that_is_no_text_is_counted(redis_server):
+    lives = (time.time() + 60) * 1e6
+    redis_server.client.zadd(link_module.WORKERS, {b"\xff": lives})
+    async with Worker(redis_server) as worker:
+        assert len(worker.link.workers) == 2
 
 
 # One asks

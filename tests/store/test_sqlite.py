@@ -18,11 +18,14 @@ from scrapy.utils.test import get_crawler
 from twisted.internet.task import deferLater
 
 from scrapy_rep.store import Snapshot
+from scrapy_rep.store import sqlite as sqlite_module
 from scrapy_rep.store.memory import MemoryStore
+from scrapy_rep.store.rows import FACTS, packed
 from scrapy_rep.store.sqlite import (
     APPLICATION_ID,
-    FACTS,
+    LOOKED_AT,
     SCHEMA_VERSION,
+    WRITES,
     SqliteStore,
     StoreError,
 )
@@ -134,6 +137,143 @@ async def test_errors_reach_the_caller(path):
     await store.close()
 
 
+# What is forgotten
+
+DAY = 86400.0
+KEPT_FOR = 31 * DAY  # REP_UNREACHABLE_MAX and a day
+ROUND = 3 * WRITES  # writes after which all rows of a small file have been looked at
+
+
+def failing(retry_at: float, known: Snapshot | None = None) -> Snapshot:
+    return replace(
+        known or Snapshot(), failures=2, failing_since=NOW - 90 * DAY, retry_at=retry_at
+    )
+
+
+NOW = 1_800_000_000.0
+FRESH = replace(GOOD, checked=NOW, lifetime=DAY, grace=DAY)
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "kept"),
+    [
+        pytest.param(FRESH, True, id="fresh"),
+        pytest.param(replace(FRESH, checked=NOW - 30 * DAY), True, id="may be held"),
+        pytest.param(
+            replace(FRESH, checked=NOW - DAY - KEPT_FOR + 60), True, id="just still"
+        ),
+        pytest.param(
+            replace(FRESH, checked=NOW - DAY - KEPT_FOR - 60), False, id="no longer"
+        ),
+        pytest.param(
+            replace(FRESH, checked=NOW - 6 * DAY - KEPT_FOR, lifetime=7 * DAY),
+            True,
+            id="a long lifetime",
+        ),
+        pytest.param(
+            replace(FRESH, checked=NOW - 6 * DAY - KEPT_FOR, grace=7 * DAY),
+            True,
+            id="a long grace",
+        ),
+        pytest.param(replace(FRESH, checked=NOW + 90 * DAY), True, id="of the future"),
+        pytest.param(failing(NOW + 60), True, id="failing"),
+        pytest.param(failing(NOW - KEPT_FOR + 60), True, id="failed, just still"),
+        pytest.param(failing(NOW - KEPT_FOR - 60), False, id="failed, no longer"),
+        pytest.param(
+            failing(NOW, replace(FRESH, checked=NOW - 90 * DAY)),
+            True,
+            id="failing, with an old answer",
+        ),
+        pytest.param(
+            failing(NOW - 90 * DAY, FRESH), True, id="failed long before its answer"
+        ),
+    ],
+)
+@coroutine_test
+async def test_what_can_be_of_no_use_is_forgotten(path, monkeypatch, snapshot, kept):
+    monkeypatch.setattr(sqlite_module, "time", lambda: NOW)
+    store = SqliteStore(path)
+    await store.put(ORIGIN, snapshot)
+    for number in range(ROUND):
+        await store.put(f"https://{number}.example", FRESH)
+    assert await store.get(ORIGIN) == (snapshot if kept else None)
+    assert all(
+        [await store.get(f"https://{number}.example") for number in range(ROUND)]
+    )
+    await store.close()
+
+
+@pytest.mark.parametrize(("days", "kept"), [(1, False), (3, True)])
+@coroutine_test
+async def test_rep_unreachable_max_decides(path, monkeypatch, days, kept):
+    monkeypatch.setattr(sqlite_module, "time", lambda: NOW)
+    store = SqliteStore.from_crawler(
+        get_crawler(
+            settings_dict={
+                "REP_STORE_PATH": str(path),
+                "REP_UNREACHABLE_MAX": days * DAY,
+            }
+        )
+    )
+    await store.put(ORIGIN, replace(FRESH, checked=NOW - 4 * DAY))
+    for _ in range(ROUND):
+        await store.touch("https://other.example", Snapshot(status=404, checked=NOW))
+    assert (await store.get(ORIGIN) is not None) is kept
+    await store.close()
+
+
+@coroutine_test
+async def test_a_clock_that_is_set_right_in_mid_crawl_forgets_nothing(
+    path, monkeypatch
+):
+    monkeypatch.setattr(sqlite_module, "time", lambda: 60.0)  # since 1970
+    store = SqliteStore(path)
+    monkeypatch.setattr(sqlite_module, "time", lambda: NOW)
+    for number in range(ROUND):
+        await store.put(f"https://{number}.example", replace(FRESH, checked=60.0))
+    assert await store.get("https://0.example") is not None
+    await store.close()
+
+
+async def crawl(path: Path, monkeypatch: pytest.MonkeyPatch, now: float, *names) -> int:
+    """Put an answer for each of *names*; return how many rows there are then."""
+    monkeypatch.setattr(sqlite_module, "time", lambda: now)
+    store = SqliteStore(path)
+    for name in names:
+        body = random.Random(name).randbytes(3000)
+        snapshot = replace(FRESH, checked=now, body=body)
+        await store.put(f"https://{name}.example", snapshot)
+    await store.close()
+    db = sqlite3.connect(path)
+    (rows,) = db.execute("SELECT count(*) FROM robots").fetchone()
+    db.close()
+    return int(rows)
+
+
+@coroutine_test
+async def test_the_file_of_ever_new_origins_does_not_grow_for_ever(path, monkeypatch):
+    sizes, rows = [], []
+    for number in range(18):
+        names = [f"{number}-{each}" for each in range(200)]
+        now = NOW + number * KEPT_FOR / 3
+        rows.append(await crawl(path, monkeypatch, now, *names))
+        sizes.append(path.stat().st_size)
+    assert max(rows) <= 1.5 * (4 * 200)
+    assert max(sizes[12:]) <= 1.1 * max(sizes[6:12])
+
+
+@coroutine_test
+async def test_short_crawls_do_not_all_look_at_the_same_rows(path, monkeypatch):
+    useful = [f"useful-{number}" for number in range(2 * LOOKED_AT)]
+    useless = [f"useless-{number}" for number in range(1000)]
+    later = NOW + 2 * KEPT_FOR
+    await crawl(path, monkeypatch, NOW, *useful, *useless)
+    change(path, f"UPDATE robots SET checked = {later} WHERE rowid <= {len(useful)}")
+    for _ in range(30):
+        left = await crawl(path, monkeypatch, later, *["new"] * WRITES)
+    assert len(useful) < left < len(useful) + len(useless) / 2
+
+
 # Where the file is
 
 
@@ -187,6 +327,42 @@ async def test_memory_takes_its_share_of_the_cache():
     store = MemoryStore.from_crawler(get_crawler())
     await store.put(ORIGIN, GOOD)
     assert await store.get(ORIGIN) == GOOD
+
+
+# Who may read it
+
+
+@pytest.fixture
+def open_umask():
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def modes(folder: Path) -> dict[str, int]:
+    return {file.name: file.stat().st_mode & 0o777 for file in folder.iterdir()}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there are no such modes")
+@pytest.mark.usefixtures("open_umask")
+@coroutine_test
+async def test_only_the_owner_may_read_the_file_and_those_beside_it(path):
+    path.write_bytes(b"This is no database.")  # it is moved aside
+    path.chmod(0o640)
+    store = SqliteStore(path)
+    await store.put(ORIGIN, GOOD)
+    assert modes(path.parent) == {
+        "robots.sqlite.damaged-1": 0o640,
+        "robots.sqlite": 0o600,
+        "robots.sqlite-wal": 0o600,
+        "robots.sqlite-shm": 0o600,
+    }
+    await store.close()
+    path.chmod(0o660)  # of your own will
+    store = SqliteStore(path)
+    await store.put(ORIGIN, GOOD)
+    assert set(modes(path.parent).values()) == {0o640, 0o660}
+    await store.close()
 
 
 # Files that are refused
@@ -300,6 +476,14 @@ def change_type(path: Path) -> None:
     change(path, "UPDATE robots SET body = 7")
 
 
+def change_to_bomb(path: Path) -> None:
+    change(path, f"UPDATE robots SET body = x'{packed(bytes(100 * 2**20)).hex()}'")
+
+
+def change_encoding(path: Path) -> None:
+    change(path, "UPDATE robots SET encoding = x'ff'")
+
+
 def change_text(path: Path) -> None:
     change(path, "UPDATE robots SET etag = CAST(x'ff41' AS TEXT)")
 
@@ -307,6 +491,7 @@ def change_text(path: Path) -> None:
 DAMAGES = [
     *(garbage, truncate, truncate_in_a_page, overwrite_header, overwrite_pages),
     *(drop_table, change_status, change_body, change_type, change_text),
+    *(change_to_bomb, change_encoding),
 ]
 
 

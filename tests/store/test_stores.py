@@ -31,16 +31,16 @@ GOOD = Snapshot(
     url="https://example.com/robots.txt",
     etag='"1"',
     last_modified="Tue, 11 Nov 2025 10:00:00 GMT",
-    checked=1_763_000_000.25,
+    checked=4_000_000_000.25,  # of use whenever this runs
     lifetime=86400.0,
     grace=172800.0,
     cache_control="max-age=600, must-revalidate",
     expires="Tue, 11 Nov 2025 10:10:00 GMT",
 )
 FAILING = replace(
-    GOOD, failures=3, failing_since=1.76e9, retry_at=1.77e9, failure="timeout"
+    GOOD, failures=3, failing_since=4.1e9, retry_at=4.2e9, failure="timeout"
 )
-UNKNOWN = Snapshot(failures=1, failing_since=1.76e9, retry_at=1.77e9, failure="503")
+UNKNOWN = Snapshot(failures=1, failing_since=4.1e9, retry_at=4.2e9, failure="503")
 
 
 @pytest.fixture(
@@ -135,7 +135,7 @@ async def test_put_replaces_everything(make):
 async def test_touch_keeps_body_and_encoding(make, body):
     store = make()
     await store.put(ORIGIN, GOOD)
-    touched = replace(FAILING, etag='"2"', last_modified="", checked=2e9, grace=1.5)
+    touched = replace(FAILING, etag='"2"', last_modified="", checked=4.3e9, grace=1.5)
     await store.touch(ORIGIN, replace(touched, body=body))
     assert await store.get(ORIGIN) == touched
     # Another crawl may have put another body there, which is in its own encoding.
@@ -187,7 +187,9 @@ async def test_store_is_like_a_dict(make, seed):
             model[origin] = replace(GOOD, body=body, etag=str(step))
             await store.put(origin, model[origin])
         elif kept is not None and rnd.random() < 0.5:
-            model[origin] = replace(kept, failures=step, failure=str(step))
+            model[origin] = replace(
+                kept, failures=step, failing_since=4e9, failure=str(step)
+            )
             await store.touch(origin, model[origin])
         assert await store.get(origin) == model.get(origin)
     for origin, snapshot in model.items():
@@ -201,7 +203,7 @@ async def test_many_at_once(make):
     calls = []
     for number in range(100):
         origin = f"https://{number % 10}.example"
-        snapshot = replace(GOOD, checked=float(number))
+        snapshot = replace(GOOD, checked=4e9 + number)
         calls.append(deferred_from_coro(store.put(origin, snapshot)))
         calls.append(deferred_from_coro(store.get(origin)))
     answers = [await maybe_deferred_to_future(call) for call in calls]
@@ -209,7 +211,9 @@ async def test_many_at_once(make):
         last = [await store.get(f"https://{number}.example") for number in range(10)]
         assert all(snapshot is not None for snapshot in last)
     else:
-        assert [snapshot.checked for snapshot in answers[1::2]] == list(range(100))
+        assert [snapshot.checked for snapshot in answers[1::2]] == [
+            4e9 + number for number in range(100)
+        ]
     await store.close()
 
 

@@ -23,7 +23,7 @@ def sample(name: str, number: int) -> Snapshot:
         url=f"https://{name}.example/robots.txt",
         etag=f"{name} {number}",
         last_modified=str(rnd.random()),
-        checked=rnd.uniform(1e9, 2e9),
+        checked=rnd.uniform(3e9, 4e9),  # of use for long
         lifetime=86400.0,
         grace=rnd.uniform(0, 1e6),
         cache_control=rnd.choice(("", "max-age=86400")),

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from scrapy_rep.evidence.format import COPY, as_octets, decode, fault
+from scrapy_rep.protocol.printable import without_user
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,6 +34,8 @@ ORDER_WINDOW = 1024
 """Records among which those of one file that stand out of order are put in order."""
 MOST_OPEN_FILES = 32
 """Files that stay open; of more, each is opened whenever some of it is read."""
+URLS = ("url", "page")
+"""What is shown without user and password, whoever has written it."""
 MOST_TROUBLES = 100
 """Broken lines that are named; of the others, the number is given."""
 
@@ -158,6 +161,9 @@ class Files:
             body, digest = record.pop("body", None), record.get("digest")
             if body is not None and digest is not None:
                 self.take_body(digest, as_octets(record.get("encoding"), body))
+        for name in URLS:
+            if isinstance(record.get(name), str):
+                record[name] = without_user(record[name])
         return cast("Record", record)
 
     def _note_broken(self, source: Source, line: int, what: str) -> None:

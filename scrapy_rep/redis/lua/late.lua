@@ -1,7 +1,7 @@
 -- The request that was booked may have started later than that.
 -- KEYS: when the last one started. ARGV: the booking, the microseconds.
 -- Answers whether it was the last one that was booked.
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then
+if redis.pcall('GET', KEYS[1]) ~= ARGV[1] then
   return 0
 end
 local kept_for = math.max(1, redis.call('PTTL', KEYS[1]))

@@ -5,20 +5,21 @@
 -- 1}: not yet, as the host is parked.
 local left = redis.call('PTTL', KEYS[2])
 if left > 0 then
-  local asked = redis.call('GET', KEYS[2])
-  if left > tonumber(asked) then
+  local asked = tonumber(redis.pcall('GET', KEYS[2]))
+  if asked and left > asked then
     -- The server's clock was set back: how much of it has passed is not known.
-    left = tonumber(asked)
-    redis.call('PEXPIRE', KEYS[2], asked)
+    left = math.max(1, asked)
+    redis.call('PEXPIRE', KEYS[2], string.format('%.0f', left))
   end
   return {left * 1000, 1}
 end
 local parts = redis.call('TIME')
 local now = parts[1] * 1000000 + parts[2]
 local delay = tonumber(ARGV[1])
-local last = tonumber(redis.call('GET', KEYS[1]) or 0)
-if last > now then
-  -- The server's clock was set back: how long ago it was is not known, so once more.
+local last = tonumber(redis.pcall('GET', KEYS[1]) or 0)
+if not last or not (last <= now) then
+  -- The server's clock was set back, or it is no time: how long ago it was is not known, so
+  -- once more.
   last = now
   redis.call('SET', KEYS[1], string.format('%.0f', last), 'PX', ARGV[2])
 end

@@ -153,6 +153,7 @@ class Audit:
     def _lines_of(self, records: Iterable[Record]) -> str:
         """Return *records* in JSON. Times have ``TIME_DECIMALS`` decimals."""
         lines = []
+        sent, decided = SENT.name, DECISION.name
         last, in_quotes = "", ""
         for time, url, slot, what, delay, preferences in records:
             if what is None:
@@ -161,9 +162,9 @@ class Audit:
             if url is not last:  # what was decided is often sent at once
                 last, in_quotes = url, quote(url)
             if isinstance(what, bool):
-                kind, rest = SENT.name, ',"robots":true' if what else ""
+                kind, rest = sent, ',"robots":true' if what else ""
             else:
-                kind, rest = DECISION.name, what.in_json(delay, preferences)
+                kind, rest = decided, what.in_json(delay, preferences)
             lines.append(
                 f'{{"type":"{kind}","time":{time:.4f},"url":{in_quotes},'
                 f'"slot":{quote_slot(slot)}{rest}}}\n'

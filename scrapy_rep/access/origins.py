@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
+from scrapy_rep.protocol.origin import (
+    DEFAULT_PORTS,
+    LONGEST_NAME,
+    normal_origin,
+    origin_from,
+    origin_of,
+    split_port,
+)
 from scrapy_rep.protocol.printable import without_user
 
-DEFAULT_PORTS = {"http": "80", "https": "443"}
+__all__ = [
+    "is_private",
+    "normal_origin",
+    "origin_from",
+    "origin_of",
+    "redirect_target",
+    "robots_url",
+]
+
 LAST_PORT = 65535
 URI_CHARACTERS = "%/?:@!$&'()*+,;=~"
 """What stays in a path and a query besides letters, digits, ``-``, ``.`` and ``_``."""
-LONGEST_NAME = 253
-"""Characters of a host name (RFC 1035 2.3.4)."""
 HOST_NAME = re.compile(r"[a-z0-9_.-]+")
 """Names and IPv4 addresses that every reader takes for the same."""
 IPV6_LITERAL = re.compile(r"\[([0-9A-Fa-f:.]+)\]")
@@ -34,57 +47,6 @@ EMBEDDING = (
     (IPv6Network("2001::/32"), 0, 0xFFFFFFFF),  # and its client, inverted
 )
 """Networks with an IPv4 address in each of theirs: after how many bits, and what inverts it."""
-
-
-def origin_of(url: str) -> str | None:
-    """Return the origin of *url* in its normal form, such as ``https://example.com``.
-
-    Scheme and host are in lower case, an international host is in punycode, user and
-    password are dropped, and so is the port where it is the scheme's own (RFC 6454 4).
-    ``None`` where *url* is not an absolute http or https URL: robots.txt says nothing
-    about it.
-    """
-    scheme, colon, rest = url.partition("://")
-    if not colon:
-        return None
-    end = min((at for mark in "/?#\\" if (at := rest.find(mark)) >= 0), default=None)
-    return origin_from(scheme, rest[:end])
-
-
-def normal_origin(scheme: str, netloc: str) -> str | None:
-    """Return the origin of a URL with this scheme and netloc, as ``origin_of`` does."""
-    scheme = scheme.strip().lower()
-    if scheme not in DEFAULT_PORTS:
-        return None
-    host, port = _split_port(netloc.rpartition("@")[2])
-    host = _normal_host(host)
-    if not host:
-        return None
-    if port in {"", DEFAULT_PORTS[scheme]}:
-        return f"{scheme}://{host}"
-    return f"{scheme}://{host}:{port}"
-
-
-origin_from = lru_cache(maxsize=4096)(normal_origin)
-
-
-def _split_port(authority: str) -> tuple[str, str]:
-    host, colon, port = authority.rpartition(":")
-    if not colon or "]" in port:  # no port; or a colon of an IPv6 address
-        return authority, ""
-    if port.isascii() and port.isdigit():
-        port = port.lstrip("0") or "0"
-    return host, port
-
-
-def _normal_host(host: str) -> str:
-    host = host.lower()
-    if host.isascii():
-        return host
-    try:
-        return host.encode("idna").decode("ascii")
-    except UnicodeError:
-        return host  # nobody can be asked there; it stays an origin of its own
 
 
 def robots_url(origin: str) -> str:
@@ -126,7 +88,7 @@ def _host_and_port(scheme: str, authority: str) -> tuple[str, str]:
     """
     if scheme not in DEFAULT_PORTS or not authority:
         raise ValueError("not an http or https URL")
-    host, port = _split_port(authority)
+    host, port = split_port(authority)
     if port and not (port.isascii() and port.isdigit() and 0 < int(port) <= LAST_PORT):
         raise ValueError("its port is none")
     literal = IPV6_LITERAL.fullmatch(host)

@@ -38,6 +38,13 @@ class Dialect:
     blank_rules_count: bool = False
     """An empty Disallow allows everything, an empty Allow nothing. False: no effect."""
 
+    absolute_rules: bool = True
+    """A rule that is a whole URL counts for the URLs of its origin, by its path and query."""
+
+    resolves_dots: bool = True
+    """A path with dot segments is also judged as a server resolves it, and refused if either
+    form is."""
+
     index_is_directory: bool = True
     """`Allow: /a/index.html` allows `/a/` as well."""
 
@@ -72,9 +79,12 @@ GYM2008 = Dialect(
     any_record_ends_agents=True,
     empty_groups=False,
     blank_rules_count=True,
+    absolute_rules=False,
+    resolves_dots=False,
     index_is_directory=False,
     kept_apart="/",
     kept_apart_in_query="/",
+    compares_octets=False,
 )
 """What Google, Yahoo and Microsoft agreed on in 2008: the older protocol plus wildcards."""
 

@@ -34,6 +34,7 @@ SEVERITIES = {
     "rule-outside-group": ERROR,
     "path-without-slash": ERROR,
     "absolute-url": ERROR,
+    "dot-segments": WARNING,
     "bad-escape": WARNING,
     "cut-escape": WARNING,
     "reserved-escape": INFO,
@@ -68,7 +69,8 @@ CODES = {
     "misspelt-field": "a misspelt field that is understood here, but not everywhere",
     "rule-outside-group": "a rule or a pace that no user-agent line precedes; it is ignored",
     "path-without-slash": "a path that begins with neither a slash nor a wildcard; no URL matches",
-    "absolute-url": "a whole URL where a path belongs; no URL matches",
+    "absolute-url": "a whole URL where a path belongs; to most crawlers no URL matches",
+    "dot-segments": "a path with dot segments, which crawlers resolve before they ask for it",
     "bad-escape": "a percent sign without two hexadecimal digits; it is taken literally",
     "cut-escape": "a rule that breaks off within an escape; it matches all that begin so",
     "reserved-escape": "a reserved character, escaped; some crawlers tell the two apart",
@@ -113,6 +115,7 @@ HTML = re.compile(
 NAME = re.compile(r"[A-Za-z0-9_-]+")  # of a crawler such as MJ12bot
 BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2}|[0-9A-Fa-f]?(?:\*|\Z))")
 RESERVED_ESCAPE = re.compile(r"%(?:2[1789BC]|3[AB]|40|5[BD])", re.IGNORECASE)
+DOTS = re.compile(r"/(?:\.|%2[Ee]){1,2}(?:[/?$]|\Z)")
 ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 PACE = {
     fields.CRAWL_DELAY: pace_values.crawl_delay,
@@ -250,6 +253,8 @@ def notes_on_rule(
         yield note(number, "path-without-slash", path)
     elif path.removesuffix("$") == "/robots.txt":
         yield note(number, "robots-txt-rule", path)
+    if DOTS.search(path):
+        yield note(number, "dot-segments", path)
     if "%" in path:
         if BAD_ESCAPE.search(path):
             yield note(number, "bad-escape", path)

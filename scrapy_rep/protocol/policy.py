@@ -15,9 +15,9 @@ from scrapy_rep.protocol.fields import (
 )
 from scrapy_rep.protocol.groups import groups_of, records_of
 from scrapy_rep.protocol.lint import notes_on
-from scrapy_rep.protocol.paths import FINAL, ORIGIN, path_of
+from scrapy_rep.protocol.paths import FINAL, ORIGIN, path_of, without_dot_segments
 from scrapy_rep.protocol.preferences import Stated
-from scrapy_rep.protocol.rules import Rule  # noqa: TC001 - for who asks for Verdict's types
+from scrapy_rep.protocol.rules import Reading, Rule
 from scrapy_rep.protocol.ruleset import NO_MATCH, RuleSet
 from scrapy_rep.protocol.statements import as_written, statements
 from scrapy_rep.protocol.user_agents import given, groups_for
@@ -132,13 +132,14 @@ class Policy:
                 # What a URI may not hold, but for "%", only meets a wildcard or an escape.
                 if (
                     "%" in path
+                    or "/." in path
                     or "#" in path
                     or not path.isascii()
-                    or (rules.picky and not is_final(path))
+                    or (rules.picky and (rules.origins or not is_final(path)))
                 ):
-                    path = path_of(path, self.dialect)
+                    rules, path = self._judged(url, rules)
             else:
-                path = self._path_of(url, rules)
+                rules, path = self._judged(url, rules)
         except (TypeError, AttributeError):
             check_url(url)
             raise
@@ -150,7 +151,7 @@ class Policy:
         if rules is None or agent != rules.agent:
             rules = self._rules_for(agent)
         try:
-            path = self._path_of(url, rules)
+            rules, path = self._judged(url, rules)
         except (TypeError, AttributeError):
             check_url(url)
             raise
@@ -172,7 +173,7 @@ class Policy:
             # An empty rule may have that score, too. Else nothing is compiled for it.
             verdict = Verdict(True, None, rules.group, "no rule matches")
         else:
-            rule = rules.rule_for(score, path, self._text.lines, self.dialect)
+            rule = rules.rule_for(score, path, self._text.lines)
             if rule is None:
                 return Verdict(allowed, None, rules.group, "no rule matches")
             verdict = Verdict(allowed, rule, rules.group, "rule")
@@ -187,10 +188,10 @@ class Policy:
         check_url(url)
         if self._reason is not None:
             return ()
-        path = path_of(url, self.dialect)
+        rules, path = self._judged(url, rules)
         if rules.by_score is None:
             self._grow()
-        return rules.matching(path, self._text.lines, self.dialect)
+        return rules.matching(path, self._text.lines)
 
     def denies_all(self, agent: str | Sequence[str]) -> bool:
         """Whether `agent` may fetch nothing but /robots.txt."""
@@ -241,7 +242,7 @@ class Policy:
         # attach-05 3.1: what may not be fetched has no Content-Usage.
         if not rules.stated.rules or not self.allowed(url, agent):
             return rules.stated.everywhere
-        return rules.stated.at(path_of(url, self.dialect))
+        return rules.stated.at(self._judged(url, rules)[1])
 
     @property
     def sitemaps(self) -> tuple[str, ...]:
@@ -320,27 +321,42 @@ class Policy:
             if name == field
         ]
 
-    def _path_of(self, url: str, rules: RuleSet) -> str:
-        """`path_of`, as far as `rules` need it, and what it cut off is remembered: URLs of
-        one site share it. `allowed` does the same, but without a call.
+    def _judged(self, url: str, rules: RuleSet) -> tuple[RuleSet, str]:
+        """What decides about a URL: its comparable path, and `rules`, or those of its origin.
+
+        What `path_of` cuts off is remembered: URLs of one site share it. `allowed` does
+        the same for the usual URL, but without a call.
         """
         known = self._origin
         if url.startswith(known):
             path = url[len(known) - 1 :]
-            if (
+            if not (
                 "%" in path
+                or "/." in path
                 or "#" in path
                 or not path.isascii()
-                or (rules.picky and not is_final(path))
+                or (rules.picky and (rules.origins or not is_final(path)))
             ):
-                return path_of(path, self.dialect)
-            return path
-        origin = ORIGIN.match(url)
-        if origin is not None and url.startswith("/", origin.end()):
-            self._origin = url[: origin.end() + 1]
-        elif url.startswith("/"):
-            self._origin = "/"
-        return path_of(url, self.dialect)
+                return rules, path
+        else:
+            origin = ORIGIN.match(url)
+            if origin is not None and url.startswith("/", origin.end()):
+                self._origin = url[: origin.end() + 1]
+            elif url.startswith("/"):
+                self._origin = "/"
+        if rules.origins:
+            before = rules.own
+            own = rules.at(url, self._text.lines)
+            if rules.own is not before:
+                self._grow()
+            rules = own
+        path = path_of(url, self.dialect)
+        if "/." in path and self.dialect.resolves_dots and not refuses(rules, path):
+            # Beyond RFC 9309: a server resolves it, so a refusal of either form holds.
+            resolved = without_dot_segments(path)
+            if refuses(rules, resolved):
+                return rules, resolved
+        return rules, path
 
     def _rules_for(self, agent: str | Sequence[str]) -> RuleSet:
         key = agent if isinstance(agent, str) else given(agent)
@@ -360,7 +376,7 @@ class Policy:
             tokens = ["*"] if by_default else [section.agent for section in sections]
             named = tuple(dict.fromkeys(tokens))
         if first is None:
-            first = RuleSet(text, sections, self.dialect, named, key)
+            first = RuleSet(text, sections, Reading(self.dialect), named, key)
             self._grow()
             self._first = first
             return first  # another thread may have put its own there since
@@ -372,13 +388,18 @@ class Policy:
             if rules.sections == sections and rules.group == named:
                 break  # another agent that shares the groups
         else:
-            rules = RuleSet(text, sections, self.dialect, named, key)
+            rules = RuleSet(text, sections, Reading(self.dialect), named, key)
             self._grow()
         others[key] = rules
         return rules
 
 
 EMPTY_SIZE = 200
+
+
+def refuses(rules: RuleSet, path: str) -> bool:
+    """Whether `rules` forbid a comparable path."""
+    return rules.score(path) & 1 == 0 and path != ROBOTS_TXT
 
 
 def check_url(url: object) -> None:

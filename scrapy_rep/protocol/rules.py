@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from scrapy_rep.protocol.origin import origin_of
 from scrapy_rep.protocol.paths import (
+    ORIGIN,
     RESERVED,
     comparable,
     encoded,
@@ -17,6 +19,15 @@ from scrapy_rep.protocol.wildcards import HEX, joined, occur
 
 if TYPE_CHECKING:
     from scrapy_rep.protocol.dialect import Dialect
+
+
+class Reading(NamedTuple):
+    """What decides, besides its own text, how a rule is read."""
+
+    dialect: Dialect
+    origin: str | None = None
+    """That of the URLs to be judged, as `origin_of` gives it; None: of none that is named in
+    a rule."""
 
 
 class Rule(NamedTuple):
@@ -149,6 +160,27 @@ def cut_off(found: re.Match[str]) -> str:
     return "#" + found[1].upper()  # no rule has a "#" of its own
 
 
+def path_in(path: str, reading: Reading) -> str:
+    """A rule's path, and of a rule that is a whole URL the path that it has there, or "" when
+    that is the URL of another origin.
+    """
+    if path.startswith(("/", "*")) or origin_in(path, reading.dialect) is None:
+        return path
+    # Beyond RFC 9309: sites write whole URLs, and mean their own.
+    if origin_of(path) != reading.origin:
+        return ""
+    rest = path[ORIGIN.match(path).end() :]  # type: ignore[union-attr]
+    return rest if rest.startswith("/") else f"/{rest}"
+
+
+def origin_in(path: str, dialect: Dialect) -> str | None:
+    """The origin for whose URLs a rule counts that is a whole URL; None: it is none."""
+    if not dialect.absolute_rules:
+        return None
+    found = ORIGIN.match(path)
+    return None if found is None or "\\" in found[0] else origin_of(found[0])
+
+
 def directory_of(path: str) -> str | None:
     """The pattern of the folder whose index page `path` is, or None."""
     if not path.endswith(INDEX_PAGES):
@@ -157,18 +189,21 @@ def directory_of(path: str) -> str | None:
 
 
 def readings(
-    allow: bool, path: str, order: int, dialect: Dialect
+    allow: bool, path: str, order: int, reading: Reading
 ) -> list[tuple[int, Pattern]]:
     """The patterns that a rule stands for, usually one, each with its score.
 
     Among the patterns that match, the highest score decides: it allows when it is odd.
     `order` falls from rule to rule of a rule set.
     """
+    dialect = reading.dialect
     effect = allow
-    patterns = patterns_of(path, dialect)
     if not path and dialect.blank_rules_count:
         patterns = [Pattern(("",), False, 0)]
         effect = not allow
+    else:
+        path = path_in(path, reading)
+        patterns = patterns_of(path, dialect)
     if not patterns:
         return []
     # RFC 9309 2.2.2: the most octets win, and allow wins among equals.

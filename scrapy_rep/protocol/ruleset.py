@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_rep.protocol.decoding import MAX_SIZE
 from scrapy_rep.protocol.groups import rules_among, rules_of
+from scrapy_rep.protocol.origin import origin_of
 from scrapy_rep.protocol.paths import WITHOUT_RESERVED, encoded
 from scrapy_rep.protocol.rules import (
     INDEX_PAGES,
     STAR_AND_DIGIT,
     USUAL_RULE,
     Pattern,
+    Reading,
     Rule,
+    origin_in,
     patterns_of,
     readings,
     usual_octets,
@@ -24,7 +27,6 @@ from scrapy_rep.protocol.wildcards import Wildcards, joined
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from scrapy_rep.protocol.dialect import Dialect
     from scrapy_rep.protocol.groups import Section
     from scrapy_rep.protocol.preferences import Stated
 
@@ -69,8 +71,11 @@ class RuleSet:
         "exact",
         "fresh",
         "group",
+        "origins",
+        "own",
         "picky",
         "prefixes",
+        "reading",
         "sections",
         "stated",
         "verdicts",
@@ -81,12 +86,13 @@ class RuleSet:
         self,
         text: str,
         sections: list[Section],
-        dialect: Dialect,
+        reading: Reading,
         group: tuple[str, ...] | None,
         agent: str | tuple[str, ...],
     ) -> None:
         self.agent = agent  # as given; others may share the rules
         self.sections = sections
+        self.reading = reading
         self.group = group  # its user-agent lines, for verdicts
         self.base = NO_MATCH  # the score of what matches every path
         self.allows_most = NO_MATCH  # the highest score that allows
@@ -100,17 +106,21 @@ class RuleSet:
         self.fresh = FEW_QUERIES
         self.by_score: dict[int, list[tuple[Pattern, Rule]]] | None = None
         self.stated: Stated | None = None  # preferences, read when first asked for
+        # Origins that rules name, which are whole URLs, and the rules for URLs of one of them.
+        self.origins: set[str] = set()
+        self.own: RuleSet | None = None
         # What the policy said before, by score, where that alone decides.
         self.verdicts: dict[int, Any] = NOTHING_SAID
         if sections:
-            self.compile(text, dialect)
+            self.compile(text)
 
-    def compile(self, text: str, dialect: Dialect) -> None:
+    def compile(self, text: str) -> None:
         """Score the rules of the sections.
 
         Rules that are spelt as usual are cut out of the text at once, and what stands
         between them is read line by line. `readings` would score both alike, but slower.
         """
+        dialect = self.reading.dialect
         literals: dict[str, int] = {}
         starred: dict[str, int] = {}
         others: list[tuple[bool, str]] = []
@@ -143,7 +153,7 @@ class RuleSet:
                     for pattern in patterns_of(path, dialect)[1:]:
                         kinds.escapes.append((score, pattern.parts, pattern.anchored))
         if others:
-            self.add_others(others, dialect, kinds)
+            self.add_others(others, kinds)
         for score, path, ends in kinds.plain:
             if ends and self.exact is None:
                 self.exact = {}
@@ -158,9 +168,7 @@ class RuleSet:
             self.base = max(self.base, literals.pop(everything, 0))
         self.prefixes = tuple(literals), small(literals.values()), None
 
-    def add_others(
-        self, others: list[tuple[bool, str]], dialect: Dialect, kinds: Kinds
-    ) -> None:
+    def add_others(self, others: list[tuple[bool, str]], kinds: Kinds) -> None:
         """File rules that are not spelt as usual."""
         scores: dict[tuple[tuple[str, ...], bool, bool], int] = {}
         # RFC 9309 2.2.2: duplicates may be dropped. There may be thousands of them.
@@ -168,7 +176,12 @@ class RuleSet:
         for order, rule in zip(ORDERS, others, strict=False):
             first.setdefault(rule, order)
         for (allow, path), order in first.items():
-            for score, pattern in readings(allow, path, order, dialect):
+            if not path.startswith(("/", "*")):
+                origin = origin_in(path, self.reading.dialect)
+                if origin is not None:
+                    self.origins.add(origin)
+                    self.picky = True
+            for score, pattern in readings(allow, path, order, self.reading):
                 key = pattern.parts, pattern.anchored, pattern.encoded
                 scores[key] = max(scores.get(key, 0), score)
                 if score & 1:
@@ -179,6 +192,21 @@ class RuleSet:
             else:
                 self.picky = self.picky or any("%" in part for part in parts)
                 kinds.add(score, parts, ends)
+
+    def at(self, url: str, text: str) -> RuleSet:
+        """The rules for `url`: these, unless one is a URL of its origin; `text` as for
+        `rule_for`.
+        """
+        origin = origin_of(url)
+        if origin is None or origin not in self.origins:
+            return self
+        own = self.own
+        if own is None or own.reading.origin != origin:
+            reading = self.reading._replace(origin=origin)
+            self.own = own = RuleSet(
+                text, self.sections, reading, self.group, self.agent
+            )
+        return own
 
     def tabulate(self) -> None:
         """Sort the prefixes, and link each to the longest other one that it begins with.
@@ -229,18 +257,12 @@ class RuleSet:
             return self.escapes.best(encoded(path), best)
         return best
 
-    def rule_for(
-        self,
-        score: int,
-        path: str,
-        text: str,
-        dialect: Dialect,
-    ) -> Rule | None:
+    def rule_for(self, score: int, path: str, text: str) -> Rule | None:
         """The first rule that gives the comparable `path` this score, None for NO_MATCH.
 
-        `text` is what the rule set was compiled from, with the same dialect.
+        `text` is what the rule set was compiled from.
         """
-        for pattern, rule in self.scored(text, dialect).get(score, ()):
+        for pattern, rule in self.scored(text).get(score, ()):
             if pattern.matches(path):
                 return rule
         return None
@@ -253,11 +275,11 @@ class RuleSet:
             self.verdicts = {}
         self.verdicts[score] = verdict
 
-    def matching(self, path: str, text: str, dialect: Dialect) -> tuple[Rule, ...]:
+    def matching(self, path: str, text: str) -> tuple[Rule, ...]:
         """The rules that match the comparable `path`, the highest score first; `text` as
         for `rule_for`.
         """
-        by_score = self.scored(text, dialect)
+        by_score = self.scored(text)
         found = [
             rule
             for score in sorted(by_score, reverse=True)
@@ -266,9 +288,7 @@ class RuleSet:
         ]
         return tuple(dict.fromkeys(found))  # a rule may have several readings
 
-    def scored(
-        self, text: str, dialect: Dialect
-    ) -> dict[int, list[tuple[Pattern, Rule]]]:
+    def scored(self, text: str) -> dict[int, list[tuple[Pattern, Rule]]]:
         """Every rule by its scores, in file order; compiled when first asked for."""
         by_score = self.by_score
         if by_score is None:
@@ -277,8 +297,8 @@ class RuleSet:
             for order, rule in zip(ORDERS, rules_of(text, self.sections), strict=False):
                 found = read.get(rule[:2])
                 if found is None:
-                    found = readings(rule[0], rule[1], order, dialect)
-                    if dialect.most_specific:  # else its place counts
+                    found = readings(rule[0], rule[1], order, self.reading)
+                    if self.reading.dialect.most_specific:  # else its place counts
                         read[rule[:2]] = found
                 for its_score, pattern in found:
                     by_score.setdefault(its_score, []).append((pattern, Rule(*rule)))
@@ -287,6 +307,8 @@ class RuleSet:
 
     def denies_all(self) -> bool:
         """Whether no path is allowed: all are denied, and no Allow is as specific."""
+        if self.origins:  # rules for some URLs only, which may allow
+            return False
         return not self.base & 1 and self.allows_most < self.base
 
     def size_bytes(self) -> int:
@@ -297,9 +319,10 @@ class RuleSet:
         size += PREFIX_SIZE * len(self.prefixes[0])
         if self.exact is not None:
             size += getsizeof(self.exact) + 24 * len(self.exact)
-        for wildcards in (self.wildcards, self.escapes):
-            if wildcards is not None:
-                size += wildcards.size_bytes()
+        for kept in (self.wildcards, self.escapes, self.own):
+            if kept is not None:
+                size += kept.size_bytes()
+        size += sum(map(getsizeof, self.origins))
         if self.stated is not None:
             size += self.stated.size_bytes()
         if self.by_score is not None:

@@ -147,7 +147,7 @@ def check_verdict(body: bytes, url: str, agent: Any, names: list[str]) -> bool:
     # What the README says of wildcards that lead into a query.
     assert any(
         path.count("*") > MOST_WILDCARDS
-        for _, _, path in reference.path_patterns(tuple(names), body)
+        for _, _, path in reference.path_patterns(tuple(names), body, url)
     ), f"the reference says {allowed}, for {rules}; got {verdict}"
     return False
 

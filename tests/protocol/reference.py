@@ -43,13 +43,25 @@ def allowed(body: bytes, url: str, *agent: str) -> bool:
 
 def verdict(body: bytes, url: str, *agent: str) -> tuple[bool, list[tuple[bool, str]]]:
     """Whether `agent` may fetch `url`, and the rules of which any may be named for it."""
-    path = target(url)
+    # Beyond RFC 9309: what a server makes of dot segments has to be allowed as well.
+    path, mark, query = path_and_query(url)
+    forms = [path, without_dots(path)]
+    judged = [verdict_on(body, url, [form, mark, query], agent) for form in forms]
+    return next((each for each in judged if not each[0]), judged[0])
+
+
+def verdict_on(
+    body: bytes, url: str, target: list[str], agent: tuple[str, ...]
+) -> tuple[bool, list[tuple[bool, str]]]:
+    """As `verdict`, for one form of path, question mark and query."""
+    path = normalised(target[0])
+    path += [*target[1], *normalised(target[2], in_query=True)]
     if path == list("/robots.txt"):  # 2.2.2: implicitly allowed
         return True, []
     # 2.2.2: the most specific match wins, an allow wins among equals, none allows.
     best = (-1, True)
     by_rank: dict[tuple[int, bool], list[tuple[bool, str]]] = {best: []}
-    for allow, pattern, rule in path_patterns(agent, body):
+    for allow, pattern, rule in path_patterns(agent, body, url):
         if any(matches(reading, path) for reading in readings(pattern)):
             rank = (len(readings(pattern)[0]), allow)
             by_rank.setdefault(rank, []).append((allow, rule))
@@ -57,26 +69,58 @@ def verdict(body: bytes, url: str, *agent: str) -> tuple[bool, list[tuple[bool, 
     return best[1], by_rank[best]
 
 
-def target(url: str) -> list[str]:
-    """What rules are compared with."""
-    path, mark, query = path_and_query(url)
-    return [*normalised(path), *mark, *normalised(query, in_query=True)]
+def without_dots(path: str) -> str:
+    """RFC 3986 5.2.4, where "%2E" is a dot as well."""
+    output = ""
+    while path:
+        segment = re.match("/[^/]*", path)
+        assert segment is not None
+        path = path[segment.end() :]
+        name = re.sub("(?i)%2e", ".", segment[0])
+        if name == "/..":
+            output = output[: output.rfind("/")] if output else ""
+        elif name != "/.":
+            output += segment[0]
+            continue
+        output += "" if path else "/"
+    return output
 
 
-def path_patterns(agent: tuple[str, ...], body: bytes) -> list[tuple[bool, str, str]]:
+def path_patterns(
+    agent: tuple[str, ...], body: bytes, url: str
+) -> list[tuple[bool, str, str]]:
     """The agent's rules, without those that match nothing (2.2: no path patterns).
 
     Each as whether it allows, the pattern that it stands for, and as it is written.
     """
     found = []
     for allow, rule in rules_for(agent, body):
-        if rule.startswith(("/", "*")):
-            found.append((allow, rule, rule))
-            index = re.search(r"(?<=/)index\.html?\Z", rule)
+        pattern = rule
+        if origin(rule) is not None and origin(rule) == origin(url):
+            # Beyond RFC 9309: a whole URL of the origin stands for its path.
+            pattern = re.sub("^[^:]*://[^/?#]*/?", "/", rule)
+        if pattern.startswith(("/", "*")):
+            found.append((allow, pattern, rule))
+            index = re.search(r"(?<=/)index\.html?\Z", pattern)
             if allow and index:
                 # Beyond RFC 9309: the index page stands for its folder.
-                found.append((allow, rule[: index.start()] + "$", rule))
+                found.append((allow, pattern[: index.start()] + "$", rule))
     return found
+
+
+def origin(url: str) -> str | None:
+    """Scheme, host and port of an http or https URL (RFC 6454 4), the default port left out."""
+    found = re.match(r"(https?)://([^/?#\\]+)(?![^\\]*\\)", url, re.IGNORECASE)
+    if found is None:
+        return None
+    scheme, authority = found[1].lower(), found[2].rpartition("@")[2].lower()
+    host, colon, port = authority.rpartition(":")
+    if not colon or "]" in port:
+        host, port = authority, ""
+    if port.isascii() and port.isdigit():
+        port = port.lstrip("0") or "0"
+    default = {"http": "80", "https": "443"}[scheme]
+    return f"{scheme}://{host}:{port or default}" if host else None
 
 
 def readings(rule: str) -> list[list[str]]:

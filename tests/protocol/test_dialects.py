@@ -245,6 +245,21 @@ CASES = [
         "/%C3%A9",
         (False, False, False),
     ),
+    # whole URLs, and dot segments
+    (
+        "whole-url",
+        "User-agent: *\nDisallow: https://example.com/x",
+        "a",
+        "https://example.com/x",
+        (False, True, True),
+    ),
+    (
+        "dot-segments",
+        "User-agent: *\nDisallow: /x",
+        "a",
+        "/a/../x",
+        (False, True, True),
+    ),
     # and what they share
     (
         "line-ends",
@@ -265,7 +280,7 @@ CASES = [
 def test_three_dialects(
     robots: str, agent: str, url: str, expected: tuple[bool, bool, bool]
 ) -> None:
-    for origin in ("", "https://example.com"):
+    for origin in ("",) if "://" in url else ("", "https://example.com"):
         got = tuple(
             parse(robots, dialect=dialect).allowed(origin + url, agent)
             for dialect in (RFC9309, GYM2008, MK1996)

@@ -139,6 +139,18 @@ CASES = [
         "User-agent: *\nDisallow: /x\n",
     ),
     (
+        "dot-segments",
+        "User-agent: *\nDisallow: /a/../b\n",
+        2,
+        "User-agent: *\nDisallow: /b\n",
+    ),
+    (
+        "dot-segments",
+        "User-agent: *\nDisallow: /a/.%2e\n",
+        2,
+        "User-agent: *\nDisallow: /.a/..b\n",
+    ),
+    (
         "bad-escape",
         "User-agent: *\nDisallow: /a%zz\n",
         2,

@@ -270,8 +270,6 @@ MATCHES = [
     ("D20-no-slash-dollar", "$", "/", False),
     ("D20-no-slash-question-mark", "?a", "/?a", False),
     ("D20-no-slash-escaped", "%2Ffish", "/fish", False),
-    ("D21-absolute-url", "https://example.com/fish", "/fish", False),
-    ("D21-absolute-url-all", "https://example.com/", "/", False),
     # The URL as given
     ("28-query", "/a?b", "/a?b=c", True),
     ("28-query-order", "/a?b&c", "/a?c&b", False),
@@ -284,8 +282,24 @@ MATCHES = [
     ("D23-no-path-query", "/?x", "?x", True),
     ("D23-no-path-query-root", "/$", "?x", False),
     ("D23-no-path-fragment", "/$", "#x", True),
-    ("D23-dot-segments-as-given", "/b", "/a/../b", False),
-    ("D23-dot-segments-as-given-prefix", "/a/", "/a/../b", True),
+    # Beyond RFC 9309: both as given and as a server resolves it
+    ("D23-dot-segments-resolved", "/b", "/a/../b", True),
+    ("D23-dot-segments-as-given", "/a/", "/a/../b", True),
+    ("D23-dot-segments-neither", "/c", "/a/../b", False),
+    ("D23-dot-segments-escaped", "/private", "/a/%2E%2e/private", True),
+    ("D23-dot-segments-half-escaped", "/private", "/a/.%2e/private", True),
+    ("D23-dot-segments-twice-escaped", "/private", "/a/%252E./private", False),
+    ("D23-dot-segments-above-the-root", "/private", "/../../private", True),
+    ("D23-dot-segments-at-the-end", "/a/$", "/a/b/..", True),
+    ("D23-dot-segments-at-the-end-single", "/a/b/$", "/a/b/.", True),
+    ("D23-dot-segments-to-the-root", "/$", "/a/..?x", False),
+    ("D23-dot-segments-to-the-root-query", "/?x$", "/a/..?x", True),
+    ("D23-dot-segments-single", "/a/b", "/a/./b", True),
+    ("D23-dot-segments-empty-segment", "/a/b", "/a//../b", True),
+    ("D23-dot-segments-not-in-the-query", "/b", "/a?/../b", False),
+    ("D23-dot-segments-are-whole-names", "/b", "/a/..x/b", False),
+    ("D23-dot-segments-hidden-file", "/.git", "/.git/config", True),
+    ("D23-dot-segments-slash-escaped", "/b", "/a/..%2Fb", False),
     ("D23-two-slashes-as-given", "/a/b", "/a//b", False),
     ("D23-two-slashes-first", "/a", "//a", False),
     ("D23-two-slashes-first-match", "//a", "//a", True),
@@ -510,6 +524,113 @@ def test_a_url_within_the_query_is_not_the_authority() -> None:
         policy.allowed("https://example.com/go?to=https://example.com/free", "a")
         is False
     )
+
+
+@pytest.mark.parametrize(
+    ("allow", "url", "expected"),
+    [
+        ("/a/", "/a/../b", False),
+        ("/b", "/a/../b", False),
+        ("/a/\nAllow: /b", "/a/../b", True),
+        ("/a/", "/a/../robots.txt", True),
+        ("/b", "/a/../robots.txt", False),
+    ],
+)
+def test_an_allow_counts_only_where_both_forms_are_allowed(
+    allow: str, url: str, expected: bool
+) -> None:
+    # D23
+    robots = f"User-agent: *\nDisallow: /\nAllow: {allow}\n"
+    policy = parse(robots)
+    assert policy.allowed(url, "a") is expected
+    assert policy.verdict(url, "a").allowed is expected
+    assert reference.allowed(robots.encode(), url, "a") is expected
+
+
+def test_the_verdict_on_dot_segments_names_the_rule_that_refuses() -> None:
+    # D23
+    policy = parse("User-agent: *\nDisallow: /private\nAllow: /a\n")
+    verdict = policy.verdict("https://example.com/a/../private/x", "bot")
+    assert verdict.rule == Rule(allow=False, path="/private", line=2)
+    assert policy.matching("/a/../private/x", "bot") == (verdict.rule,)
+    verdict = policy.verdict("/a/../b", "bot")
+    assert verdict.rule == Rule(allow=True, path="/a", line=3)
+
+
+# A rule that is a whole URL, a URL, and whether it matches
+WHOLE_URLS = [
+    ("its-own", "https://example.com/fish", "https://example.com/fish/x", True),
+    ("another-path", "https://example.com/fish", "https://example.com/x", False),
+    ("path-only", "https://example.com/fish", "/fish", False),
+    ("query-only", "https://example.com/", "?x", False),
+    ("another-host", "https://example.com/fish", "https://example.org/fish", False),
+    ("subdomain", "https://example.com/fish", "https://www.example.com/fish", False),
+    ("another-scheme", "https://example.com/fish", "http://example.com/fish", False),
+    (
+        "another-port",
+        "https://example.com/fish",
+        "https://example.com:8080/fish",
+        False,
+    ),
+    ("default-port", "https://example.com:443/fish", "https://example.com/fish", True),
+    ("case", "HTTPS://Example.COM/fish", "https://example.com/fish", True),
+    ("case-of-the-path", "https://example.com/fish", "https://example.com/Fish", False),
+    (
+        "international",
+        "https://b\u00fccher.example/a",
+        "https://xn--bcher-kva.example/a",
+        True,
+    ),
+    ("no-path", "https://example.com", "https://example.com/x", True),
+    ("no-path-end", "https://example.com/$", "https://example.com", True),
+    ("no-path-query", "https://example.com?a", "https://example.com/?a=b", True),
+    ("wildcard", "https://example.com/*.pdf$", "https://example.com/a/b.pdf", True),
+    (
+        "wildcard-end",
+        "https://example.com/*.pdf$",
+        "https://example.com/b.pdf?c",
+        False,
+    ),
+    ("wildcard-host", "https://*.example.com/a", "https://www.example.com/a", False),
+    ("escape", "https://example.com/%7Ea", "https://example.com/~a", True),
+    ("ftp", "ftp://example.com/a", "ftp://example.com/a", False),
+    ("no-scheme", "//example.com/a", "https://example.com/a", False),
+    ("no-scheme-at-all", "example.com/a", "https://example.com/a", False),
+    ("backslash", "https://example.com\\a", "https://example.com/a", False),
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "url", "expected"),
+    [pytest.param(*case[1:], id=f"D21-{case[0]}") for case in WHOLE_URLS],
+)
+def test_rule_that_is_a_whole_url(rule: str, url: str, expected: bool) -> None:
+    robots = f"User-agent: *\nDisallow: {rule}\nDisallow: /elsewhere\n"
+    policy = parse(robots)
+    assert policy.allowed(url, "a") is not expected
+    assert policy.verdict(url, "a").allowed is not expected
+    assert policy.verdict(url, "a").rule == (
+        Rule(allow=False, path=rule, line=2) if expected else None
+    )
+    if rule.isascii():
+        assert reference.allowed(robots.encode(), url, "a") is not expected
+    # The same file speaks for another site at the same time: that of a mirror, or a proxy.
+    for other in ("https://other.example/elsewhere", url, "/elsewhere", url):
+        assert policy.allowed(other, "a") is (other == url and not expected)
+
+
+def test_a_whole_url_is_as_specific_as_its_path() -> None:
+    # D21, D22
+    policy = parse(
+        "User-agent: *\nDisallow: /\nAllow: https://example.com/a\nDisallow: /a/b\n"
+    )
+    assert policy.allowed("https://example.com/a/c", "x") is True
+    assert policy.allowed("https://example.com/a/b", "x") is False
+    assert policy.allowed("https://example.org/a/c", "x") is False
+    assert policy.denies_all("x") is False  # not of every origin
+    assert [rule.line for rule in policy.matching("https://example.com/a/b", "x")] == [
+        *(4, 3, 2)
+    ]
 
 
 def test_robots_txt_verdict() -> None:

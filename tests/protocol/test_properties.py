@@ -71,6 +71,7 @@ PIECES = [
     "%3F",
     "C",
     "%C",
+    "..",
 ]
 paths = st.lists(st.sampled_from(PIECES), max_size=7).map("".join)
 urls = st.lists(st.sampled_from([*PIECES, "#", "\u00e9", " "]), max_size=9).map(

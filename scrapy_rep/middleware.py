@@ -11,7 +11,7 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.downloader import ROBOTS_HOP, sleep
 from scrapy_rep.exceptions import StillParked
-from scrapy_rep.judging import Action, Objection, judged, leave_behind
+from scrapy_rep.judging import Action, Objection, judged, leave_behind, note_origin
 from scrapy_rep.judging.ruling import SEND, UNREACHABLE, because
 from scrapy_rep.policies.freshness import fields_of, retry_after
 from scrapy_rep.robots import Robots
@@ -82,8 +82,8 @@ class RepMiddleware:
 
         A request that may be sent later goes back to a polite queue, to wait there.
         """
-        if "redirect_urls" in request.meta:
-            leave_behind(request)
+        leave_behind(request, self._downloader)
+        note_origin(request)
         found = judged(request)
         if found is None:
             if self._witness is not None:

@@ -115,7 +115,7 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
         return self._count
 
     def push(self, request: Request) -> None:
-        leave_behind(request)
+        leave_behind(request, self._downloader)
         name = self._downloader.slot_of(request)
         slot = self._slots.get(name)
         if slot is None:

@@ -109,7 +109,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
         return self._known_length + len(self._outbox)
 
     def push(self, request: Request) -> None:
-        leave_behind(request)
+        leave_behind(request, self._downloader)
         host = self._downloader.slot_of(request)
         self._pushed += 1
         self._serial += 1

@@ -94,6 +94,24 @@ async def test_workers_share_the_copy_of_each_agent(redis_server):
 
 
 @coroutine_test
+async def test_what_was_said_of_another_host_stays_behind(redis_server):
+    class Copying(Pages):
+        def parse(self, response):
+            super().parse(response)
+            if response.url.startswith(here.origin):
+                for path in ("/1", "/2", "/3", "/no"):
+                    yield scrapy.Request(there.url(path), meta=response.meta)
+
+    rules = "User-agent: *\nCrawl-delay: 0.3\nDisallow: /no"
+    with Site({"/robots.txt": rules}, host="127.0.0.2") as there, Site() as here:
+        crawler = worker(redis_server, Copying)
+        meta = {"robotstxt_url": here.url("/page")}
+        await crawl(crawler, urls=[here.url("/")], meta=meta)
+        assert sorted(there.paths) == ["/1", "/2", "/3", "/robots.txt"]
+        assert min(there.gaps()) >= 0.25
+
+
+@coroutine_test
 async def test_a_crawl_is_gone_when_it_is_over(redis_server):
     with Site({"/robots.txt": "User-agent: *\nDisallow: /no"}) as site:
         crawler = worker(redis_server)

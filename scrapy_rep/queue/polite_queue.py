@@ -6,7 +6,7 @@ import logging
 from collections import deque
 from contextlib import suppress
 from functools import partial
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from pathlib import Path
 from shutil import rmtree
 from time import monotonic
@@ -37,6 +37,9 @@ WHY = {
     VISIT_TIME: "robots.txt of {origin} wants visits at another time",
 }
 """Why the requests of an origin wait, by the cause, in words."""
+BEHIND = 10**12
+"""What the priority of a request is lowered by, in the queue, once the HTTP cache has turned
+out not to have it: so others come first, which need not wait for its robots.txt."""
 RECHECKED = 2
 """How many slots without a free place are looked at again at each pop."""
 
@@ -59,6 +62,12 @@ class Waiting:
         self.due_at = 0.0  # when it was to leave ``later``; 0: it was not there
         self.why = ""  # it waits, in words
         self.ask_ahead = True  # False: somebody did, for the next request
+
+    @property
+    def is_looked_up(self) -> bool:
+        """Whether the HTTP cache has none of the requests, as far as is known."""
+        kinds = self.queue.queues, self.queue._start_queues
+        return all(_is_behind(-key) for kind in kinds for key, q in kind.items() if q)
 
 
 class PoliteQueue(DownloaderAwarePriorityQueue):
@@ -91,6 +100,7 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
         self._crawl = crawl = Crawl.of(crawler)
         crawl.join_queue()
         self._policies: Policies | None = crawl.policies if crawl.is_judged else None
+        self._has_cache = crawl.is_judged and crawl.http_cache is not None
         self._downloader = crawl.downloader
         self._keeper = crawl.keeper
         self._most_asked = 2 * (crawler.settings.getint("CONCURRENT_REQUESTS") or 16)
@@ -118,6 +128,10 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
         leave_behind(request, self._downloader)
         name = self._downloader.slot_of(request)
         slot = self._slots.get(name)
+        origin = _origin_of(request)
+        if request in self._downloader.handed_out.sent_back:
+            self._put_behind(request, origin)
+        was_looked_up = self._has_cache and slot is not None and slot.is_looked_up
         if slot is None:
             queue = self.pqueues[name] = self.pqfactory(name)
             if self.key:
@@ -134,9 +148,10 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
             slot.queue.push(request)
         slot.count += 1
         self._count += 1
-        origin = _origin_of(request)
         if origin is not None:
             slot.origins[origin] = slot.origins.get(origin, 0) + 1
+        if was_looked_up and not slot.is_looked_up:
+            self._bring_back(slot)
 
     def pop(self) -> Request | None:
         """Return a request that may be sent now; ``None``: there is none.
@@ -228,6 +243,8 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
             self._crawl.report.handed_out_late(monotonic() - slot.due_at)
         slot.due_at = 0.0
         if request is not None:
+            if _is_behind(request.priority):
+                request.priority += BEHIND
             if slot.count:  # else it was forgotten just now
                 origin = _origin_of(request)
                 _forget_one(slot.origins, origin)
@@ -246,9 +263,13 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
         if self._policies is not None:
             now = self._policies.now()
             for origin in self._origins_of(slot):
-                known = self._policies.peek(origin, lambda: self._next_of(slot))
+                page = partial(self._next_of, slot)
+                is_away = self._is_away(origin, page)
+                if is_away and not slot.is_looked_up:
+                    continue  # the gate looks whether the HTTP cache has the next one
+                known = self._policies.peek(origin, page)
                 if known is None:
-                    if slot.ask_ahead:
+                    if slot.ask_ahead or is_away:
                         return None
                     continue
                 agent = self._crawl.agents.default()
@@ -267,6 +288,17 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
         if origin is None or self._policies is None:
             return True
         return self._policies.peek(origin, lambda: request) is not None
+
+    def _put_behind(self, request: Request, origin: str | None) -> None:
+        """Have others come before *request* if the HTTP cache does not have it."""
+        if not _is_behind(request.priority) and self._is_away(origin, lambda: request):
+            request.priority -= BEHIND
+
+    def _is_away(self, origin: str | None, page: Callable[[], Request | None]) -> bool:
+        """Tell whether the robots.txt of *origin* cannot be had, but pages perhaps can."""
+        if origin is None or self._policies is None or not self._has_cache:
+            return False
+        return self._policies.is_away(origin, page)
 
     def _origins_of(self, slot: Waiting) -> Iterable[str]:
         """Return the origins that the next request of *slot* may have."""
@@ -290,6 +322,21 @@ class PoliteQueue(DownloaderAwarePriorityQueue):
         self._serial += 1
         heappush(self._later, (slot.due_at, self._serial, slot))
         self._crawl.report.parked(slot.name, wait, slot.why)
+
+    def _bring_back(self, slot: Waiting) -> None:
+        """Make *slot* due, wherever it waits for its robots.txt."""
+        if slot in self._asked:
+            self._asked.remove(slot)
+        elif slot in self._unknown:
+            self._unknown.remove(slot)
+        else:
+            later = [entry for entry in self._later if entry[2] is not slot]
+            if len(later) == len(self._later):
+                return  # it is due, or full
+            heapify(later)
+            self._later = later
+            slot.due_at = 0.0
+        self._due.append(slot)
 
     def _bring_due(self) -> None:
         now = monotonic()
@@ -371,6 +418,10 @@ def _origin_of(request: Request | None) -> str | None:
     except ValueError:  # the middleware will say what is wrong
         return None
     return None if found is None else found[1]
+
+
+def _is_behind(priority: int) -> bool:
+    return priority < -BEHIND // 2
 
 
 def _forget_one(origins: dict[str, int], origin: str | None) -> None:

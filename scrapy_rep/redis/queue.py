@@ -251,8 +251,9 @@ class PoliteQueue(Base):  # type: ignore[misc]
             if found is None:
                 return 0.0
             known = self._policies.peek(found[1], lambda: request)
-            if known is None:
-                return 0.0
+            if known is None:  # it may be asked again just now
+                is_away = self._policies.is_away(found[1], lambda: request)
+                return LOOK_AGAIN if is_away else 0.0
             agent = self._crawl.agents.of(request)
             ruling = self._crawl.judge.rule_line(known, agent, self._policies.now())
             if ruling.action is Action.WAIT:

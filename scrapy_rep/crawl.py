@@ -9,7 +9,7 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 from scrapy import signals
 from scrapy.utils.misc import build_from_crawler, load_object
 
-from scrapy_rep.downloader import Downloader
+from scrapy_rep.downloader import Downloader, HttpCache
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.judging import Agents, Judge
 from scrapy_rep.log import Report
@@ -86,7 +86,7 @@ class Crawl:
             store: Store = build_from_crawler(kind, self.crawler)
         except SettingError:
             raise
-        except (ImportError, NameError, ValueError, TypeError) as error:
+        except (ImportError, NameError, ValueError, TypeError, OSError) as error:
             if path == STORES["redis"] and isinstance(error, ImportError):
                 expected = f"pip install scrapy-rep[redis] for it ({error})"
                 raise SettingError("REP_STORE", name, expected) from error
@@ -114,6 +114,19 @@ class Crawl:
         )
         self.crawler.signals.connect(self._spider_closed, signals.spider_closed)
         return policies
+
+    @cached_property
+    def http_cache(self) -> HttpCache | None:
+        """What has pages without asking their site, where that may help.
+
+        That is where a robots.txt that cannot be had would keep them, and what nobody
+        knows of the site is not against them (REP_PURPOSE_UNSTATED).
+        """
+        settings = self.settings
+        kept = settings.unreachable == "disallow" and "disallow" in settings.obey
+        unstated = settings.purpose and settings.purpose_unstated == "refuse"
+        enabled = self.crawler.settings.getbool("HTTPCACHE_ENABLED")
+        return HttpCache(self.crawler) if enabled and kept and not unstated else None
 
     @cached_property
     def witness(self) -> Witness | None:

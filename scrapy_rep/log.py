@@ -59,6 +59,16 @@ class Report:
             logging.DEBUG, "Sent all the same (REP_OBEY): %(refusal)s", refusal=refusal
         )
 
+    def from_http_cache(self, url: str, origin: str) -> None:
+        """A page needs nothing of its site, whose robots.txt cannot be had."""
+        self.count("from_http_cache")
+        self._log(
+            logging.DEBUG,
+            "From the HTTP cache, as robots.txt of %(origin)s is unreachable: %(url)s",
+            origin=origin,
+            url=url,
+        )
+
     def dropped(self, what: str, page: str, cause: str, why: str) -> None:
         """What the spider found on *page* goes no further (REP_PAGE_OBEY)."""
         self.count(f"page/dropped/{cause}")

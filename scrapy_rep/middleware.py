@@ -11,8 +11,9 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.downloader import ROBOTS_HOP, sleep
 from scrapy_rep.exceptions import StillParked
-from scrapy_rep.judging import Action, Objection, judged, leave_behind
+from scrapy_rep.judging import Action, Objection, judged, leave_behind, note_origin
 from scrapy_rep.judging.ruling import SEND, UNREACHABLE, because
+from scrapy_rep.policies import Known
 from scrapy_rep.policies.freshness import fields_of, retry_after
 from scrapy_rep.robots import Robots
 from scrapy_rep.signals import request_forbidden
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from typing_extensions import Self
 
+    from scrapy_rep.downloader import HttpCache
     from scrapy_rep.exceptions import RobotsRefused
     from scrapy_rep.judging import Ruling
-    from scrapy_rep.policies import Known
 
 BACK_OFF_STATUSES = frozenset({429, 503})
 """Those whose Retry-After says when requests are welcome again."""
@@ -77,13 +78,14 @@ class RepMiddleware:
         self._agents.check()
 
     # Where the policy is known, nothing is awaited.
-    async def process_request(self, request: Request) -> Request | None:
+    async def process_request(self, request: Request) -> Request | Response | None:
         """Let *request* pass, or raise RobotsForbidden or RobotsUnreachable.
 
-        A request that may be sent later goes back to a polite queue, to wait there.
+        A request that may be sent later goes back to a polite queue, to wait there. Where
+        the robots.txt cannot be had, a page may come from Scrapy's HTTP cache.
         """
-        if "redirect_urls" in request.meta:
-            leave_behind(request)
+        leave_behind(request, self._downloader)
+        note_origin(request)
         found = judged(request)
         if found is None:
             if self._witness is not None:
@@ -91,15 +93,15 @@ class RepMiddleware:
             return None
         url, origin = found
         known = self._policies.known(origin, request)
-        if known is None:
-            if self._is_put_off(request):  # nor is its robots.txt asked for
-                return self._again(request)
-            if self._waiting >= MAX_WAITING:
-                if self._may_go_back(request):
-                    await sleep(AGAIN_AFTER)
-                    return self._again(request)
-                raise self._refusal(request, url, origin, TOO_MANY_WAIT)
-            known = await self._wait_for(origin, request)
+        if known is None or known.unreachable:
+            answer = (
+                await self._cached(request, origin)
+                or known
+                or await self._learn(request, url, origin)
+            )
+            if not isinstance(answer, Known):
+                return answer
+            known = answer
         agent = self._agents.of(request)
         policy, now = known.policy, self._policies.now()
         if self._witness is None:
@@ -116,12 +118,49 @@ class RepMiddleware:
             self._witness.passed(request, url, known, agent, verdict, left_out=left_out)
         return again
 
+    async def _learn(
+        self, request: Request, url: str, origin: str
+    ) -> Known | Request | Response:
+        """Return what decides once *origin* was asked, or what comes of *request* else."""
+        if self._goes_back_unjudged(request, origin):
+            return self._again(request)
+        if self._waiting >= MAX_WAITING:
+            if self._may_go_back(request):
+                await sleep(AGAIN_AFTER)
+                return self._again(request)
+            raise self._refusal(request, url, origin, TOO_MANY_WAIT)
+        known = await self._wait_for(origin, request)
+        return await self._cached(request, origin) or known
+
     async def _wait_for(self, origin: str, request: Request) -> Known:
         self._waiting += 1
         try:
             return await self._policies.get(origin, request)
         finally:
             self._waiting -= 1
+
+    async def _cached(self, request: Request, origin: str) -> Response | None:
+        """Return the page of *request* if only its robots.txt must come from its site.
+
+        Nothing is known of what that robots.txt disallows, and nothing leaves: returned
+        from here, the page passes by whatever else might send the request.
+        """
+        cache = self._cache_for(request, origin)
+        if cache is None:
+            return None
+        page = await cache.page(request)
+        if page is not None:
+            self._report.from_http_cache(request.url, origin)
+            if self._witness is not None:
+                self._witness.exempt(request)
+        return page
+
+    def _cache_for(self, request: Request, origin: str) -> HttpCache | None:
+        """Return the HTTP cache where the robots.txt of *origin* cannot be had."""
+        cache = self._crawl.http_cache
+        if cache is None or not self._policies.is_away(origin, lambda: request):
+            return None
+        return cache
 
     def _obey(
         self, request: Request, url: str, known: Known, ruling: Ruling
@@ -152,10 +191,16 @@ class RepMiddleware:
             return self._again(request)  # its pace was not known when it was handed out
         return None
 
-    def _is_put_off(self, request: Request) -> bool:
-        """Tell whether the slot of *request* is parked, and it can wait for that."""
+    def _goes_back_unjudged(self, request: Request, origin: str) -> bool:
+        """Tell whether *request* is to wait where it comes from, and can.
+
+        Its slot is parked, so that its robots.txt is not asked for either; or that is
+        asked for again, and *request* was handed out for the HTTP cache to be looked up.
+        """
         slot = self._downloader.slot_of(request)
-        return self._keeper.back_off.left(slot) > AT_HAND and self._can_wait(request)
+        is_parked = self._keeper.back_off.left(slot) > AT_HAND
+        was_looked_up = self._cache_for(request, origin) is not None
+        return (is_parked or was_looked_up) and self._can_wait(request)
 
     def _heed(self, request: Request, response: Response) -> None:
         """Park the slot of *request* where *response* asks for that, by Retry-After."""

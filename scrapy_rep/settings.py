@@ -248,7 +248,7 @@ class Settings:
         None,
         lambda value: value,  # it is checked when it is made
         "where answers are kept: memory, sqlite, redis, a class or its import path",
-        otherwise="sqlite with JOBDIR, else memory",
+        otherwise="sqlite with JOBDIR or HTTPCACHE_ENABLED, else memory",
     )
     store_path: str | None = setting(
         None,
@@ -322,7 +322,9 @@ class Settings:
             concurrent = settings.getint("CONCURRENT_REQUESTS") or 16  # 0: no limit
             found["fetch_concurrency"] = max(1, concurrent // 2)
         if found["store"] is None:
-            found["store"] = "sqlite" if settings.get("JOBDIR") else "memory"
+            # What was learned outlives the crawl where requests or pages do.
+            outlives = settings.get("JOBDIR") or settings.getbool("HTTPCACHE_ENABLED")
+            found["store"] = "sqlite" if outlives else "memory"
         found["purpose"] = tuple(sorted({PURPOSES[name] for name in found["purpose"]}))
         found["evidence_field"] = found["evidence_field"] or None
         found["evidence"] = found["evidence"] or found["evidence_field"] is not None

@@ -55,6 +55,20 @@ def test_defaults_that_depend_on_other_settings():
     assert read(REP_DIALECT="mk1996", REP_DENY_STATUSES=[]).deny_statuses == frozenset()
 
 
+@pytest.mark.parametrize(
+    ("given", "store"),
+    [
+        ({}, "memory"),
+        ({"JOBDIR": "job"}, "sqlite"),
+        ({"HTTPCACHE_ENABLED": True}, "sqlite"),
+        ({"HTTPCACHE_ENABLED": "0"}, "memory"),
+        ({"HTTPCACHE_ENABLED": True, "REP_STORE": "memory"}, "memory"),
+    ],
+)
+def test_the_store_is_kept_where_requests_or_pages_are(given, store):
+    assert read(**given).store == store
+
+
 def test_values_may_come_from_the_command_line():
     settings = read(
         REP_OBEY="disallow, crawl-delay",

@@ -2,6 +2,7 @@
 
 from scrapy_rep.downloader.adapter import ROBOTS_HOP, Downloader
 from scrapy_rep.downloader.handed_out import HandedOut
+from scrapy_rep.downloader.http_cache import HttpCache
 from scrapy_rep.downloader.timers import Alarm, sleep
 
-__all__ = ["ROBOTS_HOP", "Alarm", "Downloader", "HandedOut", "sleep"]
+__all__ = ["ROBOTS_HOP", "Alarm", "Downloader", "HandedOut", "HttpCache", "sleep"]

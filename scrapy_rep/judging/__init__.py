@@ -3,7 +3,7 @@
 from scrapy_rep.judging.agents import Agents
 from scrapy_rep.judging.purposes import Purposes
 from scrapy_rep.judging.ruling import Action, Judge, Objection, Ruling
-from scrapy_rep.judging.target import judged, leave_behind
+from scrapy_rep.judging.target import judged, leave_behind, note_origin
 
 __all__ = [
     "Action",
@@ -14,4 +14,5 @@ __all__ = [
     "Ruling",
     "judged",
     "leave_behind",
+    "note_origin",
 ]

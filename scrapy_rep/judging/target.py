@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from scrapy import Request
 from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_rep.access.origins import normal_origin, origin_from, origin_of
@@ -13,11 +14,15 @@ from scrapy_rep.exceptions import SettingError
 from scrapy_rep.protocol.printable import without_user
 
 if TYPE_CHECKING:
-    from scrapy import Request
+    from scrapy_rep.downloader import Downloader
 
 USUAL = ("https://", "http://")
 LEAST = len("https://")
 """No slash before this one ends a host."""
+INSTEAD, EXEMPT, SLOT = "robotstxt_url", "dont_obey_robotstxt", "download_slot"
+"""The meta keys that are said of a request's own origin."""
+NOTE = "rep_said_of"
+"""The meta key of the URL of which that was said, and of what INSTEAD and EXEMPT were."""
 
 
 def judged(request: Request) -> tuple[str, str] | None:
@@ -28,10 +33,10 @@ def judged(request: Request) -> tuple[str, str] | None:
     Raises ``SettingError`` where it is given and has no origin.
     """
     meta = request.meta
-    if meta.get("dont_obey_robotstxt"):
+    if meta.get(EXEMPT):
         return None
-    if "robotstxt_url" in meta:
-        url = meta["robotstxt_url"]
+    if INSTEAD in meta:
+        url = meta[INSTEAD]
         origin = origin_of(url) if isinstance(url, str) else None
         if origin is None:
             raise SettingError(
@@ -61,13 +66,34 @@ def _origin_as_parsed(request: Request) -> str | None:
     return origin_from(parts.scheme, parts.netloc)
 
 
-def leave_behind(request: Request) -> None:
-    """Drop what a redirect to another origin must not inherit.
+def note_origin(request: Request) -> None:
+    """Note on the meta of *request* whose it is, as others may copy it."""
+    meta = request.meta
+    meta[NOTE] = request.url, meta.get(INSTEAD), meta.get(EXEMPT)
 
-    The slot would have this host asked at another one's pace, and a leave to ignore one
-    site's robots.txt is no leave to ignore another's.
+
+def leave_behind(request: Request, downloader: Downloader) -> None:
+    """Drop what was said of the origin from which the meta of *request* was copied.
+
+    That is for a request to another origin: by a redirect, or where a callback passes
+    ``meta=response.meta``. A leave to ignore one site's robots.txt, or to judge another
+    URL, is no leave to do so elsewhere, and in the slot of one host another one would be
+    asked at the wrong pace. What the spider has set since is meant for this request.
     """
-    passed = request.meta.get("redirect_urls")
-    if passed and origin_of(passed[-1]) != origin_of(request.url):
-        request.meta.pop("download_slot", None)
-        request.meta.pop("dont_obey_robotstxt", None)
+    meta = request.meta
+    noted = meta.get(NOTE)
+    if noted is None:
+        return
+    url, instead, exempt = noted
+    if url == request.url or origin_of(url) == origin_of(request.url):
+        return
+    for key, value in ((INSTEAD, instead), (EXEMPT, exempt)):
+        if meta.get(key) == value:
+            meta.pop(key, None)
+    # Scrapy writes the name of the host where nothing is set; under
+    # CONCURRENT_REQUESTS_PER_IP that is its address, once it is known. A slot that the
+    # user has chosen stays, but for a redirect, of which the user did not know.
+    scrapys = urlsplit(url).hostname, downloader.slot_of(Request(url))
+    redirected = meta.get("redirect_urls", [])[-1:] == [url]
+    if redirected or meta.get(SLOT) in scrapys:
+        meta.pop(SLOT, None)

@@ -102,11 +102,28 @@ class Policies:
         *page* tells for which request, where that matters; ``None``: for one with the
         usual User-Agent.
         """
+        known = self._last_known(origin, page)
+        if known is None or self.now() >= known.standing.until:
+            return None
+        return known
+
+    def is_away(
+        self, origin: str, page: Callable[[], Request | None] = lambda: None
+    ) -> bool:
+        """Tell whether all that is known of *origin* is that it could not be asked.
+
+        That may have been some time ago, and it may be asked again just now. *page* is as
+        for ``peek``.
+        """
+        known = self._last_known(origin, page)
+        return known is not None and known.unreachable
+
+    def _last_known(
+        self, origin: str, page: Callable[[], Request | None]
+    ) -> Known | None:
         known = self._cache.peek(origin)
         if known is not None and known.varies:
             known = self._cache.peek(self._variant(origin, page() or Request(origin)))
-        if known is None or self.now() >= known.standing.until:
-            return None
         return known
 
     def known(self, origin: str, page: Request) -> Known | None:

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from scrapy_rep.judging import Agents
     from scrapy_rep.protocol import Agent
 
-    Key = tuple[str | None, Agent, str]
-    """Origin, agent, and the User-Agent that is sent."""
+    Key = tuple[str | None, Agent, str, bool]
+    """Origin, agent, the User-Agent that is sent, and whether the HTTP cache was asked."""
 
 
-UNJUDGED: Key = (None, "", "")
+UNJUDGED: Key = (None, "", "", False)
 """Of requests that are not judged."""
 
 
@@ -68,11 +68,7 @@ class Line:
         self.ask_ahead = True  # False: somebody has, for the next request
 
     def page(self) -> Request | None:
-        """Return a request that is judged as those of the line are."""
-        origin, _, user_agent = self.key
-        if origin is None:
-            return None
-        return Request(origin, headers={"User-Agent": user_agent})
+        return page_of(self.key)
 
     @property
     def urgency(self) -> int:
@@ -107,9 +103,17 @@ def key_of(request: Request, agents: Agents) -> Key:
         found = judged(request)
         if found is None:
             return UNJUDGED
-        return found[1], agents.of(request), agents.header(request)
+        return found[1], agents.of(request), agents.header(request), False
     except ValueError:  # the middleware will say what is wrong
         return UNJUDGED
+
+
+def page_of(key: Key) -> Request | None:
+    """Return a request that is judged as those of *key* are; ``None``: they are not."""
+    origin, _, user_agent, _ = key
+    if origin is None:
+        return None
+    return Request(origin, headers={"User-Agent": user_agent})
 
 
 def slot_in(name: str) -> str:

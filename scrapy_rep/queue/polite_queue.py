@@ -14,7 +14,15 @@ from scrapy_rep.downloader import Alarm
 from scrapy_rep.judging import Action, leave_behind
 from scrapy_rep.judging.ruling import UNREACHABLE, VISIT_TIME
 from scrapy_rep.queue.inner_queues import drop_empty, drop_unreadable, look, next_of
-from scrapy_rep.queue.lines import UNJUDGED, Line, Slot, Where, key_of, line_name
+from scrapy_rep.queue.lines import (
+    UNJUDGED,
+    Line,
+    Slot,
+    Where,
+    key_of,
+    line_name,
+    page_of,
+)
 from scrapy_rep.queue.slot_queues import SlotQueues
 
 if TYPE_CHECKING:
@@ -69,6 +77,7 @@ class PoliteQueue(SlotQueues):
         crawl = self._crawl
         crawl.join_queue()
         self._policies: Policies | None = crawl.policies if crawl.is_judged else None
+        self._has_cache = crawl.is_judged and crawl.http_cache is not None
         self._downloader = crawl.downloader
         self._keeper = crawl.keeper
         self._most_asked = 2 * (crawler.settings.getint("CONCURRENT_REQUESTS") or 16)
@@ -88,10 +97,12 @@ class PoliteQueue(SlotQueues):
         return self._count
 
     def push(self, request: Request) -> None:
-        leave_behind(request)
+        leave_behind(request, self._downloader)
         name = self._downloader.slot_of(request)
         slot = self._slots.get(name) or self._add_slot(name)
         key = key_of(request, self._crawl.agents)
+        if self._has_cache and request in self._downloader.handed_out.sent_back:
+            key = (*key[:3], self._is_away(key))
         line = slot.lines.get(key) or self._add_line(slot, key)
         try:
             line.queue.push(request)
@@ -227,9 +238,11 @@ class PoliteQueue(SlotQueues):
         """Return the most urgent line that may go; ``None``: *slot* waits for one."""
         where, soonest, why = Where.LATER, float("inf"), ""
         for line in slot.by_urgency():
-            origin, agent, _ = line.key
+            origin, agent, _, was_looked_up = line.key
             if self._policies is None or origin is None:
                 return line
+            if self._has_cache and not was_looked_up and self._is_away(line.key):
+                return line  # what the HTTP cache has need not wait
             known = self._policies.peek(origin, line.page)
             if known is None:
                 if not line.ask_ahead:
@@ -298,6 +311,13 @@ class PoliteQueue(SlotQueues):
             line.ask_ahead = self._is_known(line)  # else the middleware asks
         self._downloader.handed_out.add(slot.name, request)
         return request
+
+    def _is_away(self, key: Key) -> bool:
+        """Tell whether the robots.txt of the origin in *key* cannot be had."""
+        origin, policies = key[0], self._policies
+        if origin is None or policies is None:
+            return False
+        return policies.is_away(origin, lambda: page_of(key))
 
     def _is_known(self, line: Line) -> bool:
         origin = line.key[0]

@@ -16,7 +16,7 @@ from scrapy_redis.queue import Base
 
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.downloader import Alarm
-from scrapy_rep.judging import Action, leave_behind
+from scrapy_rep.judging import Action, Ruling, leave_behind
 from scrapy_rep.queue import key_of, line_name, slot_in
 from scrapy_rep.redis.bookings import RedisBookings
 from scrapy_rep.redis.clients import AWAY, close, impatient, script
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from scrapy import Request, Spider
     from scrapy.utils.asyncio import CallLaterResult
 
-    from scrapy_rep.judging import Ruling
     from scrapy_rep.policies import Policies
 
 logger = logging.getLogger(__name__)
@@ -111,7 +110,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
         return self._known_length + len(self._outbox)
 
     def push(self, request: Request) -> None:
-        leave_behind(request)
+        leave_behind(request, self._downloader)
         host = self._host_of(request)
         self._pushed += 1
         self._serial += 1
@@ -272,10 +271,13 @@ class PoliteQueue(Base):  # type: ignore[misc]
         sent_back = request in self._downloader.handed_out.sent_back
         if not sent_back or self._policies is None:
             return None
-        origin, agent, _ = key_of(request, self._crawl.agents)
-        known = origin and self._policies.peek(origin, lambda: request)
-        if not known:
+        origin, agent, *_ = key_of(request, self._crawl.agents)
+        if origin is None:
             return None
+        known = self._policies.peek(origin, lambda: request)
+        if known is None:  # it may be asked again just now
+            is_away = self._policies.is_away(origin, lambda: request)
+            return Ruling(Action.WAIT, seconds=LOOK_AGAIN) if is_away else None
         return self._crawl.judge.rule_line(known, agent, self._policies.now())
 
     # Redis

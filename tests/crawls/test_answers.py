@@ -181,9 +181,10 @@ SOME_ANSWERS = [
 @pytest.mark.parametrize("settings", PAGE_SETTINGS, ids=",".join)
 @pytest.mark.parametrize(("answer", "expected"), SOME_ANSWERS)
 @coroutine_test
-async def test_page_settings_change_nothing(answer, expected, settings, tmp_path):
-    if "HTTPCACHE_ENABLED" in settings:
-        settings = {**settings, "HTTPCACHE_DIR": str(tmp_path)}
+async def test_page_settings_change_nothing(
+    answer, expected, settings, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)  # where the HTTP cache is
     with Site({"/robots.txt": answer}) as site:
         outcome, _ = await outcome_of(site, **settings)
     assert outcome == expected

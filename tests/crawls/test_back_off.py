@@ -433,10 +433,10 @@ async def test_what_robots_txt_answers_parks_nothing():
 
 
 @coroutine_test
-async def test_what_comes_out_of_the_cache_parks_nothing(tmp_path):
+async def test_what_comes_out_of_the_cache_parks_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     settings: dict[str, Any] = {
         "HTTPCACHE_ENABLED": True,
-        "HTTPCACHE_DIR": str(tmp_path),
         "HTTPCACHE_IGNORE_HTTP_CODES": [],
     }
     with Site({"/0": busy(30)}) as site:

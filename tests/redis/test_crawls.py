@@ -124,6 +124,46 @@ async def test_a_request_at_the_wrong_time_of_day_holds_no_other(redis_server):
 
 
 @coroutine_test
+async def test_what_was_said_of_another_host_stays_behind(redis_server):
+    class Copying(Pages):
+        def parse(self, response):
+            super().parse(response)
+            if response.url.startswith(here.origin):
+                for path in ("/1", "/2", "/3", "/no"):
+                    yield scrapy.Request(there.url(path), meta=response.meta)
+
+    rules = "User-agent: *\nCrawl-delay: 0.3\nDisallow: /no"
+    with Site({"/robots.txt": rules}, host="127.0.0.2") as there, Site() as here:
+        crawler = worker(redis_server, Copying)
+        meta = {"robotstxt_url": here.url("/page")}
+        await crawl(crawler, urls=[here.url("/")], meta=meta)
+        assert sorted(there.paths) == ["/1", "/2", "/3", "/robots.txt"]
+        assert min(there.gaps()) >= 0.25
+
+
+@coroutine_test
+async def test_pages_that_the_http_cache_has(redis_server, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    away = Reply(status=503)
+    with Site() as site:
+        urls = [site.url(f"/{number}") for number in range(8)]
+        first = make_crawler(HTTPCACHE_ENABLED=True, REP_STORE="memory")
+        await crawl(first, urls=urls)
+        site.hits.clear()
+        site.replies["/robots.txt"] = [away, Reply(status=503, after=1.5)]
+        crawler = worker(
+            redis_server, HTTPCACHE_ENABLED=True, REP_UNREACHABLE_RETRY_DELAYS=[0.3]
+        )
+        await crawl(crawler, urls=[*urls, site.url("/missing")])
+        assert site.paths == ["/robots.txt", "/robots.txt"]
+    assert sorted(crawler.spider.got) == urls
+    (failure,) = crawler.spider.failures
+    assert failure.url == site.url("/missing")
+    enqueued = crawler.stats.get_value("scheduler/enqueued/redis")
+    assert enqueued <= 9 + 5  # it is not handed out again and again
+
+
+@coroutine_test
 async def test_a_crawl_is_gone_when_it_is_over(redis_server):
     with Site({"/robots.txt": "User-agent: *\nDisallow: /no"}) as site:
         crawler = worker(redis_server)

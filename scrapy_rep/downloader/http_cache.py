@@ -1,0 +1,46 @@
+"""Pages that Scrapy's HTTP cache has (HTTPCACHE_ENABLED): they need nothing of their site."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from inspect import isawaitable
+from typing import TYPE_CHECKING
+
+from scrapy.downloadermiddlewares.httpcache import HttpCacheMiddleware
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Response
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+
+
+class HttpCache:
+    """Asks the crawl's ``HttpCacheMiddleware``, or what is derived from it."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+
+    @cached_property
+    def _middleware(self) -> HttpCacheMiddleware | None:
+        return self._crawler.get_downloader_middleware(HttpCacheMiddleware)
+
+    async def page(self, request: Request) -> Response | None:
+        """Return what the cache answers *request* with; ``None``: its site must be asked.
+
+        That is so where it has the page, by its storage, and the page is fresh, by its
+        policy.
+        """
+        if self._middleware is None:
+            return None
+        asked = request.copy()  # on which it may put what it wants to ask the site
+        try:
+            answer = self._middleware.process_request(asked)
+            if isawaitable(answer):
+                answer = await answer
+        except IgnoreRequest:  # HTTPCACHE_IGNORE_MISSING
+            return None
+        if not isinstance(answer, Response):
+            return None
+        request.meta.update(asked.meta)
+        return answer

@@ -1,0 +1,403 @@
+"""Crawls whose pages Scrapy's HTTP cache has (HTTPCACHE_ENABLED), and whose site is away."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import scrapy
+from scrapy.exceptions import CloseSpider
+from scrapy.http.request import NO_CALLBACK
+
+from scrapy_rep import RobotsForbidden, RobotsUnreachable, SettingError
+from tests.site import Reply, Site
+from tests.utils import SCRAPYS_QUEUE, Pages, coroutine_test, crawl, make_crawler, sleep
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+NO_P = "User-agent: *\nDisallow: /p\n"
+AWAY = Reply(status=503)
+PAGES = [f"/{number}" for number in range(8)]
+RETRIES = {"REP_UNREACHABLE_RETRY_DELAYS": None}
+"""The default: an hour would do as well, as nobody waits for them here."""
+RFC2616 = {"HTTPCACHE_POLICY": "scrapy.extensions.httpcache.RFC2616Policy"}
+FRESH = {"Cache-Control": "max-age=3600"}
+STALE = {"Cache-Control": "max-age=0", "ETag": '"x"'}
+QUEUES = pytest.mark.parametrize(
+    "queue",
+    [
+        pytest.param({}, id="polite queue"),
+        pytest.param({"JOBDIR": "job"}, id="polite queue on disk"),
+        pytest.param({"SCHEDULER_PRIORITY_QUEUE": SCRAPYS_QUEUE}, id="Scrapy's queue"),
+    ],
+)
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+async def run(
+    urls: Iterable[str], spider: Any = Pages, meta: Any = None, **settings: Any
+) -> Any:
+    crawler = make_crawler(spider, **{"HTTPCACHE_ENABLED": True, **settings})
+    return await crawl(crawler, urls=list(urls), meta=meta)
+
+
+def forget(folder: str) -> None:
+    """Delete what was learned of robots.txt files."""
+    Path(folder, "robots.sqlite").unlink()
+
+
+def stat(crawler: Any, name: str) -> Any:
+    return crawler.stats.get_value(f"rep/{name}", 0)
+
+
+def page_of(headers: dict[str, str]) -> Any:
+    return {path: Reply("page", headers=headers) for path in PAGES}
+
+
+@QUEUES
+@coroutine_test
+async def test_what_was_learned_outlives_the_crawl_as_pages_do(queue):
+    with Site({"/robots.txt": NO_P}) as site:
+        urls = [site.url(path) for path in PAGES]
+        await run(urls, **queue)
+    crawler = await run(urls, **queue, **RETRIES)
+    assert sorted(crawler.spider.got) == urls
+    assert stat(crawler, "unreachable") == 0  # it was not asked
+
+
+@QUEUES
+@pytest.mark.parametrize(
+    "cache",
+    [
+        pytest.param({}, id="files"),
+        pytest.param(
+            {"HTTPCACHE_STORAGE": "scrapy.extensions.httpcache.DbmCacheStorage"},
+            id="dbm",
+        ),
+        pytest.param(RFC2616, id="RFC 2616"),
+    ],
+)
+@coroutine_test
+async def test_a_page_in_the_cache_waits_for_no_retry(queue, cache):
+    """Nothing is known of the site any more, and its robots.txt cannot be had."""
+    with Site({"/robots.txt": NO_P, **page_of(FRESH)}) as site:
+        urls = [site.url(path) for path in PAGES]
+        await run(urls, REP_STORE="memory", **cache, **queue)
+    crawler = await run(urls, REP_STORE="memory", **cache, **queue, **RETRIES)
+    assert sorted(crawler.spider.got) == urls
+    assert stat(crawler, "from_http_cache") == 8
+    assert stat(crawler, "unreachable") == 1
+    assert stat(crawler, "parked") == 0
+    assert crawler.stats.get_value("httpcache/hit") == 8
+
+
+# Without a reactor, Scrapy does not close its download handler in this case.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@coroutine_test
+async def test_a_folder_for_the_store_that_cannot_be_made(tmp_path):
+    (tmp_path / ".scrapy").write_text("a file")
+    with pytest.raises(SettingError, match=r"REP_STORE is 'sqlite', .*\.scrapy"):
+        await run([], HTTPCACHE_DIR=str(tmp_path / "cache"))
+
+
+class OnOtherRoads(Pages):
+    """Goes by a media pipeline and by ``download_async``."""
+
+    async def start(self):
+        for request in self.requests():
+            alone = request.replace(callback=NO_CALLBACK)
+            response = await self.crawler.engine.download_async(alone)
+            self.got.append(response.url)
+        yield scrapy.Request("data:,x", self.parse_start)
+
+    def parse_start(self, response):
+        yield {"file_urls": self.urls}
+
+
+@coroutine_test
+async def test_other_roads(tmp_path):
+    files = {
+        "ITEM_PIPELINES": {"scrapy.pipelines.files.FilesPipeline": 1},
+        "FILES_STORE": str(tmp_path),
+    }
+    with Site() as site:
+        urls = [site.url(path) for path in PAGES]
+        await run(urls)
+    forget(".scrapy")
+    crawler = await run(urls, OnOtherRoads, **files, **RETRIES)
+    assert crawler.spider.got == urls
+    assert crawler.stats.get_value("file_status_count/cached") == 8
+    assert stat(crawler, "from_http_cache") == 16
+
+
+class Exempt(Pages):
+    """Asks for what robots.txt forbids, too, so that the cache has it."""
+
+    def requests(self):
+        for request in super().requests():
+            yield request.replace(meta={"dont_obey_robotstxt": "/p" in request.url})
+
+
+@QUEUES
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        pytest.param({}, {}, id="a fresh copy"),
+        pytest.param({"REP_MAX_AGE": 0.01, "REP_MIN_AGE": 0}, {}, id="an old copy"),
+        pytest.param({}, {"gone": False}, id="none, but it can be had"),
+    ],
+)
+@coroutine_test
+async def test_what_is_disallowed_stays_refused(first, second, queue):
+    with Site({"/robots.txt": NO_P}) as site:
+        urls = [site.url("/a"), site.url("/p")]
+        crawler = await run(urls, Exempt, **first, **queue)
+        assert len(crawler.spider.got) == 2
+        if second:
+            await anew(urls, queue)
+    if not second:
+        await anew(urls, queue)
+
+
+async def anew(urls, queue):
+    crawler = await run(urls, **queue, **RETRIES)
+    assert crawler.spider.got == urls[:1]
+    (failure,) = crawler.spider.failures
+    assert isinstance(failure, RobotsForbidden)
+    assert failure.verdict.rule == (False, "/p", 2)
+    assert stat(crawler, "from_http_cache") == 0
+
+
+class Noting(Pages):
+    """Keeps the names of what the meta of refused requests has."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.keys = set()
+
+    def failed(self, failure):
+        super().failed(failure)
+        self.keys |= failure.request.meta.keys()
+
+
+@pytest.mark.parametrize(
+    ("settings", "meta", "headers"),
+    [
+        pytest.param({}, {"dont_cache": True}, {}, id="dont_cache"),
+        pytest.param({"HTTPCACHE_IGNORE_SCHEMES": ["http"]}, {}, {}, id="its scheme"),
+        pytest.param({"HTTPCACHE_EXPIRATION_SECS": 1}, {}, {}, id="expired"),
+        pytest.param(RFC2616, {}, STALE, id="stale"),
+        pytest.param({"HTTPCACHE_ENABLED": False}, {}, {}, id="no cache"),
+        pytest.param(
+            {"REP_PURPOSE": ["search"], "REP_PURPOSE_UNSTATED": "refuse"},
+            {},
+            {},
+            id="it is not known whether the purpose is allowed",
+        ),
+    ],
+)
+@coroutine_test
+async def test_what_the_cache_does_not_answer_is_refused(settings, meta, headers):
+    with Site({"/robots.txt": NO_P, **page_of(headers)}) as site:
+        urls = [site.url(path) for path in PAGES]
+        await run(urls, REP_STORE="memory")
+        site.hits.clear()
+        site.replies["/robots.txt"] = AWAY
+        if "HTTPCACHE_EXPIRATION_SECS" in settings:
+            await sleep(1.1)
+        settings = {"REP_STORE": "memory", **settings}
+        crawler = await run(urls, Noting, meta=meta, **settings)
+        assert site.paths == ["/robots.txt"]
+    assert crawler.spider.got == []
+    assert not crawler.spider.keys & {"cached_response", "_dont_cache"}
+    assert {type(failure) for failure in crawler.spider.failures} == {RobotsUnreachable}
+    assert len(crawler.spider.failures) == 8
+
+
+class Until(Pages):
+    """Stops when it has so many pages."""
+
+    enough = len(PAGES)
+
+    def parse(self, response):
+        super().parse(response)
+        if len(self.got) == self.enough:
+            raise CloseSpider
+
+
+class Late(Until):
+    """Asks for the pages that the cache has when the others wait already."""
+
+    async def start(self):
+        for request in self.requests():
+            if request.url[-2:] == PAGES[0]:
+                while not stat(self.crawler, "parked"):
+                    await sleep(0.02)
+            yield request
+
+
+class First(Until):
+    """Has what the cache does not have come first."""
+
+    def requests(self):
+        for request in super().requests():
+            yield request.replace(priority=0 if request.url[-2:] in PAGES else 5)
+
+
+DISKS = pytest.mark.parametrize(
+    "disk",
+    [
+        pytest.param({}, id="in memory"),
+        pytest.param({"JOBDIR": "job"}, id="LIFO"),
+        pytest.param(
+            {
+                "JOBDIR": "job",
+                "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleFifoDiskQueue",
+            },
+            id="FIFO",
+        ),
+    ],
+)
+
+
+@DISKS
+@pytest.mark.parametrize("spider", [Until, Late, First])
+@coroutine_test
+async def test_what_the_cache_does_not_have_holds_up_nothing_else(spider, disk):
+    """In the same slot, while it waits for the robots.txt to be asked for again."""
+    with Site({"/robots.txt": NO_P}) as site:
+        urls = [site.url(path) for path in PAGES]
+        await run(urls, REP_STORE="memory")
+        site.replies["/robots.txt"] = AWAY
+        others = [site.url(path) for path in ("/x", "/y", "/p")]
+        crawler = await run(
+            [*others, *urls],
+            spider,
+            REP_STORE="memory",
+            REP_UNREACHABLE_RETRY_DELAYS=[300],
+            **disk,
+        )
+    assert sorted(crawler.spider.got) == urls
+    assert not {"/x", "/y", "/p"} & set(site.paths)
+
+
+@DISKS
+@coroutine_test
+async def test_what_the_cache_does_not_have_waits_and_is_judged(disk):
+    with Site({"/robots.txt": NO_P}) as site:
+        urls = [site.url(path) for path in PAGES]
+        await run(urls, REP_STORE="memory")
+        site.hits.clear()
+        site.replies["/robots.txt"] = [AWAY, Reply(NO_P)]
+        others = [site.url(path) for path in ("/x", "/y", "/p")]
+        crawler = await run(
+            [*others, *urls],
+            REP_STORE="memory",
+            REP_UNREACHABLE_RETRY_DELAYS=[1],
+            **disk,
+        )
+        assert sorted(site.paths) == ["/robots.txt", "/robots.txt", "/x", "/y"]
+    assert sorted(crawler.spider.got) == sorted([*urls, *others[:2]])
+    (failure,) = crawler.spider.failures
+    assert isinstance(failure, RobotsForbidden)
+    # Each of the others was handed out once to be looked up, and once to be judged.
+    assert crawler.stats.get_value("scheduler/enqueued") == 11 + 3
+
+
+class Held:
+    """A robots.txt that is away at first, and then does not come until it is let go."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.let_go = threading.Event()
+
+    def __call__(self, hit: Any) -> Reply:
+        self.asked += 1
+        if self.asked == 2:
+            self.let_go.wait(20)
+        return Reply(status=503, after=0.3)
+
+
+@pytest.mark.parametrize("delay", [0.0001, 0.3])
+@coroutine_test
+async def test_while_it_is_asked_again(delay):
+    """Pages of the cache do not wait, and what waits takes no place of other sites."""
+
+    class Going(Pages):
+        async def start(self):
+            for request in self.requests():
+                yield request
+            while held.asked < 2:
+                await sleep(0.02)
+            for url in [*missing[3:], *urls, *others]:
+                yield scrapy.Request(url, errback=self.failed)
+
+        def parse(self, response):
+            super().parse(response)
+            if len(self.got) == len(urls) + len(others):
+                held.let_go.set()
+                self.unreachable = stat(self.crawler, "unreachable")
+
+    held = Held()
+    with Site() as site, Site(host="127.0.0.2") as other:
+        urls = [site.url(path) for path in PAGES]
+        others = [other.url(path) for path in PAGES]
+        missing = [site.url(f"/missing/{number}") for number in range(6)]
+        await run(urls, REP_STORE="memory")
+        site.hits.clear()
+        site.replies["/robots.txt"] = held
+        crawler = await run(
+            missing[:3],
+            Going,
+            REP_STORE="memory",
+            REP_UNREACHABLE_RETRY_DELAYS=[delay],
+            CONCURRENT_REQUESTS=2,
+        )
+        assert set(site.paths) == {"/robots.txt"}
+    assert sorted(crawler.spider.got) == sorted(urls + others)
+    assert crawler.spider.unreachable == 1  # the second time was not over
+    assert len(crawler.spider.failures) == 6
+    assert crawler.stats.get_value("scheduler/enqueued") <= 22 + 4 * 6  # no busy loop
+
+
+@pytest.mark.parametrize(
+    "queue",
+    [{}, {"SCHEDULER_PRIORITY_QUEUE": SCRAPYS_QUEUE}],
+    ids=["polite", "Scrapy's"],
+)
+@coroutine_test
+async def test_what_waits_is_kept_for_the_next_run_with_its_priority(queue):
+    class Stopping(Pages):
+        async def start(self):
+            for priority, request in enumerate(self.requests()):
+                yield request.replace(priority=priority, errback=None)
+            while not stat(self.crawler, "parked"):
+                await sleep(0.05)
+            await self.crawler.engine.close_spider_async(reason="stopped")
+
+    class Resuming(Pages):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            self.priorities = []
+
+        def parse(self, response):
+            super().parse(response)
+            self.priorities.append(response.request.priority)
+
+    with Site({"/robots.txt": AWAY}) as site:
+        urls = [site.url(path) for path in PAGES]
+        first = await run(urls, Stopping, JOBDIR="job", **RETRIES)
+        assert first.spider.got == []
+        site.replies["/robots.txt"] = NO_P
+        forget("job")
+        second = await run([], Resuming, JOBDIR="job", CONCURRENT_REQUESTS=1, **queue)
+    assert second.spider.got == urls[::-1]
+    if not queue:
+        assert second.spider.priorities == [7, 6, 5, 4, 3, 2, 1, 0]

@@ -1,0 +1,306 @@
+"""What was said of one origin stays behind when a request goes to another one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import scrapy
+from scrapy import signals
+from scrapy.http.request import NO_CALLBACK
+from scrapy.pipelines.files import FilesPipeline
+from scrapy.resolver import dnscache
+
+from scrapy_rep import RobotsForbidden
+from tests.site import Reply, Site, some_sites
+from tests.utils import SCRAPYS_QUEUE, Pages, coroutine_test, crawl, make_crawler
+
+PRIVATE = "User-agent: *\nDisallow: /private\n"
+NOTHING = "User-agent: *\nDisallow: /\n"
+QUEUES = pytest.mark.parametrize(
+    "queue",
+    [
+        pytest.param("scrapy_rep.PoliteQueue", id="polite"),
+        pytest.param(SCRAPYS_QUEUE, id="Scrapy's"),
+    ],
+)
+
+
+class Going(Pages):
+    """Goes from one site to another, by a callback that copies the meta."""
+
+    there: Site
+
+    def parse(self, response):
+        super().parse(response)
+        if response.url != self.there.url("/private/x"):
+            yield from self.go(response)
+
+    def go(self, response):
+        yield self.request_like(response.meta)
+
+    def request_like(self, meta: Any, **kwargs: Any) -> scrapy.Request:
+        return scrapy.Request(
+            self.there.url("/private/x"), meta=meta, errback=self.failed, **kwargs
+        )
+
+
+class Following(Going):
+    def go(self, response):
+        url = self.there.url("/private/x")
+        yield response.follow(url, meta=response.meta, errback=self.failed)
+
+
+class Replacing(Going):
+    def go(self, response):
+        yield response.request.replace(url=self.there.url("/private/x"))
+
+
+class ByCbKwargs(Going):
+    def go(self, response):
+        yield response.follow("/next", self.next, cb_kwargs={"meta": response.meta})
+
+    def next(self, response, meta):
+        yield self.request_like(meta)
+
+
+class FromAnErrback(Going):
+    def go(self, response):
+        url = response.urljoin("/missing")
+        yield scrapy.Request(url, meta=response.meta, errback=self.missed)
+
+    def missed(self, failure):
+        yield self.request_like(failure.value.response.meta)
+
+
+class ByDownloadAsync(Going):
+    async def parse(self, response):
+        request = self.request_like(response.meta, callback=NO_CALLBACK)
+        try:
+            await self.crawler.engine.download_async(request)
+        except RobotsForbidden as refusal:
+            self.failures.append(refusal)
+
+
+class ByAPipeline(Going):
+    def go(self, response):
+        yield {"file_urls": [self.there.url("/private/x")], "meta": response.meta}
+
+
+class CopyingFiles(FilesPipeline):
+    def get_media_requests(self, item, info):
+        for url in item["file_urls"]:
+            yield scrapy.Request(url, meta=item["meta"], callback=NO_CALLBACK)
+
+    def media_failed(self, failure, request, info):
+        info.spider.failures.append(failure.value)
+        return super().media_failed(failure, request, info)
+
+
+def redirected(status: int) -> Any:
+    return lambda url: Reply(status=status, headers={"Location": url})
+
+
+def refreshed(url: str) -> Reply:
+    return Reply(f'<meta http-equiv="refresh" content="0; url={url}">')
+
+
+def retried(url: str) -> list[Reply]:
+    return [Reply(status=500), redirected(302)(url)]
+
+
+def media(tmp_path: Any) -> dict[str, Any]:
+    return {
+        "ITEM_PIPELINES": {CopyingFiles: 1},
+        "FILES_STORE": str(tmp_path),
+        "MEDIA_ALLOW_REDIRECTS": True,
+    }
+
+
+SAID = [
+    pytest.param(lambda here: {"robotstxt_url": here.url("/page")}, id="robotstxt_url"),
+    pytest.param(lambda here: {"dont_obey_robotstxt": True}, id="dont_obey_robotstxt"),
+]
+
+
+@QUEUES
+@pytest.mark.parametrize("said", SAID)
+@pytest.mark.parametrize(
+    ("spider", "answer"),
+    [
+        *(
+            pytest.param(Pages, redirected(status), id=f"redirect {status}")
+            for status in (301, 302, 303, 307, 308)
+        ),
+        pytest.param(Pages, refreshed, id="meta refresh"),
+        pytest.param(Pages, retried, id="retry and redirect"),
+        pytest.param(Going, None, id="meta=response.meta"),
+        pytest.param(Following, None, id="response.follow"),
+        pytest.param(Replacing, None, id="request.replace"),
+        pytest.param(ByCbKwargs, None, id="cb_kwargs"),
+        pytest.param(FromAnErrback, None, id="errback"),
+        pytest.param(ByDownloadAsync, None, id="download_async"),
+        pytest.param(ByAPipeline, None, id="media pipeline"),
+    ],
+)
+@coroutine_test
+async def test_the_robots_txt_of_the_other_origin_decides(
+    spider, answer, said, queue, tmp_path
+):
+    there = Site({"/robots.txt": PRIVATE}, host="127.0.0.2")
+    with there, Site({"/missing": Reply(status=404)}) as here:
+        if answer is not None:
+            here.replies["/"] = answer(there.url("/private/x"))
+        crawler = make_crawler(
+            spider,
+            SCHEDULER_PRIORITY_QUEUE=queue,
+            METAREFRESH_ENABLED=True,
+            RETRY_TIMES=2,
+            **(media(tmp_path) if spider is ByAPipeline else {}),
+        )
+        await crawl(crawler, urls=[here.url("/")], meta=said(here), there=there)
+        assert there.paths == ["/robots.txt"]
+    (failure,) = crawler.spider.failures
+    assert isinstance(failure, RobotsForbidden)
+    assert failure.url == there.url("/private/x")
+
+
+@pytest.mark.parametrize(
+    ("spider", "answer"),
+    [
+        pytest.param(Pages, redirected(302), id="redirect"),
+        pytest.param(Going, None, id="meta=response.meta"),
+    ],
+)
+@coroutine_test
+async def test_within_one_origin_it_is_kept(spider, answer):
+    """A rendering service may redirect to itself."""
+    with Site() as target, Site({"/robots.txt": NOTHING}) as service:
+        if answer is not None:
+            service.replies["/"] = answer(service.url("/private/x"))
+        meta = {"robotstxt_url": target.url("/page"), "download_slot": "mine"}
+        slots = Slots(service)
+        crawler = make_crawler(spider)
+        slots.watch(crawler)
+        await crawl(crawler, urls=[service.url("/")], meta=meta, there=service)
+        assert service.paths == ["/", "/private/x"]
+        assert target.paths == ["/robots.txt"]
+    assert slots.seen == ["mine", "mine"]
+
+
+class Slots:
+    """The download slots of the pages of one site."""
+
+    def __init__(self, site: Site) -> None:
+        self.origin = site.origin
+        self.seen: list[str] = []
+
+    def watch(self, crawler: Any) -> None:
+        crawler.signals.connect(self.reached, signals.request_reached_downloader)
+
+    def reached(self, request: scrapy.Request) -> None:
+        if request.url.startswith(self.origin) and request.url[-4:] != ".txt":
+            self.seen.append(request.meta["download_slot"])
+
+
+@QUEUES
+@pytest.mark.parametrize(
+    ("first", "then", "expected"),
+    [
+        pytest.param({}, {}, "127.0.0.2", id="none: the slot of its host"),
+        pytest.param({"download_slot": "mine"}, {}, "mine", id="the user's: kept"),
+        pytest.param({}, {"download_slot": "mine"}, "mine", id="set since"),
+        pytest.param(
+            {"download_slot": "one"}, {"download_slot": "two"}, "two", id="set anew"
+        ),
+    ],
+)
+@coroutine_test
+async def test_the_slot_of_a_request_that_copies_meta(first, then, expected, queue):
+    class Setting(Going):
+        def go(self, response):
+            yield self.request_like({**response.meta, **then})
+
+    with Site(host="127.0.0.2") as there, Site() as here:
+        slots = Slots(there)
+        crawler = make_crawler(Setting, SCHEDULER_PRIORITY_QUEUE=queue)
+        slots.watch(crawler)
+        await crawl(crawler, urls=[here.url("/")], meta=first, there=there)
+    assert slots.seen == [expected]
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        pytest.param({}, {"dont_obey_robotstxt": True}, id="dont_obey_robotstxt"),
+        pytest.param({}, {"robotstxt_url": "/page"}, id="robotstxt_url"),
+        pytest.param(
+            {"robotstxt_url": "/"}, {"robotstxt_url": "/page"}, id="robotstxt_url anew"
+        ),
+    ],
+)
+@coroutine_test
+async def test_what_a_spider_sets_itself_is_honoured(first, then):
+    """Beside the meta of a page of another origin, too."""
+
+    def absolute(meta):
+        return {
+            key: here.url(value) if isinstance(value, str) else value
+            for key, value in meta.items()
+        }
+
+    class Setting(Going):
+        def go(self, response):
+            yield self.request_like({**response.meta, **absolute(then)})
+
+    with Site({"/robots.txt": PRIVATE}, host="127.0.0.2") as there, Site() as here:
+        crawler = make_crawler(Setting)
+        await crawl(crawler, urls=[here.url("/")], meta=absolute(first), there=there)
+        assert there.paths == ["/private/x"]
+    assert crawler.spider.failures == []
+
+
+@QUEUES
+@coroutine_test
+async def test_gaps_of_a_host_that_is_reached_from_others(queue):
+    """Each of them had it asked in its own slot, at the same time."""
+
+    class Copying(Going):
+        def go(self, response):
+            if response.url.startswith(self.there.origin):
+                return
+            for number in range(5):
+                url = self.there.url(f"/{number}?from={response.url}")
+                yield scrapy.Request(url, meta=response.meta)
+
+    delay = Site({"/robots.txt": "User-agent: *\nCrawl-delay: 0.2\n"}, host="127.0.0.9")
+    with delay as there, some_sites(4, None) as sites:
+        crawler = make_crawler(Copying, SCHEDULER_PRIORITY_QUEUE=queue)
+        urls = [site.url("/") for site in sites]
+        await crawl(crawler, urls=urls, there=there)
+        gaps = there.gaps()
+    assert len(gaps) == 19
+    assert min(gaps) >= 0.18
+
+
+@pytest.mark.filterwarnings("ignore::scrapy.exceptions.ScrapyDeprecationWarning")
+@coroutine_test
+async def test_the_slot_of_a_host_that_has_become_an_address_since(monkeypatch):
+    """Under CONCURRENT_REQUESTS_PER_IP a host has no slot of its own once it is resolved."""
+
+    class Resolved(Going):
+        def go(self, response):
+            monkeypatch.setitem(dnscache, "localhost", "127.0.0.1")  # as a process does
+            yield from super().go(response)
+
+    with Site(host="127.0.0.2") as there, Site() as here:
+        slots = Slots(there)
+        crawler = make_crawler(
+            Resolved,
+            SCHEDULER_PRIORITY_QUEUE="scrapy.pqueues.ScrapyPriorityQueue",
+            CONCURRENT_REQUESTS_PER_IP=2,
+        )
+        slots.watch(crawler)
+        url = f"http://localhost:{here.port}/"
+        await crawl(crawler, urls=[url], there=there)
+    assert slots.seen == ["127.0.0.2"]

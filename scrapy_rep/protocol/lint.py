@@ -10,7 +10,7 @@ from scrapy_rep.protocol import fields, pace_values, preferences
 from scrapy_rep.protocol.decoding import NOT_UTF8, TOO_LONG
 from scrapy_rep.protocol.fields import FIELDS, MISSPELLINGS, TRIMMED, split
 from scrapy_rep.protocol.rules import CUT_ESCAPE, is_path
-from scrapy_rep.protocol.user_agents import IDENTIFIER
+from scrapy_rep.protocol.user_agents import BROWSER_WORDS, IDENTIFIER, WHOLE_HEADER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,6 +47,8 @@ SEVERITIES = {
     "relative-sitemap": ERROR,
     "empty-sitemap": ERROR,
     "empty-user-agent": ERROR,
+    "user-agent-browser": WARNING,
+    "user-agent-header": WARNING,
     "user-agent-grammar": WARNING,
     "user-agent-digits": INFO,
     "duplicate-group": INFO,
@@ -83,6 +85,8 @@ CODES = {
     "relative-sitemap": "a sitemap that is not an absolute URL",
     "empty-sitemap": "a sitemap record without a URL",
     "empty-user-agent": "a user-agent line without a product token; it matches no agent",
+    "user-agent-browser": "a word that every browser sends; no crawler is known by it",
+    "user-agent-header": "a whole User-Agent header; only who sends just that is meant",
     "user-agent-grammar": "a product token with more than letters, digits, '_' and '-'",
     "user-agent-digits": "a product token with digits; crawlers have them, not RFC 9309",
     "duplicate-group": "an agent that an earlier group names; RFC 9309 merges the groups",
@@ -232,6 +236,10 @@ def notes_on_sitemap(number: int, value: str) -> Iterator[Note]:
 def notes_on_agent(number: int, value: str, seen: dict[str, int]) -> Iterator[Note]:
     if not value:
         yield note(number, "empty-user-agent")
+    elif value.lower() in BROWSER_WORDS:
+        yield note(number, "user-agent-browser", value)
+    elif value.lower().startswith(WHOLE_HEADER):
+        yield note(number, "user-agent-header", value)
     elif value != "*" and IDENTIFIER.fullmatch(value) is None:
         # No owner can help how a crawler is called.
         named = NAME.fullmatch(value) is not None

@@ -24,13 +24,25 @@ NAME = re.compile(r"[\w-]+")
 LETTER = re.compile(r"[^\W\d_]")
 AFTER_NAME = ("", "/", ":", "!", "*", "+")
 
+# Beyond RFC 9309: what browsers carry by custom, and crawlers that want to be served like
+# one. Where a user-agent line has such a word, no crawler is meant by it.
+CARRIED = """
+mozilla compatible applewebkit webkit khtml like gecko version mobile safari chrome chromium
+crios firefox fxios msie trident edg edge edga edgios opr opera presto windows nt win32 win64
+wow64 x64 x86 x86_64 macintosh mac os x intel ppc linux x11 i386 i586 i686 amd64 arm arm64
+armv7l armv8l aarch64 ubuntu debian fedora cros android wv build iphone ipad ipod cpu tablet
+phone touch u rv
+"""
+BROWSER_WORDS = frozenset(CARRIED.split())
+WHOLE_HEADER = "mozilla/"  # how a user-agent line begins that is never cut
+
 
 def product_tokens(header: str) -> tuple[str, ...]:
     """The product tokens of a User-Agent header, the longest first.
 
     Comments count, since crawlers name themselves there: "Mozilla/5.0 (compatible;
-    ExampleBot/0.1; https://www.example.com/bot.html)" has the tokens ExampleBot,
-    compatible and Mozilla. URLs, host names and e-mail addresses do not count, nor do
+    ExampleBot/0.1; https://www.example.com/bot.html)" has the one token ExampleBot. What
+    browsers carry by custom does not count, nor do URLs, host names, e-mail addresses and
     versions. A bare product token is its own only token. Tokens of equal length stay in
     the order of the header; what differs only in case is given once.
 
@@ -39,6 +51,8 @@ def product_tokens(header: str) -> tuple[str, ...]:
     if not isinstance(header, str):
         msg = f"header must be str, not {type(header).__name__}"
         raise TypeError(msg)
+    if NAME.fullmatch(header.strip()) and LETTER.search(header):
+        return (header.strip(),)
     tokens: dict[str, str] = {}
     for word in header.split():
         before_url, scheme_end, _ = word.partition("://")
@@ -52,7 +66,9 @@ def product_tokens(header: str) -> tuple[str, ...]:
             if name is None:
                 continue
             after = part[name.end() : name.end() + 1]
-            if after == "/" or (after in AFTER_NAME and LETTER.search(name[0])):
+            if name[0].lower() not in BROWSER_WORDS and (
+                after == "/" or (after in AFTER_NAME and LETTER.search(name[0]))
+            ):
                 tokens.setdefault(name[0].lower(), name[0])
     return tuple(sorted(tokens.values(), key=len, reverse=True))
 
@@ -121,9 +137,12 @@ def by_token(
                 continue
             line = line.lower()
             # Beyond RFC 9309: many lines leave the grammar. They match as a whole
-            # ("MJ12bot"), or up to the first octet outside it ("foo/1.0", "foo*").
+            # ("MJ12bot"), or up to the first octet outside it ("foo/1.0", "foo*"). The
+            # header of a browser is no "mozilla", which would be nearly everybody.
             if line in wanted:
                 rank = min(rank, wanted[line])
+            if line.startswith(WHOLE_HEADER):
+                continue
             token = IDENTIFIER.match(line)[0]  # type: ignore[index]  # never None
             if token in wanted:
                 rank = min(rank, wanted[token])

@@ -37,6 +37,7 @@ AGENT_LINES = [
         "B",
         "a/1.0",
         "a b",
+        "Mozilla/5.0 (a)",
         "b*",
         "* b",
         "",
@@ -229,8 +230,8 @@ def agent(rnd: Random) -> tuple[Any, list[str]]:
     header = " ".join(versions)
     if comment:
         header = f"{versions[0]}{comment}{'; '.join(versions[1:])})"
-        names += ["compatible"] if "compatible" in comment else []
-        names += ["X11", "U"] if "X11" in comment else []
+    # What browsers carry names nobody, here or in the comments.
+    names = [name for name in names if name != "Mozilla"]
     return header, [header, *sorted(names, key=len, reverse=True)]
 
 

@@ -240,6 +240,8 @@ def names(line: str, agent: str) -> bool:
     token = line[
         : next((at for at, octet in enumerate(line) if octet not in TOKEN), None)
     ]
+    if line.startswith("mozilla/"):  # Beyond RFC 9309: somebody's header, as a whole
+        return agent == line
     # Beyond RFC 9309: `foo/1.0` and `foo bar` name foo; `bot2` names bot2 as well.
     return agent in (line, token) and agent != ""
 

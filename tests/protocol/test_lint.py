@@ -267,6 +267,18 @@ CASES = [
         "User-agent: *\nDisallow: /\n",
     ),
     (
+        "user-agent-browser",
+        "User-agent: Mozilla\nDisallow: /\n",
+        1,
+        "User-agent: foo\nDisallow: /\n",
+    ),
+    (
+        "user-agent-header",
+        "User-agent: Mozilla/5.0 (compatible; foo/1.0)\nDisallow: /\n",
+        1,
+        "User-agent: foo\nDisallow: /\n",
+    ),
+    (
         "user-agent-grammar",
         "User-agent: foo/1.0\nDisallow: /\n",
         1,

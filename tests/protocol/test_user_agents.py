@@ -38,6 +38,20 @@ LINES = [
     ("D2-digits-the-agent-is-not-cut", "bot", "bot2", False),
     ("D2-digits-differ", "bot2", "bot3", False),
     ("D2-digit-first-cut-is-nothing", "360Spider", "Spider", False),
+    (
+        "D1-a-browsers-header-is-not-cut",
+        "Mozilla/4.0 (compatible; A)",
+        "Mozilla",
+        False,
+    ),
+    (
+        "D1-a-browsers-header-names-no-product",
+        "Mozilla/4.0 (compatible; A)",
+        "A",
+        False,
+    ),
+    ("D1-a-browsers-header-itself", "Mozilla/4.0 (X; A)", "mozilla/4.0 (x; a)", True),
+    ("D1-mozilla-alone-is-a-token", "Mozilla", "mozilla", True),
 ]
 
 
@@ -148,10 +162,12 @@ HEADERS = [
     ("9-D1-longest-other-order", "ExampleBot-News/2.0 ExampleBot/1.0", "/news"),
     ("D1-longest-over-mozilla", "Mozilla/5.0 (ExampleBot)", "/example"),
     (
-        "D1-only-mozilla",
+        "D1-only-what-browsers-carry",
         "Mozilla/5.0 (X11; Linux x86_64; rv:1.0) Gecko/20100101",
-        "/mozilla",
+        "/default",
     ),
+    ("D1-only-mozilla", "Mozilla/5.0", "/default"),
+    ("D1-mozilla-as-a-bare-token", "Mozilla", "/mozilla"),
     (
         "D2-digits",
         "MJ12bot/v1.4.8 (compatible; http://mj12bot.com/)",
@@ -239,11 +255,12 @@ def test_values_follow_the_same_group() -> None:
         ("FooBot/1.0", {"foobot"}, {"foobot/1.0"}),
         (
             "Mozilla/5.0 (compatible; ExampleBot/0.1; https://www.example.com/bot.html)",
-            {"mozilla", "examplebot"},
-            {"https", "www", "example", "com", "bot", "html"},
+            {"examplebot"},
+            {"https", "www", "example", "com", "bot", "html", "mozilla", "compatible"},
         ),
         ("A/1 (B; C/2 d@e.example) F", {"a", "b", "c", "f"}, {"d", "e", "example"}),
         ("MJ12bot/v1.4.8 (http://mj12bot.com/)", {"mj12bot"}, {"com"}),
+        ("Chrome", {"chrome"}, set()),
         ("", set(), {""}),
     ],
 )
@@ -253,6 +270,56 @@ def test_product_tokens(
     tokens = {token.lower() for token in product_tokens(header)}
     assert expected <= tokens
     assert not tokens & not_expected
+
+
+CHROME = "AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0"
+WEBKIT = "AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.5"
+BROWSERS = [
+    f"Mozilla/5.0 (Windows NT 10.0; Win64; x64) {CHROME} Safari/537.36",
+    f"Mozilla/5.0 (Linux; Android 10; K) {CHROME} Mobile Safari/537.36 OPR/86.0.0.0",
+    f"Mozilla/5.0 (Windows NT 10.0; Win64; x64) {CHROME} Safari/537.36 Edg/131.0.0.0",
+    f"Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) {WEBKIT} Safari/605.1.15",
+    f"Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) {WEBKIT} Mobile/15E148",
+    "Mozilla/5.0 (X11; Ubuntu; Linux x86_64; rv:132.0) Gecko/20100101 Firefox/132.0",
+    "Mozilla/5.0 (Windows NT 6.1; WOW64; Trident/7.0; rv:11.0) like Gecko",
+    "Mozilla/4.0 (compatible; MSIE 8.0; Windows NT 5.1)",
+]
+
+# www.aetna.com, shortened: one of 12 real files whose groups for single programs begin with
+# what every browser sends.
+AETNA = """\
+User-agent: Mozilla/4.0 (compatible; MSIE 4.0; Windows NT; Site Server 3.0 Robot) Aetna
+Disallow: /search
+
+User-agent: *
+Disallow: /
+"""
+
+
+@pytest.mark.parametrize("header", BROWSERS)
+def test_what_browsers_carry_is_no_product_token(header: str) -> None:
+    # D1
+    assert [token for token in product_tokens(header) if token != "K"] == []
+    words = "".join(
+        f"User-agent: {word}\nAllow: /\n"
+        for word in ("Mozilla", "compatible", "AppleWebKit", "like", "Gecko", "Chrome")
+    )
+    for robots in (AETNA, words + AETNA, "User-agent: Mozilla/5.0\nAllow: /\n" + AETNA):
+        assert parse(robots).allowed("/x", header) is False
+    crawler = f"{header} ExampleBot/1.0 (+https://example.com/bot)"
+    robots = words + "User-agent: examplebot\nDisallow: /\n"
+    assert parse(robots).allowed("/x", crawler) is False
+
+
+def test_a_whole_header_finds_its_own_group() -> None:
+    # D1
+    header = (
+        "Mozilla/4.0 (compatible; MSIE 4.0; Windows NT; Site Server 3.0 Robot) Aetna"
+    )
+    policy = parse(AETNA)
+    assert policy.allowed("/x", header) is True
+    assert policy.allowed("/search", header.upper()) is False
+    assert policy.verdict("/search", header).group == (header,)
 
 
 @pytest.mark.parametrize(

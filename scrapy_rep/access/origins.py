@@ -68,14 +68,16 @@ def redirect_target(base: str, location: str) -> str:
     """
     with suppress(UnicodeError):
         location = location.encode("latin-1").decode()
-    told = repr(without_user(location)[:LONGEST_NAME])
+    shown = without_user(location)
+    told = repr(shown[:LONGEST_NAME])
     try:
         parts = urlsplit(urljoin(base, location.strip()))
         host, port = _host_and_port(parts.scheme, parts.netloc)
         query = f"?{parts.query}" if parts.query else ""
         rest = quote((parts.path or "/") + query, safe=URI_CHARACTERS)
     except ValueError as error:
-        raise ValueError(f"redirect to {told}: {error}") from None
+        why = error if shown == location else "it has a user"
+        raise ValueError(f"redirect to {told}: {why}") from None
     if is_private(host) and not is_private(urlsplit(base).hostname or ""):
         raise ValueError(f"redirect from a public host to the private {told}")
     return f"{normal_origin(parts.scheme, f'{host}:{port}')}{rest}"

@@ -87,10 +87,10 @@ class Worker:
 
 
 class Fleet:
-    """So many workers at *server*."""
+    """So many workers at *server*, which begin together."""
 
     def __init__(self, server: RedisServer, workers: int, **settings: Any) -> None:
-        self.settings = {"REDIS_URL": server.url, **settings}
+        self.settings = {"REDIS_URL": server.url, "TOGETHER": workers, **settings}
         self.workers = [Worker(self.settings) for _ in range(workers)]
 
     def __enter__(self) -> Self:

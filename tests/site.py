@@ -13,9 +13,11 @@ from struct import pack
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tests.wire import SENT
+
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from email.message import Message
     from types import TracebackType
 
@@ -25,9 +27,14 @@ if TYPE_CHECKING:
 class Hit(NamedTuple):
     """One request that the site saw."""
 
-    seconds: float  # time.monotonic() at arrival
+    seconds: float  # time.monotonic() when the site saw it, at arrival or later
     path: str
     headers: Message
+
+    @property
+    def sent(self) -> float:
+        """``time.monotonic()`` when a crawl of the tests handed it to be downloaded."""
+        return float(self.headers[SENT])
 
 
 @dataclass
@@ -45,6 +52,12 @@ class Reply:
     raw: bytes = b""  # in place of all of the above but ``drip``, headers included
     broken: bool = False  # after ``raw`` the connection is reset rather than closed
     alert: bool = False  # after ``raw`` TLS is closed with an alert
+
+
+def gaps_between(hits: Iterable[Hit]) -> list[float]:
+    """Return the seconds from the sending of one request to that of the next."""
+    times = sorted(hit.sent for hit in hits)
+    return [later - earlier for earlier, later in pairwise(times)]
 
 
 class _Server(ThreadingHTTPServer):
@@ -110,11 +123,10 @@ class Site:
         return self.paths.count(path)
 
     def gaps(self, *, robots: bool = False) -> list[float]:
-        """Return the seconds between arrivals, robots.txt left out unless asked for."""
-        times = [
-            hit.seconds for hit in self.hits if robots or hit.path != "/robots.txt"
-        ]
-        return [later - earlier for earlier, later in pairwise(times)]
+        """Return the seconds between requests, robots.txt left out unless asked for."""
+        return gaps_between(
+            hit for hit in self.hits if robots or hit.path != "/robots.txt"
+        )
 
     def reply_to(self, hit: Hit) -> Reply:
         reply = self.replies.get(hit.path)

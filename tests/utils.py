@@ -7,7 +7,6 @@ from email.message import Message
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-import pytest
 import scrapy
 from scrapy import squeues
 from scrapy.utils.asyncio import call_later
@@ -16,15 +15,14 @@ from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_instal
 from scrapy.utils.test import get_crawler
 from twisted.internet.defer import Deferred
 
+from scrapy_rep.crawl import Crawl
+from tests.wire import STAMPED
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
 
     import scrapy_rep
 
-
-timed = pytest.mark.flaky(reruns=1, only_rerun="AssertionError")
-"""For tests that tell tenths of a second from one another, as they happen. A machine may be
-held up for as long, but hardly twice in the same test; what we do wrong is wrong again."""
 
 CRAWL_TIMEOUT = 60.0  # seconds; a crawl that hangs must not take the reactor with it
 
@@ -54,6 +52,7 @@ QUIET = {
     "TELNETCONSOLE_ENABLED": False,
     "RETRY_TIMES": 0,
     "REP_UNREACHABLE_RETRY_DELAYS": [],  # refused at once, where a test does not say
+    **STAMPED,
 }
 
 
@@ -139,3 +138,29 @@ class Pages(scrapy.Spider):
 
     def failed(self, failure):
         self.failures.append(failure.value)
+
+
+class InTurn(Pages):
+    """Asks for its URLs one after the other, and has a day pass after each answer."""
+
+    async def start(self):
+        policies: Any = Crawl.of(self.crawler).policies
+        stat = self.crawler.stats.get_value
+        for number, request in enumerate(self.requests(), 1):
+            yield request
+            while len(self.got) + len(self.failures) < number or stat(
+                "robotstxt/request_count", 0
+            ) > stat("robotstxt/response_count", 0):
+                await sleep(0.01)
+            policies._wall_at_zero += 86400
+
+
+class Enough(Pages):
+    """Ends the crawl when it has so many pages; then what still waits is not waited for."""
+
+    enough = 1
+
+    def parse(self, response):
+        super().parse(response)
+        if len(self.got) == self.enough:
+            raise scrapy.exceptions.CloseSpider("enough")

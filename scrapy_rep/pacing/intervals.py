@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ class Intervals:
         self._sweep_at = SWEEP_AT
         self.quickest: dict[str, float] = {}
         """Slot -> its shortest latency, in seconds."""
+        self.started: dict[str, float] = {}
+        """Slot -> when its last request left, by ``time.monotonic()``."""
         self.guard_part = GUARD_PART
 
     def __contains__(self, slot: str) -> bool:
@@ -54,9 +57,17 @@ class Intervals:
         interval = max(intervals.values())
         return interval + min(self.guard_part * interval, GUARD_MOST)
 
+    def left(self, slot: str) -> float:
+        """Return the seconds until *slot* may start another request; 0: it may now."""
+        started = self.started.get(slot)
+        if started is None:
+            return 0.0
+        return max(0.0, started + self.delay(slot) - monotonic())
+
     def forget(self, slot: str) -> None:
         self.seconds.pop(slot, None)
         self.quickest.pop(slot, None)
+        self.started.pop(slot, None)
 
     def sweep(self) -> None:
         """Forget the slots that are not there any more."""

@@ -11,7 +11,7 @@ from scrapy import signals
 from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro
 
-from scrapy_rep.downloader import ROBOTS_HOP
+from scrapy_rep.downloader import ROBOTS_HOP, sleep
 from scrapy_rep.pacing.back_off import BackOff
 from scrapy_rep.pacing.bookings import ParkedError
 from scrapy_rep.pacing.intervals import SHARED_GUARD_PART, Intervals
@@ -122,7 +122,13 @@ class Keeper:
         return max(self.intervals.delay(slot), self._downloader.users_delay(slot))
 
     def _grant(self, request: Request, slot: str) -> Awaitable[None] | None:
-        if self._bookings or self._booked_listeners or self.back_off.until:
+        if (
+            self._bookings
+            or self._booked_listeners
+            or self.back_off.until
+            # Scrapy's slots may let two go at once when the process has stood still.
+            or self.intervals.left(slot)
+        ):
             return self._book(request, slot)
         return None
 
@@ -142,8 +148,13 @@ class Keeper:
             if self.back_off.left(slot):
                 # Then those that were held together go on at the pace of their slot.
                 await self.back_off.wait(request, slot, self.due_in)
+            if self._bookings is None:
+                if not (left := self.intervals.left(slot)):
+                    return None
+                await sleep(left)
+                continue
             interval = self.shared_interval(slot)
-            if self._bookings is None or not (interval or ROBOTS_HOP in request.meta):
+            if not (interval or ROBOTS_HOP in request.meta):
                 return None
             try:
                 return await self._bookings.book(slot, interval)
@@ -153,10 +164,16 @@ class Keeper:
     # How late a request left
 
     def _started(self, request: Request, slot: str | None, now: float) -> None:
-        if not self._following or not slot:
+        robots = (
+            ROBOTS_HOP in request.meta
+        )  # whose answer may ask for a delay from then on
+        if not slot or not (self._following or robots):
             return
         start = self._starts.get(request)
-        if start is not None or slot in self.intervals:
+        paced = slot in self.intervals
+        if paced:
+            self.intervals.started[slot] = now
+        if start is not None or paced or robots:
             if start is None or start.sent:
                 start = self._starts[request] = Start()
             start.sent = True
@@ -171,6 +188,8 @@ class Keeper:
         if seconds < NOTICED:
             return
         self._downloader.postpone(slot, seconds)
+        if slot in self.intervals.started:
+            self.intervals.started[slot] += seconds
         start.late += seconds
         if start.booking is not None and self._bookings is not None:
             deferred_from_coro(self._bookings.late(slot, start.booking, seconds))

@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 
 REFRESH_AT = 0.9
 """The part of its lifetime after which a copy is asked for again, ahead of need."""
+CLOCKS_AGREE = 2.0
+"""Seconds by which what processes of a fleet take for the same time may differ: they know
+the server's clock by calls that take up to a second."""
 RETRY_JITTER = 0.1
 """The part by which retry times vary, so that origins that fail together part."""
 
@@ -173,11 +176,14 @@ def rebased(snapshot: Snapshot, now: float, settings: Settings) -> Snapshot:
     """Return *snapshot* as it may be used where the wall clock now says *now*.
 
     A clock that went back between two runs makes a copy old, and a retry that is
-    farther away than any can be due now: nothing that comes from the future lasts.
-    Nor does what another crawl has kept last for longer than REP_MAX_AGE.
+    farther away than any can be due now: nothing that comes from the future lasts, but
+    for what another process has learned just now. Nor does what another crawl has kept
+    last for longer than REP_MAX_AGE.
     """
-    if snapshot.checked > now:
+    if snapshot.checked > now + CLOCKS_AGREE:
         snapshot = replace(snapshot, checked=now, lifetime=0.0, grace=0.0)
+    elif snapshot.checked > now:
+        snapshot = replace(snapshot, checked=now)
     if max(snapshot.lifetime, snapshot.grace) > settings.max_age:
         snapshot = replace(
             snapshot,
@@ -185,7 +191,7 @@ def rebased(snapshot: Snapshot, now: float, settings: Settings) -> Snapshot:
             grace=min(snapshot.grace, settings.max_age),
         )
     if snapshot.failures:
-        longest = (1 + RETRY_JITTER) * max(
+        longest = CLOCKS_AGREE + (1 + RETRY_JITTER) * max(
             settings.retry_after_max,
             settings.unreachable_ttl,
             *settings.unreachable_retry_delays,

@@ -165,6 +165,7 @@ class Link:
         was_up, self.up = self.up, False  # for who still asks to start a request
         task, self._beating = self._beating, None
         if task is not None:
+            await asyncio.sleep(0)  # what is cancelled before it begins tells nobody
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task

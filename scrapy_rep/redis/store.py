@@ -96,6 +96,7 @@ class RedisStore(Store):
         self._closed = True
         task, self._listening = self._listening, None
         if task is not None:
+            await asyncio.sleep(0)  # what is cancelled before it begins tells nobody
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task

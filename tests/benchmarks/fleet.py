@@ -67,7 +67,11 @@ class Seen(NamedTuple):
 def seen(web: Web, only: str = "") -> Seen:
     """Return what *web* saw since it was last asked; of hosts that begin with *only*."""
     arrivals = {h: a for h, a in web.arrivals().items() if h.startswith(only)}
-    gaps = [b - a for found in arrivals.values() for (a, _), (b, _) in pairwise(found)]
+    gaps = [
+        b - a
+        for found in arrivals.values()
+        for (a, _), (b, _) in pairwise(sorted(found))
+    ]
     return Seen(
         {h: [hit for hit in a if hit[1] != "/robots.txt"] for h, a in arrivals.items()},
         {h: sum(path == "/robots.txt" for _, path in a) for h, a in arrivals.items()},

@@ -9,27 +9,38 @@ import time
 from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
 
+from tests.wire import SENT
+
 if TYPE_CHECKING:
     from types import TracebackType
 
     from typing_extensions import Self
 
 
+STAMP = SENT.encode() + b":"
+
+
 class Web:
     """Serves *hosts*: loopback address -> its robots.txt; ``None``: it hangs.
 
     Pages are answered after *page* seconds. What arrived when is asked for with
-    ``arrivals``, in the seconds of this machine's monotonic clock.
+    ``arrivals``, in the seconds of this machine's monotonic clock; where all of it is
+    *stamped* (``tests.wire``), what was sent when.
     """
 
-    def __init__(self, hosts: dict[str, str | None], page: float = 0.05) -> None:
+    def __init__(
+        self, hosts: dict[str, str | None], page: float = 0.05, *, stamped: bool = False
+    ) -> None:
         self._hosts = hosts
         self._page = page
+        self._stamped = stamped
 
     def __enter__(self) -> Self:
         ours, theirs = multiprocessing.Pipe()
         self._process = multiprocessing.Process(
-            target=_serve, args=(self._hosts, self._page, theirs), daemon=True
+            target=_serve,
+            args=(self._hosts, self._page, self._stamped, theirs),
+            daemon=True,
         )
         self._process.start()
         theirs.close()  # else nobody would tell us that the process has failed
@@ -56,11 +67,13 @@ class Web:
         return found
 
 
-def _serve(hosts: dict[str, str | None], page: float, pipe: Any) -> None:
-    asyncio.run(_serve_forever(hosts, page, pipe))
+def _serve(hosts: dict[str, str | None], page: float, stamped: bool, pipe: Any) -> None:
+    asyncio.run(_serve_forever(hosts, page, stamped, pipe))
 
 
-async def _serve_forever(hosts: dict[str, str | None], page: float, pipe: Any) -> None:
+async def _serve_forever(
+    hosts: dict[str, str | None], page: float, stamped: bool, pipe: Any
+) -> None:
     seen: dict[str, list[tuple[float, str]]] = {}
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -74,6 +87,8 @@ async def _serve_forever(hosts: dict[str, str | None], page: float, pipe: Any) -
                     body = json.dumps(seen).encode()
                     seen.clear()
                 else:
+                    if stamped:
+                        now = float(head.split(STAMP, 1)[1].split(b"\r", 1)[0])
                     seen.setdefault(host, []).append((now, path))
                     if path == "/robots.txt":
                         robots = hosts[host]

@@ -13,10 +13,13 @@ import time
 from time import monotonic
 from typing import Any
 
+import redis
 import scrapy
 from scrapy import signals
 from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.utils.asyncio import call_later
+
+from tests.wire import STAMPED
 
 SETTINGS: dict[str, Any] = {
     "ADDONS": {"scrapy_rep.Addon": 500},
@@ -32,6 +35,7 @@ SETTINGS: dict[str, Any] = {
     "TELNETCONSOLE_ENABLED": False,
     "RETRY_TIMES": 5,
     "EXTENSIONS": {f"{__name__}.Ticks": 0},
+    **STAMPED,
 }
 
 
@@ -95,10 +99,20 @@ def set_clock_off(seconds: float) -> None:
     time.time = lambda: right() + off
 
 
+def wait_for(workers: int, server: str) -> None:
+    """Wait until so many have come as far as this, so that all have the same chance."""
+    with redis.Redis.from_url(server) as client:
+        client.incr("fleet:ready")
+        while int(client.get("fleet:ready") or 0) < workers:
+            time.sleep(0.01)
+
+
 if __name__ == "__main__":
     given = json.loads(sys.argv[1])
     # Before scrapy_rep is imported, which takes ``time.time`` by name.
     set_clock_off(given.pop("CLOCKS_OFF", 0.0))
+    together = given.pop("TOGETHER")
     process = AsyncCrawlerProcess(SETTINGS | given)
+    wait_for(together, given["REDIS_URL"])
     process.crawl(Fleet)
     process.start()

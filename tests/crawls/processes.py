@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
 from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_installed
 
+from tests.wire import STAMPED
+
 if TYPE_CHECKING:
     from scrapy import Spider
 
@@ -58,6 +60,7 @@ def crawl(spider: type[Spider], plan: dict[str, Any], **arguments: Any) -> None:
         "TELNETCONSOLE_ENABLED": False,
         "REMOTE_CONTROL_ENABLED": False,
         "LOG_LEVEL": "WARNING",
+        **STAMPED,
         **plan["settings"],
     }
     process: Any = CrawlerProcess

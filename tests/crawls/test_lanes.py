@@ -2,44 +2,53 @@
 
 from __future__ import annotations
 
+from threading import Condition
+from time import sleep
+from typing import Any
+
 from scrapy_rep.policies import concurrency
 from tests.site import Reply, some_sites
-from tests.utils import coroutine_test, crawl, make_crawler, timed
-
-pytestmark = timed
-
-WIRES = 0.05  # seconds that a busy machine may add to one arrival
+from tests.utils import coroutine_test, crawl, make_crawler
 
 
-async def asked(number: int, takes: float, concurrency: int) -> list[float]:
-    """Crawl so many sites, whose robots.txt takes so long; return when they are asked."""
-    with some_sites(number, Reply("# fine", after=takes)) as sites:
-        crawler = make_crawler(REP_FETCH_CONCURRENCY=concurrency)
-        await crawl(crawler, urls=[site.url("/") for site in sites])
-        assert len(crawler.spider.got) == number
-        times = sorted(site.hits[0].seconds for site in sites)
-    return [time - times[0] for time in times]
+class Crowded:
+    """A robots.txt that is answered when so many are asked for at once, and a moment later."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._changed = Condition()
+        self._asked_for = 0
+        self.most = 0
+
+    def __call__(self, hit: Any) -> Reply:
+        with self._changed:
+            self._asked_for += 1
+            self.most = max(self.most, self._asked_for)
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self.most >= self._number, 20)
+        sleep(0.2)  # in which one more than there may be would come
+        with self._changed:
+            self._asked_for -= 1
+        return Reply("# fine")
 
 
-def most_at_once(times: list[float], takes: float) -> int:
-    return max(
-        sum(earlier > time - takes for earlier in times[: place + 1])
-        for place, time in enumerate(times)
-    )
+async def most_at_once(sites: int, at_once: int, expected: int) -> int:
+    robots = Crowded(expected)
+    with some_sites(sites, robots) as asked:
+        crawler = make_crawler(REP_FETCH_CONCURRENCY=at_once)
+        await crawl(crawler, urls=[site.url("/") for site in asked])
+    assert len(crawler.spider.got) == sites
+    return robots.most
 
 
 @coroutine_test
-async def test_so_many_at_once():
-    times = await asked(6, 0.3, 2)
-    assert most_at_once(times, 0.3 - WIRES) == 2
-    assert times[-1] < 3 * 0.3  # three times two, side by side
+async def test_so_many_at_once(monkeypatch):
+    monkeypatch.setattr(concurrency, "PATIENCE", 60)
+    assert await most_at_once(6, 2, expected=2) == 2
 
 
 @coroutine_test
-async def test_a_slow_one_makes_way(monkeypatch):
-    monkeypatch.setattr(concurrency, "PATIENCE", 0.2)
+async def test_slow_ones_make_way_and_are_limited_too(monkeypatch):
+    monkeypatch.setattr(concurrency, "PATIENCE", 0.05)
     monkeypatch.setattr(concurrency, "SLOW_LANES", 3)
-    times = await asked(5, 1.2, 1)
-    assert times[1] >= 0.2 - WIRES
-    assert times[2] < 1.2 - WIRES  # after 0.4 s
-    assert most_at_once(times, 1.2 - WIRES) == 3  # however slow they are
+    assert await most_at_once(5, 1, expected=3) == 3

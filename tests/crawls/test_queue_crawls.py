@@ -1,37 +1,31 @@
-"""The polite queue in real crawls; what matters is measured at the sites."""
+"""The polite queue in real crawls: what was sent to the sites, and when."""
 
 from __future__ import annotations
 
 import json
 import time
-from itertools import pairwise
-from threading import Event
+from threading import Barrier, Event
 from typing import Any
 
 import pytest
 import scrapy
+from scrapy.core.engine import ExecutionEngine
 from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
 from scrapy_rep import RobotsUnreachable
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.policies.service import Policies
-from tests.site import Reply, Site, some_sites
+from tests.site import Reply, Site, gaps_between, some_sites
 from tests.utils import (
     SCRAPYS_QUEUE,
+    Enough,
     Pages,
     coroutine_test,
     crawl,
     make_crawler,
     sleep,
-    timed,
 )
-
-pytestmark = timed
-
-# What a busy machine may add to one arrival: the site's threads stamp them. A gap that was
-# not kept is shorter by much more.
-WIRES = 0.03
 
 SCRAPY_VERSION = tuple(int(part) for part in scrapy.__version__.split(".")[:2])
 
@@ -48,12 +42,11 @@ def pages(site: Site, number: int, start: int = 0) -> list[str]:
 
 def gaps(*sites: Site) -> list[float]:
     """Return the gaps between all requests to *sites*, robots.txt among them."""
-    times = sorted(hit.seconds for site in sites for hit in site.hits)
-    return [later - earlier for earlier, later in pairwise(times)]
+    return gaps_between(hit for site in sites for hit in site.hits)
 
 
 def when(site: Site, path: str) -> float:
-    return next(hit.seconds for hit in site.hits if hit.path == path)
+    return next(hit.sent for hit in site.hits if hit.path == path)
 
 
 def stat(crawler: Any, name: str) -> Any:
@@ -71,6 +64,12 @@ JITTER: dict[str, Any] = (
 )
 
 
+@pytest.fixture
+def no_heartbeat(monkeypatch):
+    """Have the engine ask the queue when it is woken only, and not every five seconds."""
+    monkeypatch.setattr(ExecutionEngine, "_SLOT_HEARTBEAT_INTERVAL", 3600.0)
+
+
 @pytest.mark.parametrize(
     "settings",
     [
@@ -83,18 +82,18 @@ JITTER: dict[str, Any] = (
             },
             id="AutoThrottle",
         ),
-        pytest.param({"DOWNLOAD_DELAY": 0.25, **JITTER}, id="jitter, shorter"),
-        pytest.param({"DOWNLOAD_DELAY": 0.35, **JITTER}, id="jitter, longer"),
+        pytest.param({"DOWNLOAD_DELAY": 0.15, **JITTER}, id="jitter, shorter"),
+        pytest.param({"DOWNLOAD_DELAY": 0.22, **JITTER}, id="jitter, longer"),
         pytest.param({"CONCURRENT_REQUESTS": 1}, id="one place"),
     ],
 )
 @coroutine_test
 async def test_gaps_of_several_hosts(settings):
-    with some_sites(3, delay(0.3)) as sites:
+    with some_sites(3, delay(0.2)) as sites:
         crawler = make_crawler(**settings)
         await crawl(crawler, urls=[url for site in sites for url in pages(site, 4)])
     assert len(crawler.spider.got) == 12
-    assert min(gap for site in sites for gap in gaps(site)) >= 0.3 - WIRES
+    assert min(gap for site in sites for gap in gaps(site)) >= 0.2
 
 
 @coroutine_test
@@ -113,16 +112,16 @@ async def test_slots_that_are_dropped_all_the_time():
             for request in self.requests():
                 yield request
 
-    with some_sites(2, delay(0.3)) as sites:
+    with some_sites(2, delay(0.2)) as sites:
         crawler = make_crawler(Dropping)
         await crawl(crawler, urls=[url for site in sites for url in pages(site, 4)])
     assert len(crawler.spider.got) == 8
-    assert min(gap for site in sites for gap in gaps(site)) >= 0.3 - WIRES
+    assert min(gap for site in sites for gap in gaps(site)) >= 0.2
 
 
 @coroutine_test
 async def test_retries_and_redirects_into_a_delayed_host():
-    with Site() as quick, some_sites(1, delay(0.3)) as (slow,):
+    with Site() as quick, some_sites(1, delay(0.2)) as (slow,):
         for n in range(3):
             location = {"Location": slow.url(f"/{n}")}
             quick.replies[f"/{n}"] = Reply(status=302, headers=location)
@@ -131,7 +130,7 @@ async def test_retries_and_redirects_into_a_delayed_host():
         await crawl(crawler, urls=pages(quick, 3) + pages(slow, 2, start=5))
     assert len(crawler.spider.got) == 5
     assert slow.count("/1") == 3
-    assert min(gaps(slow)) >= 0.3 - WIRES
+    assert min(gaps(slow)) >= 0.2
 
 
 @pytest.mark.parametrize("kind", ["file", "image"])
@@ -148,7 +147,7 @@ async def test_media_of_a_delayed_host(kind, tmp_path):
             urls = [slow.url(f"/{n}.png") for n in range(3)]
             yield {f"{kind}_urls": urls}
 
-    with Site() as quick, some_sites(1, delay(0.3)) as (slow,):
+    with Site() as quick, some_sites(1, delay(0.2)) as (slow,):
         crawler = make_crawler(
             Media,
             ITEM_PIPELINES={pipeline: 1},
@@ -158,7 +157,7 @@ async def test_media_of_a_delayed_host(kind, tmp_path):
         await crawl(crawler, urls=[quick.url("/"), *pages(slow, 2)])
     assert len(crawler.spider.got) == 3
     assert len(slow.hits) == 6
-    assert min(gaps(slow)) >= 0.3 - WIRES
+    assert min(gaps(slow)) >= 0.2
 
 
 @coroutine_test
@@ -196,7 +195,7 @@ async def test_a_request_at_the_wrong_time_of_day_holds_no_other():
 
 @coroutine_test
 async def test_two_origins_on_one_host_keep_the_slower():
-    slow = Site({"/robots.txt": delay(0.4)}, host="127.0.0.2")
+    slow = Site({"/robots.txt": delay(0.3)}, host="127.0.0.2")
     quick = Site({"/robots.txt": delay(0.1)}, host="127.0.0.2")
     with slow, quick:
         crawler = make_crawler()
@@ -204,29 +203,22 @@ async def test_two_origins_on_one_host_keep_the_slower():
         urls = pages(slow, 2) + pages(quick, 2)
         await crawl(crawler, urls=urls)
     assert len(crawler.spider.got) == 4
-    first = when(slow, "/0")
-    after = [
-        gap
-        for gap, hit in zip(
-            gaps(slow, quick),
-            sorted([*slow.hits, *quick.hits], key=lambda hit: hit.seconds)[1:],
-            strict=True,
-        )
-        if hit.seconds > first
-    ]
-    assert min(after) >= 0.4 - WIRES
+    began = when(slow, "/0")
+    after = [hit for hit in slow.hits + quick.hits if hit.sent >= began]
+    assert min(gaps_between(after)) >= 0.3
 
 
 @coroutine_test
 async def test_one_origin_that_is_away_does_not_keep_the_others_of_its_host():
     away = Site({"/robots.txt": Reply(status=503)}, host="127.0.0.2")
-    there = Site(host="127.0.0.2")
-    with away, there:
-        crawler = make_crawler(REP_UNREACHABLE_RETRY_DELAYS=[1.5])
-        await crawl(crawler, urls=pages(there, 2) + pages(away, 1) + pages(there, 2, 2))
-        began = away.hits[0].seconds
-    # /2 and /3 wait behind the one of the host that is away; it is a queue.
-    assert when(there, "/1") - began < 1
+    with away, Site(host="127.0.0.2") as there:
+        crawler = make_crawler(Enough, REP_UNREACHABLE_RETRY_DELAYS=[600])
+        # The last two wait behind the one of the host that is away; it is a queue.
+        urls = pages(there, 2) + pages(away, 1) + pages(there, 2, 2)
+        await crawl(crawler, urls=urls, enough=2)
+        assert sorted(crawler.spider.got) == pages(there, 2)
+        crawler = make_crawler(REP_UNREACHABLE_RETRY_DELAYS=[0.1])
+        await crawl(crawler, urls=urls)
     assert len(crawler.spider.got) == 4
     assert len(crawler.spider.failures) == 1
 
@@ -302,59 +294,89 @@ async def test_what_was_in_a_job_waits_for_no_robots_txt_of_what_comes_now(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("rate", "interval"), [("10/1s", 0.1), ("2/1", 0.5), ("200/1m", 0.3)]
+    ("rate", "interval"), [("10/1s", 0.1), ("2/1", 0.5), ("300/1m", 0.2)]
 )
 @coroutine_test
-async def test_request_rate(rate, interval):
+async def test_request_rate(rate, interval, no_heartbeat):
     body = f"User-agent: *\nRequest-rate: {rate}\n"
     with some_sites(1, body) as (site,):
         crawler = make_crawler()
-        await crawl(crawler, urls=pages(site, 4))
-    assert len(crawler.spider.got) == 4
-    assert min(gaps(site)) >= interval - WIRES
-    assert max(gaps(site)) < interval + 0.25  # it is woken in time
+        await crawl(crawler, urls=pages(site, 3))
+    assert len(crawler.spider.got) == 3
+    assert min(gaps(site)) >= interval
 
 
 @pytest.mark.parametrize("queue", ["scrapy_rep.PoliteQueue", SCRAPYS_QUEUE])
 @coroutine_test
-async def test_a_visit_time_that_opens(queue, monkeypatch):
+async def test_a_visit_time_that_opens(queue, monkeypatch, no_heartbeat):
     opens = 20_000 * 86400 + 9 * 3600
     started = time.monotonic()
     monkeypatch.setattr(
-        Policies, "now", lambda self: opens - 1.5 + time.monotonic() - started
+        Policies, "now", lambda self: opens - 1.0 + time.monotonic() - started
     )
     body = "User-agent: *\nVisit-time: 0900-1000\n"
-    with some_sites(1, body) as (closed,), Site() as other:
-        crawler = make_crawler(SCHEDULER_PRIORITY_QUEUE=queue, CONCURRENT_REQUESTS=2)
-        await crawl(crawler, urls=pages(closed, 3) + pages(other, 10))
+    with some_sites(1, body) as (site,):
+        crawler = make_crawler(SCHEDULER_PRIORITY_QUEUE=queue)
+        await crawl(crawler, urls=pages(site, 3))
     if queue == SCRAPYS_QUEUE:  # where they cannot wait, they are refused
         assert len(crawler.spider.failures) == 3
-        assert closed.count("/0") == 0
+        assert site.count("/0") == 0
         return
-    assert len(crawler.spider.got) == 13
-    assert 1.5 - WIRES <= when(closed, "/0") - started < 1.5 + 0.25
-    assert other.hits[-1].seconds - started < 1.5
+    assert len(crawler.spider.got) == 3
+    assert when(site, "/0") - started >= 1.0
     assert stat(crawler, "rep/forbidden/visit_time") is None
+
+
+@pytest.mark.parametrize(
+    "robots",
+    [
+        pytest.param(delay(250), id="Crawl-delay"),
+        pytest.param("User-agent: *\nVisit-time: 0900-1000", id="Visit-time"),
+        pytest.param(Reply(status=503), id="unreachable"),
+    ],
+)
+@coroutine_test
+async def test_delayed_hosts_do_not_hold_up_others(robots, monkeypatch):
+    """The crawl would not come to its end if they did."""
+
+    class OthersLater(Enough):
+        async def start(self):
+            requests = list(self.requests())
+            for request in requests[:6]:
+                yield request
+            while self.crawler.stats.get_value("rep/parked", 0) < 3:
+                await sleep(0.02)
+            for request in requests[6:]:
+                yield request
+
+    monkeypatch.setattr(Policies, "now", lambda self: 20_000 * 86400.0)
+    with some_sites(3, robots) as waiting, Site() as quick:
+        crawler = make_crawler(
+            OthersLater, REP_UNREACHABLE_RETRY_DELAYS=[600], CONCURRENT_REQUESTS=2
+        )
+        urls = [url for site in waiting for url in pages(site, 2)]
+        await crawl(crawler, urls=urls + pages(quick, 20), enough=20)
+        assert [site.paths for site in waiting] == [["/robots.txt"]] * 3
+    assert sorted(crawler.spider.got) == sorted(pages(quick, 20))
 
 
 @coroutine_test
 async def test_a_refresh_that_changes_the_delay():
     short = Reply(delay(0.1), headers={"Cache-Control": "max-age=1"})
-    long = Reply(delay(0.5), headers={"Cache-Control": "max-age=100"})
+    long = Reply(delay(0.3), headers={"Cache-Control": "max-age=100"})
     with some_sites(1, [short, long]) as (site,):
         crawler = make_crawler(REP_MIN_AGE=1)
-        await crawl(crawler, urls=pages(site, 14))
-    assert len(crawler.spider.got) == 14
-    refreshed = [hit.seconds for hit in site.hits if hit.path == "/robots.txt"][1]
-    before = [b for a, b in pairwise(site.hits) if b.seconds <= refreshed]
-    after = [
-        b.seconds - a.seconds for a, b in pairwise(site.hits) if a.seconds > refreshed
-    ]
-    assert len(before) >= 5
-    assert min(gaps(site)) >= 0.1 - WIRES
+        await crawl(crawler, urls=pages(site, 16))
+    assert len(crawler.spider.got) == 16
+    hits = sorted(site.hits, key=lambda hit: hit.sent)
+    places = [place for place, hit in enumerate(hits) if hit.path == "/robots.txt"]
+    refreshed = places[1]
+    assert refreshed > 1
+    assert min(gaps(site)) >= 0.1
     # The first page after it may have been on its way.
-    assert len(after[1:]) >= 2
-    assert min(after[1:]) >= 0.5 - WIRES
+    after = gaps_between(hits[refreshed + 2 :])
+    assert len(after) >= 2
+    assert min(after) >= 0.3
 
 
 @pytest.mark.parametrize("queue", ["scrapy_rep.PoliteQueue", SCRAPYS_QUEUE])
@@ -365,48 +387,54 @@ async def test_a_refresh_does_not_queue_behind_pages(queue):
         crawler = make_crawler(
             REP_MIN_AGE=1, SCHEDULER_PRIORITY_QUEUE=queue, CONCURRENT_REQUESTS=8
         )
-        await crawl(crawler, urls=pages(site, 20))
-    assert len(crawler.spider.got) == 20
+        await crawl(crawler, urls=pages(site, 15))
+    assert len(crawler.spider.got) == 15
     asked = [number for number, path in enumerate(site.paths) if path == "/robots.txt"]
     # Due after 0.9 s, as the seventh request or so. With Scrapy's queue seven pages wait
     # in the slot by then, and it would come behind them.
     assert asked[1] <= 9
-    assert min(gaps(site)) >= 0.15 - WIRES
+    assert min(gaps(site)) >= 0.15
 
 
 @coroutine_test
-async def test_an_origin_that_heals():
-    with some_sites(1, [Reply(status=503), delay(0.1)]) as (site,), Site() as other:
-        crawler = make_crawler(
-            REP_UNREACHABLE_RETRY_DELAYS=[1.0], CONCURRENT_REQUESTS=2
-        )
-        await crawl(crawler, urls=pages(site, 3) + pages(other, 10))
-        waited = site.hits[1].seconds - site.hits[0].seconds
-    assert len(crawler.spider.got) == 13
+async def test_an_origin_that_heals(no_heartbeat):
+    with some_sites(1, [Reply(status=503), delay(0.1)]) as (site,):
+        crawler = make_crawler(REP_UNREACHABLE_RETRY_DELAYS=[0.5])
+        await crawl(crawler, urls=pages(site, 3))
+        waited = site.hits[1].sent - site.hits[0].sent
+    assert len(crawler.spider.got) == 3
     assert site.count("/robots.txt") == 2
-    assert 0.9 - WIRES <= waited < 1.1 + 0.25
-    assert other.hits[-1].seconds < site.hits[1].seconds
+    assert waited >= 0.45
     assert stat(crawler, "robotstxt/forbidden") is None
     assert stat(crawler, "rep/parked") >= 1
 
 
 @coroutine_test
 async def test_the_log_says_why_a_slot_is_parked(caplog):
+    class Looking(Pages):
+        async def start(self):
+            for request in self.requests():
+                yield request
+            while len(parked()) < 2:
+                await sleep(0.02)
+            raise scrapy.exceptions.CloseSpider("seen")
+
+    def parked():
+        messages = [record.getMessage() for record in caplog.records]
+        return [message for message in messages if "is parked" in message]
+
     caplog.set_level("DEBUG", logger="scrapy_rep")
-    robots = [Reply(status=503), delay(0.5)]
-    with some_sites(1, robots) as (site,):
-        crawler = make_crawler(REP_UNREACHABLE_RETRY_DELAYS=[0.2])
+    with some_sites(1, [Reply(status=503), delay(100)]) as (site,):
+        crawler = make_crawler(Looking, REP_UNREACHABLE_RETRY_DELAYS=[0.2])
         await crawl(crawler, urls=pages(site, 2))
-    parked = [r.getMessage() for r in caplog.records if "is parked" in r.getMessage()]
-    assert f"robots.txt of {site.origin} is unreachable" in parked[0]
-    assert "its delay has not passed yet" in parked[-1]
-    assert stat(crawler, "rep/due_lag/mean") <= stat(crawler, "rep/due_lag/max")
+    assert f"robots.txt of {site.origin} is unreachable" in parked()[0]
+    assert "its delay has not passed yet" in parked()[-1]
 
 
 @coroutine_test
 async def test_an_origin_that_does_not_heal():
     with some_sites(1, Reply(status=503)) as (site,):
-        crawler = make_crawler(REP_UNREACHABLE_RETRY_DELAYS=[0.3, 0.3])
+        crawler = make_crawler(REP_UNREACHABLE_RETRY_DELAYS=[0.1, 0.1])
         await crawl(crawler, urls=pages(site, 3))
     assert site.paths == ["/robots.txt"] * 3
     assert len(crawler.spider.failures) == 3
@@ -417,64 +445,36 @@ async def test_an_origin_that_does_not_heal():
 
 
 @coroutine_test
-async def test_delayed_hosts_do_not_hold_up_others():
-    with some_sites(3, delay(1.0)) as slow, Site() as quick:
-        for n in range(40):
-            quick.replies[f"/{n}"] = Reply("page", after=0.01)
-        crawler = make_crawler(CONCURRENT_REQUESTS=2)
-        urls = [url for site in slow for url in pages(site, 2)]
-        await crawl(crawler, urls=urls + pages(quick, 40))
-        quick_done = quick.hits[-1].seconds - quick.hits[0].seconds
-        slow_done = max(site.hits[-1].seconds for site in slow) - quick.hits[0].seconds
-    assert len(crawler.spider.got) == 46
-    assert quick_done < 1.5  # with two places held it would take until the end
-    assert 2.0 - WIRES <= slow_done < 3.0
-    assert min(gap for site in slow for gap in gaps(site)) >= 1.0 - WIRES
-
-
-@coroutine_test
-async def test_the_engine_is_woken_in_time():
-    """Not at its own heartbeat, which comes every five seconds."""
-    with some_sites(3, delay(0.25)) as sites:
+async def test_the_engine_is_woken_in_time(no_heartbeat):
+    """How late it is woken is measured by ``tests.benchmarks.pace``."""
+    with some_sites(3, delay(0.1)) as sites:
         crawler = make_crawler()
         await crawl(crawler, urls=[url for site in sites for url in pages(site, 5)])
-    lag = stat(crawler, "rep/due_lag/total") / stat(crawler, "rep/due_lag/count")
-    assert lag < 0.02
-    late = sorted(gap - 0.25 for site in sites for gap in gaps(site))
-    # Half of the gaps, as another program may have the machine for a moment; the slot's
-    # guard of 10 ms is in them.
-    assert late[len(late) // 2] < 0.01 + 0.02
-    assert min(late) >= -WIRES
+    assert len(crawler.spider.got) == 15
+    assert min(gap for site in sites for gap in gaps(site)) >= 0.1
+    assert 0 < stat(crawler, "rep/due_lag/mean") <= stat(crawler, "rep/due_lag/max")
 
 
 class StoppedEarly(Pages):
     """Is stopped as by Ctrl-C a moment after its third page."""
 
-    stopped_at = 0.0
-
     def parse(self, response):
         super().parse(response)
         if len(self.got) == 3:
-            call_later(0.2, self.stop)
+            call_later(0.1, self.stop)
 
     def stop(self):
-        self.stopped_at = time.monotonic()
         deferred_from_coro(self.crawler.engine.stop_async())
 
 
 @coroutine_test
 async def test_shutdown_does_not_wait_for_delays(tmp_path):
-    settings: dict[str, Any] = {"JOBDIR": str(tmp_path), "REP_CRAWL_DELAY_MAX": 60}
-    with some_sites(3, delay(5)) as sites:
-        for site in sites:  # their robots.txt may come from another's: no delay yet
-            site.replies["/robots.txt"] = [delay(0.2), delay(5)]
-        urls = [url for site in sites for url in pages(site, 20)]
+    settings: dict[str, Any] = {"JOBDIR": str(tmp_path)}
+    with some_sites(3, delay(250)) as sites, Site() as quick:
+        urls = [url for site in sites for url in pages(site, 5)]
         crawler = make_crawler(StoppedEarly, **settings, CONCURRENT_REQUESTS=4)
-        await crawl(crawler, urls=urls)
-        took = time.monotonic() - crawler.spider.stopped_at
-    got = crawler.spider.got
-    assert 3 <= len(got) < 60
-    assert took < 1
+        await crawl(crawler, urls=urls + pages(quick, 3))
+    assert sorted(crawler.spider.got) == sorted(pages(quick, 3))
     state = json.loads((tmp_path / "requests.queue" / "active.json").read_text())
     assert sorted(state) == sorted(site.host for site in sites)
 
@@ -486,7 +486,7 @@ async def test_shutdown_does_not_wait_for_delays(tmp_path):
 
     counting = make_crawler(Counting, **settings)
     await crawl(counting)
-    assert counting.spider.waiting + len(counting.spider.got) == 60 - len(got)
+    assert counting.spider.waiting == 15
 
 
 @coroutine_test
@@ -502,28 +502,27 @@ async def test_what_waited_on_disk_is_resumed(tmp_path):
     assert len(first.spider.got) < 10
     assert sorted(got) == sorted(urls)
     assert [site.count("/robots.txt") for site in sites] == [1, 1]
-    assert min(gap for site in sites for gap in gaps(site)) >= 0.2 - WIRES
+    assert min(gap for site in sites for gap in gaps(site)) >= 0.2
 
 
 @coroutine_test
 async def test_disallowed_pages_use_up_no_delays():
+    """If they did the crawl would last longer than it may."""
     with some_sites(1, delay(0.5)) as (site,):
         crawler = make_crawler()
-        refused = [site.url(f"/no/{n}") for n in range(30)]
-        urls = [*refused[:15], site.url("/a"), *refused[15:], site.url("/b")]
+        refused = [site.url(f"/no/{n}") for n in range(150)]
+        urls = [*refused[:75], site.url("/a"), *refused[75:], site.url("/b")]
         await crawl(crawler, urls=urls)
-        took = site.hits[-1].seconds - site.hits[0].seconds
     assert site.paths == ["/robots.txt", "/a", "/b"]
-    assert len(crawler.spider.failures) == 30
-    # Before, Scrapy itself waits for 0.1 s after each.
-    assert 1.0 - WIRES <= took < (1.5 if SCRAPY_VERSION >= (2, 19) else 5)
+    assert len(crawler.spider.failures) == 150
+    assert min(gaps(site)) >= 0.5
 
 
 @pytest.mark.parametrize("over", ["drop", "clamp"])
 @coroutine_test
 async def test_rep_crawl_delay_max(over):
     with some_sites(1, delay(100)) as (site,), Site() as other:
-        crawler = make_crawler(REP_CRAWL_DELAY_MAX=0.3, REP_CRAWL_DELAY_OVER_MAX=over)
+        crawler = make_crawler(REP_CRAWL_DELAY_MAX=0.1, REP_CRAWL_DELAY_OVER_MAX=over)
         await crawl(crawler, urls=pages(site, 3) + pages(other, 3))
     if over == "drop":
         assert site.paths == ["/robots.txt"]
@@ -531,7 +530,7 @@ async def test_rep_crawl_delay_max(over):
         assert "asks for 100 s" in str(crawler.spider.failures[0])
     else:
         assert len(crawler.spider.got) == 6
-        assert 0.3 - WIRES <= min(gaps(site)) <= max(gaps(site)) < 0.6
+        assert min(gaps(site)) >= 0.1
     assert stat(crawler, "rep/crawl_delay/over_max") == 1
 
 
@@ -567,7 +566,7 @@ async def test_a_cache_that_holds_one_policy():
     assert len(crawler.spider.got) == 15
     # What falls out of the cache is asked for again, but not before it was of use.
     assert sum(site.count("/robots.txt") for site in sites) <= 5 + 15
-    assert min(gap for site in sites for gap in site.gaps()) >= 0.1 - WIRES
+    assert min(gap for site in sites for gap in site.gaps()) >= 0.1
 
 
 @coroutine_test
@@ -608,7 +607,13 @@ async def test_many_slots_leave_nothing_behind():
 
 @coroutine_test
 async def test_two_crawls_in_one_process():
-    with some_sites(2, delay(0.3)) as sites:
+    begun = Barrier(2)
+
+    def robots(hit):
+        begun.wait(20)  # for the other crawl
+        return Reply(delay(0.2))
+
+    with some_sites(2, robots) as sites:
         crawlers = [make_crawler() for _ in sites]
         crawling = [
             deferred_from_coro(crawl(crawler, urls=pages(site, 4)))
@@ -617,21 +622,18 @@ async def test_two_crawls_in_one_process():
         for one in crawling:
             await maybe_deferred_to_future(one)
     assert [len(crawler.spider.got) for crawler in crawlers] == [4, 4]
-    assert min(gap for site in sites for gap in gaps(site)) >= 0.3 - WIRES
-    began = [site.hits[0].seconds for site in sites]
-    ended = [site.hits[-1].seconds for site in sites]
-    assert max(began) < min(ended)
+    assert min(gap for site in sites for gap in gaps(site)) >= 0.2
 
 
 @coroutine_test
 async def test_a_run_begins_as_if_its_hosts_had_just_been_asked(tmp_path):
     """When the run before it asked them last is not kept."""
     settings: dict[str, Any] = {"JOBDIR": str(tmp_path)}
-    with some_sites(1, delay(0.6)) as (site,):
+    with some_sites(1, delay(0.3)) as (site,):
         await crawl(make_crawler(**settings), urls=pages(site, 1))
         await crawl(make_crawler(**settings), urls=pages(site, 2, start=1))
     assert site.paths == ["/robots.txt", "/0", "/1", "/2"]
-    assert min(site.gaps()) >= 0.6 - WIRES
+    assert min(site.gaps()) >= 0.3
 
 
 @coroutine_test
@@ -646,11 +648,11 @@ async def test_what_a_crawl_that_ends_does_not_ask_for_is_no_failure(tmp_path):
             return item
 
     settings: dict[str, Any] = {"JOBDIR": str(tmp_path), "REP_FETCH_CONCURRENCY": 1}
-    with some_sites(4, Reply("# fine", after=0.3)) as sites:
+    with some_sites(8, Reply("# fine", after=0.2)) as sites:
         urls = [site.url("/0") for site in sites]
         first = make_crawler(EndsAtOnce, **settings, ITEM_PIPELINES={Slow: 1})
         await crawl(first, urls=urls)
-        assert sum(site.count("/robots.txt") for site in sites) < 4
+        assert sum(site.count("/robots.txt") for site in sites) < 8
         second = make_crawler(**settings)
         await crawl(second, urls=[])
     assert not second.spider.failures
@@ -675,8 +677,6 @@ async def test_what_no_queue_handed_out_goes_back_to_none():
             yield
 
     with some_sites(1, Reply(status=503)) as (site,):
-        crawler = make_crawler(Downloading, REP_UNREACHABLE_RETRY_DELAYS=[5])
-        started = time.monotonic()
+        crawler = make_crawler(Downloading, REP_UNREACHABLE_RETRY_DELAYS=[600])
         await crawl(crawler)
-        assert time.monotonic() - started < 3
     assert stat(crawler, "rep/forbidden/unreachable") == 1

@@ -296,6 +296,16 @@ def test_57_a_clock_that_went_back_makes_a_copy_old_and_never_immortal():
     assert late.failing_since == T0
 
 
+def test_what_another_machine_has_learned_just_now_is_taken_as_it_is():
+    """By its clock, which need not be quite ours."""
+    copy = rebased(after(None, good(), T0 + 0.5, SETTINGS), T0, SETTINGS)
+    assert copy == after(None, good(), T0, SETTINGS)
+    failed = after(None, fails(), T0 + 0.5, SETTINGS, 1.0)
+    assert rebased(failed, T0, SETTINGS).retry_at == failed.retry_at
+    longest = replace(failed, retry_at=T0 + 0.5 + 1.1 * 3600)
+    assert rebased(longest, T0, SETTINGS).retry_at == longest.retry_at
+
+
 def test_what_is_not_from_the_future_is_left_alone():
     copy = after(None, good(), T0, SETTINGS)
     assert rebased(copy, T0 + 1, SETTINGS) == copy

@@ -21,14 +21,13 @@ from tests.crawls.test_vary import (
 )
 from tests.redis.workers import until
 from tests.site import Reply, Site
-from tests.utils import Pages, coroutine_test, crawl, make_crawler, timed
+from tests.utils import Pages, coroutine_test, crawl, make_crawler, sleep
 
 if TYPE_CHECKING:
     from tests.redis_server import RedisServer
 
 pytestmark = [
     pytest.mark.only_asyncio,
-    timed,
     # What scrapy-redis does is deprecated in these versions of Scrapy and redis-py.
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::scrapy.exceptions.ScrapyDeprecationWarning"),
@@ -65,8 +64,8 @@ async def test_two_workers_share_robots_txt_pace_and_queue(redis_server):
         await asyncio.gather(running(one, urls=urls), running(two, urls=[]))
         assert site.count("/robots.txt") == 1
         assert "/no" not in site.paths
-        # This process serves the site as well, late at times: tests of fleets are strict.
-        assert min(site.gaps()) >= 0.25
+        # A busy machine may hold a worker up between what is granted and what is sent.
+        assert min(site.gaps()) >= 0.24
     got = one.spider.got + two.spider.got
     assert sorted(got) == sorted(urls[:-1])
 
@@ -189,7 +188,7 @@ async def test_no_connection_outlives_a_crawl(redis_server):
         await crawl(crawler, urls=[site.url("/1")])
         assert crawler.spider.got == [site.url("/1"), site.url("/2")]
     connected = redis_server.client.client_list
-    await until(lambda: len(connected()) == 1, 2)  # the one that asks this
+    await until(lambda: len(connected()) == 1)  # the one that asks this
     assert crawler.engine is not None  # nothing was left to the garbage collector
 
 
@@ -199,12 +198,8 @@ async def test_a_site_that_asks_one_worker_to_wait_is_asked_by_none(
     redis_server, rules
 ):
     busy = Reply(status=429, headers={"Retry-After": "2"})
-    with (
-        Site({"/robots.txt": rules, "/3": [busy, "fine"]}) as site,
-        Site(host="127.0.0.2") as other,
-    ):
-        urls = [site.url(f"/{number}") for number in range(12)]
-        urls += [other.url(f"/{number}") for number in range(12)]
+    with Site({"/robots.txt": rules, "/3": [busy, "fine"]}) as site:
+        urls = [site.url(f"/{number}") for number in range(8)]
         settings = {
             "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
             "RETRY_TIMES": 2,
@@ -212,36 +207,64 @@ async def test_a_site_that_asks_one_worker_to_wait_is_asked_by_none(
         }
         one = worker(redis_server, **settings)
         two = worker(redis_server, **settings)
-        await asyncio.gather(running(one, urls=urls), running(two, urls=[]))
-        parked_at = next(hit.seconds for hit in site.hits if hit.path == "/3")
-        # What the other one had in hand already may still arrive.
-        during = [hit for hit in site.hits if 0.3 < hit.seconds - parked_at < 1.97]
-        assert during == []
-        assert other.hits[-1].seconds - parked_at < 2
-        assert site.hits[-1].seconds - parked_at < 7
+        crawling = asyncio.gather(running(one, urls=urls), running(two, urls=[]))
+        key = f"rep:{{{site.host}}}:parked"
+        await until(lambda: redis_server.client.exists(key))
+        told, asked = time.monotonic(), redis_server.client.pttl(key) / 1e3
+        await crawling
+        during = [hit for hit in site.hits if told < hit.sent < told + asked]
+        # What the other one has in hand already may still go; with a pace, it may not.
+        assert len(during) <= (0 if rules else 1)
+        assert max(hit.sent for hit in site.hits) > told + asked
     assert sorted(one.spider.got + two.spider.got) == sorted(urls)
     counted = [w.stats.get_value("rep/backoff/count", 0) for w in (one, two)]
     assert sum(counted) == 1
 
 
 @coroutine_test
+async def test_a_site_that_is_left_alone_holds_up_no_other(redis_server):
+    busy = Reply(status=429, headers={"Retry-After": "3600"})
+    with Site({"/0": busy}) as site, Site(host="127.0.0.2") as other:
+        theirs = [other.url(f"/{number}") for number in range(12)]
+        urls = [site.url(f"/{number}") for number in range(3)] + theirs
+        settings = {"CONCURRENT_REQUESTS": 2, "SCHEDULER_PERSIST": True}
+        crawlers = [worker(redis_server, **settings) for _ in range(2)]
+        crawling = [
+            running(crawler, urls=theirs_first)
+            for crawler, theirs_first in zip(crawlers, (urls, []), strict=True)
+        ]
+        await until(lambda: sum(len(c.spider.got) for c in crawlers if c.spider) == 12)
+        for crawler in crawlers:
+            await stopped(crawler)
+        await asyncio.gather(*crawling)
+        assert site.paths == ["/robots.txt", "/0"]
+    assert sorted(url for c in crawlers for url in c.spider.got) == sorted(theirs)
+
+
+async def stopped(crawler: Any) -> None:
+    await crawler.stop_async() if hasattr(crawler, "stop_async") else crawler.stop()
+
+
+@coroutine_test
 async def test_a_worker_that_ends_gives_back_what_is_parked(redis_server):
+    class Stops(Pages):
+        async def start(self):
+            for request in self.requests():
+                yield request
+            while not self.crawler.stats.get_value("rep/backoff/count"):
+                await sleep(0.02)
+            raise scrapy.exceptions.CloseSpider("parked")
+
     busy = Reply(status=429, headers={"Retry-After": "3600"})
     rules = "User-agent: *\nCrawl-delay: 0.2"
     with Site({"/robots.txt": rules, "/1": [busy, "fine"]}) as site:
         urls = [site.url(f"/{number}") for number in range(4)]
-        settings = {
-            "RETRY_TIMES": 1,
-            "SCHEDULER_PERSIST": True,
-            "CLOSESPIDER_TIMEOUT": 2,
-        }
-        first = worker(redis_server, **settings)
-        began = time.monotonic()
+        settings = {"RETRY_TIMES": 1, "SCHEDULER_PERSIST": True}
+        first = worker(redis_server, Stops, **settings)
         await crawl(first, urls=urls)
-        assert time.monotonic() - began < 5
         assert site.paths[-1] == "/1"
         # It is kept there for whoever comes next.
-        second = worker(redis_server, **settings)
+        second = worker(redis_server, **settings, CLOSESPIDER_TIMEOUT=1)
         await crawl(second, urls=[])
         assert site.paths[-1] == "/1"
     left = int(redis_server.client.get("{pages:requests}:count"))
@@ -313,19 +336,17 @@ async def test_a_redis_spider_reads_start_urls_while_hosts_wait(redis_server):
         def parse(self, response):
             pass
 
-    slow_rules = {"/robots.txt": Reply("User-agent: *\nCrawl-delay: 8")}
+    slow_rules = {"/robots.txt": Reply("User-agent: *\nCrawl-delay: 200")}
     with Site(slow_rules, host="127.0.0.2") as slow, Site() as quick:
         for number in range(2):
             redis_server.client.rpush("reads:start_urls", slow.url(f"/{number}"))
         crawler = worker(redis_server, Reads)
         crawling = running(crawler)
-        await until(lambda: slow.count("/robots.txt"), 10)
+        await until(lambda: slow.count("/robots.txt"))
         redis_server.client.rpush("reads:start_urls", quick.url("/"))
-        began = time.monotonic()
-        await until(lambda: quick.count("/"), 6)
-        assert time.monotonic() - began < 4
+        await until(lambda: quick.count("/"))
         assert slow.paths == ["/robots.txt"]
-        await crawler.stop_async() if hasattr(crawler, "stop_async") else crawler.stop()
+        await stopped(crawler)
         await crawling
 
 
@@ -336,14 +357,14 @@ async def test_a_crawl_lives_through_a_server_that_is_started_anew(
     rules = Reply("User-agent: *\nCrawl-delay: 0.2\nDisallow: /no")
     with Site({"/robots.txt": rules}) as site:
         urls = [site.url(f"/{number}") for number in range(12)] + [site.url("/no")]
-        crawler = worker(redis_server)
+        crawler = worker(redis_server, REP_REDIS_LEASE=6)
         crawling = running(crawler, urls=urls)
-        await until(lambda: site.count("/2"), 10)
+        await until(lambda: site.count("/2"))
         redis_server.hang()
         await asyncio.sleep(2)
         redis_server.resume()
         await crawling
-        assert min(site.gaps()) >= 0.15
+        assert min(site.gaps()) >= 0.16
         assert "/no" not in site.paths
     assert sorted(crawler.spider.got) == sorted(urls[:-1])
     assert crawler.stats.get_value("rep/redis/away") >= 1

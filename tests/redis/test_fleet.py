@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
 from scrapy_rep.redis.fleet import Link
+from tests.redis.workers import Worker, at_once_when, promptly
 from tests.utils import coroutine_test, make_crawler
 
 
@@ -39,3 +41,17 @@ async def test_close_is_not_held_up_by_a_call_that_times_out_then():
         assert done
 
     await maybe_deferred_to_future(deferred_from_coro(close()))
+
+
+@pytest.mark.only_asyncio
+@coroutine_test
+async def test_who_asks_while_the_crawl_ends_does_not_wait_for_ever(redis_server):
+    for turns in range(4):
+        worker = Worker(redis_server)
+        getting = asyncio.create_task(worker.store.get("https://example.com"))
+        await at_once_when(partial(getattr, worker.link, "_beating"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await worker.link.close()
+        assert await promptly(getting) is None
+        await worker.store.close()

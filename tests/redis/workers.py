@@ -52,12 +52,29 @@ class Worker:
         return self.crawler.stats.get_value(name)
 
 
-async def until(true: Callable[[], Any], seconds: float = 5.0) -> None:
+async def until(true: Callable[[], Any], seconds: float = 30.0) -> None:
     """Wait until *true* is."""
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline, "it does not come true"
         await asyncio.sleep(0.01)
+
+
+async def at_once_when(true: Callable[[], Any]) -> None:
+    """Go on in the turn of the event loop in which *true* becomes it, or in the next."""
+    for _ in range(100_000):
+        if true():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it does not come true")
+
+
+async def promptly(coroutine: Any) -> Any:
+    """Return what *coroutine* does, where it waits for none of the times of a test.
+
+    Those that must not be waited for are longer than this waits.
+    """
+    return await asyncio.wait_for(coroutine, 60)
 
 
 class Quiet(scrapy.Spider):

@@ -150,7 +150,8 @@ class Fetcher:
     ) -> Request:
         # As they were sent to us: str would go out in UTF-8.
         headers: dict[str, Any] = {
-            name: value.encode("latin-1") for name, value in asked.headers.items()
+            name: value.encode("latin-1", "ignore")
+            for name, value in asked.headers.items()
         }
         if user_agent:
             headers["User-Agent"] = user_agent

@@ -12,6 +12,8 @@ from time import monotonic
 import pytest
 from scrapy.utils.reactor import is_reactor_installed
 
+from scrapy_rep.store import Snapshot
+from scrapy_rep.store.sqlite import SqliteStore
 from tests.crawls.test_answers import (
     ALLOWED,
     DISALLOW_P,
@@ -315,3 +317,19 @@ async def test_a_body_longer_than_it_says():
         crawler = make_crawler(Pages, REP_TIMEOUT=2)
         await crawl(crawler, urls=[site.url("/p"), site.url("/q")])
         assert site.paths == ["/robots.txt", "/q"]
+
+
+@coroutine_test
+async def test_a_store_may_hold_validators_that_no_site_has_sent(tmp_path):
+    path = tmp_path / "robots.sqlite"
+    with Site({"/robots.txt": DISALLOW_P}) as site:
+        store = SqliteStore(path)
+        kept = Snapshot(status=200, url=site.url("/robots.txt"), etag='"\u30c4"')
+        await store.put(site.origin, kept)
+        await store.close()
+        outcome, _ = await outcome_of(
+            site, REP_STORE="sqlite", REP_STORE_PATH=str(path)
+        )
+        (asked,) = site.hits
+    assert outcome == FORBIDDEN
+    assert asked.headers["If-None-Match"] == '""'

@@ -7,6 +7,7 @@ from email.message import Message
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import scrapy
 from scrapy import squeues
 from scrapy.utils.asyncio import call_later

@@ -62,13 +62,20 @@ def split(line: str) -> tuple[str, str] | None:
     """Field name as written and value of a line, or None: no record, blank or a comment."""
     record = line.partition("#")[0].strip(TRIMMED)
     name, colon, value = record.partition(":")
+    name, value = name.rstrip(TRIMMED), value.lstrip(TRIMMED)
+    if colon and (name.lower() in FIELDS or not WORDS.search(name)):
+        return name, value
+    # Beyond RFC 9309: exactly two words are a record that lost its colon. If there is a colon
+    # further on, the first word has to be a field, and more words are no matter as long as
+    # that colon is the only one and looks like none behind a field.
+    words = WORDS.split(record, maxsplit=1)
+    lost = len(words) == 2 and not WORDS.search(words[1])
     if colon:
-        return name.rstrip(TRIMMED), value.lstrip(TRIMMED)
-    # Beyond RFC 9309: exactly two words are a record that lost its colon.
-    words = WORDS.split(record)
-    if len(words) != 2:
-        return None
-    return words[0].rstrip(TRIMMED), words[1].lstrip(TRIMMED)
+        within = ":" not in value and record.endswith(":" + value)
+        lost = words[0].lower() in FIELDS and (lost or (within and value != ""))
+    if lost:
+        return words[0].rstrip(TRIMMED), words[1].lstrip(TRIMMED)
+    return (name, value) if colon else None
 
 
 def understood(line: str) -> tuple[str, str]:

@@ -64,7 +64,7 @@ CODES = {
     "html": "the file is a web page, not a robots.txt",
     "no-colon": "a line that is no record: it has no colon",
     "bare-url": "a URL alone on its line; no field, such as Sitemap, says what it is",
-    "missing-colon": "two words without a colon between them, taken for a record",
+    "missing-colon": "a field without a colon behind it, but for that a record; taken for one",
     "garbled-field": "a field so misspelt that it is not understood; it is ignored",
     "unknown-field": "a field that nobody is known to read",
     "other-field": "a field of another convention, which has no effect here",
@@ -171,7 +171,7 @@ def notes_on(text: Text, dialect: Dialect) -> Iterator[Note]:
             continue
         field = FIELDS.get(record[0].lower(), "")
         if not (is_html and not field):
-            yield from notes_on_field(number, content, field, guesses)
+            yield from notes_on_field(number, content, record[0], field, guesses)
         if field == fields.USER_AGENT:
             if ended or not in_group:
                 for agent, its_line in group.items():
@@ -202,11 +202,10 @@ def notes_on(text: Text, dialect: Dialect) -> Iterator[Note]:
 
 
 def notes_on_field(
-    number: int, content: str, field: str, guesses: dict[str, str]
+    number: int, content: str, name: str, field: str, guesses: dict[str, str]
 ) -> Iterator[Note]:
     """Notes on how the name of a record is spelt; `field` is what it means, "" nothing."""
-    name, colon, _ = content.partition(":")
-    name = name.rstrip(TRIMMED)
+    colon = content[len(name) :].lstrip(TRIMMED).startswith(":")
     if field:
         if not colon:
             yield note(number, "missing-colon", content)

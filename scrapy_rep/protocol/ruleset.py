@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_rep.protocol.decoding import MAX_SIZE
 from scrapy_rep.protocol.groups import rules_among, rules_of
-from scrapy_rep.protocol.origin import origin_of
 from scrapy_rep.protocol.paths import WITHOUT_RESERVED, encoded
 from scrapy_rep.protocol.rules import (
     INDEX_PAGES,
@@ -197,7 +196,7 @@ class RuleSet:
         """The rules for `url`: these, unless one is a URL of its origin; `text` as for
         `rule_for`.
         """
-        origin = origin_of(url)
+        origin = origin_in(url, self.reading.dialect)
         if origin is None or origin not in self.origins:
             return self
         own = self.own

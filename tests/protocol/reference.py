@@ -110,7 +110,7 @@ def path_patterns(
 
 def origin(url: str) -> str | None:
     """Scheme, host and port of an http or https URL (RFC 6454 4), the default port left out."""
-    found = re.match(r"(https?)://([^/?#\\]+)(?![^\\]*\\)", url, re.IGNORECASE)
+    found = re.match(r"(https?)://([^/?#\\]+)(?=[/?#]|\Z)", url, re.IGNORECASE)
     if found is None:
         return None
     scheme, authority = found[1].lower(), found[2].rpartition("@")[2].lower()
@@ -269,13 +269,18 @@ def record(line: str) -> tuple[str | None, str]:
     """Field, None for one that has no say here (2.2.4), and value of a line."""
     line = line.partition("#")[0].strip(BLANK)
     field, colon, value = line.partition(":")
-    if not colon:
-        words = line.replace("\t", " ").split(" ")
-        words = [word for word in words if word]
-        if len(words) != 2:
-            return None, ""
-        field, value = words  # Beyond RFC 9309: two words do without the colon
-    return FIELDS.get(field.strip(BLANK).lower()), value.strip(BLANK)
+    known = FIELDS.get(field.strip(BLANK).lower())
+    if colon and (known or not re.search("[ \t]", field.strip(BLANK))):
+        return known, value.strip(BLANK)
+    # Beyond RFC 9309: two words do without the colon. So does a known field before some words
+    # with one colon, that has nothing blank behind it.
+    first, _, rest = re.sub("[ \t]", " ", line, count=1).partition(" ")
+    rest = rest.lstrip(" \t")
+    one = rest != "" and not re.search("[ \t]", rest)
+    within = line.count(":") == 1 and value != "" and value.strip(BLANK) == value
+    if one or (colon and within):
+        return FIELDS.get(first.strip(BLANK).lower()), rest.strip(BLANK)
+    return None, ""
 
 
 def lines(body: bytes) -> list[str]:

@@ -112,7 +112,25 @@ BODIES = [
     ("D13-no-colon-one-word", b"User-agent: *\nDisallow\n", True),
     ("D13-no-colon-no-space", b"User-agent: *\nDisallow/x\n", True),
     ("D13-no-colon-user-space-agent", b"User agent *\nDisallow: /x\n", True),
-    ("D13-colon-later-in-the-line", b"User-agent: *\nDisallow /x:y\n", True),
+    (
+        "D13-colon-later-in-the-line",
+        b"User-agent: *\nDisallow /x*:y\nDisallow /x\n",
+        False,
+    ),
+    ("D13-colon-later-alone", b"User-agent: *\nDisallow /*:*\nDisallow /y:\n", True),
+    ("D13-unknown-word-and-a-colon-later", b"User-agent: *\nDisallows /x:\n", True),
+    ("D13-words-and-a-colon-like-prose", b"User-agent: *\nDisallow /x y: z\n", True),
+    ("D13-words-and-a-colon-at-the-end", b"User-agent: *\nDisallow /x y:\n", True),
+    (
+        "D13-prose-ends-no-run",
+        b"User-agent: *\nAllow all of them: a\nUser-agent: b\nDisallow: /\n",
+        False,
+    ),
+    (
+        "D13-user-agent-with-a-colon",
+        b"User-agent *\nUser-agent b:c\nDisallow: /\n",
+        False,
+    ),
 ]
 
 
@@ -122,6 +140,34 @@ BODIES = [
 def test_body(body: bytes, expected: bool) -> None:
     assert parse(body).allowed("/x", "a") is expected
     assert reference.allowed(body, "/x", "a") is expected
+
+
+@pytest.mark.parametrize(
+    ("line", "url"),
+    [
+        ("Disallow /wiki/Special:Search", "/wiki/Special:Search?x"),
+        ("disallow\t/wiki/Special:", "/wiki/Special%3ASearch"),
+        ("Disallow /go?u=http://a:80/", "/go?u=http://a:80/b"),
+        ("Disallow /a b:c", "/a%20b:c"),
+        ("Dissalow /wiki/Special:Search # that", "/wiki/Special:Search"),
+    ],
+)
+def test_a_colon_only_behind_the_white_space_after_a_field(line: str, url: str) -> None:
+    # D13
+    robots = f"User-agent: *\n{line}\n"
+    assert parse(robots).allowed(url, "a") is False
+    assert parse(robots).allowed("/b", "a") is True
+    assert reference.allowed(robots.encode(), url, "a") is False
+    assert parse(robots).notes[0].code == "missing-colon"
+
+
+def test_other_records_without_their_colon() -> None:
+    # D13
+    policy = parse(
+        "User-agent: *\nCrawl-delay 5\nSitemap https://example.com:80/s.xml\n"
+    )
+    assert policy.sitemaps == ("https://example.com:80/s.xml",)
+    assert policy.crawl_delay("a") == 5.0
 
 
 def test_str_with_byte_order_mark() -> None:

@@ -46,6 +46,18 @@ CASES = [
         "User-agent: *\nDisallow: /x\n",
     ),
     (
+        "missing-colon",
+        "User-agent: *\nDisallow /wiki/Special:Search\n",
+        2,
+        "User-agent: *\nDisallow: /wiki/Special:Search\n",
+    ),
+    (
+        "missing-colon",
+        "Sitemap https://example.com/s.xml\n",
+        1,
+        "Sitemap: https://example.com/s.xml\n",
+    ),
+    (
         "bare-url",
         "User-agent: *\nDisallow:\nhttps://example.com/s.xml\n",
         3,

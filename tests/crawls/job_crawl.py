@@ -1,8 +1,9 @@
 """A crawl whose URLs are found on pages in its first run; to be stopped and resumed.
 
 Run as a program with one argument, in JSON: ``folder``, the job directory; ``urls``, none
-when it is resumed; ``found``, how many on each page; ``done``, the file of the URLs that were got; ``reactor``, as the test
-run has it; ``settings``.
+when it is resumed; ``found``, how many on each page; ``done``, the file of the URLs that
+were got, beside which ``done.all`` appears when all are queued; ``reactor``, as the test run
+has it; ``settings``.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class Job(scrapy.Spider):
         self.urls = urls
         self.found = found
         self.done = Path(done)
+        self.left = len(urls)
 
     async def start(self):
         for number in range(0, len(self.urls), self.found):
@@ -33,7 +35,10 @@ class Job(scrapy.Spider):
     def find(self, response):
         first = int(response.text)
         for url in self.urls[first : first + self.found]:
+            self.left -= 1
             yield scrapy.Request(url)
+        if not self.left:
+            self.done.with_suffix(".all").touch()
 
     def parse(self, response):
         with self.done.open("a") as done:

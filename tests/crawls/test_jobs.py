@@ -6,7 +6,6 @@ import signal
 import sys
 import time
 from contextlib import ExitStack
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -37,12 +36,13 @@ class FromPages(Pages):
     """Finds two more of its URLs on each page, so that most are pushed while some wait."""
 
     async def start(self):
-        self.left = self.requests()
+        self.left = list(self.requests())
         for number in range(20 * bool(self.urls)):
             yield scrapy.Request(f"data:,{number}", self.find)
 
     def find(self, response):
-        yield from islice(self.left, 2)
+        for _ in range(min(2, len(self.left))):
+            yield self.left.pop(0)
 
     def parse(self, response):
         super().parse(response)
@@ -50,13 +50,13 @@ class FromPages(Pages):
 
 
 class Stopped(FromPages):
-    """Is stopped, as by Ctrl-C, when it has got so many pages."""
+    """Is stopped, as by Ctrl-C, when it has got so many pages, and found all URLs."""
 
     most = 10
 
     def parse(self, response):
         yield from super().parse(response)
-        if len(self.got) == self.most:
+        if len(self.got) >= self.most and not self.left:
             raise scrapy.exceptions.CloseSpider("enough")
 
 
@@ -178,6 +178,13 @@ class Runs:
             assert time.monotonic() < deadline
             time.sleep(0.005)
 
+    def wait_until_all_are_queued(self, process: subprocess.Popen[str]) -> None:
+        deadline = time.monotonic() + TIMEOUT
+        while not (self.folder / "done.all").exists():
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+
     def end(self, process: subprocess.Popen[str]) -> None:
         _, errors = process.communicate(timeout=TIMEOUT)
         assert process.returncode == 0, errors
@@ -194,6 +201,7 @@ def test_ctrl_c_twice_each_followed_by_a_new_run(tmp_path):
             process = runs.start([] if number else urls, found=4)
             if number < 2:
                 runs.wait_for(process, 20)
+                runs.wait_until_all_are_queued(process)
                 process.send_signal(signal.SIGINT)
             runs.end(process)
     assert sorted(runs.got()) == sorted(urls)

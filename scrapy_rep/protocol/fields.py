@@ -46,23 +46,31 @@ MISSPELLINGS = {
 }
 FIELDS |= MISSPELLINGS
 
-TRIMMED = "\0\t\n\v\f\r\x1c\x1d\x1e\x1f "
-"""Characters that mean nothing at either end of a field or a value.
-
-RFC 9309 2.2 names space and tab. Beyond RFC 9309: so do these controls, which are NUL and
-all that Python counts as white space in ASCII.
-"""
-
-MARGIN = r"[\0\t\v\f\r\x1c-\x20]*"  # the same at the beginning of a line
+# What means nothing at either end of a field or a value. RFC 9309 2.2 names space and tab.
+# Beyond RFC 9309: so do all white space, controls and characters that cannot be seen, such
+# as zero-width spaces, marks of direction and of byte order.
+BLANK = (
+    r"\0-\x09\x0b-\x20\x7f-\xa0\xad\u061c\u1680\u180e\u2000-\u200f\u2028-\u202f"
+    r"\u205f-\u2064\u2066-\u206f\u3000\ufeff"
+)
+MARGIN = rf"[{BLANK}]*"  # at the beginning of a line
+BLANKS = "".join(re.findall(f"[{BLANK}\n]", "".join(map(chr, range(0x10000)))))
+BLANKS_OF_ASCII = "".join(filter(str.isascii, BLANKS))
 SITEMAP_LINE = re.compile(rf"\n{MARGIN}site[- ]?map[^\n]*", re.IGNORECASE | re.ASCII)
 WORDS = re.compile(r"[ \t]+")
 
 
+def trimmed(text: str) -> str:
+    """`text` without what means nothing at its ends."""
+    text = text.strip(BLANKS_OF_ASCII)
+    return text if text.isascii() else text.strip(BLANKS)
+
+
 def split(line: str) -> tuple[str, str] | None:
     """Field name as written and value of a line, or None: no record, blank or a comment."""
-    record = line.partition("#")[0].strip(TRIMMED)
+    record = trimmed(line.partition("#")[0])
     name, colon, value = record.partition(":")
-    name, value = name.rstrip(TRIMMED), value.lstrip(TRIMMED)
+    name, value = trimmed(name), trimmed(value)
     if colon and (name.lower() in FIELDS or not WORDS.search(name)):
         return name, value
     # Beyond RFC 9309: exactly two words are a record that lost its colon. If there is a colon
@@ -74,7 +82,7 @@ def split(line: str) -> tuple[str, str] | None:
         within = ":" not in value and record.endswith(":" + value)
         lost = words[0].lower() in FIELDS and (lost or (within and value != ""))
     if lost:
-        return words[0].rstrip(TRIMMED), words[1].lstrip(TRIMMED)
+        return trimmed(words[0]), trimmed(words[1])
     return (name, value) if colon else None
 
 

@@ -9,7 +9,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_rep.protocol.fields import ALLOW, DISALLOW, MARGIN, TRIMMED, understood
+from scrapy_rep.protocol.fields import (
+    ALLOW,
+    BLANK,
+    DISALLOW,
+    MARGIN,
+    trimmed,
+    understood,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,13 +27,11 @@ if TYPE_CHECKING:
 # the line end before their line, so a search is one pass over the text.
 CASELESS = re.IGNORECASE | re.ASCII
 
-USER_AGENT_LINE = re.compile(
-    rf"\n{MARGIN}user[- ]?agent([\0\t\v\f\r\x1c-\x20:][^\n]*)", CASELESS
-)
+USER_AGENT_LINE = re.compile(rf"\n{MARGIN}user[- ]?agent([{BLANK}:][^\n]*)", CASELESS)
 RULE_FIELD = r"(?:dis?s?all?ow|diasllow|disallaw|allow)"
-RULE_LINE = re.compile(rf"\n{MARGIN}{RULE_FIELD}(?=[\0-\x20:])[^\n]*", CASELESS)
+RULE_LINE = re.compile(rf"\n{MARGIN}{RULE_FIELD}(?=[{BLANK}:])[^\n]*", CASELESS)
 RECORD_LINE = re.compile(
-    rf"\n{MARGIN}(?:{RULE_FIELD}|site[- ]?map|crawl[- ]?delay)(?=[\0-\x20:])[^\n]*",
+    rf"\n{MARGIN}(?:{RULE_FIELD}|site[- ]?map|crawl[- ]?delay)(?=[{BLANK}:])[^\n]*",
     CASELESS,
 )
 USUAL_STARTS = ("\nDisallow:", "\nAllow:")  # of sections; no need to search
@@ -83,7 +88,7 @@ def user_agent_lines(text: str) -> list[tuple[str, int, int]]:
         start, end = found.span()
         rest = found[1]
         if rest[0] == ":" and "#" not in rest:
-            lines.append((rest[1:].strip(TRIMMED), start, end))
+            lines.append((trimmed(rest[1:]), start, end))
         else:
             field, value = understood(found[0])
             if field:  # else it is no record: words without a colon

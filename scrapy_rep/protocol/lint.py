@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.protocol import fields, pace_values, preferences
 from scrapy_rep.protocol.decoding import NOT_UTF8, TOO_LONG
-from scrapy_rep.protocol.fields import FIELDS, MISSPELLINGS, TRIMMED, split
+from scrapy_rep.protocol.fields import (
+    BLANKS_OF_ASCII,
+    FIELDS,
+    MISSPELLINGS,
+    split,
+    trimmed,
+)
 from scrapy_rep.protocol.rules import CUT_ESCAPE, is_path
 from scrapy_rep.protocol.user_agents import BROWSER_WORDS, IDENTIFIER, WHOLE_HEADER
 
@@ -24,6 +30,7 @@ SEVERITIES = {
     TOO_LONG: ERROR,
     NOT_UTF8: WARNING,
     "html": ERROR,
+    "hidden-character": WARNING,
     "no-colon": ERROR,
     "bare-url": ERROR,
     "missing-colon": WARNING,
@@ -62,6 +69,7 @@ CODES = {
     TOO_LONG: "the file is longer than 512 KiB; the rest is not read",
     NOT_UTF8: "the file is not UTF-8, as RFC 9309 2.3 demands",
     "html": "the file is a web page, not a robots.txt",
+    "hidden-character": "a character that cannot be seen, before or behind a field or a value",
     "no-colon": "a line that is no record: it has no colon",
     "bare-url": "a URL alone on its line; no field, such as Sitemap, says what it is",
     "missing-colon": "a field without a colon behind it, but for that a record; taken for one",
@@ -161,16 +169,18 @@ def notes_on(text: Text, dialect: Dialect) -> Iterator[Note]:
     group: dict[str, int] = {}  # and of this one
     in_group = ended = False
     for number, line in enumerate(text.lines.split("\n")):
-        content = line.partition("#")[0].strip(TRIMMED)
+        content = trimmed(line.partition("#")[0])
         record = split(content)
         if record is None:
             if content and not is_html:
                 yield note(number, "no-colon", content)
-            elif dialect.blank_line_ends_group and not line.strip(TRIMMED):
+            elif dialect.blank_line_ends_group and not trimmed(line):
                 in_group = False
             continue
         field = FIELDS.get(record[0].lower(), "")
         if not (is_html and not field):
+            if not line.isascii() and has_hidden_ends(line):
+                yield note(number, "hidden-character", ascii(content))
             yield from notes_on_field(number, content, record[0], field, guesses)
         if field == fields.USER_AGENT:
             if ended or not in_group:
@@ -201,11 +211,18 @@ def notes_on(text: Text, dialect: Dialect) -> Iterator[Note]:
                 yield note(number, code, detail)
 
 
+def has_hidden_ends(line: str) -> bool:
+    """Whether something outside ASCII stands at an end of a field or a value unseen."""
+    content = line.partition("#")[0]
+    parts = [part.strip(BLANKS_OF_ASCII) for part in content.partition(":")]
+    return any(part != trimmed(part) for part in parts)
+
+
 def notes_on_field(
     number: int, content: str, name: str, field: str, guesses: dict[str, str]
 ) -> Iterator[Note]:
     """Notes on how the name of a record is spelt; `field` is what it means, "" nothing."""
-    colon = content[len(name) :].lstrip(TRIMMED).startswith(":")
+    colon = trimmed(content[len(name) :]).startswith(":")
     if field:
         if not colon:
             yield note(number, "missing-colon", content)

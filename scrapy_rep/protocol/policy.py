@@ -242,7 +242,7 @@ class Policy:
         # attach-05 3.1: what may not be fetched has no Content-Usage.
         if not rules.stated.rules or not self.allowed(url, agent):
             return rules.stated.everywhere
-        return rules.stated.at(self._judged(url, rules)[1])
+        return rules.stated.at(path_of(url, self.dialect))
 
     @property
     def sitemaps(self) -> tuple[str, ...]:

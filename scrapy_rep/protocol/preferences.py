@@ -21,7 +21,7 @@ from bisect import bisect_right
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_rep.protocol.fields import MARGIN, TRIMMED
+from scrapy_rep.protocol.fields import MARGIN, trimmed
 from scrapy_rep.protocol.groups import CASELESS
 from scrapy_rep.protocol.rules import Pattern, patterns_of
 from scrapy_rep.protocol.structured_fields import dictionary
@@ -182,9 +182,9 @@ def signal_members(value: str) -> Iterator[list[tuple[str, str]]]:
     another signal there can only be meant as one.
     """
     for member in value.lower().split(","):
-        parts = [part for part in member.split(";") if part.strip(TRIMMED)]
+        parts = [part for part in member.split(";") if trimmed(part)]
         pairs = [part.partition("=") for part in parts or [member]]
-        yield [(label.strip(TRIMMED), said.strip(TRIMMED)) for label, _, said in pairs]
+        yield [(trimmed(label), trimmed(said)) for label, _, said in pairs]
 
 
 def is_signal(label: str, answer: str) -> bool:
@@ -198,7 +198,7 @@ def path_and_usage(value: str) -> tuple[str, str]:
     if not value.startswith("/"):
         return "", value
     path = re.split(r"[ \t]", value, maxsplit=1)[0]
-    return path, value[len(path) :].strip(TRIMMED)
+    return path, trimmed(value[len(path) :])
 
 
 def header_preferences(headers: Iterable[tuple[str, str]]) -> Preferences:
@@ -311,7 +311,7 @@ def statements(text: str) -> Iterator[tuple[str, str, int, int]]:
     for found in LINE.finditer(text):
         line += text.count("\n", counted, found.start() + 1)
         counted = found.start() + 1
-        value = found[2].partition("#")[0].strip(TRIMMED)
+        value = trimmed(found[2].partition("#")[0])
         yield found[1].lower(), value, line, found.start()
 
 

@@ -132,7 +132,7 @@ def by_token(
         for section in group:
             line = section.agent
             # Beyond RFC 9309: junk after "* " is ignored.
-            if line == "*" or line.startswith(("* ", "*\t")):
+            if line[:1] == "*" and (len(line) == 1 or line[1].isspace()):
                 is_default = True
                 continue
             line = line.lower()

@@ -10,6 +10,7 @@ a User-Agent header are for the caller to find.
 from __future__ import annotations
 
 import re
+from unicodedata import category
 
 LIMIT = 512 * 1024  # octets; 2.5 demands at least 500 KiB
 BOM = b"\xef\xbb\xbf"
@@ -18,8 +19,15 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 TOKEN = LETTERS + "_-"  # 2.2, identifier
 UNRESERVED = LETTERS + "0123456789-._~"  # RFC 3986 2.3
 HEX = "0123456789ABCDEFabcdef"
-# 2.2 has space and tab. Beyond RFC 9309: so do the white space of ASCII, and NUL.
-BLANK = " \t\0\v\f\x1c\x1d\x1e\x1f"
+# 2.2 has space and tab. Beyond RFC 9309: so do all white space, and what cannot be seen.
+INVISIBLE = (
+    "\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff"
+)
+BLANK = "".join(
+    char
+    for char in map(chr, range(0xFFFF))
+    if char.isspace() or category(char) == "Cc" or re.match(f"[{INVISIBLE}]", char)
+)
 
 # Beyond RFC 9309: common misspellings are taken for the field that was meant.
 FIELDS = {
@@ -231,7 +239,7 @@ def rules_for(agent: tuple[str, ...], body: bytes) -> list[tuple[bool, str]]:
 
 
 def default(agents: list[str]) -> bool:
-    return any(line == "*" or line.startswith(("* ", "*\t")) for line in agents)
+    return any(line == "*" or re.match(r"\*\s", line) for line in agents)
 
 
 def names(line: str, agent: str) -> bool:

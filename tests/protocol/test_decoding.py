@@ -81,7 +81,7 @@ BODIES = [
         b"\xef\xbb\xbf# a\nUser-agent: *\nDisallow: /x\n",
         False,
     ),
-    ("33-D17-BOM-within", b"User-agent: *\n\xef\xbb\xbfDisallow: /x\n", True),
+    ("33-D17-D28-BOM-within", b"User-agent: *\n\xef\xbb\xbfDisallow: /x\n", False),
     ("33-D17-BOM-wrong-octet", b"\xef\xbb\xbeUser-agent: *\nDisallow: /x\n", True),
     ("33-D17-BOM-alone", b"\xef\xbb\xbf", True),
     # Beyond RFC 9309: misspellings
@@ -140,6 +140,50 @@ BODIES = [
 def test_body(body: bytes, expected: bool) -> None:
     assert parse(body).allowed("/x", "a") is expected
     assert reference.allowed(body, "/x", "a") is expected
+
+
+HIDDEN = [
+    *("\u00a0", "\u200b", "\u200e", "\ufeff", "\u3000", "\u2003", "\u2028", "\u00ad"),
+    *("\u0085", "\u202a", "\u2060", "\x01", "\x7f", "\u00a0 \u200b\t\ufeff"),
+]
+
+
+@pytest.mark.parametrize("hidden", HIDDEN, ids=ascii)
+def test_what_cannot_be_seen_is_stripped_from_both_ends(hidden: str) -> None:
+    # D28
+    for robots in (
+        f"User-agent: *{hidden}\nDisallow: /x\n",
+        f"User-agent:{hidden}*\nDisallow:{hidden}/x{hidden}\n",
+        f"{hidden}User-agent: *\n{hidden}Disallow: /x\n",
+        f"User-agent{hidden}: *\nDisallow{hidden}: /x\n",
+        f"User-agent: *{hidden}# all\nDisallow: /x{hidden}# that\n",
+        f"{hidden}User-agent{hidden}:{hidden}*{hidden}\n{hidden}Disalow{hidden}:/x\n",
+    ):
+        policy = parse(robots.encode())
+        assert policy.allowed("/x", "a") is False
+        assert policy.allowed("/y", "a") is True
+        assert policy.verdict("/x", "a").rule == Rule(allow=False, path="/x", line=2)
+        assert reference.allowed(robots.encode(), "/x", "a") is False
+
+
+def test_what_cannot_be_seen_counts_within_a_value() -> None:
+    # D28
+    policy = parse("User-agent: *\nDisallow: /a\u00a0b\n")
+    assert policy.allowed("/a%C2%A0b", "c") is False
+    assert policy.allowed("/ab", "c") is True
+    assert policy.notes == ()
+
+
+def test_what_cannot_be_seen_around_other_records() -> None:
+    # D28
+    policy = parse(
+        "\u200bUser-agent: *\n\ufeffCrawl-delay:\u00a05\u00a0\n\u00a0Disallow:\n"
+        "\u3000Sitemap: https://example.com/s.xml\u200e\n"
+        "\u200bContent-Usage: train-ai=n\u00a0\n"
+    )
+    assert policy.crawl_delay("a") == 5.0
+    assert policy.sitemaps == ("https://example.com/s.xml",)
+    assert policy.preferences("/", "a").of("train-ai").answer == "no"
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,25 @@ def test_wildcards_that_lead_into_the_query(rule: str) -> None:
     assert policy.allowed("/:?" + ":a" * 5000 + "/", "a") is False
 
 
+@pytest.mark.parametrize("blank", ["\u00a0", "\u200b", "\x01", " \u00a0"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{}User-agent: *",
+        "User-agent: a{}b",
+        "User-agent{}",
+        "Disallow: /{}b",
+        "Disallow{}x",
+    ],
+)
+def test_half_a_mebibyte_that_cannot_be_seen(line: str, blank: str) -> None:
+    line = line.format(blank * (LIMIT // 2 // len(blank)))
+    with in_time(2.0):
+        policy = parse(f"User-agent: *\n{line}\nDisallow: /x\n")
+        assert policy.allowed("/x", "c") is False
+        assert len(policy.notes) < 3
+
+
 def test_many_wildcards_with_much_to_look_for() -> None:
     rng = random.Random(1)
     parts = ["".join(rng.choices(string.ascii_lowercase, k=2000)) for _ in range(250)]

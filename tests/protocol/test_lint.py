@@ -27,6 +27,18 @@ CASES = [
         "# Not found\n",
     ),
     (
+        "hidden-character",
+        "User-agent: *\u00a0\nDisallow: /x\n",
+        1,
+        "User-agent: *\nDisallow: /x\n",
+    ),
+    (
+        "hidden-character",
+        "User-agent: *\n\u200bDisallow: /\u00a0x\n",
+        2,
+        "User-agent: *\nDisallow: /\u00a0x\n",
+    ),
+    (
         "no-colon",
         "User-agent: *\nplease go away\n",
         2,

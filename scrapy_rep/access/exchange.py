@@ -122,6 +122,7 @@ class Exchange:
 
     def receive(self, answer: Answer) -> None:
         """Take the *answer* to ``request``: there is another one, or an outcome."""
+        answer = answer._replace(fields=_as_str(answer.fields))
         try:
             self._take(answer)
         except Exception as error:  # noqa: BLE001 - whatever an answer can make raise
@@ -178,6 +179,16 @@ class Exchange:
             varies=self._varies,
             **found,  # type: ignore[arg-type]
         )
+
+
+def _as_str(fields: Message) -> Message:
+    """Return *fields* with values of str: a Message has others for what is no Unicode."""
+    if all(isinstance(value, str) for value in fields.values()):
+        return fields
+    texts = Message()
+    for name, value in fields.raw_items():
+        texts[name] = value.encode("utf-8", "replace").decode()
+    return texts
 
 
 def _depends_on_agent(fields: Message) -> bool:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from scrapy_rep.protocol import Agent, Policy
     from scrapy_rep.settings import Settings
 
-ENTRY_BYTES = 570
+ENTRY_BYTES = 660
 """What an entry weighs besides its policy: itself, its key, standing and links; measured."""
 EVIDENCE_BYTES = 320
 """What its evidence weighs, where it is kept; measured."""

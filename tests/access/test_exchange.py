@@ -287,6 +287,7 @@ answers = st.builds(
 @example([redirect("http://b.com:99999/")] * 6, None)
 @example([redirect("http://b.com:ab/")] * 6, None)
 @example([answer(Content_Encoding="\xff" * 9000)] * 6, None)
+@example([answer(Cache_Control="/\ud800")] * 6, None)
 def test_any_answers_have_an_outcome(given, etag):
     """Nothing raises, from the first request to the policy that decides by it."""
     exchange = Exchange(URL, validators=Validators(URL, etag) if etag else None)

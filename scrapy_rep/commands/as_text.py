@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from scrapy_rep.commands.terminal import columns, shortened, wrapped
 from scrapy_rep.protocol import product_tokens
+from scrapy_rep.protocol.decoding import legible
 from scrapy_rep.protocol.printable import printable
 
 if TYPE_CHECKING:
@@ -194,7 +195,7 @@ def excerpt(
     decided = {each.verdict.rule.line for each in judgements if each.verdict.rule}
     if not decided:
         return
-    text = str(policy).split("\n")
+    text = legible(str(policy)).split("\n")
     if text[-1] == "":
         text.pop()
     heads = {

@@ -21,18 +21,29 @@ PRINTABLE = "".join(map(chr, range(32, 127)))
 
 TOO_LONG = "too-long"
 NOT_UTF8 = "not-utf8"
+WRONG_MARK = "wrong-mark"
+WRONG_CHARSET = "wrong-charset"
+
+# Octets that are not UTF-8 stand in the text as lone surrogates (PEP 383), so that a rule
+# still has them; to people they are shown as ISO-8859-1.
+ISO_8859_1 = {0xDC00 + octet: octet for octet in range(0x80, 0x100)}
 
 
 class Text:
     """What is read of a file."""
 
-    __slots__ = ("_kept", "problems")
+    __slots__ = ("_kept", "charset", "problems")
 
     problems: tuple[str, ...]
-    """TOO_LONG, NOT_UTF8: what the lines no longer show."""
+    """TOO_LONG, NOT_UTF8, WRONG_MARK, WRONG_CHARSET: what the lines no longer show."""
+    charset: str | None
+    """The one that was declared, if the octets were read in it."""
 
-    def __init__(self, lines: str, problems: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, lines: str, problems: tuple[str, ...] = (), charset: str | None = None
+    ) -> None:
         self.problems = problems
+        self.charset = charset
         self._kept: str | bytes = lines
         if not lines.isascii():
             try:
@@ -55,8 +66,8 @@ class Text:
 def read(body: bytes | str, encoding: str | None = None) -> Text:
     """Decode `body` without ever failing on its content.
 
-    A byte order mark of UTF-16 decides; else `encoding`, which the response declared, if
-    it is known and fits the octets; else UTF-8; and a line that is not UTF-8 is ISO-8859-1.
+    What is UTF-8 is read as such, but for a mark of UTF-16 before what may be that. Else
+    `encoding`, which the response declared, if it is known and fits; else octet by octet.
 
     Raises TypeError when `body` is neither bytes nor str, or `encoding` not a str.
     """
@@ -67,22 +78,22 @@ def read(body: bytes | str, encoding: str | None = None) -> Text:
         msg = f"encoding must be str or None, not {type(encoding).__name__}"
         raise TypeError(msg)
     problems: tuple[str, ...] = ()
+    charset = None
     if len(body) > MAX_SIZE:
         body = cut(body)
         problems += (TOO_LONG,)
     if isinstance(body, str):
         text = body
     else:
-        text, is_utf8 = decode(body, encoding)
-        if not is_utf8:
-            problems += (NOT_UTF8,)
+        text, charset, found = decode(body, encoding)
+        problems += found
     if text.startswith(("\ufeff", MOJIBAKE_BOM)):
         text = BYTE_ORDER_MARKS.sub("", text, count=1)
     if "\r" in text:  # RFC 9309 2.2: a line ends with CR, LF or CRLF, and nothing else
         text = text.replace("\r\n", "\n")
         if "\r" in text:
             text = text.replace("\r", "\n")
-    return Text("\n" + text, problems)
+    return Text("\n" + text, problems, charset)
 
 
 def cut(body: bytes | str) -> bytes | str:
@@ -96,11 +107,17 @@ def cut(body: bytes | str) -> bytes | str:
     return body[: max(end, 0)]
 
 
-def decode(body: bytes, encoding: str | None) -> tuple[str, bool]:
-    """Text, and whether it was UTF-8, as RFC 9309 2.3 demands."""
+def decode(
+    body: bytes, encoding: str | None
+) -> tuple[str, str | None, tuple[str, ...]]:
+    """Text, the charset if it is neither UTF-8 nor UTF-16, and problems."""
+    problems: tuple[str, ...] = ()
     # Beyond RFC 9309: 2.2.2 lets us bridge encodings, so we do.
     if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return body.decode("utf-16", "replace"), False
+        if b"\0" in body and not speaks_ascii(body):
+            return body.decode("utf-16", "replace"), None, (NOT_UTF8,)
+        body = body[2:]
+        problems = (WRONG_MARK,)
     # Beyond RFC 9309: a byte order mark is skipped, also when it lost its last octets.
     if body.startswith(UTF8_BOM[:1]):
         length = (
@@ -111,39 +128,67 @@ def decode(body: bytes, encoding: str | None) -> tuple[str, bool]:
             else 1
         )
         body = body[length:]
-    if encoding is not None:
+    charset = None if encoding is None else charset_of(encoding)
+    foreign = charset is not None and not contains_ascii(charset)
+    if foreign and speaks_ascii(body):  # it would lose every rule
+        charset, foreign = None, False
+    if not (foreign and b"\0" in body):
         try:
-            charset = codecs.lookup(encoding).name
-            if charset not in NOT_CHARSETS and may_be(charset, body):
-                return body.decode(charset), charset == "utf-8" or body.isascii()
-        except (LookupError, ValueError):
-            pass  # an unknown name, or octets that it has no use for
+            text = body.decode("utf-8")
+        except UnicodeDecodeError:
+            pass
+        else:
+            if not (body.isascii() or charset in {None, "utf-8", "utf-8-sig"}):
+                problems += (WRONG_CHARSET,)
+            return text, None, problems
+    problems += (NOT_UTF8,)
+    if charset is not None:
+        try:
+            return body.decode(charset), None if foreign else charset, problems
+        except ValueError:
+            pass  # it does not fit
+    return body.decode("utf-8", "surrogateescape"), None, problems
+
+
+def speaks_ascii(body: bytes) -> bool:
+    """Whether a user-agent line is written in ASCII. In UTF-16 it has NULs between."""
+    return b"agent" in body.lower()
+
+
+@lru_cache(maxsize=64)
+def charset_of(encoding: str) -> str | None:
+    """The name of a charset that can be decoded, None when `encoding` is none."""
     try:
-        return body.decode("utf-8"), True
+        charset = codecs.lookup(encoding).name
+        b" ".decode(charset)
     except UnicodeDecodeError:
-        # Line by line, lest one bad octet in a comment change what the rules say.
-        return "".join(map(decode_line, body.splitlines(keepends=True))), False
-
-
-def may_be(charset: str, body: bytes) -> bool:
-    """Whether `body` can be meant in `charset`.
-
-    In one that does not contain ASCII, such as UTF-16, a text of plain ASCII is nonsense:
-    its label is wrong, and taken at its word it would lose every rule.
-    """
-    return contains_ascii(charset) or not body.isascii() or b"\0" in body
+        pass  # half a character
+    except (LookupError, ValueError):
+        return None
+    return None if charset in NOT_CHARSETS else charset
 
 
 @lru_cache(maxsize=64)
 def contains_ascii(charset: str) -> bool:
     try:
         return PRINTABLE.encode("ascii").decode(charset) == PRINTABLE
-    except (LookupError, ValueError):
+    except ValueError:
         return False
 
 
-def decode_line(line: bytes) -> str:
-    try:
-        return line.decode("utf-8")
-    except UnicodeDecodeError:
-        return line.decode("latin-1")
+def legible(text: str) -> str:
+    """`text` with octets that are not UTF-8 read as ISO-8859-1 (see `ISO_8859_1`)."""
+    return text if text.isascii() else text.translate(ISO_8859_1)
+
+
+def spellings(path: str, charset: str | None) -> tuple[str, ...]:
+    """What a rule's path may mean: its octets, and if they are not UTF-8, what they spell in
+    `charset`, in which they were read, or else in ISO-8859-1.
+    """
+    if path.isascii():
+        return (path,)
+    spelt = legible(path)
+    if charset is not None:
+        octets = path.encode(charset, "ignore")
+        path = octets.decode("utf-8", "surrogateescape")
+    return (path,) if path == spelt else (path, spelt)

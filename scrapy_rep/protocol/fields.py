@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from scrapy_rep.protocol.decoding import legible
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -48,10 +50,11 @@ FIELDS |= MISSPELLINGS
 
 # What means nothing at either end of a field or a value. RFC 9309 2.2 names space and tab.
 # Beyond RFC 9309: so do all white space, controls and characters that cannot be seen, such
-# as zero-width spaces, marks of direction and of byte order.
+# as zero-width spaces, marks of direction and of byte order; in octets that are not UTF-8,
+# the no-break space and the soft hyphen of ISO-8859-1.
 BLANK = (
     r"\0-\x09\x0b-\x20\x7f-\xa0\xad\u061c\u1680\u180e\u2000-\u200f\u2028-\u202f"
-    r"\u205f-\u2064\u2066-\u206f\u3000\ufeff"
+    r"\u205f-\u2064\u2066-\u206f\u3000\ufeff\udca0\udcad"
 )
 MARGIN = rf"[{BLANK}]*"  # at the beginning of a line
 BLANKS = "".join(re.findall(f"[{BLANK}\n]", "".join(map(chr, range(0x10000)))))
@@ -99,4 +102,4 @@ def sitemaps_in(text: str) -> Iterator[str]:
     for line in SITEMAP_LINE.findall(text):
         field, value = understood(line)
         if field == SITEMAP and value:
-            yield value
+            yield legible(value)

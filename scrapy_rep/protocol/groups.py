@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from scrapy_rep.protocol.decoding import legible
 from scrapy_rep.protocol.fields import (
     ALLOW,
     BLANK,
@@ -88,11 +89,11 @@ def user_agent_lines(text: str) -> list[tuple[str, int, int]]:
         start, end = found.span()
         rest = found[1]
         if rest[0] == ":" and "#" not in rest:
-            lines.append((trimmed(rest[1:]), start, end))
+            lines.append((legible(trimmed(rest[1:])), start, end))
         else:
             field, value = understood(found[0])
             if field:  # else it is no record: words without a colon
-                lines.append((value, start, end))
+                lines.append((legible(value), start, end))
     return lines
 
 

@@ -7,7 +7,13 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.protocol import fields, pace_values, preferences
-from scrapy_rep.protocol.decoding import NOT_UTF8, TOO_LONG
+from scrapy_rep.protocol.decoding import (
+    NOT_UTF8,
+    TOO_LONG,
+    WRONG_CHARSET,
+    WRONG_MARK,
+    legible,
+)
 from scrapy_rep.protocol.fields import (
     BLANKS_OF_ASCII,
     FIELDS,
@@ -29,6 +35,8 @@ ERROR, WARNING, INFO = "error", "warning", "info"
 SEVERITIES = {
     TOO_LONG: ERROR,
     NOT_UTF8: WARNING,
+    WRONG_MARK: WARNING,
+    WRONG_CHARSET: WARNING,
     "html": ERROR,
     "hidden-character": WARNING,
     "no-colon": ERROR,
@@ -42,6 +50,7 @@ SEVERITIES = {
     "path-without-slash": ERROR,
     "absolute-url": ERROR,
     "dot-segments": WARNING,
+    "raw-octets": WARNING,
     "bad-escape": WARNING,
     "cut-escape": WARNING,
     "reserved-escape": INFO,
@@ -68,6 +77,8 @@ SEVERITIES = {
 CODES = {
     TOO_LONG: "the file is longer than 512 KiB; the rest is not read",
     NOT_UTF8: "the file is not UTF-8, as RFC 9309 2.3 demands",
+    WRONG_MARK: "a byte order mark of UTF-16 before what is not UTF-16; it is dropped",
+    WRONG_CHARSET: "the Content-Type names another charset than UTF-8, which the file is in",
     "html": "the file is a web page, not a robots.txt",
     "hidden-character": "a character that cannot be seen, before or behind a field or a value",
     "no-colon": "a line that is no record: it has no colon",
@@ -81,6 +92,7 @@ CODES = {
     "path-without-slash": "a path that begins with neither a slash nor a wildcard; no URL matches",
     "absolute-url": "a whole URL where a path belongs; to most crawlers no URL matches",
     "dot-segments": "a path with dot segments, which crawlers resolve before they ask for it",
+    "raw-octets": "octets of a rule that are not UTF-8; they count as they are, and as ISO-8859-1",
     "bad-escape": "a percent sign without two hexadecimal digits; it is taken literally",
     "cut-escape": "a rule that breaks off within an escape; it matches all that begin so",
     "reserved-escape": "a reserved character, escaped; some crawlers tell the two apart",
@@ -169,7 +181,8 @@ def notes_on(text: Text, dialect: Dialect) -> Iterator[Note]:
     group: dict[str, int] = {}  # and of this one
     in_group = ended = False
     for number, line in enumerate(text.lines.split("\n")):
-        content = trimmed(line.partition("#")[0])
+        raw = trimmed(line.partition("#")[0])
+        content = legible(raw)
         record = split(content)
         if record is None:
             if content and not is_html:
@@ -203,6 +216,8 @@ def notes_on(text: Text, dialect: Dialect) -> Iterator[Note]:
         elif field:
             ended = True
             yield from notes_on_rule(number, field, record[1], dialect)
+            if content != raw and split(raw) != record:
+                yield note(number, "raw-octets", record[1])
         elif record[0].lower() in preferences.RECORDS:
             name = record[0].lower()
             if name == preferences.CONTENT_USAGE and not in_group:

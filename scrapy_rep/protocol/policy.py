@@ -289,7 +289,9 @@ class Policy:
                 self._watcher()
 
     def __str__(self) -> str:
-        """A robots.txt, the text that was read, which parses to an equal policy."""
+        """A robots.txt, the text that was read, which parses to an equal policy. Octets
+        that are not UTF-8 are lone surrogates in it, as ``surrogateescape`` makes them.
+        """
         return self._text.lines[1:]
 
     def __repr__(self) -> str:
@@ -375,8 +377,9 @@ class Policy:
         if groups:
             tokens = ["*"] if by_default else [section.agent for section in sections]
             named = tuple(dict.fromkeys(tokens))
+        reading = Reading(self.dialect, charset=self._text.charset)
         if first is None:
-            first = RuleSet(text, sections, Reading(self.dialect), named, key)
+            first = RuleSet(text, sections, reading, named, key)
             self._grow()
             self._first = first
             return first  # another thread may have put its own there since
@@ -388,7 +391,7 @@ class Policy:
             if rules.sections == sections and rules.group == named:
                 break  # another agent that shares the groups
         else:
-            rules = RuleSet(text, sections, Reading(self.dialect), named, key)
+            rules = RuleSet(text, sections, reading, named, key)
             self._grow()
         others[key] = rules
         return rules

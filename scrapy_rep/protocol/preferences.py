@@ -21,6 +21,7 @@ from bisect import bisect_right
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
+from scrapy_rep.protocol.decoding import legible
 from scrapy_rep.protocol.fields import MARGIN, trimmed
 from scrapy_rep.protocol.groups import CASELESS
 from scrapy_rep.protocol.rules import Pattern, patterns_of
@@ -311,7 +312,7 @@ def statements(text: str) -> Iterator[tuple[str, str, int, int]]:
     for found in LINE.finditer(text):
         line += text.count("\n", counted, found.start() + 1)
         counted = found.start() + 1
-        value = trimmed(found[2].partition("#")[0])
+        value = legible(trimmed(found[2].partition("#")[0]))
         yield found[1].lower(), value, line, found.start()
 
 

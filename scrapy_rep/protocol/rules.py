@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from scrapy_rep.protocol.decoding import spellings
 from scrapy_rep.protocol.origin import origin_of
 from scrapy_rep.protocol.paths import (
     ORIGIN,
@@ -28,6 +29,8 @@ class Reading(NamedTuple):
     origin: str | None = None
     """That of the URLs to be judged, as `origin_of` gives it; None: of none that is named in
     a rule."""
+    charset: str | None = None
+    """In which the text was read, see `Text`."""
 
 
 class Rule(NamedTuple):
@@ -203,7 +206,11 @@ def readings(
         effect = not allow
     else:
         path = path_in(path, reading)
-        patterns = patterns_of(path, dialect)
+        patterns = [
+            pattern
+            for spelling in spellings(path, reading.charset)
+            for pattern in patterns_of(spelling, dialect)
+        ]
     if not patterns:
         return []
     # RFC 9309 2.2.2: the most octets win, and allow wins among equals.

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from sys import getsizeof
 from typing import TYPE_CHECKING, Any
 
-from scrapy_rep.protocol.decoding import MAX_SIZE
+from scrapy_rep.protocol.decoding import MAX_SIZE, legible
 from scrapy_rep.protocol.groups import rules_among, rules_of
 from scrapy_rep.protocol.paths import WITHOUT_RESERVED, encoded
 from scrapy_rep.protocol.rules import (
@@ -299,8 +299,9 @@ class RuleSet:
                     found = readings(rule[0], rule[1], order, self.reading)
                     if self.reading.dialect.most_specific:  # else its place counts
                         read[rule[:2]] = found
+                shown = Rule(rule[0], legible(rule[1]), rule[2])
                 for its_score, pattern in found:
-                    by_score.setdefault(its_score, []).append((pattern, Rule(*rule)))
+                    by_score.setdefault(its_score, []).append((pattern, shown))
             self.by_score = by_score
         return by_score
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from scrapy_rep.protocol.decoding import legible
 from scrapy_rep.protocol.fields import (
     CRAWL_DELAY,
     REQUEST_RATE,
@@ -44,9 +45,9 @@ def as_written(text: str, groups: list[list[Section]]) -> tuple[Group, ...]:
     for sections in groups:
         numbered = [(section, next(lines)) for section in sections]
         rules = [
-            Rule(*rule)
+            Rule(allow, legible(path), number)
             for section, line in numbered
-            for rule in rules_in(text[section.start : section.end], line)
+            for allow, path, number in rules_in(text[section.start : section.end], line)
         ]
         tokens = tuple(section.agent for section in sections)
         found.append(Group(tokens, tuple(rules), numbered[0][1]))

@@ -20,9 +20,7 @@ TOKEN = LETTERS + "_-"  # 2.2, identifier
 UNRESERVED = LETTERS + "0123456789-._~"  # RFC 3986 2.3
 HEX = "0123456789ABCDEFabcdef"
 # 2.2 has space and tab. Beyond RFC 9309: so do all white space, and what cannot be seen.
-INVISIBLE = (
-    "\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff"
-)
+INVISIBLE = "\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\udca0\udcad"
 BLANK = "".join(
     char
     for char in map(chr, range(0xFFFF))
@@ -108,11 +106,11 @@ def path_patterns(
             # Beyond RFC 9309: a whole URL of the origin stands for its path.
             pattern = re.sub("^[^:]*://[^/?#]*/?", "/", rule)
         if pattern.startswith(("/", "*")):
-            found.append((allow, pattern, rule))
+            found.append((allow, pattern, spelt(rule)))
             index = re.search(r"(?<=/)index\.html?\Z", pattern)
             if allow and index:
                 # Beyond RFC 9309: the index page stands for its folder.
-                found.append((allow, pattern[: index.start()] + "$", rule))
+                found.append((allow, pattern[: index.start()] + "$", spelt(rule)))
     return found
 
 
@@ -140,7 +138,8 @@ def readings(rule: str) -> list[list[str]]:
     """
     stars = rule.partition("?")[0].count("*")
     return [
-        reading(rule, cut=cut, into_query=star)
+        reading(spelling, cut=cut, into_query=star)
+        for spelling in (rule, spelt(rule))
         for cut in (False, True)
         for star in range(stars + 1)
     ]
@@ -191,7 +190,7 @@ def normalised(text: str, *, in_query: bool = False) -> list[str]:
     slash of a path, "&" and "=" of a query. All others are escaped. Those of a query have
     "?" before them: none is one of a path.
     """
-    raw = text.encode("utf-8", "surrogatepass").decode("latin-1")
+    raw = "".join(map(octets, text))
     plain = UNRESERVED + ("&=" if in_query else "/")
     done = ""
     at = 0
@@ -205,6 +204,18 @@ def normalised(text: str, *, in_query: bool = False) -> list[str]:
             done += raw[at] if raw[at] in plain else escape(raw[at])
             at += 1
     return ["?" * in_query + octet for octet in done]
+
+
+def octets(char: str) -> str:
+    """A character in UTF-8, or the octet that was not UTF-8."""
+    if "\udc80" <= char <= "\udcff":
+        return chr(ord(char) - 0xDC00)
+    return char.encode("utf-8", "surrogatepass").decode("latin-1")
+
+
+def spelt(text: str) -> str:
+    """Beyond RFC 9309: octets that are not UTF-8 are ISO-8859-1 as well."""
+    return re.sub("[\udc80-\udcff]", lambda found: octets(found[0]), text)
 
 
 def escape(octet: str) -> str:
@@ -264,7 +275,7 @@ def groups(body: bytes) -> list[tuple[list[str], list[tuple[bool, str]]]]:
             if seen_rule:
                 found.append(([], []))
             seen_rule = False
-            found[-1][0].append(value)
+            found[-1][0].append(spelt(value))
         elif (
             field in ("allow", "disallow") and found
         ):  # before a group: ignored (2.2.2)
@@ -296,26 +307,16 @@ def lines(body: bytes) -> list[str]:
     if len(body) > LIMIT:  # the line that the limit cuts is not used
         body = body[:LIMIT]
         body = body[: max(body.rfind(b"\n"), body.rfind(b"\r")) + 1]
-    if body[:2] in {b"\xff\xfe", b"\xfe\xff"}:  # Beyond RFC 9309: UTF-16
+    mark = body[:2] in {b"\xff\xfe", b"\xfe\xff"}  # Beyond RFC 9309: UTF-16
+    if mark and b"\0" in body and b"agent" not in body.lower():
         text = body.decode("utf-16", "replace")
     else:
+        body = body[2:] if mark else body
         for length in (3, 2, 1):
             if body.startswith(BOM[:length]):
                 body = body[length:]
                 break
-        text = utf8(body)
+        text = body.decode("utf-8", "surrogateescape")
     # Beyond RFC 9309: byte order marks, also some that went through ISO-8859-1.
     text = re.sub("^(\ufeff|\u00ef\u00bb\u00bf)+", "", text)
     return re.split("\r\n|\r|\n", text)
-
-
-def utf8(body: bytes) -> str:
-    """UTF-8 (2.3), and a line that is none in ISO-8859-1."""
-    return "".join(map(utf8_line, re.split(b"(\r|\n)", body)))
-
-
-def utf8_line(line: bytes) -> str:
-    try:
-        return line.decode("utf-8")
-    except UnicodeDecodeError:
-        return line.decode("latin-1")

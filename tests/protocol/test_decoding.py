@@ -6,6 +6,8 @@ README; `D` and a number is a row of its table of decisions where RFC 9309 is si
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 from scrapy_rep.protocol import Rule, parse
@@ -166,6 +168,18 @@ def test_what_cannot_be_seen_is_stripped_from_both_ends(hidden: str) -> None:
         assert reference.allowed(robots.encode(), "/x", "a") is False
 
 
+@pytest.mark.parametrize("encoding", [None, "iso-8859-1", "utf-8"])
+def test_a_no_break_space_of_iso_8859_1(encoding: str | None) -> None:
+    # D28
+    body = b"\xa0User-agent: *\xa0\nDisallow:\xa0/x\xa0\n"
+    policy = parse(body, encoding=encoding)
+    assert policy.allowed("/x", "a") is False
+    assert policy.allowed("/y", "a") is True
+    assert reference.allowed(body, "/x", "a") is False
+    codes = {note.code for note in policy.notes}
+    assert codes == {"not-utf8", "hidden-character"}
+
+
 def test_what_cannot_be_seen_counts_within_a_value() -> None:
     # D28
     policy = parse("User-agent: *\nDisallow: /a\u00a0b\n")
@@ -237,6 +251,21 @@ def test_utf_16_with_byte_order_mark(codec: str, encoding: str | None) -> None:
     assert policy.allowed("/x", "a") is True
 
 
+@pytest.mark.parametrize("mark", [b"\xff\xfe", b"\xfe\xff"], ids=["LE", "BE"])
+@pytest.mark.parametrize("encoding", [None, "utf-8", "utf-16", "iso-8859-1"])
+@pytest.mark.parametrize("line", [b"", b"# \0\n", b"\xef\xbb\xbf\n", b"# \xe9\n"])
+def test_a_mark_of_utf_16_before_what_is_not(
+    mark: bytes, encoding: str | None, line: bytes
+) -> None:
+    # D17
+    body = mark + line + b"User-agent: *\nDisallow: /x\nDisallow: /\xe3\x83\x84\n"
+    policy = parse(body, encoding=encoding)
+    assert policy.allowed("/x", "a") is False
+    assert policy.allowed("/%E3%83%84", "a") is False
+    assert policy.allowed("/y", "a") is True
+    assert reference.allowed(body, "/x", "a") is False
+
+
 @pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
 def test_utf_16_cut_within_a_character_does_not_raise(codec: str) -> None:
     body = "\ufeffUser-agent: *\nDisallow: /x\n".encode(codec)
@@ -262,11 +291,86 @@ def test_charset_of_the_response(encoding: str, url: str) -> None:
     assert policy.verdict(url, "a").rule == Rule(allow=False, path="/caf\u00e9", line=2)
 
 
-def test_not_utf_8_is_taken_for_iso_8859_1() -> None:
-    # 33
-    policy = parse(b"User-agent: *\nDisallow: /caf\xe9\n")
+@pytest.mark.parametrize(
+    "encoding", ["iso-8859-1", "windows-1252", "us-ascii", "utf-16", "koi8-r", "big5"]
+)
+def test_utf_8_under_another_charset(encoding: str) -> None:
+    # D27
+    body = "User-agent: *\nDisallow: /caf\u00e9\n".encode()
+    policy = parse(body, encoding=encoding)
     assert policy.allowed("/caf%C3%A9", "a") is False
-    assert policy.allowed("/cafe", "a") is True
+    assert policy.verdict("/caf\u00e9", "a").rule == Rule(False, "/caf\u00e9", 2)
+
+
+def test_octets_that_are_not_utf_8() -> None:
+    # 33, D29: as they are, and as ISO-8859-1
+    body = (
+        b"User-agent: *\nDisallow: /caf\xe9\nDisallow: /v3/\xf0$\nAllow: /*\xe8*.gif\n"
+    )
+    policy = parse(body)
+    for url, expected in {
+        "/caf%E9": False,
+        "/caf%e9/x": False,
+        "/caf%C3%A9": False,
+        "/caf\u00e9": False,
+        "/cafe": True,
+        "/caf%C3": True,
+        "/v3/%F0": False,
+        "/v3/%C3%B0": False,
+        "/v3/%F0x": True,
+        "/caf%E9/%E8x.gif": True,
+        "/caf%E9/%C3%A8x.gif": True,
+        "/caf%E9/%E9x.gif": False,
+    }.items():
+        assert policy.allowed(url, "a") is expected, url
+        assert policy.verdict(url, "a").allowed is expected, url
+        assert reference.allowed(body, url, "a") is expected, url
+    assert policy.verdict("/caf%E9", "a").rule == Rule(False, "/caf\u00e9", 2)
+    assert policy.matching("/v3/%F0", "a") == (Rule(False, "/v3/\u00f0$", 3),)
+    assert policy.groups[0].rules[0].path == "/caf\u00e9"
+
+
+def test_octets_that_are_not_utf_8_outlive_the_text() -> None:
+    # D29
+    body = b"User-agent: *\nDisallow: /v3/\xf0\n"
+    policy = parse(body)
+    assert str(policy).encode("utf-8", "surrogateescape") == body
+    for again in (parse(str(policy)), pickle.loads(pickle.dumps(policy))):
+        assert again == policy
+        assert again.allowed("/v3/%F0", "a") is False
+        assert again.allowed("/v3/%C3%B0", "a") is False
+    assert parse("User-agent: *\nDisallow: /v3/\u00f0\n") != policy
+
+
+def test_octets_that_are_not_utf_8_are_shown_as_iso_8859_1() -> None:
+    # D29
+    policy = parse(
+        b"User-agent: caf\xe9bot\nDisallow: /\xe9\n"
+        b"Sitemap: https://example.com/\xe9.xml\nLicense: https://example.com/\xe9\n"
+    )
+    assert policy.allowed("/%E9", "caf\u00e9bot") is False
+    assert policy.groups[0].tokens == ("caf\u00e9bot",)
+    assert policy.sitemaps == ("https://example.com/\u00e9.xml",)
+    (license_,) = policy.preferences("/", "caf\u00e9bot").licenses
+    assert license_.url == "https://example.com/\u00e9"
+    for note in policy.notes:
+        note.message.encode()
+
+
+@pytest.mark.parametrize(
+    ("charset", "letter"),
+    [("iso-8859-1", "\u00e9"), ("koi8-r", "\u0434"), ("shift_jis", "\u30c4")],
+)
+def test_octets_in_a_charset_that_was_declared(charset: str, letter: str) -> None:
+    # D27, D29: read in that charset, and as they are
+    octets = letter.encode(charset)
+    policy = parse(b"User-agent: *\nDisallow: /%s/\n" % octets, encoding=charset)
+    rule = Rule(allow=False, path=f"/{letter}/", line=2)
+    for url in (f"/{letter}/", f"/{octets.hex('%', -1).join(['%', ''])}/"):
+        assert policy.verdict(url, "a").rule == rule
+    assert policy.allowed("/x/", "a") is True
+    again = pickle.loads(pickle.dumps(policy))
+    assert again.allowed(f"/%{octets.hex('%')}/", "a") is False
 
 
 def test_a_bad_octet_elsewhere_does_not_undo_a_rule() -> None:
@@ -454,6 +558,7 @@ def test_no_other_limit_on_lines() -> None:
 def test_33_a_charset_that_the_octets_cannot_be_meant_in_is_ignored(charset):
     body = b"User-agent: *\nDisallow: /x \n"
     assert not parse(body, encoding=charset).allowed("/x", "a")
+    assert not parse(body + b"# \0\n", encoding=charset).allowed("/x", "a")
     assert not parse(body.decode().encode(charset), encoding=charset).allowed("/x", "a")
 
 

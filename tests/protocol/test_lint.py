@@ -16,9 +16,15 @@ CASES = [
     ),
     (
         "not-utf8",
-        b"User-agent: *\nDisallow: /\xe9\n",
+        b"User-agent: *\n# \xe9\nDisallow: /x\n",
         0,
-        "User-agent: *\nDisallow: /\u00e9\n".encode(),
+        "User-agent: *\n# \u00e9\nDisallow: /x\n".encode(),
+    ),
+    (
+        "wrong-mark",
+        b"\xff\xfeUser-agent: *\nDisallow: /x\n",
+        0,
+        "\ufeffUser-agent: *\nDisallow: /x\n".encode(),
     ),
     (
         "html",
@@ -338,7 +344,25 @@ def test_note(code: str, robots: bytes | str, line: int, mended: bytes | str) ->
 
 
 def test_every_code_has_a_case() -> None:
-    assert {case[0] for case in CASES} == set(CODES)
+    elsewhere = {"raw-octets", "wrong-charset"}
+    assert {case[0] for case in CASES} | elsewhere == set(CODES)
+
+
+def test_octets_of_rules_that_are_not_utf8() -> None:
+    body = b"User-agent: *\nDisallow: /\xe9\nSitemap: \xe9\nDisallow: /x # \xe9\n"
+    codes = [(note.line, note.code) for note in parse(body).notes]
+    assert codes == [(0, "not-utf8"), (2, "raw-octets"), (3, "relative-sitemap")]
+    assert parse(body).notes[1].message.endswith(": /\u00e9")
+
+
+@pytest.mark.parametrize("charset", ["iso-8859-1", "us-ascii", "shift_jis"])
+def test_a_charset_that_is_not_that_of_the_file(charset: str) -> None:
+    body = "User-agent: *\nDisallow: /\u00e9\n".encode()
+    assert [note.code for note in parse(body, encoding=charset).notes] == [
+        "wrong-charset"
+    ]
+    assert parse(body, encoding="utf-8").notes == ()
+    assert parse(b"User-agent: *\n", encoding=charset).notes == ()
 
 
 TIDY = """\

@@ -82,7 +82,7 @@ class RedisStore(Store):
     async def touch(self, origin: str, snapshot: Snapshot) -> None:
         await self._link.meet()
         args = [
-            str(snapshot.status),
+            _status(snapshot),
             self._facts(snapshot),
             snapshot.encoding or "",
             int(stands_alone(snapshot)),
@@ -140,7 +140,7 @@ class RedisStore(Store):
         (snapshot,) = args
         async with self._link.client.pipeline() as together:
             fields: Any = {
-                "status": str(snapshot.status),
+                "status": _status(snapshot),
                 "facts": self._facts(snapshot),
                 "encoding": snapshot.encoding or "",
                 "body": packed(snapshot.body),
@@ -262,6 +262,11 @@ class RedisStore(Store):
         facts = asdict(replace(snapshot, body=b"", **times))
         del facts["body"], facts["encoding"]
         return json.dumps(facts)
+
+
+def _status(snapshot: Snapshot) -> str:
+    """Return it in digits; before Python 3.11 the name of an ``HTTPStatus`` comes of str."""
+    return str(None if snapshot.status is None else int(snapshot.status))
 
 
 def _key(origin: str) -> str:

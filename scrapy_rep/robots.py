@@ -10,7 +10,7 @@ from scrapy import Request
 from scrapy_rep.access.origins import origin_of, robots_url
 from scrapy_rep.downloader import sleep
 from scrapy_rep.judging.purposes import of_response
-from scrapy_rep.pages.middleware import read_page
+from scrapy_rep.pages.reading import read_page
 from scrapy_rep.protocol.preferences import combined
 from scrapy_rep.protocol.printable import hidden
 

@@ -8,7 +8,7 @@ import pytest
 from scrapy import Request
 from scrapy.http import HtmlResponse, Response
 
-from scrapy_rep.pages.middleware import MOST, head_of, read_page, unfollowed
+from scrapy_rep.pages.reading import MAX_READ_BYTES, head_of, read_page, unfollowed
 
 URL = "https://example.com/"
 NOINDEX = '<meta name="robots" content="noindex">'
@@ -110,7 +110,7 @@ def test_whose_rules_hold_is_asked_where_there_are_tags(body, asked):
 
 def test_no_more_than_the_head_is_read():
     assert head_of(b"<head>a</head>" + b"b" * 10**6) == b"<head>a"
-    assert len(head_of(b"x" * 10**6)) == MOST
+    assert len(head_of(b"x" * 10**6)) == MAX_READ_BYTES
 
 
 def test_a_page_that_is_made_to_take_long():

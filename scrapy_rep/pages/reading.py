@@ -1,0 +1,157 @@
+"""What a page asks for, read from its header fields, its head and its links."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Selector
+from scrapy.http import HtmlResponse
+from scrapy.linkextractors import LinkExtractor
+from w3lib.url import canonicalize_url
+
+from scrapy_rep.judging.purposes import HEADER_NAMES, answers, of_response
+from scrapy_rep.protocol.page_rules import page_rules
+from scrapy_rep.protocol.user_agents import given, names_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.http import Response
+
+    from scrapy_rep.protocol import Agent
+
+MAX_READ_BYTES = 128 * 1024
+"""Octets of a page in which its meta tags are looked for."""
+PAGE_RULES_HEADER = b"X-Robots-Tag"
+HEADERS_OF_INTEREST = HEADER_NAMES | {PAGE_RULES_HEADER}
+FLAG_RULES = ("noindex", "nofollow", "noarchive", "nosnippet")
+"""Rules that have a key of their own."""
+HIDDEN_PARTS = ((b"<!--", b"-->"), (b"<script", b"</script"))
+"""What begins and ends a part of a page in which tags are only text."""
+
+ALL_LINKS = LinkExtractor(unique=False, deny_extensions=())
+
+
+def read_page(response: Response, whose: Callable[[], Agent]) -> dict[str, Any]:
+    """Return what *response* asks of an agent, as it stands on ``meta["rep_page"]``.
+
+    *whose* tells the agent. It is asked only where *response* may ask something of one.
+    """
+    page: dict[str, Any] = {
+        "noindex": False,
+        "nofollow": False,
+        "noarchive": False,
+        "nosnippet": False,
+        "unavailable_after": None,
+        "rules": {},
+        "preferences": {},
+        "tdm_policy": None,
+    }
+    metas = meta_tags(response, whose) if isinstance(response, HtmlResponse) else []
+    if not metas and HEADERS_OF_INTEREST.isdisjoint(response.headers.keys()):
+        return page  # as of nearly all
+    headers = [_text(value) for value in response.headers.getlist(PAGE_RULES_HEADER)]
+    if headers or metas:
+        said, until = page_rules(headers, metas, whose())
+        for rule in FLAG_RULES:
+            page[rule] = rule in said
+        page["rules"] = dict(said)
+        if until is not None:
+            page["unavailable_after"] = until.isoformat()
+    own = of_response(response)
+    page["preferences"] = answers(own)
+    if own.tdm_policies:
+        page["tdm_policy"] = own.tdm_policies[0].url
+    return page
+
+
+def meta_tags(
+    response: HtmlResponse, whose: Callable[[], Agent]
+) -> list[tuple[str, str]]:
+    """Return names and contents of the meta tags in the head of *response*.
+
+    Empty where neither "robots" nor a name of the agent occurs in the head: such a page,
+    the usual one, is not parsed.
+    """
+    body = response.body
+    if body.find(b"\0", 0, 64) >= 0:  # UTF-16, or UTF-32
+        body = response.text[:MAX_READ_BYTES].encode("utf-8", "replace")
+    head = head_of(body)
+    lowered = head.lower()
+    if b"<meta" not in lowered:
+        return []
+    for name in _names(whose()):
+        if name in lowered:
+            break
+    else:
+        return []
+    tags = Selector(text=_text(head), type="html").xpath("//meta[@name and @content]")
+    return [(tag.attrib["name"], tag.attrib["content"]) for tag in tags]
+
+
+def _text(octets: bytes) -> str:
+    """Decode *octets*, in which names and rules are ASCII, whatever else there is."""
+    try:
+        return octets.decode()
+    except UnicodeDecodeError:
+        return octets.decode("latin-1")
+
+
+def head_of(body: bytes) -> bytes:
+    """Return what stands before the end of the head of a page, or before its body.
+
+    Where it has neither, that is all of it, up to ``MAX_READ_BYTES`` octets.
+    """
+    start = body[:MAX_READ_BYTES]
+    end = _end_of_head(start)
+    if end < 0:
+        end = _end_of_head(start.lower())
+    return start if end < 0 else start[:end]
+
+
+def _end_of_head(page: bytes) -> int:
+    for tag in (b"</head", b"<body"):
+        end = page.find(tag)
+        tries = 0
+        while end >= 0 and _hidden(page, end):
+            tries += 1  # a bound, for pages that are made to take long
+            end = page.find(tag, end + 1) if tries < 8 else -1
+        if end >= 0:
+            return end
+    return -1
+
+
+def _hidden(page: bytes, position: int) -> bool:
+    """Tell whether *position* is inside a comment or a script."""
+    for begin, end in HIDDEN_PARTS:
+        begun = page.rfind(begin, 0, position)
+        if begun >= 0 and page.find(end, begun, position) < 0:
+            return True
+    return False
+
+
+@lru_cache(maxsize=256)
+def _names(agent: Agent) -> tuple[bytes, ...]:
+    """Return what the name of a meta tag for *agent* may be."""
+    names = names_of(given(agent))  # a whole header is among them, and names no tag
+    return (
+        b"robots",
+        *(name.encode() for name in names if name.isascii() and " " not in name),
+    )
+
+
+def unfollowed(response: Response) -> frozenset[str]:
+    """Return the canonical URLs to which *response* links with rel="nofollow" only.
+
+    A request does not show the link that it came from, so its URL is looked for here.
+    """
+    if not isinstance(response, HtmlResponse) or "nofollow" not in response.text:
+        return frozenset()
+    links = ALL_LINKS.extract_links(response)
+    others = {canonicalize_url(link.url) for link in links if not link.nofollow}
+    return frozenset(
+        url
+        for url in (canonicalize_url(link.url) for link in links if link.nofollow)
+        if url not in others
+    )

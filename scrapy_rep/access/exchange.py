@@ -17,12 +17,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from email.message import Message
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.access.content_coding import decoded
 from scrapy_rep.access.origins import redirect_target
-from scrapy_rep.access.results import REDIRECTS, Access, access_of
+from scrapy_rep.access.results import REDIRECTS, Access, access_of, policy_after
+from scrapy_rep.protocol import RFC9309
 from scrapy_rep.protocol.decoding import MAX_SIZE
+
+if TYPE_CHECKING:
+    from scrapy_rep.protocol import Dialect, Policy
 
 HEADERS = {"Accept": "text/plain, */*;q=0.5", "Accept-Encoding": "identity"}
 CHARSET = re.compile(r"""charset\s*=\s*["']?([\w.:+-]+)""", re.ASCII | re.IGNORECASE)
@@ -94,6 +98,17 @@ class Outcome:
     """The header fields of the last answer."""
     varies: bool = False
     """An answer on the way says that it depends on the User-Agent (RFC 9111 4.1)."""
+
+    def policy(self, dialect: Dialect = RFC9309) -> Policy:
+        """Return the policy that holds from now on, by this alone."""
+        return policy_after(
+            self.access,
+            self.status,
+            body=self.body,
+            encoding=self.encoding,
+            failure=self.reason,
+            dialect=dialect,
+        )
 
 
 class Exchange:

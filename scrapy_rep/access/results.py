@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import TYPE_CHECKING
+
+from scrapy_rep.protocol import RFC9309, Policy, parse
+
+if TYPE_CHECKING:
+    from scrapy_rep.protocol import Dialect
 
 
 class Access(Enum):
@@ -55,3 +61,29 @@ def access_of(
     if 400 <= status < 500 and status not in NOT_OF_THE_SITE:
         return Access.UNAVAILABLE
     return Access.UNREACHABLE
+
+
+def policy_after(
+    access: Access,
+    status: int | None,
+    *,
+    body: bytes = b"",
+    encoding: str | None = None,
+    failure: str = "",
+    dialect: Dialect = RFC9309,
+) -> Policy:
+    """Return the policy that holds after an answer (RFC 9309 2.3.1).
+
+    *body* and *encoding* are those of a file; *failure* says in words why there was no
+    answer.
+    """
+    if access is Access.SUCCESSFUL:
+        return parse(body, dialect=dialect, encoding=encoding)
+    if access is Access.UNAVAILABLE:
+        why = "too many redirects" if status in REDIRECTS else str(status)
+        return Policy.allow_all(f"no robots.txt ({why})", dialect=dialect)
+    if access is Access.UNREACHABLE:
+        reason = f"robots.txt unreachable ({failure})"
+    else:
+        reason = f"robots.txt answered {status}"
+    return Policy.disallow_all(reason, dialect=dialect)

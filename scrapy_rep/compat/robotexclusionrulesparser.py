@@ -14,7 +14,7 @@ from urllib.error import URLError
 
 from scrapy_rep.access.results import Access
 from scrapy_rep.compat.rendering import joined, written
-from scrapy_rep.compat.urllib_fetch import fetch, policy_of
+from scrapy_rep.compat.urllib_fetch import fetch
 from scrapy_rep.protocol import GYM2008, MK1996, Dialect, Policy, parse
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class RobotExclusionRulesParser:
             raise URLError(answer.status)  # type: ignore[arg-type]  # a number, as ever
         if answer.access is Access.SUCCESSFUL:
             _check_charset(answer)
-        self._policies = {GYM2008: policy_of(answer, GYM2008)}
+        self._policies = {GYM2008: answer.policy(GYM2008)}
         self.expiration_date = _expiration(answer)
 
     def parse(self, s: str | bytes) -> None:

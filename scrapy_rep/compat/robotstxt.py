@@ -66,7 +66,7 @@ def get(
         timeout=timeout,
         max_redirects=redirects,
     )
-    return Parser(urllib_fetch.policy_of(answer), user_agent)
+    return Parser(answer.policy(), user_agent)
 
 
 def parse(robots_txt: str | bytes, user_agent: str) -> Parser:

@@ -34,14 +34,11 @@ from scrapy_rep import access
 from scrapy_rep.access import Access, Outcome
 from scrapy_rep.access.origins import URI_CHARACTERS, origin_of
 from scrapy_rep.access.results import access_of
-from scrapy_rep.protocol import RFC9309, Policy, parse
 from scrapy_rep.protocol.decoding import MAX_SIZE
 from scrapy_rep.protocol.printable import hidden
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from scrapy_rep.protocol import Dialect
 
 TIMEOUT = 30.0
 """Seconds for one request, to the last octet; each redirect is another request."""
@@ -83,19 +80,6 @@ def fetch(
         else:
             exchange.receive(answer)
     return exchange.outcome
-
-
-def policy_of(outcome: Outcome, dialect: Dialect = RFC9309) -> Policy:
-    """Return the policy that holds after *outcome* (RFC 9309 2.3.1)."""
-    if outcome.access is Access.SUCCESSFUL:
-        return parse(outcome.body, dialect=dialect, encoding=outcome.encoding)
-    if outcome.access is Access.UNAVAILABLE:
-        reason = f"no robots.txt ({outcome.status})"
-        return Policy.allow_all(reason, dialect=dialect)
-    if outcome.access is Access.DENIED:
-        return Policy.disallow_all(f"status {outcome.status}", dialect=dialect)
-    reason = f"robots.txt unreachable ({outcome.reason})"
-    return Policy.disallow_all(reason, dialect=dialect)
 
 
 def _ask(

@@ -9,7 +9,7 @@ from urllib.robotparser import RequestRate
 
 from scrapy_rep.access.results import Access
 from scrapy_rep.compat.rendering import joined, written
-from scrapy_rep.compat.urllib_fetch import fetch, policy_of
+from scrapy_rep.compat.urllib_fetch import fetch
 from scrapy_rep.protocol import Policy, parse
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class RobotFileParser:
         answer = fetch(self.url)
         if answer.access is Access.UNREACHABLE and self._copy_of == self.url:
             return
-        self._policy = policy_of(answer)
+        self._policy = answer.policy()
         self._copy_of = None
         self.allow_all = answer.access is Access.UNAVAILABLE
         self.disallow_all = answer.access in {Access.DENIED, Access.UNREACHABLE}

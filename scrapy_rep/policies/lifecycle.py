@@ -32,9 +32,9 @@ from typing import TYPE_CHECKING
 
 from w3lib.encoding import resolve_encoding
 
-from scrapy_rep.access.results import REDIRECTS, Access, access_of
+from scrapy_rep.access.results import REDIRECTS, Access, access_of, policy_after
 from scrapy_rep.policies.freshness import Terms, lifetime_and_grace, retry_after
-from scrapy_rep.protocol import Policy, parse
+from scrapy_rep.protocol import Policy
 from scrapy_rep.store import Snapshot
 
 if TYPE_CHECKING:
@@ -218,19 +218,19 @@ def policy_of(snapshot: Snapshot, state: State, settings: Settings) -> Policy:
             f"robots.txt unreachable ({snapshot.failure}) for too long to be waited for"
         )
     if state is State.UNREACHABLE:
-        reason = f"robots.txt unreachable ({snapshot.failure})"
         if settings.unreachable == "allow":
-            return Policy.allow_all(reason)
-        return Policy.disallow_all(reason)
+            return Policy.allow_all(f"robots.txt unreachable ({snapshot.failure})")
+        return policy_after(Access.UNREACHABLE, None, failure=snapshot.failure)
     status = snapshot.status
-    access = access_of(status, deny_statuses=settings.deny_statuses)
     if status in REDIRECTS:
         # RFC 9309 2.3.1.2: one redirect too many may be taken for unavailable.
-        return Policy.allow_all("no robots.txt (too many redirects)")
-    if access is Access.SUCCESSFUL:
-        return parse(
-            snapshot.body, dialect=settings.dialect, encoding=snapshot.encoding
-        )
-    if access is Access.UNAVAILABLE:
-        return Policy.allow_all(f"no robots.txt ({status})")
-    return Policy.disallow_all(f"robots.txt answered {status}")
+        access = Access.UNAVAILABLE
+    else:
+        access = access_of(status, deny_statuses=settings.deny_statuses)
+    return policy_after(
+        access,
+        status,
+        body=snapshot.body,
+        encoding=snapshot.encoding,
+        dialect=settings.dialect,
+    )

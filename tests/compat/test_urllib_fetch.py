@@ -12,7 +12,7 @@ import pytest
 
 from scrapy_rep.access.results import Access
 from scrapy_rep.compat import urllib_fetch as module
-from scrapy_rep.compat.urllib_fetch import fetch, policy_of
+from scrapy_rep.compat.urllib_fetch import fetch
 from scrapy_rep.protocol.decoding import MAX_SIZE
 from tests.site import Reply, Site
 from tests.tls import server_context
@@ -78,7 +78,7 @@ def test_answers(reply, access, allowed):
     with Site({"/robots.txt": reply}) as site:
         answer = fetch(site.url("/robots.txt"), timeout=5)
     assert answer.access is access
-    assert policy_of(answer).allowed("/p", "x") is allowed
+    assert answer.policy().allowed("/p", "x") is allowed
 
 
 def test_39_five_redirects_are_followed_and_no_more():

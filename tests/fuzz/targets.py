@@ -18,7 +18,7 @@ from scrapy.settings import BaseSettings
 from scrapy_rep.access import Access, Answer, Exchange, Outcome
 from scrapy_rep.access.content_coding import decoded
 from scrapy_rep.access.origins import origin_of, redirect_target
-from scrapy_rep.compat import RobotExclusionRulesParser, RobotFileParser, urllib_fetch
+from scrapy_rep.compat import RobotExclusionRulesParser, RobotFileParser
 from scrapy_rep.compat import parse as parse_robotstxt
 from scrapy_rep.compat import robotexclusionrulesparser as rerp
 from scrapy_rep.exceptions import SettingError
@@ -180,7 +180,7 @@ def check_headers(
         outcome = exchange.outcome
         assert outcome is not None
         assert outcome.access is Access.SUCCESSFUL
-        assert not urllib_fetch.policy_of(outcome).allowed("/x", "a")
+        assert not outcome.policy().allowed("/x", "a")
         rerp._expiration(outcome)
         snapshot = after(None, outcome, NOW, SETTINGS)
         assert SETTINGS.min_age <= snapshot.lifetime <= snapshot.grace

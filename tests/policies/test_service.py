@@ -15,7 +15,7 @@ from scrapy_rep import access
 from scrapy_rep.access import Exchange, Outcome, Validators
 from scrapy_rep.access.origins import robots_url
 from scrapy_rep.judging.agents import Agents
-from scrapy_rep.log import Report
+from scrapy_rep.log import CrawlLog
 from scrapy_rep.policies import service as module
 from scrapy_rep.policies.lifecycle import State
 from scrapy_rep.policies.service import Policies
@@ -135,7 +135,7 @@ class Crawl:
             user_agent_of=agents.header,
             fetcher=site,
             store=store,
-            report=Report(self.crawler),
+            log=CrawlLog(self.crawler),
         )
 
     async def allows(self, path: str = "/p", origin: str = ORIGIN) -> bool:
@@ -314,7 +314,7 @@ async def test_a_304_costs_no_parse(clock, make_store, monkeypatch):
     await crawl.allows()
     policy = crawl.policy
     monkeypatch.setattr(
-        "scrapy_rep.policies.lifecycle.parse", None
+        "scrapy_rep.access.results.parse", None
     )  # nothing may be parsed now
     site.answer = UNCHANGED
     for day in (0, 3, 6):
@@ -336,7 +336,7 @@ async def test_the_same_file_once_more_costs_no_parse(clock, make_store, monkeyp
     crawl = Crawl(site, make_store())
     await crawl.allows()
     policy = crawl.policy
-    monkeypatch.setattr("scrapy_rep.policies.lifecycle.parse", None)
+    monkeypatch.setattr("scrapy_rep.access.results.parse", None)
     clock.to(2 * DAY)
     assert not await crawl.allows()
     assert crawl.policy is policy

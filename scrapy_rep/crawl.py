@@ -12,7 +12,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy_rep.downloader import Downloader, HttpCache
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.judging import Agents, Judge
-from scrapy_rep.log import Report
+from scrapy_rep.log import CrawlLog
 from scrapy_rep.pacing import Keeper
 from scrapy_rep.policies import Fetcher, Policies
 from scrapy_rep.protocol.printable import hidden, told
@@ -44,7 +44,7 @@ class Crawl:
     def __init__(self, crawler: Crawler) -> None:
         self.crawler = crawler
         self.settings = Settings.read(crawler.settings)
-        self.report = Report(crawler)
+        self.log = CrawlLog(crawler)
         self.agents = Agents(crawler, self.settings)
         self.judge = Judge(self.settings)
         self.downloader = Downloader(crawler)
@@ -68,7 +68,7 @@ class Crawl:
         """Note that a gate judges the requests."""
         self.is_judged = True
         for sentence in unknown_names(self.crawler.settings):
-            self.report.warn(sentence)
+            self.log.warn_user(sentence)
 
     def join_queue(self) -> None:
         """Note that a polite queue holds back what must wait."""
@@ -110,7 +110,7 @@ class Crawl:
                 self.crawler, self.settings, self.downloader, self.keeper.back_off
             ),
             store=self.store,
-            report=self.report,
+            log=self.log,
         )
         self.crawler.signals.connect(self._spider_closed, signals.spider_closed)
         return policies

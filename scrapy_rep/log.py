@@ -23,7 +23,7 @@ NEW_PAUSE = 0.5
 """Seconds by which a slot must be parked for longer than before for a line in the log."""
 
 
-class Report:
+class CrawlLog:
     """Writes the log lines of one crawl, and counts.
 
     DEBUG: a line per refusal. INFO: a line per origin that denies everything, cannot be
@@ -45,13 +45,13 @@ class Report:
         name = f"rep/{name}"
         self._stats.set_value(name, self._stats.get_value(name, 0.0) + seconds)
 
-    def refused(self, refusal: RobotsRefused, cause: str) -> None:
+    def note_refusal(self, refusal: RobotsRefused, cause: str) -> None:
         """A request is not sent."""
         self._stats.inc_value("robotstxt/forbidden")
         self.count(f"forbidden/{cause}")
         self._log(logging.DEBUG, "%(refusal)s", refusal=refusal)
 
-    def would_refuse(self, refusal: RobotsRefused, cause: str) -> None:
+    def note_dry_run(self, refusal: RobotsRefused, cause: str) -> None:
         """A request is sent although robots.txt is against it: REP_OBEY leaves it out."""
         self.count("would_forbid")
         self.count(f"would_forbid/{cause}")
@@ -59,7 +59,7 @@ class Report:
             logging.DEBUG, "Sent all the same (REP_OBEY): %(refusal)s", refusal=refusal
         )
 
-    def from_http_cache(self, url: str, origin: str) -> None:
+    def note_cached_page(self, url: str, origin: str) -> None:
         """A page needs nothing of its site, whose robots.txt cannot be had."""
         self.count("from_http_cache")
         self._log(
@@ -69,7 +69,7 @@ class Report:
             url=url,
         )
 
-    def dropped(self, what: str, page: str, cause: str, why: str) -> None:
+    def note_drop(self, what: str, page: str, cause: str, why: str) -> None:
         """What the spider found on *page* goes no further (REP_PAGE_OBEY)."""
         self.count(f"page/dropped/{cause}")
         self._log(
@@ -80,7 +80,7 @@ class Report:
             why=why,
         )
 
-    def unreachable(
+    def note_unreachable(
         self, origin: str, failure: str, meanwhile: str, *, again: bool
     ) -> None:
         """An origin cannot be asked; *again*: nor could it be before."""
@@ -94,7 +94,7 @@ class Report:
                 meanwhile=meanwhile,
             )
 
-    def denies_all(self, origin: str, verdict: Verdict) -> None:
+    def note_denial_of_all(self, origin: str, verdict: Verdict) -> None:
         self._log(
             logging.INFO,
             "robots.txt of %(origin)s allows us nothing: %(reason)s",
@@ -102,7 +102,7 @@ class Report:
             reason=explain(verdict),
         )
 
-    def paced(self, origin: str, pace: Pace, now: float) -> None:
+    def note_pace(self, origin: str, pace: Pace, now: float) -> None:
         """An origin asks for a delay, or for visits at a part of the day only."""
         visit = pace.visit
         if visit is not None:
@@ -131,7 +131,7 @@ class Report:
             how=how,
         )
 
-    def parked(self, slot: str, wait: float, why: str) -> None:
+    def note_parked_slot(self, slot: str, wait: float, why: str) -> None:
         """A slot with waiting requests is not asked for some time."""
         self.count("parked")
         self._add("parked_time", wait)
@@ -143,7 +143,7 @@ class Report:
             why=why,
         )
 
-    def backed_off(
+    def note_back_off(
         self, slot: str, response: Response, asked: float, most: float, longer: float
     ) -> None:
         """An answer asks for a pause; its slot is parked for *longer* than before."""
@@ -167,12 +167,12 @@ class Report:
             how=how,
         )
 
-    def unsent(self, parked: StillParked) -> None:
+    def note_unsent(self, parked: StillParked) -> None:
         """A request was waiting in a parked slot when the crawl ended."""
         self.count("backoff/unsent")
         self._log(logging.DEBUG, "%(parked)s", parked=parked)
 
-    def handed_out_late(self, lag: float) -> None:
+    def note_lag(self, lag: float) -> None:
         """A parked slot is asked *lag* seconds after it was due."""
         stats = self._stats
         stats.max_value("rep/due_lag/max", lag)
@@ -183,7 +183,7 @@ class Report:
         )
         stats.set_value("rep/due_lag/mean", mean)
 
-    def store_failed(self, doing: str, origin: str, error: Exception) -> None:
+    def note_store_failure(self, doing: str, origin: str, error: Exception) -> None:
         """The store is no judge: what it cannot tell is fetched."""
         self.count("store/errors")
         if self._stats.get_value("rep/store/errors") == 1:
@@ -197,11 +197,11 @@ class Report:
                 error=error,
             )
 
-    def evictions(self, number: int) -> None:
+    def note_evictions(self, number: int) -> None:
         if number:
             self._stats.set_value("rep/cache/evictions", number)
 
-    def warn(self, sentence: str) -> None:
+    def warn_user(self, sentence: str) -> None:
         self._log(logging.WARNING, "%(sentence)s", sentence=sentence)
 
     def _log(self, level: int, message: str, **values: object) -> None:

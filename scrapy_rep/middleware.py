@@ -55,7 +55,7 @@ class RepMiddleware:
         self._crawl = crawl = Crawl.of(crawler)
         crawl.join_gate()
         self._settings = crawl.settings
-        self._report = crawl.report
+        self._log = crawl.log
         self._agents = crawl.agents
         self._policies = crawl.policies
         self._downloader = crawl.downloader
@@ -150,7 +150,7 @@ class RepMiddleware:
             return None
         page = await cache.page(request)
         if page is not None:
-            self._report.from_http_cache(request.url, origin)
+            self._log.note_cached_page(request.url, origin)
             if self._witness is not None:
                 self._witness.exempt(request)
         return page
@@ -168,7 +168,7 @@ class RepMiddleware:
         """Do what *ruling* says: return *request* where it goes back, to wait."""
         for left_out in ruling.left_out:
             refusal = left_out.refusal(url, known.origin)
-            self._report.would_refuse(refusal, left_out.cause)
+            self._log.note_dry_run(refusal, left_out.cause)
         objection = ruling.objection
         if objection is None:
             return self._keep_pace(request, known, ruling.interval)
@@ -210,12 +210,12 @@ class RepMiddleware:
         if not asked:
             return
         if "retry-after" not in self._settings.obey:
-            self._report.count("backoff/ignored")
+            self._log.count("backoff/ignored")
             return
         most = self._settings.retry_after_max
         slot = self._downloader.slot_of(request)
         longer = self._keeper.back_off.park(slot, min(asked, most))
-        self._report.backed_off(slot, response, asked, most, longer)
+        self._log.note_back_off(slot, response, asked, most, longer)
 
     def process_exception(
         self, request: Request, exception: Exception
@@ -225,7 +225,7 @@ class RepMiddleware:
             return None
         if self._can_wait(request):
             return self._again(request)
-        self._report.unsent(exception)
+        self._log.note_unsent(exception)
         return None
 
     def _can_wait(self, request: Request) -> bool:
@@ -259,7 +259,7 @@ class RepMiddleware:
     ) -> RobotsRefused:
         """Tell everyone that *request*, judged by *url*, is refused; return the exception."""
         refusal = objection.refusal(url, origin)
-        self._report.refused(refusal, objection.cause)
+        self._log.note_refusal(refusal, objection.cause)
         if self._witness is not None:
             self._witness.refused(request, refusal, objection.cause, known)
         self._crawler.signals.send_catch_log(

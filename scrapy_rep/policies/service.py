@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from scrapy_rep.access import Outcome
-    from scrapy_rep.log import Report
+    from scrapy_rep.log import CrawlLog
     from scrapy_rep.policies.fetcher import Fetcher
     from scrapy_rep.protocol import Agent
     from scrapy_rep.settings import Settings
@@ -63,7 +63,7 @@ class Policies:
         user_agent_of: Callable[[Request], str],
         fetcher: Fetcher,
         store: Store,
-        report: Report,
+        log: CrawlLog,
     ) -> None:
         self._crawler = crawler
         self._settings = settings
@@ -71,7 +71,7 @@ class Policies:
         self._user_agent_of = user_agent_of
         self._fetcher = fetcher
         self._store = store
-        self._report = report
+        self._log = log
         self._listeners: list[Callable[[Known, Snapshot], None]] = []
         self._cache = PolicyCache(settings.cache_bytes)
         # By key being asked: an origin, or a variant of it.
@@ -179,7 +179,7 @@ class Policies:
         for task in list(self._tasks):
             task.cancel()
         await self._with_store("close", "", self._store.close())
-        self._report.evictions(self._cache.evictions)
+        self._log.note_evictions(self._cache.evictions)
 
     # One fetch by a key at a time, as a task of its own
 
@@ -267,7 +267,7 @@ class Policies:
             )
             self._part(origin)
         if outcome.access is Access.NOT_MODIFIED:
-            self._report.count("cache/revalidated")
+            self._log.count("cache/revalidated")
         stands = standing(snapshot, now, self._settings)
         known = self._learn(key, snapshot, stands, page)
         if outcome.access is Access.SUCCESSFUL and ROBOTS_PARSED is not None:
@@ -297,19 +297,19 @@ class Policies:
             agent = self._agent_of(page)
             if copy is not None and policy.denies_all(agent):
                 verdict = policy.verdict(origin + "/", agent)
-                self._report.denies_all(origin, verdict)
+                self._log.note_denial_of_all(origin, verdict)
             pace = known.pace_for(agent, self._settings)
             if not pace.free and (
                 before is None or before.pace_for(agent, self._settings) != pace
             ):
-                self._report.paced(origin, pace, self.now())
+                self._log.note_pace(origin, pace, self.now())
         known.patient = stands.state is State.UNREACHABLE and patient(
             snapshot, self._settings
         )
         if before is None and key == origin:
-            self._report.count("origins")
+            self._log.count("origins")
         if stands.state in MEANWHILE:
-            self._report.unreachable(
+            self._log.note_unreachable(
                 origin,
                 snapshot.failure,
                 MEANWHILE[stands.state],
@@ -323,7 +323,7 @@ class Policies:
     def _part(self, origin: str) -> Known:
         """Note, and return, that the answers of *origin* depend on the User-Agent."""
         if self._cache.peek(origin) is None:
-            self._report.count("origins")
+            self._log.count("origins")
         policy = Policy.disallow_all("robots.txt depends on the User-Agent")
         known = Known(origin, policy, Standing(State.UNKNOWN, inf, inf), None)
         known.varies = True
@@ -341,7 +341,7 @@ class Policies:
         try:
             return await call
         except Exception as error:  # noqa: BLE001 - whatever a store may raise
-            self._report.store_failed(doing, origin, error)
+            self._log.note_store_failure(doing, origin, error)
             return None
 
 

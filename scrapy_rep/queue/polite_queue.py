@@ -293,7 +293,7 @@ class PoliteQueue(SlotQueues):
         self._count -= line.count - left
         line.count = left
         if slot.due_at:
-            self._crawl.report.handed_out_late(monotonic() - slot.due_at)
+            self._crawl.log.note_lag(monotonic() - slot.due_at)
             slot.due_at = 0.0
         if not line.count:
             self._discard(slot, line)
@@ -338,7 +338,7 @@ class PoliteQueue(SlotQueues):
             ]
             heapify(self._later)
         heappush(self._later, (slot.due_at, slot.ticket, slot))
-        self._crawl.report.parked(slot.name, wait, why)
+        self._crawl.log.note_parked_slot(slot.name, wait, why)
 
     def _bring_due(self) -> None:
         now = monotonic()

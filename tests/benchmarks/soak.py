@@ -33,7 +33,7 @@ from scrapy.utils.test import get_crawler
 
 from scrapy_rep.access import Access, Outcome
 from scrapy_rep.judging.agents import Agents
-from scrapy_rep.log import Report
+from scrapy_rep.log import CrawlLog
 from scrapy_rep.policies.service import Policies
 from scrapy_rep.robots import Robots
 from scrapy_rep.settings import Settings
@@ -234,7 +234,7 @@ async def measure(kind: str, origins: int, path: Path) -> int:
         user_agent_of=agents.header,
         fetcher=MadeUpFetcher(bodies),  # type: ignore[arg-type]
         store=store,
-        report=Report(crawler),
+        log=CrawlLog(crawler),
     )
     robots = Robots(policies, agents)
     gc.collect()

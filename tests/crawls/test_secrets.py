@@ -19,7 +19,7 @@ from scrapy_rep.compat import get
 from scrapy_rep.compat.urllib_fetch import fetch
 from scrapy_rep.evidence.destination import filled_in
 from scrapy_rep.exceptions import StillParked
-from scrapy_rep.log import Report
+from scrapy_rep.log import CrawlLog
 from scrapy_rep.redis.fleet import Link
 from scrapy_rep.robots import Robots
 from tests.commands.cli import robots
@@ -318,7 +318,7 @@ def test_exceptions_are_told_without_user_and_password(kind, arguments):
 def test_a_pause_is_told_without_user_and_password(caplog):
     caplog.set_level(0)
     crawler = make_crawler()
-    Report(crawler).backed_off("slot", Response(URL, status=429), 5.0, 60.0, 5.0)
+    CrawlLog(crawler).note_back_off("slot", Response(URL, status=429), 5.0, 60.0, 5.0)
     assert "(429 for http://host.example/a)" in caplog.messages[-1]
 
 

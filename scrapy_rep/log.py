@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("scrapy_rep")
 
-NEW_PAUSE = 0.5
+NEWS_SECONDS = 0.5
 """Seconds by which a slot must be parked for longer than before for a line in the log."""
 
 
@@ -154,7 +154,7 @@ class CrawlLog:
         if asked > most:
             self.count("backoff/over_max")
             how = f"over REP_RETRY_AFTER_MAX ({most:g} s), so that is kept instead"
-        if longer < NEW_PAUSE:
+        if longer < NEWS_SECONDS:
             return  # one line for all that were answered at the same time
         self._log(
             logging.INFO,

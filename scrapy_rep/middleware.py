@@ -32,10 +32,10 @@ BACK_OFF_STATUSES = frozenset({429, 503})
 """Those whose Retry-After says when requests are welcome again."""
 MAX_WAITING = 1000
 """How many requests of a crawl wait here for a robots.txt; the others go back."""
-AGAIN_AFTER = 0.1
+SENT_BACK_AFTER = 0.1
 """Seconds after which they do. Scrapy may hand them out again at once, and without asyncio
 before anything else happens: the robots.txt would never come."""
-AT_HAND = 1.0
+MAX_WAIT_AT_HAND = 1.0
 """Seconds for which a request may wait in the downloader, rather than in the queue."""
 TOO_MANY_WAIT = Objection(
     "waiting",
@@ -126,7 +126,7 @@ class RepMiddleware:
             return self._again(request)
         if self._waiting >= MAX_WAITING:
             if self._may_go_back(request):
-                await sleep(AGAIN_AFTER)
+                await sleep(SENT_BACK_AFTER)
                 return self._again(request)
             raise self._refusal(request, url, origin, TOO_MANY_WAIT)
         known = await self._wait_for(origin, request)
@@ -187,7 +187,7 @@ class RepMiddleware:
         slot = self._downloader.slot_of(request)
         self._keeper.keep(slot, known.origin, interval)
         wait = self._keeper.due_in if interval else self._keeper.back_off.left
-        if wait(slot) > AT_HAND and self._can_wait(request):
+        if wait(slot) > MAX_WAIT_AT_HAND and self._can_wait(request):
             return self._again(request)  # its pace was not known when it was handed out
         return None
 
@@ -198,7 +198,7 @@ class RepMiddleware:
         asked for again, and *request* was handed out for the HTTP cache to be looked up.
         """
         slot = self._downloader.slot_of(request)
-        is_parked = self._keeper.back_off.left(slot) > AT_HAND
+        is_parked = self._keeper.back_off.left(slot) > MAX_WAIT_AT_HAND
         was_looked_up = self._cache_for(request, origin) is not None
         return (is_parked or was_looked_up) and self._can_wait(request)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-AHEAD = 100
+ORIGINS_AHEAD = 100
 """So many robots.txt files are waited for at a time; how many of them are fetched at a
 time is for REP_FETCH_CONCURRENCY to say."""
 
@@ -54,7 +54,7 @@ class RobotsSitemapSpider(SitemapSpider):
                 if robots is None or not self._asks_for_sitemaps(item):
                     yield item
                     continue
-                if awaited >= AHEAD:
+                if awaited >= ORIGINS_AHEAD:
                     for request in await maybe_deferred_to_future(answers.get()):
                         yield request
                     awaited -= 1

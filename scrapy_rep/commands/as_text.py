@@ -18,25 +18,25 @@ if TYPE_CHECKING:
     from scrapy_rep.commands.terminal import Screen
     from scrapy_rep.protocol import Agent, Group, Policy, Rule
 
-LABEL = 12  # columns, for labels and the margin before them
-GAP = 2
-NARROWEST = 16  # of the columns of agents; more agents go below
-AROUND = 2  # lines that are shown before and after a rule
-MOST = 5  # lost rules or sitemaps; of the others, the number is given
-VERDICTS = {
+LABEL_COLUMNS = 12  # columns, for labels and the margin before them
+GAP_COLUMNS = 2
+MIN_AGENT_COLUMNS = 16  # of the columns of agents; more agents go below
+LINES_AROUND = 2  # lines that are shown before and after a rule
+MAX_LISTED = 5  # lost rules or sitemaps; of the others, the number is given
+VERDICT_WORDS = {
     True: ("allowed", "green"),
     False: ("refused", "red"),
 }
-MEANWHILE = {
+MEANWHILE_WORDS = {
     True: "nobody knows; allowed meanwhile",
     False: "nobody knows; refused meanwhile",
 }
-DECIDED_BY = {
+DECIDED_BY_WORDS = {
     "robots.txt itself": "none: a robots.txt may always be fetched",
     "no rule matches": "none matches",
     "no group": "none holds for this agent",
 }
-WORDS = {
+SOURCE_WORDS = {
     "network": "fetched now",
     "confirmed": "kept from an earlier crawl, confirmed now",
     "store": "kept from an earlier crawl",
@@ -50,8 +50,8 @@ def block(finding: Finding, screen: Screen) -> Iterator[str]:
     if copy is None or policy is None:
         yield from row("verdict", [finding.problem], screen, colours=["yellow"])
         return
-    room = screen.width - LABEL
-    fit = max(1, (room + GAP) // (NARROWEST + GAP))
+    room = screen.width - LABEL_COLUMNS
+    fit = max(1, (room + GAP_COLUMNS) // (MIN_AGENT_COLUMNS + GAP_COLUMNS))
     judgements = finding.judgements
     for start in range(0, len(judgements), fit):
         if start:
@@ -86,7 +86,7 @@ def row(
     colours: Sequence[str] | None = None,
 ) -> Iterator[str]:
     """Return a labelled row of cells, each wrapped in its column."""
-    width = (screen.width - LABEL + GAP) // len(cells) - GAP
+    width = (screen.width - LABEL_COLUMNS + GAP_COLUMNS) // len(cells) - GAP_COLUMNS
     columns_ = [
         [line for part in cell.split("\n") for line in wrapped(part, width)]
         for cell in map(str, cells)
@@ -94,18 +94,18 @@ def row(
     for number, lines in enumerate(zip_longest(*columns_, fillvalue="")):
         texts = []
         for column, text in enumerate(lines):
-            padding = " " * (width + GAP - columns(text))
+            padding = " " * (width + GAP_COLUMNS - columns(text))
             colour = colours[column] if colours else None
             texts.append((screen.paint(text, colour) if colour else text) + padding)
-        name = f"  {label if number == 0 else '':{LABEL - 2}}"
+        name = f"  {label if number == 0 else '':{LABEL_COLUMNS - 2}}"
         yield (screen.paint(name, "dim") + "".join(texts)).rstrip()
 
 
 def verdict(judgement: Judgement) -> tuple[str, str]:
     """Return the verdict in words, and the colour of it."""
     if judgement.allowed is None:
-        return MEANWHILE[judgement.verdict.allowed], "yellow"
-    return VERDICTS[judgement.allowed]
+        return MEANWHILE_WORDS[judgement.verdict.allowed], "yellow"
+    return VERDICT_WORDS[judgement.allowed]
 
 
 def agent_name(agent: Agent) -> str:
@@ -123,7 +123,7 @@ def decided_by(judgement: Judgement) -> str:
     rule, reason = judgement.verdict.rule, judgement.verdict.reason
     if rule is not None:
         return rule_line(rule)
-    return DECIDED_BY.get(reason, f"none: {reason}")
+    return DECIDED_BY_WORDS.get(reason, f"none: {reason}")
 
 
 def group_and_why(judgement: Judgement) -> str:
@@ -162,9 +162,9 @@ def lost(judgement: Judgement) -> str:
 
 
 def some(lines: Sequence[str], hint: str = "") -> str:
-    shown = list(lines[:MOST])
-    if len(lines) > MOST:
-        shown.append(f"and {len(lines) - MOST} more{hint}")
+    shown = list(lines[:MAX_LISTED])
+    if len(lines) > MAX_LISTED:
+        shown.append(f"and {len(lines) - MAX_LISTED} more{hint}")
     return "\n".join(shown)
 
 
@@ -206,7 +206,7 @@ def excerpt(
     shown = {
         number
         for line in decided
-        for number in range(line - AROUND, line + AROUND + 1)
+        for number in range(line - LINES_AROUND, line + LINES_AROUND + 1)
         if 1 <= number <= len(text)
     }
     digits = len(str(max(shown)))
@@ -218,9 +218,11 @@ def excerpt(
         before = number
         mark = ">" if number in decided else " "
         line = f"{number:{digits}} {mark} {printable(text[number - 1])}".rstrip()
-        lines.append(shortened(line, screen.width - LABEL))
+        lines.append(shortened(line, screen.width - LABEL_COLUMNS))
     for number, line in enumerate(lines):
-        name = screen.paint(f"  {'lines' if not number else '':{LABEL - 2}}", "dim")
+        name = screen.paint(
+            f"  {'lines' if not number else '':{LABEL_COLUMNS - 2}}", "dim"
+        )
         is_decided = line[digits + 1 : digits + 2] == ">"
         yield name + (screen.paint(line, "bold") if is_decided else line)
 
@@ -247,7 +249,7 @@ def about_file(copy: Copy, sitemaps: Sequence[str], screen: Screen) -> Iterator[
 def full(label: str, text: str, screen: Screen) -> Iterator[str]:
     """Return a row whose lines are not wrapped: a URL is there to be copied."""
     for number, line in enumerate(text.split("\n")):
-        name = f"  {label if number == 0 else '':{LABEL - 2}}"
+        name = f"  {label if number == 0 else '':{LABEL_COLUMNS - 2}}"
         yield screen.paint(name, "dim") + line
 
 
@@ -257,7 +259,7 @@ def origin_of_copy(copy: Copy) -> str:
         return name
     if copy.came_by == "none":
         return f"{name}\nnone: it could not be had"
-    return f"{name}\n{copy.status}, {WORDS[copy.came_by]}"
+    return f"{name}\n{copy.status}, {SOURCE_WORDS[copy.came_by]}"
 
 
 def duration(seconds: float) -> str:

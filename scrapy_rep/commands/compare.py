@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from scrapy_rep.commands.terminal import Progress, Screen
     from scrapy_rep.protocol import Agent, Policy, Verdict
 
-AT_A_TIME = 200  # lines between two looks at the clock
+LINES_AT_A_TIME = 200  # lines between two looks at the clock
 
 
 class Comparing:
@@ -50,7 +50,7 @@ class Comparing:
         read = 0
         for number, line in enumerate(lines, 1):
             read += len(line)
-            if not number % AT_A_TIME:
+            if not number % LINES_AT_A_TIME:
                 progress.add(read)
                 read = 0
             url = url_of(line)
@@ -71,7 +71,7 @@ class Comparing:
         if self._as_json:
             self._screen.write(as_json.line(as_json.change(url, agent, old, new)))
             return
-        verdict = self._screen.paint(*as_text.VERDICTS[new.allowed])
+        verdict = self._screen.paint(*as_text.VERDICT_WORDS[new.allowed])
         whom = f" for {as_text.agent_name(agent)}" if len(self._agents) > 1 else ""
         self._screen.write(
             f"{verdict}{whom} {printable(url)}",

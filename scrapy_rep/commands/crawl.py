@@ -16,7 +16,7 @@ from scrapy.utils.job import job_dir
 from scrapy_rep import Addon
 from scrapy_rep.access.origins import origin_of, robots_url
 from scrapy_rep.commands.findings import Copy, Hop
-from scrapy_rep.commands.terminal import TICK
+from scrapy_rep.commands.terminal import TICK_SECONDS
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.downloader import ROBOTS_HOP
 from scrapy_rep.store.sqlite import FILE_NAME
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from scrapy_rep.policies.cache import Known
     from scrapy_rep.policies.service import Policies
 
-AHEAD = (
+URLS_AHEAD = (
     100  # URLs whose origins are asked at once, as far as REP_FETCH_CONCURRENCY lets
 )
 
-NOT_OURS: dict[str, Any] = {
+SETTINGS_OF_A_QUESTION: dict[str, Any] = {
     # A question must leave the work of the project alone: its queue, what it has seen,
     # what it has scraped, and the ports of a crawl that may be running.
     "JOBDIR": None,
@@ -65,7 +65,7 @@ def prepare(settings: Settings) -> None:
         settings.set("REP_STORE", "sqlite", "cmdline")
         if not settings.get("REP_STORE_PATH"):
             settings.set("REP_STORE_PATH", str(Path(folder, FILE_NAME)), "cmdline")
-    for name, value in NOT_OURS.items():
+    for name, value in SETTINGS_OF_A_QUESTION.items():
         settings.set(name, value, "cmdline")
     if settings.getpriority("LOG_LEVEL") != SETTINGS_PRIORITIES["cmdline"]:
         settings.set("LOG_LEVEL", "WARNING", "cmdline")  # unless -L says otherwise
@@ -148,7 +148,7 @@ class Asking(Spider):
         """Let the progress be seen while nothing comes."""
         self._errand.progress.tick()
         if not self._errand.progress.closed:
-            call_later(TICK, self._tick)
+            call_later(TICK_SECONDS, self._tick)
 
     async def _ask(self) -> None:
         policies = Crawl.of(self.crawler).policies
@@ -166,7 +166,7 @@ class Asking(Spider):
             if page is not None and origin is not None:
                 answer = deferred_from_coro(policies.get(origin, page))
             pending.append((url, origin, answer))
-            if len(pending) >= AHEAD:
+            if len(pending) >= URLS_AHEAD:
                 await self._take(policies, *pending.popleft())
         while pending:
             await self._take(policies, *pending.popleft())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from scrapy.exceptions import UsageError
 
-from scrapy_rep.commands.options import STDIN
+from scrapy_rep.commands.options import STDIN_NAME
 from scrapy_rep.protocol.decoding import MAX_SIZE
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @contextmanager
 def opened(name: str, what: str) -> Iterator[BinaryIO]:
     """Open *name* for reading; raise ``UsageError`` where that fails."""
-    if name == STDIN:
+    if name == STDIN_NAME:
         yield sys.stdin.buffer
         return
     try:
@@ -66,7 +66,7 @@ def url_of(line: bytes) -> str:
 def all_urls(given: Iterable[str]) -> Iterator[str]:
     """Return the URLs of the command line, with those of standard input in their place."""
     for url in given:
-        if url == STDIN:
+        if url == STDIN_NAME:
             yield from filter(None, map(url_of, sys.stdin.buffer))
         else:
             yield url

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-STDIN = "-"
-A_URL = "an absolute http or https URL such as https://example.com/page"
+STDIN_NAME = "-"
+URL_EXPECTED = "an absolute http or https URL such as https://example.com/page"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class Options:
 
     def faults(self) -> Iterator[str]:
         for arg in self.urls:
-            if arg.startswith("-") and arg != STDIN:
+            if arg.startswith("-") and arg != STDIN_NAME:
                 yield f"unknown option {arg}; scrapy robots -h lists them"
         if any(not agent.strip() for agent in self.agents):
             yield "--agent is empty, expected a product token or a User-Agent header"
@@ -102,12 +102,12 @@ class Options:
             yield "--lint is about all agents, expected no --agent"
         if self.sitemaps and self.agents:
             yield "--sitemaps is about all agents, expected no --agent"
-        if [*self.urls, self.file].count(STDIN) > 1:
+        if [*self.urls, self.file].count(STDIN_NAME) > 1:
             yield "- is given twice, but standard input can be read only once"
         if self.file is None:
             for url in self.urls:
-                if url != STDIN and origin_of(url) is None:
-                    yield f"URL is {without_user(url)!r}, expected {A_URL}"
+                if url != STDIN_NAME and origin_of(url) is None:
+                    yield f"URL is {without_user(url)!r}, expected {URL_EXPECTED}"
 
     def faults_of_compare(self) -> Iterator[str]:
         beside = {
@@ -121,7 +121,7 @@ class Options:
                 yield f"{what} is given with --compare, expected --urls and --agent only"
         if self.url_list is None:
             yield "--compare lacks its URLs, expected --urls FILE, or --urls - to read them"
-        if [*(self.compare or ()), self.url_list].count(STDIN) > 1:
+        if [*(self.compare or ()), self.url_list].count(STDIN_NAME) > 1:
             yield "- is given twice, but standard input can be read only once"
 
     def faults_of_report(self) -> Iterator[str]:
@@ -140,7 +140,7 @@ class Options:
                 yield f"{what} is given with --report, expected -o and --host only"
         if self.output is None:
             yield "--report lacks its page, expected -o FILE"
-        if (self.audits or ()).count(STDIN) > 1:
+        if (self.audits or ()).count(STDIN_NAME) > 1:
             yield "- is given twice, but standard input can be read only once"
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from scrapy_rep.commands.terminal import Screen
     from scrapy_rep.evidence.report import Made
 
-SHOWN = 20
+MAX_BROKEN_LINES = 20
 """Broken lines that are named here; the page names some more."""
 
 
@@ -47,11 +47,11 @@ def report(options: Options, screen: Screen) -> int:
             )
     except audit_report.AuditError as error:
         raise UsageError(str(error), print_help=False) from None
-    for trouble in made.troubles[:SHOWN]:
+    for trouble in made.troubles[:MAX_BROKEN_LINES]:
         screen.complain(f"warning: {trouble}")
-    if made.broken > SHOWN:
+    if made.broken > MAX_BROKEN_LINES:
         screen.complain(
-            f"warning: and {made.broken - SHOWN:,} more lines that are broken"
+            f"warning: and {made.broken - MAX_BROKEN_LINES:,} more lines that are broken"
         )
     if made.torn:
         screen.complain(

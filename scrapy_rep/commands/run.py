@@ -14,7 +14,7 @@ from scrapy_rep.commands import files
 from scrapy_rep.commands.answers import Judging, Linting, Listing, Task
 from scrapy_rep.commands.compare import Comparing
 from scrapy_rep.commands.findings import Copy
-from scrapy_rep.commands.options import A_URL, STDIN
+from scrapy_rep.commands.options import STDIN_NAME, URL_EXPECTED
 from scrapy_rep.commands.terminal import Screen
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.judging.agents import Agents
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from scrapy_rep.commands.options import Options
     from scrapy_rep.protocol import Agent
 
-COULD_NOT_TELL = 2
+EXIT_COULD_NOT_TELL = 2
 
 
 def run(
@@ -65,7 +65,7 @@ def run(
         # Who reads our output has seen enough ("| head"). Python would complain when it
         # flushes standard output at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return COULD_NOT_TELL
+        return EXIT_COULD_NOT_TELL
 
 
 def agents_of(
@@ -92,7 +92,7 @@ def by_file(
 ) -> None:
     body = files.robots_txt(name, "--file")
     policy = parse(body, dialect=settings.dialect)
-    shown = "(standard input)" if name == STDIN else name
+    shown = "(standard input)" if name == STDIN_NAME else name
     copy = Copy(asked=shown, came_by="file")
     with screen.track(None, " URLs") as progress:
         for url in ("",) if task.once else files.all_urls(options.urls):
@@ -111,8 +111,10 @@ def online(
     # All at once: to wait for standard input would hold up the event loop.
     urls = list(files.all_urls(options.urls))
     with screen.track(len(urls), " URLs"):
-        whole = ask(process, urls, task, screen.progress, not_a_url=f"not {A_URL}")
-    return task.status if whole else COULD_NOT_TELL
+        whole = ask(
+            process, urls, task, screen.progress, not_a_url=f"not {URL_EXPECTED}"
+        )
+    return task.status if whole else EXIT_COULD_NOT_TELL
 
 
 def compare(

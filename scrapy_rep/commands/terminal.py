@@ -22,10 +22,10 @@ except ImportError:
     tqdm = None
 
 COLOURS = {"bold": "1", "red": "31", "green": "32", "yellow": "33", "dim": "2"}
-NARROWEST, WIDEST = 40, 120
-SHOW_PROGRESS_AFTER = 2.0
+MIN_COLUMNS, MAX_COLUMNS = 40, 120
+PROGRESS_AFTER_SECONDS = 2.0
 """Seconds; what is done by then needs no progress."""
-TICK = 0.5
+TICK_SECONDS = 0.5
 """Seconds between two looks of it."""
 
 
@@ -38,7 +38,7 @@ class Screen:
             self._out.reconfigure(errors="backslashreplace")  # whatever a site wrote
         # In a pipe too, so that what a test or a pager shows is what a terminal shows.
         columns = shutil.get_terminal_size((80, 24)).columns
-        self.width = max(NARROWEST, min(columns, WIDEST))
+        self.width = max(MIN_COLUMNS, min(columns, MAX_COLUMNS))
         self._is_terminal = self._out.isatty()
         # https://no-color.org: set to anything but "" it means no colour.
         self._in_colour = (
@@ -82,7 +82,7 @@ class Progress:
         self._done = 0
         self._bar: Any = None
         self._shows = self._err is not None and self._err.isatty()
-        self._next = monotonic() + SHOW_PROGRESS_AFTER
+        self._next = monotonic() + PROGRESS_AFTER_SECONDS
 
     @property
     def closed(self) -> bool:
@@ -108,7 +108,7 @@ class Progress:
         """Show how far it is, where it is time for that."""
         if not self._shows or monotonic() < self._next:
             return
-        self._next = monotonic() + TICK
+        self._next = monotonic() + TICK_SECONDS
         if self._bar is None:
             make = Count if tqdm is None else tqdm
             self._bar = make(
@@ -120,7 +120,7 @@ class Progress:
                 dynamic_ncols=True,
                 delay=0.001,  # not before it knows when the work began:
             )
-            self._bar.start_t -= SHOW_PROGRESS_AFTER
+            self._bar.start_t -= PROGRESS_AFTER_SECONDS
         self._bar.n = self._done
         self._bar.refresh()
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from scrapy_rep.protocol import Policy
     from scrapy_rep.protocol.groups import Section
 
-PACE = {
+PACE_FIELDS = {
     CRAWL_DELAY: ("Crawl-delay", pace_values.crawl_delay),
     REQUEST_RATE: ("Request-rate", pace_values.request_rate),
 }
@@ -42,7 +42,7 @@ def _lines(text: str, group: list[Section]) -> Iterable[str]:
     for section in group:
         yield f"User-agent: {section.agent}"
     for field, value in records_of(text, group):
-        name, read = PACE.get(field, ("", None))
+        name, read = PACE_FIELDS.get(field, ("", None))
         if read is not None and read(value) is not None:
             yield f"{name}: {value}"
     rules = [

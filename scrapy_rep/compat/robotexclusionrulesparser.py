@@ -32,7 +32,7 @@ __all__ = [
 
 SEVEN_DAYS = 7 * 24 * 3600
 """Seconds that a robots.txt lives by the draft of 1996, where no Expires says otherwise."""
-NUMBERS = {1: MK1996, 2: GYM2008}
+DIALECT_NUMBERS = {1: MK1996, 2: GYM2008}
 """The values that the constants had, for what was stored with them."""
 
 
@@ -83,7 +83,7 @@ class RobotExclusionRulesParser:
         Nothing may be fetched before rules were parsed or fetched (RFC 9309 2.3.1.4).
         Raises ``ValueError`` where *syntax* is no dialect.
         """
-        dialect = NUMBERS.get(syntax) if isinstance(syntax, int) else syntax
+        dialect = DIALECT_NUMBERS.get(syntax) if isinstance(syntax, int) else syntax
         if not isinstance(dialect, Dialect):
             msg = f"syntax is {syntax!r}, expected MK1996 or GYM2008"
             raise ValueError(msg)  # noqa: TRY004 - what its callers catch

@@ -20,8 +20,8 @@ __all__ = ["Parser", "get", "get_allowed", "parse"]
 
 Urlish = str | SplitResult | ParseResult
 
-REDIRECTS = 5
-TIMEOUT = 10.0
+MAX_REDIRECTS = 5
+TIMEOUT_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,8 @@ class Parser:
 def get(
     source: Urlish | HTTPConnection,
     user_agent: str,
-    redirects: int = REDIRECTS,
-    timeout: float = TIMEOUT,
+    redirects: int = MAX_REDIRECTS,
+    timeout: float = TIMEOUT_SECONDS,
 ) -> Parser:
     """Fetch the robots.txt of the site of *source* and parse it for *user_agent*.
 
@@ -77,8 +77,8 @@ def parse(robots_txt: str | bytes, user_agent: str) -> Parser:
 def get_allowed(
     urlish: Urlish,
     user_agent: str,
-    redirects: int = REDIRECTS,
-    timeout: float = TIMEOUT,
+    redirects: int = MAX_REDIRECTS,
+    timeout: float = TIMEOUT_SECONDS,
 ) -> bool:
     """Tell whether *user_agent* may fetch *urlish*, by its site's robots.txt; see ``get``."""
     return get(urlish, user_agent, redirects, timeout).allowed(urlish)

@@ -40,13 +40,13 @@ from scrapy_rep.protocol.printable import hidden
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-TIMEOUT = 30.0
+TIMEOUT_SECONDS = 30.0
 """Seconds for one request, to the last octet; each redirect is another request."""
 LIMITS = access.Limits(deny_statuses=frozenset({401, 403}))
 """RFC 9309 2.3.1.3 lets a crawler go on after 401 and 403. The libraries whose interfaces
 these are all stay away, and who comes from them relies on it."""
 STATUS_LINE = re.compile(rb"(HTTP/[0-9.]+) ([0-9]{3})(?: (.*?))?\r?\n")
-LONGEST_LINE = 65_536
+MAX_LINE_BYTES = 65_536
 
 
 def fetch(
@@ -73,7 +73,7 @@ def fetch(
     exchange = access.Exchange(origin + path, limits)
     while exchange.outcome is None:
         try:
-            answer = _ask(exchange.request, user_agent, timeout or TIMEOUT)
+            answer = _ask(exchange.request, user_agent, timeout or TIMEOUT_SECONDS)
         except Exception as error:  # noqa: BLE001, PERF203 - whatever a site may make raise
             reason = error.reason if isinstance(error, URLError) else error
             exchange.fail(reason if isinstance(reason, Exception) else error)
@@ -158,7 +158,7 @@ class _Response(HTTPResponse):
 
     def _read_status(self) -> tuple[str, int, str]:
         # RFC 9112 4: three digits. int(), by which it is read else, takes "4_04", too.
-        line = self.fp.readline(LONGEST_LINE + 1)
+        line = self.fp.readline(MAX_LINE_BYTES + 1)
         if not line:
             raise RemoteDisconnected("closed without an answer")
         found = STATUS_LINE.fullmatch(line)

@@ -19,7 +19,7 @@ from scrapy import signals
 
 from scrapy_rep import __version__
 from scrapy_rep.downloader import ROBOTS_HOP
-from scrapy_rep.evidence.destination import SETTING
+from scrapy_rep.evidence.destination import SETTING_NAME
 from scrapy_rep.evidence.format import (
     COPY,
     CRAWL,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("scrapy_rep")
 
-MOST_DIGESTS = 10_000
+MAX_DIGESTS = 10_000
 """Digests that are remembered, so that each body is written once."""
 USERS_SETTINGS = ("ROBOTSTXT_USER_AGENT", "USER_AGENT", "DOWNLOAD_DELAY")
 """Settings of Scrapy that are written down beside ours."""
@@ -105,7 +105,9 @@ class Audit:
 
     def _first_line(self, worker: str) -> str:
         settings = self._crawler.settings
-        ours = [name for name in DEFAULTS if name != SETTING]  # may have a password
+        ours = [
+            name for name in DEFAULTS if name != SETTING_NAME
+        ]  # may have a password
         given = {name: settings.get(name) for name in (*ours, *USERS_SETTINGS)}
         return CRAWL.line(
             {
@@ -137,7 +139,7 @@ class Audit:
         digest = copy.digest
         if digest is not None and digest not in self._digests:
             self._digests[digest] = None
-            if len(self._digests) > MOST_DIGESTS:
+            if len(self._digests) > MAX_DIGESTS:
                 del self._digests[next(iter(self._digests))]
             values["encoding"], values["body"] = as_text(body)
         self.write(COPY, **values)

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from scrapy_rep.settings import Settings
     from scrapy_rep.store import Snapshot
 
-MOST_CHARACTERS, MOST_TOKENS = 500, 20
+MAX_CHARACTERS, MAX_TOKENS = 500, 20
 """Of a text, and user-agent lines, beyond which evidence is cut: a rule may be half a
 megabyte long, and there is evidence for each request."""
 
-STATES = {Access.SUCCESSFUL: "fetched", Access.DENIED: "denied"}
+STATE_WORDS = {Access.SUCCESSFUL: "fetched", Access.DENIED: "denied"}
 """What evidence calls an answer that decides; the others are "unavailable"."""
-OF_REQUEST = frozenset({"time", "url", "slot", "delay", "preferences"})
-SHARED = tuple(name for name in DECISION.kinds if name not in OF_REQUEST)
+REQUEST_FIELDS = frozenset({"time", "url", "slot", "delay", "preferences"})
+DECISION_FIELDS = tuple(name for name in DECISION.kinds if name not in REQUEST_FIELDS)
 """What all records of one decision have in common."""
 
 
@@ -88,7 +88,7 @@ class Decision:
             "reason": shorten(explain(self.verdict)),
             "group": None
             if group is None
-            else [shorten(t) for t in group[:MOST_TOKENS]],
+            else [shorten(t) for t in group[:MAX_TOKENS]],
             "rule": None,
             "line": None,
             "delay": 0.0,
@@ -106,7 +106,7 @@ class Decision:
             self._delay, self._stated = delay, preferences
             if not self._shared:
                 found = self.evidence
-                shared = {n: found[n] for n in SHARED if found[n] is not None}
+                shared = {n: found[n] for n in DECISION_FIELDS if found[n] is not None}
                 self._shared = encode(shared)[1:-1]
             rest = f',"delay":{delay!r},{self._shared}'
             if preferences:
@@ -128,7 +128,9 @@ def copy_of(known: Known, snapshot: Snapshot, settings: Settings) -> Copy:
         digest = f"sha256:{sha256(snapshot.body).hexdigest()}"
     return Copy(
         origin,
-        state.value if state is State.HOLDING else STATES.get(access, "unavailable"),
+        state.value
+        if state is State.HOLDING
+        else STATE_WORDS.get(access, "unavailable"),
         status,
         snapshot.url,
         snapshot.checked,
@@ -138,10 +140,10 @@ def copy_of(known: Known, snapshot: Snapshot, settings: Settings) -> Copy:
 
 
 def shorten(text: str) -> str:
-    """Return what evidence has of *text*, ``MOST_CHARACTERS`` at the most."""
-    if len(text) <= MOST_CHARACTERS:
+    """Return what evidence has of *text*, ``MAX_CHARACTERS`` at the most."""
+    if len(text) <= MAX_CHARACTERS:
         return text
-    return f"{text[: MOST_CHARACTERS - 3]}..."
+    return f"{text[: MAX_CHARACTERS - 3]}..."
 
 
 def name_of(agent: Agent) -> str:

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-SETTING = "REP_AUDIT_URI"
-PARAMETERS = "FEED_URI_PARAMS"
+SETTING_NAME = "REP_AUDIT_URI"
+PARAMETERS_SETTING = "FEED_URI_PARAMS"
 PARAMETER = re.compile(
     r"%\(([^()]+)\)[-+ #0]*(?:[1-9]\d*)?(?:\.\d+)?[diouxXeEfFgGcrsa]"
 )
 """What is filled in; any other "%" is one of the URI itself."""
-NEEDS = (
+STORAGE_PACKAGES = (
     (S3FeedStorage, "boto3", "boto3"),
     (GCSFeedStorage, "google.cloud.storage", "google-cloud-storage"),
 )
@@ -45,18 +45,18 @@ def storage(crawler: Crawler, uri: str) -> Any:
     if scheme not in schemes:
         known = ", ".join(sorted(filter(None, schemes)))
         raise SettingError(
-            SETTING,
+            SETTING_NAME,
             hidden(uri),
             f"a path, or a URI with a scheme of FEED_STORAGES: {known}",
         )
     kind = load_object(schemes[scheme])
-    for scrapys, module, package in NEEDS:
+    for scrapys, module, package in STORAGE_PACKAGES:
         if kind is scrapys:
             try:
                 import_module(module)
             except ImportError as error:
                 expected = f"pip install {package} for it ({error})"
-                raise SettingError(SETTING, hidden(uri), expected) from None
+                raise SettingError(SETTING_NAME, hidden(uri), expected) from None
     return build_from_crawler(kind, crawler, uri, feed_options={})
 
 
@@ -74,10 +74,10 @@ def filled_in(uri: str, crawler: Crawler, worker: str) -> str:
             return found[0] % {name: value_of(name)}
         except (AttributeError, KeyError, TypeError, ValueError):
             raise SettingError(
-                SETTING,
+                SETTING_NAME,
                 hidden(uri),
                 "%(time)s, %(worker)s, an attribute of the spider or what "
-                f"{PARAMETERS} gives, not {found[0]}",
+                f"{PARAMETERS_SETTING} gives, not {found[0]}",
             ) from None
 
     return PARAMETER.sub(value, uri)
@@ -94,7 +94,7 @@ def _parameters(crawler: Crawler, worker: str) -> Callable[[str], Any]:
         "batch_id": 1,
         "worker": worker,
     }
-    chosen = crawler.settings[PARAMETERS]
+    chosen = crawler.settings[PARAMETERS_SETTING]
     if not chosen:
         return lambda name: ours[name] if name in ours else getattr(spider, name)
     known = {name: getattr(spider, name) for name in dir(spider)} | ours
@@ -108,7 +108,7 @@ def _parameters(crawler: Crawler, worker: str) -> Callable[[str], Any]:
             "a function of parameters and spider that returns a dict, or the import path "
             f"of one ({type(error).__name__}: {error})"
         )
-        raise SettingError(PARAMETERS, chosen, expected) from error
+        raise SettingError(PARAMETERS_SETTING, chosen, expected) from error
     return values.__getitem__
 
 

@@ -17,7 +17,7 @@ META_KEY = "rep_evidence"
 """Where evidence stands on ``request.meta`` (REP_EVIDENCE)."""
 TIME_DECIMALS = 4
 """Of times in an audit. C writes as many in half the time that six take."""
-MOST_DIGEST_CHARACTERS = 200
+MAX_DIGEST_CHARACTERS = 200
 END_OF_TIME = 1e11
 """Seconds since 1970: the year 5138. Pictures go beyond it, dates end with 9999."""
 
@@ -235,8 +235,8 @@ def fault(record: object) -> str:
         if record.get(key) is None:
             return _wrong(key, None, record_type.kinds[key].expected)
     digest = record.get("digest") if "digest" in types else None
-    if digest is not None and len(digest) > MOST_DIGEST_CHARACTERS:
-        return _wrong("digest", digest, f"up to {MOST_DIGEST_CHARACTERS} characters")
+    if digest is not None and len(digest) > MAX_DIGEST_CHARACTERS:
+        return _wrong("digest", digest, f"up to {MAX_DIGEST_CHARACTERS} characters")
     if record_type is CRAWL and record.get("format", FORMAT) != FORMAT:
         return _wrong("format", record["format"], f"{FORMAT}, the only one known here")
     return ""

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 from scrapy.extensions.feedexport import FileFeedStorage
 from scrapy.utils.defer import ensure_awaitable
 
-from scrapy_rep.evidence.destination import SETTING, claimed, filled_in, storage
+from scrapy_rep.evidence.destination import SETTING_NAME, claimed, filled_in, storage
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.protocol.printable import hidden, told
 
@@ -29,20 +29,20 @@ with suppress(ImportError):
 
     packing = isal_zlib
 
-PAUSE = 0.5
+GATHER_SECONDS = 0.5
 """Seconds for which lines are gathered before they are written."""
-HURRY = 2**20
+WRITE_AT_BYTES = 2**20
 """Octets from which on they are written at once."""
-MOST_WAITING = 32 * 2**20
+MAX_WAITING_BYTES = 32 * 2**20
 """Octets that may wait where writing is slow; what comes then is lost, and counted."""
-RETRY = 60.0
+RETRY_SECONDS = 60.0
 """Seconds after which a new file is begun where the last one could not be written."""
-LAST_WAIT = 10.0
+CLOSE_SECONDS = 10.0
 """Seconds for which the end of a crawl waits for the thread."""
-LEVEL = 1
+COMPRESSION_LEVEL = 1
 """Of both. Level 6 of zlib takes over twice as long, for files that are a sixth smaller."""
-GZIP = 16 + zlib.MAX_WBITS
-RECORD_OCTETS = 128
+GZIP_WBITS = 16 + zlib.MAX_WBITS
+RECORD_BYTES = 128
 """Octets of memory that a waiting record takes, besides its text."""
 
 Record = tuple[float, str, str, Any, float, Any]
@@ -97,7 +97,7 @@ class Sink:
         # Each number is changed by one of the two threads only, but for _look_at, which is
         # 0 after a failure, so that the next record has it noticed.
         self._given = self._done = 0  # octets, about
-        self._look_at = HURRY  # when so many octets are given
+        self._look_at = WRITE_AT_BYTES  # when so many octets are given
         self._dropped = self._unwritten = 0  # lines
         self._asleep = True  # the thread is, or there is none yet
         self._some, self._hurry, self._closing = Event(), Event(), Event()
@@ -118,7 +118,7 @@ class Sink:
             # Where the error may tell a secret, so may its traceback.
             shown = hidden(self._uri)
             cause = error if shown == self._uri else None
-            raise SettingError(SETTING, shown, expected) from cause
+            raise SettingError(SETTING_NAME, shown, expected) from cause
 
     @property
     def name(self) -> str:
@@ -132,7 +132,7 @@ class Sink:
 
     def put(self, record: Record) -> None:
         """Have *record* written."""
-        given = self._given + RECORD_OCTETS + len(record[1])
+        given = self._given + RECORD_BYTES + len(record[1])
         if given > self._look_at and not self._has_room_for(given):
             self._dropped += 1
             return
@@ -143,11 +143,11 @@ class Sink:
 
     def _has_room_for(self, given: int) -> bool:
         waiting = given - self._done
-        if waiting > MOST_WAITING:
+        if waiting > MAX_WAITING_BYTES:
             return False
-        if waiting > HURRY:
+        if waiting > WRITE_AT_BYTES:
             self._hurry.set()
-        self._look_at = given + HURRY
+        self._look_at = given + WRITE_AT_BYTES
         self._notice()
         return True
 
@@ -164,7 +164,7 @@ class Sink:
         self._hurry.set()
         self._some.set()
         if self._thread is not None:
-            self._thread.join(LAST_WAIT)
+            self._thread.join(CLOSE_SECONDS)
             if self._thread.is_alive():
                 self._failed(TimeoutError("writing takes too long"))
                 self._not_stored()
@@ -189,7 +189,7 @@ class Sink:
 
     def _run(self) -> None:
         while not self._closing.is_set():
-            self._hurry.wait(PAUSE)
+            self._hurry.wait(GATHER_SECONDS)
             if not self._closing.is_set():
                 self._hurry.clear()
             if self._write_what_waits():
@@ -213,7 +213,7 @@ class Sink:
         lines = len(taken) // RECORD_FIELDS
         try:
             if self._file is None and self._local and monotonic() >= self._retry_at:
-                self._retry_at = monotonic() + RETRY
+                self._retry_at = monotonic() + RETRY_SECONDS
                 self._open()
             if self._file is None:
                 self._unwritten += lines
@@ -249,7 +249,9 @@ class Sink:
         file = self._storage.open(self._spider)
         try:
             if self._packed:
-                self._packer = packing.compressobj(LEVEL, zlib.DEFLATED, GZIP)
+                self._packer = packing.compressobj(
+                    COMPRESSION_LEVEL, zlib.DEFLATED, GZIP_WBITS
+                )
             self._write(file, self._head)
         except Exception:
             _close(file)
@@ -261,7 +263,7 @@ class Sink:
     def _give_up_file(self) -> None:
         file, self._file = self._file, None
         if file is not None:
-            self._retry_at = monotonic() + RETRY
+            self._retry_at = monotonic() + RETRY_SECONDS
             _close(file)
 
     def _failed(self, error: Exception) -> None:

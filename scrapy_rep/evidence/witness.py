@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from scrapy_rep.evidence.audit import Audit
 from scrapy_rep.evidence.decision import (
-    MOST_CHARACTERS,
+    MAX_CHARACTERS,
     Copy,
     Decision,
     copy_of,
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from scrapy_rep.settings import Settings
     from scrapy_rep.store import Snapshot
 
-MOST_DECISIONS = 4096
+MAX_DECISIONS = 4096
 """Those that are kept, each for all the requests that it is about."""
-PACES = frozenset({"crawl-delay", "request-rate", "visit-time"})
+PACE_DIRECTIVES = frozenset({"crawl-delay", "request-rate", "visit-time"})
 """Of REP_OBEY: what asks something of our speed."""
 
 
@@ -63,8 +63,8 @@ class Witness:
         self._policies = policies
         self._agents = agents
         self._downloader = downloader
-        self._all_kept = settings.obey >= PACES
-        self._all_paces = replace(settings, obey=PACES)
+        self._all_kept = settings.obey >= PACE_DIRECTIVES
+        self._all_paces = replace(settings, obey=PACE_DIRECTIVES)
         # All are emptied when they are full.
         self._asked: dict[
             tuple[Copy, Agent], tuple[Pace, dict[str, str] | None]
@@ -177,13 +177,13 @@ class Witness:
                 copy = Copy(known.origin, known.standing.state.value)
             asked = self._wishes_of(known, copy, agent)
             decision = Decision(copy, agent, verdict, cause, enforced, *asked)
-            long = len(decision.evidence["reason"]) >= MOST_CHARACTERS
+            long = len(decision.evidence["reason"]) >= MAX_CHARACTERS
             if long or copy is not known.evidence:
                 return decision  # not kept: many such would hold too much memory
-            if len(self._decisions) >= MOST_DECISIONS:
+            if len(self._decisions) >= MAX_DECISIONS:
                 self._decisions.clear()
             self._decisions[key] = decision
-        if len(self._latest) >= MOST_DECISIONS:
+        if len(self._latest) >= MAX_DECISIONS:
             self._latest.clear()
         self._latest[id(verdict)] = decision
         return decision
@@ -203,7 +203,7 @@ class Witness:
             else:
                 pace = pace_of(policy, agent, self._all_paces)
             asked = pace, preferences
-            if len(self._asked) >= MOST_DECISIONS:
+            if len(self._asked) >= MAX_DECISIONS:
                 self._asked.clear()
             self._asked[copy, agent] = asked
         return asked

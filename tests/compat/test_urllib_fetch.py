@@ -328,5 +328,5 @@ def test_the_request():
 
 
 def test_the_limits_are_those_of_a_crawl():
-    assert (module.TIMEOUT, MAX_SIZE) == (30.0, 512 * 1024)
+    assert (module.TIMEOUT_SECONDS, MAX_SIZE) == (30.0, 512 * 1024)
     assert module.LIMITS[:2] == (5, MAX_SIZE)

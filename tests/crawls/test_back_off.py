@@ -20,7 +20,7 @@ from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_rep import RobotsForbidden, RobotsUnreachable
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.log import NEW_PAUSE
+from scrapy_rep.log import NEWS_SECONDS
 from tests.site import Hit, Reply, Site
 from tests.utils import (
     SCRAPYS_QUEUE,
@@ -185,7 +185,7 @@ async def test_what_is_on_its_way_arrives_and_is_parked_once(queue, caplog):
     assert stats(crawler)["count"] == 6
     assert stats(crawler)["time"] < 6 * 2  # the pauses are one
     lines = [r for r in caplog.records if "left alone" in r.getMessage()]
-    assert 1 <= len(lines) <= 1 + pauses.spread // NEW_PAUSE
+    assert 1 <= len(lines) <= 1 + pauses.spread // NEWS_SECONDS
 
 
 @coroutine_test

@@ -145,7 +145,7 @@ async def test_the_lines_are_those_of_the_sample(tmp_path):
 @coroutine_test
 async def test_digests_are_remembered_up_to_a_number(tmp_path, monkeypatch):
     """Nothing is taken for written, either, before there is a spider to open a file for."""
-    monkeypatch.setattr(audit, "MOST_DIGESTS", 2)
+    monkeypatch.setattr(audit, "MAX_DIGESTS", 2)
     path = tmp_path / "audit.jsonl"
     crawler = make_crawler()
     found = Audit(crawler, str(path), now=time.time, agent=lambda: "ExampleBot")

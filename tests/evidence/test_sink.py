@@ -84,7 +84,7 @@ async def test_what_is_written_can_be_read_before_the_end(
 @coroutine_test
 async def test_nothing_is_lost_between_two_threads(tmp_path, monkeypatch):
     """While one takes what waits, the other one goes on putting."""
-    monkeypatch.setattr(sink, "PAUSE", 0.0001)
+    monkeypatch.setattr(sink, "GATHER_SECONDS", 0.0001)
     path = tmp_path / "audit.jsonl"
     target = opened(path)
     interval = sys.getswitchinterval()
@@ -103,7 +103,7 @@ async def test_nothing_is_lost_between_two_threads(tmp_path, monkeypatch):
 @coroutine_test
 async def test_it_sleeps_while_nothing_comes(tmp_path, monkeypatch):
     """A crawl that goes on for hours without a request is not woken twice a second."""
-    monkeypatch.setattr(sink, "PAUSE", 0.01)
+    monkeypatch.setattr(sink, "GATHER_SECONDS", 0.01)
     path = tmp_path / "audit.jsonl"
     target = opened(path)
     for number in range(3):
@@ -116,7 +116,7 @@ async def test_it_sleeps_while_nothing_comes(tmp_path, monkeypatch):
 
 @coroutine_test
 async def test_it_need_not_be_woken_while_something_comes(tmp_path, monkeypatch):
-    monkeypatch.setattr(sink, "PAUSE", 60)
+    monkeypatch.setattr(sink, "GATHER_SECONDS", 60)
     target = opened(tmp_path / "audit.jsonl")
     woken = []
     wake = target._wake_thread
@@ -138,7 +138,7 @@ async def test_it_need_not_be_woken_while_something_comes(tmp_path, monkeypatch)
 
 def test_a_disk_that_does_not_take_it(tmp_path, monkeypatch):
     """What cannot be written does not fill memory, and does not hold the crawl."""
-    monkeypatch.setattr(sink, "LAST_WAIT", 0.2)
+    monkeypatch.setattr(sink, "CLOSE_SECONDS", 0.2)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -146,12 +146,14 @@ def test_a_disk_that_does_not_take_it(tmp_path, monkeypatch):
         full = opened(pipe)
         line = "x" * 1000 + "\n"
         began = time.monotonic()
-        for _ in range(2 * sink.MOST_WAITING // len(line)):
+        for _ in range(2 * sink.MAX_WAITING_BYTES // len(line)):
             full.put(only(line))
         assert time.monotonic() - began < 5
         waiting = full._waiting[1 :: sink.RECORD_FIELDS]
-        assert sum(map(len, waiting)) < sink.MOST_WAITING + 10 * sink.HURRY
-        assert full.lost > 0.4 * sink.MOST_WAITING / len(line)
+        assert (
+            sum(map(len, waiting)) < sink.MAX_WAITING_BYTES + 10 * sink.WRITE_AT_BYTES
+        )
+        assert full.lost > 0.4 * sink.MAX_WAITING_BYTES / len(line)
         coroutine = full.close()
         with pytest.raises(StopIteration):
             coroutine.send(None)
@@ -162,7 +164,7 @@ def test_a_disk_that_does_not_take_it(tmp_path, monkeypatch):
 
 @coroutine_test
 async def test_another_file_is_begun_after_a_while(tmp_path, monkeypatch):
-    monkeypatch.setattr(sink, "RETRY", 0.0)
+    monkeypatch.setattr(sink, "RETRY_SECONDS", 0.0)
     path = tmp_path / "audit.jsonl.gz"
     errors: list[int] = []
     target: Any = opened(path, notice=lambda: errors.append(target.errors))

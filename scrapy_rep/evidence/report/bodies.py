@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-MOST_BODIES = 200_000
+MAX_BODIES = 200_000
 """Files that are kept, each with its place in memory."""
-MOST_WHOLE_LINES = 40
+MAX_WHOLE_LINES = 40
 """Lines up to which a file is shown as a whole."""
 LINES_AROUND = 3
 """Lines shown before and after one that decided, where a file is longer than that."""
-MOST_MARKED_LINES = 15
+MAX_MARKED_LINES = 15
 """Lines that decided which are shown of one file; of the others, the number is given."""
-MOST_LINE_CHARACTERS = 160
+MAX_LINE_CHARACTERS = 160
 """Characters of a line that are shown."""
 
 
@@ -51,7 +51,7 @@ class Excerpt(NamedTuple):
 class Bodies:
     """Each robots.txt by its digest, in a temporary file."""
 
-    def __init__(self, most: int = MOST_BODIES) -> None:
+    def __init__(self, most: int = MAX_BODIES) -> None:
         self._most = most
         self._file = TemporaryFile()  # noqa: SIM115 - closed by __exit__
         self._places: dict[str, tuple[int, int]] = {}
@@ -95,9 +95,9 @@ def excerpt(body: bytes, refused: Mapping[int, int]) -> Excerpt:
     there = sorted(number for number in refused if 1 <= number <= len(texts))
     missing = sorted(refused.keys() - set(there))
     marked = sorted(
-        sorted(there, key=lambda number: -refused[number])[:MOST_MARKED_LINES]
+        sorted(there, key=lambda number: -refused[number])[:MAX_MARKED_LINES]
     )
-    if len(texts) <= MOST_WHOLE_LINES:
+    if len(texts) <= MAX_WHOLE_LINES:
         shown = set(range(1, len(texts) + 1))
     else:
         shown = _lines_around(marked, len(texts)) | _group_lines(body, marked)
@@ -108,8 +108,8 @@ def excerpt(body: bytes, refused: Mapping[int, int]) -> Excerpt:
         lines.append(
             Line(
                 number=number,
-                text=text[:MOST_LINE_CHARACTERS],
-                cut=max(0, len(text) - MOST_LINE_CHARACTERS),
+                text=text[:MAX_LINE_CHARACTERS],
+                cut=max(0, len(text) - MAX_LINE_CHARACTERS),
                 refused=refused.get(number, 0),
                 skipped=number - before - 1,
             )

@@ -10,7 +10,7 @@ from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.evidence.report.hosts import (
-    MOST_PARTS,
+    MAX_PARTS,
     PAGES_SENT,
     REFUSALS,
     ROBOTS_SENT,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from scrapy_rep.evidence.report.hosts import Timeline
 
 WIDTH, HEIGHT = 1000, 200
-MOST_DELAYS = 4
+MAX_DELAYS = 4
 """So many delays a chart of gaps is high at the most; longer gaps stand at its edge."""
 USUAL_PART = 0.95
 """Where no delay is asked for, so many of the gaps are within it."""
@@ -74,7 +74,7 @@ def crawl_chart(timeline: Timeline) -> CrawlChart | None:
     scale = HEIGHT / (most_sent + most_refused)
     line = most_sent * scale
     # A crawl of a few seconds is not drawn as a wall: there is room for some more.
-    step = WIDTH / max(len(counts), MOST_PARTS // 6)
+    step = WIDTH / max(len(counts), MAX_PARTS // 6)
     bars = []
     for part, each in enumerate(counts):
         if not any(each):
@@ -115,7 +115,7 @@ def host_chart(gaps: Gaps) -> HostChart:
     delay = max(point.delay for point in points)
     longest = max(point.gap for point in points)
     if delay:
-        top = delay * (2 if longest <= delay * 2 else MOST_DELAYS)
+        top = delay * (2 if longest <= delay * 2 else MAX_DELAYS)
     else:
         usual = sorted(point.gap for point in points)
         top = min(longest, usual[ceil(USUAL_PART * (len(usual) - 1))] * 1.5) or 1.0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MOST_POINTS = 96
+MAX_POINTS = 96
 """Gaps that are kept to be drawn; an even number."""
 KEPT_PART = 0.99
 """Of the delay; a gap under that is short. What is nearer may be the clock's doing."""
@@ -17,8 +17,8 @@ KEPT_PART = 0.99
 # Where there are too many gaps to keep, they are counted in classes, each 2 % wider than
 # the one before: a median is then known within 2 %.
 CLASS_STEP = log(1.02)
-LEAST_GAP, MOST_GAP = 0.001, 86400.0  # seconds; what is beyond is counted with them
-CLASSES = int(log(MOST_GAP / LEAST_GAP) / CLASS_STEP) + 1
+MIN_GAP, MAX_GAP = 0.001, 86400.0  # seconds; what is beyond is counted with them
+CLASSES = int(log(MAX_GAP / MIN_GAP) / CLASS_STEP) + 1
 
 
 class Point(NamedTuple):
@@ -82,7 +82,7 @@ class Gaps:
         self._points.extend(point)
         self._best = None
         self._taken = 0
-        if len(self._points) == 3 * MOST_POINTS:
+        if len(self._points) == 3 * MAX_POINTS:
             self._thin_out()
 
     def points(self) -> Iterator[Point]:
@@ -108,7 +108,7 @@ class Gaps:
             number += 1
         # As if those of the class lay evenly in it.
         share = (self.count / 2 - below) / self._classes[number]
-        return max(self.smallest, LEAST_GAP * exp(CLASS_STEP * (number + share)))
+        return max(self.smallest, MIN_GAP * exp(CLASS_STEP * (number + share)))
 
     @property
     def exact(self) -> bool:
@@ -122,13 +122,13 @@ class Gaps:
             for point in points:
                 self._classes[_class_of(point.gap)] += 1
         self._points = array("d")
-        for at in range(0, MOST_POINTS, 2):
+        for at in range(0, MAX_POINTS, 2):
             self._points.extend(_less_kept(points[at], points[at + 1]))
         self.group *= 2
 
 
 def _class_of(gap: float) -> int:
-    return min(int(log(max(gap, LEAST_GAP) / LEAST_GAP) / CLASS_STEP), CLASSES - 1)
+    return min(int(log(max(gap, MIN_GAP) / MIN_GAP) / CLASS_STEP), CLASSES - 1)
 
 
 def _less_kept(one: Point, other: Point) -> Point:

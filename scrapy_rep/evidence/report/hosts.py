@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 
 from scrapy_rep.evidence.report.gaps import Gaps
 
-MOST_ORIGINS = 8
+MAX_ORIGINS = 8
 """Origins that are kept of one host; most have one, or http and https."""
-MOST_URLS = 3
+MAX_URLS = 3
 """URLs that are kept of the requests that one rule refused."""
-MOST_CHARACTERS = 200
+MAX_CHARACTERS = 200
 """Characters of a text from the web that are kept; a robots.txt is kept as it is."""
-MOST_PARTS = 120
+MAX_PARTS = 120
 """Parts of the time of a crawl; an even number."""
 PAGES_SENT, ROBOTS_SENT, REFUSALS = range(3)
 
@@ -65,7 +65,7 @@ class Host:
     name: str
     origins: list[str] = field(default_factory=list)
     origins_left_out: int = 0
-    """Requests of origins beyond MOST_ORIGINS."""
+    """Requests of origins beyond MAX_ORIGINS."""
     allowed: int = 0
     by_rule: int = 0
     otherwise: int = 0
@@ -99,7 +99,7 @@ class Host:
     def add_origin(self, origin: str) -> None:
         if origin in self.origins:
             return
-        if len(self.origins) < MOST_ORIGINS:
+        if len(self.origins) < MAX_ORIGINS:
             self.origins.append(origin)
         else:
             self.origins_left_out += 1
@@ -136,7 +136,7 @@ class Host:
 
 
 class Timeline:
-    """Counts over the time of the whole crawl, in at most MOST_PARTS parts of equal length."""
+    """Counts over the time of the whole crawl, in at most MAX_PARTS parts of equal length."""
 
     def __init__(self) -> None:
         self.start = 0.0
@@ -150,7 +150,7 @@ class Timeline:
             self.start = float(int(time))
         # What comes too late to be in order belongs to the start, rather than nowhere.
         part = max(0, int((time - self.start) // self.width))
-        while part >= MOST_PARTS:
+        while part >= MAX_PARTS:
             counts = self.counts
             counts += [[0, 0, 0]] * (len(counts) % 2)
             self.counts = [

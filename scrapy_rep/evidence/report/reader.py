@@ -25,18 +25,18 @@ from scrapy_rep.protocol.printable import without_user
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-GZIP = b"\x1f\x8b"
-LONGEST_LINE = 16 * 1024 * 1024
+GZIP_MAGIC = b"\x1f\x8b"
+MAX_LINE_BYTES = 16 * 1024 * 1024
 """Octets. A robots.txt of 512 KiB takes 3 MiB at the most, each octet as ``\\u0000``."""
 PROGRESS_LINES = 2000
 """Lines after which it is told how far reading is."""
 ORDER_WINDOW = 1024
 """Records among which those of one file that stand out of order are put in order."""
-MOST_OPEN_FILES = 32
+MAX_OPEN_FILES = 32
 """Files that stay open; of more, each is opened whenever some of it is read."""
-URLS = ("url", "page")
+URL_FIELDS = ("url", "page")
 """What is shown without user and password, whoever has written it."""
-MOST_TROUBLES = 100
+MAX_TROUBLES = 100
 """Broken lines that are named; of the others, the number is given."""
 
 Record = dict[str, Any]
@@ -82,7 +82,7 @@ class Files:
     """Takes the octets that were read since it was called last."""
     sources: list[Source] = field(default_factory=list)
     troubles: list[Broken] = field(default_factory=list)
-    """The first MOST_TROUBLES broken lines."""
+    """The first MAX_TROUBLES broken lines."""
 
     def records(self) -> Iterator[Dated]:
         """Return all records in the order of time.
@@ -92,7 +92,7 @@ class Files:
         file that cannot be opened or read.
         """
         with ExitStack() as stack:
-            few = len(self.names) <= MOST_OPEN_FILES
+            few = len(self.names) <= MAX_OPEN_FILES
             opened = [
                 stack.enter_context(_open(name, stays=few)) for name in self.names
             ]
@@ -125,20 +125,20 @@ class Files:
     def _lines(self, source: Source, raw: io.BufferedReader) -> Iterator[bytes]:
         """Return the whole lines of a file, and a last one without an end."""
         file = raw
-        if raw.peek(2)[:2] == GZIP:
+        if raw.peek(2)[:2] == GZIP_MAGIC:
             file = io.BufferedReader(cast("io.RawIOBase", gzip.GzipFile(fileobj=raw)))
         known = raw.seekable()  # a pipe does not tell how far it is
         reported = 0
-        while line := file.readline(LONGEST_LINE):
+        while line := file.readline(MAX_LINE_BYTES):
             source.lines += 1
             if known and not source.lines % PROGRESS_LINES:
                 position = raw.tell()
                 self.progress(position - reported)
                 reported = position
-            if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
+            if len(line) == MAX_LINE_BYTES and not line.endswith(b"\n"):
                 self._note_broken(source, source.lines, "longer than 16 MiB")
                 while line and not line.endswith(b"\n"):
-                    line = file.readline(LONGEST_LINE)
+                    line = file.readline(MAX_LINE_BYTES)
                 continue
             yield line
         if known:
@@ -161,14 +161,14 @@ class Files:
             body, digest = record.pop("body", None), record.get("digest")
             if body is not None and digest is not None:
                 self.take_body(digest, as_octets(record.get("encoding"), body))
-        for name in URLS:
+        for name in URL_FIELDS:
             if isinstance(record.get(name), str):
                 record[name] = without_user(record[name])
         return cast("Record", record)
 
     def _note_broken(self, source: Source, line: int, what: str) -> None:
         source.broken += 1
-        if len(self.troubles) < MOST_TROUBLES:
+        if len(self.troubles) < MAX_TROUBLES:
             self.troubles.append(Broken(source.name, line, what))
 
 

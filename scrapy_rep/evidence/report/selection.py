@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from scrapy_rep.evidence.report.hosts import Copy, Host, Refusals, Why
     from scrapy_rep.evidence.report.tally import Tally
 
-MOST_NAMED_ORIGINS = 10
+MAX_NAMED_ORIGINS = 10
 """Origins that are named of those that share a file."""
 
 
@@ -153,8 +153,8 @@ def _files_of(hosts: list[Host], tally: Tally, bodies: Bodies, most: int) -> lis
             File(
                 id=f"f{number}",
                 digest=digest,
-                origins=named[:MOST_NAMED_ORIGINS],
-                more_origins=max(0, len(named) - MOST_NAMED_ORIGINS),
+                origins=named[:MAX_NAMED_ORIGINS],
+                more_origins=max(0, len(named) - MAX_NAMED_ORIGINS),
                 refused=sum(lines[digest].values()),
                 excerpt=None if body is None else excerpt(body, lines[digest]),
             )

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 from scrapy_rep.access.origins import origin_of
 from scrapy_rep.evidence.format import COPY, CRAWL, DECISION, DROPPED, END, SENT
 from scrapy_rep.evidence.report.hosts import (
-    MOST_CHARACTERS,
-    MOST_URLS,
+    MAX_CHARACTERS,
+    MAX_URLS,
     PAGES_SENT,
     REFUSALS,
     ROBOTS_SENT,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from scrapy_rep.evidence.report.reader import Dated, Record
 
-MOST_SETTINGS = 50
+MAX_SETTINGS = 50
 """Settings of a run that are kept."""
 OTHER_CAUSES = "other"
 """Counts all causes beyond CAUSES."""
@@ -128,7 +128,7 @@ class Tally:
                 version=text_of(record.get("version")),
                 settings=[
                     (kept_part(name), kept_part(dumps(settings[name])))
-                    for name in sorted(settings)[:MOST_SETTINGS]
+                    for name in sorted(settings)[:MAX_SETTINGS]
                 ],
             )
         )
@@ -219,7 +219,7 @@ class Tally:
                 group=text_of(record.get("group")),
             )
         refusals.count += 1
-        if len(refusals.urls) < MOST_URLS:
+        if len(refusals.urls) < MAX_URLS:
             refusals.urls.append(kept_part(record["url"]))
 
     def _take_sent(self, time: float, file: int, record: Record) -> None:
@@ -261,11 +261,9 @@ class Tally:
 
 def kept_part(text: str) -> str:
     """Return as much of a text from the web as is kept of it."""
-    if len(text) <= MOST_CHARACTERS:
+    if len(text) <= MAX_CHARACTERS:
         return text
-    return (
-        f"{text[:MOST_CHARACTERS]}… ({len(text) - MOST_CHARACTERS:,} more characters)"
-    )
+    return f"{text[:MAX_CHARACTERS]}… ({len(text) - MAX_CHARACTERS:,} more characters)"
 
 
 def _origin_of(record: Record) -> str | None:
@@ -284,5 +282,5 @@ def host_name_of(origin: str) -> str:
 def text_of(value: Any) -> str:
     """Return a string, or a list of some, as one string."""
     if isinstance(value, list):
-        return kept_part(", ".join(str(each)[:MOST_CHARACTERS] for each in value[:20]))
+        return kept_part(", ".join(str(each)[:MAX_CHARACTERS] for each in value[:20]))
     return "" if value is None else kept_part(str(value))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 
-NOTHING = "–"  # noqa: RUF001 - a dash as wide as a figure
+NO_VALUE = "–"  # noqa: RUF001 - a dash as wide as a figure
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 CAUSE_WORDS = {
@@ -36,7 +36,7 @@ def plural(count: int, one: str) -> str:
 def seconds(value: float | None) -> str:
     """Return a delay or a gap, to the millisecond where that tells something."""
     if value is None:
-        return NOTHING
+        return NO_VALUE
     if 0 < value < 0.001:
         return "< 0.001 s"
     if value < 100:
@@ -49,7 +49,7 @@ def seconds(value: float | None) -> str:
 def moment(time: float | None) -> str:
     """Return a time as a date and a time of day, in UTC."""
     if time is None:
-        return NOTHING
+        return NO_VALUE
     return f"{EPOCH + timedelta(seconds=time):%Y-%m-%d %H:%M:%S}"
 
 

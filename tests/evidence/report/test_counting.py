@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scrapy_rep.evidence.report.bodies import Bodies, excerpt
-from scrapy_rep.evidence.report.gaps import MOST_POINTS, Gaps
-from scrapy_rep.evidence.report.hosts import MOST_PARTS, PAGES_SENT, REFUSALS, Timeline
+from scrapy_rep.evidence.report.gaps import MAX_POINTS, Gaps
+from scrapy_rep.evidence.report.hosts import MAX_PARTS, PAGES_SENT, REFUSALS, Timeline
 from scrapy_rep.evidence.report.tally import Limits, Tally
 from tests.audits import START, allowed, by_rule, copy, end, refused, run, sent
 
@@ -198,7 +198,7 @@ def test_many_gaps_in_little_memory():
     assert its.count == 100_000
     assert its.short == 1
     assert [point.time for point in points if point.short] == [77_777.0]
-    assert MOST_POINTS / 2 <= len(points) <= MOST_POINTS
+    assert MAX_POINTS / 2 <= len(points) <= MAX_POINTS
     assert points == sorted(points)
     assert its.smallest == 0.4
     assert not its.exact
@@ -224,7 +224,7 @@ def test_the_timeline_grows_by_wider_parts():
         line.add(START + second, PAGES_SENT)
     line.add(START + 9_999, REFUSALS)
     line.add(START - 5, PAGES_SENT)  # late
-    assert len(line.counts) <= MOST_PARTS
+    assert len(line.counts) <= MAX_PARTS
     assert line.width == 128
     assert sum(each[PAGES_SENT] for each in line.counts) == 10_001
     assert line.counts[-1][REFUSALS] == 1

@@ -111,7 +111,7 @@ def test_broken_line_is_named_and_the_others_are_read(broken, what, tmp_path):
 
 
 def test_line_too_long_to_hold(tmp_path, monkeypatch):
-    monkeypatch.setattr(reader, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(reader, "MAX_LINE_BYTES", 1000)
     file = tmp_path / "audit.jsonl"
     file.write_bytes(line(run()) + b'{"type":"' + b"x" * 4321 + b'"}\n' + line(SENT))
     times, files = read(str(file))
@@ -123,7 +123,7 @@ def test_many_broken_lines_are_counted(tmp_path):
     file = tmp_path / "audit.jsonl"
     file.write_bytes(b"?\n" * 5000 + line(SENT))
     _, files = read(str(file))
-    assert len(files.troubles) == reader.MOST_TROUBLES
+    assert len(files.troubles) == reader.MAX_TROUBLES
     assert files.sources[0].broken == 5000
 
 

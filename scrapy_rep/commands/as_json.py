@@ -73,8 +73,8 @@ def copy(its: Copy) -> dict[str, Any]:
         "hops": [{"status": hop.status, "url": hop.url} for hop in its.hops],
         "failure": its.failure or None,
         "checked": moment(its.checked),
-        "age": rounded(its.age),
-        "ask_in": rounded(its.ask_in),
+        "age": round_off(its.age),
+        "ask_in": round_off(its.ask_in),
     }
 
 
@@ -85,7 +85,7 @@ def moment(seconds: float | None) -> str | None:
     return datetime.fromtimestamp(seconds, timezone.utc).isoformat("T", "seconds")
 
 
-def rounded(seconds: float | None) -> float | None:
+def round_off(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, 3)
 
 

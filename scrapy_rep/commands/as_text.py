@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from scrapy_rep.commands.terminal import columns, shortened, wrapped
+from scrapy_rep.commands.terminal import columns, shorten, wrap
 from scrapy_rep.protocol import product_tokens
 from scrapy_rep.protocol.decoding import legible
 from scrapy_rep.protocol.printable import printable
@@ -74,7 +74,7 @@ def for_agents(judgements: Sequence[Judgement], screen: Screen) -> Iterator[str]
     yield from row("rule", list(map(decided_by, judgements)), screen)
     yield from row("group", list(map(group_and_why, judgements)), screen)
     if any(each.lost for each in judgements):
-        yield from row("lost", list(map(lost, judgements)), screen)
+        yield from row("lost", list(map(lost_rules, judgements)), screen)
     yield from row("pace", list(map(pace, judgements)), screen)
 
 
@@ -88,7 +88,7 @@ def row(
     """Return a labelled row of cells, each wrapped in its column."""
     width = (screen.width - LABEL_COLUMNS + GAP_COLUMNS) // len(cells) - GAP_COLUMNS
     columns_ = [
-        [line for part in cell.split("\n") for line in wrapped(part, width)]
+        [line for part in cell.split("\n") for line in wrap(part, width)]
         for cell in map(str, cells)
     ]
     for number, lines in enumerate(zip_longest(*columns_, fillvalue="")):
@@ -131,10 +131,10 @@ def group_and_why(judgement: Judgement) -> str:
     if not groups:
         if judgement.verdict.reason != "no group":
             return "none"
-        return f"none names {either(wanted(judgement.agent))} or *"
+        return f"none names {join_with_or(tokens_wanted(judgement.agent))} or *"
     which = " and ".join(map(heading, groups))
     if judgement.by_default:
-        return f"{which}, as none names {either(wanted(judgement.agent))}"
+        return f"{which}, as none names {join_with_or(tokens_wanted(judgement.agent))}"
     merged = ", merged" if len(groups) > 1 else ""
     return f"{which}{merged}, for this agent"
 
@@ -144,24 +144,24 @@ def heading(group: Group) -> str:
     return f"{tokens} (line {group.line})"
 
 
-def wanted(agent: Agent) -> list[str]:
+def tokens_wanted(agent: Agent) -> list[str]:
     """Return the product tokens by which groups are looked for, most wanted first."""
     agents = (agent,) if isinstance(agent, str) else agent
     tokens = [token for each in agents for token in product_tokens(each) or (each,)]
     return [printable(token) for token in dict.fromkeys(tokens) if token] or ["it"]
 
 
-def either(words: Sequence[str]) -> str:
+def join_with_or(words: Sequence[str]) -> str:
     if len(words) == 1:
         return words[0]
     return f"{', '.join(words[:-1])} or {words[-1]}"
 
 
-def lost(judgement: Judgement) -> str:
-    return some(list(map(rule_line, judgement.lost))) or "none"
+def lost_rules(judgement: Judgement) -> str:
+    return list_some(list(map(rule_line, judgement.lost))) or "none"
 
 
-def some(lines: Sequence[str], hint: str = "") -> str:
+def list_some(lines: Sequence[str], hint: str = "") -> str:
     shown = list(lines[:MAX_LISTED])
     if len(lines) > MAX_LISTED:
         shown.append(f"and {len(lines) - MAX_LISTED} more{hint}")
@@ -218,7 +218,7 @@ def excerpt(
         before = number
         mark = ">" if number in decided else " "
         line = f"{number:{digits}} {mark} {printable(text[number - 1])}".rstrip()
-        lines.append(shortened(line, screen.width - LABEL_COLUMNS))
+        lines.append(shorten(line, screen.width - LABEL_COLUMNS))
     for number, line in enumerate(lines):
         name = screen.paint(
             f"  {'lines' if not number else '':{LABEL_COLUMNS - 2}}", "dim"
@@ -230,24 +230,26 @@ def excerpt(
 def about_file(copy: Copy, sitemaps: Sequence[str], screen: Screen) -> Iterator[str]:
     """Return what holds for all agents: the sitemaps, and where the copy came from."""
     listed = list(map(printable, sitemaps))
-    yield from full("sitemaps", some(listed, " (--sitemaps)") or "none", screen)
-    yield from full("copy", origin_of_copy(copy), screen)
+    yield from unwrapped_row(
+        "sitemaps", list_some(listed, " (--sitemaps)") or "none", screen
+    )
+    yield from unwrapped_row("copy", origin_of_copy(copy), screen)
     if len(copy.hops) > 1:
         steps = [f"{hop.status} {printable(hop.url)}" for hop in copy.hops]
-        yield from full("redirects", "\n".join(steps), screen)
+        yield from unwrapped_row("redirects", "\n".join(steps), screen)
     elif copy.url and copy.url != copy.asked and copy.came_by != "file":
-        yield from full("redirects", f"to {printable(copy.url)}", screen)
+        yield from unwrapped_row("redirects", f"to {printable(copy.url)}", screen)
     if copy.failure:
-        yield from full("failure", printable(copy.failure), screen)
+        yield from unwrapped_row("failure", printable(copy.failure), screen)
     if copy.age is not None:
-        yield from full("age", f"{duration(copy.age)} ({copy.state})", screen)
+        yield from unwrapped_row("age", f"{duration(copy.age)} ({copy.state})", screen)
     if copy.ask_in is not None:
         due = "now" if copy.ask_in <= 0 else f"in {duration(copy.ask_in)}"
-        yield from full("refresh", due, screen)
+        yield from unwrapped_row("refresh", due, screen)
 
 
-def full(label: str, text: str, screen: Screen) -> Iterator[str]:
-    """Return a row whose lines are not wrapped: a URL is there to be copied."""
+def unwrapped_row(label: str, text: str, screen: Screen) -> Iterator[str]:
+    """Return a row whose lines are not wrap: a URL is there to be copied."""
     for number, line in enumerate(text.split("\n")):
         name = f"  {label if number == 0 else '':{LABEL_COLUMNS - 2}}"
         yield screen.paint(name, "dim") + line

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def opened(name: str, what: str) -> Iterator[BinaryIO]:
+def open_named(name: str, what: str) -> Iterator[BinaryIO]:
     """Open *name* for reading; raise ``UsageError`` where that fails."""
     if name == STDIN_NAME:
         yield sys.stdin.buffer
@@ -36,7 +36,7 @@ def opened(name: str, what: str) -> Iterator[BinaryIO]:
 
 def robots_txt(name: str, what: str) -> bytes:
     """Return the content of a robots.txt; what no crawler reads is not read."""
-    with opened(name, what) as file:
+    with open_named(name, what) as file:
         return file.read(MAX_SIZE + 1)
 
 

@@ -128,7 +128,7 @@ def compare(
     )
     comparing = Comparing(old, new, agents, screen, as_json=options.json)
     with (
-        files.opened(options.url_list, "--urls") as file,
+        files.open_named(options.url_list, "--urls") as file,
         screen.track(files.size(file), "B") as progress,
     ):
         comparing.run(file, progress)

@@ -172,7 +172,7 @@ def _columns_of(char: str) -> int:
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
-def shortened(text: str, width: int) -> str:
+def shorten(text: str, width: int) -> str:
     """Return *text* in at most *width* columns; dots stand for what is left out."""
     if columns(text) <= width:
         return text
@@ -189,7 +189,7 @@ def _head(text: str, width: int) -> str:
     return text
 
 
-def wrapped(text: str, width: int) -> list[str]:
+def wrap(text: str, width: int) -> list[str]:
     """Return *text* as lines of at most *width* columns, broken at spaces where it can."""
     lines = []
     while columns(text) > width:

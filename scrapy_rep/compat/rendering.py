@@ -21,14 +21,14 @@ PACE_FIELDS = {
 }
 
 
-def joined(lines: str | Iterable[str]) -> str:
+def join_lines(lines: str | Iterable[str]) -> str:
     """Return one text, whether *lines* is one already or has lines with or without ends."""
     if isinstance(lines, str):
         return lines
     return "\n".join(line.rstrip("\r\n") for line in lines)
 
 
-def written(policy: Policy) -> str:
+def write_policy(policy: Policy) -> str:
     """Return what *policy* understood, as a robots.txt: default groups last, no comments."""
     text = f"\n{policy}"
     groups = groups_of(text, policy.dialect)

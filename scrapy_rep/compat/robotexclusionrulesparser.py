@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.error import URLError
 
 from scrapy_rep.access.results import Access
-from scrapy_rep.compat.rendering import joined, written
+from scrapy_rep.compat.rendering import join_lines, write_policy
 from scrapy_rep.compat.urllib_fetch import fetch
 from scrapy_rep.protocol import GYM2008, MK1996, Dialect, Policy, parse
 
@@ -131,7 +131,7 @@ class RobotExclusionRulesParser:
 
     def __str__(self) -> str:
         """What was understood, as a robots.txt."""
-        return written(self._policies[GYM2008])
+        return write_policy(self._policies[GYM2008])
 
     def __unicode__(self) -> str:
         return str(self)
@@ -159,7 +159,7 @@ class RobotFileParserLookalike(RobotExclusionRulesParser):
 
     def parse(self, lines: str | bytes | Iterable[str]) -> None:
         """Take the rules of a text, or of lines with or without line ends."""
-        super().parse(lines if isinstance(lines, bytes) else joined(lines))
+        super().parse(lines if isinstance(lines, bytes) else join_lines(lines))
 
     def can_fetch(
         self, user_agent: str, url: str, syntax: Dialect | int = GYM2008

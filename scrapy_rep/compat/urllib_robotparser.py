@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from urllib.robotparser import RequestRate
 
 from scrapy_rep.access.results import Access
-from scrapy_rep.compat.rendering import joined, written
+from scrapy_rep.compat.rendering import join_lines, write_policy
 from scrapy_rep.compat.urllib_fetch import fetch
 from scrapy_rep.protocol import Policy, parse
 
@@ -61,7 +61,7 @@ class RobotFileParser:
 
     def parse(self, lines: Iterable[str]) -> None:
         """Take the rules of *lines*, with or without line ends, in place of any others."""
-        self._policy = parse(joined(lines))
+        self._policy = parse(join_lines(lines))
         self._copy_of = None
         self.allow_all = self.disallow_all = False
         self.modified()
@@ -99,4 +99,4 @@ class RobotFileParser:
 
     def __str__(self) -> str:
         """What was understood, as a robots.txt."""
-        return written(self._policy)
+        return write_policy(self._policy)

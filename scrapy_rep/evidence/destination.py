@@ -60,7 +60,7 @@ def storage(crawler: Crawler, uri: str) -> Any:
     return build_from_crawler(kind, crawler, uri, feed_options={})
 
 
-def filled_in(uri: str, crawler: Crawler, worker: str) -> str:
+def fill_in(uri: str, crawler: Crawler, worker: str) -> str:
     """Return *uri* with its parameters: those of Scrapy's feeds, and ``%(worker)s``.
 
     FEED_URI_PARAMS may add to them, or change them, as for feeds. Raises ``SettingError``
@@ -112,7 +112,7 @@ def _parameters(crawler: Crawler, worker: str) -> Callable[[str], Any]:
     return values.__getitem__
 
 
-def claimed(path: str) -> str:
+def claim_path(path: str) -> str:
     """Make a file at *path*, or where there is one at "path-2", and so on; return which.
 
     A file is of one crawl: what was compressed up to a kill cannot be gone on with, and

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 from scrapy.extensions.feedexport import FileFeedStorage
 from scrapy.utils.defer import ensure_awaitable
 
-from scrapy_rep.evidence.destination import SETTING_NAME, claimed, filled_in, storage
+from scrapy_rep.evidence.destination import SETTING_NAME, claim_path, fill_in, storage
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.protocol.printable import hidden, told
 
@@ -102,7 +102,7 @@ class Sink:
         self._asleep = True  # the thread is, or there is none yet
         self._some, self._hurry, self._closing = Event(), Event(), Event()
         self._thread: Thread | None = None
-        self._uri = filled_in(uri, crawler, worker)
+        self._uri = fill_in(uri, crawler, worker)
         try:
             self._storage = storage(crawler, self._uri)
             self._path: str = getattr(self._storage, "path", "")
@@ -245,7 +245,7 @@ class Sink:
 
     def _open(self) -> None:
         if self._local:
-            self._storage.path = claimed(self._path)
+            self._storage.path = claim_path(self._path)
         file = self._storage.open(self._spider)
         try:
             if self._packed:

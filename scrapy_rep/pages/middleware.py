@@ -17,7 +17,7 @@ from w3lib.url import canonicalize_url
 
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.judging.purposes import Purposes, of_response
-from scrapy_rep.pages.reading import read_page, unfollowed
+from scrapy_rep.pages.reading import read_page, urls_not_to_follow
 from scrapy_rep.protocol.printable import without_user
 from scrapy_rep.signals import dropped
 
@@ -137,7 +137,7 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
         """Return the canonical URLs to which *response* links with rel="nofollow" only."""
         urls = self._unfollowed.get(response)
         if urls is None:
-            urls = self._unfollowed[response] = unfollowed(response)
+            urls = self._unfollowed[response] = urls_not_to_follow(response)
         return urls
 
 

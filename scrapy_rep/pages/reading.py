@@ -141,7 +141,7 @@ def _names(agent: Agent) -> tuple[bytes, ...]:
     )
 
 
-def unfollowed(response: Response) -> frozenset[str]:
+def urls_not_to_follow(response: Response) -> frozenset[str]:
     """Return the canonical URLs to which *response* links with rel="nofollow" only.
 
     A request does not show the link that it came from, so its URL is looked for here.

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import pytest
 
-from scrapy_rep.commands.terminal import columns, shortened, wrapped
+from scrapy_rep.commands.terminal import columns, shorten, wrap
 from scrapy_rep.protocol.printable import printable
 from tests.commands.cli import command, environment, on_terminal, robots, without_colour
 from tests.site import Reply, Site
@@ -173,19 +173,19 @@ def test_progress_of_a_long_list(file):
     [("a bc def " * 20, 10), ("x" * 95, 10), ("日本" * 20, 7), ("", 10), ("a", 1)],
 )
 def test_wrapped(text, width):
-    lines = wrapped(text, width)
+    lines = wrap(text, width)
     assert max(map(columns, lines)) <= width
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")
 
 
 def test_wrapped_never_hangs_on_what_is_too_wide():
-    assert wrapped("日本", 1) == ["日", "本"]
+    assert wrap("日本", 1) == ["日", "本"]
 
 
 def test_shortened():
-    assert shortened("abcdef", 6) == "abcdef"
-    assert shortened("abcdefg", 6) == "abc..."
-    assert shortened("日本語日本語", 9) == "日本語..."
+    assert shorten("abcdef", 6) == "abcdef"
+    assert shorten("abcdefg", 6) == "abc..."
+    assert shorten("日本語日本語", 9) == "日本語..."
 
 
 def test_printable():

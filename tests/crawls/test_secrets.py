@@ -17,7 +17,7 @@ from scrapy.http import HtmlResponse, Response
 from scrapy_rep import Policy, RobotsForbidden, SettingError
 from scrapy_rep.compat import get
 from scrapy_rep.compat.urllib_fetch import fetch
-from scrapy_rep.evidence.destination import filled_in
+from scrapy_rep.evidence.destination import fill_in
 from scrapy_rep.exceptions import StillParked
 from scrapy_rep.log import CrawlLog
 from scrapy_rep.redis.fleet import Link
@@ -149,7 +149,7 @@ def test_parameters_are_looked_for_in_linear_time(part):
     crawler = make_crawler()
     crawler.spider = Pages()
     for uri in (part * 100_000, part + part[-1] * 1_000_000):
-        assert filled_in(uri, crawler, "worker") == uri
+        assert fill_in(uri, crawler, "worker") == uri
 
 
 @pytest.mark.skipif(os.name != "posix", reason="there are no such modes")

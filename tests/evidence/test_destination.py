@@ -8,7 +8,7 @@ import traceback
 import pytest
 
 from scrapy_rep import SettingError
-from scrapy_rep.evidence.destination import filled_in
+from scrapy_rep.evidence.destination import fill_in
 from tests.evidence.test_sink import opened
 from tests.utils import Pages, make_crawler
 
@@ -16,7 +16,7 @@ from tests.utils import Pages, make_crawler
 def filled(uri: str, **settings) -> str:
     crawler = make_crawler(**settings)
     crawler.spider = Pages()
-    return filled_in(uri, crawler, "host-4711")
+    return fill_in(uri, crawler, "host-4711")
 
 
 def test_the_worker_is_known_whatever_the_function_returns():

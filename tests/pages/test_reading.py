@@ -8,7 +8,12 @@ import pytest
 from scrapy import Request
 from scrapy.http import HtmlResponse, Response
 
-from scrapy_rep.pages.reading import MAX_READ_BYTES, head_of, read_page, unfollowed
+from scrapy_rep.pages.reading import (
+    MAX_READ_BYTES,
+    head_of,
+    read_page,
+    urls_not_to_follow,
+)
 
 URL = "https://example.com/"
 NOINDEX = '<meta name="robots" content="noindex">'
@@ -176,6 +181,6 @@ def test_links_not_to_follow():
         <a rel=nofollow href="/c">c</a> <a href="/c">c again</a>
         <a href="/d">nofollow</a>
     """
-    assert unfollowed(html(page)) == {URL + "a", URL + "b?a=2&z=1"}
-    assert unfollowed(html("<a href=/>x</a>")) == frozenset()
-    assert unfollowed(Response(URL, body=page.encode())) == frozenset()
+    assert urls_not_to_follow(html(page)) == {URL + "a", URL + "b?a=2&z=1"}
+    assert urls_not_to_follow(html("<a href=/>x</a>")) == frozenset()
+    assert urls_not_to_follow(Response(URL, body=page.encode())) == frozenset()

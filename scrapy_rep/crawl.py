@@ -16,7 +16,7 @@ from scrapy_rep.log import CrawlLog
 from scrapy_rep.pacing import Keeper
 from scrapy_rep.policies import Fetcher, Policies
 from scrapy_rep.protocol.printable import hidden, told
-from scrapy_rep.settings import Settings, unknown_names
+from scrapy_rep.settings import Settings
 from scrapy_rep.store import Store
 
 if TYPE_CHECKING:
@@ -67,8 +67,6 @@ class Crawl:
     def join_gate(self) -> None:
         """Note that a gate judges the requests."""
         self.is_judged = True
-        for sentence in unknown_names(self.crawler.settings):
-            self.log.warn_user(sentence)
 
     def join_queue(self) -> None:
         """Note that a polite queue holds back what must wait."""
@@ -88,7 +86,7 @@ class Crawl:
             raise
         except (ImportError, NameError, ValueError, TypeError, OSError) as error:
             if path == STORES["redis"] and isinstance(error, ImportError):
-                expected = f"pip install scrapy-rep[redis] for it ({error})"
+                expected = f"its client first: pip install scrapy-rep[redis] ({error})"
                 raise SettingError("REP_STORE", name, expected) from error
             fault = told(error, str(name))
             expected = f"{', '.join(STORES)} or the import path of a store ({fault})"

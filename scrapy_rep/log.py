@@ -201,7 +201,12 @@ class CrawlLog:
         if number:
             self._stats.set_value("rep/cache/evictions", number)
 
+    def tell_user(self, sentence: str) -> None:
+        """Tell what could be better."""
+        self._log(logging.INFO, "%(sentence)s", sentence=sentence)
+
     def warn_user(self, sentence: str) -> None:
+        """Tell what must be changed."""
         self._log(logging.WARNING, "%(sentence)s", sentence=sentence)
 
     def _log(self, level: int, message: str, **values: object) -> None:

@@ -12,6 +12,7 @@ from scrapy_rep.crawl import Crawl
 from scrapy_rep.downloader import ROBOTS_HOP, sleep
 from scrapy_rep.exceptions import StillParked
 from scrapy_rep.judging import Action, Objection, judged, leave_behind, note_origin
+from scrapy_rep.judging.mistakes import MetaKeys, hint_at_end, hints_of, mistakes_of
 from scrapy_rep.judging.ruling import SEND, UNREACHABLE, because
 from scrapy_rep.policies import Known
 from scrapy_rep.policies.freshness import fields_of, retry_after
@@ -50,7 +51,7 @@ class RepMiddleware:
 
     def __init__(self, crawler: Crawler) -> None:
         if not crawler.settings.getbool("ROBOTSTXT_OBEY"):
-            raise NotConfigured("ROBOTSTXT_OBEY is not set")
+            raise NotConfigured  # without a word: it is what the user wants
         self._crawler = crawler
         self._crawl = crawl = Crawl.of(crawler)
         crawl.join_gate()
@@ -63,19 +64,39 @@ class RepMiddleware:
         self._witness = crawl.witness
         self._judge = crawl.judge
         self._waiting = 0
-        self._robots = Robots(crawl.policies, crawl.agents)
+        self._robots = Robots(crawl.policies, crawl.agents, crawl.log)
         crawl.downloader.on_answer(self._heed)
+        self._meta_keys = MetaKeys(crawl.log)
         if crawler.spider is not None:
             self._equip(crawler.spider)
-        crawler.signals.connect(self._equip, signals.spider_opened)
+        crawler.signals.connect(self._spider_opened, signals.spider_opened)
+        crawler.signals.connect(self._spider_closed, signals.spider_closed)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         return cls(crawler)
 
     def _equip(self, spider: Spider) -> None:
-        spider.robots = self._robots  # type: ignore[attr-defined]
+        own = getattr(spider, "robots", None)
+        if own is None or isinstance(own, Robots):
+            spider.robots = self._robots  # type: ignore[attr-defined]
         self._agents.check()
+
+    def _spider_opened(self, spider: Spider) -> None:
+        self._equip(spider)
+        if spider.robots is not self._robots:  # type: ignore[attr-defined]
+            self._log.warn_user(
+                "The spider has an attribute of its own that is called robots, which is "
+                "left alone: rename it to ask scrapy_rep by spider.robots"
+            )
+        for sentence in mistakes_of(self._crawler):
+            self._log.warn_user(sentence)
+        for sentence in hints_of(self._agents.usual_header()):
+            self._log.tell_user(sentence)
+
+    def _spider_closed(self) -> None:
+        for sentence in hint_at_end(self._crawler):
+            self._log.tell_user(sentence)
 
     # Where the policy is known, nothing is awaited.
     async def process_request(self, request: Request) -> Request | Response | None:
@@ -86,6 +107,8 @@ class RepMiddleware:
         """
         leave_behind(request, self._downloader)
         note_origin(request)
+        if not request.meta.keys() <= self._meta_keys.seen:
+            self._meta_keys.look(request)
         found = judged(request)
         if found is None:
             if self._witness is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit
 
 from scrapy import Request
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from scrapy_rep.judging.agents import Agents
+    from scrapy_rep.log import CrawlLog
     from scrapy_rep.policies.service import Policies
     from scrapy_rep.protocol import Agent, Policy, Preferences, Verdict
 
@@ -34,9 +35,11 @@ class Robots:
     spider answer to, where they name none of their own.
     """
 
-    def __init__(self, policies: Policies, agents: Agents) -> None:
+    def __init__(self, policies: Policies, agents: Agents, log: CrawlLog) -> None:
         self._policies = policies
         self._agents = agents
+        self._log = log
+        self._has_warned = False
 
     def allowed(self, url: str) -> bool | None:
         """Tell whether *url* may be fetched.
@@ -120,8 +123,9 @@ class Robots:
         response: Response | None = None,
     ) -> Answer | None:
         """Return what the policy of the origin of *url* answers; ``None``: not known."""
-        origin = origin_of(url)
+        origin = origin_of(url) if isinstance(url, str) else None
         if origin is None:
+            self._warn_of(url)
             return None
         known = self._policies.peek(
             origin, lambda: None if response is None else response.request
@@ -129,6 +133,16 @@ class Robots:
         if known is None:
             return None
         return question(known.policy, self._agent(response))
+
+    def _warn_of(self, url: object) -> None:
+        """Warn, once, of what can never be answered: it is no absolute URL."""
+        if self._has_warned or (isinstance(url, str) and urlsplit(url).scheme):
+            return
+        self._has_warned = True
+        self._log.warn_user(
+            f"spider.robots was asked about {hidden(str(url))!r}, and answers None to "
+            "that: it expects an absolute http or https URL, as response.urljoin makes"
+        )
 
     def _agent(self, response: Response | None) -> Agent:
         request = None if response is None else response.request

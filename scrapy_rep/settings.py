@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
@@ -70,8 +71,10 @@ def one_of(choices: Collection[str]) -> Check:
 def some_of(choices: Collection[str]) -> Check:
     def check(value: Any) -> frozenset[str]:
         items = _items(value, str, "a list of words")
-        if any(item not in choices for item in items):
-            raise WrongError(f"a list whose items are {_listed(choices)}")
+        for item in items:
+            if item not in choices:
+                listed = _listed(choices)
+                raise WrongError(f"a list whose items are {listed}; {item!r} is not")
         return frozenset(items)
 
     return check
@@ -108,20 +111,34 @@ def whole(*, least: int, most: int | None = None) -> Check:
 def statuses(value: Any) -> frozenset[int]:
     expected = "a list of 4xx statuses such as [401, 403]"
     numbers = _items(value, int, expected)
-    if any(not 400 <= number < 500 for number in numbers):
-        raise WrongError(expected)
+    for number in numbers:
+        if not 400 <= number < 500:
+            raise WrongError(f"{expected}; {number} is none")
     return frozenset(numbers)
 
 
 def _items(value: Any, convert: Check, expected: str) -> list[Any]:
-    if isinstance(value, str):  # from the command line: a,b
-        value = [item.strip() for item in value.split(",") if item.strip()]
-    try:
-        if isinstance(value, (list, tuple, set, frozenset)):
-            return [convert(item) for item in value]
-    except (TypeError, ValueError, OverflowError):
-        pass
-    raise WrongError(expected)
+    if isinstance(value, str):
+        value = _items_in(value, expected)
+    if not isinstance(value, (list, tuple, set, frozenset)):
+        raise WrongError(expected)
+    converted = []
+    for item in value:
+        try:
+            converted.append(convert(item))
+        except (TypeError, ValueError, OverflowError):  # noqa: PERF203 - it names it
+            raise WrongError(f"{expected}; {item!r} is none") from None
+    return converted
+
+
+def _items_in(value: str, expected: str) -> Any:
+    """Return the items of a list from the command line: ``a,b`` or ``["a", "b"]``."""
+    if value.lstrip().startswith("["):
+        try:
+            return json.loads(value)
+        except ValueError:
+            raise WrongError(f"{expected}, as a,b or in JSON") from None
+    return [item.strip() for item in value.split(",") if item.strip()]
 
 
 def _number(value: Any, convert: Check, expected: str) -> Any:

@@ -88,6 +88,8 @@ def test_values_may_come_from_the_command_line():
     ("name", "value", "expected"),
     [
         ("REP_OBEY", ["disalow"], 'items are "disallow" or'),
+        ("REP_OBEY", ["disallow", "crawldelay"], "; 'crawldelay' is not"),
+        ("REP_OBEY", '["disallow"', "a list of words, as a,b or in JSON"),
         ("REP_OBEY", True, "a list"),
         ("REP_DIALECT", "rfc", '"rfc9309" or "gym2008" or "mk1996"'),
         ("REP_CRAWL_DELAY_MAX", -1, "a number of seconds, >= 0"),
@@ -109,6 +111,8 @@ def test_values_may_come_from_the_command_line():
         ("REP_RETRY_AFTER_MAX", [1], "a number of seconds"),
         ("REP_DENY_STATUSES", [500], "a list of 4xx statuses"),
         ("REP_DENY_STATUSES", ["x"], "a list of 4xx statuses"),
+        ("REP_DENY_STATUSES", "404,4o4", "; '4o4' is none"),
+        ("REP_DENY_STATUSES", [404, 500], "; 500 is none"),
         ("REP_DENY_STATUSES", [float("inf")], "a list of 4xx statuses"),
         ("REP_UNREACHABLE_RETRY_DELAYS", [10**400], "a list of numbers of seconds"),
         ("REP_MAX_REDIRECTS", 1.5, "a whole number"),
@@ -137,6 +141,18 @@ def test_wrong_values_are_named(name, value, expected):
     message = str(caught.value)
     assert message.startswith(f"{name} is {value!r}, expected ")
     assert expected in message
+
+
+def test_lists_from_the_command_line():
+    assert read(REP_OBEY='["disallow", "visit-time"]').obey == {
+        "disallow",
+        "visit-time",
+    }
+    assert read(REP_OBEY="disallow, visit-time").obey == {"disallow", "visit-time"}
+    assert read(REP_UNREACHABLE_RETRY_DELAYS="[1, 2.5]").unreachable_retry_delays == (
+        1,
+        2.5,
+    )
 
 
 @pytest.mark.parametrize("name", ["REP_MAX_REDIRECTS", "REP_EVIDENCE"])

@@ -11,6 +11,7 @@ from scrapy_rep.protocol.printable import printable
 
 try:
     from scrapy_rep.evidence import report as audit_report
+    from scrapy_rep.evidence.report.wording import plural
 except ImportError as error:
     if error.name not in {"jinja2", "markupsafe"}:
         raise
@@ -65,4 +66,5 @@ def report(options: Options, screen: Screen) -> int:
 
 
 def summary(page: str, made: Made) -> str:
-    return f"{page}: {made.records:,} records of {made.hosts:,} hosts"
+    records, hosts = plural(made.records, "record"), plural(made.hosts, "host")
+    return f"{page}: {records} of {hosts}"

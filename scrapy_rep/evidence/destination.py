@@ -55,7 +55,7 @@ def storage(crawler: Crawler, uri: str) -> Any:
             try:
                 import_module(module)
             except ImportError as error:
-                expected = f"pip install {package} for it ({error})"
+                expected = f"its package first: pip install {package} ({error})"
                 raise SettingError(SETTING_NAME, hidden(uri), expected) from None
     return build_from_crawler(kind, crawler, uri, feed_options={})
 

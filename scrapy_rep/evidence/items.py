@@ -26,7 +26,7 @@ class EvidenceSpiderMiddleware(BaseSpiderMiddleware):
     def __init__(self, crawler: Crawler) -> None:
         settings = Settings.read(crawler.settings)
         if not crawler.settings.getbool("ROBOTSTXT_OBEY"):
-            raise NotConfigured("ROBOTSTXT_OBEY is not set")
+            raise NotConfigured  # without a word: it is what the user wants
         if settings.evidence_field is None:
             raise NotConfigured
         super().__init__(crawler)

@@ -44,6 +44,7 @@ class Agents:
         )
         self._setting: str | None = crawler.settings.get("USER_AGENT")
         self._warned = False
+        self._last_checked: tuple[Agent, str] | None = None
 
     def of(self, request: Request) -> Agent:
         """Return the agent whose group decides for *request*."""
@@ -52,13 +53,14 @@ class Agents:
                 'meta["robotstxt_user_agent"]', request.meta["robotstxt_user_agent"]
             )
             if agent is not None:
+                self._check_sent(agent, self.header(request))
                 return agent
         chosen = self._chosen_for_spider()
         return self.header(request) if chosen is None else chosen
 
     def default(self) -> Agent:
         """Return the agent of requests that name none of their own."""
-        return self._chosen_for_spider() or self._usual_header()
+        return self._chosen_for_spider() or self.usual_header()
 
     def header(self, request: Request) -> str:
         """Return the User-Agent that *request* will carry; "" where it has none."""
@@ -67,7 +69,7 @@ class Agents:
             own = request.headers.get(USER_AGENT)
             if own is not None:
                 return _text(own)
-        return self._usual_header()
+        return self.usual_header()
 
     def _chosen_for_spider(self) -> Agent | None:
         own = getattr(self._crawler.spider, "robotstxt_user_agent", None)
@@ -75,7 +77,8 @@ class Agents:
             return self._chosen
         return check_agent("spider.robotstxt_user_agent", own)
 
-    def _usual_header(self) -> str:
+    def usual_header(self) -> str:
+        """Return the User-Agent of requests that carry none of their own."""
         header = self._default_header
         if header is None:
             header = getattr(self._crawler.spider, "user_agent", self._setting)
@@ -86,21 +89,26 @@ class Agents:
     def check(self) -> None:
         """Warn, once, of a chosen token that no site sees in the User-Agent.
 
-        RFC 9309 2.2.1: the product token should be a part of the identification that is
-        sent. Raises ``SettingError`` where ``spider.robotstxt_user_agent`` is no agent.
+        Raises ``SettingError`` where ``spider.robotstxt_user_agent`` is no agent.
         """
         chosen = self._chosen_for_spider()
-        if chosen is None or self._warned:
+        if chosen is not None:
+            self._check_sent(chosen, self.usual_header())
+
+    def _check_sent(self, chosen: Agent, sent: str) -> None:
+        # RFC 9309 2.2.1: the product token should be a part of the identification that is
+        # sent.
+        if self._warned or (chosen, sent) == self._last_checked:
             return
+        self._last_checked = chosen, sent
         tokens = chosen if isinstance(chosen, tuple) else product_tokens(chosen)
-        sent = self._usual_header()
         missing = [token for token in tokens if token.lower() not in sent.lower()]
         if missing:
             self._warned = True
             logger.warning(
-                "The product token %(token)s, whose rules this crawl obeys, is not part "
-                "of the User-Agent that it sends, %(sent)r: sites cannot tell whom their "
-                "rules reach. Put the token into USER_AGENT.",
+                "The product token %(token)s, whose rules are obeyed, is not part of the "
+                "User-Agent that is sent, %(sent)r: sites cannot tell whom their rules "
+                "reach. Put the token into USER_AGENT.",
                 {"token": ", ".join(missing), "sent": sent},
                 extra={"spider": self._crawler.spider},
             )

@@ -32,7 +32,7 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
 
     def __init__(self, crawler: Crawler) -> None:
         if not crawler.settings.getbool("ROBOTSTXT_OBEY"):
-            raise NotConfigured("ROBOTSTXT_OBEY is not set")
+            raise NotConfigured  # without a word: it is what the user wants
         super().__init__(crawler)
         self._crawl = crawl = Crawl.of(crawler)
         settings = crawl.settings

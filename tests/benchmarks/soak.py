@@ -236,7 +236,7 @@ async def measure(kind: str, origins: int, path: Path) -> int:
         store=store,
         log=CrawlLog(crawler),
     )
-    robots = Robots(policies, agents)
+    robots = Robots(policies, agents, CrawlLog(crawler))
     gc.collect()
     before = resident()
     rounds = await soak(robots, origins)

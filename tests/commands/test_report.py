@@ -73,7 +73,7 @@ def test_more_files_than_may_be_open(tmp_path):
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == f"{page}: 12,001 records of 1 hosts\n"
+    assert done.stdout == f"{page}: 12,001 records of 1 host\n"
     text = page.read_text(encoding="utf-8")
     # In the order of time: every gap is a whole second.
     one = write(tmp_path / "all.jsonl", records)

@@ -62,6 +62,6 @@ def test_what_cannot_be_opened(tmp_path, uri, expected):
 def test_what_a_storage_needs_is_missed_at_once(monkeypatch, module, uri, package):
     """Not when the crawl is over."""
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(SettingError, match=f"pip install {package} for it") as it:
+    with pytest.raises(SettingError, match=f"pip install {package}") as it:
         opened(uri)
     assert "secret" not in "".join(traceback.format_exception(it.value))

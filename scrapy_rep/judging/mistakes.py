@@ -1,0 +1,97 @@
+"""Mistakes that can be seen when a crawl starts or as it goes: each is named once."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
+
+from scrapy_rep.judging.target import EXEMPT, INSTEAD
+from scrapy_rep.settings import unknown_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+
+    from scrapy_rep.log import CrawlLog
+
+META_KEYS = (EXEMPT, INSTEAD, "robotstxt_user_agent")
+"""What a user may say on ``request.meta``."""
+ALIKE = 0.8
+"""How near a name must come to one of those, by difflib, to be taken for a slip."""
+MAX_META_KEYS = 1000
+"""Names that are looked at; a crawl with more makes them up as it goes."""
+OUR_PARSER = "scrapy_rep.RepRobotParser"
+MANY_REQUESTS, MANY_PER_ORIGIN = 1000, 100
+
+
+def mistakes_of(crawler: Crawler) -> Iterator[str]:
+    """Yield a sentence for each mistake in what *crawler* is set to."""
+    yield from unknown_names(crawler.settings)
+    if crawler.get_downloader_middleware(RobotsTxtMiddleware) is not None:
+        yield (
+            "Scrapy's RobotsTxtMiddleware is enabled as well: each robots.txt is fetched "
+            "and each request judged twice. Set it to None in DOWNLOADER_MIDDLEWARES, or "
+            "enable scrapy_rep by ADDONS"
+        )
+    parser = crawler.settings["ROBOTSTXT_PARSER"]
+    chosen = crawler.settings.getpriority("ROBOTSTXT_PARSER")
+    if chosen and parser != OUR_PARSER:
+        yield (
+            f"ROBOTSTXT_PARSER is {parser!r}, which is for Scrapy's RobotsTxtMiddleware; "
+            "scrapy_rep reads robots.txt by itself. Remove the setting"
+        )
+
+
+def hints_of(user_agent: str) -> Iterator[str]:
+    """Yield what would be better about the User-Agent that a crawl sends."""
+    if "@" not in user_agent and "://" not in user_agent:
+        yield (
+            f"The User-Agent, {user_agent!r}, does not say how to reach you: put a URL or "
+            "an e-mail address into USER_AGENT, so that a site can write to you before "
+            "it blocks you"
+        )
+
+
+def hint_at_end(crawler: Crawler) -> Iterator[str]:
+    """Yield whether sites were asked many times without any delay, as none asked for one."""
+    assert crawler.stats is not None
+    settings, count = crawler.settings, crawler.stats.get_value
+    if settings.getfloat("DOWNLOAD_DELAY") or settings.getbool("AUTOTHROTTLE_ENABLED"):
+        return
+    requests, origins = count("downloader/request_count", 0), count("rep/origins", 0)
+    asked = count("rep/crawl_delay/origins", 0)
+    if (
+        requests >= MANY_REQUESTS
+        and requests >= MANY_PER_ORIGIN * origins
+        and not asked
+    ):
+        yield (
+            f"{requests:,} requests went to {origins:,} origin{'s' * (origins != 1)} without "
+            "a delay, as no robots.txt asks for one: think of DOWNLOAD_DELAY, or of "
+            "AUTOTHROTTLE_ENABLED"
+        )
+
+
+class MetaKeys:
+    """Looks at the names on the meta of requests for slips of those that count."""
+
+    def __init__(self, log: CrawlLog) -> None:
+        self._log = log
+        self.seen = set(META_KEYS)
+
+    def look(self, request: Request) -> None:
+        """Warn of names that nobody reads, once each."""
+        names = request.meta.keys() - self.seen
+        if len(self.seen) > MAX_META_KEYS:
+            return
+        self.seen |= names
+        for name in names:
+            near = get_close_matches(str(name), META_KEYS, n=1, cutoff=ALIKE)
+            if near:
+                self._log.warn_user(
+                    f"meta has {name!r}, which nobody reads; did you mean {near[0]!r}?"
+                )

@@ -63,6 +63,7 @@ class RepMiddleware:
         self._keeper = crawl.keeper
         self._witness = crawl.witness
         self._judge = crawl.judge
+        self._has_cache = crawl.http_cache is not None
         self._waiting = 0
         self._robots = Robots(crawl.policies, crawl.agents, crawl.log)
         crawl.downloader.on_answer(self._heed)
@@ -105,10 +106,12 @@ class RepMiddleware:
         A request that may be sent later goes back to a polite queue, to wait there. Where
         the robots.txt cannot be had, a page may come from Scrapy's HTTP cache.
         """
-        leave_behind(request, self._downloader)
-        note_origin(request)
-        if not request.meta.keys() <= self._meta_keys.seen:
-            self._meta_keys.look(request)
+        meta = request.meta
+        if meta:
+            leave_behind(request, self._downloader)
+            if not meta.keys() <= self._meta_keys.seen:
+                self._meta_keys.look(meta)
+        note_origin(request, meta)
         found = judged(request)
         if found is None:
             if self._witness is not None:
@@ -116,7 +119,7 @@ class RepMiddleware:
             return None
         url, origin = found
         known = self._policies.known(origin, request)
-        if known is None or known.unreachable:
+        if known is None or (self._has_cache and known.unreachable):
             answer = (
                 await self._cached(request, origin)
                 or known

@@ -55,8 +55,7 @@ class Agents:
             if agent is not None:
                 self._check_sent(agent, self.header(request))
                 return agent
-        chosen = self._chosen_for_spider()
-        return self.header(request) if chosen is None else chosen
+        return self._chosen_for_spider() or self.header(request)
 
     def default(self) -> Agent:
         """Return the agent of requests that name none of their own."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 
@@ -13,7 +13,6 @@ from scrapy_rep.settings import unknown_names
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from scrapy import Request
     from scrapy.crawler import Crawler
 
     from scrapy_rep.log import CrawlLog
@@ -83,9 +82,9 @@ class MetaKeys:
         self._log = log
         self.seen = set(META_KEYS)
 
-    def look(self, request: Request) -> None:
-        """Warn of names that nobody reads, once each."""
-        names = request.meta.keys() - self.seen
+    def look(self, meta: dict[str, Any]) -> None:
+        """Warn of names on *meta* that nobody reads, once each."""
+        names = meta.keys() - self.seen
         if len(self.seen) > MAX_META_KEYS:
             return
         self.seen |= names

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from scrapy import Request
@@ -22,7 +22,8 @@ LEAST = len("https://")
 INSTEAD, EXEMPT, SLOT = "robotstxt_url", "dont_obey_robotstxt", "download_slot"
 """The meta keys that are said of a request's own origin."""
 NOTE = "rep_said_of"
-"""The meta key of the URL of which that was said, and of what INSTEAD and EXEMPT were."""
+"""The meta key of the URL of which that was said, with what INSTEAD and EXEMPT were, if
+one of them was there."""
 
 
 def judged(request: Request) -> tuple[str, str] | None:
@@ -51,7 +52,9 @@ def judged(request: Request) -> tuple[str, str] | None:
         origin = _origin_of_start(url[:end] if end > 0 else url)
     else:
         origin = _origin_as_parsed(request)
-    return None if origin is None else (without_user(url), origin)
+    if origin is None:
+        return None
+    return without_user(url) if "@" in url else url, origin
 
 
 @lru_cache(maxsize=4096)
@@ -66,10 +69,12 @@ def _origin_as_parsed(request: Request) -> str | None:
     return origin_from(parts.scheme, parts.netloc)
 
 
-def note_origin(request: Request) -> None:
-    """Note on the meta of *request* whose it is, as others may copy it."""
-    meta = request.meta
-    meta[NOTE] = request.url, meta.get(INSTEAD), meta.get(EXEMPT)
+def note_origin(request: Request, meta: dict[str, Any]) -> None:
+    """Note on *meta*, that of *request*, whose it is, as others may copy it."""
+    noted: Any = request.url
+    if INSTEAD in meta or EXEMPT in meta:
+        noted = noted, meta.get(INSTEAD), meta.get(EXEMPT)
+    meta[NOTE] = noted
 
 
 def leave_behind(request: Request, downloader: Downloader) -> None:
@@ -84,7 +89,7 @@ def leave_behind(request: Request, downloader: Downloader) -> None:
     noted = meta.get(NOTE)
     if noted is None:
         return
-    url, instead, exempt = noted
+    url, instead, exempt = (noted, None, None) if isinstance(noted, str) else noted
     if url == request.url or origin_of(url) == origin_of(request.url):
         return
     for key, value in ((INSTEAD, instead), (EXEMPT, exempt)):

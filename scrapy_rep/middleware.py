@@ -65,7 +65,7 @@ class RepMiddleware:
         self._judge = crawl.judge
         self._has_cache = crawl.http_cache is not None
         self._waiting = 0
-        self._robots = Robots(crawl.policies, crawl.agents, crawl.log)
+        self._robots = Robots(crawl.policies, crawl.agents, crawl.judge, crawl.log)
         crawl.downloader.on_answer(self._heed)
         self._meta_keys = MetaKeys(crawl.log)
         if crawler.spider is not None:

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
     from scrapy.http import Response
 
+    from scrapy_rep.judging import Judge, Ruling
     from scrapy_rep.judging.agents import Agents
     from scrapy_rep.log import CrawlLog
+    from scrapy_rep.policies import Known
     from scrapy_rep.policies.service import Policies
     from scrapy_rep.protocol import Agent, Policy, Preferences, Verdict
 
@@ -35,9 +37,12 @@ class Robots:
     spider answer to, where they name none of their own.
     """
 
-    def __init__(self, policies: Policies, agents: Agents, log: CrawlLog) -> None:
+    def __init__(
+        self, policies: Policies, agents: Agents, judge: Judge, log: CrawlLog
+    ) -> None:
         self._policies = policies
         self._agents = agents
+        self._judge = judge
         self._log = log
         self._has_warned = False
 
@@ -51,6 +56,20 @@ class Robots:
     def verdict(self, url: str) -> Verdict | None:
         """Return the verdict on *url*, with its rule and line; ``None``: not known."""
         return self._ask(url, lambda policy, agent: policy.verdict(url, agent))
+
+    def ruling(self, url: str) -> Ruling | None:
+        """Return what this crawl would do with a request for *url* now; ``None``: not known.
+
+        Other than ``allowed`` it reckons with the crawl's settings and the time of day:
+        ``.action`` is ``Action.SEND``, ``WAIT`` (for ``.seconds``) or ``REFUSE``, and
+        ``.objection`` says why not to send it. Whether the host was asked just now does
+        not count.
+        """
+        known, agent = self._known(url), self._agent(None)
+        if known is None:
+            return None
+        allowed = known.policy.allowed(url, agent)
+        return self._judge.rule(url, known, agent, self._policies.now(), allowed)
 
     def policy(self, url: str) -> Policy | None:
         """Return the policy of the origin of *url*; ``None``: not known."""
@@ -123,16 +142,15 @@ class Robots:
         response: Response | None = None,
     ) -> Answer | None:
         """Return what the policy of the origin of *url* answers; ``None``: not known."""
+        known = self._known(url, None if response is None else response.request)
+        return None if known is None else question(known.policy, self._agent(response))
+
+    def _known(self, url: str, request: Request | None = None) -> Known | None:
         origin = origin_of(url) if isinstance(url, str) else None
         if origin is None:
             self._warn_of(url)
             return None
-        known = self._policies.peek(
-            origin, lambda: None if response is None else response.request
-        )
-        if known is None:
-            return None
-        return question(known.policy, self._agent(response))
+        return self._policies.peek(origin, lambda: request)
 
     def _warn_of(self, url: object) -> None:
         """Warn, once, of what can never be answered: it is no absolute URL."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from scrapy_rep.commands import as_json, as_text
 from scrapy_rep.commands.findings import Finding, exit_status, judgement
+from scrapy_rep.judging import Judge
 from scrapy_rep.protocol.printable import printable, without_user
 from scrapy_rep.robots import sitemap_urls
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from scrapy_rep.commands.findings import Copy
     from scrapy_rep.commands.terminal import Screen
+    from scrapy_rep.policies import Known
     from scrapy_rep.protocol import Agent, Policy
     from scrapy_rep.settings import Settings
 
@@ -29,8 +31,8 @@ class Task(Protocol):
     status: int
     """The exit status, by what was taken so far."""
 
-    def take(self, url: str, policy: Policy, copy: Copy, *, known: bool) -> None:
-        """Take one URL; *known*: the policy is what the site said."""
+    def take(self, url: str, known: Known, copy: Copy) -> None:
+        """Take one URL, with what is known of its origin."""
 
     def fail(self, url: str, problem: str) -> None:
         """Take a URL that nothing can be found out about."""
@@ -46,30 +48,31 @@ class Judging:
         settings: Settings,
         *,
         as_json: bool,
+        now: bool = False,
     ) -> None:
         self.status = 0
         self._screen = screen
         self._agents = agents
-        self._settings = settings
+        self._judge = Judge(settings)
+        self._now = now
         self._as_json = as_json
         self._first = True
 
-    def take(self, url: str, policy: Policy, copy: Copy, *, known: bool) -> None:
+    def take(self, url: str, known: Known, copy: Copy) -> None:
         now = time()
         judgements = tuple(
-            judgement(policy, url, agent, self._settings, known=known, now=now)
-            for agent in self._agents
+            judgement(known, url, agent, self._judge, now) for agent in self._agents
         )
         self._say(
             Finding(
                 url=without_user(url),
                 copy=copy,
-                policy=policy,
+                policy=known.policy,
                 judgements=judgements,
-                sitemaps=sitemaps(policy, copy),
+                sitemaps=sitemaps(known.policy, copy),
             )
         )
-        allowed = [each.allowed for each in judgements]
+        allowed = [each.sent_now if self._now else each.allowed for each in judgements]
         self.status = max(self.status, exit_status(allowed))
 
     def fail(self, url: str, problem: str) -> None:
@@ -104,10 +107,10 @@ class _OfFiles:
 class Listing(_OfFiles):
     """Lists sitemaps."""
 
-    def take(self, url: str, policy: Policy, copy: Copy, *, known: bool) -> None:
-        if not known:
+    def take(self, url: str, known: Known, copy: Copy) -> None:
+        if known.unreachable:
             self.fail(copy.asked, f"unreachable ({copy.failure})")
-        found = sitemaps(policy, copy)
+        found = sitemaps(known.policy, copy)
         if self._as_json:
             its = {"robots_txt": as_json.copy(copy), "sitemaps": list(found)}
             self._screen.write(as_json.line(its))
@@ -118,11 +121,11 @@ class Listing(_OfFiles):
 class Linting(_OfFiles):
     """Says what is wrong with files, as compilers say it."""
 
-    def take(self, url: str, policy: Policy, copy: Copy, *, known: bool) -> None:
-        if not known:
+    def take(self, url: str, known: Known, copy: Copy) -> None:
+        if known.unreachable:
             self.fail(copy.asked, f"unreachable ({copy.failure})")
             return
-        for note in policy.notes:
+        for note in known.policy.notes:
             if note.severity == "error":
                 self.status = max(self.status, 1)
             if self._as_json:

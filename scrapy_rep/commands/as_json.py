@@ -6,10 +6,14 @@ import json
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
+from scrapy_rep.exceptions import explain
+from scrapy_rep.judging import Action
+
 if TYPE_CHECKING:
     from datetime import time
 
     from scrapy_rep.commands.findings import Copy, Finding, Judgement
+    from scrapy_rep.judging import Ruling
     from scrapy_rep.protocol import Note, Rule, Verdict
 
 
@@ -52,6 +56,18 @@ def judgement(judged: Judgement) -> dict[str, Any]:
         },
         "visit_time": visit and {"start": clock(visit.start), "end": clock(visit.end)},
         "too_slow": judged.too_slow,
+        "now": ruling(judged.ruling),
+    }
+
+
+def ruling(its: Ruling) -> dict[str, Any]:
+    objection = its.objection
+    return {
+        "action": its.action.value,
+        "cause": objection and objection.cause,
+        "reason": objection and explain(objection.verdict),
+        "wait": round_off(its.seconds) if its.action is Action.WAIT else None,
+        "left_out": [each.cause for each in its.left_out],
     }
 
 

@@ -6,6 +6,8 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from scrapy_rep.commands.terminal import columns, shorten, wrap
+from scrapy_rep.exceptions import explain
+from scrapy_rep.judging import Action
 from scrapy_rep.protocol import product_tokens
 from scrapy_rep.protocol.decoding import legible
 from scrapy_rep.protocol.printable import printable
@@ -76,6 +78,8 @@ def for_agents(judgements: Sequence[Judgement], screen: Screen) -> Iterator[str]
     if any(each.lost for each in judgements):
         yield from row("lost", list(map(lost_rules, judgements)), screen)
     yield from row("pace", list(map(pace, judgements)), screen)
+    if any(each.sent_now is not each.allowed for each in judgements):
+        yield from row("now", list(map(sent_now, judgements)), screen)
 
 
 def row(
@@ -106,6 +110,19 @@ def verdict(judgement: Judgement) -> tuple[str, str]:
     if judgement.allowed is None:
         return MEANWHILE_WORDS[judgement.verdict.allowed], "yellow"
     return VERDICT_WORDS[judgement.allowed]
+
+
+def sent_now(judgement: Judgement) -> str:
+    """Return what this project would do with a request, and why."""
+    ruling = judgement.ruling
+    objection = ruling.objection
+    if objection is None:
+        causes = ", ".join(each.cause for each in ruling.left_out)
+        return f"sent, though against it is: {causes} (REP_OBEY)" if causes else "sent"
+    why = printable(explain(objection.verdict))
+    if ruling.action is Action.WAIT:
+        return f"waits {duration(ruling.seconds)}: {why}"
+    return f"refused: {why}"
 
 
 def agent_name(agent: Agent) -> str:

@@ -184,7 +184,7 @@ class Asking(Spider):
         else:
             known = await maybe_deferred_to_future(answer)
             copy = await self._copy(policies, origin, known)
-            task.take(url, known.policy, copy, known=not known.unreachable)
+            task.take(url, known, copy)
         self._errand.progress.add(1)
 
     async def _copy(self, policies: Policies, origin: str, known: Known) -> Copy:

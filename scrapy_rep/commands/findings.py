@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from scrapy_rep.judging import Action
 from scrapy_rep.judging.ruling import CRAWL_DELAY, against_pace
-from scrapy_rep.pacing import pace_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from scrapy_rep.judging import Judge, Ruling
+    from scrapy_rep.policies import Known
     from scrapy_rep.protocol import (
         Agent,
         Group,
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
         Verdict,
         VisitTime,
     )
-    from scrapy_rep.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +76,15 @@ class Judgement:
     visit_time: VisitTime | None
     too_slow: bool
     """The site asks for more than REP_CRAWL_DELAY_MAX: this project goes without it."""
+    ruling: Ruling
+    """What this project would do with a request for the URL now."""
+
+    @property
+    def sent_now(self) -> bool | None:
+        """Whether it would be sent; ``None``: nobody knows."""
+        if self.allowed is None and self.ruling.objection is not None:
+            return None
+        return self.ruling.action is Action.SEND
 
     @property
     def by_default(self) -> bool:
@@ -97,19 +107,14 @@ class Finding:
 
 
 def judgement(
-    policy: Policy,
-    url: str,
-    agent: Agent,
-    settings: Settings,
-    *,
-    known: bool,
-    now: float,
+    known: Known, url: str, agent: Agent, judge: Judge, now: float
 ) -> Judgement:
+    policy = known.policy
     verdict = policy.verdict(url, agent)
-    objection = against_pace(pace_of(policy, agent, settings), now)
+    objection = against_pace(known.pace_for(agent, judge.settings), now)
     return Judgement(
         agent=agent,
-        allowed=verdict.allowed if known else None,
+        allowed=None if known.unreachable else verdict.allowed,
         verdict=verdict,
         groups=policy.groups_for(agent),
         lost=tuple(
@@ -119,6 +124,7 @@ def judgement(
         request_rate=policy.request_rate(agent),
         visit_time=policy.visit_time(agent),
         too_slow=objection is not None and objection.cause == CRAWL_DELAY,
+        ruling=judge.rule(url, known, agent, now, verdict.allowed),
     )
 
 

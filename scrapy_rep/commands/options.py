@@ -31,6 +31,8 @@ class Options:
     lint: bool = False
     json: bool = False
     sitemaps: bool = False
+    now: bool = False
+    """The exit status tells what would be sent now, rather than what is allowed."""
     compare: tuple[str, str] | None = None
     """The old robots.txt and the new one."""
     url_list: str | None = None
@@ -59,6 +61,7 @@ class Options:
             lint=opts.lint,
             json=opts.json,
             sitemaps=opts.sitemaps,
+            now=opts.now,
             compare=None if opts.compare is None else tuple(opts.compare),
             url_list=opts.urls,
             audits=None if opts.report is None else tuple(opts.report),
@@ -98,6 +101,8 @@ class Options:
             if self.lint or self.sitemaps:
                 also = ", or --file"
             yield f"there is no URL, expected some, or - to read them{also}"
+        if self.now and (self.lint or self.sitemaps):
+            yield "--now is about requests, expected no --lint or --sitemaps beside it"
         if self.lint and self.agents:
             yield "--lint is about all agents, expected no --agent"
         if self.sitemaps and self.agents:
@@ -115,6 +120,7 @@ class Options:
             "--file": self.file is not None,
             "--lint": self.lint,
             "--sitemaps": self.sitemaps,
+            "--now": self.now,
         }
         for what, given in beside.items():
             if given:
@@ -131,6 +137,7 @@ class Options:
             "--file": self.file is not None,
             "--lint": self.lint,
             "--sitemaps": self.sitemaps,
+            "--now": self.now,
             "--json": self.json,
             "--compare": self.compare is not None,
             "--urls": self.url_list is not None,
@@ -167,6 +174,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--sitemaps", action="store_true", help="list the sitemaps, nothing else"
+    )
+    group.add_argument(
+        "--now",
+        action="store_true",
+        help="exit 0 only if this project would send a request for each URL now: within "
+        "its limits of delays, and in the visit time",
     )
     group.add_argument(
         "--json", action="store_true", help="write JSON, one object a line"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from math import inf
 from typing import TYPE_CHECKING
 
 from scrapy import Spider
@@ -18,6 +19,8 @@ from scrapy_rep.commands.options import STDIN_NAME, URL_EXPECTED
 from scrapy_rep.commands.terminal import Screen
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.judging.agents import Agents
+from scrapy_rep.policies import Known
+from scrapy_rep.policies.lifecycle import Standing, State
 from scrapy_rep.protocol import parse
 from scrapy_rep.settings import Settings
 
@@ -84,7 +87,7 @@ def task_of(
         return Linting(screen, as_json=options.json)
     if options.sitemaps:
         return Listing(screen, as_json=options.json)
-    return Judging(screen, agents, settings, as_json=options.json)
+    return Judging(screen, agents, settings, as_json=options.json, now=options.now)
 
 
 def by_file(
@@ -92,11 +95,12 @@ def by_file(
 ) -> None:
     body = files.robots_txt(name, "--file")
     policy = parse(body, dialect=settings.dialect)
+    known = Known("", policy, Standing(State.FRESH, inf, inf), None)
     shown = "(standard input)" if name == STDIN_NAME else name
     copy = Copy(asked=shown, came_by="file")
     with screen.track(None, " URLs") as progress:
         for url in ("",) if task.once else files.all_urls(options.urls):
-            task.take(url, policy, copy, known=True)
+            task.take(url, known, copy)
             progress.add(1)
 
 

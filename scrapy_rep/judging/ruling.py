@@ -68,7 +68,7 @@ class Judge:
     """Rules by the settings of one crawl."""
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+        self.settings = settings
         self._obeys_rules = "disallow" in settings.obey
         self._purposes = Purposes(settings) if settings.purpose else None
         left_out = frozenset(DIRECTIVES) - settings.obey - {"disallow", "retry-after"}
@@ -101,7 +101,7 @@ class Judge:
             wish = pace_of(known.policy, agent, self._left_out)
             if (too_slow := against_pace(wish, now)) is not None:
                 left_out.append(too_slow)
-        pace = known.pace_for(agent, self._settings)
+        pace = known.pace_for(agent, self.settings)
         ruling = SEND if pace is FREE else self._by_pace(pace, now)
         return replace(ruling, left_out=tuple(left_out)) if left_out else ruling
 
@@ -112,7 +112,7 @@ class Judge:
         """
         if known.patient:
             return _wait_for_robots(_by_rules(known.origin, known, agent), known, now)
-        ruling = self._by_pace(known.pace_for(agent, self._settings), now)
+        ruling = self._by_pace(known.pace_for(agent, self.settings), now)
         return SEND if ruling.action is Action.REFUSE else ruling
 
     def _by_pace(self, pace: Pace, now: float) -> Ruling:

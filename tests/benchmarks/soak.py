@@ -32,6 +32,7 @@ from scrapy.utils.reactor import install_reactor
 from scrapy.utils.test import get_crawler
 
 from scrapy_rep.access import Access, Outcome
+from scrapy_rep.judging import Judge
 from scrapy_rep.judging.agents import Agents
 from scrapy_rep.log import CrawlLog
 from scrapy_rep.policies.service import Policies
@@ -236,7 +237,7 @@ async def measure(kind: str, origins: int, path: Path) -> int:
         store=store,
         log=CrawlLog(crawler),
     )
-    robots = Robots(policies, agents, CrawlLog(crawler))
+    robots = Robots(policies, agents, Judge(settings), CrawlLog(crawler))
     gc.collect()
     before = resident()
     rounds = await soak(robots, origins)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
+
 import pytest
 
 from scrapy_rep.protocol import CODES
@@ -175,6 +177,50 @@ def test_too_slow():
         "Crawl-delay: 1000 s",
         "slower than REP_CRAWL_DELAY_MAX, so nothing is sent",
     ]
+    assert " ".join(done.rows["now"]) == (
+        "refused: robots.txt asks for 1000 s between requests, more than "
+        "REP_CRAWL_DELAY_MAX (300 s)"
+    )
+
+
+VISITED = "User-agent: *\nDisallow: /private/\nVisit-time: {}\n"
+
+
+def visit_time(hours: int) -> str:
+    """Return a visit time of three hours that begins so many hours from now."""
+    hour = (datetime.now(timezone.utc).hour + hours) % 24
+    return VISITED.format(f"{hour:02}00-{(hour + 3) % 24:02}00")
+
+
+@pytest.mark.parametrize(
+    ("file", "args", "path", "status", "now"),
+    [
+        (visit_time(23), (), "/", 0, ("send", None)),
+        (visit_time(5), (), "/", 1, ("wait", "visit_time")),
+        (visit_time(23), (), "/private/", 1, ("refuse", "rule")),
+        ("User-agent: *\nCrawl-delay: 1000", (), "/", 1, ("refuse", "crawl_delay")),
+        ("User-agent: *\nCrawl-delay: 10", (), "/", 0, ("send", None)),
+        (
+            "User-agent: *\nCrawl-delay: 1000",
+            ("-s", "REP_CRAWL_DELAY_OVER_MAX=clamp"),
+            "/", 0, ("send", None),
+        ),
+        (visit_time(23), ("-s", "REP_OBEY=visit-time"), "/private/", 0, ("send", None)),
+    ],
+    ids=["in time", "at another time", "disallowed", "too slow", "slow", "clamp", "dry run"],
+)  # fmt: skip
+def test_what_is_sent_now(file, args, path, status, now):
+    action, cause = now
+    said = robots("--file", "-", "--json", "--now", *args, path, stdin=file)
+    (verdict,) = said.objects[0]["verdicts"]
+    assert (said.status, verdict["now"]["action"]) == (status, action)
+    assert verdict["now"]["cause"] == cause
+    assert verdict["allowed"] is (path == "/")
+    hours = verdict["now"]["wait"] and verdict["now"]["wait"] / 3600
+    assert hours is None if action != "wait" else 4 <= hours <= 5
+    plain = robots("--file", "-", *args, path, stdin=file)
+    assert plain.status == (0 if path == "/" else 1)
+    assert ("now" in plain.rows) == ((action == "send") != (path == "/"))
 
 
 def test_json(file):
@@ -204,6 +250,13 @@ def test_json(file):
                     },
                     "visit_time": {"start": "06:00", "end": "08:45"},
                     "too_slow": False,
+                    "now": {
+                        "action": "refuse",
+                        "cause": "rule",
+                        "reason": "Disallow: /x (line 15, user-agent SlowBot, slowbot)",
+                        "wait": None,
+                        "left_out": [],
+                    },
                 }
             ],
             "sitemaps": ["https://example.com/one.xml", "/two.xml"],

@@ -29,6 +29,8 @@ URL = "https://example.com/"
         (("--sitemaps", "--file", "F", URL), "--sitemaps is about the whole of --file"),
         (("--lint", "--agent", "A", URL), "--lint is about all agents"),
         (("--sitemaps", "--agent", "A", URL), "--sitemaps is about all agents"),
+        (("--now", "--lint", URL), "--now is about requests, expected no --lint"),
+        (("--now", "--compare", "A", "B", "--urls", "L"), "--now is given with"),
         (("--urls", "L", URL), "--urls is for --compare OLD NEW"),
         (("--compare", "A"), "--compare: expected 2 arguments"),
         (("--compare", "A", "B"), "--compare lacks its URLs, expected --urls FILE"),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 from scrapy import signals
 from scrapy.core import downloader as scrapys_downloader
 
+from scrapy_rep.judging import Action
 from tests.site import Reply, Site, gaps_between
 from tests.utils import (
     SCRAPYS_QUEUE,
@@ -258,3 +260,23 @@ async def test_what_is_left_out_of_rep_obey_is_judged_and_counted():
         assert len(site.gaps()) == 2
     assert crawler.stats.get_value("rep/would_forbid") == 3
     assert crawler.stats.get_value("rep/would_forbid/crawl_delay") == 3
+
+
+@coroutine_test
+async def test_what_the_crawl_would_do_now():
+    """``spider.robots.ruling`` reckons with the limit on delays, ``allowed`` does not."""
+    found: list[Any] = []
+
+    class Asks(Pages):
+        def failed(self, failure):
+            super().failed(failure)
+            url = failure.value.url
+            found.append((self.robots.allowed(url), self.robots.ruling(url)))
+            found.append(self.robots.ruling("https://not-known.example/"))
+
+    with Site({"/robots.txt": "User-agent: *\nCrawl-delay: 1000\n"}) as site:
+        await crawl(make_crawler(Asks), urls=[site.url("/")])
+    (allowed, ruling), unknown = found
+    assert allowed
+    assert (ruling.action, ruling.objection.cause) == (Action.REFUSE, "crawl_delay")
+    assert unknown is None

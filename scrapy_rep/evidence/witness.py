@@ -92,7 +92,8 @@ class Witness:
     def _learned(self, known: Known, snapshot: Snapshot) -> None:
         copy = known.evidence = copy_of(known, snapshot, self._settings)
         if self._audit is not None:
-            self._audit.write_copy(copy, snapshot.body)
+            answer = snapshot.answer
+            self._audit.write_copy(copy, b"" if answer is None else answer.body)
 
     def _dropped(
         self, what: str, url: str, response: Response, cause: str, reason: str

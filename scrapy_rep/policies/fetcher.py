@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from scrapy_rep.downloader.wire import Wire
     from scrapy_rep.pacing import BackOff
     from scrapy_rep.settings import Settings
-    from scrapy_rep.store import Snapshot
+    from scrapy_rep.store import KeptAnswer
 
 logger = logging.getLogger(__name__)
 
@@ -89,19 +89,19 @@ class Fetcher:
         )
 
     async def fetch(
-        self, origin: str, *, page: Request, user_agent: str, copy: Snapshot | None
+        self, origin: str, *, page: Request, user_agent: str, kept: KeptAnswer | None
     ) -> access.Outcome:
         """Ask for the robots.txt of *origin*, for the sake of *page*.
 
-        *user_agent* is the header that the page carries. *copy* is what is known
-        already: with its validators the request is conditional.
+        *user_agent* is the header that the page carries. With the validators of the
+        answer that is *kept*, if any, the request is conditional.
         """
         stats = self._crawler.stats
         assert stats is not None
         stats.inc_value("robotstxt/request_count")
         validators = None
-        if copy is not None and copy.status is not None:
-            validators = access.Validators(copy.url, copy.etag, copy.last_modified)
+        if kept is not None:
+            validators = access.Validators(kept.url, kept.etag, kept.last_modified)
         exchange = access.Exchange(robots_url(origin), self._limits, validators)
         while exchange.outcome is None:
             await self._advance(exchange, origin, page, user_agent)

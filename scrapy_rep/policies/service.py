@@ -17,14 +17,15 @@ from scrapy_rep.parser import RepRobotParser
 from scrapy_rep.policies.cache import Known, PolicyCache
 from scrapy_rep.policies.lifecycle import (
     MEANWHILE,
+    NO_ANSWER_DECIDES,
     WAITING,
     Standing,
     State,
-    after,
-    patient,
+    correct_times,
     policy_of,
-    rebased,
-    standing,
+    snapshot_after,
+    standing_of,
+    waits_for_retry,
 )
 from scrapy_rep.protocol import Policy
 from scrapy_rep.store import Snapshot, origin_of_key, variant
@@ -228,7 +229,7 @@ class Policies:
                 origin_of_key(key),
                 page=page,
                 user_agent=self._user_agent_of(page),
-                copy=snapshot,
+                kept=None if snapshot is None else snapshot.answer,
             )
             return await self._take(key, snapshot, outcome, page)
 
@@ -241,8 +242,8 @@ class Policies:
             return None, None
         if snapshot.varies:
             return None, self._part(key)
-        snapshot = rebased(snapshot, self.now(), self._settings)
-        stands = standing(snapshot, self.now(), self._settings)
+        snapshot = correct_times(snapshot, self.now(), self._settings)
+        stands = standing_of(snapshot, self.now(), self._settings)
         if stands.state in WAITING:
             return snapshot, None
         return snapshot, self._learn(key, snapshot, stands, page)
@@ -253,22 +254,22 @@ class Policies:
         """Keep what came of asking by the key *asked*, where it belongs."""
         now = self.now()
         jitter = random.uniform(-1, 1)  # noqa: S311
-        snapshot = after(before, outcome, now, self._settings, jitter)
-        new_copy = outcome.access not in {Access.NOT_MODIFIED, Access.UNREACHABLE}
+        snapshot = snapshot_after(before, outcome, now, self._settings, jitter)
+        new_answer = outcome.access not in {Access.NOT_MODIFIED, Access.UNREACHABLE}
         origin = origin_of_key(asked)
-        key = origin if new_copy else asked
-        if outcome.varies and not (snapshot.failures and snapshot.status):
-            key = self._variant(origin, page)  # else it is a failure beside a copy
-        write = self._store.put if new_copy or key != asked else self._store.touch
+        key = origin if new_answer else asked
+        if outcome.varies and not (snapshot.failures and snapshot.answer):
+            key = self._variant(origin, page)  # else it is a failure beside an answer
+        write = self._store.put if new_answer or key != asked else self._store.touch
         await self._with_store("write", key, write(key, snapshot))
         if key != origin:
             await self._with_store(
-                "write", origin, self._store.put(origin, Snapshot(checked=now))
+                "write", origin, self._store.put(origin, Snapshot(varies_at=now))
             )
             self._part(origin)
         if outcome.access is Access.NOT_MODIFIED:
             self._log.count("cache/revalidated")
-        stands = standing(snapshot, now, self._settings)
+        stands = standing_of(snapshot, now, self._settings)
         known = self._learn(key, snapshot, stands, page)
         if outcome.access is Access.SUCCESSFUL and ROBOTS_PARSED is not None:
             await self._crawler.signals.send_catch_log_async(
@@ -284,9 +285,10 @@ class Policies:
         origin = origin_of_key(key)
         before = self._cache.peek(key)
         state_before = None if before is None else before.standing.state
+        answer, failures = snapshot.answer, snapshot.failures
         copy = None
-        if stands.state not in {State.UNREACHABLE, State.GIVEN_UP}:
-            copy = (snapshot.status, snapshot.encoding, hash(snapshot.body))
+        if answer is not None and stands.state not in NO_ANSWER_DECIDES:
+            copy = (answer.status, answer.encoding, hash(answer.body))
         if before is not None and copy is not None and before.copy == copy:
             known = before  # the same file: nothing to parse
             known.standing = stands
@@ -303,15 +305,17 @@ class Policies:
                 before is None or before.pace_for(agent, self._settings) != pace
             ):
                 self._log.note_pace(origin, pace, self.now())
-        known.patient = stands.state is State.UNREACHABLE and patient(
-            snapshot, self._settings
+        known.patient = (
+            stands.state is State.UNREACHABLE
+            and failures is not None
+            and waits_for_retry(failures, self._settings)
         )
         if before is None and key == origin:
             self._log.count("origins")
-        if stands.state in MEANWHILE:
+        if failures is not None and stands.state in MEANWHILE:
             self._log.note_unreachable(
                 origin,
-                snapshot.failure,
+                failures.reason,
                 MEANWHILE[stands.state],
                 again=stands.state is state_before,
             )

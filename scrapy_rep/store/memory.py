@@ -5,17 +5,18 @@ from __future__ import annotations
 import pickle
 import zlib
 from collections import OrderedDict
-from dataclasses import fields, replace
-from operator import attrgetter
 from sys import getsizeof
 from typing import TYPE_CHECKING
 
 from scrapy_rep.settings import Settings
-from scrapy_rep.store import Snapshot, Store
+from scrapy_rep.store import Store
+from scrapy_rep.store.rows import FACTS, build, flatten
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from typing_extensions import Self
+
+    from scrapy_rep.store import Snapshot
 
 SHARE = 4
 """The part of REP_CACHE_BYTES for snapshots is one in so many. A robots.txt of hundreds of
@@ -31,8 +32,6 @@ COMPRESS_FROM = 256
 LEVEL = 1
 """Of zlib: the event loop waits for it. Level 6 saves a quarter of 512 KiB more, but takes
 10 ms instead of 4."""
-FIELDS = tuple(field.name for field in fields(Snapshot))
-_values = attrgetter(*FIELDS)
 
 
 class MemoryStore(Store):
@@ -63,7 +62,7 @@ class MemoryStore(Store):
 
     async def put(self, origin: str, snapshot: Snapshot) -> None:
         self._forget(origin)
-        if snapshot.failures and snapshot.status is None:
+        if snapshot.failures is not None and snapshot.answer is None:
             self._failing[origin] = snapshot
             if len(self._failing) > MOST_FAILING:
                 self._failing.popitem(last=False)
@@ -77,11 +76,12 @@ class MemoryStore(Store):
     async def touch(self, origin: str, snapshot: Snapshot) -> None:
         kept = await self.get(origin)
         if kept is None:
-            if stands_alone(snapshot):
+            if snapshot.stands_alone:
                 await self.put(origin, snapshot)
         elif kept.status == snapshot.status:
-            whole = replace(snapshot, body=kept.body, encoding=kept.encoding)
-            await self.put(origin, whole)
+            facts, _, _ = flatten(snapshot)
+            _, encoding, body = flatten(kept)
+            await self.put(origin, build(facts, encoding, body))
 
     async def close(self) -> None:
         self._packed.clear()
@@ -95,25 +95,17 @@ class MemoryStore(Store):
             self._bytes -= _weight(origin, packed)
 
 
-def stands_alone(snapshot: Snapshot) -> bool:
-    """Tell whether a touch may keep *snapshot* where nothing was kept before.
-
-    It may come without its body. An answer that had rules, kept without them, would
-    allow everything later.
-    """
-    return bool(snapshot.body) or snapshot.status is None or snapshot.status >= 400
-
-
 def _pack(snapshot: Snapshot) -> bytes:
-    data = pickle.dumps(_values(snapshot))
+    facts, encoding, body = flatten(snapshot)
+    data = pickle.dumps((encoding, body, *facts.values()))
     return zlib.compress(data, LEVEL) if len(data) > COMPRESS_FROM else data
 
 
 def _unpack(packed: bytes) -> Snapshot:
     if not packed.startswith(pickle.PROTO):
         packed = zlib.decompress(packed)
-    values = pickle.loads(packed)  # noqa: S301 - our own
-    return Snapshot(**dict(zip(FIELDS, values, strict=True)))
+    encoding, body, *facts = pickle.loads(packed)  # noqa: S301 - our own
+    return build(dict(zip(FACTS, facts, strict=True)), encoding, body)
 
 
 def _weight(origin: str, packed: bytes) -> int:

@@ -21,13 +21,12 @@ from scrapy.utils.project import data_path
 from twisted.internet.defer import Deferred
 
 from scrapy_rep.settings import DAY, DEFAULTS, Settings
-from scrapy_rep.store import Snapshot, Store
-from scrapy_rep.store.memory import stands_alone
-from scrapy_rep.store.rows import FACTS, packed, snapshot_of
+from scrapy_rep.store import Store
+from scrapy_rep.store.rows import FACTS, flatten, pack_body, read_row
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable
 
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
@@ -276,7 +275,7 @@ def _get(db: sqlite3.Connection, origin: str) -> Snapshot | None:
     if crc != _crc(origin, facts):
         raise DamageError("a row does not match its checksum")
     try:
-        return snapshot_of(dict(zip(FACTS, facts, strict=True)), encoding, body)
+        return read_row(dict(zip(FACTS, facts, strict=True)), encoding, body)
     except ValueError as error:
         raise DamageError(f"a row: {error}") from error
 
@@ -284,26 +283,23 @@ def _get(db: sqlite3.Connection, origin: str) -> Snapshot | None:
 def _put(
     db: sqlite3.Connection, origin: str, snapshot: Snapshot, verb: str = "REPLACE"
 ) -> None:
-    facts = _facts(snapshot)
-    body = packed(snapshot.body)
-    row = (*facts, _crc(origin, facts), snapshot.encoding, body, origin)
+    facts, encoding, body = flatten(snapshot)
+    crc = _crc(origin, facts.values())
+    row = (*facts.values(), crc, encoding, pack_body(body), origin)
     db.execute(f"{verb} {INSERT}", row)
 
 
 def _touch(db: sqlite3.Connection, origin: str, snapshot: Snapshot) -> None:
-    facts = _facts(snapshot)
+    facts, _, _ = flatten(snapshot)
+    crc = _crc(origin, facts.values())
     # Another crawl may have put another answer here. It is left alone: of two answers
     # the later one holds, and a status must not be joined to the other's body.
-    row = (*facts, _crc(origin, facts), origin, snapshot.status)
-    if not db.execute(UPDATE, row).rowcount and stands_alone(snapshot):
+    row = (*facts.values(), crc, origin, snapshot.status)
+    if not db.execute(UPDATE, row).rowcount and snapshot.stands_alone:
         _put(db, origin, snapshot, "INSERT OR IGNORE")
 
 
-def _facts(snapshot: Snapshot) -> list[object]:
-    return [getattr(snapshot, fact) for fact in FACTS]
-
-
-def _crc(origin: str, facts: Sequence[object]) -> int:
+def _crc(origin: str, facts: Iterable[object]) -> int:
     # A row that was written before there were these facts has a checksum without them.
     named = zip(FACTS, facts, strict=True)
     facts = [fact for name, fact in named if fact or name not in SINCE_2]

@@ -12,7 +12,13 @@ from scrapy import Request as ScrapyRequest
 from scrapy.settings import Settings as ScrapySettings
 
 from scrapy_rep.access import Access, Answer, Exchange, Limits, Outcome, Validators
-from scrapy_rep.policies.lifecycle import WAITING, after, policy_of, rebased, standing
+from scrapy_rep.policies.lifecycle import (
+    WAITING,
+    correct_times,
+    policy_of,
+    snapshot_after,
+    standing_of,
+)
 from scrapy_rep.settings import Settings
 from tests.utils import fields
 
@@ -302,10 +308,10 @@ def test_any_answers_have_an_outcome(given, etag):
     outcome.reason.encode()  # as stores keep it
     copy = None
     if etag:
-        copy = after(None, outcome_of(answer(ETag=etag)), NOW - 9, SETTINGS)
-    snapshot = after(copy, outcome, NOW, SETTINGS)
-    assert rebased(snapshot, NOW, SETTINGS) == snapshot
-    stands = standing(snapshot, NOW, SETTINGS)
+        copy = snapshot_after(None, outcome_of(answer(ETag=etag)), NOW - 9, SETTINGS)
+    snapshot = snapshot_after(copy, outcome, NOW, SETTINGS)
+    assert correct_times(snapshot, NOW, SETTINGS) == snapshot
+    stands = standing_of(snapshot, NOW, SETTINGS)
     assert stands.state not in WAITING
     policy = policy_of(snapshot, stands.state, SETTINGS)
     if outcome.access is AWAY:

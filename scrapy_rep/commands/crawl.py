@@ -201,7 +201,7 @@ class Asking(Spider):
             failure="" if failures is None else failures.reason,
             ask_in=known.standing.ask_at - now,
         )
-        if answer is None or known.copy is None:
+        if answer is None or known.answer_id is None:
             return copy
         came_by = "store"
         if hops and failures is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scrapy_rep.judging.ruling import CRAWL_DELAY, against_pace
+from scrapy_rep.judging.ruling import CRAWL_DELAY, objection_to_pace
 from scrapy_rep.pacing import pace_of
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def judgement(
     now: float,
 ) -> Judgement:
     verdict = policy.verdict(url, agent)
-    objection = against_pace(pace_of(policy, agent, settings), now)
+    objection = objection_to_pace(pace_of(policy, agent, settings), now)
     return Judgement(
         agent=agent,
         allowed=verdict.allowed if known else None,

@@ -19,7 +19,7 @@ from scrapy_rep.evidence.decision import (
     shorten,
 )
 from scrapy_rep.evidence.format import DROPPED, META_KEY
-from scrapy_rep.judging.purposes import answers
+from scrapy_rep.judging.purposes import stated_answers
 from scrapy_rep.pacing import FREE, pace_of
 from scrapy_rep.policies.lifecycle import State
 from scrapy_rep.protocol.preferences import CONTENT_USAGE
@@ -198,7 +198,7 @@ class Witness:
             policy = known.policy
             preferences = None
             if CONTENT_USAGE not in str(policy).lower():
-                preferences = answers(policy.preferences(known.origin, agent))
+                preferences = stated_answers(policy.preferences(known.origin, agent))
             if self._all_kept:
                 pace = known.pace_for(agent, self._settings)
             else:
@@ -218,7 +218,7 @@ class Witness:
         if preferences is None:
             assert known is not None
             agent = self._agents.of(request)
-            preferences = answers(known.policy.preferences(url, agent))
+            preferences = stated_answers(known.policy.preferences(url, agent))
         if self._audit is not None:
             slot = self._downloader.slot_of(request)
             self._audit.put((now, url, slot, decision, delay, preferences))

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 
 from w3lib.encoding import resolve_encoding
 
-from scrapy_rep.access.results import REDIRECTS, Access, access_of, policy_after
+from scrapy_rep.access.results import REDIRECT_STATUSES, Access, access_of, policy_after
 from scrapy_rep.policies.freshness import Terms, lifetime_and_grace, retry_after
 from scrapy_rep.protocol import Policy
 from scrapy_rep.store import Failures, KeptAnswer, Snapshot
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
     from scrapy_rep.access import Outcome
     from scrapy_rep.settings import Settings
 
-REFRESH_AT = 0.9
+REFRESH_SHARE = 0.9
 """The part of its lifetime after which an answer is asked for again, ahead of need."""
-CLOCKS_AGREE = 2.0
+MAX_CLOCK_DIFFERENCE = 2.0
 """Seconds by which what processes of a fleet take for the same time may differ: they know
 the server's clock by calls that take up to a second."""
-RETRY_JITTER = 0.1
+RETRY_JITTER_SHARE = 0.1
 """The part by which retry times vary, so that origins that fail together part."""
 
 
@@ -61,11 +61,11 @@ class State(Enum):
     GIVEN_UP = "given up"
 
 
-WAITING = frozenset({State.UNKNOWN, State.EXPIRED})
+WAITING_STATES = frozenset({State.UNKNOWN, State.EXPIRED})
 """In these states nothing decides until the origin has been asked."""
-NO_ANSWER_DECIDES = frozenset({State.UNREACHABLE, State.GIVEN_UP})
+STATES_WITHOUT_ANSWER = frozenset({State.UNREACHABLE, State.GIVEN_UP})
 """In these states the failures decide, whatever was answered before."""
-MEANWHILE = {
+MEANWHILE_WORDS = {
     State.UNREACHABLE: "nothing is fetched from there until it is asked again",
     State.HOLDING: "its last good copy serves until it is asked again",
     State.GIVEN_UP: "it has been for so long that it is taken for missing",
@@ -92,7 +92,7 @@ def standing_of(snapshot: Snapshot | None, now: float, settings: Settings) -> St
         return _standing_while_failing(answer, failures, now, settings)
     if answer is None:
         return Standing(State.UNKNOWN, now, now)
-    refresh_at = answer.checked + REFRESH_AT * answer.lifetime
+    refresh_at = answer.checked + REFRESH_SHARE * answer.lifetime
     lifetime_ends = answer.checked + answer.lifetime
     grace_ends = answer.checked + max(answer.grace, answer.lifetime)
     if now >= grace_ends:
@@ -130,14 +130,14 @@ def snapshot_after(
     """Return what is known once *outcome* has come in. *jitter* is from -1 to 1."""
     snapshot = snapshot or Snapshot()
     if outcome.access is Access.UNREACHABLE:
-        failures = _one_more(snapshot.failures, outcome, now, settings, jitter)
+        failures = _count_failure(snapshot.failures, outcome, now, settings, jitter)
         return replace(snapshot, failures=failures)
     fields = outcome.fields
     terms = Terms.of(fields)
     answer = snapshot.answer
     if outcome.access is Access.NOT_MODIFIED:
         assert answer is not None
-        terms = Terms(answer.cache_control, answer.expires).renewed(terms)
+        terms = Terms(answer.cache_control, answer.expires).after_304(terms)
     else:
         assert outcome.status is not None
         answer = KeptAnswer(
@@ -160,7 +160,7 @@ def snapshot_after(
     return Snapshot(answer=answer)
 
 
-def _one_more(
+def _count_failure(
     failures: Failures | None,
     outcome: Outcome,
     now: float,
@@ -171,7 +171,7 @@ def _one_more(
     delays = settings.unreachable_retry_delays
     earlier = 0 if failures is None else failures.count
     delay = delays[earlier] if earlier < len(delays) else settings.unreachable_ttl
-    delay *= 1 + RETRY_JITTER * jitter
+    delay *= 1 + RETRY_JITTER_SHARE * jitter
     wished = min(retry_after(outcome.fields, now), settings.retry_after_max)
     return Failures(
         count=earlier + 1,
@@ -191,7 +191,7 @@ def correct_times(snapshot: Snapshot, now: float, settings: Settings) -> Snapsho
     """
     answer, failures = snapshot.answer, snapshot.failures
     if answer is not None:
-        of_future = answer.checked > now + CLOCKS_AGREE
+        of_future = answer.checked > now + MAX_CLOCK_DIFFERENCE
         longest = 0.0 if of_future else settings.max_age
         answer = replace(
             answer,
@@ -201,8 +201,8 @@ def correct_times(snapshot: Snapshot, now: float, settings: Settings) -> Snapsho
         )
     if failures is not None:
         delays = settings.unreachable_ttl, *settings.unreachable_retry_delays
-        delay = (1 + RETRY_JITTER) * max(settings.retry_after_max, *delays)
-        too_late = failures.retry_at > now + CLOCKS_AGREE + delay
+        delay = (1 + RETRY_JITTER_SHARE) * max(settings.retry_after_max, *delays)
+        too_late = failures.retry_at > now + MAX_CLOCK_DIFFERENCE + delay
         failures = replace(
             failures,
             since=min(failures.since, now),
@@ -211,16 +211,18 @@ def correct_times(snapshot: Snapshot, now: float, settings: Settings) -> Snapsho
     return replace(snapshot, answer=answer, failures=failures)
 
 
-def waits_for_retry(failures: Failures, settings: Settings) -> bool:
+def requests_wait(snapshot: Snapshot, state: State, settings: Settings) -> bool:
     """Tell whether requests wait for the next retry, rather than being judged now."""
+    if state is not State.UNREACHABLE or snapshot.failures is None:
+        return False
     if settings.unreachable == "allow" or "disallow" not in settings.obey:
         return False  # they are sent all the same
-    return failures.count <= len(settings.unreachable_retry_delays)
+    return snapshot.failures.count <= len(settings.unreachable_retry_delays)
 
 
 def policy_of(snapshot: Snapshot, state: State, settings: Settings) -> Policy:
     """Return the policy that decides in *state*, which is not a waiting one."""
-    if state in NO_ANSWER_DECIDES:
+    if state in STATES_WITHOUT_ANSWER:
         assert snapshot.failures is not None
         reason = snapshot.failures.reason
         if state is State.GIVEN_UP:
@@ -232,7 +234,7 @@ def policy_of(snapshot: Snapshot, state: State, settings: Settings) -> Policy:
         return policy_after(Access.UNREACHABLE, None, failure=reason)
     answer = snapshot.answer
     assert answer is not None
-    if answer.status in REDIRECTS:
+    if answer.status in REDIRECT_STATUSES:
         # RFC 9309 2.3.1.2: one redirect too many may be taken for unavailable.
         access = Access.UNAVAILABLE
     else:

@@ -16,16 +16,16 @@ from scrapy_rep.access.results import Access
 from scrapy_rep.parser import RepRobotParser
 from scrapy_rep.policies.cache import Known, PolicyCache
 from scrapy_rep.policies.lifecycle import (
-    MEANWHILE,
-    NO_ANSWER_DECIDES,
-    WAITING,
+    MEANWHILE_WORDS,
+    STATES_WITHOUT_ANSWER,
+    WAITING_STATES,
     Standing,
     State,
     correct_times,
     policy_of,
+    requests_wait,
     snapshot_after,
     standing_of,
-    waits_for_retry,
 )
 from scrapy_rep.protocol import Policy
 from scrapy_rep.store import Snapshot, origin_of_key, variant
@@ -244,7 +244,7 @@ class Policies:
             return None, self._part(key)
         snapshot = correct_times(snapshot, self.now(), self._settings)
         stands = standing_of(snapshot, self.now(), self._settings)
-        if stands.state in WAITING:
+        if stands.state in WAITING_STATES:
             return snapshot, None
         return snapshot, self._learn(key, snapshot, stands, page)
 
@@ -286,18 +286,18 @@ class Policies:
         before = self._cache.peek(key)
         state_before = None if before is None else before.standing.state
         answer, failures = snapshot.answer, snapshot.failures
-        copy = None
-        if answer is not None and stands.state not in NO_ANSWER_DECIDES:
-            copy = (answer.status, answer.encoding, hash(answer.body))
-        if before is not None and copy is not None and before.copy == copy:
+        answer_id = None
+        if answer is not None and stands.state not in STATES_WITHOUT_ANSWER:
+            answer_id = (answer.status, answer.encoding, hash(answer.body))
+        if before and answer_id and before.answer_id == answer_id:
             known = before  # the same file: nothing to parse
             known.standing = stands
         else:
             policy = policy_of(snapshot, stands.state, self._settings)
-            known = Known(origin, policy, stands, copy)
+            known = Known(origin, policy, stands, answer_id)
             known.key = key
             agent = self._agent_of(page)
-            if copy is not None and policy.denies_all(agent):
+            if answer_id is not None and policy.denies_all(agent):
                 verdict = policy.verdict(origin + "/", agent)
                 self._log.note_denial_of_all(origin, verdict)
             pace = known.pace_for(agent, self._settings)
@@ -305,18 +305,14 @@ class Policies:
                 before is None or before.pace_for(agent, self._settings) != pace
             ):
                 self._log.note_pace(origin, pace, self.now())
-        known.patient = (
-            stands.state is State.UNREACHABLE
-            and failures is not None
-            and waits_for_retry(failures, self._settings)
-        )
+        known.requests_wait = requests_wait(snapshot, stands.state, self._settings)
         if before is None and key == origin:
             self._log.count("origins")
-        if failures is not None and stands.state in MEANWHILE:
+        if failures is not None and stands.state in MEANWHILE_WORDS:
             self._log.note_unreachable(
                 origin,
                 failures.reason,
-                MEANWHILE[stands.state],
+                MEANWHILE_WORDS[stands.state],
                 again=stands.state is state_before,
             )
         for learned in self._listeners:

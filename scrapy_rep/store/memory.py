@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
     from scrapy_rep.store import Snapshot
 
-SHARE = 4
+CACHE_SHARE = 4
 """The part of REP_CACHE_BYTES for snapshots is one in so many. A robots.txt of hundreds of
 rules, packed, takes a quarter of its parsed policy, so this store remembers about as many
 origins as the cache of policies beside it; of small ones fewer, which costs a fetch."""
-PLACE = 150
+ENTRY_OCTETS = 150
 """Octets that the dictionary takes for one entry, measured."""
-MOST_FAILING = 20_000
+MAX_FAILING_ORIGINS = 20_000
 """Origins of which only failures are known, some 400 octets each. Were it forgotten how often
 they were asked, the requests that wait for one would wait for ever."""
-COMPRESS_FROM = 256
+MIN_COMPRESSED_OCTETS = 256
 """Octets from which on compressing saves some."""
-LEVEL = 1
+ZLIB_LEVEL = 1
 """Of zlib: the event loop waits for it. Level 6 saves a quarter of 512 KiB more, but takes
 10 ms instead of 4."""
 
@@ -38,7 +38,7 @@ class MemoryStore(Store):
     """Keeps the snapshots last used, in at most *max_bytes* octets, while the crawl runs.
 
     What falls out is forgotten, so its origin is fetched again. Origins that have only
-    failed are counted apart: the last ``MOST_FAILING`` are kept.
+    failed are counted apart: the last ``MAX_FAILING_ORIGINS`` are kept.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -51,7 +51,7 @@ class MemoryStore(Store):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(Settings.read(crawler.settings).cache_bytes // SHARE)
+        return cls(Settings.read(crawler.settings).cache_bytes // CACHE_SHARE)
 
     async def get(self, origin: str) -> Snapshot | None:
         packed = self._packed.get(origin)
@@ -64,7 +64,7 @@ class MemoryStore(Store):
         self._forget(origin)
         if snapshot.failures is not None and snapshot.answer is None:
             self._failing[origin] = snapshot
-            if len(self._failing) > MOST_FAILING:
+            if len(self._failing) > MAX_FAILING_ORIGINS:
                 self._failing.popitem(last=False)
             return
         packed = _pack(snapshot)
@@ -98,7 +98,9 @@ class MemoryStore(Store):
 def _pack(snapshot: Snapshot) -> bytes:
     facts, encoding, body = flatten(snapshot)
     data = pickle.dumps((encoding, body, *facts.values()))
-    return zlib.compress(data, LEVEL) if len(data) > COMPRESS_FROM else data
+    return (
+        zlib.compress(data, ZLIB_LEVEL) if len(data) > MIN_COMPRESSED_OCTETS else data
+    )
 
 
 def _unpack(packed: bytes) -> Snapshot:
@@ -109,4 +111,4 @@ def _unpack(packed: bytes) -> Snapshot:
 
 
 def _weight(origin: str, packed: bytes) -> int:
-    return getsizeof(origin) + getsizeof(packed) + PLACE
+    return getsizeof(origin) + getsizeof(packed) + ENTRY_OCTETS

@@ -13,7 +13,7 @@ from scrapy.settings import Settings as ScrapySettings
 
 from scrapy_rep.access import Access, Answer, Exchange, Limits, Outcome, Validators
 from scrapy_rep.policies.lifecycle import (
-    WAITING,
+    WAITING_STATES,
     correct_times,
     policy_of,
     snapshot_after,
@@ -245,7 +245,7 @@ def test_whatever_is_raised_is_a_fault_of_the_site(monkeypatch):
     def raising(*_, **__):
         raise Odd("raised")
 
-    monkeypatch.setattr("scrapy_rep.access.exchange.decoded", raising)
+    monkeypatch.setattr("scrapy_rep.access.exchange.decode_body", raising)
     outcome = outcome_of(answer(Retry_After="7"))
     assert (outcome.access, outcome.reason) == (AWAY, "raised")
     assert isinstance(outcome.fault, Odd)
@@ -312,7 +312,7 @@ def test_any_answers_have_an_outcome(given, etag):
     snapshot = snapshot_after(copy, outcome, NOW, SETTINGS)
     assert correct_times(snapshot, NOW, SETTINGS) == snapshot
     stands = standing_of(snapshot, NOW, SETTINGS)
-    assert stands.state not in WAITING
+    assert stands.state not in WAITING_STATES
     policy = policy_of(snapshot, stands.state, SETTINGS)
     if outcome.access is AWAY:
         assert not policy.allowed("/p", "a")

@@ -16,7 +16,7 @@ from scrapy.http.headers import Headers
 from scrapy.settings import BaseSettings
 
 from scrapy_rep.access import Access, Answer, Exchange, Outcome
-from scrapy_rep.access.content_coding import decoded
+from scrapy_rep.access.content_coding import decode_body
 from scrapy_rep.access.origins import origin_of, redirect_target
 from scrapy_rep.compat import RobotExclusionRulesParser, RobotFileParser
 from scrapy_rep.compat import parse as parse_robotstxt
@@ -227,7 +227,7 @@ def check_coding(
     coded: bytes, coding: str, limit: int, cut: bool, whole: bytes | bool
 ) -> bool:
     try:
-        body = decoded(coded, coding, limit=limit, cut=cut)
+        body = decode_body(coded, coding, limit=limit, cut=cut)
     except ValueError:
         assert whole is False or coding.strip().lower() not in {
             *("gzip", "x-gzip", "deflate", "identity", ""),

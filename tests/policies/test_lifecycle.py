@@ -11,7 +11,7 @@ from scrapy.settings import Settings as ScrapySettings
 
 from scrapy_rep.access import Access, Outcome
 from scrapy_rep.policies.lifecycle import (
-    WAITING,
+    WAITING_STATES,
     State,
     correct_times,
     policy_of,
@@ -73,7 +73,7 @@ class Origin:
         if now >= standing_of(self.snapshot, now, SETTINGS).ask_at:
             self.ask(now)
         stands = standing_of(self.snapshot, now, SETTINGS)
-        assert stands.state not in WAITING
+        assert stands.state not in WAITING_STATES
         assert self.snapshot is not None
         policy = policy_of(self.snapshot, stands.state, SETTINGS)
         return policy.allowed("/p", "x"), stands.state

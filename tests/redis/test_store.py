@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
-from scrapy_rep.policies.lifecycle import WAITING, correct_times, standing_of
+from scrapy_rep.policies.lifecycle import WAITING_STATES, correct_times, standing_of
 from scrapy_rep.redis import fleet as link_module
 from scrapy_rep.redis import store as store_module
 from scrapy_rep.store.rows import pack_body
@@ -97,7 +97,9 @@ async def test_a_server_clock_that_was_set_back_makes_copies_old(redis_server):
         assert found.answer.checked > time.time() + 3500
         now = time.time()
         copy = correct_times(found, now, worker.link.settings)
-        assert standing_of(copy, now + 0.1, worker.link.settings).state in WAITING
+        assert (
+            standing_of(copy, now + 0.1, worker.link.settings).state in WAITING_STATES
+        )
 
 
 @coroutine_test
@@ -250,7 +252,7 @@ async def test_a_lifetime_beyond_rep_max_age_is_none(redis_server):
         found = await worker.store.get(ORIGIN)
         now = time.time()
         copy = correct_times(found, now, worker.link.settings)
-        assert standing_of(copy, now, worker.link.settings).state in WAITING
+        assert standing_of(copy, now, worker.link.settings).state in WAITING_STATES
 
 
 @coroutine_test

@@ -46,7 +46,7 @@ async def test_a_good_answer_takes_the_place_of_failures():
 async def test_an_origin_that_varies_takes_no_place_of_those_that_fail(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr(memory, "MOST_FAILING", 1)
+    monkeypatch.setattr(memory, "MAX_FAILING_ORIGINS", 1)
     store = MemoryStore(2**20)
     varies = Snapshot(varies_at=3.0)
     await store.touch("https://failing.example", FAILED)
@@ -57,7 +57,7 @@ async def test_an_origin_that_varies_takes_no_place_of_those_that_fail(
 
 @coroutine_test
 async def test_those_that_failed_last_are_kept(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(memory, "MOST_FAILING", 3)
+    monkeypatch.setattr(memory, "MAX_FAILING_ORIGINS", 3)
     store = MemoryStore(0)
     for number in (1, 2, 3, 1, 4):
         await store.touch(f"https://{number}.example", FAILED)

@@ -22,9 +22,9 @@ from scrapy_rep.store.memory import MemoryStore
 from scrapy_rep.store.rows import pack_body
 from scrapy_rep.store.sqlite import (
     APPLICATION_ID,
-    LOOKED_AT,
+    ROWS_PER_LOOK,
     SCHEMA_VERSION,
-    WRITES,
+    WRITES_PER_LOOK,
     SqliteStore,
     StoreError,
 )
@@ -136,7 +136,9 @@ async def test_errors_reach_the_caller(path):
 
 DAY = 86400.0
 KEPT_FOR = 31 * DAY  # REP_UNREACHABLE_MAX and a day
-ROUND = 3 * WRITES  # writes after which all rows of a small file have been looked at
+ROUND = (
+    3 * WRITES_PER_LOOK
+)  # writes after which all rows of a small file have been looked at
 
 
 def failing(retry_at: float, known: Snapshot | None = None) -> Snapshot:
@@ -259,13 +261,13 @@ async def test_the_file_of_ever_new_origins_does_not_grow_for_ever(path, monkeyp
 
 @coroutine_test
 async def test_short_crawls_do_not_all_look_at_the_same_rows(path, monkeypatch):
-    useful = [f"useful-{number}" for number in range(2 * LOOKED_AT)]
+    useful = [f"useful-{number}" for number in range(2 * ROWS_PER_LOOK)]
     useless = [f"useless-{number}" for number in range(1000)]
     later = NOW + 2 * KEPT_FOR
     await crawl(path, monkeypatch, NOW, *useful, *useless)
     change(path, f"UPDATE robots SET checked = {later} WHERE rowid <= {len(useful)}")
     for _ in range(30):
-        left = await crawl(path, monkeypatch, later, *["new"] * WRITES)
+        left = await crawl(path, monkeypatch, later, *["new"] * WRITES_PER_LOOK)
     assert len(useful) < left < len(useful) + len(useless) / 2
 
 

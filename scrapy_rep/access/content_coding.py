@@ -17,11 +17,11 @@ UNDECODED_CODINGS = frozenset(
         *("snappy", "xz"),
     }
 )
-"""Codings that were not asked for and are not decoded: the registered ones, and of custom."""
+"""Codings that were not asked for and are not decoded: the registered ones, and others in use."""
 NON_TEXT_OCTETS = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")
 """Octets that no text has, but for UTF-16 (WHATWG MIME Sniffing 3)."""
 MAX_CODINGS = 4  # one in the other; more are a trap
-MAX_GZIP_MEMBERS = 1000  # of a gzip file, each of which is found by copying the rest
+MAX_GZIP_MEMBERS = 1000  # of a file: to find the next one copies the rest
 
 
 def decode_body(body: bytes, content_encoding: str, *, limit: int, cut: bool) -> bytes:

@@ -48,7 +48,7 @@ class Limits(NamedTuple):
 
 
 class Validators(NamedTuple):
-    """What a copy at hand had, which makes the request to its *url* conditional."""
+    """What the answer at hand had, which makes the request to its *url* conditional."""
 
     url: str
     etag: str = ""
@@ -60,7 +60,7 @@ class Validators(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A GET to be sent. Who sends it adds its User-Agent."""
+    """A GET to be sent. The sender adds a User-Agent."""
 
     url: str
     headers: dict[str, str]
@@ -68,7 +68,7 @@ class Request(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A whole answer, or one whose body was left at the limit."""
+    """A whole answer, or one that was cut off at the limit."""
 
     status: int
     fields: Message

@@ -34,7 +34,7 @@ HOST_NAME = re.compile(r"[a-z0-9_.-]+")
 IPV6_LITERAL = re.compile(r"\[([0-9A-Fa-f:.]+)\]")
 IPV4_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 LOCAL_NAME_ENDS = (".localhost", ".localdomain", ".local", ".internal", ".home.arpa")
-"""Ends of names that no public DNS has: RFC 6761 6.3, RFC 6762 3, RFC 8375, and custom."""
+"""Ends of names that no public DNS has: RFC 6761 6.3, RFC 6762 3, RFC 8375, and others in use."""
 GLOBAL_UNICAST = IPv6Network("2000::/3")
 """All of that that IANA has given out so far (RFC 4291 2.4)."""
 IPV4_EMBEDDINGS = (
@@ -58,8 +58,8 @@ def redirect_target(base: str, location: str) -> str:
     """Return the absolute URL that a redirect from *base* to *location* leads to.
 
     *location* is the value of the header, its octets as ISO-8859-1. What is returned is
-    ASCII, without user info or fragment, and its host has a form that nobody reads in
-    another way: the host that was judged is the one that will be connected to.
+    ASCII, without user info or fragment, and its host has a form that all readers take
+    for the same: the host that was judged is the one that will be connected to.
 
     Raises ``ValueError``, saying why, where a robots.txt may not be asked for there.
     Beyond RFC 9309: only http and https are followed, and a public host never leads
@@ -119,7 +119,7 @@ def is_private(host: str) -> bool:
     if IPV4_NUMBER.fullmatch(last_label):  # an IPv4 address or nothing (WHATWG URL 3.5)
         try:
             return not _is_global(IPv4Address(host))
-        except ValueError:  # "127.1", "0x7f.1": nobody writes a public one so
+        except ValueError:  # "127.1", "0x7f.1": no public one is written so
             return True
     return host == last_label or host.endswith(LOCAL_NAME_ENDS)
 

@@ -21,7 +21,7 @@ class Access(Enum):
     UNREACHABLE = "unreachable"
     """Nobody knows: nothing may be fetched until somebody does (RFC 9309 2.3.1.4)."""
     NOT_MODIFIED = "not modified"
-    """The copy at hand is still right (RFC 9110 15.4.5)."""
+    """The answer at hand is still right (RFC 9110 15.4.5)."""
     DENIED = "denied"
     """A 4xx that this crawl takes to mean disallow-all (REP_DENY_STATUSES)."""
 

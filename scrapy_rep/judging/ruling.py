@@ -108,7 +108,7 @@ class Judge:
     def rule_line(self, known: Known, agent: Agent, now: float) -> Ruling:
         """Return what happens to all requests of *agent* that the rules allow.
 
-        Only what makes them wait is told; what is refused may go, to be refused.
+        Only a reason to wait counts: what is to be refused may go to the gate, which does so.
         """
         if known.requests_wait:
             return _wait_for_robots(_by_rules(known.origin, known, agent), known, now)
@@ -139,7 +139,7 @@ def _wait_for_robots(objection: Objection, known: Known, now: float) -> Ruling:
 
 
 def objection_to_pace(pace: Pace, now: float) -> Objection | None:
-    """Return what *pace* does not let through *now*; ``None``: nothing."""
+    """Return why *pace* lets no request start *now*; ``None``: it lets one start."""
     if pace.refuses(now):
         cause = CRAWL_DELAY
         reason = (

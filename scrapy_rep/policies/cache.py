@@ -61,7 +61,7 @@ class Known:
         """Unreachable, and requests wait for the next retry rather than being refused."""
         self.weight = 0
         self.grown: list[Known] | None = None
-        """Where the cache that keeps it collects those that are to be weighed again."""
+        """A list of the cache that keeps it: the entries that are to be weighed again."""
         self._agent: Agent | None = None  # that asked for its pace first
         self._pace = FREE
         self._paces: dict[Agent, Pace] | None = None  # of others

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CLOSING_SECONDS = 0.01
-"""Seconds in which a connection is closed whose download was stopped. A page that is sent on
-it meanwhile is sent again by Twisted: without asyncio, the site saw it twice."""
+"""Seconds that it takes to close a connection after a download was stopped. A page that is
+sent on it before that is sent again by Twisted: without asyncio, the site saw it twice."""
 
 PRIVATE_HEADERS = (b"Cookie", b"Authorization")
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from scrapy_rep.settings import Settings
 
-# Directives after which a copy is not used past its lifetime, not even while it is
+# Directives after which an answer is not used past its lifetime, not even while it is
 # being asked for again.
 STRICT_DIRECTIVES = frozenset({"no-store", "no-cache", "must-revalidate"})
 UNCACHED_DIRECTIVES = frozenset({"no-store", "no-cache"})

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from scrapy_rep.store import Snapshot
 
-CACHE_SHARE = 4
-"""The part of REP_CACHE_BYTES for snapshots is one in so many. A robots.txt of hundreds of
+CACHE_DIVISOR = 4
+"""Snapshots may take REP_CACHE_BYTES divided by this. A robots.txt of hundreds of
 rules, packed, takes a quarter of its parsed policy, so this store remembers about as many
 origins as the cache of policies beside it; of small ones fewer, which costs a fetch."""
 ENTRY_OCTETS = 150
@@ -30,7 +30,7 @@ they were asked, the requests that wait for one would wait for ever."""
 MIN_COMPRESSED_OCTETS = 256
 """Octets from which on compressing saves some."""
 ZLIB_LEVEL = 1
-"""Of zlib: the event loop waits for it. Level 6 saves a quarter of 512 KiB more, but takes
+"""The event loop waits while zlib compresses. Level 6 saves a quarter of 512 KiB more, but takes
 10 ms instead of 4."""
 
 
@@ -51,7 +51,7 @@ class MemoryStore(Store):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(Settings.read(crawler.settings).cache_bytes // CACHE_SHARE)
+        return cls(Settings.read(crawler.settings).cache_bytes // CACHE_DIVISOR)
 
     async def get(self, origin: str) -> Snapshot | None:
         packed = self._packed.get(origin)

@@ -29,20 +29,18 @@ FACTS: dict[str, Any] = {
     "cache_control": "",
     "expires": "",
 }
-"""What a row has besides encoding and body, and a 304 or a failure changes; with what it
-means that a row has it not. Checksums are taken in this order."""
-ANSWER_FACTS = (
-    *("status", "url", "etag", "last_modified", "checked", "lifetime", "grace"),
-    *("cache_control", "expires"),
-)
+"""What a row has besides encoding and body, and what a 304 or a failure changes; each with
+the value that holds where a row lacks it. Checksums are taken in this order."""
 FAILURE_FACTS = {
     "failures": "count",
     "failing_since": "since",
     "retry_at": "retry_at",
     "failure": "reason",
 }
+"""With the fields of ``Failures``; those of a ``KeptAnswer`` have the names of its facts."""
+ANSWER_FACTS = tuple(name for name in FACTS if name not in FAILURE_FACTS)
 TIME_FACTS = ("checked", "failing_since", "retry_at")
-"""Points in time, which depend on the clock of who writes the row."""
+"""Points in time, by the clock of the machine that has written the row."""
 MAX_NUMBER = 1e18
 """More than any time or number is; with more, or with infinities, reckoning fails."""
 MAX_ROW_SIZE = 2 * MAX_SIZE
@@ -101,7 +99,7 @@ def read_row(
 
 
 def _shift(facts: dict[str, Any], seconds: float) -> dict[str, Any]:
-    """Return *facts* by a clock that is so many seconds ahead; 0 is no time, and stays."""
+    """Return *facts* with their times so many *seconds* later; 0 is no time, and stays."""
     if not seconds:
         return facts
     return facts | {n: facts[n] + seconds for n in TIME_FACTS if facts.get(n)}

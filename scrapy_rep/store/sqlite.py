@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 FILE_NAME = "robots.sqlite"
 APPLICATION_ID = 0x5245_5039  # REP9
-"""Tells our files from those of other programs, which are never written to."""
+"""Marks a file as ours; the files of other programs are never written to."""
 SCHEMA_VERSION = 2
 BUSY_SECONDS = 10.0
 """Seconds to wait for another crawl's write; one takes a millisecond."""
@@ -77,8 +77,9 @@ DELETE_USELESS_ROWS = (
     " AND max(checked + max(lifetime, grace), retry_at) < ?"
 )
 WRITES_PER_LOOK, ROWS_PER_LOOK = 16, 160
-"""After so many writes, so many rows are looked at, which takes as long as a few writes. All
-have been by the time that a tenth as many have been written as there are."""
+"""How many writes come between two looks for useless rows, and how many rows a look is at. It
+takes as long as a few writes. Every row has been looked at by the time that a tenth of their
+number have been written."""
 UPDATE_FACTS = (
     f"UPDATE robots SET {' = ?, '.join(FACTS)} = ?, crc = ?"  # noqa: S608
     " WHERE origin = ? AND status IS ?"
@@ -118,7 +119,7 @@ class SqliteStore(Store):
     ) -> None:
         self._path = Path(path).absolute()
         self._kept_for = unreachable_max + DAY
-        # As for who writes the snapshots, the wall clock may step while we run.
+        # Snapshots are dated by a clock that never steps, as the wall clock may.
         self._wall_at_zero = time() - monotonic()
         self._writes = 0
         self._looked_at: int | None = None  # up to this row
@@ -352,7 +353,7 @@ def _path(settings: BaseSettings) -> Path:
 async def _wait_for(future: Future[T]) -> T:
     """Wait for *future*, under whatever event loop runs.
 
-    Who waits may be cancelled; the work is done all the same.
+    To cancel the wait does not cancel the work.
     """
     if is_asyncio_available():
         return await asyncio.shield(asyncio.wrap_future(future))

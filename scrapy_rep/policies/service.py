@@ -156,12 +156,12 @@ class Policies:
             return known
         cached = self._cache.peek(origin)
         if cached is None or not cached.varies:
-            known = await self._asked(origin, page)
+            known = await self._ask_and_wait(origin, page)
             if known.key == origin and not known.varies:
                 return known
         key = self._variant(origin, page)
         if known is None or known.key != key:  # it was asked for another User-Agent
-            known = await self._asked(key, page)
+            known = await self._ask_and_wait(key, page)
         return known
 
     def _variant(self, origin: str, page: Request) -> str:
@@ -184,7 +184,7 @@ class Policies:
 
     # One fetch by a key at a time, as a task of its own
 
-    async def _asked(self, key: str, page: Request) -> Known:
+    async def _ask_and_wait(self, key: str, page: Request) -> Known:
         waiter: Deferred[Known] = Deferred()
         if key in self._waiters:
             self._waiters[key].append(waiter)
@@ -211,14 +211,14 @@ class Policies:
         finally:
             # In every case, also where this task is cancelled: nobody is left waiting.
             waiters = self._waiters.pop(key)
-            _tell(waiters, known or self._unknown(origin_of_key(key)))
+            _tell_waiters(waiters, known or self._unknown(origin_of_key(key)))
 
     async def _ask(self, key: str, page: Request) -> Known:
         snapshot, known = await self._recall(key, page)
         if known is not None:
             if self.now() < known.standing.ask_at:
                 return known
-            _tell(self._waiters[key], known)  # they need not wait for a refresh
+            _tell_waiters(self._waiters[key], known)  # they need not wait for a refresh
         async with self._store.claim(key) as others_asked:
             if others_asked:
                 newer, known = await self._recall(key, page)
@@ -345,7 +345,7 @@ class Policies:
             return None
 
 
-def _tell(waiters: list[Deferred[Known]], known: Known) -> None:
+def _tell_waiters(waiters: list[Deferred[Known]], known: Known) -> None:
     told, waiters[:] = list(waiters), []
     for waiter in told:
         if not waiter.called:  # else it was cancelled

@@ -9,7 +9,7 @@ from scrapy import Request
 
 from scrapy_rep.access.origins import origin_of, robots_url
 from scrapy_rep.downloader import sleep
-from scrapy_rep.judging.purposes import of_response
+from scrapy_rep.judging.purposes import preferences_of
 from scrapy_rep.pages.reading import read_page
 from scrapy_rep.protocol.preferences import combined
 from scrapy_rep.protocol.printable import hidden
@@ -101,7 +101,7 @@ class Robots:
                 f"request is {hidden(str(request))}, expected an http or https URL"
             )
         known = await self._policies.get(origin, request)
-        while known.patient:
+        while known.requests_wait:
             await sleep(known.standing.until - self._policies.now())
             known = await self._policies.get(origin, request)
         return known.policy
@@ -125,7 +125,7 @@ class Robots:
         )
         if found is None or response is None:
             return found
-        return combined(found, of_response(response))
+        return combined(found, preferences_of(response))
 
     def sitemaps(self, url: str) -> tuple[str, ...]:
         """Return the sitemaps that the origin of *url* names, made absolute.

@@ -19,18 +19,20 @@ from dataclasses import dataclass, field
 from email.message import Message
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_rep.access.content_coding import decoded
+from scrapy_rep.access.content_coding import decode_body
 from scrapy_rep.access.origins import redirect_target
-from scrapy_rep.access.results import REDIRECTS, Access, access_of, policy_after
+from scrapy_rep.access.results import REDIRECT_STATUSES, Access, access_of, policy_after
 from scrapy_rep.protocol import RFC9309
 from scrapy_rep.protocol.decoding import MAX_SIZE
 
 if TYPE_CHECKING:
     from scrapy_rep.protocol import Dialect, Policy
 
-HEADERS = {"Accept": "text/plain, */*;q=0.5", "Accept-Encoding": "identity"}
-CHARSET = re.compile(r"""charset\s*=\s*["']?([\w.:+-]+)""", re.ASCII | re.IGNORECASE)
-LONGEST_REASON = 200
+REQUEST_HEADERS = {"Accept": "text/plain, */*;q=0.5", "Accept-Encoding": "identity"}
+CHARSET_PARAMETER = re.compile(
+    r"""charset\s*=\s*["']?([\w.:+-]+)""", re.ASCII | re.IGNORECASE
+)
+MAX_REASON_LENGTH = 200
 """Characters that are told of what went wrong."""
 
 
@@ -46,7 +48,7 @@ class Limits(NamedTuple):
 
 
 class Validators(NamedTuple):
-    """What a copy at hand had, which makes the request to its *url* conditional."""
+    """What the answer at hand had, which makes the request to its *url* conditional."""
 
     url: str
     etag: str = ""
@@ -58,7 +60,7 @@ class Validators(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A GET to be sent. Who sends it adds its User-Agent."""
+    """A GET to be sent. The sender adds a User-Agent."""
 
     url: str
     headers: dict[str, str]
@@ -66,7 +68,7 @@ class Request(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A whole answer, or one whose body was left at the limit."""
+    """A whole answer, or one that was cut off at the limit."""
 
     status: int
     fields: Message
@@ -133,22 +135,24 @@ class Exchange:
 
     def _request_to(self, url: str) -> Request:
         conditions = self._validators.headers(url) if self._validators else {}
-        return Request(url, HEADERS | conditions, bool(conditions))
+        return Request(url, REQUEST_HEADERS | conditions, bool(conditions))
 
     def receive(self, answer: Answer) -> None:
         """Take the *answer* to ``request``: there is another one, or an outcome."""
-        answer = answer._replace(fields=_as_str(answer.fields))
+        answer = answer._replace(fields=_with_text_values(answer.fields))
         try:
             self._take(answer)
         except Exception as error:  # noqa: BLE001 - whatever an answer can make raise
-            self._end(answer, Access.UNREACHABLE, fault=error, reason=in_words(error))
+            self._end(
+                answer, Access.UNREACHABLE, fault=error, reason=describe_error(error)
+            )
 
     def fail(self, error: Exception, reason: str = "") -> None:
         """Note that ``request`` had no whole answer, for this *reason* (that of *error*)."""
         self.outcome = Outcome(
             access=Access.UNREACHABLE,
             fault=error,
-            reason=reason or in_words(error),
+            reason=reason or describe_error(error),
             url=self.request.url,
         )
 
@@ -156,7 +160,7 @@ class Exchange:
         status, fields = answer.status, answer.fields
         self._varies = self._varies or _depends_on_agent(fields)
         location = fields.get("Location")
-        if status in REDIRECTS and location:
+        if status in REDIRECT_STATUSES and location:
             if self._redirects < self._limits.max_redirects:
                 self._redirects += 1
                 url = redirect_target(self.request.url, location)
@@ -167,7 +171,7 @@ class Exchange:
             return
         access = access_of(
             status,
-            has_copy=self.request.conditional,
+            conditional=self.request.conditional,
             deny_statuses=self._limits.deny_statuses,
         )
         if access is Access.UNREACHABLE:
@@ -175,11 +179,11 @@ class Exchange:
         elif access is Access.SUCCESSFUL:
             codings = ",".join(fields.get_all("Content-Encoding", []))
             limit, cut = self._limits.max_size, answer.cut
-            charset = CHARSET.search(fields.get("Content-Type", ""))
+            charset = CHARSET_PARAMETER.search(fields.get("Content-Type", ""))
             self._end(
                 answer,
                 access,
-                body=decoded(answer.body, codings, limit=limit, cut=cut),
+                body=decode_body(answer.body, codings, limit=limit, cut=cut),
                 encoding=charset and charset[1].lower(),
             )
         else:
@@ -196,7 +200,7 @@ class Exchange:
         )
 
 
-def _as_str(fields: Message) -> Message:
+def _with_text_values(fields: Message) -> Message:
     """Return *fields* with values of str: a Message has others for what is no Unicode."""
     if all(isinstance(value, str) for value in fields.values()):
         return fields
@@ -216,8 +220,8 @@ def _depends_on_agent(fields: Message) -> bool:
     return any(name.strip() in {"user-agent", "*"} for name in named)
 
 
-def in_words(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """Return what *error* says, in one line."""
     words = str(error).strip().partition("\n")[0] or type(error).__name__
     # What stands in a header may be no Unicode, which no store can keep.
-    return words[:LONGEST_REASON].encode("utf-8", "replace").decode()
+    return words[:MAX_REASON_LENGTH].encode("utf-8", "replace").decode()

@@ -26,18 +26,18 @@ __all__ = [
     "robots_url",
 ]
 
-LAST_PORT = 65535
+MAX_PORT = 65535
 URI_CHARACTERS = "%/?:@!$&'()*+,;=~"
 """What stays in a path and a query besides letters, digits, ``-``, ``.`` and ``_``."""
 HOST_NAME = re.compile(r"[a-z0-9_.-]+")
 """Names and IPv4 addresses that every reader takes for the same."""
 IPV6_LITERAL = re.compile(r"\[([0-9A-Fa-f:.]+)\]")
-NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
-LOCAL_NAMES = (".localhost", ".localdomain", ".local", ".internal", ".home.arpa")
-"""Ends of names that no public DNS has: RFC 6761 6.3, RFC 6762 3, RFC 8375, and custom."""
+IPV4_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+LOCAL_NAME_ENDS = (".localhost", ".localdomain", ".local", ".internal", ".home.arpa")
+"""Ends of names that no public DNS has: RFC 6761 6.3, RFC 6762 3, RFC 8375, and others in use."""
 GLOBAL_UNICAST = IPv6Network("2000::/3")
 """All of that that IANA has given out so far (RFC 4291 2.4)."""
-EMBEDDING = (
+IPV4_EMBEDDINGS = (
     (IPv6Network("::ffff:0:0/96"), 0, 0),  # IPv4-mapped: RFC 4291 2.5.5.2
     (IPv6Network("::/96"), 0, 0),  # IPv4-compatible: RFC 4291 2.5.5.1
     (IPv6Network("::ffff:0:0:0/96"), 0, 0),  # IPv4-translated: RFC 2765 2.1
@@ -58,8 +58,8 @@ def redirect_target(base: str, location: str) -> str:
     """Return the absolute URL that a redirect from *base* to *location* leads to.
 
     *location* is the value of the header, its octets as ISO-8859-1. What is returned is
-    ASCII, without user info or fragment, and its host has a form that nobody reads in
-    another way: the host that was judged is the one that will be connected to.
+    ASCII, without user info or fragment, and its host has a form that all readers take
+    for the same: the host that was judged is the one that will be connected to.
 
     Raises ``ValueError``, saying why, where a robots.txt may not be asked for there.
     Beyond RFC 9309: only http and https are followed, and a public host never leads
@@ -91,7 +91,7 @@ def _host_and_port(scheme: str, authority: str) -> tuple[str, str]:
     if scheme not in DEFAULT_PORTS or not authority:
         raise ValueError("not an http or https URL")
     host, port = split_port(authority)
-    if port and not (port.isascii() and port.isdigit() and 0 < int(port) <= LAST_PORT):
+    if port and not (port.isascii() and port.isdigit() and 0 < int(port) <= MAX_PORT):
         raise ValueError("its port is none")
     literal = IPV6_LITERAL.fullmatch(host)
     if literal is not None:
@@ -116,12 +116,12 @@ def is_private(host: str) -> bool:
     if ":" in host:
         return not _is_global(IPv6Address(host.partition("%")[0]))
     last_label = host.rpartition(".")[2]
-    if NUMBER.fullmatch(last_label):  # an IPv4 address or nothing (WHATWG URL 3.5)
+    if IPV4_NUMBER.fullmatch(last_label):  # an IPv4 address or nothing (WHATWG URL 3.5)
         try:
             return not _is_global(IPv4Address(host))
-        except ValueError:  # "127.1", "0x7f.1": nobody writes a public one so
+        except ValueError:  # "127.1", "0x7f.1": no public one is written so
             return True
-    return host == last_label or host.endswith(LOCAL_NAMES)
+    return host == last_label or host.endswith(LOCAL_NAME_ENDS)
 
 
 def _is_global(address: IPv4Address | IPv6Address) -> bool:
@@ -129,7 +129,7 @@ def _is_global(address: IPv4Address | IPv6Address) -> bool:
         return address.is_global and not address.is_multicast
     embedded = [
         IPv4Address((int(address) >> bits & 0xFFFFFFFF) ^ inverted)
-        for network, bits, inverted in EMBEDDING
+        for network, bits, inverted in IPV4_EMBEDDINGS
         if address in network
     ]
     if embedded:

@@ -266,7 +266,7 @@ def about_file(copy: Copy, sitemaps: Sequence[str], screen: Screen) -> Iterator[
 
 
 def unwrapped_row(label: str, text: str, screen: Screen) -> Iterator[str]:
-    """Return a row whose lines are not wrap: a URL is there to be copied."""
+    """Return a row whose lines are not wrapped: a URL is there to be copied."""
     for number, line in enumerate(text.split("\n")):
         name = f"  {label if number == 0 else '':{LABEL_COLUMNS - 2}}"
         yield screen.paint(name, "dim") + line

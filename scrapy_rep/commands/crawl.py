@@ -19,6 +19,7 @@ from scrapy_rep.commands.findings import Copy, Hop
 from scrapy_rep.commands.terminal import TICK_SECONDS
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.downloader import ROBOTS_HOP
+from scrapy_rep.store import Snapshot
 from scrapy_rep.store.sqlite import FILE_NAME
 
 if TYPE_CHECKING:
@@ -188,7 +189,8 @@ class Asking(Spider):
         self._errand.progress.add(1)
 
     async def _copy(self, policies: Policies, origin: str, known: Known) -> Copy:
-        snapshot = await policies.snapshot(known.key)
+        snapshot = await policies.snapshot(known.key) or Snapshot()
+        answer, failures = snapshot.answer, snapshot.failures
         hops = tuple(self._hops.get(origin, ()))
         now = policies.now()
         copy = Copy(
@@ -196,21 +198,21 @@ class Asking(Spider):
             came_by="none",
             state=known.standing.state.value,
             hops=hops,
-            failure="" if snapshot is None else snapshot.failure,
+            failure="" if failures is None else failures.reason,
             ask_in=known.standing.ask_at - now,
         )
-        if snapshot is None or known.copy is None:
+        if answer is None or known.answer_id is None:
             return copy
         came_by = "store"
-        if hops and not snapshot.failures:
+        if hops and failures is None:
             came_by = "confirmed" if hops[-1].status == 304 else "network"
         return replace(
             copy,
             came_by=came_by,
-            status=snapshot.status,
-            url=snapshot.url,
-            checked=snapshot.checked,
-            age=now - snapshot.checked,
+            status=answer.status,
+            url=answer.url,
+            checked=answer.checked,
+            age=now - answer.checked,
         )
 
 

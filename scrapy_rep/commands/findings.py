@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scrapy_rep.judging import Action
-from scrapy_rep.judging.ruling import CRAWL_DELAY, against_pace
+from scrapy_rep.judging.ruling import CRAWL_DELAY, objection_to_pace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,7 +111,7 @@ def judgement(
 ) -> Judgement:
     policy = known.policy
     verdict = policy.verdict(url, agent)
-    objection = against_pace(known.pace_for(agent, judge.settings), now)
+    objection = objection_to_pace(known.pace_for(agent, judge.settings), now)
     return Judgement(
         agent=agent,
         allowed=None if known.unreachable else verdict.allowed,

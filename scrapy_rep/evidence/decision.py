@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from scrapy_rep.access.results import REDIRECTS, Access, access_of
+from scrapy_rep.access.results import REDIRECT_STATUSES, Access, access_of
 from scrapy_rep.evidence.format import DECISION, encode
 from scrapy_rep.exceptions import explain
 from scrapy_rep.pacing import FREE
-from scrapy_rep.policies.lifecycle import State
+from scrapy_rep.policies.lifecycle import STATES_WITHOUT_ANSWER, State
 
 if TYPE_CHECKING:
     from scrapy_rep.pacing import Pace
@@ -118,22 +118,23 @@ class Decision:
 def copy_of(known: Known, snapshot: Snapshot, settings: Settings) -> Copy:
     """Return what is known of an origin as evidence tells it."""
     origin, state = known.origin, known.standing.state
-    failure = shorten(snapshot.failure) or None
-    if state in {State.UNREACHABLE, State.GIVEN_UP}:
+    failures, answer = snapshot.failures, snapshot.answer
+    failure = None if failures is None else shorten(failures.reason) or None
+    if answer is None or state in STATES_WITHOUT_ANSWER:
         return Copy(origin, state.value, failure=failure)
-    status = snapshot.status
+    status = answer.status
     access = access_of(status, deny_statuses=settings.deny_statuses)
     digest = None
-    if access is Access.SUCCESSFUL and status not in REDIRECTS:
-        digest = f"sha256:{sha256(snapshot.body).hexdigest()}"
+    if access is Access.SUCCESSFUL and status not in REDIRECT_STATUSES:
+        digest = f"sha256:{sha256(answer.body).hexdigest()}"
     return Copy(
         origin,
         state.value
         if state is State.HOLDING
         else STATE_WORDS.get(access, "unavailable"),
         status,
-        snapshot.url,
-        snapshot.checked,
+        answer.url,
+        answer.checked,
         digest,
         failure,
     )

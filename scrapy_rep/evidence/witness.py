@@ -19,7 +19,7 @@ from scrapy_rep.evidence.decision import (
     shorten,
 )
 from scrapy_rep.evidence.format import DROPPED, META_KEY
-from scrapy_rep.judging.purposes import answers
+from scrapy_rep.judging.purposes import stated_answers
 from scrapy_rep.pacing import FREE, pace_of
 from scrapy_rep.policies.lifecycle import State
 from scrapy_rep.protocol.preferences import CONTENT_USAGE
@@ -92,7 +92,8 @@ class Witness:
     def _learned(self, known: Known, snapshot: Snapshot) -> None:
         copy = known.evidence = copy_of(known, snapshot, self._settings)
         if self._audit is not None:
-            self._audit.write_copy(copy, snapshot.body)
+            answer = snapshot.answer
+            self._audit.write_copy(copy, b"" if answer is None else answer.body)
 
     def _dropped(
         self, what: str, url: str, response: Response, cause: str, reason: str
@@ -197,7 +198,7 @@ class Witness:
             policy = known.policy
             preferences = None
             if CONTENT_USAGE not in str(policy).lower():
-                preferences = answers(policy.preferences(known.origin, agent))
+                preferences = stated_answers(policy.preferences(known.origin, agent))
             if self._all_kept:
                 pace = known.pace_for(agent, self._settings)
             else:
@@ -217,7 +218,7 @@ class Witness:
         if preferences is None:
             assert known is not None
             agent = self._agents.of(request)
-            preferences = answers(known.policy.preferences(url, agent))
+            preferences = stated_answers(known.policy.preferences(url, agent))
         if self._audit is not None:
             slot = self._downloader.slot_of(request)
             self._audit.put((now, url, slot, decision, delay, preferences))

@@ -67,7 +67,7 @@ class Agents:
         if dict.__contains__(request.headers, USER_AGENT):
             own = request.headers.get(USER_AGENT)
             if own is not None:
-                return _text(own)
+                return _decode_header(own)
         return self.usual_header()
 
     def _chosen_for_spider(self) -> Agent | None:
@@ -83,7 +83,7 @@ class Agents:
             header = getattr(self._crawler.spider, "user_agent", self._setting)
         if not header:
             return ""
-        return header if isinstance(header, str) else _text(header)
+        return header if isinstance(header, str) else _decode_header(header)
 
     def check(self) -> None:
         """Warn, once, of a chosen token that no site sees in the User-Agent.
@@ -114,7 +114,7 @@ class Agents:
 
 
 @lru_cache(maxsize=256)
-def _text(header: bytes) -> str:
+def _decode_header(header: bytes) -> str:
     """Decode *header*, which Scrapy has made of a str in UTF-8, unless a user made it."""
     try:
         return header.decode()

@@ -54,7 +54,7 @@ class Purposes:
         return None
 
 
-def answers(preferences: Preferences) -> dict[str, str]:
+def stated_answers(preferences: Preferences) -> dict[str, str]:
     """Return the answers that *preferences* state, as a plain dict for evidence."""
     said = {name: found.answer for name, found in preferences.categories.items()}
     if preferences.use.answer != UNSTATED:
@@ -62,7 +62,7 @@ def answers(preferences: Preferences) -> dict[str, str]:
     return said
 
 
-def of_response(response: Response) -> Preferences:
+def preferences_of(response: Response) -> Preferences:
     """Return what the headers of *response* say about the use of its content."""
     headers = response.headers
     if HEADER_NAMES.isdisjoint(headers.keys()):

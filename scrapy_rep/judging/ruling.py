@@ -85,7 +85,7 @@ class Judge:
         left_out = []
         if not allowed:
             objection = _by_rules(url, known, agent)
-            if known.patient:
+            if known.requests_wait:
                 return _wait_for_robots(objection, known, now)
             if self._obeys_rules:
                 return Ruling(Action.REFUSE, objection)
@@ -99,7 +99,7 @@ class Judge:
                 left_out.append(objection)
         if self._left_out is not None:
             wish = pace_of(known.policy, agent, self._left_out)
-            if (too_slow := against_pace(wish, now)) is not None:
+            if (too_slow := objection_to_pace(wish, now)) is not None:
                 left_out.append(too_slow)
         pace = known.pace_for(agent, self.settings)
         ruling = SEND if pace is FREE else self._by_pace(pace, now)
@@ -108,9 +108,9 @@ class Judge:
     def rule_line(self, known: Known, agent: Agent, now: float) -> Ruling:
         """Return what happens to all requests of *agent* that the rules allow.
 
-        Only what makes them wait is told; what is refused may go, to be refused.
+        Only a reason to wait counts: what is to be refused may go to the gate, which does so.
         """
-        if known.patient:
+        if known.requests_wait:
             return _wait_for_robots(_by_rules(known.origin, known, agent), known, now)
         ruling = self._by_pace(known.pace_for(agent, self.settings), now)
         return SEND if ruling.action is Action.REFUSE else ruling
@@ -118,7 +118,7 @@ class Judge:
     def _by_pace(self, pace: Pace, now: float) -> Ruling:
         if pace is FREE:
             return SEND
-        objection = against_pace(pace, now)
+        objection = objection_to_pace(pace, now)
         if objection is None:
             return Ruling(Action.SEND, interval=pace.interval(now))
         if objection.cause == VISIT_TIME:  # it is only not the time of day
@@ -138,8 +138,8 @@ def _wait_for_robots(objection: Objection, known: Known, now: float) -> Ruling:
     return Ruling(Action.WAIT, objection, max(0.0, known.standing.ask_at - now))
 
 
-def against_pace(pace: Pace, now: float) -> Objection | None:
-    """Return what *pace* does not let through *now*; ``None``: nothing."""
+def objection_to_pace(pace: Pace, now: float) -> Objection | None:
+    """Return why *pace* lets no request start *now*; ``None``: it lets one start."""
     if pace.refuses(now):
         cause = CRAWL_DELAY
         reason = (

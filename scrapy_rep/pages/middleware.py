@@ -16,7 +16,7 @@ from scrapy.spidermiddlewares.base import BaseSpiderMiddleware
 from w3lib.url import canonicalize_url
 
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.judging.purposes import Purposes, of_response
+from scrapy_rep.judging.purposes import Purposes, preferences_of
 from scrapy_rep.pages.reading import read_page, urls_not_to_follow
 from scrapy_rep.protocol.printable import without_user
 from scrapy_rep.signals import dropped
@@ -119,7 +119,7 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
             if _is_over(page["unavailable_after"]):
                 return "unavailable_after", page["rules"]["unavailable_after"]
         if self._purposes is not None and page["preferences"]:
-            found = self._purposes.refused_by(of_response(response))
+            found = self._purposes.refused_by(preferences_of(response))
             if found is not None:
                 return "purpose", found.said
         return "", ""

@@ -10,7 +10,7 @@ from scrapy.http import HtmlResponse
 from scrapy.linkextractors import LinkExtractor
 from w3lib.url import canonicalize_url
 
-from scrapy_rep.judging.purposes import HEADER_NAMES, answers, of_response
+from scrapy_rep.judging.purposes import HEADER_NAMES, preferences_of, stated_answers
 from scrapy_rep.protocol.page_rules import page_rules
 from scrapy_rep.protocol.user_agents import given, names_of
 
@@ -59,8 +59,8 @@ def read_page(response: Response, whose: Callable[[], Agent]) -> dict[str, Any]:
         page["rules"] = dict(said)
         if until is not None:
             page["unavailable_after"] = until.isoformat()
-    own = of_response(response)
-    page["preferences"] = answers(own)
+    own = preferences_of(response)
+    page["preferences"] = stated_answers(own)
     if own.tdm_policies:
         page["tdm_policy"] = own.tdm_policies[0].url
     return page

@@ -20,7 +20,7 @@ ENTRY_BYTES = 660
 """What an entry weighs besides its policy: itself, its key, standing and links; measured."""
 EVIDENCE_BYTES = 320
 """What its evidence weighs, where it is kept; measured."""
-MOST_PACES = 16
+MAX_OTHER_PACES = 16
 """Agents, besides the first, whose pace is kept with an entry."""
 
 
@@ -31,20 +31,20 @@ class Known:
         "_agent",
         "_pace",
         "_paces",
-        "copy",
+        "answer_id",
         "evidence",
         "grown",
         "key",
         "origin",
-        "patient",
         "policy",
+        "requests_wait",
         "standing",
         "varies",
         "weight",
     )
 
     def __init__(
-        self, origin: str, policy: Policy, standing: Standing, copy: object
+        self, origin: str, policy: Policy, standing: Standing, answer_id: object
     ) -> None:
         self.origin = origin
         self.key = origin
@@ -53,15 +53,15 @@ class Known:
         """Nothing decides here, as answers depend on the User-Agent."""
         self.policy = policy
         self.standing = standing
-        self.copy = copy
-        """Equal for equal bodies; ``None`` where no copy decides."""
+        self.answer_id = answer_id
+        """Equal for equal answers; ``None`` where no answer decides."""
         self.evidence: Any = None
-        """What a listener of ``Policies.on_learned`` keeps here of the copy, if anything."""
-        self.patient = False
+        """What a listener of ``Policies.on_learned`` keeps here of the answer, if anything."""
+        self.requests_wait = False
         """Unreachable, and requests wait for the next retry rather than being refused."""
         self.weight = 0
         self.grown: list[Known] | None = None
-        """Where the cache that keeps it collects those that are to be weighed again."""
+        """A list of the cache that keeps it: the entries that are to be weighed again."""
         self._agent: Agent | None = None  # that asked for its pace first
         self._pace = FREE
         self._paces: dict[Agent, Pace] | None = None  # of others
@@ -80,7 +80,7 @@ class Known:
             pace = pace_of(self.policy, agent, settings)
             if self._agent is None:  # the only one that asks, in nearly every crawl
                 self._agent, self._pace = agent, pace
-            elif paces is None or len(paces) >= MOST_PACES:
+            elif paces is None or len(paces) >= MAX_OTHER_PACES:
                 self._paces = {agent: pace}
             else:
                 paces[agent] = pace

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from scrapy_rep.downloader import Downloader
 
-PATIENCE = 0.5
+PATIENCE_SECONDS = 0.5
 """Seconds after which a fetch no longer counts in REP_FETCH_CONCURRENCY."""
 SLOW_LANES = 8
 """So many times REP_FETCH_CONCURRENCY fetches are under way at the most, slow ones too."""
@@ -36,7 +36,7 @@ class Lanes:
     @asynccontextmanager
     async def lane(self) -> AsyncIterator[None]:
         """Wait until a fetch may run, and let it run in the block."""
-        async with _held(self._all), self._place_for_a_while():
+        async with _hold(self._all), self._place_for_a_while():
             self._downloader.lend_place()  # it takes none of a page's
             try:
                 yield
@@ -45,7 +45,7 @@ class Lanes:
 
     @asynccontextmanager
     async def _place_for_a_while(self) -> AsyncIterator[None]:
-        """Hold one of the places, for PATIENCE seconds at the most."""
+        """Hold one of the places, for PATIENCE_SECONDS at the most."""
         await maybe_deferred_to_future(self._prompt.acquire())
         gave_away = False
 
@@ -56,7 +56,7 @@ class Lanes:
             self._prompt.release()
             self._downloader.wake()  # the queue may look further ahead
 
-        timer = call_later(PATIENCE, give_away)
+        timer = call_later(PATIENCE_SECONDS, give_away)
         try:
             yield
         finally:
@@ -68,7 +68,7 @@ class Lanes:
 
 
 @asynccontextmanager
-async def _held(semaphore: DeferredSemaphore) -> AsyncIterator[None]:
+async def _hold(semaphore: DeferredSemaphore) -> AsyncIterator[None]:
     await maybe_deferred_to_future(semaphore.acquire())
     try:
         yield

@@ -15,7 +15,7 @@ from scrapy.http.request import NO_CALLBACK
 from twisted.internet.defer import CancelledError
 
 from scrapy_rep import access
-from scrapy_rep.access.exchange import in_words
+from scrapy_rep.access.exchange import describe_error
 from scrapy_rep.access.origins import origin_of, robots_url
 from scrapy_rep.downloader import ROBOTS_HOP, sleep, wire
 from scrapy_rep.exceptions import StillParked
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from scrapy_rep.downloader.wire import Wire
     from scrapy_rep.pacing import BackOff
     from scrapy_rep.settings import Settings
-    from scrapy_rep.store import Snapshot
+    from scrapy_rep.store import KeptAnswer
 
 logger = logging.getLogger(__name__)
 
-CUT_OFF = 0.01
-"""Seconds in which a connection is closed whose download was stopped. A page that is sent on
-it meanwhile is sent again by Twisted: without asyncio, the site saw it twice."""
+CLOSING_SECONDS = 0.01
+"""Seconds that it takes to close a connection after a download was stopped. A page that is
+sent on it before that is sent again by Twisted: without asyncio, the site saw it twice."""
 
 PRIVATE_HEADERS = (b"Cookie", b"Authorization")
 
@@ -89,19 +89,19 @@ class Fetcher:
         )
 
     async def fetch(
-        self, origin: str, *, page: Request, user_agent: str, copy: Snapshot | None
+        self, origin: str, *, page: Request, user_agent: str, kept: KeptAnswer | None
     ) -> access.Outcome:
         """Ask for the robots.txt of *origin*, for the sake of *page*.
 
-        *user_agent* is the header that the page carries. *copy* is what is known
-        already: with its validators the request is conditional.
+        *user_agent* is the header that the page carries. With the validators of the
+        answer that is *kept*, if any, the request is conditional.
         """
         stats = self._crawler.stats
         assert stats is not None
         stats.inc_value("robotstxt/request_count")
         validators = None
-        if copy is not None and copy.status is not None:
-            validators = access.Validators(copy.url, copy.etag, copy.last_modified)
+        if kept is not None:
+            validators = access.Validators(kept.url, kept.etag, kept.last_modified)
         exchange = access.Exchange(robots_url(origin), self._limits, validators)
         while exchange.outcome is None:
             await self._advance(exchange, origin, page, user_agent)
@@ -124,7 +124,7 @@ class Fetcher:
         except Exception as error:  # noqa: BLE001 - whatever a download may raise
             assert self._crawler.stats is not None
             self._crawler.stats.inc_value(f"robotstxt/exception_count/{type(error)}")
-            exchange.fail(error, _in_words(error))
+            exchange.fail(error, _describe_failure(error))
         else:
             exchange.receive(answer)
 
@@ -207,14 +207,14 @@ class Fetcher:
         async with self.lanes.lane():
             if self._downloader.ends_without(page):
                 raise CancelledError
-            with self._listening():
+            with self._receive_signals():
                 response = await engine.download_async(request)
         if "download_stopped" in response.flags:
-            await sleep(CUT_OFF)
+            await sleep(CLOSING_SECONDS)
         return response
 
     @contextmanager
-    def _listening(self) -> Iterator[None]:
+    def _receive_signals(self) -> Iterator[None]:
         """Receive signals for as long as a robots.txt is downloaded.
 
         Scrapy sends them for every page, too, and each receiver takes its time.
@@ -282,7 +282,7 @@ class BrokenAnswerError(Exception):
     """What a download handler took for an answer is none, for the reason given."""
 
 
-FAULTS = (
+FAULT_WORDS = (
     ("refused", "connection refused"),
     ("resolvehost", "host name not found"),
     ("lookup", "host name not found"),
@@ -292,7 +292,7 @@ FAULTS = (
 )
 
 
-def _in_words(error: Exception) -> str:
+def _describe_failure(error: Exception) -> str:
     """Return what went wrong with a download, for the user.
 
     The exceptions of Twisted, of Scrapy and of each of its download handlers differ;
@@ -301,8 +301,8 @@ def _in_words(error: Exception) -> str:
     if isinstance(error, BrokenAnswerError):
         return str(error)
     name = type(error).__name__
-    for part, words in FAULTS:
+    for part, words in FAULT_WORDS:
         if part in name.lower():
             return words
-    words = in_words(error)
+    words = describe_error(error)
     return words if words == name else f"{name}: {words}"

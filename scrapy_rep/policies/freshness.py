@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
     from scrapy_rep.settings import Settings
 
-# Directives after which a copy is not used past its lifetime, not even while it is
+# Directives after which an answer is not used past its lifetime, not even while it is
 # being asked for again.
-STRICT = frozenset({"no-store", "no-cache", "must-revalidate"})
-UNCACHED = frozenset({"no-store", "no-cache"})
+STRICT_DIRECTIVES = frozenset({"no-store", "no-cache", "must-revalidate"})
+UNCACHED_DIRECTIVES = frozenset({"no-store", "no-cache"})
 DIRECTIVE = re.compile(r'([^\s,="]+)\s*(?:=\s*("(?:\\.|[^"\\])*"|[^,]*))?')
 """RFC 9111 5.2: a token, and for its argument another one or a quoted string."""
-LONGEST_FIELD = 1000
+MAX_FIELD_LENGTH = 1000
 """Characters that are read of a Cache-Control or an Expires, and kept."""
-MOST_SECONDS = 2.0**31
+MAX_SECONDS = 2.0**31
 """What is greater counts as that (RFC 9111 1.2.2): 68 years."""
 
 
@@ -35,12 +35,12 @@ class Terms(NamedTuple):
     def of(cls, fields: Message) -> Terms:
         expires = fields.get("Expires")
         return cls(
-            ", ".join(fields.get_all("Cache-Control", []))[:LONGEST_FIELD].strip(),
+            ", ".join(fields.get_all("Cache-Control", []))[:MAX_FIELD_LENGTH].strip(),
             # RFC 9111 5.3: what is no date is in the past, "0" especially.
-            "" if expires is None else expires[:LONGEST_FIELD].strip() or "0",
+            "" if expires is None else expires[:MAX_FIELD_LENGTH].strip() or "0",
         )
 
-    def renewed(self, newer: Terms) -> Terms:
+    def after_304(self, newer: Terms) -> Terms:
         """Return these terms after a 304 with *newer* ones.
 
         Each field that was stored stays, unless the 304 has it (RFC 9111 3.2, 4.3.4).
@@ -62,11 +62,14 @@ def lifetime_and_grace(
     or the lifetime where the site is strict.
     """
     directives = _directives(terms.cache_control)
-    asked = _asked(directives, terms.expires, fields, now)
+    asked = _lifetime_asked_for(directives, terms.expires, fields, now)
     if asked is None:
         asked = settings.max_age
     lifetime = min(max(asked, settings.min_age), settings.max_age)
-    return lifetime, lifetime if directives.keys() & STRICT else settings.max_age
+    return (
+        lifetime,
+        lifetime if directives.keys() & STRICT_DIRECTIVES else settings.max_age,
+    )
 
 
 def _directives(cache_control: str) -> dict[str, str]:
@@ -80,10 +83,10 @@ def _directives(cache_control: str) -> dict[str, str]:
     return found
 
 
-def _asked(
+def _lifetime_asked_for(
     directives: dict[str, str], expires: str, fields: Message, now: float
 ) -> float | None:
-    if directives.keys() & UNCACHED:
+    if directives.keys() & UNCACHED_DIRECTIVES:
         return 0.0
     if "max-age" in directives:
         max_age = _seconds(directives["max-age"])
@@ -134,7 +137,7 @@ def _seconds(value: str) -> float | None:
     digits = value.strip()
     if not (digits.isascii() and digits.isdigit()):
         return None
-    return min(float(digits.lstrip("0")[:11] or "0"), MOST_SECONDS)
+    return min(float(digits.lstrip("0")[:11] or "0"), MAX_SECONDS)
 
 
 def fields_of(headers: Headers) -> Message:

@@ -6,20 +6,20 @@ Pure: the time comes in as an argument, in seconds since 1970.
 state           when                                  what decides  asked again
 ==============  ====================================  ============  ====================
 unknown         never asked                           wait for it   now
-fresh           a good answer, younger than 90 % of   the copy      at 90 %
+fresh           a good answer, younger than 90 % of   the answer    at 90 %
                 its lifetime
-aging           the rest of its lifetime              the copy      now, meanwhile
-stale           older, within its grace               the copy      now, meanwhile
+aging           the rest of its lifetime              the answer    now, meanwhile
+stale           older, within its grace               the answer    now, meanwhile
 expired         older than that                       wait for it   now
-holding         failing, but a file (2xx) younger     the copy      at the retry time,
+holding         failing, but a file (2xx) younger     the answer    at the retry time,
                 than REP_UNREACHABLE_MAX, or another                meanwhile
                 good answer within its lifetime
 unreachable     failing, no such answer               disallow      at the retry time
 given up        failing for REP_UNREACHABLE_MAX       allow         at the retry time
 ==============  ====================================  ============  ====================
 
-A good answer (2xx or 4xx) leads from every state to fresh, and so does a 304 where there
-is a copy. A failure leads to holding, unreachable or given up, and never takes a copy
+A good answer (2xx or 4xx) leads from every state to fresh, and so does a 304 where one is
+kept. A failure leads to holding, unreachable or given up, and never takes an answer
 away. When a retry time comes, holding goes on deciding while the origin is asked; the
 other two wait for the answer.
 """
@@ -32,21 +32,21 @@ from typing import TYPE_CHECKING
 
 from w3lib.encoding import resolve_encoding
 
-from scrapy_rep.access.results import REDIRECTS, Access, access_of, policy_after
+from scrapy_rep.access.results import REDIRECT_STATUSES, Access, access_of, policy_after
 from scrapy_rep.policies.freshness import Terms, lifetime_and_grace, retry_after
 from scrapy_rep.protocol import Policy
-from scrapy_rep.store import Snapshot
+from scrapy_rep.store import Failures, KeptAnswer, Snapshot
 
 if TYPE_CHECKING:
     from scrapy_rep.access import Outcome
     from scrapy_rep.settings import Settings
 
-REFRESH_AT = 0.9
-"""The part of its lifetime after which a copy is asked for again, ahead of need."""
-CLOCKS_AGREE = 2.0
+REFRESH_SHARE = 0.9
+"""The part of its lifetime after which an answer is asked for again, ahead of need."""
+MAX_CLOCK_DIFFERENCE = 2.0
 """Seconds by which what processes of a fleet take for the same time may differ: they know
 the server's clock by calls that take up to a second."""
-RETRY_JITTER = 0.1
+RETRY_JITTER_SHARE = 0.1
 """The part by which retry times vary, so that origins that fail together part."""
 
 
@@ -61,9 +61,11 @@ class State(Enum):
     GIVEN_UP = "given up"
 
 
-WAITING = frozenset({State.UNKNOWN, State.EXPIRED})
+WAITING_STATES = frozenset({State.UNKNOWN, State.EXPIRED})
 """In these states nothing decides until the origin has been asked."""
-MEANWHILE = {
+STATES_WITHOUT_ANSWER = frozenset({State.UNREACHABLE, State.GIVEN_UP})
+"""In these states the failures decide, whatever was answered before."""
+MEANWHILE_WORDS = {
     State.UNREACHABLE: "nothing is fetched from there until it is asked again",
     State.HOLDING: "its last good copy serves until it is asked again",
     State.GIVEN_UP: "it has been for so long that it is taken for missing",
@@ -82,41 +84,43 @@ class Standing:
     """When this standing ends, asked or not."""
 
 
-def standing(snapshot: Snapshot | None, now: float, settings: Settings) -> Standing:
+def standing_of(snapshot: Snapshot | None, now: float, settings: Settings) -> Standing:
     """Return how the origin of *snapshot* stands; see the table of this module."""
-    if snapshot is None or (snapshot.status is None and not snapshot.failures):
+    snapshot = snapshot or Snapshot()
+    answer, failures = snapshot.answer, snapshot.failures
+    if failures is not None:
+        return _standing_while_failing(answer, failures, now, settings)
+    if answer is None:
         return Standing(State.UNKNOWN, now, now)
-    checked = snapshot.checked
-    if snapshot.failures:
-        copy_ends = checked + _held(snapshot, settings)
-        if now < copy_ends:
-            return Standing(State.HOLDING, snapshot.retry_at, copy_ends)
-        if now >= snapshot.retry_at:
-            return Standing(State.EXPIRED, now, now)
-        given_up = now - snapshot.failing_since >= settings.unreachable_max
-        state = State.GIVEN_UP if given_up else State.UNREACHABLE
-        return Standing(state, snapshot.retry_at, snapshot.retry_at)
-    grace_ends = checked + max(snapshot.grace, snapshot.lifetime)
+    refresh_at = answer.checked + REFRESH_SHARE * answer.lifetime
+    lifetime_ends = answer.checked + answer.lifetime
+    grace_ends = answer.checked + max(answer.grace, answer.lifetime)
     if now >= grace_ends:
         return Standing(State.EXPIRED, now, now)
-    if now >= checked + snapshot.lifetime:
+    if now >= lifetime_ends:
         return Standing(State.STALE, now, grace_ends)
-    refresh_at = checked + REFRESH_AT * snapshot.lifetime
     state = State.FRESH if now < refresh_at else State.AGING
     return Standing(state, refresh_at, grace_ends)
 
 
-def _held(snapshot: Snapshot, settings: Settings) -> float:
-    """Return for how many seconds an answer decides while its origin is failing."""
-    if snapshot.status is None:
-        return 0.0
-    # RFC 9309 2.4 excuses the use of a cached file beyond its time, and only of that: after
-    # a 404 nobody knows whether there is one now.
-    is_file = 200 <= snapshot.status < 300
-    return settings.unreachable_max if is_file else snapshot.lifetime
+def _standing_while_failing(
+    answer: KeptAnswer | None, failures: Failures, now: float, settings: Settings
+) -> Standing:
+    if answer is not None:
+        # RFC 9309 2.4 excuses the use of a cached file beyond its time, and only of that:
+        # after a 404 nobody knows whether there is one now.
+        is_file = 200 <= answer.status < 300
+        held = settings.unreachable_max if is_file else answer.lifetime
+        if now < answer.checked + held:
+            return Standing(State.HOLDING, failures.retry_at, answer.checked + held)
+    if now >= failures.retry_at:
+        return Standing(State.EXPIRED, now, now)
+    given_up = now - failures.since >= settings.unreachable_max
+    state = State.GIVEN_UP if given_up else State.UNREACHABLE
+    return Standing(state, failures.retry_at, failures.retry_at)
 
 
-def after(
+def snapshot_after(
     snapshot: Snapshot | None,
     outcome: Outcome,
     now: float,
@@ -124,27 +128,27 @@ def after(
     jitter: float = 0.0,
 ) -> Snapshot:
     """Return what is known once *outcome* has come in. *jitter* is from -1 to 1."""
+    snapshot = snapshot or Snapshot()
     if outcome.access is Access.UNREACHABLE:
-        return _after_failure(snapshot or Snapshot(), outcome, now, settings, jitter)
+        failures = _count_failure(snapshot.failures, outcome, now, settings, jitter)
+        return replace(snapshot, failures=failures)
     fields = outcome.fields
     terms = Terms.of(fields)
+    answer = snapshot.answer
     if outcome.access is Access.NOT_MODIFIED:
-        assert snapshot is not None
-        answer = snapshot
-        terms = Terms(snapshot.cache_control, snapshot.expires).renewed(terms)
+        assert answer is not None
+        terms = Terms(answer.cache_control, answer.expires).after_304(terms)
     else:
-        answer = Snapshot(
+        assert outcome.status is not None
+        answer = KeptAnswer(
             status=outcome.status,
             body=outcome.body if outcome.access is Access.SUCCESSFUL else b"",
             encoding=outcome.encoding and resolve_encoding(outcome.encoding),
             url=outcome.url,
         )
     lifetime, grace = lifetime_and_grace(terms, fields, now, settings)
-    return Snapshot(
-        status=answer.status,
-        body=answer.body,
-        encoding=answer.encoding,
-        url=answer.url,
+    answer = replace(
+        answer,
         etag=fields.get("ETag") or answer.etag,
         last_modified=fields.get("Last-Modified") or answer.last_modified,
         checked=now,
@@ -153,84 +157,92 @@ def after(
         cache_control=terms.cache_control,
         expires=terms.expires,
     )
+    return Snapshot(answer=answer)
 
 
-def _after_failure(
-    snapshot: Snapshot, outcome: Outcome, now: float, settings: Settings, jitter: float
-) -> Snapshot:
+def _count_failure(
+    failures: Failures | None,
+    outcome: Outcome,
+    now: float,
+    settings: Settings,
+    jitter: float,
+) -> Failures:
+    """Return *failures* and the one that *outcome* is."""
     delays = settings.unreachable_retry_delays
-    tried = snapshot.failures
-    delay = delays[tried] if tried < len(delays) else settings.unreachable_ttl
-    delay *= 1 + RETRY_JITTER * jitter
-    asked = min(retry_after(outcome.fields, now), settings.retry_after_max)
-    return replace(
-        snapshot,
-        failures=tried + 1,
-        failing_since=snapshot.failing_since if tried else now,
-        retry_at=now + max(delay, asked),
-        failure=outcome.reason,
+    earlier = 0 if failures is None else failures.count
+    delay = delays[earlier] if earlier < len(delays) else settings.unreachable_ttl
+    delay *= 1 + RETRY_JITTER_SHARE * jitter
+    wished = min(retry_after(outcome.fields, now), settings.retry_after_max)
+    return Failures(
+        count=earlier + 1,
+        since=now if failures is None else failures.since,
+        retry_at=now + max(delay, wished),
+        reason=outcome.reason,
     )
 
 
-def rebased(snapshot: Snapshot, now: float, settings: Settings) -> Snapshot:
+def correct_times(snapshot: Snapshot, now: float, settings: Settings) -> Snapshot:
     """Return *snapshot* as it may be used where the wall clock now says *now*.
 
-    A clock that went back between two runs makes a copy old, and a retry that is
+    A clock that went back between two runs makes an answer old, and a retry that is
     farther away than any can be due now: nothing that comes from the future lasts, but
     for what another process has learned just now. Nor does what another crawl has kept
     last for longer than REP_MAX_AGE.
     """
-    if snapshot.checked > now + CLOCKS_AGREE:
-        snapshot = replace(snapshot, checked=now, lifetime=0.0, grace=0.0)
-    elif snapshot.checked > now:
-        snapshot = replace(snapshot, checked=now)
-    if max(snapshot.lifetime, snapshot.grace) > settings.max_age:
-        snapshot = replace(
-            snapshot,
-            lifetime=min(snapshot.lifetime, settings.max_age),
-            grace=min(snapshot.grace, settings.max_age),
+    answer, failures = snapshot.answer, snapshot.failures
+    if answer is not None:
+        of_future = answer.checked > now + MAX_CLOCK_DIFFERENCE
+        longest = 0.0 if of_future else settings.max_age
+        answer = replace(
+            answer,
+            checked=min(answer.checked, now),
+            lifetime=min(answer.lifetime, longest),
+            grace=min(answer.grace, longest),
         )
-    if snapshot.failures:
-        longest = CLOCKS_AGREE + (1 + RETRY_JITTER) * max(
-            settings.retry_after_max,
-            settings.unreachable_ttl,
-            *settings.unreachable_retry_delays,
+    if failures is not None:
+        delays = settings.unreachable_ttl, *settings.unreachable_retry_delays
+        delay = (1 + RETRY_JITTER_SHARE) * max(settings.retry_after_max, *delays)
+        too_late = failures.retry_at > now + MAX_CLOCK_DIFFERENCE + delay
+        failures = replace(
+            failures,
+            since=min(failures.since, now),
+            retry_at=now if too_late else failures.retry_at,
         )
-        snapshot = replace(
-            snapshot,
-            failing_since=min(snapshot.failing_since, now),
-            retry_at=snapshot.retry_at if snapshot.retry_at <= now + longest else now,
-        )
-    return snapshot
+    return replace(snapshot, answer=answer, failures=failures)
 
 
-def patient(snapshot: Snapshot, settings: Settings) -> bool:
+def requests_wait(snapshot: Snapshot, state: State, settings: Settings) -> bool:
     """Tell whether requests wait for the next retry, rather than being judged now."""
+    if state is not State.UNREACHABLE or snapshot.failures is None:
+        return False
     if settings.unreachable == "allow" or "disallow" not in settings.obey:
         return False  # they are sent all the same
-    return 0 < snapshot.failures <= len(settings.unreachable_retry_delays)
+    return snapshot.failures.count <= len(settings.unreachable_retry_delays)
 
 
 def policy_of(snapshot: Snapshot, state: State, settings: Settings) -> Policy:
     """Return the policy that decides in *state*, which is not a waiting one."""
-    if state is State.GIVEN_UP:
-        return Policy.allow_all(
-            f"robots.txt unreachable ({snapshot.failure}) for too long to be waited for"
-        )
-    if state is State.UNREACHABLE:
+    if state in STATES_WITHOUT_ANSWER:
+        assert snapshot.failures is not None
+        reason = snapshot.failures.reason
+        if state is State.GIVEN_UP:
+            return Policy.allow_all(
+                f"robots.txt unreachable ({reason}) for too long to be waited for"
+            )
         if settings.unreachable == "allow":
-            return Policy.allow_all(f"robots.txt unreachable ({snapshot.failure})")
-        return policy_after(Access.UNREACHABLE, None, failure=snapshot.failure)
-    status = snapshot.status
-    if status in REDIRECTS:
+            return Policy.allow_all(f"robots.txt unreachable ({reason})")
+        return policy_after(Access.UNREACHABLE, None, failure=reason)
+    answer = snapshot.answer
+    assert answer is not None
+    if answer.status in REDIRECT_STATUSES:
         # RFC 9309 2.3.1.2: one redirect too many may be taken for unavailable.
         access = Access.UNAVAILABLE
     else:
-        access = access_of(status, deny_statuses=settings.deny_statuses)
+        access = access_of(answer.status, deny_statuses=settings.deny_statuses)
     return policy_after(
         access,
-        status,
-        body=snapshot.body,
-        encoding=snapshot.encoding,
+        answer.status,
+        body=answer.body,
+        encoding=answer.encoding,
         dialect=settings.dialect,
     )

@@ -16,15 +16,16 @@ from scrapy_rep.access.results import Access
 from scrapy_rep.parser import RepRobotParser
 from scrapy_rep.policies.cache import Known, PolicyCache
 from scrapy_rep.policies.lifecycle import (
-    MEANWHILE,
-    WAITING,
+    MEANWHILE_WORDS,
+    STATES_WITHOUT_ANSWER,
+    WAITING_STATES,
     Standing,
     State,
-    after,
-    patient,
+    correct_times,
     policy_of,
-    rebased,
-    standing,
+    requests_wait,
+    snapshot_after,
+    standing_of,
 )
 from scrapy_rep.protocol import Policy
 from scrapy_rep.store import Snapshot, origin_of_key, variant
@@ -155,12 +156,12 @@ class Policies:
             return known
         cached = self._cache.peek(origin)
         if cached is None or not cached.varies:
-            known = await self._asked(origin, page)
+            known = await self._ask_and_wait(origin, page)
             if known.key == origin and not known.varies:
                 return known
         key = self._variant(origin, page)
         if known is None or known.key != key:  # it was asked for another User-Agent
-            known = await self._asked(key, page)
+            known = await self._ask_and_wait(key, page)
         return known
 
     def _variant(self, origin: str, page: Request) -> str:
@@ -183,7 +184,7 @@ class Policies:
 
     # One fetch by a key at a time, as a task of its own
 
-    async def _asked(self, key: str, page: Request) -> Known:
+    async def _ask_and_wait(self, key: str, page: Request) -> Known:
         waiter: Deferred[Known] = Deferred()
         if key in self._waiters:
             self._waiters[key].append(waiter)
@@ -210,14 +211,14 @@ class Policies:
         finally:
             # In every case, also where this task is cancelled: nobody is left waiting.
             waiters = self._waiters.pop(key)
-            _tell(waiters, known or self._unknown(origin_of_key(key)))
+            _tell_waiters(waiters, known or self._unknown(origin_of_key(key)))
 
     async def _ask(self, key: str, page: Request) -> Known:
         snapshot, known = await self._recall(key, page)
         if known is not None:
             if self.now() < known.standing.ask_at:
                 return known
-            _tell(self._waiters[key], known)  # they need not wait for a refresh
+            _tell_waiters(self._waiters[key], known)  # they need not wait for a refresh
         async with self._store.claim(key) as others_asked:
             if others_asked:
                 newer, known = await self._recall(key, page)
@@ -228,7 +229,7 @@ class Policies:
                 origin_of_key(key),
                 page=page,
                 user_agent=self._user_agent_of(page),
-                copy=snapshot,
+                kept=None if snapshot is None else snapshot.answer,
             )
             return await self._take(key, snapshot, outcome, page)
 
@@ -241,9 +242,9 @@ class Policies:
             return None, None
         if snapshot.varies:
             return None, self._part(key)
-        snapshot = rebased(snapshot, self.now(), self._settings)
-        stands = standing(snapshot, self.now(), self._settings)
-        if stands.state in WAITING:
+        snapshot = correct_times(snapshot, self.now(), self._settings)
+        stands = standing_of(snapshot, self.now(), self._settings)
+        if stands.state in WAITING_STATES:
             return snapshot, None
         return snapshot, self._learn(key, snapshot, stands, page)
 
@@ -253,22 +254,22 @@ class Policies:
         """Keep what came of asking by the key *asked*, where it belongs."""
         now = self.now()
         jitter = random.uniform(-1, 1)  # noqa: S311
-        snapshot = after(before, outcome, now, self._settings, jitter)
-        new_copy = outcome.access not in {Access.NOT_MODIFIED, Access.UNREACHABLE}
+        snapshot = snapshot_after(before, outcome, now, self._settings, jitter)
+        new_answer = outcome.access not in {Access.NOT_MODIFIED, Access.UNREACHABLE}
         origin = origin_of_key(asked)
-        key = origin if new_copy else asked
-        if outcome.varies and not (snapshot.failures and snapshot.status):
-            key = self._variant(origin, page)  # else it is a failure beside a copy
-        write = self._store.put if new_copy or key != asked else self._store.touch
+        key = origin if new_answer else asked
+        if outcome.varies and not (snapshot.failures and snapshot.answer):
+            key = self._variant(origin, page)  # else it is a failure beside an answer
+        write = self._store.put if new_answer or key != asked else self._store.touch
         await self._with_store("write", key, write(key, snapshot))
         if key != origin:
             await self._with_store(
-                "write", origin, self._store.put(origin, Snapshot(checked=now))
+                "write", origin, self._store.put(origin, Snapshot(varies_at=now))
             )
             self._part(origin)
         if outcome.access is Access.NOT_MODIFIED:
             self._log.count("cache/revalidated")
-        stands = standing(snapshot, now, self._settings)
+        stands = standing_of(snapshot, now, self._settings)
         known = self._learn(key, snapshot, stands, page)
         if outcome.access is Access.SUCCESSFUL and ROBOTS_PARSED is not None:
             await self._crawler.signals.send_catch_log_async(
@@ -284,18 +285,19 @@ class Policies:
         origin = origin_of_key(key)
         before = self._cache.peek(key)
         state_before = None if before is None else before.standing.state
-        copy = None
-        if stands.state not in {State.UNREACHABLE, State.GIVEN_UP}:
-            copy = (snapshot.status, snapshot.encoding, hash(snapshot.body))
-        if before is not None and copy is not None and before.copy == copy:
+        answer, failures = snapshot.answer, snapshot.failures
+        answer_id = None
+        if answer is not None and stands.state not in STATES_WITHOUT_ANSWER:
+            answer_id = (answer.status, answer.encoding, hash(answer.body))
+        if before and answer_id and before.answer_id == answer_id:
             known = before  # the same file: nothing to parse
             known.standing = stands
         else:
             policy = policy_of(snapshot, stands.state, self._settings)
-            known = Known(origin, policy, stands, copy)
+            known = Known(origin, policy, stands, answer_id)
             known.key = key
             agent = self._agent_of(page)
-            if copy is not None and policy.denies_all(agent):
+            if answer_id is not None and policy.denies_all(agent):
                 verdict = policy.verdict(origin + "/", agent)
                 self._log.note_denial_of_all(origin, verdict)
             pace = known.pace_for(agent, self._settings)
@@ -303,16 +305,14 @@ class Policies:
                 before is None or before.pace_for(agent, self._settings) != pace
             ):
                 self._log.note_pace(origin, pace, self.now())
-        known.patient = stands.state is State.UNREACHABLE and patient(
-            snapshot, self._settings
-        )
+        known.requests_wait = requests_wait(snapshot, stands.state, self._settings)
         if before is None and key == origin:
             self._log.count("origins")
-        if stands.state in MEANWHILE:
+        if failures is not None and stands.state in MEANWHILE_WORDS:
             self._log.note_unreachable(
                 origin,
-                snapshot.failure,
-                MEANWHILE[stands.state],
+                failures.reason,
+                MEANWHILE_WORDS[stands.state],
                 again=stands.state is state_before,
             )
         for learned in self._listeners:
@@ -345,7 +345,7 @@ class Policies:
             return None
 
 
-def _tell(waiters: list[Deferred[Known]], known: Known) -> None:
+def _tell_waiters(waiters: list[Deferred[Known]], known: Known) -> None:
     told, waiters[:] = list(waiters), []
     for waiter in told:
         if not waiter.called:  # else it was cancelled

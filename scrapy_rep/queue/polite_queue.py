@@ -256,7 +256,8 @@ class PoliteQueue(SlotQueues):
             if ruling.action is not Action.WAIT:
                 self._keeper.keep(slot.name, origin, ruling.interval)
                 return line
-            line.ask_ahead = line.ask_ahead or known.patient  # again, at that time
+            # Again, at that time.
+            line.ask_ahead = line.ask_ahead or known.requests_wait
             if ruling.seconds < soonest:
                 assert ruling.objection is not None
                 soonest = ruling.seconds

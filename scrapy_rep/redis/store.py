@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import asynccontextmanager, suppress
-from dataclasses import asdict, replace
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +12,8 @@ from scrapy_rep.redis.bookings import RedisBookings
 from scrapy_rep.redis.clients import AWAY, TIMEOUT, script
 from scrapy_rep.redis.fleet import Link, RedisAwayError
 from scrapy_rep.settings import DAY
-from scrapy_rep.store import Snapshot, Store
-from scrapy_rep.store.memory import stands_alone
-from scrapy_rep.store.rows import MOST_OCTETS, packed, snapshot_of
+from scrapy_rep.store import Store
+from scrapy_rep.store.rows import MAX_ROW_SIZE, flatten, pack_body, read_row
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -32,8 +30,6 @@ TOLD = "rep:{fleet}:told"
 """The channel on which workers tell each other that an origin has been asked."""
 NEVER = -1
 """What Redis says of a key that does not expire."""
-TIMES = ("checked", "failing_since", "retry_at")
-"""What a snapshot has in this machine's time, and Redis in its own."""
 
 
 class RedisStore(Store):
@@ -65,7 +61,7 @@ class RedisStore(Store):
         if self._link.pauses:
             await self._link.until_back()
         await self._link.meet()
-        kept = await self._call(self._read, origin, MOST_OCTETS)
+        kept = await self._call(self._read, origin, MAX_ROW_SIZE)
         if kept is None:
             return None
         try:
@@ -81,13 +77,10 @@ class RedisStore(Store):
 
     async def touch(self, origin: str, snapshot: Snapshot) -> None:
         await self._link.meet()
+        row = self._row(snapshot)
         args = [
-            _status(snapshot),
-            self._facts(snapshot),
-            snapshot.encoding or "",
-            int(stands_alone(snapshot)),
-            self._expiry,
-            packed(snapshot.body),
+            *(row["status"], row["facts"], row["encoding"]),
+            *(int(snapshot.stands_alone), self._expiry, row["body"]),
         ]
         with suppress(RedisAwayError):
             await self._link.call(self._touch, [_key(origin)], args)
@@ -139,13 +132,7 @@ class RedisStore(Store):
     async def _write(self, keys: list[str], args: list[Any]) -> None:
         (snapshot,) = args
         async with self._link.client.pipeline() as together:
-            fields: Any = {
-                "status": _status(snapshot),
-                "facts": self._facts(snapshot),
-                "encoding": snapshot.encoding or "",
-                "body": packed(snapshot.body),
-            }
-            together.hset(keys[0], mapping=fields)
+            together.hset(keys[0], mapping=self._row(snapshot))
             together.pexpire(keys[0], self._expiry)
             await together.execute()
 
@@ -242,31 +229,25 @@ class RedisStore(Store):
         facts = json.loads(text or b"")
         if not isinstance(facts, dict) or f"{facts.get('status')}".encode() != status:
             raise ValueError("it has not the status that it says")
-        found = snapshot_of(facts, (encoding or b"").decode() or None, body)
-        ahead = self._ahead()
-        times = {name: at - ahead for name in TIMES if (at := facts[name])}
-        return replace(found, **times)
+        charset = (encoding or b"").decode() or None
+        return read_row(facts, charset, body, ahead=self._ahead())
 
     def _ahead(self) -> float:
         """Return by how many seconds the server's clock is ahead of this machine's."""
         offset = self._link.offset
         return 0.0 if offset is None else offset - self._wall_at_zero
 
-    def _facts(self, snapshot: Snapshot) -> str:
-        ahead = self._ahead()
-        times = {
-            name: getattr(snapshot, name) + ahead
-            for name in TIMES
-            if getattr(snapshot, name)
+    def _row(self, snapshot: Snapshot) -> Any:
+        """Return the fields of a hash; all times in it are those of the server's clock."""
+        facts, encoding, body = flatten(snapshot, ahead=self._ahead())
+        status = snapshot.status
+        return {
+            # In digits: before Python 3.11 str makes the name of an HTTPStatus of it.
+            "status": str(None if status is None else int(status)),
+            "facts": json.dumps(facts),
+            "encoding": encoding or "",
+            "body": pack_body(body),
         }
-        facts = asdict(replace(snapshot, body=b"", **times))
-        del facts["body"], facts["encoding"]
-        return json.dumps(facts)
-
-
-def _status(snapshot: Snapshot) -> str:
-    """Return it in digits; before Python 3.11 the name of an ``HTTPStatus`` comes of str."""
-    return str(None if snapshot.status is None else int(snapshot.status))
 
 
 def _key(origin: str) -> str:

@@ -5,41 +5,40 @@ from __future__ import annotations
 import pickle
 import zlib
 from collections import OrderedDict
-from dataclasses import fields, replace
-from operator import attrgetter
 from sys import getsizeof
 from typing import TYPE_CHECKING
 
 from scrapy_rep.settings import Settings
-from scrapy_rep.store import Snapshot, Store
+from scrapy_rep.store import Store
+from scrapy_rep.store.rows import FACTS, build, flatten
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from typing_extensions import Self
 
-SHARE = 4
-"""The part of REP_CACHE_BYTES for snapshots is one in so many. A robots.txt of hundreds of
+    from scrapy_rep.store import Snapshot
+
+CACHE_DIVISOR = 4
+"""Snapshots may take REP_CACHE_BYTES divided by this. A robots.txt of hundreds of
 rules, packed, takes a quarter of its parsed policy, so this store remembers about as many
 origins as the cache of policies beside it; of small ones fewer, which costs a fetch."""
-PLACE = 150
+ENTRY_OCTETS = 150
 """Octets that the dictionary takes for one entry, measured."""
-MOST_FAILING = 20_000
+MAX_FAILING_ORIGINS = 20_000
 """Origins of which only failures are known, some 400 octets each. Were it forgotten how often
 they were asked, the requests that wait for one would wait for ever."""
-COMPRESS_FROM = 256
+MIN_COMPRESSED_OCTETS = 256
 """Octets from which on compressing saves some."""
-LEVEL = 1
-"""Of zlib: the event loop waits for it. Level 6 saves a quarter of 512 KiB more, but takes
+ZLIB_LEVEL = 1
+"""The event loop waits while zlib compresses. Level 6 saves a quarter of 512 KiB more, but takes
 10 ms instead of 4."""
-FIELDS = tuple(field.name for field in fields(Snapshot))
-_values = attrgetter(*FIELDS)
 
 
 class MemoryStore(Store):
     """Keeps the snapshots last used, in at most *max_bytes* octets, while the crawl runs.
 
     What falls out is forgotten, so its origin is fetched again. Origins that have only
-    failed are counted apart: the last ``MOST_FAILING`` are kept.
+    failed are counted apart: the last ``MAX_FAILING_ORIGINS`` are kept.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -52,7 +51,7 @@ class MemoryStore(Store):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(Settings.read(crawler.settings).cache_bytes // SHARE)
+        return cls(Settings.read(crawler.settings).cache_bytes // CACHE_DIVISOR)
 
     async def get(self, origin: str) -> Snapshot | None:
         packed = self._packed.get(origin)
@@ -63,9 +62,9 @@ class MemoryStore(Store):
 
     async def put(self, origin: str, snapshot: Snapshot) -> None:
         self._forget(origin)
-        if snapshot.failures and snapshot.status is None:
+        if snapshot.failures is not None and snapshot.answer is None:
             self._failing[origin] = snapshot
-            if len(self._failing) > MOST_FAILING:
+            if len(self._failing) > MAX_FAILING_ORIGINS:
                 self._failing.popitem(last=False)
             return
         packed = _pack(snapshot)
@@ -77,11 +76,12 @@ class MemoryStore(Store):
     async def touch(self, origin: str, snapshot: Snapshot) -> None:
         kept = await self.get(origin)
         if kept is None:
-            if stands_alone(snapshot):
+            if snapshot.stands_alone:
                 await self.put(origin, snapshot)
         elif kept.status == snapshot.status:
-            whole = replace(snapshot, body=kept.body, encoding=kept.encoding)
-            await self.put(origin, whole)
+            facts, _, _ = flatten(snapshot)
+            _, encoding, body = flatten(kept)
+            await self.put(origin, build(facts, encoding, body))
 
     async def close(self) -> None:
         self._packed.clear()
@@ -95,26 +95,20 @@ class MemoryStore(Store):
             self._bytes -= _weight(origin, packed)
 
 
-def stands_alone(snapshot: Snapshot) -> bool:
-    """Tell whether a touch may keep *snapshot* where nothing was kept before.
-
-    It may come without its body. An answer that had rules, kept without them, would
-    allow everything later.
-    """
-    return bool(snapshot.body) or snapshot.status is None or snapshot.status >= 400
-
-
 def _pack(snapshot: Snapshot) -> bytes:
-    data = pickle.dumps(_values(snapshot))
-    return zlib.compress(data, LEVEL) if len(data) > COMPRESS_FROM else data
+    facts, encoding, body = flatten(snapshot)
+    data = pickle.dumps((encoding, body, *facts.values()))
+    return (
+        zlib.compress(data, ZLIB_LEVEL) if len(data) > MIN_COMPRESSED_OCTETS else data
+    )
 
 
 def _unpack(packed: bytes) -> Snapshot:
     if not packed.startswith(pickle.PROTO):
         packed = zlib.decompress(packed)
-    values = pickle.loads(packed)  # noqa: S301 - our own
-    return Snapshot(**dict(zip(FIELDS, values, strict=True)))
+    encoding, body, *facts = pickle.loads(packed)  # noqa: S301 - our own
+    return build(dict(zip(FACTS, facts, strict=True)), encoding, body)
 
 
 def _weight(origin: str, packed: bytes) -> int:
-    return getsizeof(origin) + getsizeof(packed) + PLACE
+    return getsizeof(origin) + getsizeof(packed) + ENTRY_OCTETS

@@ -21,13 +21,12 @@ from scrapy.utils.project import data_path
 from twisted.internet.defer import Deferred
 
 from scrapy_rep.settings import DAY, DEFAULTS, Settings
-from scrapy_rep.store import Snapshot, Store
-from scrapy_rep.store.memory import stands_alone
-from scrapy_rep.store.rows import FACTS, packed, snapshot_of
+from scrapy_rep.store import Store
+from scrapy_rep.store.rows import FACTS, flatten, pack_body, read_row
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable
 
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
@@ -40,13 +39,13 @@ logger = logging.getLogger(__name__)
 
 FILE_NAME = "robots.sqlite"
 APPLICATION_ID = 0x5245_5039  # REP9
-"""Tells our files from those of other programs, which are never written to."""
+"""Marks a file as ours; the files of other programs are never written to."""
 SCHEMA_VERSION = 2
-BUSY_TIMEOUT = 10.0
+BUSY_SECONDS = 10.0
 """Seconds to wait for another crawl's write; one takes a millisecond."""
-SINCE_2 = ("cache_control", "expires")
+COLUMNS_SINCE_2 = ("cache_control", "expires")
 """Those that files of schema version 1 do not have."""
-TABLE = """CREATE TABLE IF NOT EXISTS robots (
+CREATE_TABLE = """CREATE TABLE IF NOT EXISTS robots (
     origin TEXT NOT NULL PRIMARY KEY,
     status INTEGER,
     url TEXT NOT NULL,
@@ -67,20 +66,21 @@ TABLE = """CREATE TABLE IF NOT EXISTS robots (
 )"""
 ADD_COLUMN = "ALTER TABLE robots ADD COLUMN {} TEXT NOT NULL DEFAULT ''"
 COLUMNS = f"{', '.join(FACTS)}, crc, encoding, body"
-SELECT = f"SELECT {COLUMNS} FROM robots WHERE origin = ?"  # noqa: S608
-INSERT = f"INTO robots ({COLUMNS}, origin) VALUES ({'?, ' * (len(FACTS) + 3)}?)"
-NEXT = (
+SELECT_ROW = f"SELECT {COLUMNS} FROM robots WHERE origin = ?"  # noqa: S608
+INTO_ROBOTS = f"INTO robots ({COLUMNS}, origin) VALUES ({'?, ' * (len(FACTS) + 3)}?)"
+SELECT_NEXT_ROWS = (
     "SELECT count(*), max(rowid)"
     " FROM (SELECT rowid FROM robots WHERE rowid > ? ORDER BY rowid LIMIT ?)"
 )
-FORGET = (
+DELETE_USELESS_ROWS = (
     "DELETE FROM robots WHERE rowid > ? AND rowid <= ?"
     " AND max(checked + max(lifetime, grace), retry_at) < ?"
 )
-WRITES, LOOKED_AT = 16, 160
-"""After so many writes, so many rows are looked at, which takes as long as a few writes. All
-have been by the time that a tenth as many have been written as there are."""
-UPDATE = (
+WRITES_PER_LOOK, ROWS_PER_LOOK = 16, 160
+"""How many writes come between two looks for useless rows, and how many rows a look is at. It
+takes as long as a few writes. Every row has been looked at by the time that a tenth of their
+number have been written."""
+UPDATE_FACTS = (
     f"UPDATE robots SET {' = ?, '.join(FACTS)} = ?, crc = ?"  # noqa: S608
     " WHERE origin = ? AND status IS ?"
 )
@@ -119,7 +119,7 @@ class SqliteStore(Store):
     ) -> None:
         self._path = Path(path).absolute()
         self._kept_for = unreachable_max + DAY
-        # As for who writes the snapshots, the wall clock may step while we run.
+        # Snapshots are dated by a clock that never steps, as the wall clock may.
         self._wall_at_zero = time() - monotonic()
         self._writes = 0
         self._looked_at: int | None = None  # up to this row
@@ -140,15 +140,15 @@ class SqliteStore(Store):
         return cls(path, settings.unreachable_max)
 
     async def get(self, origin: str) -> Snapshot | None:
-        return await _result(self._worker.submit(self._work, _get, origin))
+        return await _wait_for(self._worker.submit(self._work, _get, origin))
 
     async def put(self, origin: str, snapshot: Snapshot) -> None:
-        await _result(
+        await _wait_for(
             self._worker.submit(self._work, self._write, _put, origin, snapshot)
         )
 
     async def touch(self, origin: str, snapshot: Snapshot) -> None:
-        await _result(
+        await _wait_for(
             self._worker.submit(self._work, self._write, _touch, origin, snapshot)
         )
 
@@ -156,7 +156,7 @@ class SqliteStore(Store):
         if self._closed:
             return
         self._closed = True
-        await _result(self._worker.submit(self._disconnect))
+        await _wait_for(self._worker.submit(self._disconnect))
         self._worker.shutdown()  # the thread is idle: this does not wait
 
     # What follows runs in the worker.
@@ -181,7 +181,7 @@ class SqliteStore(Store):
     ) -> None:
         write(db, origin, snapshot)
         self._writes += 1
-        if not self._writes % WRITES:
+        if not self._writes % WRITES_PER_LOOK:
             self._forget(db)
 
     def _forget(self, db: sqlite3.Connection) -> None:
@@ -190,11 +190,11 @@ class SqliteStore(Store):
         if after is None:  # where short crawls have looked must not always be the same
             (rows,) = db.execute("SELECT max(rowid) FROM robots").fetchone()
             after = randrange(rows or 1)  # noqa: S311
-        found, last = db.execute(NEXT, (after, LOOKED_AT)).fetchone()
+        found, last = db.execute(SELECT_NEXT_ROWS, (after, ROWS_PER_LOOK)).fetchone()
         # After the last row the first one is next.
-        self._looked_at = last if found == LOOKED_AT else 0
+        self._looked_at = last if found == ROWS_PER_LOOK else 0
         now = self._wall_at_zero + monotonic()
-        db.execute(FORGET, (after, last, now - self._kept_for))
+        db.execute(DELETE_USELESS_ROWS, (after, last, now - self._kept_for))
 
     def _connection(self) -> sqlite3.Connection:
         if self._db is None:
@@ -208,7 +208,7 @@ class SqliteStore(Store):
         return self._db
 
     def _open(self) -> sqlite3.Connection:
-        db = sqlite3.connect(self._path, timeout=BUSY_TIMEOUT, isolation_level=None)
+        db = sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None)
         try:
             self._prepare(db)
         except BaseException:
@@ -235,15 +235,15 @@ class SqliteStore(Store):
                 " name another file"
             )
         if version == 0:
-            db.execute(TABLE)
+            db.execute(CREATE_TABLE)
             db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         elif version == 1:
-            for name in SINCE_2:  # no row is written for that
+            for name in COLUMNS_SINCE_2:  # no row is written for that
                 db.execute(ADD_COLUMN.format(name))
         if version < SCHEMA_VERSION:
             db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         db.execute("COMMIT")
-        _keep_log(db)
+        _write_ahead(db)
         db.execute("PRAGMA synchronous = NORMAL")
 
     def _disconnect(self) -> None:
@@ -269,14 +269,14 @@ class SqliteStore(Store):
 
 
 def _get(db: sqlite3.Connection, origin: str) -> Snapshot | None:
-    row = db.execute(SELECT, (origin,)).fetchone()
+    row = db.execute(SELECT_ROW, (origin,)).fetchone()
     if row is None:
         return None
     *facts, crc, encoding, body = row
-    if crc != _crc(origin, facts):
+    if crc != _checksum(origin, facts):
         raise DamageError("a row does not match its checksum")
     try:
-        return snapshot_of(dict(zip(FACTS, facts, strict=True)), encoding, body)
+        return read_row(dict(zip(FACTS, facts, strict=True)), encoding, body)
     except ValueError as error:
         raise DamageError(f"a row: {error}") from error
 
@@ -284,29 +284,26 @@ def _get(db: sqlite3.Connection, origin: str) -> Snapshot | None:
 def _put(
     db: sqlite3.Connection, origin: str, snapshot: Snapshot, verb: str = "REPLACE"
 ) -> None:
-    facts = _facts(snapshot)
-    body = packed(snapshot.body)
-    row = (*facts, _crc(origin, facts), snapshot.encoding, body, origin)
-    db.execute(f"{verb} {INSERT}", row)
+    facts, encoding, body = flatten(snapshot)
+    crc = _checksum(origin, facts.values())
+    row = (*facts.values(), crc, encoding, pack_body(body), origin)
+    db.execute(f"{verb} {INTO_ROBOTS}", row)
 
 
 def _touch(db: sqlite3.Connection, origin: str, snapshot: Snapshot) -> None:
-    facts = _facts(snapshot)
+    facts, _, _ = flatten(snapshot)
+    crc = _checksum(origin, facts.values())
     # Another crawl may have put another answer here. It is left alone: of two answers
     # the later one holds, and a status must not be joined to the other's body.
-    row = (*facts, _crc(origin, facts), origin, snapshot.status)
-    if not db.execute(UPDATE, row).rowcount and stands_alone(snapshot):
+    row = (*facts.values(), crc, origin, snapshot.status)
+    if not db.execute(UPDATE_FACTS, row).rowcount and snapshot.stands_alone:
         _put(db, origin, snapshot, "INSERT OR IGNORE")
 
 
-def _facts(snapshot: Snapshot) -> list[object]:
-    return [getattr(snapshot, fact) for fact in FACTS]
-
-
-def _crc(origin: str, facts: Sequence[object]) -> int:
+def _checksum(origin: str, facts: Iterable[object]) -> int:
     # A row that was written before there were these facts has a checksum without them.
     named = zip(FACTS, facts, strict=True)
-    facts = [fact for name, fact in named if fact or name not in SINCE_2]
+    facts = [fact for name, fact in named if fact or name not in COLUMNS_SINCE_2]
     # SQLite gives back a float where an int was put for a time, and 0.0 for -0.0.
     plain = [float(f) or 0.0 if isinstance(f, (int, float)) else f for f in facts]
     return zlib.crc32(ascii((origin, *plain)).encode())
@@ -322,9 +319,9 @@ def _is_damage(error: sqlite3.DatabaseError) -> bool:
     )
 
 
-def _keep_log(db: sqlite3.Connection) -> None:
+def _write_ahead(db: sqlite3.Connection) -> None:
     # Where two crawls switch at once, SQLite fails one of them without waiting.
-    deadline = monotonic() + BUSY_TIMEOUT
+    deadline = monotonic() + BUSY_SECONDS
     while True:
         try:
             db.execute("PRAGMA journal_mode = WAL")
@@ -353,10 +350,10 @@ def _path(settings: BaseSettings) -> Path:
         return Path(".scrapy", FILE_NAME)
 
 
-async def _result(future: Future[T]) -> T:
+async def _wait_for(future: Future[T]) -> T:
     """Wait for *future*, under whatever event loop runs.
 
-    Who waits may be cancelled; the work is done all the same.
+    To cancel the wait does not cancel the work.
     """
     if is_asyncio_available():
         return await asyncio.shield(asyncio.wrap_future(future))

@@ -12,7 +12,13 @@ from scrapy import Request as ScrapyRequest
 from scrapy.settings import Settings as ScrapySettings
 
 from scrapy_rep.access import Access, Answer, Exchange, Limits, Outcome, Validators
-from scrapy_rep.policies.lifecycle import WAITING, after, policy_of, rebased, standing
+from scrapy_rep.policies.lifecycle import (
+    WAITING_STATES,
+    correct_times,
+    policy_of,
+    snapshot_after,
+    standing_of,
+)
 from scrapy_rep.settings import Settings
 from tests.utils import fields
 
@@ -239,7 +245,7 @@ def test_whatever_is_raised_is_a_fault_of_the_site(monkeypatch):
     def raising(*_, **__):
         raise Odd("raised")
 
-    monkeypatch.setattr("scrapy_rep.access.exchange.decoded", raising)
+    monkeypatch.setattr("scrapy_rep.access.exchange.decode_body", raising)
     outcome = outcome_of(answer(Retry_After="7"))
     assert (outcome.access, outcome.reason) == (AWAY, "raised")
     assert isinstance(outcome.fault, Odd)
@@ -302,11 +308,11 @@ def test_any_answers_have_an_outcome(given, etag):
     outcome.reason.encode()  # as stores keep it
     copy = None
     if etag:
-        copy = after(None, outcome_of(answer(ETag=etag)), NOW - 9, SETTINGS)
-    snapshot = after(copy, outcome, NOW, SETTINGS)
-    assert rebased(snapshot, NOW, SETTINGS) == snapshot
-    stands = standing(snapshot, NOW, SETTINGS)
-    assert stands.state not in WAITING
+        copy = snapshot_after(None, outcome_of(answer(ETag=etag)), NOW - 9, SETTINGS)
+    snapshot = snapshot_after(copy, outcome, NOW, SETTINGS)
+    assert correct_times(snapshot, NOW, SETTINGS) == snapshot
+    stands = standing_of(snapshot, NOW, SETTINGS)
+    assert stands.state not in WAITING_STATES
     policy = policy_of(snapshot, stands.state, SETTINGS)
     if outcome.access is AWAY:
         assert not policy.allowed("/p", "a")

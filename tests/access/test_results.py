@@ -43,7 +43,7 @@ def test_access(status, access):
 
 
 def test_37_304_confirms_a_copy():
-    assert access_of(304, has_copy=True) is Access.NOT_MODIFIED
+    assert access_of(304, conditional=True) is Access.NOT_MODIFIED
 
 
 def test_45_statuses_can_be_made_to_deny():

@@ -27,7 +27,7 @@ import zlib
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import process_time, thread_time
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import scrapy
 from scrapy.exceptions import IgnoreRequest
@@ -36,9 +36,12 @@ from scrapy.utils.reactorless import install_reactor_import_hook
 from scrapy_rep import RepMiddleware
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.evidence import sink
-from scrapy_rep.store import Snapshot
 from tests.benchmarks.corpus import path, robots_txt
+from tests.snapshots import snapshot_of
 from tests.utils import crawl, make_crawler
+
+if TYPE_CHECKING:
+    from scrapy_rep.store import Snapshot
 
 ORIGINS, PER_ORIGIN = 200, 20
 SESSIONS, ROUNDS = 3, 12  # crawls, and how often each makes the requests once more
@@ -164,7 +167,7 @@ def main(folder: Path) -> int:
     rnd = random.Random(8)
     now = time.time()
     snapshots = {
-        f"https://www{number}.example.com": Snapshot(
+        f"https://www{number}.example.com": snapshot_of(
             status=200,
             body=robots_txt(rnd),
             url=f"https://www{number}.example.com/robots.txt",

@@ -240,7 +240,7 @@ async def look(hosts: int) -> Found:
     """Crawl so many hosts, and tell what grew with them."""
     # A quarter of them fail: of many hosts, more than are remembered before half is done.
     most = max(30, hosts // 10)
-    with Everywhere() as port, patch.object(memory, "MOST_FAILING", most):
+    with Everywhere() as port, patch.object(memory, "MAX_FAILING_ORIGINS", most):
         await crawl(make_crawler(Hosts, **SETTINGS), hosts=WARM_UP, port=port)
         before = Count.now()
         crawler = make_crawler(Hosts, **SETTINGS)

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-    from scrapy_rep.store import Snapshot
+    from scrapy_rep.store import KeptAnswer
 
 MiB = 2**20
 MOST_MEMORY = 160 * MiB
@@ -149,7 +149,7 @@ class MadeUpFetcher:
         *,
         page: Request,
         user_agent: str,
-        copy: Snapshot | None,
+        kept: KeptAnswer | None,
     ) -> Outcome:
         await asyncio.sleep(0)  # a download is never over at once
         number = int(origin.removeprefix(SITE).partition(".")[0])

@@ -17,7 +17,6 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -25,15 +24,15 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.reactor import install_reactor
 
-from scrapy_rep.store import Snapshot
 from scrapy_rep.store import sqlite as direct
 from scrapy_rep.store.memory import MemoryStore
 from scrapy_rep.store.sqlite import SqliteStore
+from tests.snapshots import answer_of, changed, snapshot_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
 
-    from scrapy_rep.store import Store
+    from scrapy_rep.store import Snapshot, Store
 
 ORIGINS = 100_000
 TIMES = 2000
@@ -49,7 +48,7 @@ def origin(number: int) -> str:
 def snapshot(rnd: random.Random, number: int) -> Snapshot:
     lines = int(min(rnd.paretovariate(0.9) * 10, 2000))
     rules = "".join(f"Disallow: /section/{rnd.random()}\n" for _ in range(lines))
-    return Snapshot(
+    return snapshot_of(
         status=200,
         body=f"User-agent: *\n{rules}".encode(),
         encoding="utf-8",
@@ -90,7 +89,7 @@ async def measure(name: str, store: Store, samples: list[Snapshot]) -> float:
         turns = []
         for _ in range(TIMES):
             where = origin(rnd.randrange(ORIGINS))
-            what = replace(rnd.choice(samples), checked=rnd.uniform(3e9, 4e9))
+            what = changed(rnd.choice(samples), checked=rnd.uniform(3e9, 4e9))
             arguments = (where,) if verb == "get" else (where, what)
             turns.append(await held(getattr(store, verb)(*arguments)))
         worst = max(worst, row(f"{name} {verb}, held", [turn for turn, _ in turns]))
@@ -147,7 +146,7 @@ async def fill(name: str, store: Store, samples: list[Snapshot]) -> None:
 async def main(folder: Path) -> int:
     rnd = random.Random(9309)
     samples = [snapshot(rnd, number) for number in range(1000)]
-    sizes = sorted(len(sample.body) for sample in samples)
+    sizes = sorted(len(answer_of(sample).body) for sample in samples)
     print(
         f"bodies: median {sizes[500]}, mean {sum(sizes) // 1000}, most {sizes[-1]} octets"
     )

@@ -18,7 +18,6 @@ import random
 import sqlite3
 import sys
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic, perf_counter, thread_time
@@ -27,6 +26,7 @@ from typing import TYPE_CHECKING
 from scrapy_rep.settings import DAY
 from scrapy_rep.store.sqlite import SqliteStore, _put
 from tests.benchmarks.store import origin, snapshot
+from tests.snapshots import changed
 
 if TYPE_CHECKING:
     from scrapy_rep.store import Snapshot
@@ -56,7 +56,7 @@ class Timed(SqliteStore):
         for number in range(start, start + STEP):
             now = number / OF_USE * KEPT_FOR
             self._wall_at_zero = now - monotonic()
-            what = replace(samples[number % len(samples)], checked=now)
+            what = changed(samples[number % len(samples)], checked=now)
             self._work(self._write, _put, origin(number), what)
         return thread_time() - began
 
@@ -64,7 +64,7 @@ class Timed(SqliteStore):
 def main(path: Path) -> int:
     rnd = random.Random(9309)
     samples = [
-        replace(snapshot(rnd, number), lifetime=0.0, grace=0.0)
+        changed(snapshot(rnd, number), lifetime=0.0, grace=0.0)
         for number in range(1000)
     ]
     store = Timed(path)

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from scrapy_rep.redis import RedisStore
-from scrapy_rep.store import Snapshot
 from tests.redis_server import RedisServer
 from tests.site import Site
+from tests.snapshots import snapshot_of
 from tests.utils import coroutine_test, crawl, make_crawler
 
 
@@ -19,7 +19,9 @@ class OvertakenStore(RedisStore):
 
     @asynccontextmanager
     async def claim(self, origin):
-        answer = Snapshot(status=404, url=origin, checked=time.time(), lifetime=3600.0)
+        answer = snapshot_of(
+            status=404, url=origin, checked=time.time(), lifetime=3600.0
+        )
         await self.put(origin, answer)
         async with super().claim(origin) as others_asked:
             yield others_asked

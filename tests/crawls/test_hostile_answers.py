@@ -12,7 +12,6 @@ from time import monotonic
 import pytest
 from scrapy.utils.reactor import is_reactor_installed
 
-from scrapy_rep.store import Snapshot
 from scrapy_rep.store.sqlite import SqliteStore
 from tests.crawls.test_answers import (
     ALLOWED,
@@ -23,6 +22,7 @@ from tests.crawls.test_answers import (
     redirect,
 )
 from tests.site import Reply, Site
+from tests.snapshots import snapshot_of
 from tests.utils import Pages, coroutine_test, crawl, make_crawler
 
 SOON = 30.0  # seconds; a machine that is busy is slow, but a hang is longer
@@ -324,7 +324,7 @@ async def test_a_store_may_hold_validators_that_no_site_has_sent(tmp_path):
     path = tmp_path / "robots.sqlite"
     with Site({"/robots.txt": DISALLOW_P}) as site:
         store = SqliteStore(path)
-        kept = Snapshot(status=200, url=site.url("/robots.txt"), etag='"\u30c4"')
+        kept = snapshot_of(status=200, url=site.url("/robots.txt"), etag='"\u30c4"')
         await store.put(site.origin, kept)
         await store.close()
         outcome, _ = await outcome_of(

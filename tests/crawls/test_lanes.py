@@ -43,12 +43,12 @@ async def most_at_once(sites: int, at_once: int, expected: int) -> int:
 
 @coroutine_test
 async def test_so_many_at_once(monkeypatch):
-    monkeypatch.setattr(concurrency, "PATIENCE", 60)
+    monkeypatch.setattr(concurrency, "PATIENCE_SECONDS", 60)
     assert await most_at_once(6, 2, expected=2) == 2
 
 
 @coroutine_test
 async def test_slow_ones_make_way_and_are_limited_too(monkeypatch):
-    monkeypatch.setattr(concurrency, "PATIENCE", 0.05)
+    monkeypatch.setattr(concurrency, "PATIENCE_SECONDS", 0.05)
     monkeypatch.setattr(concurrency, "SLOW_LANES", 3)
     assert await most_at_once(5, 1, expected=3) == 3

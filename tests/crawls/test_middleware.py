@@ -408,8 +408,8 @@ async def test_what_the_store_holds_can_be_asked_for():
         crawler = make_crawler(Asking)
         await crawl(crawler, urls=[site.url("/")])
         assert crawler.spider.got == [site.url("/")]
-        assert crawler.spider.snapshot.url == site.url("/robots.txt")
-        assert crawler.spider.snapshot.body == DISALLOW_P.encode()
+        assert crawler.spider.snapshot.answer.url == site.url("/robots.txt")
+        assert crawler.spider.snapshot.answer.body == DISALLOW_P.encode()
 
 
 @coroutine_test

@@ -6,7 +6,7 @@ import re
 import time
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, signals
 
@@ -16,11 +16,14 @@ from scrapy_rep.evidence.decision import Copy, Decision, copy_of
 from scrapy_rep.evidence.format import DROPPED
 from scrapy_rep.pacing import pace_of
 from scrapy_rep.policies.cache import Known
-from scrapy_rep.policies.lifecycle import policy_of, standing
+from scrapy_rep.policies.lifecycle import policy_of, standing_of
 from scrapy_rep.settings import Settings
-from scrapy_rep.store import Snapshot
 from tests.audits import digest, of_type, records_of
+from tests.snapshots import facts_of, snapshot_of
 from tests.utils import Pages, coroutine_test, make_crawler
+
+if TYPE_CHECKING:
+    from scrapy_rep.store import Snapshot
 
 SAMPLE = Path(__file__).with_name("sample.jsonl")
 """An audit of format 1, as it was written before there was a module for the format."""
@@ -45,11 +48,11 @@ def snapshot(url: str, **more: Any) -> Snapshot:
         "grace": 1e6,
         **more,
     }
-    return Snapshot(**values)
+    return snapshot_of(**values)
 
 
 def known_of(origin: str, kept: Snapshot, settings: Settings) -> Known:
-    stands = standing(kept, START + 1, settings)
+    stands = standing_of(kept, START + 1, settings)
     known = Known(origin, policy_of(kept, stands.state, settings), stands, None)
     known.evidence = copy_of(known, kept, settings)
     return known
@@ -77,7 +80,7 @@ async def write_sample(path: Path) -> None:
         ),
         "http://c.example": snapshot("http://c.example/robots.txt", status=404),
         "http://d.example": snapshot("http://d.example/robots.txt", status=403),
-        "http://e.example": Snapshot(
+        "http://e.example": snapshot_of(
             failures=1, failing_since=START, retry_at=START + 99, failure="503 \x00é"
         ),
         "http://f.example": snapshot(
@@ -91,7 +94,9 @@ async def write_sample(path: Path) -> None:
         ),
     }
     for origin, one in kept.items():
-        found.write_copy(known_of(origin, one, settings).evidence, one.body)
+        found.write_copy(
+            known_of(origin, one, settings).evidence, facts_of(one)["body"]
+        )
     for origin, path_, cause, enforced, preferences, slot in [
         ("https://a.example", "/?q=1", None, True, {"search": "yes"}, "a.example"),
         ("https://a.example", "/?q=2", None, True, {"search": "yes"}, "a.example"),

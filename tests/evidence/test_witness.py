@@ -10,7 +10,7 @@ import marshal
 import pickle
 import time
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy import Request
@@ -19,9 +19,12 @@ from scrapy_rep import RepMiddleware
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.evidence.format import EVIDENCE
 from scrapy_rep.exceptions import RobotsRefused
-from scrapy_rep.store import Snapshot
 from tests.audits import digest, of_type, records_of
+from tests.snapshots import snapshot_of
 from tests.utils import Pages, coroutine_test, make_crawler
+
+if TYPE_CHECKING:
+    from scrapy_rep.store import Snapshot
 
 ORIGIN = "https://a.example"
 RULES = """\
@@ -44,7 +47,7 @@ def fetched(body: str = RULES, **more: Any) -> Snapshot:
         "grace": DAY,
         **more,
     }
-    return Snapshot(**values)
+    return snapshot_of(**values)
 
 
 def failing(seconds: float = 0.0) -> dict[str, Any]:
@@ -133,13 +136,13 @@ async def test_it_is_plain(path):
             id="holding",
         ),
         pytest.param(
-            Snapshot(**failing()),
+            snapshot_of(**failing()),
             {"REP_UNREACHABLE": "allow"},
             ("unreachable", None, "503", None, "robots.txt unreachable (503)"),
             id="unreachable",
         ),
         pytest.param(
-            Snapshot(**failing(31 * DAY)),
+            snapshot_of(**failing(31 * DAY)),
             {},
             (
                 "given up",
@@ -161,7 +164,8 @@ async def test_what_is_known_of_the_origin(snapshot, settings, expected):
     assert found["origin"] == ORIGIN
     answered = found["status"] is not None
     assert found["robots_url"] == (f"{ORIGIN}/robots.txt" if answered else None)
-    assert found["fetched"] == (pytest.approx(snapshot.checked) if answered else None)
+    checked = pytest.approx(snapshot.answer.checked) if answered else None
+    assert found["fetched"] == checked
     assert found["digest"] == (digest(RULES) if found["status"] == 200 else None)
     by_rule = found["cause"] == "rule"
     assert (found["rule"], found["line"], found["group"]) == (

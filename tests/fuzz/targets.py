@@ -16,7 +16,7 @@ from scrapy.http.headers import Headers
 from scrapy.settings import BaseSettings
 
 from scrapy_rep.access import Access, Answer, Exchange, Outcome
-from scrapy_rep.access.content_coding import decoded
+from scrapy_rep.access.content_coding import decode_body
 from scrapy_rep.access.origins import origin_of, redirect_target
 from scrapy_rep.compat import RobotExclusionRulesParser, RobotFileParser
 from scrapy_rep.compat import parse as parse_robotstxt
@@ -29,7 +29,7 @@ from scrapy_rep.policies.freshness import (
     lifetime_and_grace,
     retry_after,
 )
-from scrapy_rep.policies.lifecycle import State, after, policy_of
+from scrapy_rep.policies.lifecycle import State, policy_of, snapshot_after
 from scrapy_rep.protocol import (
     CODES,
     GYM2008,
@@ -182,9 +182,11 @@ def check_headers(
         assert outcome.access is Access.SUCCESSFUL
         assert not outcome.policy().allowed("/x", "a")
         rerp._expiration(outcome)
-        snapshot = after(None, outcome, NOW, SETTINGS)
-        assert SETTINGS.min_age <= snapshot.lifetime <= snapshot.grace
-        assert snapshot.grace <= SETTINGS.max_age
+        snapshot = snapshot_after(None, outcome, NOW, SETTINGS)
+        answer = snapshot.answer
+        assert answer is not None
+        assert SETTINGS.min_age <= answer.lifetime <= answer.grace
+        assert answer.grace <= SETTINGS.max_age
         assert not policy_of(snapshot, State.FRESH, SETTINGS).allowed("/x", "a")
         assert 0 <= retry_after(fields, NOW) < math.inf
     for base in ("http://example.com/robots.txt", "https://127.0.0.1/robots.txt"):
@@ -225,7 +227,7 @@ def check_coding(
     coded: bytes, coding: str, limit: int, cut: bool, whole: bytes | bool
 ) -> bool:
     try:
-        body = decoded(coded, coding, limit=limit, cut=cut)
+        body = decode_body(coded, coding, limit=limit, cut=cut)
     except ValueError:
         assert whole is False or coding.strip().lower() not in {
             *("gzip", "x-gzip", "deflate", "identity", ""),

@@ -42,19 +42,19 @@ def known(
     policy: str | Policy = RULES,
     *,
     state: State = State.FRESH,
-    patient: bool = False,
+    requests_wait: bool = False,
     ask_at: float = NOON + 600,
 ) -> Known:
     if isinstance(policy, str):
         policy = parse(policy)
     found = Known(ORIGIN, policy, Standing(state, ask_at, ask_at), None)
-    found.patient = patient
+    found.requests_wait = requests_wait
     return found
 
 
-def unreachable(*, patient: bool) -> Known:
+def unreachable(*, requests_wait: bool) -> Known:
     policy = Policy.disallow_all("robots.txt unreachable (503)")
-    return known(policy, state=State.UNREACHABLE, patient=patient)
+    return known(policy, state=State.UNREACHABLE, requests_wait=requests_wait)
 
 
 def rule(found: Known, path: str = "/p", agent: str = "any", **settings: Any) -> Ruling:
@@ -83,15 +83,15 @@ def rule(found: Known, path: str = "/p", agent: str = "any", **settings: Any) ->
             id="another time of day",
         ),
         pytest.param(
-            unreachable(patient=True), "/p", "any", (WAIT, "unreachable", 600, 0),
+            unreachable(requests_wait=True), "/p", "any", (WAIT, "unreachable", 600, 0),
             id="unreachable, to be asked again",
         ),
         pytest.param(
-            unreachable(patient=False), "/p", "any", (REFUSE, "unreachable", 0, 0),
+            unreachable(requests_wait=False), "/p", "any", (REFUSE, "unreachable", 0, 0),
             id="unreachable, asked often enough",
         ),
         pytest.param(
-            unreachable(patient=False), "/robots.txt", "any", (SEND, None, 0, 0),
+            unreachable(requests_wait=False), "/robots.txt", "any", (SEND, None, 0, 0),
             id="unreachable, but robots.txt itself",
         ),
     ],
@@ -116,9 +116,9 @@ def test_a_line_is_held_only_by_what_makes_it_wait():
     assert judge.rule_line(found, "nightly", NOON).seconds == 13 * 3600
     assert judge.rule_line(found, "slow", NOON).interval == 10
     assert judge.rule_line(found, "slower", NOON).action is SEND  # to be refused
-    away = judge.rule_line(unreachable(patient=True), "any", NOON)
+    away = judge.rule_line(unreachable(requests_wait=True), "any", NOON)
     assert (away.action, away.seconds) == (WAIT, 600)
-    assert judge.rule_line(unreachable(patient=False), "any", NOON).action is SEND
+    assert judge.rule_line(unreachable(requests_wait=False), "any", NOON).action is SEND
 
 
 @pytest.mark.parametrize(
@@ -158,6 +158,6 @@ def test_refusals_say_whether_anybody_knows():
     refusal = forbidden.refusal(ORIGIN + "/private", ORIGIN)
     assert type(refusal) is RobotsForbidden
     assert "Disallow: /private (line 14" in str(refusal)
-    nobody_knows = rule(unreachable(patient=False)).objection
+    nobody_knows = rule(unreachable(requests_wait=False)).objection
     assert nobody_knows is not None
     assert type(nobody_knows.refusal(ORIGIN, ORIGIN)) is RobotsUnreachable

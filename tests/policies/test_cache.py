@@ -194,8 +194,8 @@ class Web:
 
     async def fetch(self, origin: str, **how: Any) -> Outcome:
         number = int(origin.removeprefix("https://site").partition(".")[0])
-        site, answer, copy = self.sites[number], self.answers[number], how["copy"]
-        if self.fate == "304" and copy is not None and copy.etag:
+        site, answer, kept = self.sites[number], self.answers[number], how["kept"]
+        if self.fate == "304" and kept is not None and kept.etag:
             answer = Answer(304, b"", answer.headers)
         elif self.fate == "503":
             answer = Answer(503, b"User-agent: *\nAllow: /\n")

@@ -11,14 +11,15 @@ from scrapy.settings import Settings as ScrapySettings
 
 from scrapy_rep.access import Access, Outcome
 from scrapy_rep.policies.lifecycle import (
-    WAITING,
+    WAITING_STATES,
     State,
-    after,
+    correct_times,
     policy_of,
-    rebased,
-    standing,
+    snapshot_after,
+    standing_of,
 )
 from scrapy_rep.settings import Settings
+from tests.snapshots import answer_of, changed, failures_of
 from tests.utils import fields
 
 if TYPE_CHECKING:
@@ -64,16 +65,15 @@ class Origin:
         self.fetches += 1
         outcome = self.site
         if outcome.access is Access.NOT_MODIFIED:
-            assert self.snapshot is not None
-            assert self.snapshot.etag  # the request was conditional
-        self.snapshot = after(self.snapshot, outcome, now, SETTINGS)
+            assert answer_of(self.snapshot).etag  # the request was conditional
+        self.snapshot = snapshot_after(self.snapshot, outcome, now, SETTINGS)
 
     def allows(self, now: float) -> tuple[bool, State]:
         """Return whether ``/p`` is allowed at *now*, as a request then finds it."""
-        if now >= standing(self.snapshot, now, SETTINGS).ask_at:
+        if now >= standing_of(self.snapshot, now, SETTINGS).ask_at:
             self.ask(now)
-        stands = standing(self.snapshot, now, SETTINGS)
-        assert stands.state not in WAITING
+        stands = standing_of(self.snapshot, now, SETTINGS)
+        assert stands.state not in WAITING_STATES
         assert self.snapshot is not None
         policy = policy_of(self.snapshot, stands.state, SETTINGS)
         return policy.allowed("/p", "x"), stands.state
@@ -151,15 +151,15 @@ def test_sixty_days():
 
 
 def stands_at(snapshot: Snapshot | None, seconds: float) -> State:
-    return standing(snapshot, T0 + seconds, SETTINGS).state
+    return standing_of(snapshot, T0 + seconds, SETTINGS).state
 
 
 def test_states_between_two_questions():
     """The states that last while a refresh runs, or until one does."""
     assert stands_at(None, 0) is State.UNKNOWN
-    copy = after(None, good(cache_control="max-age=1000"), T0, SETTINGS)
+    copy = snapshot_after(None, good(cache_control="max-age=1000"), T0, SETTINGS)
     assert stands_at(copy, 899) is State.FRESH
-    assert standing(copy, T0 + 899, SETTINGS).ask_at == T0 + 900
+    assert standing_of(copy, T0 + 899, SETTINGS).ask_at == T0 + 900
     assert stands_at(copy, 901) is State.AGING
     assert stands_at(copy, 1001) is State.STALE
     assert stands_at(copy, DAY - 1) is State.STALE
@@ -167,38 +167,38 @@ def test_states_between_two_questions():
 
 
 def test_59_a_failure_never_takes_a_copy_away():
-    copy = after(None, good(), T0, SETTINGS)
-    failing = after(copy, fails(), T0 + DAY, SETTINGS)
-    assert (failing.body, failing.status, failing.checked) == (RULES, 200, T0)
-    assert failing.failure == "503"
-    assert after(failing, good(), T0 + 2 * DAY, SETTINGS).failures == 0
+    copy = snapshot_after(None, good(), T0, SETTINGS)
+    failing = snapshot_after(copy, fails(), T0 + DAY, SETTINGS)
+    assert failing.answer == copy.answer
+    assert failures_of(failing).reason == "503"
+    assert snapshot_after(failing, good(), T0 + 2 * DAY, SETTINGS).failures is None
 
 
 @pytest.mark.parametrize("status", [404, 410, 302], ids=str)
 def test_d31_what_is_no_file_is_not_held_beyond_its_lifetime(status):
-    there_is_none = after(None, missing("max-age=1000", status), T0, SETTINGS)
-    failing = after(there_is_none, fails(), T0 + 950, SETTINGS)
+    there_is_none = snapshot_after(None, missing("max-age=1000", status), T0, SETTINGS)
+    failing = snapshot_after(there_is_none, fails(), T0 + 950, SETTINGS)
     assert stands_at(failing, 999) is State.HOLDING
     assert policy_of(failing, State.HOLDING, SETTINGS).allowed("/p", "x")
     assert stands_at(failing, 1001) is State.EXPIRED  # the retry is due
-    failing = after(failing, fails(), T0 + 1001, SETTINGS)
+    failing = snapshot_after(failing, fails(), T0 + 1001, SETTINGS)
     assert stands_at(failing, 1001) is State.UNREACHABLE
     assert not policy_of(failing, State.UNREACHABLE, SETTINGS).allowed("/p", "x")
     # as of one that never answered
-    assert stands_at(after(failing, fails(), T0 + 30 * DAY, SETTINGS), 30 * DAY) is (
-        State.UNREACHABLE
-    )
-    assert stands_at(after(failing, fails(), T0 + 31 * DAY, SETTINGS), 31 * DAY) is (
-        State.GIVEN_UP
-    )
+    assert stands_at(
+        snapshot_after(failing, fails(), T0 + 30 * DAY, SETTINGS), 30 * DAY
+    ) is (State.UNREACHABLE)
+    assert stands_at(
+        snapshot_after(failing, fails(), T0 + 31 * DAY, SETTINGS), 31 * DAY
+    ) is (State.GIVEN_UP)
 
 
 def test_d31_a_404_decides_until_the_retry_within_its_lifetime():
-    there_is_none = after(None, missing(), T0, SETTINGS)
-    failing = after(there_is_none, fails(), T0 + 22 * HOUR, SETTINGS)
-    assert standing(failing, T0 + 22 * HOUR, SETTINGS).until == T0 + DAY
+    there_is_none = snapshot_after(None, missing(), T0, SETTINGS)
+    failing = snapshot_after(there_is_none, fails(), T0 + 22 * HOUR, SETTINGS)
+    assert standing_of(failing, T0 + 22 * HOUR, SETTINGS).until == T0 + DAY
     assert stands_at(failing, DAY - 1) is State.HOLDING
-    assert stands_at(after(failing, fails(), T0 + DAY, SETTINGS), DAY) is (
+    assert stands_at(snapshot_after(failing, fails(), T0 + DAY, SETTINGS), DAY) is (
         State.UNREACHABLE
     )
 
@@ -208,8 +208,8 @@ def lifetimes(*outcomes: Outcome) -> list[tuple[float, float]]:
     found = []
     snapshot = None
     for number, outcome in enumerate(outcomes):
-        snapshot = after(snapshot, outcome, T0 + 1000 * number, SETTINGS)
-        found.append((snapshot.lifetime, snapshot.grace))
+        snapshot = snapshot_after(snapshot, outcome, T0 + 1000 * number, SETTINGS)
+        found.append((answer_of(snapshot).lifetime, answer_of(snapshot).grace))
     return found
 
 
@@ -242,93 +242,98 @@ def test_57_a_304_and_expires():
     assert lifetimes(dated, good(), unchanged())[1:] == [(DAY, DAY), (DAY, DAY)]
 
 
+def retry_in(
+    outcome: Outcome, settings: Settings = SETTINGS, jitter: float = 0.0
+) -> float:
+    """Return for how many seconds an origin is left alone after a first failure."""
+    failed = snapshot_after(None, outcome, T0, settings, jitter)
+    return failures_of(failed).retry_at - T0
+
+
 def test_59_retry_times_grow_and_vary():
     waits = []
     snapshot = None
     for _ in range(4):
-        snapshot = after(snapshot, fails(), T0, SETTINGS)
-        waits.append(snapshot.retry_at - T0)
+        snapshot = snapshot_after(snapshot, fails(), T0, SETTINGS)
+        waits.append(failures_of(snapshot).retry_at - T0)
     assert waits == pytest.approx([10, 60, 3600, 3600])
-    assert after(None, fails(), T0, SETTINGS, jitter=1).retry_at == pytest.approx(
-        T0 + 11
-    )
-    assert after(None, fails(), T0, SETTINGS, jitter=-1).retry_at == pytest.approx(
-        T0 + 9
-    )
+    assert retry_in(fails(), jitter=1) == pytest.approx(11)
+    assert retry_in(fails(), jitter=-1) == pytest.approx(9)
 
 
 def test_53_retry_after_up_to_an_hour():
-    assert after(None, fails(retry_after="120"), T0, SETTINGS).retry_at == T0 + 120
-    assert after(None, fails(retry_after="5"), T0, SETTINGS).retry_at == T0 + 10
-    assert after(None, fails(retry_after="1000000"), T0, SETTINGS).retry_at == T0 + 3600
+    assert retry_in(fails(retry_after="120")) == 120
+    assert retry_in(fails(retry_after="5")) == 10
+    assert retry_in(fails(retry_after="1000000")) == 3600
     short = Settings.read(ScrapySettings({"REP_RETRY_AFTER_MAX": 30}))
-    assert after(None, fails(retry_after="1000000"), T0, short).retry_at == T0 + 30
-    assert after(None, fails(retry_after="5"), T0, short).retry_at == T0 + 10
+    assert retry_in(fails(retry_after="1000000"), short) == 30
+    assert retry_in(fails(retry_after="5"), short) == 10
 
 
 def test_a_retry_that_is_farther_away_than_any_may_be_is_due():
     settings = {"REP_RETRY_AFTER_MAX": 10**5, "REP_UNREACHABLE_TTL": 60}
     long = Settings.read(ScrapySettings(settings))
-    kept = after(None, fails(retry_after="1000000"), T0, long)
-    assert rebased(kept, T0, long).retry_at == T0 + 10**5
-    assert rebased(kept, T0, SETTINGS).retry_at == T0
+    kept = snapshot_after(None, fails(retry_after="1000000"), T0, long)
+    assert correct_times(kept, T0, long) == kept
+    assert correct_times(kept, T0, SETTINGS) == changed(kept, retry_at=T0)
 
 
 def test_51_without_a_copy_thirty_days_of_failure_allow():
-    snapshot = after(None, fails(), T0, SETTINGS)
+    snapshot = snapshot_after(None, fails(), T0, SETTINGS)
     for day in range(1, 30):
-        snapshot = after(snapshot, fails(), T0 + day * DAY, SETTINGS)
+        snapshot = snapshot_after(snapshot, fails(), T0 + day * DAY, SETTINGS)
         assert stands_at(snapshot, day * DAY) is State.UNREACHABLE
-    snapshot = after(snapshot, fails(), T0 + 30 * DAY, SETTINGS)
+    snapshot = snapshot_after(snapshot, fails(), T0 + 30 * DAY, SETTINGS)
     assert stands_at(snapshot, 30 * DAY) is State.GIVEN_UP
 
 
 def test_57_a_clock_that_went_back_makes_a_copy_old_and_never_immortal():
     ahead = 400 * DAY
-    copy = after(None, good(), T0 + ahead, SETTINGS)
-    found = rebased(copy, T0, SETTINGS)
+    copy = snapshot_after(None, good(), T0 + ahead, SETTINGS)
+    found = correct_times(copy, T0, SETTINGS)
     assert stands_at(found, 0) is State.EXPIRED
-    failing = after(found, fails(), T0, SETTINGS)
+    failing = snapshot_after(found, fails(), T0, SETTINGS)
     assert stands_at(failing, 0) is State.HOLDING
-    assert standing(failing, T0, SETTINGS).until == T0 + 30 * DAY
-    late = rebased(after(None, fails(), T0 + ahead, SETTINGS), T0, SETTINGS)
-    assert late.retry_at == T0
-    assert late.failing_since == T0
+    assert standing_of(failing, T0, SETTINGS).until == T0 + 30 * DAY
+    late = correct_times(
+        snapshot_after(None, fails(), T0 + ahead, SETTINGS), T0, SETTINGS
+    )
+    assert (failures_of(late).retry_at, failures_of(late).since) == (T0, T0)
 
 
 def test_what_another_machine_has_learned_just_now_is_taken_as_it_is():
     """By its clock, which need not be quite ours."""
-    copy = rebased(after(None, good(), T0 + 0.5, SETTINGS), T0, SETTINGS)
-    assert copy == after(None, good(), T0, SETTINGS)
-    failed = after(None, fails(), T0 + 0.5, SETTINGS, 1.0)
-    assert rebased(failed, T0, SETTINGS).retry_at == failed.retry_at
-    longest = replace(failed, retry_at=T0 + 0.5 + 1.1 * 3600)
-    assert rebased(longest, T0, SETTINGS).retry_at == longest.retry_at
+    copy = correct_times(snapshot_after(None, good(), T0 + 0.5, SETTINGS), T0, SETTINGS)
+    assert copy == snapshot_after(None, good(), T0, SETTINGS)
+    failed = snapshot_after(None, fails(), T0 + 0.5, SETTINGS, 1.0)
+    assert correct_times(failed, T0, SETTINGS) == changed(failed, failing_since=T0)
+    longest = changed(failed, retry_at=T0 + 0.5 + 1.1 * 3600)
+    assert correct_times(longest, T0, SETTINGS) == changed(longest, failing_since=T0)
 
 
 def test_what_is_not_from_the_future_is_left_alone():
-    copy = after(None, good(), T0, SETTINGS)
-    assert rebased(copy, T0 + 1, SETTINGS) == copy
-    failing = after(copy, fails(), T0, SETTINGS)
-    assert rebased(failing, T0 + 1, SETTINGS) == failing
+    copy = snapshot_after(None, good(), T0, SETTINGS)
+    assert correct_times(copy, T0 + 1, SETTINGS) == copy
+    failing = snapshot_after(copy, fails(), T0, SETTINGS)
+    assert correct_times(failing, T0 + 1, SETTINGS) == failing
 
 
 @pytest.mark.parametrize(
     ("lifetime", "grace"), [(7 * DAY, DAY), (DAY, 7 * DAY), (7 * DAY, 7 * DAY)]
 )
 def test_56_what_another_crawl_has_kept_lasts_for_rep_max_age(lifetime, grace):
-    copy = after(None, good(lifetime=lifetime, grace=grace), T0, SETTINGS)
-    found = rebased(copy, T0 + HOUR, SETTINGS)
-    assert (found.lifetime, found.grace) == (DAY, DAY)
+    copy = snapshot_after(None, good(lifetime=lifetime, grace=grace), T0, SETTINGS)
+    found = correct_times(copy, T0 + HOUR, SETTINGS)
+    assert (answer_of(found).lifetime, answer_of(found).grace) == (DAY, DAY)
     assert stands_at(found, DAY - 1) is not State.EXPIRED
     assert stands_at(found, DAY) is State.EXPIRED
     patient = Settings.read(ScrapySettings({"REP_MAX_AGE": 7 * DAY}))
-    assert rebased(copy, T0 + HOUR, patient) == copy
+    assert correct_times(copy, T0 + HOUR, patient) == copy
 
 
 def test_47_unreachable_may_be_made_to_allow():
     lenient = replace(SETTINGS, unreachable="allow")
-    snapshot = after(None, fails(), T0, lenient)
+    snapshot = snapshot_after(None, fails(), T0, lenient)
     policy = policy_of(snapshot, State.UNREACHABLE, lenient)
     assert policy.allowed("/p", "x")
     assert policy.verdict("/p", "x").reason == "robots.txt unreachable (503)"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy_rep.protocol import Policy
-    from scrapy_rep.store import Snapshot
+    from scrapy_rep.store import KeptAnswer, Snapshot
 
 T0 = 1_800_000_000.0
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
@@ -66,7 +66,7 @@ class Site:
 
     def __init__(self, answer: Answer | None = None) -> None:
         self.answer = answer or Answer()
-        self.asked: list[Snapshot | None] = []
+        self.asked: list[KeptAnswer | None] = []
         self.gate: Deferred[None] | None = None
         self.error: Exception | None = None
         self.under_way = 0
@@ -91,9 +91,9 @@ class Site:
         *,
         page: Request,
         user_agent: str,
-        copy: Snapshot | None,
+        kept: KeptAnswer | None,
     ) -> Outcome:
-        self.asked.append(copy)
+        self.asked.append(kept)
         self.under_way += 1
         self.most_under_way = max(self.most_under_way, self.under_way)
         try:
@@ -104,13 +104,13 @@ class Site:
             self.under_way -= 1
         if self.error is not None:
             raise self.error
-        return self.outcome(origin, copy)
+        return self.outcome(origin, kept)
 
-    def outcome(self, origin: str, copy: Snapshot | None) -> Outcome:
+    def outcome(self, origin: str, kept: KeptAnswer | None) -> Outcome:
         status, body, headers = self.answer
         validators = None
-        if copy is not None:
-            validators = Validators(copy.url, copy.etag, copy.last_modified)
+        if kept is not None:
+            validators = Validators(kept.url, kept.etag, kept.last_modified)
         exchange = Exchange(robots_url(origin), validators=validators)
         while exchange.outcome is None:
             if status is None:
@@ -324,9 +324,9 @@ async def test_a_304_costs_no_parse(clock, make_store, monkeypatch):
         clock.to((day + 3) * DAY)  # expired: it waits
         assert not await crawl.allows()
         assert crawl.policy is policy
-    assert [copy and copy.etag for copy in site.asked] == [None, *['"1"'] * 6]
+    assert [kept and kept.etag for kept in site.asked] == [None, *['"1"'] * 6]
     assert crawl.crawler.stats.get_value("rep/cache/revalidated") == 6
-    assert (await store.get(ORIGIN)).body == NO_P
+    assert (await store.get(ORIGIN)).answer.body == NO_P
     await crawl.policies.close()
 
 
@@ -360,14 +360,14 @@ async def test_a_failure_never_overwrites_a_good_copy(clock, make_store, failure
         assert await crawl.allows("/q")
         await crawl.settle()
         kept = await store.get(ORIGIN)
-        assert (kept.body, kept.status, kept.etag) == (NO_P, 200, '"1"')
-        assert (kept.checked, kept.failures) == (T0, number)
+        assert (kept.answer.body, kept.status, kept.answer.etag) == (NO_P, 200, '"1"')
+        assert (kept.answer.checked, kept.failures.count) == (T0, number)
     site.answer = UNCHANGED  # the validators of the copy still count
     clock.to(9 * DAY)
     assert not await crawl.allows()
     await crawl.settle()
     assert crawl.state is State.FRESH
-    assert (await store.get(ORIGIN)).failures == 0
+    assert (await store.get(ORIGIN)).failures is None
     await crawl.policies.close()
 
 
@@ -383,12 +383,13 @@ async def test_all_who_listen_are_told_whatever_is_learned(clock, make_store):
         clock.to(day * DAY)
         await crawl.allows()
     assert told[0] == told[1]
-    assert [(each.checked, each.failure) for _, each in told[0]] == [
-        (T0, ""),
-        (T0 + 3 * DAY, ""),
-        (T0 + 3 * DAY, "503"),
+    assert [(each.answer.checked, each.failures) for _, each in told[0][:2]] == [
+        (T0, None),
+        (T0 + 3 * DAY, None),
     ]
-    assert {known.origin for known, _ in told[0]} == {ORIGIN}
+    (_, last) = told[0][-1]
+    assert (last.answer.checked, last.failures.reason) == (T0 + 3 * DAY, "503")
+    assert [known.origin for known, _ in told[0]] == [ORIGIN] * 3
     await crawl.policies.close()
 
 

@@ -11,7 +11,7 @@ from scrapy import Request
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
 from scrapy_rep.policies.lifecycle import State
-from scrapy_rep.store import Snapshot, variant
+from scrapy_rep.store import variant
 from scrapy_rep.store.memory import MemoryStore
 from scrapy_rep.store.sqlite import SqliteStore
 from tests.policies.test_service import (
@@ -28,11 +28,13 @@ from tests.policies.test_service import (
     clock,  # noqa: F401 - fixtures
     make_store,  # noqa: F401 - fixtures
 )
+from tests.snapshots import snapshot_of
 from tests.utils import coroutine_test, sleep
 
 if TYPE_CHECKING:
     from scrapy_rep.access import Outcome
     from scrapy_rep.policies import Known
+    from scrapy_rep.store import KeptAnswer, Snapshot
 
 ONE, TWO, THREE = "one", "two", "three"
 
@@ -52,7 +54,7 @@ class ByAgent:
 
     def __init__(self, **answers: Answer) -> None:
         self.answers = answers
-        self.asked: list[tuple[str, Snapshot | None]] = []
+        self.asked: list[tuple[str, KeptAnswer | None]] = []
         self.gate: Any = None
 
     @property
@@ -60,12 +62,12 @@ class ByAgent:
         return [user_agent for user_agent, _ in self.asked]
 
     async def fetch(
-        self, origin: str, *, user_agent: str, copy: Snapshot | None, **rest: Any
+        self, origin: str, *, user_agent: str, kept: KeptAnswer | None, **rest: Any
     ) -> Outcome:
-        self.asked.append((user_agent, copy))
+        self.asked.append((user_agent, kept))
         site = Site(self.answers[user_agent])
         site.gate = self.gate
-        return await site.fetch(origin, user_agent=user_agent, copy=copy, **rest)
+        return await site.fetch(origin, user_agent=user_agent, kept=kept, **rest)
 
 
 class Run(Crawl):
@@ -209,7 +211,7 @@ async def test_a_failure_that_varies_is_of_its_agent_alone(clock, make_store):
     assert site.asked_as == [ONE, TWO, ONE]
     failed = await store.get(variant(ORIGIN, ONE))
     assert failed is not None
-    assert failed.failures == 2
+    assert failed.failures.count == 2
     await crawl.policies.close()
 
 
@@ -277,7 +279,7 @@ async def test_nobody_gets_the_copy_of_another_where_none_stays_in_memory(clock)
 @coroutine_test
 async def test_what_was_kept_when_nothing_varied_is_read(clock, make_store):
     store = make_store()
-    kept = Snapshot(
+    kept = snapshot_of(
         status=200,
         body=b"User-agent: *\nDisallow: /a\n",
         url=f"{ORIGIN}/robots.txt",

@@ -5,20 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
-from scrapy_rep.policies.lifecycle import WAITING, rebased, standing
+from scrapy_rep.policies.lifecycle import WAITING_STATES, correct_times, standing_of
 from scrapy_rep.redis import fleet as link_module
 from scrapy_rep.redis import store as store_module
-from scrapy_rep.store import Snapshot
-from scrapy_rep.store.rows import packed
+from scrapy_rep.store.rows import pack_body
 from tests.redis.workers import Worker, at_once_when, promptly, until
 from tests.site import Site
+from tests.snapshots import answer_of, changed, snapshot_of
 from tests.utils import coroutine_test, crawl, make_crawler
 
 pytestmark = pytest.mark.only_asyncio
@@ -26,7 +25,7 @@ pytestmark = pytest.mark.only_asyncio
 ORIGIN = "https://example.com"
 KEY = f"rep:{{{ORIGIN}}}:robots"
 LEASE = f"{KEY}:asking"
-GOOD = Snapshot(
+GOOD = snapshot_of(
     status=200,
     body=b"User-agent: *\nDisallow: /\n",
     encoding="utf-8",
@@ -54,7 +53,7 @@ async def test_machines_whose_clocks_differ_agree_on_ages(
         monkeypatch.setattr(store_module, "time", lambda: time.time() + seconds)
         async with Worker(redis_server) as there:
             now = time.time()
-            snapshot = replace(
+            snapshot = changed(
                 GOOD,
                 checked=now - 10,
                 failures=1,
@@ -64,12 +63,12 @@ async def test_machines_whose_clocks_differ_agree_on_ages(
             await here.store.put(ORIGIN, snapshot)
             found = await there.store.get(ORIGIN)
             now += seconds
-            assert now - found.checked == pytest.approx(10, abs=1)
-            assert now - found.failing_since == pytest.approx(5, abs=1)
-            assert found.retry_at - now == pytest.approx(20, abs=1)
-            await there.store.touch(ORIGIN, replace(found, checked=now))
+            assert now - found.answer.checked == pytest.approx(10, abs=1)
+            assert now - found.failures.since == pytest.approx(5, abs=1)
+            assert found.failures.retry_at - now == pytest.approx(20, abs=1)
+            await there.store.touch(ORIGIN, changed(found, checked=now))
             found = await here.store.get(ORIGIN)
-            assert found.checked == pytest.approx(now - seconds, abs=1)
+            assert found.answer.checked == pytest.approx(now - seconds, abs=1)
 
 
 @coroutine_test
@@ -78,11 +77,11 @@ async def test_a_store_knows_the_servers_time_before_it_writes(
 ):
     monkeypatch.setattr(store_module, "time", lambda: time.time() + 60)
     worker = Worker(redis_server)
-    await worker.store.put(ORIGIN, replace(GOOD, checked=time.time() + 60))
+    await worker.store.put(ORIGIN, changed(GOOD, checked=time.time() + 60))
     monkeypatch.undo()
     async with Worker(redis_server) as other:
         found = await other.store.get(ORIGIN)
-    assert found.checked == pytest.approx(time.time(), abs=20)
+    assert found.answer.checked == pytest.approx(time.time(), abs=20)
     await worker.__aexit__(None, None, None)
 
 
@@ -92,13 +91,15 @@ async def test_a_server_clock_that_was_set_back_makes_copies_old(redis_server):
         right = worker.link.offset
         assert right is not None
         worker.link.offset = right + 3600
-        await worker.store.put(ORIGIN, replace(GOOD, checked=time.time() - 10))
+        await worker.store.put(ORIGIN, changed(GOOD, checked=time.time() - 10))
         worker.link.offset = right
         found = await worker.store.get(ORIGIN)
-        assert found.checked > time.time() + 3500
+        assert found.answer.checked > time.time() + 3500
         now = time.time()
-        copy = rebased(found, now, worker.link.settings)
-        assert standing(copy, now + 0.1, worker.link.settings).state in WAITING
+        copy = correct_times(found, now, worker.link.settings)
+        assert (
+            standing_of(copy, now + 0.1, worker.link.settings).state in WAITING_STATES
+        )
 
 
 @coroutine_test
@@ -122,19 +123,19 @@ async def test_workers_see_what_others_have_put(redis_server):
     async with Worker(redis_server) as one, Worker(redis_server) as two:
         await one.store.put(ORIGIN, GOOD)
         assert await two.store.get(ORIGIN) == GOOD
-        await two.store.put(ORIGIN, replace(GOOD, body=b"", status=404))
+        await two.store.put(ORIGIN, changed(GOOD, body=b"", status=404))
         found = await one.store.get(ORIGIN)
-        assert (found.status, found.body) == (404, b"")
+        assert (found.status, found.answer.body) == (404, b"")
 
 
 @coroutine_test
 async def test_an_answer_is_never_joined_to_anothers_body(redis_server):
     async with Worker(redis_server) as one, Worker(redis_server) as two:
         await one.store.put(ORIGIN, GOOD)
-        await two.store.put(ORIGIN, replace(GOOD, body=b"", status=404))
-        await one.store.touch(ORIGIN, replace(GOOD, body=b"", checked=time.time()))
+        await two.store.put(ORIGIN, changed(GOOD, body=b"", status=404))
+        await one.store.touch(ORIGIN, changed(GOOD, body=b"", checked=time.time()))
         found = await two.store.get(ORIGIN)
-        assert (found.status, found.checked) == (404, 0.0)
+        assert (found.status, found.answer.checked) == (404, 0.0)
 
 
 # What others have written
@@ -152,8 +153,8 @@ FACTS = {
     "failing_since": 0,
     "retry_at": 0,
 }
-BODY = packed(GOOD.body)
-BOMB = packed(bytes(100 * 2**20))
+BODY = pack_body(answer_of(GOOD).body)
+BOMB = pack_body(bytes(100 * 2**20))
 
 
 def row(facts: Any = None, **fields: Any) -> dict[str, Any]:
@@ -207,7 +208,9 @@ async def test_a_row_of_these_is_read(redis_server):
     async with Worker(redis_server) as worker:
         plant(redis_server, row())
         found = await worker.store.get(ORIGIN)
-        assert (found.status, found.body, found.encoding) == (200, GOOD.body, "utf-8")
+        answer = answer_of(GOOD)
+        assert found.status == 200
+        assert (found.answer.body, found.answer.encoding) == (answer.body, "utf-8")
 
 
 @pytest.mark.parametrize("what", HOSTILE)
@@ -218,7 +221,7 @@ async def test_what_no_worker_has_written_is_told_and_forgotten(redis_server, wh
         with pytest.raises(ValueError, match=r"^what Redis had is damaged: ."):
             await worker.store.get(ORIGIN)
         assert await worker.store.get(ORIGIN) is None
-        await worker.store.touch(ORIGIN, replace(GOOD, body=b""))
+        await worker.store.touch(ORIGIN, changed(GOOD, body=b""))
         assert await worker.store.get(ORIGIN) is None  # nothing of it was left to join
         await worker.store.put(ORIGIN, GOOD)
         assert await worker.store.get(ORIGIN) == GOOD
@@ -248,8 +251,8 @@ async def test_a_lifetime_beyond_rep_max_age_is_none(redis_server):
         plant(redis_server, row({"checked": time.time() - 2 * 86400}))
         found = await worker.store.get(ORIGIN)
         now = time.time()
-        copy = rebased(found, now, worker.link.settings)
-        assert standing(copy, now, worker.link.settings).state in WAITING
+        copy = correct_times(found, now, worker.link.settings)
+        assert standing_of(copy, now, worker.link.settings).state in WAITING_STATES
 
 
 @coroutine_test

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scrapy_rep.store import Snapshot, memory
 from scrapy_rep.store.memory import MemoryStore
+from tests.snapshots import changed, snapshot_of
 from tests.utils import coroutine_test
 
 if TYPE_CHECKING:
     import pytest
 
 ORIGIN = "https://example.com"
-FAILED = Snapshot(failures=1, failing_since=1.0, retry_at=2.0, failure="answered 503")
-GOOD = Snapshot(status=200, body=b"User-agent: *\nDisallow: /\n", checked=3.0)
+FAILED = snapshot_of(
+    failures=1, failing_since=1.0, retry_at=2.0, failure="answered 503"
+)
+GOOD = snapshot_of(status=200, body=b"User-agent: *\nDisallow: /\n", checked=3.0)
 
 
 @coroutine_test
@@ -22,7 +24,7 @@ async def test_failures_are_remembered_where_there_is_no_room():
     store = MemoryStore(0)
     await store.touch(ORIGIN, FAILED)
     assert await store.get(ORIGIN) == FAILED
-    twice = replace(FAILED, failures=2)
+    twice = changed(FAILED, failures=2)
     await store.touch(ORIGIN, twice)
     assert await store.get(ORIGIN) == twice
     await store.put(ORIGIN, GOOD)
@@ -35,8 +37,8 @@ async def test_a_good_answer_takes_the_place_of_failures():
     await store.touch(ORIGIN, FAILED)
     await store.put(ORIGIN, GOOD)
     assert await store.get(ORIGIN) == GOOD
-    failing = replace(GOOD, failures=1, failure="timeout")
-    await store.touch(ORIGIN, replace(failing, body=b""))
+    failing = changed(GOOD, failures=1, failure="timeout")
+    await store.touch(ORIGIN, changed(failing, body=b""))
     assert await store.get(ORIGIN) == failing
 
 
@@ -44,9 +46,9 @@ async def test_a_good_answer_takes_the_place_of_failures():
 async def test_an_origin_that_varies_takes_no_place_of_those_that_fail(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr(memory, "MOST_FAILING", 1)
+    monkeypatch.setattr(memory, "MAX_FAILING_ORIGINS", 1)
     store = MemoryStore(2**20)
-    varies = Snapshot(checked=3.0)
+    varies = Snapshot(varies_at=3.0)
     await store.touch("https://failing.example", FAILED)
     await store.put(ORIGIN, varies)
     assert await store.get(ORIGIN) == varies
@@ -55,7 +57,7 @@ async def test_an_origin_that_varies_takes_no_place_of_those_that_fail(
 
 @coroutine_test
 async def test_those_that_failed_last_are_kept(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(memory, "MOST_FAILING", 3)
+    monkeypatch.setattr(memory, "MAX_FAILING_ORIGINS", 3)
     store = MemoryStore(0)
     for number in (1, 2, 3, 1, 4):
         await store.touch(f"https://{number}.example", FAILED)

@@ -8,7 +8,6 @@ import random
 import sqlite3
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,15 +19,16 @@ from twisted.internet.task import deferLater
 from scrapy_rep.store import Snapshot
 from scrapy_rep.store import sqlite as sqlite_module
 from scrapy_rep.store.memory import MemoryStore
-from scrapy_rep.store.rows import FACTS, packed
+from scrapy_rep.store.rows import pack_body
 from scrapy_rep.store.sqlite import (
     APPLICATION_ID,
-    LOOKED_AT,
+    ROWS_PER_LOOK,
     SCHEMA_VERSION,
-    WRITES,
+    WRITES_PER_LOOK,
     SqliteStore,
     StoreError,
 )
+from tests.snapshots import answer_of, changed, snapshot_of
 from tests.store.test_stores import FAILING, GOOD, ORIGIN
 from tests.store.writer import ORIGINS, is_whole, number_of, own, sample
 from tests.utils import coroutine_test
@@ -80,18 +80,13 @@ async def test_what_is_kept_outlives_the_crawl(path):
     await store.close()
 
 
-def test_there_is_a_column_for_every_field() -> None:
-    fields = set(Snapshot.__dataclass_fields__)
-    assert fields == {*FACTS, "body", "encoding"}
-
-
 @coroutine_test
 async def test_bodies_are_compressed(path):
     await fill(path, 0)
     store = SqliteStore(path)
     for number in range(100):
         body = b"Disallow: /search\n" * 1000
-        await store.put(f"https://{number}.example", Snapshot(status=200, body=body))
+        await store.put(f"https://{number}.example", snapshot_of(status=200, body=body))
     await store.close()
     assert path.stat().st_size < 100_000
 
@@ -141,46 +136,48 @@ async def test_errors_reach_the_caller(path):
 
 DAY = 86400.0
 KEPT_FOR = 31 * DAY  # REP_UNREACHABLE_MAX and a day
-ROUND = 3 * WRITES  # writes after which all rows of a small file have been looked at
+ROUND = (
+    3 * WRITES_PER_LOOK
+)  # writes after which all rows of a small file have been looked at
 
 
 def failing(retry_at: float, known: Snapshot | None = None) -> Snapshot:
-    return replace(
+    return changed(
         known or Snapshot(), failures=2, failing_since=NOW - 90 * DAY, retry_at=retry_at
     )
 
 
 NOW = 1_800_000_000.0
-FRESH = replace(GOOD, checked=NOW, lifetime=DAY, grace=DAY)
+FRESH = changed(GOOD, checked=NOW, lifetime=DAY, grace=DAY)
 
 
 @pytest.mark.parametrize(
     ("snapshot", "kept"),
     [
         pytest.param(FRESH, True, id="fresh"),
-        pytest.param(replace(FRESH, checked=NOW - 30 * DAY), True, id="may be held"),
+        pytest.param(changed(FRESH, checked=NOW - 30 * DAY), True, id="may be held"),
         pytest.param(
-            replace(FRESH, checked=NOW - DAY - KEPT_FOR + 60), True, id="just still"
+            changed(FRESH, checked=NOW - DAY - KEPT_FOR + 60), True, id="just still"
         ),
         pytest.param(
-            replace(FRESH, checked=NOW - DAY - KEPT_FOR - 60), False, id="no longer"
+            changed(FRESH, checked=NOW - DAY - KEPT_FOR - 60), False, id="no longer"
         ),
         pytest.param(
-            replace(FRESH, checked=NOW - 6 * DAY - KEPT_FOR, lifetime=7 * DAY),
+            changed(FRESH, checked=NOW - 6 * DAY - KEPT_FOR, lifetime=7 * DAY),
             True,
             id="a long lifetime",
         ),
         pytest.param(
-            replace(FRESH, checked=NOW - 6 * DAY - KEPT_FOR, grace=7 * DAY),
+            changed(FRESH, checked=NOW - 6 * DAY - KEPT_FOR, grace=7 * DAY),
             True,
             id="a long grace",
         ),
-        pytest.param(replace(FRESH, checked=NOW + 90 * DAY), True, id="of the future"),
+        pytest.param(changed(FRESH, checked=NOW + 90 * DAY), True, id="of the future"),
         pytest.param(failing(NOW + 60), True, id="failing"),
         pytest.param(failing(NOW - KEPT_FOR + 60), True, id="failed, just still"),
         pytest.param(failing(NOW - KEPT_FOR - 60), False, id="failed, no longer"),
         pytest.param(
-            failing(NOW, replace(FRESH, checked=NOW - 90 * DAY)),
+            failing(NOW, changed(FRESH, checked=NOW - 90 * DAY)),
             True,
             id="failing, with an old answer",
         ),
@@ -215,9 +212,9 @@ async def test_rep_unreachable_max_decides(path, monkeypatch, days, kept):
             }
         )
     )
-    await store.put(ORIGIN, replace(FRESH, checked=NOW - 4 * DAY))
+    await store.put(ORIGIN, changed(FRESH, checked=NOW - 4 * DAY))
     for _ in range(ROUND):
-        await store.touch("https://other.example", Snapshot(status=404, checked=NOW))
+        await store.touch("https://other.example", snapshot_of(status=404, checked=NOW))
     assert (await store.get(ORIGIN) is not None) is kept
     await store.close()
 
@@ -230,7 +227,7 @@ async def test_a_clock_that_is_set_right_in_mid_crawl_forgets_nothing(
     store = SqliteStore(path)
     monkeypatch.setattr(sqlite_module, "time", lambda: NOW)
     for number in range(ROUND):
-        await store.put(f"https://{number}.example", replace(FRESH, checked=60.0))
+        await store.put(f"https://{number}.example", changed(FRESH, checked=60.0))
     assert await store.get("https://0.example") is not None
     await store.close()
 
@@ -241,7 +238,7 @@ async def crawl(path: Path, monkeypatch: pytest.MonkeyPatch, now: float, *names)
     store = SqliteStore(path)
     for name in names:
         body = random.Random(name).randbytes(3000)
-        snapshot = replace(FRESH, checked=now, body=body)
+        snapshot = changed(FRESH, checked=now, body=body)
         await store.put(f"https://{name}.example", snapshot)
     await store.close()
     db = sqlite3.connect(path)
@@ -264,13 +261,13 @@ async def test_the_file_of_ever_new_origins_does_not_grow_for_ever(path, monkeyp
 
 @coroutine_test
 async def test_short_crawls_do_not_all_look_at_the_same_rows(path, monkeypatch):
-    useful = [f"useful-{number}" for number in range(2 * LOOKED_AT)]
+    useful = [f"useful-{number}" for number in range(2 * ROWS_PER_LOOK)]
     useless = [f"useless-{number}" for number in range(1000)]
     later = NOW + 2 * KEPT_FOR
     await crawl(path, monkeypatch, NOW, *useful, *useless)
     change(path, f"UPDATE robots SET checked = {later} WHERE rowid <= {len(useful)}")
     for _ in range(30):
-        left = await crawl(path, monkeypatch, later, *["new"] * WRITES)
+        left = await crawl(path, monkeypatch, later, *["new"] * WRITES_PER_LOOK)
     assert len(useful) < left < len(useful) + len(useless) / 2
 
 
@@ -392,13 +389,13 @@ async def test_older_schema_is_read_and_kept_on(path, caplog):
     for _ in range(2):  # it is changed once
         store = SqliteStore(path)
         snapshot = await store.get("https://example.com")
-        assert snapshot is not None
-        assert snapshot.body == b"User-agent: *\nDisallow: /p\n"
-        assert (snapshot.cache_control, snapshot.expires) == ("", "")
+        answer = answer_of(snapshot)
+        assert answer.body == b"User-agent: *\nDisallow: /p\n"
+        assert (answer.cache_control, answer.expires) == ("", "")
         await store.close()
     assert snapshot is not None
     store = SqliteStore(path)
-    newer = replace(snapshot, cache_control="max-age=600", expires="0")
+    newer = changed(snapshot, cache_control="max-age=600", expires="0")
     await store.touch("https://example.com", newer)
     assert await store.get("https://example.com") == newer
     await store.close()
@@ -477,7 +474,7 @@ def change_type(path: Path) -> None:
 
 
 def change_to_bomb(path: Path) -> None:
-    change(path, f"UPDATE robots SET body = x'{packed(bytes(100 * 2**20)).hex()}'")
+    change(path, f"UPDATE robots SET body = x'{pack_body(bytes(100 * 2**20)).hex()}'")
 
 
 def change_encoding(path: Path) -> None:

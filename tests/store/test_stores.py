@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import tracemalloc
-from dataclasses import replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from scrapy_rep.redis import RedisStore
 from scrapy_rep.store import Snapshot
 from scrapy_rep.store.memory import MemoryStore
 from scrapy_rep.store.sqlite import SqliteStore
+from tests.snapshots import answer_of, changed, snapshot_of
 from tests.utils import coroutine_test, make_crawler
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from scrapy_rep.store import Store
 
 ORIGIN = "https://example.com"
-GOOD = Snapshot(
+GOOD = snapshot_of(
     status=200,
     body=b"User-agent: *\nDisallow: /\n",
     encoding="utf-8",
@@ -37,10 +37,10 @@ GOOD = Snapshot(
     cache_control="max-age=600, must-revalidate",
     expires="Tue, 11 Nov 2025 10:10:00 GMT",
 )
-FAILING = replace(
+FAILING = changed(
     GOOD, failures=3, failing_since=4.1e9, retry_at=4.2e9, failure="timeout"
 )
-UNKNOWN = Snapshot(failures=1, failing_since=4.1e9, retry_at=4.2e9, failure="503")
+UNKNOWN = snapshot_of(failures=1, failing_since=4.1e9, retry_at=4.2e9, failure="503")
 
 
 @pytest.fixture(
@@ -81,11 +81,11 @@ async def test_what_was_never_put_is_not_known(make):
         FAILING,
         UNKNOWN,
         Snapshot(),
-        Snapshot(status=HTTPStatus.NOT_FOUND, checked=-0.0, lifetime=1),
-        replace(GOOD, body=b""),
-        replace(GOOD, body=bytes(range(256)) * 2048),
-        replace(GOOD, body=random.Random(1).randbytes(2**19)),
-        replace(GOOD, encoding=None, etag="W/\"\x00é€😀'", failure="\n%s;--"),
+        snapshot_of(status=HTTPStatus.NOT_FOUND, checked=-0.0, lifetime=1),
+        changed(GOOD, body=b""),
+        changed(GOOD, body=bytes(range(256)) * 2048),
+        changed(GOOD, body=random.Random(1).randbytes(2**19)),
+        changed(GOOD, encoding=None, etag="W/\"\x00é€😀'", failure="\n%s;--"),
     ],
 )
 @coroutine_test
@@ -125,26 +125,26 @@ async def test_origins_are_only_names(make, origin):
 async def test_put_replaces_everything(make):
     store = make()
     await store.put(ORIGIN, FAILING)
-    await store.put(ORIGIN, Snapshot(status=404))
-    assert await store.get(ORIGIN) == Snapshot(status=404)
+    await store.put(ORIGIN, snapshot_of(status=404))
+    assert await store.get(ORIGIN) == snapshot_of(status=404)
     await store.close()
 
 
-@pytest.mark.parametrize("body", [GOOD.body, b""])
+@pytest.mark.parametrize("body", [answer_of(GOOD).body, b""])
 @coroutine_test
 async def test_touch_keeps_body_and_encoding(make, body):
     store = make()
     await store.put(ORIGIN, GOOD)
-    touched = replace(FAILING, etag='"2"', last_modified="", checked=4.3e9, grace=1.5)
-    await store.touch(ORIGIN, replace(touched, body=body))
+    touched = changed(FAILING, etag='"2"', last_modified="", checked=4.3e9, grace=1.5)
+    await store.touch(ORIGIN, changed(touched, body=body))
     assert await store.get(ORIGIN) == touched
     # Another crawl may have put another body there, which is in its own encoding.
-    await store.touch(ORIGIN, replace(touched, encoding="utf-16"))
+    await store.touch(ORIGIN, changed(touched, encoding="utf-16"))
     assert await store.get(ORIGIN) == touched
     await store.close()
 
 
-@pytest.mark.parametrize("snapshot", [GOOD, UNKNOWN, Snapshot(status=404)])
+@pytest.mark.parametrize("snapshot", [GOOD, UNKNOWN, snapshot_of(status=404)])
 @coroutine_test
 async def test_touch_keeps_what_was_not_there(make, snapshot):
     store = make()
@@ -156,13 +156,14 @@ async def test_touch_keeps_what_was_not_there(make, snapshot):
 @coroutine_test
 async def test_touch_keeps_no_answer_without_its_rules(make):
     store = make()
-    await store.touch(ORIGIN, replace(GOOD, body=b""))
+    await store.touch(ORIGIN, changed(GOOD, body=b""))
     assert await store.get(ORIGIN) is None
     await store.close()
 
 
 @pytest.mark.parametrize(
-    ("kept", "touch"), [(GOOD, UNKNOWN), (GOOD, Snapshot(status=404)), (UNKNOWN, GOOD)]
+    ("kept", "touch"),
+    [(GOOD, UNKNOWN), (GOOD, snapshot_of(status=404)), (UNKNOWN, GOOD)],
 )
 @coroutine_test
 async def test_touch_leaves_another_answer_alone(make, kept, touch):
@@ -184,10 +185,10 @@ async def test_store_is_like_a_dict(make, seed):
         kept = model.get(origin)
         if rnd.random() < 0.3:
             body = rnd.randbytes(rnd.choice((0, 10, 5000)))
-            model[origin] = replace(GOOD, body=body, etag=str(step))
+            model[origin] = changed(GOOD, body=body, etag=str(step))
             await store.put(origin, model[origin])
         elif kept is not None and rnd.random() < 0.5:
-            model[origin] = replace(
+            model[origin] = changed(
                 kept, failures=step, failing_since=4e9, failure=str(step)
             )
             await store.touch(origin, model[origin])
@@ -203,7 +204,7 @@ async def test_many_at_once(make):
     calls = []
     for number in range(100):
         origin = f"https://{number % 10}.example"
-        snapshot = replace(GOOD, checked=4e9 + number)
+        snapshot = changed(GOOD, checked=4e9 + number)
         calls.append(deferred_from_coro(store.put(origin, snapshot)))
         calls.append(deferred_from_coro(store.get(origin)))
     answers = [await maybe_deferred_to_future(call) for call in calls]
@@ -211,7 +212,7 @@ async def test_many_at_once(make):
         last = [await store.get(f"https://{number}.example") for number in range(10)]
         assert all(snapshot is not None for snapshot in last)
     else:
-        assert [snapshot.checked for snapshot in answers[1::2]] == [
+        assert [snapshot.answer.checked for snapshot in answers[1::2]] == [
             4e9 + number for number in range(100)
         ]
     await store.close()
@@ -261,7 +262,7 @@ async def test_memory_weighs_honestly(lines):
         store = MemoryStore(max_bytes)
         for number in range(1000):
             rules = "".join(f"Disallow: /{rnd.random()}\n" for _ in range(lines))
-            snapshot = replace(GOOD, body=rules.encode(), checked=float(number))
+            snapshot = changed(GOOD, body=rules.encode(), checked=float(number))
             await store.put(f"https://site{number}.example", snapshot)
         del rules, snapshot
         after, _ = tracemalloc.get_traced_memory()

@@ -6,9 +6,13 @@ import asyncio
 import random
 import sys
 from itertools import count
+from typing import TYPE_CHECKING
 
-from scrapy_rep.store import Snapshot
 from scrapy_rep.store.sqlite import SqliteStore
+from tests.snapshots import answer_of, snapshot_of
+
+if TYPE_CHECKING:
+    from scrapy_rep.store import Snapshot
 
 ORIGINS = 50  # of each writer, and as many that all writers share
 
@@ -16,7 +20,7 @@ ORIGINS = 50  # of each writer, and as many that all writers share
 def sample(name: str, number: int) -> Snapshot:
     """Return the one snapshot that *name* and *number* stand for."""
     rnd = random.Random(f"{name} {number}")
-    return Snapshot(
+    return snapshot_of(
         status=200,
         body=rnd.randbytes(rnd.choice((0, 100, 3000, 40_000))),
         encoding=rnd.choice((None, "utf-8")),
@@ -33,12 +37,12 @@ def sample(name: str, number: int) -> Snapshot:
 def is_whole(snapshot: Snapshot | None) -> bool:
     if snapshot is None:
         return False
-    name, number = snapshot.etag.split()
+    name, number = answer_of(snapshot).etag.split()
     return snapshot == sample(name, int(number))
 
 
 def number_of(snapshot: Snapshot | None) -> int:
-    return -1 if snapshot is None else int(snapshot.etag.split()[1])
+    return -1 if snapshot is None else int(answer_of(snapshot).etag.split()[1])
 
 
 def own(name: str, number: int) -> str:

@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.forking import Forked
+
 ROOT = Path(__file__).parent.parent.parent
 TIMEOUT = 60.0
 COLOUR = re.compile(r"\x1b\[[0-9;]*[mK]")
@@ -56,16 +58,20 @@ def robots(
     *args: str, stdin: str | bytes = b"", cwd: Path | None = None, **env: str
 ) -> Done:
     """Run ``scrapy robots`` with pipes."""
-    done = subprocess.run(
+    with Forked(
         command(*args),
-        input=stdin.encode() if isinstance(stdin, str) else stdin,
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         cwd=cwd,
         env=environment(**env),
-        timeout=TIMEOUT,
-        check=False,
-    )
-    return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+    ) as process:
+        given = stdin.encode() if isinstance(stdin, str) else stdin
+        try:
+            out, err = process.communicate(given, TIMEOUT)
+        finally:
+            process.kill()
+    return Done(process.returncode, out.decode(), err.decode())
 
 
 def on_terminal(*args: str, columns: int = 80, **env: str) -> tuple[int, str]:
@@ -77,7 +83,7 @@ def on_terminal(*args: str, columns: int = 80, **env: str) -> tuple[int, str]:
 
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    with subprocess.Popen(
+    with Forked(
         command(*args),
         stdin=slave,
         stdout=slave,

@@ -1,0 +1,194 @@
+"""Processes of Python that need not import Scrapy first, which takes most of a second.
+
+``Forked`` is ``subprocess.Popen`` of a command ``[sys.executable, "-m", module, ...]``. Its
+process is forked from one that has Scrapy and Twisted imported already, and nothing of this
+project. All else is a process' own: arguments, environment, folder, files, signals, exit.
+Where it matters that Python itself starts anew (seeds of hashes, what an import brings
+along), use ``subprocess.Popen``.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import runpy
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import warnings
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ROOT = Path(__file__).parent.parent
+IMPORTED = [
+    "aiohttp.web",
+    "scrapy.commands",
+    "scrapy.core.downloader",
+    "scrapy.core.downloader.handlers.http11",
+    "scrapy.core.engine",
+    "scrapy.core.scheduler",
+    "scrapy.downloadermiddlewares",
+    "scrapy.dupefilters",
+    "scrapy.extensions",
+    "scrapy.pqueues",
+    "scrapy.spidermiddlewares",
+    "scrapy.squeues",
+    "scrapy.utils.reactorless",
+    "sqlite3",
+    "tldextract",
+    "twisted.internet.asyncioreactor",
+]
+NUMBER = struct.Struct("q")
+
+
+@cache
+def server() -> socket.socket:
+    """Start the process to fork from; it ends when this one does."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.forking", str(theirs.fileno())],
+            cwd=ROOT,
+            pass_fds=[theirs.fileno()],
+        )
+
+    def end() -> None:
+        ours.close()
+        process.wait()
+
+    atexit.register(end)
+    return ours
+
+
+class ForkedHere(subprocess.Popen[Any]):
+    """The parts of ``Popen`` that start a process and wait for it; a guard does it for us."""
+
+    def _execute_child(self, args: Sequence[str], *more: Any) -> None:
+        _, _, _, _, cwd, env, _, _, _, *ends = more
+        _, module, *arguments = args[1:]
+        plan = {
+            "module": module,
+            "arguments": arguments,
+            "cwd": str(cwd or Path.cwd()),
+            "environment": dict(os.environ if env is None else env),
+        }
+        stdin, _, _, stdout, _, stderr = ends[:6]
+        files = [
+            default if fd == -1 else fd
+            for default, fd in enumerate([stdin, stdout, stderr])
+        ]
+        self._status, theirs = os.pipe()
+        with tempfile.TemporaryFile("w+") as file:
+            json.dump(plan, file)
+            file.seek(0)
+            socket.send_fds(server(), [b"\0"], [theirs, file.fileno(), *files])
+        os.close(theirs)
+        self._close_pipe_fds(*ends[:6])  # type: ignore[attr-defined]
+        self.pid = self._number()
+        self._child_created = True
+
+    def _number(self) -> int:
+        return int(NUMBER.unpack(os.read(self._status, NUMBER.size))[0])
+
+    def _try_wait(self, wait_flags: int) -> tuple[int, int]:
+        if wait_flags and not select.select([self._status], [], [], 0)[0]:
+            return 0, 0
+        status = self._number()
+        os.close(self._status)
+        return self.pid, status
+
+    def _internal_poll(self, *_: Any, **__: Any) -> int | None:
+        if self.returncode is None:
+            pid, status = self._try_wait(os.WNOHANG)
+            if pid:
+                self._handle_exitstatus(status)  # type: ignore[attr-defined]
+        return self.returncode
+
+
+Forked: type[subprocess.Popen[Any]] = (
+    ForkedHere if hasattr(os, "fork") else subprocess.Popen
+)
+
+
+def import_much() -> None:
+    """Import these modules, and those in them where they are packages."""
+    for name in IMPORTED:
+        with suppress(ImportError):  # not in each version
+            module = importlib.import_module(name)
+            for _, inner, _ in pkgutil.iter_modules(getattr(module, "__path__", ())):
+                importlib.import_module(f"{name}.{inner}")
+    assert "twisted.internet.reactor" not in sys.modules
+    assert "scrapy_rep" not in sys.modules
+
+
+def serve(connection: socket.socket) -> None:
+    """Fork for each request; returns in the processes asked for, as the modules end."""
+    while True:
+        data, fds, _, _ = socket.recv_fds(connection, 1, 5)
+        if not data:
+            return
+        status, *files = fds
+        if os.fork():
+            for fd in fds:
+                os.close(fd)
+            continue
+        connection.close()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        if pid := os.fork():
+            guard(pid, status, files)
+        os.close(status)
+        become(*files)
+        return
+
+
+def guard(pid: int, status: int, files: list[int]) -> NoReturn:
+    """Say which process it is, and how it ended."""
+    for fd in files:
+        os.close(fd)
+    with suppress(BrokenPipeError):  # nobody cares any more
+        os.write(status, NUMBER.pack(pid))
+        os.write(status, NUMBER.pack(os.waitpid(pid, 0)[1]))
+    os._exit(0)
+
+
+def become(plan_file: int, *files: int) -> None:
+    """Run what was asked for, as ``python -m`` does."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with os.fdopen(plan_file) as file:
+        plan = json.load(file)
+    for number, fd in enumerate(files):
+        os.dup2(fd, number)
+        os.close(fd)
+    os.chdir(plan["cwd"])
+    os.environ.clear()
+    os.environ.update(plan["environment"])
+    encoding = os.environ.get("PYTHONIOENCODING")
+    sys.stdin = os.fdopen(0, "r", encoding=encoding)
+    sys.stdout = os.fdopen(1, "w", encoding=encoding)
+    sys.stderr = os.fdopen(2, "w", 1, encoding, errors="backslashreplace")
+    sys.path[:1] = [plan["cwd"], *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    sys.argv[1:] = plan["arguments"]
+    runpy.run_module(plan["module"], run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the guards
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # some are deprecated
+        import_much()
+    gc.freeze()
+    serve(socket.socket(fileno=int(sys.argv[1])))

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -20,6 +19,7 @@ import pytest
 
 from tests.redis_server import RedisServer
 from tests.site import Reply, Site
+from tests.test_readme import blocks_without_language
 
 ROOT = Path(__file__).parent.parent
 
@@ -115,11 +115,21 @@ def run(*arguments: str, **environment: str) -> Run:
 
 
 @pytest.fixture(scope="module")
-def runs() -> dict[str, Run]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return where the runs of ``kept`` leave their items."""
+    return tmp_path_factory.mktemp("kept")
+
+
+@pytest.fixture(scope="module")
+def runs(folder: Path) -> dict[str, Run]:
+    """Return what came of all these runs, which wait for delays at the same time."""
+    kept = ("-m", "scrapy", "crawl", "kept", "-O")
     commands = {
         "tour": ("-m", "scrapy", "crawl", "tour", "-L", "DEBUG"),
         "guest": ("-m", "scrapy", "crawl", "guest"),
         "one address": ("-c", ONE_ADDRESS),
+        "kept": (*kept, str(folder / "kept.jsonl")),
+        "no evidence": (*kept, str(folder / "no evidence.jsonl"), "-s", "REP_EVIDENCE=0"),
     }
     with ThreadPoolExecutor() as pool:
         results = pool.map(lambda command: run(*command), commands.values())
@@ -209,6 +219,21 @@ def test_guest_is_told_that_it_may_nothing(runs):
     )
 
 
+def test_its_log_is_what_the_readme_shows(runs):
+    (shown,) = [block for block in blocks_without_language() if "[tour]" in block]
+    log = {normal(line) for line in runs["tour"].log.splitlines()}
+    for line in shown.splitlines():
+        assert normal(line) in log
+
+
+def normal(line: str) -> str:
+    """Return *line* without what differs from run to run: dates, ports, small gaps."""
+    line = re.sub(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d ", "", line)
+    line = re.sub(r"(127\.0\.0\.\d):\d+", r"\1:PORT", line)
+    line = re.sub(r"\.\d{3} s", ".GAP s", line)
+    return re.sub(r"\s+", " ", line).strip(" {}")
+
+
 def items(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
@@ -217,11 +242,10 @@ def digest(robots: str) -> str:
     return f"sha256:{sha256(robots.encode()).hexdigest()}"
 
 
-def test_items_have_the_digest_of_what_let_their_pages_be_fetched(tmp_path):
-    path = tmp_path / "kept.jsonl"
-    done = run("-m", "scrapy", "crawl", "kept", "-O", str(path))
+def test_items_have_the_digest_of_what_let_their_pages_be_fetched(runs, folder):
+    done = runs["kept"]
     assert done.status == 0, done.log
-    found = items(path)
+    found = items(folder / "kept.jsonl")
     rows = done.rows()
     redirects = 1
     assert len(found) == sum(row.sent for row in rows.values()) - redirects
@@ -235,13 +259,10 @@ def test_items_have_the_digest_of_what_let_their_pages_be_fetched(tmp_path):
     assert allowed_by["/notes"] == "no robots.txt (404)"
 
 
-def test_items_without_evidence_go_no_further(tmp_path):
-    path = tmp_path / "kept.jsonl"
-    done = run(
-        *("-m", "scrapy", "crawl", "kept", "-O", str(path)), *("-s", "REP_EVIDENCE=0")
-    )
+def test_items_without_evidence_go_no_further(runs, folder):
+    done = runs["no evidence"]
     assert done.status == 0, done.log
-    assert items(path) == []
+    assert items(folder / "no evidence.jsonl") == []
     (dropped,) = re.findall(r"'item_dropped_count': (\d+)", done.log)
     assert int(dropped) == sum(row.sent for row in done.rows().values()) - 1
     assert "Nothing shows that its page might be fetched" in done.log
@@ -300,9 +321,9 @@ class HostRow(NamedTuple):
     never: str
 
 
-@cache
+@pytest.fixture(scope="module")
 def fleet() -> Run:
-    """Return a run of the fleet with a server of its own; test_readme.py looks, too."""
+    """Return a run of the fleet with a server of its own."""
     return run("-m", "example.fleet", REDIS_URL="")
 
 
@@ -327,16 +348,15 @@ def by_worker(done: Run) -> list[tuple[int, int]]:
     return [(int(pages), int(fetched)) for pages, fetched in found]
 
 
-def test_fleet_says_nothing_else():
-    done = fleet()
-    assert done.status == 0, done.log
-    lines = done.log.splitlines()
-    assert len(lines) == 2 + len(done.table), done.log
+def test_fleet_says_nothing_else(fleet):
+    assert fleet.status == 0, fleet.log
+    lines = fleet.log.splitlines()
+    assert len(lines) == 2 + len(fleet.table), fleet.log
     assert max(map(len, lines)) <= 100
 
 
-def test_fleet_asks_once_for_each_robots_txt_and_for_nothing_disallowed():
-    assert {about: row[:3] + row[4:] for about, row in fleet_rows(fleet()).items()} == {
+def test_fleet_asks_once_for_each_robots_txt_and_for_nothing_disallowed(fleet):
+    assert {about: row[:3] + row[4:] for about, row in fleet_rows(fleet).items()} == {
         "for others only": (1, 4, "-", ""),
         # Once more for "at another host".
         "disallows paths": (2, 4, "-", "/cart/, /cart/sale, /shoes?sort=price"),
@@ -350,19 +370,31 @@ def test_fleet_asks_once_for_each_robots_txt_and_for_nothing_disallowed():
     }
 
 
-def test_fleet_has_one_pace():
-    rows = fleet_rows(fleet())
+def test_fleet_has_one_pace(fleet):
+    rows = fleet_rows(fleet)
     assert rows["Crawl-delay: 1"].gap >= PART * 1
     assert rows["Crawl-delay: 0.5"].gap >= PART * 0.5
     assert rows["no delay"].gap < 0.1
 
 
-def test_fleet_shares_the_work():
-    rows, workers = fleet_rows(fleet()).values(), by_worker(fleet())
+def test_fleet_shares_the_work(fleet):
+    rows, workers = fleet_rows(fleet).values(), by_worker(fleet)
     assert len(workers) == 4
     assert sum(pages > 0 for pages, _ in workers) > 1
     assert sum(pages for pages, _ in workers) == sum(row.pages for row in rows)
     assert sum(files for _, files in workers) == sum(row.fetched for row in rows)
+
+
+def test_its_table_is_what_the_readme_shows(fleet):
+    (shown,) = [block for block in blocks_without_language() if "worker 1" in block]
+
+    def without_figures(line):
+        if line.startswith("worker "):
+            return re.sub(r" \d+", " N", line)
+        return re.sub(r" +\d+\.\d{3} s", " GAP", line).strip()
+
+    lines = [without_figures(line) for line in fleet.table]
+    assert [without_figures(line) for line in shown.splitlines()] == lines
 
 
 def test_fleet_uses_the_server_of_redis_url_and_leaves_it_as_it_was():

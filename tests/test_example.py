@@ -129,7 +129,12 @@ def runs(folder: Path) -> dict[str, Run]:
         "guest": ("-m", "scrapy", "crawl", "guest"),
         "one address": ("-c", ONE_ADDRESS),
         "kept": (*kept, str(folder / "kept.jsonl")),
-        "no evidence": (*kept, str(folder / "no evidence.jsonl"), "-s", "REP_EVIDENCE=0"),
+        "no evidence": (
+            *kept,
+            str(folder / "no evidence.jsonl"),
+            "-s",
+            "REP_EVIDENCE=0",
+        ),
     }
     with ThreadPoolExecutor() as pool:
         results = pool.map(lambda command: run(*command), commands.values())

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
 from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_installed
 
+from tests.forking import Forked
 from tests.wire import STAMPED
 
 if TYPE_CHECKING:
@@ -24,16 +25,19 @@ TIMEOUT = 60.0
 """Seconds that a crawl may take."""
 
 
-def start(module: str, folder: Path, **plan: Any) -> subprocess.Popen[str]:
+def start(
+    module: str, folder: Path, *, forked: bool = False, **plan: Any
+) -> subprocess.Popen[str]:
     """Start a crawl, with the kind of event loop that these tests run with.
 
-    *module* calls ``crawl`` with what it is given as its argument.
+    *module* calls ``crawl`` with what it is given as its argument. Where a test starts many,
+    some may be forked; the others have a Python of their own, with its own seed of hashes.
     """
     reactor = "none"
     if is_reactor_installed():
         reactor = "asyncio" if is_asyncio_reactor_installed() else "default"
     plan |= {"folder": str(folder), "reactor": reactor}
-    return subprocess.Popen(
+    return (Forked if forked else subprocess.Popen)(
         [sys.executable, "-m", module, json.dumps(plan)],
         cwd=REPOSITORY,
         stdout=subprocess.PIPE,

@@ -20,10 +20,13 @@ DELAY = 0.3
 DELAYED_HOSTS, PAGES = 3, 20
 
 
-def run(folder: Path, urls: list[str]) -> subprocess.Popen[str]:
+def run(
+    folder: Path, urls: list[str], *, forked: bool = False
+) -> subprocess.Popen[str]:
     return start(
         "tests.crawls.queue_restart_crawl",
         folder / "job",
+        forked=forked,
         done=str(folder / "done"),
         urls=urls,
         settings={},
@@ -54,7 +57,7 @@ def test_killed_again_and_again(tmp_path):
         rnd.shuffle(urls)
         killed = 0
         while killed < KILLS and set(done(tmp_path)) != set(urls):
-            process = run(tmp_path, urls)
+            process = run(tmp_path, urls, forked=True)
             wait_for_hit(process, sites)
             while not killed and not all(len(site.hits) > 1 for site in sites):
                 assert process.poll() is None, process.communicate()

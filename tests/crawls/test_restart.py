@@ -28,9 +28,21 @@ KILLS = 20
 PAGES = 15  # of each kind, on each site
 
 
-def run(folder: Path, urls: list[str], *, once: bool = False, **settings: Any) -> Any:
+def run(
+    folder: Path,
+    urls: list[str],
+    *,
+    once: bool = False,
+    forked: bool = False,
+    **settings: Any,
+) -> Any:
     return start(
-        "tests.crawls.restart_crawl", folder, urls=urls, once=once, settings=settings
+        "tests.crawls.restart_crawl",
+        folder,
+        forked=forked,
+        urls=urls,
+        once=once,
+        settings=settings,
     )
 
 
@@ -167,7 +179,7 @@ def test_killed_and_started_again(tmp_path):
         allowed, forbidden = expected(sites, rules)
         urls = mixed(sorted(allowed | forbidden))
         for kill in range(KILLS):
-            process = run(job, urls, **settings)
+            process = run(job, urls, forked=bool(kill % 5), **settings)
             if kill % 5:
                 wait_for_hit(process, sites)
                 time.sleep(rnd.uniform(0, 0.7))
@@ -202,7 +214,7 @@ def test_a_queue_that_a_kill_has_left_half_written(tmp_path, kept):
     with site_with(NO_PRIVATE) as site:
         allowed, forbidden = expected([site], [NO_PRIVATE])
         urls = mixed(sorted(allowed | forbidden))
-        with run(job, urls, CONCURRENT_REQUESTS=1) as process:
+        with run(job, urls, forked=True, CONCURRENT_REQUESTS=1) as process:
             wait_for_hit(process, [site])
             process.kill()
         queues = [path for path in job.rglob("q0*") if path.stat().st_size]

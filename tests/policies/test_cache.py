@@ -159,7 +159,7 @@ def ask_for_others(policy: Policy) -> None:
 def test_weights_are_honest(rules, use):
     """A cache's weights are within 30 % of the memory that is really in use."""
     rnd = random.Random(rules)
-    entries = max(4, 1000 // rules)
+    entries = max(4, 300 // rules)
     bodies = [robots_txt(rules, rnd) for _ in range(entries)]
     cache = PolicyCache(2**40)
     use(parse(bodies[0]))  # what is made once, such as compiled patterns
@@ -297,7 +297,7 @@ async def run(plan: Plan, folder: str) -> None:
 
 @pytest.mark.only_asyncio
 @given(plan=plans)
-@settings(derandomize=True, deadline=None, max_examples=100)
+@settings(derandomize=True, deadline=None, max_examples=40)
 def test_what_is_forbidden_is_never_allowed_for_lack_of_memory(plan):
     # Hypothesis awaits nothing, and this thread's event loop may be running already.
     with TemporaryDirectory() as folder, ThreadPoolExecutor(1) as thread:

@@ -17,12 +17,14 @@ from scrapy.utils.test import get_crawler
 from twisted.internet.defer import Deferred
 
 from scrapy_rep.crawl import Crawl
+from scrapy_rep.store import Store
 from tests.wire import STAMPED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
 
     import scrapy_rep
+    from scrapy_rep.store import Snapshot
 
 
 CRAWL_TIMEOUT = 60.0  # seconds; a crawl that hangs must not take the reactor with it
@@ -165,3 +167,19 @@ class Enough(Pages):
         super().parse(response)
         if len(self.got) == self.enough:
             raise scrapy.exceptions.CloseSpider("enough")
+
+
+class BrokenStore(Store):
+    """Fails at everything that it is asked."""
+
+    async def get(self, origin: str) -> Snapshot | None:
+        raise OSError("get")
+
+    async def put(self, origin: str, snapshot: Snapshot) -> None:
+        raise OSError("put")
+
+    async def touch(self, origin: str, snapshot: Snapshot) -> None:
+        raise OSError("touch")
+
+    async def close(self) -> None:
+        raise OSError("close")

@@ -540,26 +540,10 @@ async def test_a_store_that_cannot_be_imported():
         await crawl(crawler)
 
 
-class BrokenStore:
-    """Fails at everything that it is asked."""
-
-    @classmethod
-    def from_crawler(cls, crawler):
-        return cls()
-
-    async def get(self, origin):
-        raise OSError("disk is gone")
-
-    put = touch = lambda self, origin, snapshot: self.get(origin)
-
-    async def close(self):
-        raise OSError("disk is gone")
-
-
 @coroutine_test
 async def test_a_broken_store_never_allows(caplog):
     with Site({"/robots.txt": DISALLOW_P}) as site:
-        crawler = make_crawler(REP_STORE="tests.crawls.test_middleware.BrokenStore")
+        crawler = make_crawler(REP_STORE="tests.utils.BrokenStore")
         await crawl(crawler, urls=[site.url("/p"), site.url("/q")])
         assert site.paths == ["/robots.txt", "/q"]
     (warning,) = warnings_of_ours(caplog)

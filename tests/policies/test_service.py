@@ -20,16 +20,15 @@ from scrapy_rep.policies import service as module
 from scrapy_rep.policies.lifecycle import State
 from scrapy_rep.policies.service import Policies
 from scrapy_rep.settings import Settings
-from scrapy_rep.store import Store
 from scrapy_rep.store.memory import MemoryStore
 from scrapy_rep.store.sqlite import SqliteStore
-from tests.utils import coroutine_test, fields, make_crawler, sleep
+from tests.utils import BrokenStore, coroutine_test, fields, make_crawler, sleep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy_rep.protocol import Policy
-    from scrapy_rep.store import KeptAnswer, Snapshot
+    from scrapy_rep.store import KeptAnswer, Store
 
 T0 = 1_800_000_000.0
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
@@ -453,20 +452,6 @@ async def test_after_the_end_an_old_copy_allows_nothing(clock):
     clock.to(2 * DAY)
     assert not await crawl.allows()
     assert site.fetches == 1
-
-
-class BrokenStore(Store):
-    async def get(self, origin: str) -> Snapshot | None:
-        raise OSError("get")
-
-    async def put(self, origin: str, snapshot: Snapshot) -> None:
-        raise OSError("put")
-
-    async def touch(self, origin: str, snapshot: Snapshot) -> None:
-        raise OSError("touch")
-
-    async def close(self) -> None:
-        raise OSError("close")
 
 
 @coroutine_test

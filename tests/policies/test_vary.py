@@ -22,14 +22,13 @@ from tests.policies.test_service import (
     ORIGIN,
     T0,
     Answer,
-    BrokenStore,
     Crawl,
     Site,
     clock,  # noqa: F401 - fixtures
     make_store,  # noqa: F401 - fixtures
 )
 from tests.snapshots import snapshot_of
-from tests.utils import coroutine_test, sleep
+from tests.utils import BrokenStore, coroutine_test, sleep
 
 if TYPE_CHECKING:
     from scrapy_rep.access import Outcome

@@ -24,6 +24,7 @@ from tests.site import Reply, Site
 from tests.utils import (
     DISK_QUEUES,
     SCRAPYS_QUEUE,
+    Enough,
     Pages,
     coroutine_test,
     crawl,
@@ -631,17 +632,6 @@ async def test_without_our_middleware_the_users_delays_are_kept():
     assert len(crawler.spider.got) == 24
 
 
-class Stopping(Pages):
-    """Stops when it has got so many pages."""
-
-    most = 10**6
-
-    def parse(self, response):
-        super().parse(response)
-        if len(self.got) == self.most:
-            raise scrapy.exceptions.CloseSpider("enough")
-
-
 @pytest.mark.parametrize(
     ("first", "second"),
     [
@@ -654,9 +644,6 @@ class Stopping(Pages):
 )
 @coroutine_test
 async def test_job_directories_are_shared(first, second, tmp_path):
-    class Start(Stopping):
-        most = 3
-
     hosts = [f"127.0.0.{n}" for n in range(1, 4)]
     # In Scrapy 2.14 it takes 0.1 s until CloseSpider has an effect.
     pages: dict[str, Any] = {f"/{n}": Reply("page", after=0.1) for n in range(6)}
@@ -670,8 +657,8 @@ async def test_job_directories_are_shared(first, second, tmp_path):
             "CONCURRENT_REQUESTS": 2,
             "REP_STORE": "memory",
         }
-        begun = make_crawler(Start, SCHEDULER_PRIORITY_QUEUE=first, **job)
-        await crawl(begun, urls=urls)
+        begun = make_crawler(Enough, SCHEDULER_PRIORITY_QUEUE=first, **job)
+        await crawl(begun, urls=urls, enough=3)
         assert 3 <= len(begun.spider.got) < 15
         state = json.loads((tmp_path / "requests.queue" / "active.json").read_text())
         assert set(state) <= set(hosts)

@@ -15,6 +15,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+LONG_FILES = {
+    "test_example.py",
+    "test_fleet.py",
+    "test_queue_restart.py",
+    "test_restart.py",
+}
+"""With -n these begin first, so that none is left alone at the end."""
+
+
 def pytest_addoption(
     parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager
 ) -> None:
@@ -31,6 +40,10 @@ def pytest_configure(config: pytest.Config) -> None:
         from scrapy.utils.reactorless import install_reactor_import_hook
 
         install_reactor_import_hook()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name not in LONG_FILES)
 
 
 def pytest_collection_finish() -> None:

@@ -41,10 +41,10 @@ def write_policy(policy: Policy) -> str:
 def _lines(text: str, group: list[Section]) -> Iterable[str]:
     for section in group:
         yield f"User-agent: {section.agent}"
-    for field, value in records_of(text, group):
-        name, read = PACE_FIELDS.get(field, ("", None))
-        if read is not None and read(value) is not None:
-            yield f"{name}: {value}"
+        for field, value in records_of(text, [section]):
+            name, read = PACE_FIELDS.get(field, ("", None))
+            if read is not None and read(value) is not None:
+                yield f"{name}: {value}"
     rules = [
         rule
         for section in group

@@ -22,7 +22,7 @@ from scrapy_rep.evidence.format import DROPPED, META_KEY
 from scrapy_rep.judging.purposes import stated_answers
 from scrapy_rep.pacing import FREE, pace_of
 from scrapy_rep.policies.lifecycle import State
-from scrapy_rep.protocol.preferences import CONTENT_USAGE
+from scrapy_rep.protocol.fields import CONTENT_USAGE
 from scrapy_rep.protocol.printable import without_user
 from scrapy_rep.signals import dropped
 

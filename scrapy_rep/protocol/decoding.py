@@ -11,6 +11,7 @@ MAX_SIZE = 512 * 1024
 """Octets (characters, of a str) that are read. RFC 9309 2.5 demands at least 500 KiB."""
 
 UTF8_BOM = codecs.BOM_UTF8
+UTF8_MARK = re.compile(rb"\xef(?:\xbb\xbf|(?![\x80-\xbf]{2})\xbb?)")  # whole or cut
 MOJIBAKE_BOM = UTF8_BOM.decode("latin-1")
 BYTE_ORDER_MARKS = re.compile(rf"\A(?:\ufeff|{MOJIBAKE_BOM})+")
 
@@ -119,15 +120,11 @@ def decode(
         body = body[2:]
         problems = (WRONG_MARK,)
     # Beyond RFC 9309: a byte order mark is skipped, also when it lost its last octets.
-    if body.startswith(UTF8_BOM[:1]):
-        length = (
-            3
-            if body.startswith(UTF8_BOM)
-            else 2
-            if body.startswith(UTF8_BOM[:2])
-            else 1
-        )
-        body = body[length:]
+    mark = UTF8_MARK.match(body)
+    if mark is not None:
+        body = body[mark.end() :]
+        if mark[0] != UTF8_BOM:
+            problems = (WRONG_MARK,)
     charset = None if encoding is None else charset_of(encoding)
     foreign = charset is not None and not contains_ascii(charset)
     if foreign and speaks_ascii(body):  # it would lose every rule

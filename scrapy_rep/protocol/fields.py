@@ -17,6 +17,10 @@ SITEMAP = "sitemap"
 CRAWL_DELAY = "crawl-delay"
 REQUEST_RATE = "request-rate"
 VISIT_TIME = "visit-time"
+CONTENT_USAGE = (
+    "content-usage"  # not among those that are understood: see `preferences`
+)
+CONTENT_SIGNAL = "content-signal"
 
 FIELDS = {
     name: name

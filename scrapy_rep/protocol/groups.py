@@ -7,14 +7,22 @@ them is a section, and sections are read only for an agent that is asked about.
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.protocol.decoding import legible
 from scrapy_rep.protocol.fields import (
     ALLOW,
     BLANK,
+    CONTENT_SIGNAL,
+    CONTENT_USAGE,
+    CRAWL_DELAY,
     DISALLOW,
+    FIELDS,
     MARGIN,
+    REQUEST_RATE,
+    VISIT_TIME,
+    split,
     trimmed,
     understood,
 )
@@ -33,6 +41,18 @@ RULE_FIELD = r"(?:dis?s?all?ow|diasllow|disallaw|allow)"
 RULE_LINE = re.compile(rf"\n{MARGIN}{RULE_FIELD}(?=[{BLANK}:])[^\n]*", CASELESS)
 RECORD_LINE = re.compile(
     rf"\n{MARGIN}(?:{RULE_FIELD}|site[- ]?map|crawl[- ]?delay)(?=[{BLANK}:])[^\n]*",
+    CASELESS,
+)
+RECORDS_OF_RUNS = {
+    CRAWL_DELAY,
+    REQUEST_RATE,
+    VISIT_TIME,
+    CONTENT_USAGE,
+    CONTENT_SIGNAL,
+}
+RECORD_OF_RUN = re.compile(
+    rf"\n{MARGIN}(?:crawl[- ]?delay|request-rate|visit-time|content-usage|content-signal)"
+    rf"(?=[{BLANK}:])[^\n]*",
     CASELESS,
 )
 USUAL_STARTS = ("\nDisallow:", "\nAllow:")  # of sections; no need to search
@@ -104,6 +124,31 @@ def has_record(text: str, section: Section, *, any_record: bool = False) -> bool
         understood(found[0])[0]
         for found in lines.finditer(text, section.start, section.end)
     )
+
+
+def runs_of(text: str, group: list[Section]) -> list[list[Section]]:
+    """The runs of user-agent lines of a group, which share its rules, and no more.
+
+    Beyond RFC 9309: a record that asks for a pace or states a preference is meant for the
+    user-agent lines directly above it, and not for those that follow, although it does not
+    end the group (2.2.4).
+    """
+    runs = [group[:1]]
+    for before, section in pairwise(group):
+        if ends_run(text, before):
+            runs.append([])
+        runs[-1].append(section)
+    return runs
+
+
+def ends_run(text: str, section: Section) -> bool:
+    for found in RECORD_OF_RUN.finditer(text, section.start, section.end):
+        record = split(found[0])
+        if record is not None:
+            name = record[0].lower()
+            if FIELDS.get(name, name) in RECORDS_OF_RUNS:
+                return True
+    return False
 
 
 def rules_of(text: str, sections: list[Section]) -> list[tuple[bool, str, int]]:

@@ -21,6 +21,7 @@ from scrapy_rep.protocol.fields import (
     split,
     trimmed,
 )
+from scrapy_rep.protocol.groups import RECORDS_OF_RUNS
 from scrapy_rep.protocol.rules import CUT_ESCAPE, is_path
 from scrapy_rep.protocol.user_agents import BROWSER_WORDS, IDENTIFIER, WHOLE_HEADER
 
@@ -59,6 +60,7 @@ SEVERITIES = {
     "bad-crawl-delay": ERROR,
     "bad-request-rate": ERROR,
     "bad-visit-time": ERROR,
+    "between-agents": WARNING,
     "missing-hyphen": WARNING,
     "relative-sitemap": ERROR,
     "empty-sitemap": ERROR,
@@ -77,7 +79,7 @@ SEVERITIES = {
 CODES = {
     TOO_LONG: "the file is longer than 512 KiB; the rest is not read",
     NOT_UTF8: "the file is not UTF-8, as RFC 9309 2.3 demands",
-    WRONG_MARK: "a byte order mark of UTF-16 before what is not UTF-16; it is dropped",
+    WRONG_MARK: "a byte order mark that is cut, or of UTF-16 before what is not; it is dropped",
     WRONG_CHARSET: "the Content-Type names another charset than UTF-8, which the file is in",
     "html": "the file is a web page, not a robots.txt",
     "hidden-character": "a character that cannot be seen, before or behind a field or a value",
@@ -101,6 +103,7 @@ CODES = {
     "bad-crawl-delay": "not a number of seconds; it is ignored",
     "bad-request-rate": "not of the form 1/10s or 30/60m 0900-1700; it is ignored",
     "bad-visit-time": "not of the form 0600-0845; it is ignored",
+    "between-agents": "said to the user-agent lines above it alone, though rules are for all",
     "missing-hyphen": "two times without a hyphen between them; taken for a span",
     "relative-sitemap": "a sitemap that is not an absolute URL",
     "empty-sitemap": "a sitemap record without a URL",
@@ -170,15 +173,16 @@ def note(line: int, code: str, detail: str = "") -> Note:
 
 
 def notes_on(text: Text, dialect: Dialect) -> Iterator[Note]:
-    """The notes on a file, those on the whole of it first, then by line."""
+    """The notes on a file, those on the whole of it first, then nearly by line."""
     for problem in text.problems:
         yield note(0, problem)
-    is_html = HTML.match(text.lines[:2048]) is not None
-    if is_html:
+    if is_html := HTML.match(text.lines[:2048]) is not None:
         yield note(0, "html")
+    apart = set() if dialect.any_record_ends_agents else RECORDS_OF_RUNS
     guesses: dict[str, str] = {}  # what unknown names may mean
     earlier: dict[str, int] = {}  # lines of the user agents of earlier groups
     group: dict[str, int] = {}  # and of this one
+    above: list[Note] = []  # for the next user-agent line, if no rule comes before it
     in_group = ended = False
     for number, line in enumerate(text.lines.split("\n")):
         raw = trimmed(line.partition("#")[0])
@@ -190,7 +194,8 @@ def notes_on(text: Text, dialect: Dialect) -> Iterator[Note]:
             elif dialect.blank_line_ends_group and not trimmed(line):
                 in_group = False
             continue
-        field = FIELDS.get(record[0].lower(), "")
+        name = record[0].lower()
+        field = FIELDS.get(name, "")
         if not (is_html and not field):
             if not line.isascii() and has_hidden_ends(line):
                 yield note(number, "hidden-character", ascii(content))
@@ -199,8 +204,9 @@ def notes_on(text: Text, dialect: Dialect) -> Iterator[Note]:
             if ended or not in_group:
                 for agent, its_line in group.items():
                     earlier.setdefault(agent, its_line)
-                group = {}
-            in_group, ended = True, False
+                group, above = {}, []
+            yield from above
+            in_group, ended, above = True, False, []
             group.setdefault(record[1].lower(), number)
             yield from notes_on_agent(number, record[1], earlier)
         elif field == fields.SITEMAP:
@@ -208,22 +214,19 @@ def notes_on(text: Text, dialect: Dialect) -> Iterator[Note]:
         elif field and not in_group:
             yield note(number, "rule-outside-group", content)
         elif field in PACE:
-            asked = PACE[field](record[1])
-            if asked is None:
-                yield note(number, f"bad-{field}", record[1])
-            elif getattr(asked, "start", None) is not None and "-" not in record[1]:
-                yield note(number, "missing-hyphen", record[1])
+            yield from notes_on_pace(number, field, record[1])
         elif field:
             ended = True
             yield from notes_on_rule(number, field, record[1], dialect)
             if content != raw and split(raw) != record:
                 yield note(number, "raw-octets", record[1])
-        elif record[0].lower() in preferences.RECORDS:
-            name = record[0].lower()
-            if name == preferences.CONTENT_USAGE and not in_group:
+        elif name in preferences.RECORDS:
+            if name == fields.CONTENT_USAGE and not in_group:
                 yield note(number, "rule-outside-group", content)
             for code, detail in preferences.faults(name, record[1]):
                 yield note(number, code, detail)
+        if (field or name) in apart and not ended:
+            above.append(note(number, "between-agents", content))
 
 
 def has_hidden_ends(line: str) -> bool:
@@ -255,6 +258,14 @@ def notes_on_field(
         yield note(number, "garbled-field", f"{name}, perhaps {nearest}")
     else:
         yield note(number, "unknown-field", name)
+
+
+def notes_on_pace(number: int, field: str, value: str) -> Iterator[Note]:
+    asked = PACE[field](value)
+    if asked is None:
+        yield note(number, f"bad-{field}", value)
+    elif getattr(asked, "start", None) is not None and "-" not in value:
+        yield note(number, "missing-hyphen", value)
 
 
 def notes_on_sitemap(number: int, value: str) -> Iterator[Note]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.protocol import pace_values
@@ -20,7 +21,7 @@ from scrapy_rep.protocol.preferences import Stated
 from scrapy_rep.protocol.rules import Reading, Rule
 from scrapy_rep.protocol.ruleset import NO_MATCH, RuleSet
 from scrapy_rep.protocol.statements import as_written, statements
-from scrapy_rep.protocol.user_agents import given, groups_for
+from scrapy_rep.protocol.user_agents import chosen_for, given, groups_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -156,7 +157,7 @@ class Policy:
             check_url(url)
             raise
         if path == ROBOTS_TXT:
-            group = rules.group if self._reason is None else None
+            group = rules.chosen.tokens if self._reason is None else None
             return Verdict(True, None, group, "robots.txt itself")
         score = rules.score(path)
         return rules.verdicts.get(score) or self._verdict_by(score, path, rules)
@@ -167,16 +168,16 @@ class Policy:
         allowed = score & 1 == 1
         if self._reason is not None:
             verdict = Verdict(allowed, None, None, self._reason)
-        elif rules.group is None:
+        elif rules.chosen.tokens is None:
             verdict = Verdict(allowed, None, None, "no group")
         elif score == NO_MATCH and not self.dialect.blank_rules_count:
             # An empty rule may have that score, too. Else nothing is compiled for it.
-            verdict = Verdict(True, None, rules.group, "no rule matches")
+            verdict = Verdict(True, None, rules.chosen.tokens, "no rule matches")
         else:
             rule = rules.rule_for(score, path, self._text.lines)
             if rule is None:
-                return Verdict(allowed, None, rules.group, "no rule matches")
-            verdict = Verdict(allowed, rule, rules.group, "rule")
+                return Verdict(allowed, None, rules.chosen.tokens, "no rule matches")
+            verdict = Verdict(allowed, rule, rules.chosen.tokens, "rule")
         rules.remember(score, verdict)
         return verdict
 
@@ -237,7 +238,7 @@ class Policy:
         rules = self._rules_for(agent)
         check_url(url)
         if rules.stated is None:
-            rules.stated = Stated(self._text.lines, rules.sections, self.dialect)
+            rules.stated = Stated(self._text.lines, rules.chosen.asked, self.dialect)
             self._grow()
         # attach-05 3.1: what may not be fetched has no Content-Usage.
         if not rules.stated.rules or not self.allowed(url, agent):
@@ -265,7 +266,7 @@ class Policy:
     @property
     def notes(self) -> tuple[Note, ...]:
         """What its owner should know about the file, by line. Computed on every access."""
-        return tuple(notes_on(self._text, self.dialect))
+        return tuple(sorted(notes_on(self._text, self.dialect), key=attrgetter("line")))
 
     def size_bytes(self) -> int:
         """Octets of memory that the policy holds now, within a third or so."""
@@ -315,8 +316,8 @@ class Policy:
         return Policy, (self._text, self.dialect, self._reason)
 
     def _values(self, field: str, agent: str | Sequence[str]) -> list[str]:
-        """Values of a field in the groups of `agent`."""
-        sections = self._rules_for(agent).sections
+        """Values of a field that is said to `agent`."""
+        sections = self._rules_for(agent).chosen.asked
         return [
             value
             for name, value in records_of(self._text.lines, sections)
@@ -367,19 +368,11 @@ class Policy:
             return first
         if others is not None and (known := others.get(key)) is not None:
             return known
-        agents = given(key)
         text = self._text.lines
-        groups, by_default = groups_for(
-            agents, groups_of(text, self.dialect), self.dialect
-        )
-        sections = [section for group in groups for section in group]
-        named = None
-        if groups:
-            tokens = ["*"] if by_default else [section.agent for section in sections]
-            named = tuple(dict.fromkeys(tokens))
+        chosen = chosen_for(given(key), text, self.dialect)
         reading = Reading(self.dialect, charset=self._text.charset)
         if first is None:
-            first = RuleSet(text, sections, reading, named, key)
+            first = RuleSet(text, chosen, reading, key)
             self._grow()
             self._first = first
             return first  # another thread may have put its own there since
@@ -388,10 +381,10 @@ class Policy:
         elif len(others) >= MAX_AGENTS:
             others.clear()
         for rules in (first, *others.values()):
-            if rules.sections == sections and rules.group == named:
+            if rules.chosen == chosen:
                 break  # another agent that shares the groups
         else:
-            rules = RuleSet(text, sections, reading, named, key)
+            rules = RuleSet(text, chosen, reading, key)
             self._grow()
         others[key] = rules
         return rules

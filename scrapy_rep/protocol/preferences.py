@@ -9,9 +9,9 @@ Four conventions, none of them a standard yet. What they may say later is ignore
 - License, which points to a licence: RSL 1.0 (2025). It is recorded, not fetched.
 - tdm-reservation and tdm-policy, headers: TDMRep, W3C community group report of 2024-05.
 
-Beyond RFC 9309, all of it: 2.2.4 lets other records be read. As for verdicts, they part no
-groups: a record between two user-agent lines, where attach-05 would end a group, holds for
-both.
+Beyond RFC 9309, all of it: 2.2.4 lets other records be read. They part no groups, where
+attach-05 would end one at a Content-Usage: what stands between two user-agent lines is said
+to the upper one alone, but the rules below hold for both.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.protocol.decoding import legible
-from scrapy_rep.protocol.fields import MARGIN, trimmed
+from scrapy_rep.protocol.fields import CONTENT_SIGNAL, CONTENT_USAGE, MARGIN, trimmed
 from scrapy_rep.protocol.groups import CASELESS
 from scrapy_rep.protocol.rules import Pattern, patterns_of
 from scrapy_rep.protocol.structured_fields import dictionary
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 YES, NO, UNSTATED = "yes", "no", "unstated"
 
-CONTENT_USAGE, CONTENT_SIGNAL, LICENSE = "content-usage", "content-signal", "license"
+LICENSE = "license"
 TDM_RESERVATION, TDM_POLICY = "tdm-reservation", "tdm-policy"
 RECORDS = frozenset({CONTENT_USAGE, CONTENT_SIGNAL, LICENSE})
 HEADERS = frozenset({CONTENT_USAGE, CONTENT_SIGNAL, TDM_RESERVATION, TDM_POLICY})
@@ -91,6 +91,9 @@ class Preferences(NamedTuple):
     categories: dict[str, Preference] = {}
     """By the names in `CATEGORIES`, without those that are unstated."""
     use: Preference = NOTHING
+    grants_use: bool = False
+    """Whether `use` says yes to what goes no further, and not only no to what does: that of
+    other agents says no more than that."""
     licenses: tuple[License, ...] = ()
     """The values of all License records, in file order, in whatever group they stand."""
     tdm_policies: tuple[License, ...] = ()
@@ -107,8 +110,9 @@ class Preferences(NamedTuple):
             return self.categories.get(kind, NOTHING)
         if self.use.answer == UNSTATED:
             return NOTHING
-        enough = USES.index(level) <= USES.index(self.use.answer)
-        return self.use._replace(answer=YES if enough else NO)
+        if USES.index(level) > USES.index(self.use.answer):
+            return self.use._replace(answer=NO)
+        return self.use._replace(answer=YES) if self.grants_use else NOTHING
 
 
 EVERYTHING_UNSTATED = Preferences()
@@ -119,6 +123,7 @@ def combined(first: Preferences, second: Preferences) -> Preferences:
     return Preferences(
         stricter(first.categories, second.categories),
         least(first.use, second.use),
+        first.grants_use or second.grants_use,
         first.licenses + second.licenses,
         first.tdm_policies + second.tdm_policies,
     )
@@ -220,7 +225,9 @@ def header_preferences(headers: Iterable[tuple[str, str]]) -> Preferences:
             answer = NO if value == "1" else YES
             found.append({"tdm": Preference(answer, written("TDM-Reservation", value))})
     policies = tuple(License(url, 0) for url in values.get(TDM_POLICY, ()))
-    return Preferences(stricter(*found), least(*uses), (), policies)
+    use = least(*uses)
+    stated = use.answer != UNSTATED
+    return Preferences(stricter(*found), use, stated, (), policies)
 
 
 class UsageRule(NamedTuple):
@@ -242,10 +249,10 @@ class Stated:
     __slots__ = ("everywhere", "rules")
 
     def __init__(self, text: str, sections: list[Section], dialect: Dialect) -> None:
-        """Read the whole `text`, of which `sections` are meant for the agent."""
+        """Read the whole `text`, of which `sections` are said to the agent."""
         self.rules: list[UsageRule] = []  # the most specific first
         licenses: list[License] = []
-        # What stands anywhere in the file, and what stands in the agent's own groups.
+        # What stands anywhere in the file, and what is said to the agent.
         in_file: list[tuple[dict[str, Preference], Preference]] = []
         in_group: list[tuple[dict[str, Preference], Preference]] = []
         starts = [section.start for section in sections]  # they stand in file order
@@ -265,13 +272,18 @@ class Stated:
         # reading may say no; yes is what both of them say.
         whole = stricter(*(categories for categories, _ in in_file))
         group = stricter(*(categories for categories, _ in in_group))
+        use = least(*(use for _, use in in_file))
+        granted = least(*(use for _, use in in_group)).answer != UNSTATED
+        if use.answer == USES[-1] and not granted:  # it restricts nothing
+            use = NOTHING
         self.everywhere = Preferences(
             {
                 category: preference
                 for category, preference in whole.items()
                 if preference.answer == NO or category in group
             },
-            least(*(use for _, use in in_file)),
+            use,
+            granted,
             tuple(licenses),
         )
 

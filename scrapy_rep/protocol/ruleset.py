@@ -26,8 +26,8 @@ from scrapy_rep.protocol.wildcards import Wildcards, joined
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from scrapy_rep.protocol.groups import Section
     from scrapy_rep.protocol.preferences import Stated
+    from scrapy_rep.protocol.user_agents import Chosen
 
 NO_MATCH = 1  # odd: RFC 9309 2.2.2 allows what no rule matches
 ORDERS = range(MAX_SIZE, 0, -1)  # falling; no text has more rules than that
@@ -66,16 +66,15 @@ class RuleSet:
         "allows_most",
         "base",
         "by_score",
+        "chosen",
         "escapes",
         "exact",
         "fresh",
-        "group",
         "origins",
         "own",
         "picky",
         "prefixes",
         "reading",
-        "sections",
         "stated",
         "verdicts",
         "wildcards",
@@ -84,15 +83,13 @@ class RuleSet:
     def __init__(
         self,
         text: str,
-        sections: list[Section],
+        chosen: Chosen,
         reading: Reading,
-        group: tuple[str, ...] | None,
         agent: str | tuple[str, ...],
     ) -> None:
         self.agent = agent  # as given; others may share the rules
-        self.sections = sections
+        self.chosen = chosen
         self.reading = reading
-        self.group = group  # its user-agent lines, for verdicts
         self.base = NO_MATCH  # the score of what matches every path
         self.allows_most = NO_MATCH  # the highest score that allows
         self.picky = False  # a rule has an escape, which a path as given may not show
@@ -110,7 +107,7 @@ class RuleSet:
         self.own: RuleSet | None = None
         # What the policy said before, by score, where that alone decides.
         self.verdicts: dict[int, Any] = NOTHING_SAID
-        if sections:
+        if chosen.sections:
             self.compile(text)
 
     def compile(self, text: str) -> None:
@@ -124,7 +121,7 @@ class RuleSet:
         starred: dict[str, int] = {}
         others: list[tuple[bool, str]] = []
         cut_out = dialect.most_specific and dialect.wildcards
-        for section in self.sections:
+        for section in self.chosen.sections:
             rest = text[section.start : section.end]
             if cut_out:
                 pieces = USUAL_RULE.split(rest)
@@ -202,9 +199,7 @@ class RuleSet:
         own = self.own
         if own is None or own.reading.origin != origin:
             reading = self.reading._replace(origin=origin)
-            self.own = own = RuleSet(
-                text, self.sections, reading, self.group, self.agent
-            )
+            self.own = own = RuleSet(text, self.chosen, reading, self.agent)
         return own
 
     def tabulate(self) -> None:
@@ -293,7 +288,8 @@ class RuleSet:
         if by_score is None:
             by_score = {}
             read: dict[tuple[bool, str], list[tuple[int, Pattern]]] = {}
-            for order, rule in zip(ORDERS, rules_of(text, self.sections), strict=False):
+            rules = rules_of(text, self.chosen.sections)
+            for order, rule in zip(ORDERS, rules, strict=False):
                 found = read.get(rule[:2])
                 if found is None:
                     found = readings(rule[0], rule[1], order, self.reading)
@@ -313,8 +309,9 @@ class RuleSet:
 
     def size_bytes(self) -> int:
         """Octets of memory, estimated from the numbers of what is kept."""
-        letters = sum(section.end - section.start for section in self.sections)
-        size = 300 + 230 * len(self.sections) + letters
+        sections = self.chosen.sections
+        letters = sum(section.end - section.start for section in sections)
+        size = 300 + 230 * len(sections) + letters
         # Tabulated or not: that happens behind the back of who weighs us.
         size += PREFIX_SIZE * len(self.prefixes[0])
         if self.exact is not None:

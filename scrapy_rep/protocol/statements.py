@@ -54,17 +54,20 @@ def as_written(text: str, groups: list[list[Section]]) -> tuple[Group, ...]:
     return tuple(found)
 
 
+def paces_of(text: str, section: Section) -> list[tuple[str, str]]:
+    return [record for record in records_of(text, [section]) if record[0] in PACE]
+
+
 def statements(text: str, dialect: Dialect) -> tuple[object, ...]:
     """All that is understood of a text, without line numbers."""
     groups = tuple(
         (
-            tuple(section.agent for section in sections),
+            tuple((section.agent, *paces_of(text, section)) for section in sections),
             tuple(
                 rule
                 for section in sections
                 for rule in rules_among(text[section.start : section.end])
             ),
-            tuple(record for record in records_of(text, sections) if record[0] in PACE),
         )
         for sections in groups_of(text, dialect)
     )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from scrapy_rep.protocol.groups import groups_of, runs_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,6 +103,33 @@ def given(agent: str | Sequence[str]) -> tuple[str, ...]:
             msg = f"agent must be str or a sequence of str, not of {type(one).__name__}"
             raise TypeError(msg)
     return agents
+
+
+class Chosen(NamedTuple):
+    """What of a file is meant for an agent."""
+
+    sections: list[Section]
+    """Of its groups: all rules in them are its own."""
+    asked: list[Section]
+    """Those of them that have its own records of pace and preferences: see `runs_of`."""
+    tokens: tuple[str, ...] | None
+    """The user-agent lines of the groups, or ("*",) by default; None: there is no group."""
+
+
+def chosen_for(agents: tuple[str, ...], text: str, dialect: Dialect) -> Chosen:
+    """What of a text is meant for `agents`, most wanted first."""
+    groups, by_default = groups_for(agents, groups_of(text, dialect), dialect)
+    sections = [section for group in groups for section in group]
+    if not groups:
+        return Chosen(sections, sections, None)
+    asked = sections
+    if len(sections) > len(groups):
+        runs = [run for group in groups for run in runs_of(text, group)]
+        if len(runs) > len(groups):
+            runs, _ = groups_for(agents, runs, dialect)
+            asked = [section for run in runs for section in run]
+    tokens = ["*"] if by_default else [section.agent for section in sections]
+    return Chosen(sections, asked, tuple(dict.fromkeys(tokens)))
 
 
 def groups_for(

@@ -89,6 +89,14 @@ def test_as_text():
     assert str(parsed("")) == ""
 
 
+def test_a_delay_stays_with_its_user_agent_lines_when_written():
+    text = "User-agent: a\nCrawl-delay: 2\nUser-agent: b\nDisallow: /x"
+    for parser in (parsed(text), parsed(str(parsed(text)))):
+        assert str(parser) == text
+        assert parser.crawl_delay("a") == 2
+        assert parser.crawl_delay("b") is None
+
+
 def test_a_group_without_rules_stays_apart_when_written():
     # The default group is written last: with nothing between, the two would be one.
     parser = parsed("User-agent: *\nDisallow: /\n\nUser-agent: bot")

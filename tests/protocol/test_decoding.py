@@ -151,8 +151,7 @@ HIDDEN = [
 
 
 @pytest.mark.parametrize("hidden", HIDDEN, ids=ascii)
-def test_what_cannot_be_seen_is_stripped_from_both_ends(hidden: str) -> None:
-    # D28
+def test_d28_what_cannot_be_seen_is_stripped_from_both_ends(hidden: str) -> None:
     for robots in (
         f"User-agent: *{hidden}\nDisallow: /x\n",
         f"User-agent:{hidden}*\nDisallow:{hidden}/x{hidden}\n",
@@ -169,8 +168,7 @@ def test_what_cannot_be_seen_is_stripped_from_both_ends(hidden: str) -> None:
 
 
 @pytest.mark.parametrize("encoding", [None, "iso-8859-1", "utf-8"])
-def test_a_no_break_space_of_iso_8859_1(encoding: str | None) -> None:
-    # D28
+def test_d28_a_no_break_space_of_iso_8859_1(encoding: str | None) -> None:
     body = b"\xa0User-agent: *\xa0\nDisallow:\xa0/x\xa0\n"
     policy = parse(body, encoding=encoding)
     assert policy.allowed("/x", "a") is False
@@ -180,16 +178,14 @@ def test_a_no_break_space_of_iso_8859_1(encoding: str | None) -> None:
     assert codes == {"not-utf8", "hidden-character"}
 
 
-def test_what_cannot_be_seen_counts_within_a_value() -> None:
-    # D28
+def test_d28_what_cannot_be_seen_counts_within_a_value() -> None:
     policy = parse("User-agent: *\nDisallow: /a\u00a0b\n")
     assert policy.allowed("/a%C2%A0b", "c") is False
     assert policy.allowed("/ab", "c") is True
     assert policy.notes == ()
 
 
-def test_what_cannot_be_seen_around_other_records() -> None:
-    # D28
+def test_d28_what_cannot_be_seen_around_other_records() -> None:
     policy = parse(
         "\u200bUser-agent: *\n\ufeffCrawl-delay:\u00a05\u00a0\n\u00a0Disallow:\n"
         "\u3000Sitemap: https://example.com/s.xml\u200e\n"
@@ -237,8 +233,21 @@ def test_str_with_byte_order_mark() -> None:
 )
 def test_byte_order_mark_under_any_charset(encoding: str | None) -> None:
     # D17
-    body = b"\xef\xbb\xbfUser-agent: *\nDisallow: /x\n"
-    assert parse(body, encoding=encoding).allowed("/x", "a") is False
+    for mark in (b"\xef\xbb\xbf", b"\xef\xbb", b"\xef"):
+        policy = parse(mark + b"User-agent: *\nDisallow: /x\n", encoding=encoding)
+        assert policy.allowed("/x", "a") is False
+        codes = [note.code for note in policy.notes]
+        assert codes == ["wrong-mark"] * (len(mark) < 3)
+
+
+@pytest.mark.parametrize("first", ["\uff03", "\uffee", "\ufb01", "\ufefe"], ids=ascii)
+def test_a_character_that_begins_as_a_mark_does_is_none(first: str) -> None:
+    # D17
+    body = f"{first} shop\nUser-agent: *\nDisallow: /\u00e9\n".encode()
+    policy = parse(body, encoding="iso-8859-1")
+    assert policy.allowed("/\u00e9", "a") is False
+    assert policy.verdict("/\u00e9", "a").rule == Rule(False, "/\u00e9", 3)
+    assert "wrong-mark" not in {note.code for note in policy.notes}
 
 
 @pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
@@ -294,15 +303,14 @@ def test_charset_of_the_response(encoding: str, url: str) -> None:
 @pytest.mark.parametrize(
     "encoding", ["iso-8859-1", "windows-1252", "us-ascii", "utf-16", "koi8-r", "big5"]
 )
-def test_utf_8_under_another_charset(encoding: str) -> None:
-    # D27
+def test_d27_utf_8_under_another_charset(encoding: str) -> None:
     body = "User-agent: *\nDisallow: /caf\u00e9\n".encode()
     policy = parse(body, encoding=encoding)
     assert policy.allowed("/caf%C3%A9", "a") is False
     assert policy.verdict("/caf\u00e9", "a").rule == Rule(False, "/caf\u00e9", 2)
 
 
-def test_octets_that_are_not_utf_8() -> None:
+def test_d29_octets_that_are_not_utf_8() -> None:
     # 33, D29: as they are, and as ISO-8859-1
     body = (
         b"User-agent: *\nDisallow: /caf\xe9\nDisallow: /v3/\xf0$\nAllow: /*\xe8*.gif\n"
@@ -330,8 +338,7 @@ def test_octets_that_are_not_utf_8() -> None:
     assert policy.groups[0].rules[0].path == "/caf\u00e9"
 
 
-def test_octets_that_are_not_utf_8_outlive_the_text() -> None:
-    # D29
+def test_d29_octets_that_are_not_utf_8_outlive_the_text() -> None:
     body = b"User-agent: *\nDisallow: /v3/\xf0\n"
     policy = parse(body)
     assert str(policy).encode("utf-8", "surrogateescape") == body
@@ -342,8 +349,7 @@ def test_octets_that_are_not_utf_8_outlive_the_text() -> None:
     assert parse("User-agent: *\nDisallow: /v3/\u00f0\n") != policy
 
 
-def test_octets_that_are_not_utf_8_are_shown_as_iso_8859_1() -> None:
-    # D29
+def test_d29_octets_that_are_not_utf_8_are_shown_as_iso_8859_1() -> None:
     policy = parse(
         b"User-agent: caf\xe9bot\nDisallow: /\xe9\n"
         b"Sitemap: https://example.com/\xe9.xml\nLicense: https://example.com/\xe9\n"
@@ -361,7 +367,7 @@ def test_octets_that_are_not_utf_8_are_shown_as_iso_8859_1() -> None:
     ("charset", "letter"),
     [("iso-8859-1", "\u00e9"), ("koi8-r", "\u0434"), ("shift_jis", "\u30c4")],
 )
-def test_octets_in_a_charset_that_was_declared(charset: str, letter: str) -> None:
+def test_d27_octets_in_a_charset_that_was_declared(charset: str, letter: str) -> None:
     # D27, D29: read in that charset, and as they are
     octets = letter.encode(charset)
     policy = parse(b"User-agent: *\nDisallow: /%s/\n" % octets, encoding=charset)
@@ -470,7 +476,7 @@ def test_rules_within_500_kib_count() -> None:
     assert reference.allowed(body, "/y", "a") is False
 
 
-def test_a_whole_line_up_to_the_limit_counts() -> None:
+def test_d26_a_whole_line_up_to_the_limit_counts() -> None:
     # 35, D26
     rule = b"Disallow: /y\n"
     body = HEAD + filled(LIMIT - len(HEAD) - len(rule)) + rule
@@ -490,7 +496,7 @@ def test_a_file_of_just_the_limit_is_not_cut() -> None:
 
 @pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"], ids=["LF", "CR", "CRLF"])
 @pytest.mark.parametrize("kept", range(1, 16))
-def test_a_line_cut_at_the_limit_is_not_used(kept: int, end: bytes) -> None:
+def test_d26_a_line_cut_at_the_limit_is_not_used(kept: int, end: bytes) -> None:
     # 35, D26. "Allow: /x/open" cut after "Allow: /x" would allow more than the site does.
     rule = b"Allow: /x/open/y"
     body = HEAD.replace(b"\n", end)
@@ -544,8 +550,7 @@ def test_one_line_longer_than_the_limit() -> None:
     assert parse(b"User-agent: *\nDisallow: /" + b"x" * LIMIT).groups[0].rules == ()
 
 
-def test_no_other_limit_on_lines() -> None:
-    # D26
+def test_d26_no_other_limit_on_lines() -> None:
     path = "/" + "x" * (400 * KIB)
     policy = parse(f"User-agent: *\nDisallow: {path}\n")
     assert policy.allowed(path, "a") is False

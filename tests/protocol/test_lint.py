@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scrapy_rep.protocol import CODES, parse
+from scrapy_rep.protocol import CODES, GYM2008, parse
 
 # code, a file that raises it, the line (0: the whole file), and the file mended
 CASES = [
@@ -23,6 +23,12 @@ CASES = [
     (
         "wrong-mark",
         b"\xff\xfeUser-agent: *\nDisallow: /x\n",
+        0,
+        "\ufeffUser-agent: *\nDisallow: /x\n".encode(),
+    ),
+    (
+        "wrong-mark",
+        b"\xef\xbbUser-agent: *\nDisallow: /x\n",
         0,
         "\ufeffUser-agent: *\nDisallow: /x\n".encode(),
     ),
@@ -266,6 +272,18 @@ CASES = [
         "User-agent: *\nVisit-time: 2300-0100\n",
     ),
     (
+        "between-agents",
+        "User-agent: a\nCrawl-delay: 2\nUser-agent: *\nDisallow: /x\n",
+        2,
+        "User-agent: a\nUser-agent: *\nCrawl-delay: 2\nDisallow: /x\n",
+    ),
+    (
+        "between-agents",
+        "User-agent: a\nUser-agent: b\n\nContent-Usage: search=y\nUser-agent: *\n",
+        4,
+        "User-agent: a\nUser-agent: b\n\nContent-Usage: search=y\nDisallow:\nUser-agent: *\n",
+    ),
+    (
         "missing-hyphen",
         "User-agent: *\nVisit-time: 0200 0630\n",
         2,
@@ -391,6 +409,23 @@ def test_a_tidy_file_has_no_notes(end: str) -> None:
     assert parse(robots).notes == ()
     assert parse(robots.encode()).notes == ()
     assert parse(b"\xef\xbb\xbf" + robots.encode()).notes == ()
+
+
+def test_notes_on_records_between_user_agent_lines_come_by_line() -> None:
+    robots = (
+        "User-agent: a\nCrawl-delay: soon\nSitemap: s\nUser-agent: b\n"
+        "Visit-time: 0600-0700\nContent-Signal: search=yes\nUser-agent: c\n"
+        "Crawl-delay: 1\nDisallow: /x\nCrawl-delay: 2\nUser-agent: d\nCrawl-delay: 3\n"
+    )
+    assert [(note.line, note.code) for note in parse(robots).notes] == [
+        (2, "bad-crawl-delay"),
+        (2, "between-agents"),
+        (3, "relative-sitemap"),
+        (5, "between-agents"),
+        (6, "between-agents"),
+    ]
+    # There such a record begins another group.
+    assert {note.line for note in parse(robots, dialect=GYM2008).notes} == {2, 3}
 
 
 def test_an_empty_file_has_no_notes() -> None:

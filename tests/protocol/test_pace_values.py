@@ -10,7 +10,7 @@ from datetime import time
 
 import pytest
 
-from scrapy_rep.protocol import RequestRate, VisitTime, parse
+from scrapy_rep.protocol import RequestRate, Rule, VisitTime, parse
 
 DELAYS = [
     ("61-D25-whole", "10", 10.0),
@@ -118,19 +118,6 @@ DELAY_GROUPS = [
         "a",
         None,
     ),
-    # It does not end the run of user-agent lines, so the group is one and so is its delay.
-    (
-        "61-13-D14-in-the-run",
-        "User-agent: a\nCrawl-delay: 2\nUser-agent: b\nDisallow: /",
-        "a",
-        2.0,
-    ),
-    (
-        "61-13-D14-in-the-run-second",
-        "User-agent: a\nCrawl-delay: 2\nUser-agent: b\nDisallow: /",
-        "b",
-        2.0,
-    ),
     ("61-8-token-with-version", "User-agent: a/1.0\nCrawl-delay: 2", "a", 2.0),
     ("61-3-agent-case", "User-agent: AbC\nCrawl-delay: 2", "aBc", 2.0),
     ("61-not-by-rules", "User-agent: a\nDisallow:\nCrawl-delay: 2", "a", 2.0),
@@ -145,6 +132,77 @@ DELAY_GROUPS = [
 )
 def test_crawl_delay_of_groups(robots: str, agent: str, expected: float | None) -> None:
     assert parse(robots).crawl_delay(agent) == expected
+
+
+# A file, and the delays of a, b and c, which is named nowhere: see D25.
+RUNS = [
+    ("above", "User-agent: a\nCrawl-delay: 2\nUser-agent: b\nDisallow: /x", (2, None, None)),
+    ("above-the-default", "User-agent: a\nCrawl-delay: 2\nUser-agent: *\nDisallow: /x", (2, None, None)),
+    ("of-the-default", "User-agent: *\nCrawl-delay: 2\nUser-agent: a\nDisallow: /x", (None, 2, 2)),
+    ("below", "User-agent: a\nUser-agent: b\nCrawl-delay: 2\nDisallow: /x", (2, 2, None)),
+    ("each-its-own", "User-agent: a\nCrawl-delay: 2\nUser-agent: b\nCrawl-delay: 3\nDisallow: /x", (2, 3, None)),
+    ("runs-of-two", "User-agent: a\nUser-agent: b\nCrawl-delay: 2\nUser-agent: *\nCrawl-delay: 3\nDisallow: /x", (2, 2, 3)),
+    ("behind-the-rules", "User-agent: a\nCrawl-delay: 2\nUser-agent: b\nDisallow: /x\nCrawl-delay: 3", (2, 3, None)),
+    ("behind-the-rules-only", "User-agent: a\nVisit-time: 0600-0700\nUser-agent: b\nDisallow: /x\nCrawl-delay: 3", (None, 3, None)),
+    ("two-in-one-run", "User-agent: a\nCrawl-delay: 2\nCrawl-delay: 5\nUser-agent: b\nDisallow: /x", (5, None, None)),
+    ("two-runs-of-one-agent", "User-agent: a\nCrawl-delay: 2\nUser-agent: b\nUser-agent: a\nCrawl-delay: 1\nDisallow: /x", (2, 1, None)),
+    ("two-groups-of-one-agent", "User-agent: a\nCrawl-delay: 2\nUser-agent: b\nDisallow: /x\nUser-agent: b\nCrawl-delay: 7", (2, 7, None)),
+    ("two-groups-of-another", "User-agent: a\nCrawl-delay: 2\nUser-agent: b\nDisallow: /x\nUser-agent: a\nCrawl-delay: 7", (7, None, None)),
+    ("blank-lines", "User-agent: a\n\nCrawl-delay: 2\n\n\nUser-agent: b\nDisallow: /x", (2, None, None)),
+    ("comment", "User-agent: a\n# Crawl-delay: 2\nUser-agent: b\nCrawl-delay: 3", (3, 3, None)),
+    ("sitemap-ends-no-run", "User-agent: a\nSitemap: https://a/\nUser-agent: b\nCrawl-delay: 2", (2, 2, None)),
+    ("unknown-ends-no-run", "User-agent: a\nHost: a\nUser-agent: b\nCrawl-delay: 2", (2, 2, None)),
+    ("prose-ends-no-run", "User-agent: a\nCrawl-delay of two: seconds\nUser-agent: b\nCrawl-delay: 3", (3, 3, None)),
+    ("malformed-ends-a-run", "User-agent: a\nCrawl-delay: soon\nUser-agent: b\nCrawl-delay: 3", (None, 3, None)),
+    ("rate-ends-a-run", "User-agent: a\nRequest-rate: 1/5\nUser-agent: b\nCrawl-delay: 3", (None, 3, None)),
+    ("usage-ends-a-run", "User-agent: a\nContent-Usage: search=y\nUser-agent: b\nCrawl-delay: 3", (None, 3, None)),
+    ("signal-ends-a-run", "User-agent: a\nContent-Signal: search=yes\nUser-agent: b\nCrawl-delay: 3", (None, 3, None)),
+    ("misspelt", "User-agent: a\nCRAWL DELAY: 2\nUser-agent: b\nDisallow: /x", (2, None, None)),
+    ("without-a-colon", "User-agent: a\ncrawldelay 2\nUser-agent: b\nDisallow: /x", (2, None, None)),
+    ("invisible-before-it", "User-agent: a\n\u200bCrawl-delay: 2\nUser-agent: b\nDisallow: /x", (2, None, None)),
+    ("at-the-end-of-the-file", "User-agent: a\nCrawl-delay: 2\nUser-agent: b", (2, None, None)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("robots", "expected"),
+    [pytest.param(*case[1:], id=f"61-D25-{case[0]}") for case in RUNS],
+)
+def test_a_delay_is_of_the_user_agent_lines_directly_above(
+    robots: str, expected: tuple[float | None, ...]
+) -> None:
+    for body in (robots, robots.replace("\n", "\r\n").encode()):
+        policy = parse(body)
+        assert tuple(policy.crawl_delay(agent) for agent in "abc") == expected
+        # In another order, lest one agent has what was kept for another.
+        again = parse(body)
+        assert tuple(again.crawl_delay(agent) for agent in "cba") == expected[::-1]
+
+
+def test_d25_rules_are_shared_by_all_runs_of_a_group() -> None:
+    policy = parse(
+        "User-agent: a\nCrawl-delay: 2\nUser-agent: b/2\nVisit-time: 0600-0700\n"
+        "User-agent: *\nRequest-rate: 1/5\nDisallow: /x\n"
+    )
+    for agent in ("a", "b", "c", "Mozilla/5.0 (compatible; A/1.0)"):
+        assert policy.allowed("/x", agent) is False
+        assert policy.verdict("/x", agent).rule == Rule(False, "/x", 7)
+        (group,) = policy.groups_for(agent)
+        assert group.tokens == ("a", "b/2", "*")
+    assert [policy.crawl_delay(agent) for agent in "abc"] == [2, None, None]
+    assert policy.crawl_delay("Mozilla/5.0 (compatible; A/1.0)") == 2
+    visits = [policy.visit_time(agent) for agent in "abc"]
+    assert visits == [None, VisitTime(time(6), time(7)), None]
+    rates = [policy.request_rate(agent) for agent in "abc"]
+    assert rates == [None, None, RequestRate(1, 5)]
+    assert policy.crawl_delay(["c", "a"]) == 2  # the first that has a group
+
+
+def test_d25_whose_a_delay_is_counts_for_equality() -> None:
+    above = parse("User-agent: a\nCrawl-delay: 2\nUser-agent: b\nDisallow: /x\n")
+    below = parse("User-agent: a\nUser-agent: b\nCrawl-delay: 2\nDisallow: /x\n")
+    assert above != below
+    assert above == parse(f"# a comment\n{above}\nHost: a\n")
 
 
 RATES = [

@@ -158,9 +158,66 @@ def test_content_usage_is_of_its_group():
 
 
 def test_only_allow_and_disallow_part_groups():
-    # RFC 9309 2.2.4, as for verdicts; attach-05 would part them, so that no holds for one
-    text = "User-agent: *\nContent-Usage: search=n\nUser-agent: ExampleBot\n"
-    assert asked(text) == asked(text, agent="other") == (U, U, N)
+    # RFC 9309 2.2.4, as for verdicts; attach-05 would part them
+    text = (
+        "User-agent: *\nContent-Usage: search=n\nUser-agent: ExampleBot\nDisallow: /x\n"
+    )
+    policy = parse(text)
+    for agent in ("ExampleBot", "other"):
+        assert not policy.allowed("/x", agent)
+
+
+RUNS = [
+    # between user-agent lines, and what is said to goodbot and to others
+    ("Content-Usage: train-ai=y", (Y, U, U), (U, U, U)),
+    ("Content-Usage: train-ai=n, search=y", (N, U, Y), (U, U, U)),
+    ("Content-Usage: /a train-ai=y", (U, U, U), (U, U, U)),
+    ("Content-Usage: / train-ai=y\nCrawl-delay: 5", (Y, U, U), (U, U, U)),
+    ("content-usage : train-ai=y # so", (Y, U, U), (U, U, U)),
+    # of signals, no is said by either reading
+    ("Content-Signal: ai-train=yes", (Y, U, U), (U, U, U)),
+    ("Content-Signal: ai-train=no, search=yes", (N, U, Y), (N, U, U)),
+]
+
+
+@pytest.mark.parametrize(
+    ("lines", "said", "others"),
+    [pytest.param(*case, id=f"D25-{case[0]}") for case in RUNS],
+)
+def test_a_preference_is_said_to_the_user_agent_lines_directly_above(
+    lines, said, others
+):
+    above = f"User-agent: GoodBot\n{lines}\nUser-agent: *\nDisallow: /x\n"
+    assert asked(above, agent="goodbot") == said
+    assert asked(above) == others
+    below = f"User-agent: *\nUser-agent: GoodBot\n{lines}\nDisallow: /x\n"
+    assert asked(below, agent="goodbot") == asked(below) == said
+
+
+@pytest.mark.parametrize(
+    ("uses", "expected"),
+    [
+        # to goodbot, to others; immediate, reference and full, as goodbot is told and others
+        (("use=full", None), ((Y, Y, Y), (U, U, U))),
+        (("use=reference", None), ((Y, Y, N), (U, U, N))),
+        (("use=immediate", "use=full"), ((Y, N, N), (Y, N, N))),
+        (("use=full", "use=reference"), ((Y, Y, N), (Y, Y, N))),
+    ],
+    ids=lambda case: f"D25-{case[0]}" if isinstance(case[0], str) else "",
+)
+def test_a_use_that_others_may_make_says_no_more_than_no(uses, expected):
+    groups = [
+        f"User-agent: {agent}\n" + (f"Content-Signal: {use}\n" if use else "")
+        for agent, use in zip(("GoodBot", "*"), uses, strict=True)
+    ]
+    policy = parse("".join([*groups, "Disallow: /x\n"]))
+    levels = ("use=immediate", "use=reference", "use=full")
+    for agent, said in zip(("goodbot", "x"), expected, strict=True):
+        found = policy.preferences("/", agent)
+        assert tuple(found.of(level).answer for level in levels) == said
+        assert (found.use.answer == U) == (set(said) == {U})
+    header = header_preferences([("Content-Signal", "search=yes")])
+    assert combined(found, header).grants_use is found.grants_use
 
 
 # Content-Signal

@@ -116,7 +116,7 @@ def decode(
     # Beyond RFC 9309: 2.2.2 lets us bridge encodings, so we do.
     if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         if b"\0" in body and not speaks_ascii(body):
-            return body.decode("utf-16", "replace"), None, (NOT_UTF8,)
+            return whole(body, "utf-16", "replace"), None, (NOT_UTF8,)
         body = body[2:]
         problems = (WRONG_MARK,)
     # Beyond RFC 9309: a byte order mark is skipped, also when it lost its last octets.
@@ -141,10 +141,19 @@ def decode(
     problems += (NOT_UTF8,)
     if charset is not None:
         try:
-            return body.decode(charset), None if foreign else charset, problems
+            return whole(body, charset), None if foreign else charset, problems
         except ValueError:
             pass  # it does not fit
     return body.decode("utf-8", "surrogateescape"), None, problems
+
+
+def whole(body: bytes, charset: str, errors: str = "strict") -> str:
+    """The text of `body`, without a character that is cut at its end."""
+    try:
+        return body.decode(charset)
+    except UnicodeDecodeError as error:
+        end = error.start if error.end == len(body) else None
+        return body[:end].decode(charset, errors)
 
 
 def speaks_ascii(body: bytes) -> bool:

@@ -20,9 +20,13 @@ Agent = str | tuple[str, ...]
 IDENTIFIER = re.compile(r"[A-Za-z_-]*")  # RFC 9309 2.2; octets outside it end the token
 
 # A header is product tokens and comments (RFC 9110 10.1.5). A word names a product when it
-# has a letter, or a version behind it ("008/0.83"), and is no part of a host name or URL.
+# has a letter, or a version behind it ("008/0.83"), and is no part of a host name or URL. With
+# dots in it, it is a product's that has a version, or no host's ("archive.org_bot").
 PUNCTUATION = re.compile(r"[;,()\[\]<>\"'{}|]+")
 NAME = re.compile(r"[\w-]+")
+DOTTED = re.compile(
+    r"(?=[\w.-]*[^\W\d_])[\w-]+(?:(?:\.[\w-]+)+(?=/v?\d)|(?:\.[\w-]+)*\.[\w-]*_[\w-]*)"
+)
 LETTER = re.compile(r"[^\W\d_]")
 AFTER_NAME = ("", "/", ":", "!", "*", "+")
 
@@ -64,7 +68,7 @@ def product_tokens(header: str) -> tuple[str, ...]:
         for part in parts:
             if "@" in part or part[:1] == "+" or part[:4].lower() == "www.":
                 continue
-            name = NAME.match(part)
+            name = DOTTED.match(part) or NAME.match(part)
             if name is None:
                 continue
             after = part[name.end() : name.end() + 1]

@@ -283,6 +283,40 @@ def test_utf_16_cut_within_a_character_does_not_raise(codec: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("charset", "cut"),
+    [
+        ("utf-16", 1),
+        ("utf-16-le", 1),
+        ("utf-16-be", 1),
+        ("shift_jis", 1),
+    ],
+)
+def test_a_character_that_is_cut_at_the_end_undoes_no_rule(
+    charset: str, cut: int
+) -> None:
+    body = "User-agent: *\nDisallow: /x\nDisallow: /\u30c4\n# \u30c4".encode(charset)[
+        :-cut
+    ]
+    policy = parse(body, encoding=charset)
+    for url in ("/x", "/\u30c4"):
+        assert policy.allowed(url, "a") is False
+    body = "\ufeffUser-agent: *\nDisallow: /x\n".encode("utf-16-be")[:-1]
+    assert parse(body).allowed("/x", "a") is False
+
+
+@pytest.mark.parametrize("order", ["le", "be"])
+def test_d26_a_line_of_utf_16_that_is_cut_at_the_limit_is_not_used(order: str) -> None:
+    line = "Disallow: /x\n" + "#" * 1000 + "\n"
+    text = f"\ufeffUser-agent: *\n{line * 400}"
+    assert len(text) * 2 > LIMIT
+    for body in (text.encode(f"utf-16-{order}"), text[1:].encode(f"utf-16-{order}")):
+        policy = parse(body, encoding=f"utf-16-{order}")
+        assert policy.allowed("/x", "a") is False
+        assert len(policy.groups[0].rules) > 200
+        assert {rule.path for rule in policy.groups[0].rules} == {"/x"}
+
+
+@pytest.mark.parametrize(
     ("encoding", "url"),
     [
         ("utf-8", "/caf%C3%A9"),

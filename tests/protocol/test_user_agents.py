@@ -122,6 +122,15 @@ Disallow: /mozilla
 User-agent: MJ12bot
 Disallow: /majestic
 
+User-agent: Mail.RU_Bot
+User-agent: MegaIndex.ru
+User-agent: archive.org_bot
+Disallow: /mail
+
+User-agent: 1.2.3
+User-agent: example.com
+Disallow: /url
+
 User-agent: com
 User-agent: www
 User-agent: http
@@ -190,6 +199,16 @@ HEADERS = [
     ("D1-no-group-mailto", "OtherBot/1.0 (mailto:bot@example.com)", "/default"),
     ("D1-token-is-no-part-of-a-word", "MyExampleBot/1.0", "/default"),
     ("D1-token-is-no-prefix-of-a-word", "ExampleBotNet/1.0", "/default"),
+    ("D1-D2-dots-and-a-version", "Mozilla/5.0 (compatible; Mail.RU_Bot/2.0)", "/mail"),
+    ("D1-D2-dots-like-a-host", "Megaindex.ru/2.0 (http://example.com)", "/mail"),
+    (
+        "D1-D2-dots-of-no-host",
+        "Mozilla/5.0 (archive.org_bot +http://a.example)",
+        "/mail",
+    ),
+    ("D1-no-group-host", "OtherBot/1.0 (example.com/bot.html)", "/default"),
+    ("D1-no-group-host-alone", "OtherBot/1.0 (example.com; 1.2.3)", "/default"),
+    ("D1-no-group-dots-only", "OtherBot/1.2.3 1.2.3/4", "/default"),
     ("D1-empty", "", "/default"),
     ("D1-star", "*", "/default"),
     ("D1-spaces", "   ", "/default"),
@@ -202,7 +221,7 @@ HEADERS = [
 )
 def test_user_agent_header(header: str, refused: str) -> None:
     policy = parse(MANY)
-    paths = ["/default", "/example", "/news", "/mozilla", "/majestic", "/url"]
+    paths = ["/default", "/example", "/news", "/mozilla", "/majestic", "/mail", "/url"]
     assert [path for path in paths if not policy.allowed(path, header)] == [refused]
 
 
@@ -260,6 +279,7 @@ def test_values_follow_the_same_group() -> None:
         ),
         ("A/1 (B; C/2 d@e.example) F", {"a", "b", "c", "f"}, {"d", "e", "example"}),
         ("MJ12bot/v1.4.8 (http://mj12bot.com/)", {"mj12bot"}, {"com"}),
+        ("Mail.RU_Bot/2.0", {"mail.ru_bot"}, {"mail", "ru_bot"}),
         ("Chrome", {"chrome"}, set()),
         ("", set(), {""}),
     ],
@@ -332,6 +352,9 @@ def test_a_whole_header_finds_its_own_group() -> None:
         "a" * 100_000,
         "(" * 1000,
         "a/" * 1000,
+        "a." * 50_000,
+        "a." + "_." * 50_000,
+        "a." + "_" * 100_000 + "!",
         "%00",
         "\r\n",
         "#",

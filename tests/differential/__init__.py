@@ -1,0 +1,1 @@
+"""Our verdicts beside those of other parsers, and why they differ."""

@@ -9,7 +9,10 @@ from __future__ import annotations
 import re
 from datetime import time
 from math import isfinite
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class RequestRate(NamedTuple):
@@ -72,6 +75,26 @@ def visit_time(value: str) -> VisitTime | None:
         return VisitTime(clock(found[1], found[2]), clock(found[3], found[4]))
     except ValueError:  # there is no such time
         return None
+
+
+def largest_delay(values: Iterable[str]) -> float | None:
+    """Of all values that are delays; None: there are none."""
+    delays = map(crawl_delay, values)
+    return max((delay for delay in delays if delay is not None), default=None)
+
+
+def slowest_rate(values: Iterable[str]) -> RequestRate | None:
+    """Of all values that are rates; None: there are none."""
+    return max(
+        (rate for rate in map(request_rate, values) if rate is not None),
+        key=lambda rate: rate.seconds / rate.requests,
+        default=None,
+    )
+
+
+def first_visit(values: Iterable[str]) -> VisitTime | None:
+    """Of all values that are times of day; None: there are none."""
+    return next((time for time in map(visit_time, values) if time is not None), None)
 
 
 def clock(hours: str, minutes: str) -> time:

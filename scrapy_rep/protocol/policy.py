@@ -199,37 +199,23 @@ class Policy:
         return self._rules_for(agent).denies_all()
 
     def crawl_delay(self, agent: str | Sequence[str]) -> float | None:
-        """Seconds between two requests that the site asks of `agent`; the most, where its
-        groups name several. None: the site does not say.
+        """Seconds between two requests that the site asks of `agent`; the most, where it
+        names several. None: the site does not say.
         """
         # Beyond RFC 9309: 2.2.4 allows to interpret other records.
-        delays = [
-            pace_values.crawl_delay(value) for value in self._values(CRAWL_DELAY, agent)
-        ]
-        return max((delay for delay in delays if delay is not None), default=None)
+        return pace_values.largest_delay(self._values(CRAWL_DELAY, agent))
 
     def request_rate(self, agent: str | Sequence[str]) -> RequestRate | None:
-        """The rate of requests that the site asks of `agent`; the slowest, where its groups
-        name several. None: the site does not say.
+        """The rate of requests that the site asks of `agent`; the slowest, where it names
+        several. None: the site does not say.
         """
-        rates = [
-            pace_values.request_rate(value)
-            for value in self._values(REQUEST_RATE, agent)
-        ]
-        return max(
-            (rate for rate in rates if rate is not None),
-            key=lambda rate: rate.seconds / rate.requests,
-            default=None,
-        )
+        return pace_values.slowest_rate(self._values(REQUEST_RATE, agent))
 
     def visit_time(self, agent: str | Sequence[str]) -> VisitTime | None:
-        """The time of day in which the site welcomes `agent`; the first, where its groups
-        name several. None: the site does not say.
+        """The time of day in which the site welcomes `agent`; the first, where it names
+        several. None: the site does not say.
         """
-        times = [
-            pace_values.visit_time(value) for value in self._values(VISIT_TIME, agent)
-        ]
-        return next((time for time in times if time is not None), None)
+        return pace_values.first_visit(self._values(VISIT_TIME, agent))
 
     def preferences(self, url: str, agent: str | Sequence[str]) -> Preferences:
         """What the site says about the use that `agent` may make of `url`: see the module

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.robotparser import RobotFileParser
 
@@ -13,11 +15,8 @@ from scrapy_rep.protocol import Policy, parse
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-robots: Any
-try:  # robotspy, of the extra "benchmark"
-    import robots
-except ImportError:
-    robots = None
+# robotspy, of the extra "benchmark".
+robots: Any = import_module("robots") if find_spec("robots") else None
 
 
 class Case(NamedTuple):

@@ -311,7 +311,7 @@ class RuleSet:
         """Octets of memory, estimated from the numbers of what is kept."""
         sections = self.chosen.sections
         letters = sum(section.end - section.start for section in sections)
-        size = 300 + 230 * len(sections) + letters
+        size = 360 + 230 * len(sections) + letters
         # Tabulated or not: that happens behind the back of who weighs us.
         size += PREFIX_SIZE * len(self.prefixes[0])
         if self.exact is not None:

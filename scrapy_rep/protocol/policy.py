@@ -260,7 +260,8 @@ class Policy:
         kept = [] if self._first is None else [self._first]
         kept += (self._others or {}).values()
         rule_sets = {id(rules): rules.size_bytes() for rules in kept}
-        return EMPTY_SIZE + self._text.size_bytes() + sum(rule_sets.values())
+        others = AGENT_SIZE * len(self._others or ())
+        return EMPTY_SIZE + self._text.size_bytes() + others + sum(rule_sets.values())
 
     def watch(self, watcher: Callable[[], object] | None) -> None:
         """Have `watcher` called when `size_bytes` is about to say more than it did last.
@@ -377,6 +378,7 @@ class Policy:
 
 
 EMPTY_SIZE = 200
+AGENT_SIZE = 160  # of each agent but the first, and its place
 
 
 def refuses(rules: RuleSet, path: str) -> bool:

@@ -20,7 +20,7 @@ from scrapy_rep.policies.cache import Known
 from scrapy_rep.policies.lifecycle import policy_of, standing_of
 from scrapy_rep.settings import Settings
 from tests.audits import digest, of_type, records_of
-from tests.snapshots import snapshot_of
+from tests.snapshots import facts_of, snapshot_of
 from tests.utils import Pages, coroutine_test, make_crawler
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from scrapy.utils.asyncio import call_later
 from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_rep.downloader import wire
-from scrapy_rep.downloader.departure import Departure, leaving
+from scrapy_rep.downloader.departure import Departure, handed_over
 from scrapy_rep.downloader.handed_out import NOWHERE, HandedOut
 from scrapy_rep.downloader.versions import (
     is_usable,
@@ -142,11 +142,10 @@ class Downloader:
             if slot is not None:
                 slot.lastseen = slot_clock()
             self._watch(request)
-            token = leaving.set(departure)
             try:
-                response = await hand_over(request)
+                with handed_over(departure):
+                    response = await hand_over(request)
             finally:
-                leaving.reset(token)
                 departure.over()
             for answered in self._answer_listeners:
                 answered(departure, response)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from contextvars import ContextVar
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 from scrapy.utils.asyncio import call_later
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
     from scrapy import Request
     from scrapy.utils.asyncio import CallLaterResult
@@ -111,5 +112,25 @@ class Departure:
         self._note()
 
 
-leaving: ContextVar[Departure | None] = ContextVar("rep_leaving", default=None)
-"""The one that is with its download handler, in what that does for it."""
+_leaving: ContextVar[list[Departure]] = ContextVar("rep_leaving")
+
+
+def leaving() -> Departure | None:
+    """Return the one for which a download handler does what is being done; or ``None``."""
+    departures = _leaving.get(None)
+    return departures[0] if departures else None
+
+
+@contextmanager
+def handed_over(departure: Departure) -> Iterator[None]:
+    """Have ``leaving`` return *departure* in what is begun in the block, until that is over.
+
+    Event loops keep what was set in a context for as long as a connection is open.
+    """
+    departures = [departure]
+    token = _leaving.set(departures)
+    try:
+        yield
+    finally:
+        departures.clear()
+        _leaving.reset(token)

@@ -144,7 +144,7 @@ def _watch_twisted_pools(module: ModuleType) -> None:
     get_connection = pool.getConnection
 
     def get(self: Any, key: Any, endpoint: Any) -> Any:
-        departure = leaving.get()
+        departure = leaving()
         connecting = get_connection(self, key, endpoint)
         if departure is None:
             return connecting
@@ -186,7 +186,7 @@ def _watch_aiohttp_answers(module: ModuleType) -> None:
         self.rep_wire = Wire()
         _reading.set(self.rep_wire)
         set_response_params(self, **options)
-        if (departure := leaving.get()) is not None:
+        if (departure := leaving()) is not None:
             departure.written()  # which comes next
 
     def lose(self: Any, error: BaseException | None) -> None:
@@ -204,7 +204,7 @@ def _watch_aiohttp_connections(module: ModuleType) -> None:
     connect = connector.connect
 
     async def connect_for(self: Any, *args: Any, **options: Any) -> Any:
-        departure = leaving.get()
+        departure = leaving()
         if departure is not None and departure.left_at is not None:
             await departure.again()
         connection = await connect(self, *args, **options)

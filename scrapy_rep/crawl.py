@@ -12,7 +12,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy_rep.access.origins import robots_url
 from scrapy_rep.downloader import Downloader, HttpCache
 from scrapy_rep.exceptions import SettingError
-from scrapy_rep.judging import Agents, Judge, host_of
+from scrapy_rep.judging import Agents, Judge, namer
 from scrapy_rep.log import CrawlLog
 from scrapy_rep.pacing import Keeper
 from scrapy_rep.policies import Fetcher, Policies
@@ -52,7 +52,7 @@ class Crawl:
         self.keeper = Keeper(
             crawler,
             self.downloader,
-            host_of,
+            namer(self.settings),
             parks="retry-after" in self.settings.obey,
         )
         self.is_judged = False

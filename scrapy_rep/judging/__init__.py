@@ -1,6 +1,7 @@
 """May this request go now, later, or never?"""
 
 from scrapy_rep.judging.agents import Agents
+from scrapy_rep.judging.pace_names import namer
 from scrapy_rep.judging.purposes import Purposes
 from scrapy_rep.judging.ruling import Action, Judge, Objection, Ruling
 from scrapy_rep.judging.target import host_of, judged, leave_behind, note_origin
@@ -15,5 +16,6 @@ __all__ = [
     "host_of",
     "judged",
     "leave_behind",
+    "namer",
     "note_origin",
 ]

@@ -7,6 +7,7 @@ import logging
 import time
 from itertools import pairwise
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import scrapy
@@ -16,7 +17,8 @@ from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.evidence.report.reader import Files
 from scrapy_rep.evidence.report.tally import Tally
-from scrapy_rep.pacing import HOSTS
+from scrapy_rep.judging.pace_names import domain_of
+from scrapy_rep.pacing import HOSTS, hosts
 from scrapy_rep.store.memory import MemoryStore
 from tests.audits import of_type, records_of
 from tests.site import Reply, Site, some_sites
@@ -238,8 +240,6 @@ def test_one_after_another_without_a_common_event_loop():
 
 
 def test_hosts_are_forgotten_when_their_delay_is_over(monkeypatch):
-    from scrapy_rep.pacing import hosts
-
     now = 1e6
     monkeypatch.setattr(hosts, "monotonic", lambda: now)
     for number in range(10_000):
@@ -250,8 +250,6 @@ def test_hosts_are_forgotten_when_their_delay_is_over(monkeypatch):
 
 
 def test_what_another_crawl_is_asked_for_counts_until_it_is_idle(monkeypatch):
-    from scrapy_rep.pacing import hosts
-
     now = 1e6
     monkeypatch.setattr(hosts, "monotonic", lambda: now)
     HOSTS.wish("a.example", 0, "o", 5.0)
@@ -381,3 +379,58 @@ async def test_slots_that_lack_what_we_use(queue, caplog):
     ]
     assert len(warnings) == 1
     assert "slots of this Scrapy are not known" in warnings[0]
+
+
+# What belongs together (REP_PACE_BY)
+
+
+def by_network(request: scrapy.Request) -> str:
+    return urlsplit(request.url).netloc.rpartition(".")[0]
+
+
+@QUEUES
+@coroutine_test
+async def test_hosts_that_belong_together(queue):
+    wires = Wires()
+    with some_sites(2, DELAYED) as sites:
+        crawler = wires.crawler(
+            SCHEDULER_PRIORITY_QUEUE=queue, REP_PACE_BY=f"{__name__}.by_network"
+        )
+        await crawl(crawler, urls=[url for site in sites for url in pages(site, 2)])
+    assert len(crawler.spider.got) == 4
+    assert min(wires.gaps(*sites)) >= KEPT
+
+
+@pytest.mark.parametrize("found", [None, "", 5, ZeroDivisionError])
+@coroutine_test
+async def test_a_function_that_gives_no_name(found, caplog):
+    def name_of(request: scrapy.Request) -> Any:
+        if isinstance(found, type):
+            raise found
+        return found
+
+    wires = Wires()
+    with Site({"/robots.txt": DELAYED}) as site:
+        crawler = wires.crawler(REP_PACE_BY=name_of)
+        await crawl(crawler, urls=pages(site, 2))
+    assert len(crawler.spider.got) == 2
+    assert min(wires.gaps(site)) >= KEPT
+    told = [each for each in caplog.records if "REP_PACE_BY" in each.getMessage()]
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize(
+    ("host", "domain"),
+    [
+        ("example.com", "example.com"),
+        ("a.b.example.com", "example.com"),
+        ("a.example.co.uk", "example.co.uk"),
+        ("127.0.0.1", "127.0.0.1"),
+        ("::1", "::1"),
+        ("localhost", "localhost"),
+        ("co.uk", "co.uk"),
+        ("", ""),
+    ],
+)
+def test_registrable_domains(host, domain):
+    assert domain_of(host) == domain

@@ -58,6 +58,19 @@ class Wires:
         return [later - earlier for earlier, later in pairwise(times)]
 
 
+def stall(monkeypatch: Any, crawler: Any, seconds: float, *paths: str) -> None:
+    """Have the process stand still between the grants of *paths* and their connections."""
+    downloader = Crawl.of(crawler).downloader
+    watch = downloader._watch
+
+    def then_stall(request: scrapy.Request) -> None:
+        watch(request)
+        if request.url.endswith(paths):
+            time.sleep(seconds)
+
+    monkeypatch.setattr(downloader, "_watch", then_stall)
+
+
 def pages(site: Site, number: int, start: int = 0) -> list[str]:
     return [site.url(f"/{n}") for n in range(start, start + number)]
 
@@ -202,6 +215,18 @@ async def test_callbacks_that_hold_the_event_loop_and_new_connections(queue, tmp
     assert max(offsets) - min(offsets) < 0.001  # the audit has the times of the wire
 
 
+@QUEUES
+@coroutine_test
+async def test_a_stall_between_grant_and_wire_puts_off_the_next(queue, monkeypatch):
+    wires = Wires()
+    with Site({"/robots.txt": DELAYED}) as site:
+        crawler = wires.crawler(SCHEDULER_PRIORITY_QUEUE=queue)
+        stall(monkeypatch, crawler, 0.6 * DELAY, "/1", "/3")
+        await crawl(crawler, urls=pages(site, 5))
+    assert len(crawler.spider.got) == 5
+    assert min(wires.gaps(site)) >= KEPT
+
+
 @coroutine_test
 async def test_a_host_behind_a_rendering_service_keeps_its_own():
     wires = Wires()
@@ -300,14 +325,7 @@ async def test_a_late_request_of_a_fleet_is_confirmed_before_it_is_written(monke
     with Site({"/robots.txt": DELAYED}) as site:
         site.replies["/robots.txt"] = Reply(DELAYED, headers={"Connection": "close"})
         crawler = wires.crawler(Pages, REP_STORE=Shared)
-        watch = Crawl.of(crawler).downloader._watch
-
-        def stall(request: Any) -> None:
-            watch(request)
-            if request.url.endswith("/1"):
-                time.sleep(0.1)
-
-        monkeypatch.setattr(Crawl.of(crawler).downloader, "_watch", stall)
+        stall(monkeypatch, crawler, 0.1, "/1")
         await crawl(crawler, urls=pages(site, 3))
         fleet: Any = Crawl.of(crawler).store.bookings
     assert len(crawler.spider.got) == 3

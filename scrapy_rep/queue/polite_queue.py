@@ -223,12 +223,14 @@ class PoliteQueue(SlotQueues):
 
     def _serve(self, slot: Slot) -> Request | None:
         """Return a request of *slot*; ``None``: it goes elsewhere, or has to come again."""
+        line = self._next_line(slot)
+        if line is None:
+            return None
         wait = self._downloader.due_in(slot.name)
         if wait:
-            self._park(slot, wait, "the user's delay has not passed yet")
+            self._park(slot, wait, "its delay has not passed yet")
             return None
-        line = self._next_line(slot)
-        return None if line is None else self._take_from(slot, line)
+        return self._take_from(slot, line)
 
     def _next_line(self, slot: Slot) -> Line | None:
         """Return the most urgent line that may go; ``None``: *slot* waits for one."""

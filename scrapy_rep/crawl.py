@@ -6,12 +6,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
-from scrapy import signals
+from scrapy import Request, signals
 from scrapy.utils.misc import build_from_crawler, load_object
 
+from scrapy_rep.access.origins import robots_url
 from scrapy_rep.downloader import Downloader, HttpCache
 from scrapy_rep.exceptions import SettingError
-from scrapy_rep.judging import Agents, Judge
+from scrapy_rep.judging import Agents, Judge, namer
 from scrapy_rep.log import CrawlLog
 from scrapy_rep.pacing import Keeper
 from scrapy_rep.policies import Fetcher, Policies
@@ -48,7 +49,12 @@ class Crawl:
         self.agents = Agents(crawler, self.settings)
         self.judge = Judge(self.settings)
         self.downloader = Downloader(crawler)
-        self.keeper = Keeper(crawler, self.downloader)
+        self.keeper = Keeper(
+            crawler,
+            self.downloader,
+            namer(self.settings),
+            parks="retry-after" in self.settings.obey,
+        )
         self.is_judged = False
         """Whether a gate judges its requests."""
         self.is_queued = False
@@ -104,11 +110,10 @@ class Crawl:
             self.settings,
             agent_of=self.agents.of,
             user_agent_of=self.agents.header,
-            fetcher=Fetcher(
-                self.crawler, self.settings, self.downloader, self.keeper.back_off
-            ),
+            fetcher=Fetcher(self.crawler, self.settings, self.downloader, self.keeper),
             store=self.store,
             log=self.log,
+            keep=self._keep,
         )
         self.crawler.signals.connect(self._spider_closed, signals.spider_closed)
         return policies
@@ -134,8 +139,18 @@ class Crawl:
         from scrapy_rep.evidence import Witness  # noqa: PLC0415 - few crawls need it
 
         return Witness(
-            self.crawler, self.settings, self.policies, self.agents, self.downloader
+            self.crawler,
+            self.settings,
+            self.policies,
+            self.agents,
+            self.downloader,
+            host_of=self.keeper.host_of,
         )
+
+    def _keep(self, origin: str, interval: float) -> None:
+        """Have what *origin* asks for kept from now on."""
+        host = self.keeper.host_of(Request(robots_url(origin)))
+        self.keeper.keep(host, origin, interval)
 
     async def _spider_closed(self, reason: str) -> None:
         await self.policies.close()

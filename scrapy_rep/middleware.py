@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from typing_extensions import Self
 
-    from scrapy_rep.downloader import HttpCache
+    from scrapy_rep.downloader import Departure, HttpCache
     from scrapy_rep.exceptions import RobotsRefused
     from scrapy_rep.judging import Ruling
 
@@ -210,26 +210,27 @@ class RepMiddleware:
     ) -> Request | None:
         if not interval and not self._keeper.keeps_any():
             return None
-        slot = self._downloader.slot_of(request)
-        self._keeper.keep(slot, known.origin, interval)
+        host = self._keeper.host_of(request)
+        self._keeper.keep(host, known.origin, interval)
         wait = self._keeper.due_in if interval else self._keeper.back_off.left
-        if wait(slot) > MAX_WAIT_AT_HAND and self._can_wait(request):
+        if wait(host) > MAX_WAIT_AT_HAND and self._can_wait(request):
             return self._again(request)  # its pace was not known when it was handed out
         return None
 
     def _goes_back_unjudged(self, request: Request, origin: str) -> bool:
         """Tell whether *request* is to wait where it comes from, and can.
 
-        Its slot is parked, so that its robots.txt is not asked for either; or that is
+        Its host is parked, so that its robots.txt is not asked for either; or that is
         asked for again, and *request* was handed out for the HTTP cache to be looked up.
         """
-        slot = self._downloader.slot_of(request)
-        is_parked = self._keeper.back_off.left(slot) > MAX_WAIT_AT_HAND
+        host = self._keeper.host_of(request)
+        is_parked = self._keeper.back_off.left(host) > MAX_WAIT_AT_HAND
         was_looked_up = self._cache_for(request, origin) is not None
         return (is_parked or was_looked_up) and self._can_wait(request)
 
-    def _heed(self, request: Request, response: Response) -> None:
-        """Park the slot of *request* where *response* asks for that, by Retry-After."""
+    def _heed(self, departure: Departure, response: Response) -> None:
+        """Park the host that was asked where *response* wants that, by Retry-After."""
+        request, host = departure.request, departure.host
         if response.status not in BACK_OFF_STATUSES or ROBOTS_HOP in request.meta:
             return  # it is asked again later, and its pages wait for that
         asked = retry_after(fields_of(response.headers), self._policies.now())
@@ -239,14 +240,13 @@ class RepMiddleware:
             self._log.count("backoff/ignored")
             return
         most = self._settings.retry_after_max
-        slot = self._downloader.slot_of(request)
-        longer = self._keeper.back_off.park(slot, min(asked, most))
-        self._log.note_back_off(slot, response, asked, most, longer)
+        longer = self._keeper.back_off.park(host, min(asked, most))
+        self._log.note_back_off(host, response, asked, most, longer)
 
     def process_exception(
         self, request: Request, exception: Exception
     ) -> Request | None:
-        """Send back what still waits in a parked slot when the crawl ends."""
+        """Send back what still waits for a parked host when the crawl ends."""
         if not isinstance(exception, StillParked) or ROBOTS_HOP in request.meta:
             return None
         if self._can_wait(request):

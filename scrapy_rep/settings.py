@@ -7,7 +7,9 @@ import math
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from scrapy.utils.misc import load_object
 
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.protocol import GYM2008, MK1996, RFC9309, Dialect
@@ -108,6 +110,22 @@ def whole(*, least: int, most: int | None = None) -> Check:
     return check
 
 
+def pace_by(value: Any) -> str | Callable[[Any], str]:
+    expected = (
+        '"host", "domain", or a function from a request to a name, or its import path'
+    )
+    if isinstance(value, str):
+        if value.lower() in {"host", "domain"}:
+            return value.lower()
+        try:
+            value = load_object(value)
+        except (ImportError, NameError, ValueError, TypeError) as error:
+            raise WrongError(f"{expected} ({error})") from None
+    if callable(value):
+        return cast("Callable[[Any], str]", value)
+    raise WrongError(expected)
+
+
 def statuses(value: Any) -> frozenset[int]:
     expected = "a list of 4xx statuses such as [401, 403]"
     numbers = _items(value, int, expected)
@@ -200,6 +218,11 @@ class Settings:
         "drop",
         one_of(("drop", "clamp")),
         "hosts that ask for more: drop refuses their requests, clamp keeps the longest",
+    )
+    pace_by: str | Callable[[Any], str] = setting(
+        "host",
+        pace_by,
+        "what keeps one pace: host, domain, or a function from a request to a name",
     )
     max_age: float = setting(
         None,

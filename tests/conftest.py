@@ -9,6 +9,7 @@ import pytest
 from scrapy.utils.reactor import set_asyncio_event_loop_policy
 from twisted.logger import globalLogPublisher
 
+from scrapy_rep.pacing import HOSTS
 from tests.redis_server import RedisServer
 
 if TYPE_CHECKING:
@@ -78,6 +79,14 @@ def no_unhandled_failures(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     ]
     assert not failures
     assert not tasks
+
+
+@pytest.fixture(autouse=True)
+def hosts_of_its_own() -> Iterator[None]:
+    """Let each test ask its hosts as if no other one had: paces are kept by the process."""
+    HOSTS.forget_all()
+    yield
+    HOSTS.forget_all()
 
 
 @pytest.fixture(scope="session")

@@ -190,3 +190,26 @@ def test_misspelt_names_are_named():
     assert "REP_CRAWLDELAY_MAX" in sentence
     assert "did you mean REP_CRAWL_DELAY_MAX?" in sentence
     assert unknown_names(ScrapySettings(dict.fromkeys(DEFAULTS))) == []
+
+
+def one_name(request):
+    return "one"
+
+
+def test_what_keeps_one_pace():
+    assert read().pace_by == "host"
+    assert read(REP_PACE_BY="Domain").pace_by == "domain"
+    assert read(REP_PACE_BY=one_name).pace_by is one_name
+    assert read(REP_PACE_BY=f"{__name__}.one_name").pace_by is one_name
+
+
+@pytest.mark.parametrize(
+    "value", ["hosts", "no.such.function", "scrapy_rep.settings.DAY", 5, ["host"]]
+)
+def test_what_cannot_keep_one_pace(value):
+    with pytest.raises(SettingError) as caught:
+        read(REP_PACE_BY=value)
+    message = str(caught.value)
+    assert message.startswith("REP_PACE_BY is ")
+    assert repr(value) in message
+    assert '"host", "domain", or a function from a request to a name' in message

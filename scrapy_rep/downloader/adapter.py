@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from functools import cached_property
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 from scrapy.utils.asyncio import call_later
+from scrapy.utils.httpobj import urlparse_cached
 
+from scrapy_rep.downloader import wire
+from scrapy_rep.downloader.departure import Departure, handed_over
 from scrapy_rep.downloader.handed_out import NOWHERE, HandedOut
 from scrapy_rep.downloader.versions import (
+    is_usable,
     jitter_of,
     limit_jitter,
     shortest_delay,
@@ -25,19 +30,23 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    Granter = Callable[[Request, str], Awaitable[None] | None]
-    StartListener = Callable[[Request, str | None, float], None]
-    AnswerListener = Callable[[Request, Response], None]
+    from scrapy_rep.downloader.departure import Granter
+
+    AnswerListener = Callable[[Departure, Response], None]
+
+logger = logging.getLogger("scrapy_rep")
 
 ROBOTS_HOP = "rep_hop"
 """The meta key that marks a robots.txt request."""
+NO_SLOTS: dict[str | None, Any] = {}
 
 
 class Downloader:
     """Scrapy's downloader and engine, by the few things that are needed of them.
 
     Names are those of download slots. A request starts when the downloader hands it to
-    its download handler; who wants to know subscribes, and more than one may.
+    its download handler, and leaves when that writes it; who wants to know subscribes, and
+    more than one may. Slots that are not as they were in Scrapy 2.14 to 2.19 are left alone.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -47,10 +56,14 @@ class Downloader:
         self._own_delay = settings.getfloat("DOWNLOAD_DELAY")
         self._own_concurrency = settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")
         self._raised: dict[str, float] = {}  # slot -> the delay that we gave it
-        self._began = slot_clock()
-        self._granters: list[Granter] = []
-        self._start_listeners: list[StartListener] = []
+        self._slots_are_usable: bool | None = None  # None: there was none yet
+        self._granter: Granter = _grant_at_once
+        self._start_listeners: list[Callable[[Departure], None]] = []
+        self._leave_listeners: list[Callable[[Departure, float], None]] = []
         self._answer_listeners: list[AnswerListener] = []
+        self._loaded: set[str] = set()  # schemes whose download handler is
+        self.tells_all = False
+        """Whether somebody wants to know of each request when it leaves."""
         self.handed_out = HandedOut(lambda: self._downloader.active)
         crawler.signals.connect(self._follow_hand_overs, signals.engine_started)
 
@@ -60,61 +73,120 @@ class Downloader:
         return self._crawler.engine.downloader
 
     def _slot(self, name: str | None) -> Any:
-        """Return Scrapy's slot; ``None``: not used yet, or dropped for being idle."""
-        return self._downloader.slots.get(name)
+        """Return Scrapy's slot; ``None``: not used yet, dropped for being idle, or strange."""
+        if self._slots_are_usable is False:
+            return None
+        slot = getattr(self._downloader, "slots", NO_SLOTS).get(name)
+        if self._slots_are_usable is None and slot is not None:
+            self._slots_are_usable = is_usable(slot)
+            if not self._slots_are_usable:
+                logger.warning(
+                    "The download slots of this Scrapy are not known to scrapy_rep, and "
+                    "are left alone: each host's pace is kept, but requests that wait for "
+                    "it may do so in the downloader, and DOWNLOAD_DELAY is as exact as "
+                    "Scrapy keeps it",
+                    extra={"spider": self._crawler.spider},
+                )
+                return None
+        return slot
 
     def slot_of(self, request: Request) -> str:
         """Return the name of the download slot that *request* goes through."""
         key: str | None = request.meta.get("download_slot")
         if key is None:  # else the downloader would come to the same, but slower
-            key = self._downloader.get_slot_key(request)
+            get_key = getattr(self._downloader, "get_slot_key", None)
+            if get_key is None:
+                return urlparse_cached(request).hostname or ""
+            key = get_key(request)
         return key
 
     # The start of a request
 
     def grant_starts(self, granter: Granter) -> None:
         """Have *granter* asked before each start; what it returns is awaited first."""
-        self._granters.append(granter)
+        self._granter = granter
 
-    def on_start(self, listener: StartListener) -> None:
-        """Call *listener* at each start: the request, its slot, ``time.monotonic()``."""
+    def on_start(self, listener: Callable[[Departure], None]) -> None:
+        """Call *listener* at each start."""
         self._start_listeners.append(listener)
 
+    def on_leave(self, listener: Callable[[Departure, float], None]) -> None:
+        """Call *listener* when a request leaves, and the time, by ``time.monotonic()``.
+
+        That is of those whose ``needs_telling`` was set when they started.
+        """
+        self._leave_listeners.append(listener)
+
     def on_answer(self, listener: AnswerListener) -> None:
-        """Call *listener* with each request that was answered, and its response."""
+        """Call *listener* with each one that was answered, and the response."""
         self._answer_listeners.append(listener)
 
     def _follow_hand_overs(self) -> None:
-        """Have each slot's time run from when its request is handed to its handler.
+        """Have each request granted when it is handed to its handler, and follow it.
 
-        Scrapy has it run from when it takes the request off the slot's queue; where the
-        event loop is busy the request leaves later than that, and the next one too early.
+        A slot's time runs from there, too. Scrapy has it run from when it takes the request
+        off the slot's queue; where the event loop is busy the request leaves later than
+        that, and the next one too early.
         """
         handlers = self._downloader.handlers
         hand_over = handlers.download_request_async
 
         async def follow(request: Request) -> Any:
-            name = request.meta.get("download_slot")
-            if name is not None:
-                for granter in self._granters:
-                    if (granted := granter(request, name)) is not None:
-                        await granted
-            now = monotonic()
-            slot = self._slot(name)
+            departure = Departure(
+                request, request.meta.get("download_slot"), self._start, self._left
+            )
+            departure.needs_telling = self.tells_all
+            if (granted := self._start(departure)) is not None:
+                await granted
+            slot = self._slot(departure.slot)
             if slot is not None:
                 slot.lastseen = slot_clock()
-            for started in self._start_listeners:
-                started(request, name, now)
-            response = await hand_over(request)
+            self._watch(request)
+            try:
+                with handed_over(departure):
+                    response = await hand_over(request)
+            finally:
+                departure.over()
             for answered in self._answer_listeners:
-                answered(request, response)
+                answered(departure, response)
             return response
 
         handlers.download_request_async = follow
 
+    def _start(self, departure: Departure) -> Awaitable[None] | None:
+        granted = self._granter(departure)
+        if granted is not None:
+            return self._start_when(granted, departure)
+        self._started(departure)
+        return None
+
+    async def _start_when(self, granted: Awaitable[None], departure: Departure) -> None:
+        await granted
+        self._started(departure)
+
+    def _started(self, departure: Departure) -> None:
+        departure.started_at = monotonic()
+        for listener in self._start_listeners:
+            listener(departure)
+
+    def _left(self, departure: Departure, at: float) -> None:
+        for left in self._leave_listeners:
+            left(departure, at)
+
+    def _watch(self, request: Request) -> None:
+        """Have the HTTP client watched that *request* is going to use."""
+        scheme = request.url.partition(":")[0]
+        if scheme in self._loaded:
+            return
+        self._loaded.add(scheme)
+        load = getattr(self._downloader.handlers, "_get_handler", None)
+        if load is not None:
+            load(scheme)  # Scrapy does so when it is first used, and imports the client
+        wire.watch()
+
     # The delay of slots
 
-    def users_delay(self, name: str) -> float:
+    def users_delay(self, name: str | None) -> float:
         """Return the shortest delay, jitter included, that the user sets for a slot."""
         delay, _ = self._users_own(name)
         slot = self._slot(name)
@@ -122,8 +194,8 @@ class Downloader:
             delay *= max(0.0, 1 - jitter_of(slot))
         return delay
 
-    def _users_own(self, name: str) -> tuple[float, int]:
-        own = self._own_slots.get(name, {})
+    def _users_own(self, name: str | None) -> tuple[float, int]:
+        own = self._own_slots.get(name or "", {})
         return (
             own.get("delay", self._own_delay),
             own.get("concurrency", self._own_concurrency),
@@ -161,27 +233,23 @@ class Downloader:
     def has_slot(self, name: str) -> bool:
         return self._slot(name) is not None
 
-    def postpone(self, name: str, seconds: float) -> None:
-        """Have the last start at a slot count as so much later."""
+    def due_in(self, name: str) -> float:
+        """Return the seconds until a slot may start a request, by the user's own delay."""
         slot = self._slot(name)
-        if slot is not None:
-            slot.lastseen += seconds
-
-    def due_in(self, name: str, delay: float) -> float:
-        """Return the seconds until a slot, which keeps *delay*, may start a request."""
-        slot = self._slot(name)
-        if slot is None:
-            # Not used yet: a run before this one may have, when this one began at the
-            # latest. Or idle for longer than its delay, which that is, too.
-            return max(0.0, self._began + delay - slot_clock())
-        delay = max(delay, shortest_delay(slot))
+        if slot is None:  # not used yet, or idle for longer than its delay
+            return 0.0
+        delay = shortest_delay(slot)
         return max(0.0, slot.lastseen + delay - slot_clock()) if delay else 0.0
 
-    def has_place(self, name: str, *, paced: bool) -> bool:
-        """Tell whether a slot can take another request without having it wait.
+    def has_place(self, name: str, host: str, *, paced: bool) -> bool:
+        """Tell whether a slot can take another request to *host* without having it wait.
 
         *paced*: one at a time, as robots.txt asks for a delay.
         """
+        if paced:
+            if self.handed_out.any_to(host):
+                return False
+            paced = name == host  # else its slot may have others, too
         slot = self._slot(name)
         there = NOWHERE if slot is None else slot.active
         on_the_way = self.handed_out.on_the_way(name, there)
@@ -210,11 +278,11 @@ class Downloader:
 
     def lend_place(self) -> None:
         """Add a place, so that what waits or asks for a robots.txt takes none of a page."""
-        if self._downloader.total_concurrency:  # 0: there is no limit
+        if getattr(self._downloader, "total_concurrency", 0):  # 0: there is no limit
             self._downloader.total_concurrency += 1
 
     def take_place_back(self) -> None:
-        if self._downloader.total_concurrency:
+        if getattr(self._downloader, "total_concurrency", 0):
             self._downloader.total_concurrency -= 1
 
     # The engine
@@ -242,3 +310,7 @@ class Downloader:
         """Return what the engine is not through with; ``None``: it does not run."""
         slot = self._engine_slot
         return None if slot is None else slot.inprogress
+
+
+def _grant_at_once(departure: Departure) -> None:
+    """Let each request go: nobody keeps a pace."""

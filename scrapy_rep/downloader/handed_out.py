@@ -15,25 +15,31 @@ NOWHERE: frozenset[Request] = frozenset()
 
 
 class HandedOut:
-    """Requests by download slot, as long as the downloader is at them."""
+    """Requests by download slot and by host, as long as the downloader is at them."""
 
     def __init__(self, active: Callable[[], AbstractSet[Request]]) -> None:
         """*active* returns the requests that the downloader is at, in whatever slot."""
         self._active = active
         self._by_slot: dict[str, set[Request]] = {}
+        self._by_host: dict[str, set[Request]] = {}
+        """Of hosts whose requests went through slots of other names."""
         self.sent_back: WeakSet[Request] = WeakSet()
         """Requests on their way back to the queue, which has handed them out too early."""
 
-    def add(self, slot: str, request: Request) -> None:
-        """Note that *request* is on its way to *slot*."""
-        if len(self._by_slot) > 2 * len(self._active()) + 16:
+    def add(self, slot: str, host: str, request: Request) -> None:
+        """Note that *request* is on its way to *host*, by *slot*."""
+        if len(self._by_slot) + len(self._by_host) > 2 * len(self._active()) + 16:
             self.sweep()
         self._by_slot.setdefault(slot, set()).add(request)
+        if host != slot:
+            self._by_host.setdefault(host, set()).add(request)
 
     def sweep(self) -> None:
         """Forget what was answered since its slot was asked about."""
         for slot in list(self._by_slot):
             self.on_the_way(slot, NOWHERE)
+        for host in list(self._by_host):
+            self.any_to(host)
 
     def has(self, slot: str, request: Request) -> bool:
         """Tell whether *request* comes from the queue, and is not answered yet."""
@@ -41,11 +47,21 @@ class HandedOut:
 
     def on_the_way(self, slot: str, there: AbstractSet[Request]) -> int:
         """Return how many are not in *slot* yet, *there* being those that are."""
-        requests = self._by_slot.get(slot)
+        requests = self._current(self._by_slot, slot)
+        return len(requests - there) if there else len(requests)
+
+    def any_to(self, host: str) -> bool:
+        """Tell whether anything is on its way to *host*, by whatever slot."""
+        by_others = self._current(self._by_host, host)
+        return bool(by_others or self._current(self._by_slot, host))
+
+    def _current(
+        self, by_name: dict[str, set[Request]], name: str
+    ) -> AbstractSet[Request]:
+        requests = by_name.get(name)
         if requests is None:
-            return 0
+            return NOWHERE
         requests &= self._active()  # the others were answered, or refused
         if not requests:
-            del self._by_slot[slot]
-            return 0
-        return len(requests - there) if there else len(requests)
+            del by_name[name]
+        return requests

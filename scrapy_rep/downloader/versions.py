@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from scrapy.core import downloader as scrapys
@@ -11,8 +12,19 @@ if TYPE_CHECKING:
 
 # What Slot.lastseen is told by: the wall clock before Scrapy 2.16.
 slot_clock: Callable[[], float] = (
-    vars(scrapys).get("monotonic") or vars(scrapys)["time"]
+    vars(scrapys).get("monotonic") or vars(scrapys).get("time") or monotonic
 )
+
+
+def is_usable(slot: Any) -> bool:
+    """Tell whether *slot* has what is needed of slots, and lets it be set."""
+    try:
+        for name in ("lastseen", "delay", "concurrency"):
+            setattr(slot, name, getattr(slot, name))
+        jitter_of(slot)
+        return hasattr(slot, "queue") and hasattr(slot, "active")
+    except (AttributeError, TypeError):
+        return False
 
 
 def shortest_delay(slot: Any) -> float:

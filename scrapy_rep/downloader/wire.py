@@ -1,8 +1,10 @@
-"""How an answer came over its connection, as far as download handlers do not tell.
+"""What goes over a connection and when, as far as download handlers do not tell.
 
 Twisted and aiohttp take a body that nothing delimits for whole, however its connection was
-lost; and Twisted takes for a status whatever ``int`` takes for a number. Their parsers are
-watched here. Nothing is changed, and pages go on as they did.
+lost; and Twisted takes for a status whatever ``int`` takes for a number. A request leaves
+when its connection is made, and both send it a second time by themselves where a connection
+that they had kept was closed. So the HTTP clients are watched here: nothing is changed, but
+that a request may have to wait before it is written (``Departure``).
 """
 
 from __future__ import annotations
@@ -13,10 +15,16 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from twisted.internet.error import ConnectionDone
+from scrapy.utils.defer import deferred_from_coro
+from twisted.internet.error import ConnectionDone, ConnectionLost
+from twisted.internet.interfaces import IHandshakeListener, ISSLTransport
 from twisted.python.failure import Failure
+from zope.interface import classImplements  # type: ignore[import-untyped]
+
+from scrapy_rep.downloader.departure import leaving
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
     from types import ModuleType
 
     from scrapy.http.headers import Headers
@@ -65,13 +73,14 @@ def at_hand() -> Wire | None:
 
 def watch() -> None:
     """See to it that the HTTP clients that are in use are watched."""
-    for name, begin in CLIENTS.items():
+    for name, watchers in CLIENTS.items():
         if name in sys.modules and name not in _watched:
             _watched.add(name)
-            begin(sys.modules[name])
+            for begin in watchers:
+                begin(sys.modules[name])
 
 
-def _watch_twisted(module: ModuleType) -> None:
+def _watch_twisted_answers(module: ModuleType) -> None:
     parser = module.HTTPClientParser
     status_received = parser.statusReceived
     all_headers_received = parser.allHeadersReceived
@@ -101,7 +110,73 @@ def _watch_twisted(module: ModuleType) -> None:
     parser.connectionLost = lose
 
 
-def _watch_aiohttp(module: ModuleType) -> None:
+def _watch_twisted_requests(module: ModuleType) -> None:
+    protocol = module.HTTP11ClientProtocol
+    send = protocol.request
+
+    def request(self: Any, asked: Any) -> Any:
+        sent = send(self, asked)
+        # Over TLS what is written waits for the handshake, which comes once.
+        self.rep_written = True
+        if self.rep_greeted or not ISSLTransport.providedBy(self.transport):
+            leave(self)
+        return sent
+
+    def handshake_completed(self: Any) -> None:
+        self.rep_greeted = True
+        if self.rep_written:
+            leave(self)
+
+    def leave(self: Any) -> None:
+        departure, self.rep_departure = self.rep_departure, None
+        if departure is not None:
+            departure.written()
+
+    protocol.rep_departure = None
+    protocol.rep_written = protocol.rep_greeted = False
+    protocol.request = request
+    protocol.handshakeCompleted = handshake_completed
+    classImplements(protocol, IHandshakeListener)
+
+
+def _watch_twisted_pools(module: ModuleType) -> None:
+    pool = module.HTTPConnectionPool
+    get_connection = pool.getConnection
+
+    def get(self: Any, key: Any, endpoint: Any) -> Any:
+        departure = leaving()
+        connecting = get_connection(self, key, endpoint)
+        if departure is None:
+            return connecting
+
+        def use(connection: Any) -> Any:
+            own = getattr(connection, "_clientProtocol", connection)
+            if own is not connection:  # it was kept, and is replaced if it was closed
+                connect = connection._newConnection
+                connection._newConnection = lambda: again(connect)
+            granted = departure.ready()
+            if granted is None:
+                return mark(connection, own)
+            waiting = deferred_from_coro(granted)
+            return waiting.addCallback(lambda _: mark(connection, own))
+
+        def mark(connection: Any, own: Any) -> Any:
+            if own is connection and own.state != "QUIESCENT":
+                raise ConnectionLost("while the request waited for its turn")
+            own.rep_departure = departure
+            own.rep_written = False
+            return connection
+
+        def again(connect: Any) -> Any:
+            granted = deferred_from_coro(departure.again())
+            return granted.addCallback(lambda _: connect()).addCallback(use)
+
+        return connecting.addCallback(use)
+
+    pool.getConnection = get
+
+
+def _watch_aiohttp_answers(module: ModuleType) -> None:
     handler = module.ResponseHandler
     set_response_params = handler.set_response_params
     connection_lost = handler.connection_lost
@@ -111,6 +186,8 @@ def _watch_aiohttp(module: ModuleType) -> None:
         self.rep_wire = Wire()
         _reading.set(self.rep_wire)
         set_response_params(self, **options)
+        if (departure := leaving()) is not None:
+            departure.written()  # which comes next
 
     def lose(self: Any, error: BaseException | None) -> None:
         wire = getattr(self, "rep_wire", None)
@@ -122,7 +199,31 @@ def _watch_aiohttp(module: ModuleType) -> None:
     handler.connection_lost = lose
 
 
+def _watch_aiohttp_connections(module: ModuleType) -> None:
+    connector = module.BaseConnector
+    connect = connector.connect
+
+    async def connect_for(self: Any, *args: Any, **options: Any) -> Any:
+        departure = leaving()
+        if departure is not None and departure.left_at is not None:
+            await departure.again()
+        connection = await connect(self, *args, **options)
+        granted: Awaitable[None] | None
+        if departure is not None and (granted := departure.ready()) is not None:
+            try:
+                await granted
+            except BaseException:
+                connection.release()
+                raise
+        return connection
+
+    connector.connect = connect_for
+
+
 CLIENTS = {
-    "twisted.web._newclient": _watch_twisted,
-    "aiohttp.client_proto": _watch_aiohttp,
+    "twisted.web._newclient": (_watch_twisted_answers, _watch_twisted_requests),
+    "twisted.web.client": (_watch_twisted_pools,),
+    "aiohttp.client_proto": (_watch_aiohttp_answers,),
+    "aiohttp.connector": (_watch_aiohttp_connections,),
 }
+"""By the module, once it is there: the functions that begin to watch it."""

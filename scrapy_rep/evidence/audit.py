@@ -37,9 +37,9 @@ from scrapy_rep.settings import DEFAULTS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from scrapy import Request
     from scrapy.crawler import Crawler
 
+    from scrapy_rep.downloader import Departure
     from scrapy_rep.evidence.decision import Copy
     from scrapy_rep.evidence.format import RecordType
     from scrapy_rep.evidence.sink import Record
@@ -51,7 +51,16 @@ MAX_DIGESTS = 10_000
 USERS_SETTINGS = ("ROBOTSTXT_USER_AGENT", "USER_AGENT", "DOWNLOAD_DELAY")
 """Settings of Scrapy that are written down beside ours."""
 
-quote_slot = lru_cache(maxsize=1024)(quote)
+NO_NAMES = "", ""
+
+
+@lru_cache(maxsize=1024)
+def names_in_json(host: str, slot: str, authority: str) -> str:
+    """Return what a record has of a host and a slot: the former where it is not plain."""
+    in_json = f'"slot":{quote(slot)}'
+    if host and not (host == slot == authority.partition(":")[0]):
+        in_json += f',"host":{quote(host)}'
+    return in_json
 
 
 class Audit:
@@ -63,23 +72,27 @@ class Audit:
         uri: str,
         *,
         now: Callable[[], float],
+        at: Callable[[float], float],
         agent: Callable[[], str],
     ) -> None:
         """Open the audit at *uri*: now, or when there is a spider.
 
-        *now* tells the seconds since 1970, and *agent* whose rules the crawl obeys.
+        *now* tells the seconds since 1970, *at* those of a ``time.monotonic()``, and *agent*
+        whose rules the crawl obeys.
         Raises ``SettingError`` where it cannot be opened.
         """
         self._crawler = crawler
         self._uri = uri
         self._now = now
+        self._at = at
         self._agent = agent
         self._sink: Sink | None = None
         self.put: Callable[[Record], None] = _ignore
-        """Of the sink: writes what was decided, ``(time, url, slot, decision, delay,
-        preferences)``; what was sent, ``(time, url, slot, whether it is a robots.txt, 0.0,
-        None)``; or a line, ``(0.0, line, "", None, 0.0, None)``. Before there is a spider,
-        and when it is gone, nothing is.
+        """Of the sink: writes what was decided, ``(time, url, names, decision, delay,
+        preferences)``, the names being those of its host and its download slot; what was
+        sent, ``(time, url, names, whether it is a robots.txt, 0.0, None)``; or a line,
+        ``(0.0, line, ("", ""), None, 0.0, None)``. Before there is a spider, and when it is
+        gone, nothing is.
         """
         self._digests: dict[str, None] = {}  # in the order in which they came
         self._errors = 0  # of the sink, as far as they were noticed
@@ -129,7 +142,7 @@ class Audit:
     def write(self, record_type: RecordType, **values: object) -> None:
         """Write a record of now that has *values*."""
         line = record_type.line({"time": self._time(), **values})
-        self.put((0.0, line, "", None, 0.0, None))
+        self.put((0.0, line, NO_NAMES, None, 0.0, None))
 
     def write_copy(self, copy: Copy, body: bytes) -> None:
         """Write what is known of an origin; *body* where it is not written yet."""
@@ -144,11 +157,13 @@ class Audit:
             values["encoding"], values["body"] = as_text(body)
         self.write(COPY, **values)
 
-    def write_start(self, request: Request, slot: str | None, _: float) -> None:
-        """Write that *request* is handed to its download handler."""
+    def write_sent(self, departure: Departure, at: float) -> None:
+        """Write that a request has left *at* that time, by ``time.monotonic()``."""
+        request = departure.request
         is_robots = ROBOTS_HOP in request.meta
         url = without_user(request.url)
-        self.put((self._now(), url, slot or "", is_robots, 0.0, None))
+        names = departure.host, departure.slot or ""
+        self.put((self._at(at), url, names, is_robots, 0.0, None))
 
     # In the sink's thread
 
@@ -156,20 +171,21 @@ class Audit:
         """Return *records* in JSON. Times have ``TIME_DECIMALS`` decimals."""
         lines = []
         sent, decided = SENT.name, DECISION.name
-        last, in_quotes = "", ""
-        for time, url, slot, what, delay, preferences in records:
+        last = in_quotes = authority = ""
+        for time, url, names, what, delay, preferences in records:
             if what is None:
                 lines.append(url)
                 continue
             if url is not last:  # what was decided is often sent at once
                 last, in_quotes = url, quote(url)
+                authority = url.partition("//")[2].partition("/")[0]
             if isinstance(what, bool):
                 kind, rest = sent, ',"robots":true' if what else ""
             else:
                 kind, rest = decided, what.in_json(delay, preferences)
             lines.append(
                 f'{{"type":"{kind}","time":{time:.4f},"url":{in_quotes},'
-                f'"slot":{quote_slot(slot)}{rest}}}\n'
+                f"{names_in_json(*names, authority)}{rest}}}\n"
             )
         return "".join(lines)
 

@@ -25,7 +25,7 @@ megabyte long, and there is evidence for each request."""
 
 STATE_WORDS = {Access.SUCCESSFUL: "fetched", Access.DENIED: "denied"}
 """What evidence calls an answer that decides; the others are "unavailable"."""
-REQUEST_FIELDS = frozenset({"time", "url", "slot", "delay", "preferences"})
+REQUEST_FIELDS = frozenset({"time", "url", "slot", "host", "delay", "preferences"})
 DECISION_FIELDS = tuple(name for name in DECISION.kinds if name not in REQUEST_FIELDS)
 """What all records of one decision have in common."""
 
@@ -101,7 +101,7 @@ class Decision:
             self.evidence["line"] = rule.line
 
     def in_json(self, delay: float, preferences: dict[str, str]) -> str:
-        """Return what follows the slot in a record of the audit, from the comma on."""
+        """Return what follows the names in a record of the audit, from the comma on."""
         if delay != self._delay or preferences != self._stated:
             self._delay, self._stated = delay, preferences
             if not self._shared:

@@ -132,6 +132,8 @@ def _same(names: str) -> tuple[Field, ...]:
     return tuple(by_name[name] for name in names.split())
 
 
+SLOT = Field("slot", TEXT, "its download slot")
+HOST = Field("host", TEXT, "whose pace it keeps, where slot and url do not say so")
 CRAWL = RecordType(
     "crawl",
     "the first line of a file",
@@ -170,18 +172,20 @@ DECISION = RecordType(
     "about a request; the origin is that of its url",
     (
         *_same("time url"),
-        Field("slot", TEXT, "its download slot"),
+        SLOT,
+        HOST,
         *_same("delay agent allowed cause enforced reason group rule line digest"),
         *_same("preferences"),
     ),
 )
 SENT = RecordType(
     "sent",
-    "a request is handed to its download handler; an exempt one has this line only",
+    "a request leaves, each time that it does; an exempt one has this line only",
     (
         *_same("time"),
         Field("url", TEXT, "of the request", needed=True),
-        Field("slot", TEXT, "its download slot", needed=True),
+        SLOT._replace(needed=True),
+        HOST,
         Field("robots", FLAG, "true for a robots.txt"),
     ),
 )

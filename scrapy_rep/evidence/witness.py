@@ -27,6 +27,8 @@ from scrapy_rep.protocol.printable import without_user
 from scrapy_rep.signals import dropped
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -57,12 +59,16 @@ class Witness:
         policies: Policies,
         agents: Agents,
         downloader: Downloader,
+        *,
+        host_of: Callable[[Request], str],
     ) -> None:
+        """*host_of* returns whose pace a request keeps."""
         self._settings = settings
         self._on_meta = settings.evidence
         self._policies = policies
         self._agents = agents
         self._downloader = downloader
+        self._host_of = host_of
         self._all_kept = settings.obey >= PACE_DIRECTIVES
         self._all_paces = replace(settings, obey=PACE_DIRECTIVES)
         # All are emptied when they are full.
@@ -80,9 +86,11 @@ class Witness:
                 crawler,
                 settings.audit_uri,
                 now=policies.now,
+                at=policies.at,
                 agent=lambda: name_of(agents.default()),
             )
-            downloader.on_start(self._audit.write_start)
+            downloader.tells_all = True
+            downloader.on_leave(self._audit.write_sent)
             crawler.signals.connect(self._dropped, dropped)
 
     async def close(self, reason: str) -> None:
@@ -220,8 +228,8 @@ class Witness:
             agent = self._agents.of(request)
             preferences = stated_answers(known.policy.preferences(url, agent))
         if self._audit is not None:
-            slot = self._downloader.slot_of(request)
-            self._audit.put((now, url, slot, decision, delay, preferences))
+            names = self._host_of(request), self._downloader.slot_of(request)
+            self._audit.put((now, url, names, decision, delay, preferences))
         if self._on_meta:
             # Each request has its own: nothing that a spider does to one alters another.
             evidence = decision.evidence.copy()

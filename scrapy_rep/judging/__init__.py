@@ -1,9 +1,10 @@
 """May this request go now, later, or never?"""
 
 from scrapy_rep.judging.agents import Agents
+from scrapy_rep.judging.pace_names import namer
 from scrapy_rep.judging.purposes import Purposes
 from scrapy_rep.judging.ruling import Action, Judge, Objection, Ruling
-from scrapy_rep.judging.target import judged, leave_behind, note_origin
+from scrapy_rep.judging.target import host_of, judged, leave_behind, note_origin
 
 __all__ = [
     "Action",
@@ -12,7 +13,9 @@ __all__ = [
     "Objection",
     "Purposes",
     "Ruling",
+    "host_of",
     "judged",
     "leave_behind",
+    "namer",
     "note_origin",
 ]

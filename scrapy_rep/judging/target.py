@@ -69,6 +69,33 @@ def _origin_as_parsed(request: Request) -> str | None:
     return origin_from(parts.scheme, parts.netloc)
 
 
+def host_of(request: Request) -> str:
+    """Return the host of which a request asks something; empty: of none.
+
+    Behind a rendering service that is the target's: that of ``meta["robotstxt_url"]``.
+    """
+    url = request.url
+    instead = request.meta.get(INSTEAD)
+    if instead is not None and isinstance(instead, str):
+        url = instead
+    if url.startswith(USUAL):
+        end = url.find("/", LEAST)
+        return _host_of_start(url[:end] if end > 0 else url)
+    return _host_in(url) if url is instead else urlparse_cached(request).hostname or ""
+
+
+@lru_cache(maxsize=4096)
+def _host_of_start(url: str) -> str:
+    return _host_in(origin_of(url) or url)
+
+
+def _host_in(url: str) -> str:
+    try:
+        return (urlsplit(url).hostname or "").rstrip(".")
+    except ValueError:
+        return ""
+
+
 def note_origin(request: Request, meta: dict[str, Any]) -> None:
     """Note on *meta*, that of *request*, whose it is, as others may copy it."""
     noted: Any = request.url

@@ -2,7 +2,18 @@
 
 from scrapy_rep.pacing.back_off import BackOff
 from scrapy_rep.pacing.bookings import Bookings, ParkedError
+from scrapy_rep.pacing.hosts import HOSTS, Asking
 from scrapy_rep.pacing.keeper import Keeper
 from scrapy_rep.pacing.pace import FREE, Pace, pace_of
 
-__all__ = ["FREE", "BackOff", "Bookings", "Keeper", "Pace", "ParkedError", "pace_of"]
+__all__ = [
+    "FREE",
+    "HOSTS",
+    "Asking",
+    "BackOff",
+    "Bookings",
+    "Keeper",
+    "Pace",
+    "ParkedError",
+    "pace_of",
+]

@@ -1,4 +1,4 @@
-"""Which download slots are parked: their sites want to be left alone for some time.
+"""Which hosts are parked: their sites want to be left alone for some time.
 
 Beyond RFC 9309. The statuses: RFC 6585 4, RFC 9110 15.6.4; Retry-After: RFC 9110 10.2.3.
 """
@@ -30,72 +30,69 @@ class Engine(Protocol):
 
 
 class BackOff:
-    """Until when each slot is parked. What is over is forgotten."""
+    """Until when each host is parked. What is over is forgotten."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, until: dict[str, float] | None = None) -> None:
+        """*until* is what the crawls of a process share."""
         self._engine = engine
-        self.until: dict[str, float] = {}
-        """Slot -> when it is parked no more, by ``time.monotonic()``."""
+        self.until: dict[str, float] = {} if until is None else until
+        """Host -> when it is parked no more, by ``time.monotonic()``."""
         self._sweep_at = 16
         self._listeners: list[Listener] = []
         self._listeners_here: list[Listener] = []
 
     def on_parked(self, listener: Listener) -> None:
-        """Call *listener* whenever a slot is parked: the slot, the seconds from now."""
+        """Call *listener* whenever a host is parked: the host, the seconds from now."""
         self._listeners.append(listener)
 
     def on_parked_here(self, listener: Listener) -> None:
         """Call *listener* as ``on_parked``, but only where this process has parked it."""
         self._listeners_here.append(listener)
 
-    def left(self, slot: str) -> float:
-        """Return the seconds for which *slot* is still parked; 0: it is not."""
-        until = self.until.get(slot)
+    def left(self, host: str) -> float:
+        """Return the seconds for which *host* is still parked; 0: it is not."""
+        until = self.until.get(host)
         if until is None:
             return 0.0
         left = until - monotonic()
         if left > 0:
             return left
-        del self.until[slot]
+        del self.until[host]
         return 0.0
 
-    def park(self, slot: str, seconds: float) -> float:
-        """Park *slot* from now on, unless it is parked for longer.
+    def park(self, host: str, seconds: float) -> float:
+        """Park *host* from now on, unless it is parked for longer.
 
         Returns the seconds by which it is parked for longer than before.
         """
-        longer = self.learn(slot, seconds)
+        longer = self.learn(host, seconds)
         if longer:
             for listener in self._listeners_here:
-                listener(slot, seconds)
+                listener(host, seconds)
         return longer
 
-    def learn(self, slot: str, seconds: float) -> float:
-        """Park *slot* as another process has done; else as ``park``."""
-        longer = seconds - self.left(slot)
+    def learn(self, host: str, seconds: float) -> float:
+        """Park *host* as another process has done; else as ``park``."""
+        longer = seconds - self.left(host)
         if longer <= 0:
             return 0.0
         if len(self.until) >= self._sweep_at:
             for name in list(self.until):  # those that nobody has looked at since
                 self.left(name)
             self._sweep_at = 2 * len(self.until) + 16
-        self.until[slot] = monotonic() + seconds
+        self.until[host] = monotonic() + seconds
         for listener in self._listeners:
-            listener(slot, seconds)
+            listener(host, seconds)
         return longer
 
-    async def wait(
-        self, request: Request, slot: str, left: Callable[[str], float] | None = None
-    ) -> None:
-        """Wait until *request* may be sent to *slot*.
+    async def wait(self, request: Request, host: str) -> None:
+        """Wait until *host*, that of *request*, is parked no more.
 
-        *left* tells in how many seconds; without it that is when *slot* is parked no more.
         Raises ``StillParked`` where the crawl ends while it is.
         """
-        left = left or self.left
-        if left(slot):
+        if self.left(host):
             self._engine.wake()  # somebody else may have the place of *request*
-        while seconds := left(slot):
-            if (parked := self.left(slot)) and self._engine.ends():
-                raise StillParked(request.url, parked)
+        while seconds := self.left(host):
+            if self._engine.ends():
+                raise StillParked(request.url, seconds)
             await sleep(min(seconds, LOOK_UP))

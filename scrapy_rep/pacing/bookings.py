@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class ParkedError(Exception):
-    """Another process has parked the slot: for so many *seconds* from now on."""
+    """Another process has parked the host: for so many *seconds* from now on."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -20,18 +20,18 @@ class Bookings(Protocol):
     def restless(self) -> bool:
         """Tell whether requests may leave rather late, as all processes are busy."""
 
-    async def book(self, slot: str, interval: float) -> int | None:
+    async def book(self, host: str, interval: float) -> int | None:
         """Return when *interval* s have passed since the last start, and book this one.
 
         Returns the booking, for ``late``; ``None`` where there is none. Raises
-        ``ParkedError`` where another process has parked the slot.
+        ``ParkedError`` where another process has parked the host.
         """
 
-    async def late(self, slot: str, booking: int, seconds: float) -> bool:
+    async def late(self, host: str, booking: int, seconds: float) -> bool:
         """Note that the request of *booking* may have started so much later.
 
         Returns ``False`` where another one was booked since.
         """
 
-    async def park(self, slot: str, seconds: float) -> None:
+    async def park(self, host: str, seconds: float) -> None:
         """Have no process start any request that it books here for so long."""

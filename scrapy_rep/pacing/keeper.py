@@ -2,107 +2,126 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import contextmanager
+from itertools import count
 from time import monotonic
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 from scrapy import signals
-from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_rep.downloader import ROBOTS_HOP, sleep
 from scrapy_rep.pacing.back_off import BackOff
 from scrapy_rep.pacing.bookings import ParkedError
-from scrapy_rep.pacing.intervals import SHARED_GUARD_PART, Intervals
+from scrapy_rep.pacing.hosts import (
+    GUARD_MOST,
+    GUARD_PART,
+    HOSTS,
+    SHARED_GUARD_PART,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
     from scrapy import Request
     from scrapy.crawler import Crawler
+    from scrapy.http import Response
 
-    from scrapy_rep.downloader import Downloader
+    from scrapy_rep.downloader import Departure, Downloader
     from scrapy_rep.pacing.bookings import Bookings
+    from scrapy_rep.pacing.hosts import Asking
 
 LATE_PART, LATE_LEAST = 0.05, 0.05
 """The part of an interval, and at least the seconds, by which a request that was answered
-late may put off the next one: it may have arrived as late as it was answered."""
+late may put off the next one: it may have arrived later than it left."""
 RESTLESS_LATE_PART = 0.25
 """The same part where several processes start together or find each other again, and for the
 first request of one of them to a host."""
 NOTICED = 0.002
-"""Seconds from which on it is worth noting that a request left late."""
-
-
-@dataclass(slots=True)
-class Start:
-    """How a request that has an interval to keep was started."""
-
-    booking: int | None = None
-    sent: bool = False
-    late: float = 0.0
-    """Seconds by which it left later than it was booked."""
+"""Seconds from which on it is worth telling that a request left late."""
+CONFIRMED = 0.01
+"""Seconds for which a start that others know of is good without being confirmed."""
+NUMBERS = count()
+"""Of the crawls of this process."""
 
 
 class Keeper:
-    """Keeps the delay of download slots at or above what their origins ask for.
+    """Grants each start of a crawl's requests, by host, whatever way they come.
 
-    Whatever else sets a slot's delay (the user's settings, AutoThrottle, another plugin),
-    it is raised to the interval again before each request and after each response; the
-    user's own delay stays where it is longer. A slot that Scrapy has dropped for being
-    idle has outlived its delay; the next request sets it anew.
+    The paces are those of the process (``HOSTS``), and with ``share`` those of a fleet.
+    An interval is measured from wire to wire: the next start is not granted before the
+    last request has left, or is known not to.
 
-    An interval is measured from start to start, where a request starts when it is handed
-    to its download handler. A timer that comes late does not shorten the next interval.
+    Beside that, the delay of a host's own download slot is kept at or above what its
+    origins ask for, so that what Scrapy's queues hand out waits in few places: before each
+    request and after each response it is raised again, whatever else sets it (the user's
+    settings, AutoThrottle, another plugin); the user's own delay stays where it is longer.
     """
 
-    def __init__(self, crawler: Crawler, downloader: Downloader) -> None:
+    def __init__(
+        self,
+        crawler: Crawler,
+        downloader: Downloader,
+        host_of: Callable[[Request], str],
+        *,
+        parks: bool = True,
+    ) -> None:
+        """*host_of* returns whose pace a request keeps; empty: nobody's.
+
+        *parks* tells that hosts which other crawls of the process have parked are parked.
+        """
         self._crawler = crawler
         self._downloader = downloader
+        self.host_of = host_of
+        self._number = next(NUMBERS)
         self._bookings: Bookings | None = None
         self._booked_listeners: list[Callable[[Request, str, float], None]] = []
-        self._starts: WeakKeyDictionary[Request, Start] = WeakKeyDictionary()
         self._following = False
-        self.intervals = Intervals(downloader.has_slot)
-        self.back_off = BackOff(downloader)
+        self._guard_part = GUARD_PART
+        self.back_off = BackOff(downloader, HOSTS.parked if parks else None)
         downloader.grant_starts(self._grant)
-        downloader.on_start(self._started)
+        downloader.on_leave(self._left)
+        downloader.on_answer(self._answered)
 
     # What is kept
 
-    def keep(self, slot: str, origin: str, interval: float) -> None:
-        """Have *slot* keep *interval* seconds between starts for *origin* from now on."""
-        if interval:
+    def keep(self, host: str, origin: str, interval: float) -> None:
+        """Have *host* keep *interval* seconds between starts for *origin* from now on."""
+        if interval and not self._following:
             self._follow_requests()
-        self.intervals.keep(slot, origin, interval)
+        if host:
+            HOSTS.wish(host, self._number, origin, interval)
 
     def keeps_any(self) -> bool:
-        """Tell whether any slot keeps an interval, or is parked."""
-        return bool(self.intervals.seconds or self.back_off.until)
+        """Tell whether any host keeps an interval, or is parked."""
+        return self._following or bool(self.back_off.until)
 
-    def due_in(self, slot: str) -> float:
-        """Return the seconds until a request of the slot may start; 0: it may now."""
-        return max(self.paced_for(slot), self.back_off.left(slot))
+    def interval(self, host: str) -> float:
+        """Return the seconds that are to lie between two starts at *host*; 0: any."""
+        return HOSTS.interval(host, self._number)
 
-    def paced_for(self, slot: str) -> float:
+    def due_in(self, host: str) -> float:
+        """Return the seconds until a request to *host* may start; 0: it may now."""
+        return max(self.paced_for(host), self.back_off.left(host))
+
+    def paced_for(self, host: str) -> float:
         """Return the same, but for the time that it is parked."""
-        if self._bookings is not None and not self._downloader.has_slot(slot):
-            return 0.0  # others may have used it; who knows that confirms each start
-        return self._downloader.due_in(slot, self.intervals.delay(slot))
+        return HOSTS.left(
+            host, self._number, self._guard_part, knows=not self.is_shared
+        )
 
-    def has_place(self, slot: str) -> bool:
-        """Tell whether the slot can take another request without having it wait."""
-        return self._downloader.has_place(slot, paced=self.intervals.delay(slot) > 0)
+    def has_place(self, slot: str, host: str) -> bool:
+        """Tell whether another request to *host* can go through *slot*, and need not wait."""
+        return self._downloader.has_place(slot, host, paced=self.interval(host) > 0)
 
     # Sharing a pace with other processes
 
     def share(self, bookings: Bookings) -> None:
-        """Have *bookings* grant each start, and tell the others of parked slots."""
+        """Have *bookings* grant each start, and tell the others of parked hosts."""
         self._bookings = bookings
-        self.intervals.guard_part = SHARED_GUARD_PART
+        self._guard_part = SHARED_GUARD_PART
         self.back_off.on_parked_here(
-            lambda slot, seconds: deferred_from_coro(bookings.park(slot, seconds))
+            lambda host, seconds: deferred_from_coro(bookings.park(host, seconds))
         )
         self._follow_requests()
 
@@ -111,110 +130,149 @@ class Keeper:
         return self._bookings is not None
 
     def on_booked(self, listener: Callable[[Request, str, float], None]) -> None:
-        """Call *listener* when a start is granted: the request, its slot, its interval."""
+        """Call *listener* when a start is granted: the request, its host, its interval."""
         self._booked_listeners.append(listener)
 
-    def shared_interval(self, slot: str) -> float:
-        """Return the seconds between two starts at *slot*, by whatever process.
+    def shared_interval(self, host: str, slot: str | None) -> float:
+        """Return the seconds between two starts at *host*, by whatever process.
 
-        The user's own delay counts, too: it says how often a host may be asked.
+        The user's own delay of *slot* counts, too: it says how often a host may be asked.
         """
-        return max(self.intervals.delay(slot), self._downloader.users_delay(slot))
+        interval = self.interval(host)
+        interval += min(SHARED_GUARD_PART * interval, GUARD_MOST)
+        return max(interval, self._downloader.users_delay(slot))
 
-    def _grant(self, request: Request, slot: str) -> Awaitable[None] | None:
-        if (
+    # Granting
+
+    def _grant(self, departure: Departure) -> Awaitable[None] | None:
+        departure.host = host = self.host_of(departure.request)
+        if not host:
+            return None
+        hop = departure.request.meta.get(ROBOTS_HOP)
+        asking = None if hop is None else getattr(hop, "asking", None)
+        if not (
             self._bookings
             or self._booked_listeners
             or self.back_off.until
-            # Scrapy's slots may let two go at once when the process has stood still.
-            or self.intervals.left(slot)
+            or asking
+            or self.interval(host)
         ):
-            return self._book(request, slot)
+            HOSTS.started(host)
+            return None
+        departure.needs_telling = True
+        if (
+            self._bookings
+            or self._booked_listeners
+            or self.back_off.left(host)
+            or self._turn(departure, asking)
+        ):
+            return self._book(departure, asking)
         return None
 
-    async def _book(self, request: Request, slot: str) -> None:
-        self._downloader.lend_place()  # nobody waits for a place because this one waits
-        try:
-            booking = await self._booking(request, slot)
-        finally:
-            self._downloader.take_place_back()
-        if booking is not None:
-            self._starts[request] = Start(booking)
-        for booked in self._booked_listeners:
-            booked(request, slot, self.shared_interval(slot))
+    def _turn(self, departure: Departure, asking: Asking | None) -> float:
+        return HOSTS.turn(
+            departure, self._number, self._guard_part, asking, knows=not self.is_shared
+        )
 
-    async def _booking(self, request: Request, slot: str) -> int | None:
+    async def _book(self, departure: Departure, asking: Asking | None) -> None:
+        with self._waiting(departure, asking):
+            await self._wait(departure, asking)
+        request, host = departure.request, departure.host
+        for booked in self._booked_listeners:
+            booked(request, host, self.shared_interval(host, departure.slot))
+
+    @contextmanager
+    def _waiting(self, departure: Departure, asking: Asking | None) -> Iterator[None]:
+        """Have nobody wait for a place because this one waits in the downloader."""
+        self._downloader.lend_place()
+        try:
+            yield
+        except BaseException:
+            HOSTS.has_left(departure, 0.0)  # it never will
+            raise
+        finally:
+            HOSTS.leave_line(departure)
+            self._downloader.take_place_back()
+
+    async def _wait(self, departure: Departure, asking: Asking | None) -> None:
+        request, host, slot = departure.request, departure.host, departure.slot
+        held = False
         while True:
-            if self.back_off.left(slot):
-                # Then those that were held together go on at the pace of their slot.
-                await self.back_off.wait(request, slot, self.due_in)
-            if self._bookings is None:
-                if not (left := self.intervals.left(slot)):
-                    return None
-                await sleep(left)
+            if self.back_off.left(host):
+                await self.back_off.wait(request, host)
+                held = True
+            # Those that were held together go on at the pace of their slot, too.
+            wait = self._downloader.due_in(slot) if held and slot else 0.0
+            if wait := wait or self._turn(departure, asking):
+                await sleep(wait)
                 continue
-            interval = self.shared_interval(slot)
-            if not (interval or ROBOTS_HOP in request.meta):
-                return None
+            if self._bookings is None:
+                return
+            interval = self.shared_interval(host, slot)
+            if not (interval or asking):
+                return
             try:
-                return await self._bookings.book(slot, interval)
+                departure.booking = await self._bookings.book(host, interval)
             except ParkedError as parked:
-                self.back_off.learn(slot, parked.seconds)
+                HOSTS.has_left(departure, 0.0)
+                self.back_off.learn(host, parked.seconds)
+                continue
+            HOSTS.restart(departure)
+            departure.confirm = self._confirm
+            return
 
     # How late a request left
 
-    def _started(self, request: Request, slot: str | None, now: float) -> None:
-        robots = (
-            ROBOTS_HOP in request.meta
-        )  # whose answer may ask for a delay from then on
-        if not slot or not (self._following or robots):
-            return
-        start = self._starts.get(request)
-        paced = slot in self.intervals
-        if paced:
-            self.intervals.started[slot] = now
-        if start is not None or paced or robots:
-            if start is None or start.sent:
-                start = self._starts[request] = Start()
-            start.sent = True
-            # It is written in the next turn of the event loop, before this is called.
-            call_later(0, self._note_sent, slot, start, now)
+    def _confirm(self, departure: Departure) -> Awaitable[None] | None:
+        """See to it that *departure*, about to be written, is still who was granted last."""
+        late = monotonic() - departure.started_at
+        if departure.booking is None or late < CONFIRMED:
+            return None
+        return self._confirmed(departure, late)
 
-    def _note_sent(self, slot: str, start: Start, began: float) -> None:
-        self._note_late(slot, start, monotonic() - began)
+    async def _confirmed(self, departure: Departure, late: float) -> None:
+        if not await self._tell_late(departure, late):
+            HOSTS.has_left(departure, 0.0)
+            await departure.again()  # its time is over: the host was granted to another
 
-    def _note_late(self, slot: str, start: Start, seconds: float) -> None:
-        """Note that a request left *seconds* later than its slot, and others, think."""
-        if seconds < NOTICED:
+    def _left(self, departure: Departure, at: float) -> None:
+        if not departure.host:
             return
-        self._downloader.postpone(slot, seconds)
-        if slot in self.intervals.started:
-            self.intervals.started[slot] += seconds
-        start.late += seconds
-        if start.booking is not None and self._bookings is not None:
-            deferred_from_coro(self._bookings.late(slot, start.booking, seconds))
-            start.booking += round(seconds * 1e6)
+        HOSTS.has_left(departure, at)
+        late = at - departure.started_at - departure.late
+        if late >= NOTICED:
+            deferred_from_coro(self._tell_late(departure, late))
 
-    def _book_arrival(self, request: Request, slot: str, latency: float) -> None:
-        """Book how much later than the quickest *request* may have arrived."""
-        start = self._starts.pop(request, None)
-        if start is None:
+    async def _tell_late(self, departure: Departure, seconds: float) -> bool:
+        """Tell that *departure* leaves later than it was booked; ``False``: too late."""
+        departure.late += seconds
+        booking = departure.booking
+        if booking is None or self._bookings is None:
+            return True
+        departure.booking = booking + round(seconds * 1e6)
+        return await self._bookings.late(departure.host, booking, seconds)
+
+    def _answered(self, departure: Departure, response: Response) -> None:
+        """Put off the next one by how much later than the quickest this may have arrived."""
+        latency = departure.request.meta.get("download_latency")
+        if latency is None or not departure.needs_telling or not departure.host:
             return
-        latency -= start.late  # that is booked already
-        delay = self.intervals.delay(slot)
-        quickest = self.intervals.quickest.get(slot)
+        left_at = departure.left_at or departure.started_at
+        latency -= left_at - departure.started_at
+        delay = self.interval(departure.host)
+        quickest = HOSTS.quickest(departure.host, latency if delay else None)
         restless = quickest is None or (self._bookings and self._bookings.restless)
         part = RESTLESS_LATE_PART if restless else LATE_PART
         if quickest is None:
             # How long it takes at best is not known here. Of a host that others ask, too,
             # they wait for what we say.
-            quickest = latency if start.booking is None else 0.0
-        most = max(part * delay, LATE_LEAST)
-        if slot in self.intervals:
-            self.intervals.quickest[slot] = min(latency, quickest or latency)
-        self._note_late(slot, start, min(latency - quickest, most))
+            quickest = latency if departure.booking is None else 0.0
+        late = min(latency - quickest, max(part * delay, LATE_LEAST))
+        if late >= NOTICED:
+            HOSTS.has_left(departure, left_at + late)
+            deferred_from_coro(self._tell_late(departure, late))
 
-    # Following requests
+    # The slots of hosts
 
     def _follow_requests(self) -> None:
         """Follow each request on its way, from the first on that has a pace to keep.
@@ -225,24 +283,16 @@ class Keeper:
             return
         self._following = True
         connect = self._crawler.signals.connect
-        connect(self._request_reached_downloader, signals.request_reached_downloader)
-        connect(self._response_downloaded, signals.response_downloaded)
+        # Scrapy sends the one when the slot exists, and before it looks at its delay.
+        # AutoThrottle lowers the delay at the other; it was connected before us.
+        connect(self._hold, signals.request_reached_downloader)
+        connect(self._hold, signals.response_downloaded)
 
-    def _request_reached_downloader(self, request: Request) -> None:
-        # Scrapy sends this when the slot exists, and before it looks at its delay.
-        self._hold(request.meta["download_slot"])
-
-    def _response_downloaded(self, request: Request) -> None:
-        # AutoThrottle lowers the delay at this signal; it was connected before us.
-        slot = request.meta["download_slot"]
-        self._hold(slot)
-        latency = request.meta.get("download_latency")
-        if latency is not None:
-            self._book_arrival(request, slot, latency)
-
-    def _hold(self, slot: str) -> None:
-        if slot not in self.intervals:
-            return
-        delay = self.intervals.delay(slot)
-        if self._downloader.hold(slot, delay) and not delay:
-            self.intervals.forget(slot)
+    def _hold(self, request: Request) -> None:
+        """Raise the delay of the slot of *request*, if it is that of its host."""
+        slot = request.meta.get("download_slot")
+        if slot and slot == self.host_of(request):
+            interval = self.interval(slot)
+            if interval:
+                interval += min(self._guard_part * interval, GUARD_MOST)
+            self._downloader.hold(slot, interval)

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from scrapy_rep.downloader import Downloader
+    from scrapy_rep.downloader import Departure, Downloader
     from scrapy_rep.downloader.wire import Wire
-    from scrapy_rep.pacing import BackOff
+    from scrapy_rep.pacing import Asking, Keeper
     from scrapy_rep.settings import Settings
     from scrapy_rep.store import KeptAnswer
 
@@ -52,6 +52,7 @@ class _Hop:
     started: float = 0.0
     received: int = 0
     content_encoding: str = ""
+    asking: Asking | None = None
     wire: Wire | None = None
 
 
@@ -69,12 +70,12 @@ class Fetcher:
         crawler: Crawler,
         settings: Settings,
         downloader: Downloader,
-        back_off: BackOff,
+        keeper: Keeper,
     ) -> None:
         self._crawler = crawler
         self._settings = settings
         self._downloader = downloader
-        self._back_off = back_off
+        self._keeper = keeper
         self.lanes = Lanes(downloader, settings.fetch_concurrency)
         self._limits = access.Limits(
             settings.max_redirects, settings.max_size, settings.deny_statuses
@@ -89,12 +90,18 @@ class Fetcher:
         )
 
     async def fetch(
-        self, origin: str, *, page: Request, user_agent: str, kept: KeptAnswer | None
+        self,
+        origin: str,
+        *,
+        page: Request,
+        user_agent: str,
+        kept: KeptAnswer | None,
+        asking: Asking,
     ) -> access.Outcome:
         """Ask for the robots.txt of *origin*, for the sake of *page*.
 
-        *user_agent* is the header that the page carries. With the validators of the
-        answer that is *kept*, if any, the request is conditional.
+        *asking* is over when the caller knows what the outcome asks for. *user_agent* is the header that the page carries. With the validators
+        of the answer that is *kept*, if any, the request is conditional.
         """
         stats = self._crawler.stats
         assert stats is not None
@@ -104,7 +111,7 @@ class Fetcher:
             validators = access.Validators(kept.url, kept.etag, kept.last_modified)
         exchange = access.Exchange(robots_url(origin), self._limits, validators)
         while exchange.outcome is None:
-            await self._advance(exchange, origin, page, user_agent)
+            await self._advance(exchange, asking, origin, page, user_agent)
         if (status := exchange.outcome.status) is not None:
             # The answer that a fetch ends with, under Scrapy's own names.
             stats.inc_value("robotstxt/response_count")
@@ -112,11 +119,19 @@ class Fetcher:
         return exchange.outcome
 
     async def _advance(
-        self, exchange: access.Exchange, origin: str, page: Request, user_agent: str
+        self,
+        exchange: access.Exchange,
+        asking: Asking,
+        origin: str,
+        page: Request,
+        user_agent: str,
     ) -> None:
         """Send the request of *exchange*, and have it take what comes."""
         try:
-            answer = await self._send(exchange.request, origin, page, user_agent)
+            hop_origin = origin_of(exchange.request.url)
+            assert hop_origin is not None
+            hop = _Hop(hop_origin, origin, asking=asking)
+            answer = await self._send(exchange.request, hop, page, user_agent)
         except StillParked as parked:
             raise CancelledError from parked
         except CancelledError:  # this fetch is broken off, which says nothing
@@ -129,12 +144,9 @@ class Fetcher:
             exchange.receive(answer)
 
     async def _send(
-        self, asked: access.Request, origin: str, page: Request, user_agent: str
+        self, asked: access.Request, hop: _Hop, page: Request, user_agent: str
     ) -> access.Answer:
         """Return the answer to what is *asked*. Raises where there is none, or no whole one."""
-        hop_origin = origin_of(asked.url)
-        assert hop_origin is not None
-        hop = _Hop(hop_origin, origin)
         request = self._request(asked, hop, page, user_agent)
         response = await self._download(request, page)
         cut = "download_stopped" in response.flags
@@ -202,8 +214,7 @@ class Fetcher:
         engine = self._crawler.engine
         assert engine is not None
         # A host that wants to be left alone for an hour keeps no place for so long.
-        slot = self._downloader.slot_of(request)
-        await self._back_off.wait(request, slot)
+        await self._keeper.back_off.wait(request, self._keeper.host_of(request))
         async with self.lanes.lane():
             if self._downloader.ends_without(page):
                 raise CancelledError
@@ -237,10 +248,12 @@ class Fetcher:
                 for receiver, signal in self._receivers:
                     bus.disconnect(receiver, signal)
 
-    def _started(self, request: Request, slot: str | None, now: float) -> None:
-        hop = request.meta.get(ROBOTS_HOP)
+    def _started(self, departure: Departure) -> None:
+        hop = departure.request.meta.get(ROBOTS_HOP)
         if hop is not None:
-            hop.started = now  # its time runs from now, not while it waits
+            hop.started = (
+                departure.started_at
+            )  # its time runs from now, not while it waits
 
     def _request_reached_downloader(self, request: Request) -> None:
         """Take off, at the last moment, what a middleware may have put on."""

@@ -12,7 +12,9 @@ from scrapy import Request, signals
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import CancelledError, Deferred
 
+from scrapy_rep.access.origins import origin_of, robots_url
 from scrapy_rep.access.results import Access
+from scrapy_rep.pacing import Asking
 from scrapy_rep.parser import RepRobotParser
 from scrapy_rep.policies.cache import Known, PolicyCache
 from scrapy_rep.policies.lifecycle import (
@@ -65,7 +67,9 @@ class Policies:
         fetcher: Fetcher,
         store: Store,
         log: CrawlLog,
+        keep: Callable[[str, float], None],
     ) -> None:
+        """*keep* has the interval kept, in seconds, that an origin is found to ask for."""
         self._crawler = crawler
         self._settings = settings
         self._agent_of = agent_of
@@ -73,6 +77,7 @@ class Policies:
         self._fetcher = fetcher
         self._store = store
         self._log = log
+        self._keep = keep
         self._listeners: list[Callable[[Known, Snapshot], None]] = []
         self._cache = PolicyCache(settings.cache_bytes)
         # By key being asked: an origin, or a variant of it.
@@ -89,6 +94,10 @@ class Policies:
     def now(self) -> float:
         """Return the seconds since 1970, by a clock that never steps."""
         return self._wall_at_zero + monotonic()
+
+    def at(self, moment: float) -> float:
+        """Return the same of a *moment* by ``time.monotonic()``."""
+        return self._wall_at_zero + moment
 
     @property
     def slow_fetches(self) -> int:
@@ -225,13 +234,18 @@ class Policies:
                 if known is not None and self.now() < known.standing.ask_at:
                     return known
                 snapshot = newer or snapshot  # the store may be away now
-            outcome = await self._fetcher.fetch(
-                origin_of_key(key),
-                page=page,
-                user_agent=self._user_agent_of(page),
-                kept=None if snapshot is None else snapshot.answer,
-            )
-            return await self._take(key, snapshot, outcome, page)
+            asking = Asking()
+            try:
+                outcome = await self._fetcher.fetch(
+                    origin_of_key(key),
+                    page=page,
+                    user_agent=self._user_agent_of(page),
+                    kept=None if snapshot is None else snapshot.answer,
+                    asking=asking,
+                )
+                return await self._take(key, snapshot, outcome, page)
+            finally:
+                asking.over = True
 
     async def _recall(
         self, key: str, page: Request
@@ -271,6 +285,7 @@ class Policies:
             self._log.count("cache/revalidated")
         stands = standing_of(snapshot, now, self._settings)
         known = self._learn(key, snapshot, stands, page)
+        self._keep_pace(known, snapshot, page)
         if outcome.access is Access.SUCCESSFUL and ROBOTS_PARSED is not None:
             await self._crawler.signals.send_catch_log_async(
                 signal=ROBOTS_PARSED,
@@ -319,6 +334,19 @@ class Policies:
             learned(known, snapshot)
         self._cache.put(known)
         return known
+
+    def _keep_pace(self, known: Known, snapshot: Snapshot, page: Request) -> None:
+        """Have kept what *known* asks for, before anybody acts upon it."""
+        pace, now = known.pace_for(self._agent_of(page), self._settings), self.now()
+        interval = pace.interval(now)
+        if not interval or pace.refuses(now):
+            return
+        self._keep(known.origin, interval)
+        # Where it is the file of another origin, that asks for the same.
+        url = "" if snapshot.answer is None else snapshot.answer.url
+        other = origin_of(url)
+        if other is not None and url == robots_url(other):
+            self._keep(other, interval)
 
     def _part(self, origin: str) -> Known:
         """Note, and return, that the answers of *origin* depend on the User-Agent."""

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from scrapy_rep.judging import Agents
     from scrapy_rep.protocol import Agent
 
-    Key = tuple[str | None, Agent, str, bool]
-    """Origin, agent, the User-Agent that is sent, and whether the HTTP cache was asked."""
+    Key = tuple[str | None, Agent, str, bool, str]
+    """Origin, agent, the User-Agent that is sent, whether the HTTP cache was asked, and the
+    host whose pace is kept."""
 
 
-UNJUDGED: Key = (None, "", "", False)
+UNJUDGED: Key = (None, "", "", False, "")
 """Of requests that are not judged."""
 
 
@@ -42,7 +43,7 @@ class Where(Enum):
 
 
 class Line:
-    """Requests of one slot, of one origin and by one agent: what holds one holds all."""
+    """Requests of one slot, origin, host and agent: what holds one holds all."""
 
     __slots__ = (
         "ask_ahead",
@@ -71,6 +72,10 @@ class Line:
         return page_of(self.key)
 
     @property
+    def host(self) -> str:
+        return self.key[4]
+
+    @property
     def urgency(self) -> int:
         """Scrapy's priority, negated: the lowest goes first."""
         priority = self.queue.curprio
@@ -97,20 +102,23 @@ class Slot:
         return lines
 
 
-def key_of(request: Request, agents: Agents) -> Key:
-    """Return what tells which requests of a slot wait for the same as *request*."""
+def key_of(request: Request, agents: Agents, host: str) -> Key:
+    """Return what tells which requests of a slot wait for the same as *request*.
+
+    *host* is whose pace it keeps.
+    """
     try:
         found = judged(request)
-        if found is None:
-            return UNJUDGED
-        return found[1], agents.of(request), agents.header(request), False
+        if found is not None:
+            return found[1], agents.of(request), agents.header(request), False, host
     except ValueError:  # the middleware will say what is wrong
-        return UNJUDGED
+        pass
+    return (*UNJUDGED[:4], host)
 
 
 def page_of(key: Key) -> Request | None:
     """Return a request that is judged as those of *key* are; ``None``: they are not."""
-    origin, _, user_agent, _ = key
+    origin, _, user_agent, *_ = key
     if origin is None:
         return None
     return Request(origin, headers={"User-Agent": user_agent})

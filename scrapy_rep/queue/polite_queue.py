@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from heapq import heapify, heappop, heappush
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,9 @@ WHY = {
 """Why the requests of an origin wait, by the cause, in words."""
 DISK_RETRY = 10.0
 """Seconds after which a disk queue that failed, but is not damaged, is asked again."""
+FULL_AGAIN = 0.1
+"""Seconds after which a slot is looked at again where one host waits for an answer, and another
+one for its time."""
 RECHECKED = 2
 """How many slots without a free place are looked at again at each pop."""
 
@@ -100,9 +104,9 @@ class PoliteQueue(SlotQueues):
         leave_behind(request, self._downloader)
         name = self._downloader.slot_of(request)
         slot = self._slots.get(name) or self._add_slot(name)
-        key = key_of(request, self._crawl.agents)
+        key = self._key_of(request)
         if self._has_cache and request in self._downloader.handed_out.sent_back:
-            key = (*key[:3], self._is_away(key))
+            key = (*key[:3], self._is_away(key), key[4])
         line = slot.lines.get(key) or self._add_line(slot, key)
         try:
             line.queue.push(request)
@@ -159,7 +163,11 @@ class PoliteQueue(SlotQueues):
 
     def names_of(self, request: Request) -> tuple[str, ...]:
         slot = self._crawl.downloader.slot_of(request)
-        return slot, line_name(slot, key_of(request, self._crawl.agents))
+        return slot, line_name(slot, self._key_of(request))
+
+    def _key_of(self, request: Request) -> Key:
+        crawl = self._crawl
+        return key_of(request, crawl.agents, crawl.keeper.host_of(request))
 
     def _add_slot(self, name: str) -> Slot:
         slot = self._slots[name] = Slot(name)
@@ -176,10 +184,7 @@ class PoliteQueue(SlotQueues):
         if request is None:
             slot_name, key = name, UNJUDGED
         else:
-            slot_name, key = (
-                self._downloader.slot_of(request),
-                key_of(request, self._crawl.agents),
-            )
+            slot_name, key = self._downloader.slot_of(request), self._key_of(request)
         slot = self._slots.get(slot_name) or self._add_slot(slot_name)
         self._file(slot, Line(name, key, queue, mixed=True))
 
@@ -212,23 +217,16 @@ class PoliteQueue(SlotQueues):
             slot = self._due.popleft()
             if slot.where is not Where.DUE:
                 continue
-            if not self._keeper.has_place(slot.name):
-                slot.where = Where.FULL
-                self._full.append(slot)
-            elif (request := self._serve(slot)) is not None:
+            if (request := self._serve(slot)) is not None:
                 return request
         return None
 
     def _serve(self, slot: Slot) -> Request | None:
         """Return a request of *slot*; ``None``: it goes elsewhere, or has to come again."""
-        wait = self._keeper.back_off.left(slot.name)
-        if wait:  # not asked for its robots.txt either
-            self._park(slot, wait, "its site wants to be left alone (Retry-After)")
-            return None
         line = self._next_line(slot)
         if line is None:
             return None
-        wait = self._keeper.paced_for(slot.name)  # it is not parked
+        wait = self._downloader.due_in(slot.name)
         if wait:
             self._park(slot, wait, "its delay has not passed yet")
             return None
@@ -236,38 +234,59 @@ class PoliteQueue(SlotQueues):
 
     def _next_line(self, slot: Slot) -> Line | None:
         """Return the most urgent line that may go; ``None``: *slot* waits for one."""
-        where, soonest, why = Where.LATER, float("inf"), ""
+        where, soonest, why = Where.LATER, inf, ""
         for line in slot.by_urgency():
-            origin, agent, _, was_looked_up = line.key
-            if self._policies is None or origin is None:
-                return line
-            if self._has_cache and not was_looked_up and self._is_away(line.key):
-                return line  # what the HTTP cache has need not wait
-            known = self._policies.peek(origin, line.page)
-            if known is None:
-                if not line.ask_ahead:
-                    return line
-                if line.asked:
-                    where = Where.ASKED if where is Where.LATER else where
-                else:
-                    where = Where.UNKNOWN
+            if not self._keeper.has_place(slot.name, line.host):
+                where = where if where is Where.UNKNOWN else Where.FULL
                 continue
-            ruling = self._crawl.judge.rule_line(known, agent, self._policies.now())
-            if ruling.action is not Action.WAIT:
-                self._keeper.keep(slot.name, origin, ruling.interval)
+            held = self._what_holds(line)
+            if held is None:
                 return line
-            # Again, at that time.
-            line.ask_ahead = line.ask_ahead or known.requests_wait
-            if ruling.seconds < soonest:
-                assert ruling.objection is not None
-                soonest = ruling.seconds
-                why = WHY[ruling.objection.cause].format(origin=origin)
+            if not isinstance(held, Where):
+                if held[0] < soonest:
+                    soonest, why = held
+            elif held is Where.UNKNOWN or where is Where.LATER:
+                where = held
         if where is Where.UNKNOWN:
             self._unknown.append(slot)
-        if where is not Where.LATER:
-            slot.where = where
-        else:
+        elif soonest < inf:
+            if where is Where.FULL:
+                soonest = min(soonest, FULL_AGAIN)
             self._park(slot, soonest, why)
+            return None
+        elif where is Where.FULL:
+            self._full.append(slot)
+        slot.where = where
+        return None
+
+    def _what_holds(self, line: Line) -> tuple[float, str] | Where | None:
+        """Return for how long *line* waits, and why; or for what; ``None``: it may go."""
+        origin, agent, _, was_looked_up, host = line.key
+        if wait := self._keeper.back_off.left(
+            host
+        ):  # not asked for its robots.txt either
+            return wait, "its site wants to be left alone (Retry-After)"
+        if (
+            self._policies is not None
+            and origin is not None
+            # What the HTTP cache has need not wait.
+            and not (self._has_cache and not was_looked_up and self._is_away(line.key))
+        ):
+            known = self._policies.peek(origin, line.page)
+            if known is not None:
+                ruling = self._crawl.judge.rule_line(known, agent, self._policies.now())
+                if ruling.action is Action.WAIT:
+                    line.ask_ahead = (
+                        line.ask_ahead or known.requests_wait
+                    )  # at that time
+                    assert ruling.objection is not None
+                    reason = WHY[ruling.objection.cause].format(origin=origin)
+                    return ruling.seconds, reason
+                self._keeper.keep(host, origin, ruling.interval)
+            elif line.ask_ahead:
+                return Where.ASKED if line.asked else Where.UNKNOWN
+        if wait := self._keeper.paced_for(host):
+            return wait, "its delay has not passed yet"
         return None
 
     def _take_from(self, slot: Slot, line: Line) -> Request | None:
@@ -305,12 +324,12 @@ class PoliteQueue(SlotQueues):
             self._due.append(slot)
         if request is None:
             return None
-        if line.mixed and key_of(request, self._crawl.agents) != line.key:
+        if line.mixed and self._key_of(request) != line.key:
             self.push(request)
             return None
         if not line.ask_ahead:
             line.ask_ahead = self._is_known(line)  # else the middleware asks
-        self._downloader.handed_out.add(slot.name, request)
+        self._downloader.handed_out.add(slot.name, line.host, request)
         return request
 
     def _is_away(self, key: Key) -> bool:
@@ -353,7 +372,10 @@ class PoliteQueue(SlotQueues):
             slot = self._full.popleft()
             if slot.where is not Where.FULL:
                 continue
-            if self._keeper.has_place(slot.name):
+            if any(
+                self._keeper.has_place(slot.name, line.host)
+                for line in slot.lines.values()
+            ):
                 self._make_due(slot)
             else:
                 self._full.append(slot)
@@ -372,6 +394,8 @@ class PoliteQueue(SlotQueues):
             for line in slot.lines.values():
                 if not line.asked and not self._is_known(line):
                     self._ask(slot, line)
+                    if len(slot.lines) > 1:
+                        self._make_due(slot)  # another line may go meanwhile
                     break
             else:  # known by now
                 self._make_due(slot)

@@ -50,18 +50,18 @@ class RedisBookings:
         longest = self._link.settings.crawl_delay_max
         self._expiry = round((longest + KEPT) * 1e3)  # milliseconds
 
-    async def book(self, slot: str, interval: float) -> int | None:
-        """Return when a request to *slot* may start, *interval* s after the one before.
+    async def book(self, host: str, interval: float) -> int | None:
+        """Return when a request to *host* may start, *interval* s after the one before.
 
         It is booked then. Returns the booking, for ``late``; ``None`` where there is
-        none. Raises ``ParkedError`` where a worker has parked the slot.
+        none. Raises ``ParkedError`` where a worker has parked the host.
         """
         while True:
             if self._link.up:
                 wait = self._unsettled(interval)
                 if not wait:
                     try:
-                        wait, booking = await self._ask(slot, interval)
+                        wait, booking = await self._ask(host, interval)
                     except RedisAwayError:
                         continue
                     if not wait:
@@ -74,7 +74,7 @@ class RedisBookings:
                     return None
             elif self._link.offset is None:  # nor do we know who else takes turns
                 await self._link.until_back()
-            elif await self._my_turn(slot, interval):
+            elif await self._my_turn(host, interval):
                 return None
 
     @property
@@ -84,30 +84,30 @@ class RedisBookings:
         settled = link.changed_at + (SETTLE if link.was_away else 0.0)
         return monotonic() < settled + BUSY
 
-    async def late(self, slot: str, booking: int, seconds: float) -> bool:
+    async def late(self, host: str, booking: int, seconds: float) -> bool:
         """Note that the request of *booking* started up to *seconds* later.
 
         Returns ``False`` where another one was booked since.
         """
         try:
             args = [booking, round(seconds * 1e6)]
-            return bool(await self._link.call(self._late, [_key(slot)], args))
+            return bool(await self._link.call(self._late, [_key(host)], args))
         except RedisAwayError:
             return True  # then everyone waits for longer than that
 
-    async def park(self, slot: str, seconds: float) -> None:
+    async def park(self, host: str, seconds: float) -> None:
         """Have no worker start a request that is confirmed here for so long.
 
         While Redis is away the others are not told.
         """
         with suppress(RedisAwayError):
             args = [max(1, round(seconds * 1e3))]
-            await self._link.call(self._park, [_parked_key(slot)], args)
+            await self._link.call(self._park, [_parked_key(host)], args)
 
-    async def _ask(self, slot: str, interval: float) -> tuple[float, int | None]:
+    async def _ask(self, host: str, interval: float) -> tuple[float, int | None]:
         sent = monotonic()
         args = [round(interval * 1e6), self._expiry + round(interval * 1e3)]
-        keys = [_key(slot), _parked_key(slot)]
+        keys = [_key(host), _parked_key(host)]
         wait, *now = await self._link.call(self._start, keys, args)
         if wait and now:
             raise ParkedError(wait / 1e6)
@@ -119,7 +119,7 @@ class RedisBookings:
             late = told - sent
             if not interval or late <= self._link.round_trip + LATE:
                 break
-            if not await self.late(slot, booking, late):
+            if not await self.late(host, booking, late):
                 return LATE, None  # its time is over
             booking += round(late * 1e6)
             sent = told
@@ -139,35 +139,35 @@ class RedisBookings:
             await asyncio.wait_for(self._link.until_back(), max(0.0, longest))
         return self._link.up
 
-    async def _my_turn(self, slot: str, interval: float) -> bool:
+    async def _my_turn(self, host: str, interval: float) -> bool:
         """Wait for our turn; ``False``: Redis is back before it has come."""
         link = self._link
         width = interval * (1 + SPARE_PART) + SPARE
         earliest = max(monotonic(), link.changed_at + max(interval, LONG_AWAY))
-        begins = self._next_turn(slot, width, earliest)
+        begins = self._next_turn(host, width, earliest)
         while not link.up:
             wait = begins - monotonic()
             if wait <= 0:
                 if -wait < SPARE / 2:
                     return True
-                begins = self._next_turn(slot, width, monotonic())  # we came too late
+                begins = self._next_turn(host, width, monotonic())  # we came too late
                 continue
             await asyncio.sleep(min(wait, 0.1))
         return False
 
-    def _next_turn(self, slot: str, width: float, earliest: float) -> float:
+    def _next_turn(self, host: str, width: float, earliest: float) -> float:
         link = self._link
         offset = link.offset or 0.0
         workers = max(1, len(link.workers))
         rank = link.workers.index(link.me) if link.me in link.workers else 0
         round_trip = workers * width
-        mine = (rank + crc32(slot.encode()) / 2**32) * width - offset
+        mine = (rank + crc32(host.encode()) / 2**32) * width - offset
         return mine + -(-(earliest - mine) // round_trip) * round_trip
 
 
-def _key(slot: str) -> str:
-    return f"rep:{{{slot}}}:start"
+def _key(host: str) -> str:
+    return f"rep:{{{host}}}:start"
 
 
-def _parked_key(slot: str) -> str:
-    return f"rep:{{{slot}}}:parked"
+def _parked_key(host: str) -> str:
+    return f"rep:{{{host}}}:parked"

@@ -45,6 +45,9 @@ class HandedOut(NamedTuple):
 
     id: bytes
     host: str
+    """Or a line of it."""
+    slot: str
+    """Its download slot here."""
     holds: bool
     """The others are not handed any of this host until we tell when ours has started."""
 
@@ -161,7 +164,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
             for request, gone in done.items():
                 del self._handed_out[request]
                 if gone.holds:
-                    self._release(gone.host)
+                    self._release(gone.host, gone.slot)
         return answer
 
     def clear(self) -> None:
@@ -177,7 +180,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
 
     def _take(self, member: bytes, host: bytes, pace: bytes) -> Request | None:
         handed = HandedOut(
-            member[:ID_LENGTH], host.decode(errors="replace"), pace != b"free"
+            member[:ID_LENGTH], host.decode(errors="replace"), "", pace != b"free"
         )
         try:
             request: Request = self._decode_request(member[ID_LENGTH:])
@@ -188,10 +191,10 @@ class PoliteQueue(Base):  # type: ignore[misc]
             self._crawler.stats.inc_value("rep/unreadable")
             self._handed_out[object()] = handed  # nothing that is in progress
             return None
-        self._handed_out[request] = handed
-        self._last_request_at = monotonic()
         slot = self._downloader.slot_of(request)
-        self._downloader.handed_out.add(slot, request)
+        self._handed_out[request] = handed._replace(slot=slot)
+        self._last_request_at = monotonic()
+        self._downloader.handed_out.add(slot, slot_in(handed.host), request)
         return request
 
     def _done_with(self) -> dict[object, HandedOut]:
@@ -207,8 +210,12 @@ class PoliteQueue(Base):  # type: ignore[misc]
 
     def _full_hosts(self) -> list[str]:
         """Return the hosts for which this worker has no free place."""
-        hosts = {handed.host for handed in self._handed_out.values()}
-        return [host for host in hosts if not self._keeper.has_place(slot_in(host))]
+        hosts = {(handed.host, handed.slot) for handed in self._handed_out.values()}
+        return [
+            host
+            for host, slot in hosts
+            if not self._keeper.has_place(slot, slot_in(host))
+        ]
 
     def _started(self, request: Request, host: str, interval: float) -> None:
         """A request is handed to its handler; Redis may hand out the host's next one."""
@@ -223,9 +230,9 @@ class PoliteQueue(Base):  # type: ignore[misc]
         """A site wants to be left alone; the others are not handed any of this host."""
         self._say(host, "parked", seconds)
 
-    def _release(self, host: str) -> None:
+    def _release(self, host: str, slot: str) -> None:
         """It was refused, or goes back: its host has not been asked."""
-        interval = self._keeper.shared_interval(slot_in(host))
+        interval = self._keeper.shared_interval(slot_in(host), slot)
         self._say(host, _pace(interval), 0.0)
 
     def _say(self, host: str, pace: str, wait: float) -> None:
@@ -245,11 +252,11 @@ class PoliteQueue(Base):  # type: ignore[misc]
         What makes it wait by itself, and no other agent or origin of its host, has a line
         of its own.
         """
-        slot = self._downloader.slot_of(request)
+        host = self._keeper.host_of(request)
         ruling = self._ruling_on(request)
         if ruling is None or ruling.action is not Action.WAIT:
-            return slot
-        return line_name(slot, key_of(request, self._crawl.agents))
+            return host
+        return line_name(host, key_of(request, self._crawl.agents, host))
 
     def _wait_of(self, request: Request) -> float:
         """Return the seconds for which *request*, and its host's others, are to wait.
@@ -257,21 +264,21 @@ class PoliteQueue(Base):  # type: ignore[misc]
         That is known of one whose host is parked, such as a retry, and of one that was
         handed out too early, and comes back.
         """
-        slot = self._downloader.slot_of(request)
-        parked = self._keeper.back_off.left(slot)
+        host = self._keeper.host_of(request)
+        parked = self._keeper.back_off.left(host)
         ruling = None if parked else self._ruling_on(request)
         if ruling is None:
             return parked
         if ruling.action is Action.WAIT:
             return ruling.seconds
-        return self._keeper.due_in(slot) if ruling.interval else 0.0
+        return self._keeper.due_in(host) if ruling.interval else 0.0
 
     def _ruling_on(self, request: Request) -> Ruling | None:
         """Return what holds *request*, which comes back; ``None``: it does not."""
         sent_back = request in self._downloader.handed_out.sent_back
         if not sent_back or self._policies is None:
             return None
-        origin, agent, *_ = key_of(request, self._crawl.agents)
+        origin, agent, *_ = key_of(request, self._crawl.agents, "")
         if origin is None:
             return None
         known = self._policies.peek(origin, lambda: request)

@@ -27,6 +27,7 @@ from twisted.internet.base import DelayedCall, ReactorBase
 from twisted.internet.task import react
 
 from scrapy_rep.crawl import Crawl
+from scrapy_rep.pacing import hosts
 from scrapy_rep.store import memory
 from tests.utils import crawl, make_crawler
 
@@ -192,7 +193,8 @@ class Hosts(scrapy.Spider):
         # As Scrapy does every minute with slots that were idle for as long.
         self.crawler.engine.downloader._slot_gc(age=0)
         shared: Any = Crawl.of(self.crawler)
-        shared.keeper.intervals.sweep()  # as it does now and then
+        hosts.KEPT = 0.0
+        hosts.HOSTS.sweep()  # as it does now and then, of those that were idle long enough
         self.counts.append(Count.now())
         if len(self.counts) == 1:
             for request in self.requests(range(self.hosts // 2, self.hosts)):

@@ -150,6 +150,7 @@ class MadeUpFetcher:
         page: Request,
         user_agent: str,
         kept: KeptAnswer | None,
+        **rest: Any,
     ) -> Outcome:
         await asyncio.sleep(0)  # a download is never over at once
         number = int(origin.removeprefix(SITE).partition(".")[0])
@@ -236,6 +237,7 @@ async def measure(kind: str, origins: int, path: Path) -> int:
         fetcher=MadeUpFetcher(bodies),  # type: ignore[arg-type]
         store=store,
         log=CrawlLog(crawler),
+        keep=lambda origin, interval: None,
     )
     robots = Robots(policies, agents, Judge(settings), CrawlLog(crawler))
     gc.collect()

@@ -387,7 +387,7 @@ async def test_requests_that_have_left_the_queue_already():
         await crawl(crawler, urls=pages(site, 2) + pages(other, 10), enough=10)
         assert site.paths == ["/robots.txt", "/0"]
     assert sorted(crawler.spider.got) == sorted(pages(other, 10))
-    with Site({"/0": busy(1)}) as site:
+    with Site({"/0": busy(1)}, host="127.0.0.3") as site:  # the other is still parked
         crawler = make_crawler(ThenMore, DOWNLOADER_MIDDLEWARES={Late: 999})
         pauses = Pauses(crawler)
         await crawl(crawler, urls=pages(site, 4))
@@ -412,7 +412,7 @@ async def test_those_that_are_not_judged_yet_go_back_to_the_queue():
         crawler = make_crawler(Looks, DOWNLOADER_MIDDLEWARES={Late: 50})
         await crawl(crawler, urls=pages(site, 4))
         assert site.paths == ["/robots.txt", "/0"]
-    with Site({"/0": busy(1)}) as site:
+    with Site({"/0": busy(1)}, host="127.0.0.3") as site:
         crawler = make_crawler(DOWNLOADER_MIDDLEWARES={Late: 50})
         pauses = Pauses(crawler)
         await crawl(crawler, urls=pages(site, 4))

@@ -48,10 +48,7 @@ class Looking(Pages):
         pytest.param(DISALLOW_P, set(), id="no pace to keep"),
         pytest.param(
             "User-agent: *\nCrawl-delay: 0.1\n",
-            {
-                "Keeper._request_reached_downloader",
-                "Keeper._response_downloaded",
-            },
+            {"Keeper._hold"},
             id="a pace to keep",
         ),
     ],

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, signals
 
+from scrapy_rep.downloader import Departure
 from scrapy_rep.evidence import audit
 from scrapy_rep.evidence.audit import Audit
 from scrapy_rep.evidence.decision import Copy, Decision, copy_of
@@ -58,6 +59,12 @@ def known_of(origin: str, kept: Snapshot, settings: Settings) -> Known:
     return known
 
 
+def departure(found: Audit, url: str, host: str, slot: str) -> Departure:
+    leaving = Departure(Request(url), slot, lambda _: None, found.write_sent)
+    leaving.host = host
+    return leaving
+
+
 async def write_sample(path: Path) -> None:
     """Write the audit that is the sample."""
     crawler = make_crawler(REP_DENY_STATUSES=[403])
@@ -68,9 +75,14 @@ async def write_sample(path: Path) -> None:
     def now() -> float:
         return next(clock)
 
-    found = Audit(crawler, str(path), now=now, agent=lambda: "ExampleBot/1.0, other")
-    robots = Request("https://a.example/robots.txt", meta={"rep_hop": 1})
-    found.write_start(robots, "a.example", 0.0)
+    agent = "ExampleBot/1.0"
+    found = Audit(
+        crawler, str(path), now=now, at=lambda _: now(), agent=lambda: f"{agent}, other"
+    )
+
+    robots = departure(found, "https://a.example/robots.txt", "a.example", "a.example")
+    robots.request.meta["rep_hop"] = 1
+    found.write_sent(robots, 0.0)
     kept = {
         "https://a.example": snapshot(
             "https://www.a.example/robots.txt", body=RULES.encode()
@@ -97,19 +109,32 @@ async def write_sample(path: Path) -> None:
         found.write_copy(
             known_of(origin, one, settings).evidence, facts_of(one)["body"]
         )
-    for origin, path_, cause, enforced, preferences, slot in [
-        ("https://a.example", "/?q=1", None, True, {"search": "yes"}, "a.example"),
-        ("https://a.example", "/?q=2", None, True, {"search": "yes"}, "a.example"),
-        ("https://a.example", '/private/größe"\\', "rule", True, {}, 'my "slot"'),
-        ("https://a.example", "/private/x", "rule", False, {"search": "yes"}, ""),
-        ("https://b.example:8443", "/private/x", "rule", True, {}, "b.example"),
-        ("http://c.example", "/", None, True, {}, "c.example"),
-        ("http://d.example", "/", "status", True, {}, "d.example"),
-        ("http://e.example", "/", "unreachable", True, {}, "e.example"),
-        ("http://f.example", '/"press"/', None, True, {}, "f.example"),
+    for origin, path_, cause, enforced, preferences, names in [
+        (
+            "https://a.example",
+            "/?q=1",
+            None,
+            True,
+            {"search": "yes"},
+            ("a.example",) * 2,
+        ),
+        (
+            "https://a.example",
+            "/?q=2",
+            None,
+            True,
+            {"search": "yes"},
+            ("a.example",) * 2,
+        ),
+        ("https://a.example", '/private/größe"\\', "rule", True, {}, ("", 'my "slot"')),
+        ("https://a.example", "/private/x", "rule", False, {"search": "yes"}, ("", "")),
+        ("https://b.example:8443", "/private/x", "rule", True, {}, ("b.example",) * 2),
+        ("http://c.example", "/", None, True, {}, ("c.example",) * 2),
+        ("http://d.example", "/", "status", True, {}, ("d.example",) * 2),
+        ("http://e.example", "/", "unreachable", True, {}, ("e.example",) * 2),
+        ("http://f.example", '/"press"/', None, True, {}, ("f.example",) * 2),
     ]:
         known = known_of(origin, kept[origin], settings)
-        agent = "ExampleBot/1.0"
         url = origin + path_
         verdict = known.policy.verdict(url, agent)
         pace = pace_of(known.policy, agent, settings)
@@ -117,9 +142,9 @@ async def write_sample(path: Path) -> None:
             known.evidence, agent, verdict, cause, enforced, pace, preferences
         )
         when = now()
-        found.put((when, url, slot, decision, pace.asked(when), preferences))
+        found.put((when, url, names, decision, pace.asked(when), preferences))
         if cause is None:
-            found.write_start(Request(url), slot, 0.0)
+            found.write_sent(departure(found, url, *names), 0.0)
     found.write(
         DROPPED,
         url="https://a.example/ad",
@@ -153,7 +178,9 @@ async def test_digests_are_remembered_up_to_a_number(tmp_path, monkeypatch):
     monkeypatch.setattr(audit, "MAX_DIGESTS", 2)
     path = tmp_path / "audit.jsonl"
     crawler = make_crawler()
-    found = Audit(crawler, str(path), now=time.time, agent=lambda: "ExampleBot")
+    found = Audit(
+        crawler, str(path), now=time.time, at=float, agent=lambda: "ExampleBot"
+    )
     copies = [Copy("o", "fetched", digest=digest(b"%d" % n)) for n in range(4)]
     found.write_copy(copies[1], b"1")
     assert not path.exists()
@@ -171,7 +198,9 @@ async def test_nothing_is_written_after_the_end(tmp_path):
     path = tmp_path / "audit.jsonl"
     crawler = make_crawler()
     crawler.spider = Pages()
-    found = Audit(crawler, str(path), now=time.time, agent=lambda: "ExampleBot")
+    found = Audit(
+        crawler, str(path), now=time.time, at=float, agent=lambda: "ExampleBot"
+    )
     await found.close("finished")
-    found.write_start(Request("https://a.example/"), None, 0.0)
+    found.write_sent(departure(found, "https://a.example/", "a.example", ""), 0.0)
     assert [record["type"] for record in records_of(path)] == ["crawl", "end"]

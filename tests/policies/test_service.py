@@ -91,6 +91,7 @@ class Site:
         page: Request,
         user_agent: str,
         kept: KeptAnswer | None,
+        **rest: Any,
     ) -> Outcome:
         self.asked.append(kept)
         self.under_way += 1
@@ -135,6 +136,7 @@ class Crawl:
             fetcher=site,
             store=store,
             log=CrawlLog(self.crawler),
+            keep=lambda origin, interval: None,
         )
 
     async def allows(self, path: str = "/p", origin: str = ORIGIN) -> bool:

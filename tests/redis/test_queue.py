@@ -210,7 +210,7 @@ async def test_a_full_host_does_not_hold_up_the_others(redis_server):
         first = worker.pop()
         await worker.start(first)
         worker.push("b", 0)
-        worker.queue._keeper.has_place = lambda host: host != "a.example"
+        worker.queue._keeper.has_place = lambda slot, host: host != "a.example"
         assert short(worker.pop()) == "b0"
         assert worker.pop() is None
 

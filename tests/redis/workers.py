@@ -129,6 +129,7 @@ class Crawl:
         self.queue: Any = PoliteQueue(
             self._server, self.crawler.spider, self.key, self._serializer
         )
+        self.queue._keeper.back_off.until = {}  # as in a process of its own
         self.link = Link.of(self.crawler)
         await self.link.meet()
         self.told = 0

@@ -60,7 +60,7 @@ class Refusals:
 
 @dataclass(slots=True)
 class Host:
-    """A download slot, which for Scrapy is a host unless a request says otherwise."""
+    """What keeps one pace, by whatever download slots it was asked."""
 
     name: str
     origins: list[str] = field(default_factory=list)
@@ -81,7 +81,7 @@ class Host:
     least: float | None = None
     most: float = 0.0
     """The smallest and greatest delay that was asked for; None: nothing was."""
-    delays: dict[str, float] | None = None
+    delays: dict[str | None, float] | None = None
     """By origin, where there are several."""
     gaps: Gaps | None = None
     refusals: dict[Why, Refusals] | None = None
@@ -112,17 +112,18 @@ class Host:
         if self.delays is not None or (delay != self.delay and len(self.origins) > 1):
             if self.delays is None:
                 self.delays = dict.fromkeys(self.origins, self.delay)
-            if origin in self.origins:
-                self.delays[origin] = delay
+            # Of origins beyond those that are kept, the slowest counts.
+            name = origin if origin in self.origins else None
+            before = 0.0 if name else self.delays.get(None, 0.0)
+            self.delays[name] = max(delay, before)
         self.delay = delay
 
-    def delay_of(self, origin: str | None) -> float:
-        """Return the delay that a request of *origin* had to keep."""
-        if self.delays is None or origin is None:
-            return self.delay
-        return self.delays.get(origin, self.delay)
+    @property
+    def interval(self) -> float:
+        """The seconds between two requests, by whatever origin: the slowest decides."""
+        return self.delay if self.delays is None else max(self.delays.values())
 
-    def take_start(self, time: float, origin: str | None) -> bool:
+    def take_start(self, time: float) -> bool:
         """Take the time of a request; ``False``: it is before the last one's."""
         last, self.last = self.last, time
         if last is None:
@@ -131,7 +132,7 @@ class Host:
             return False
         if self.gaps is None:
             self.gaps = Gaps()
-        self.gaps.add(time, time - last, self.delay_of(origin))
+        self.gaps.add(time, time - last, self.interval)
         return True
 
 

@@ -231,16 +231,20 @@ class Tally:
         else:
             host.sent += 1
             self.timeline.add(time, PAGES_SENT)
-        if host is not self.others and not host.take_start(time, origin):
+        if host is not self.others and not host.take_start(time):
             self.late += 1
 
     def _take_dropped(self, time: float, file: int, record: Record) -> None:
         self._count(self.dropped, kept_part(record.get("cause") or "no cause given"))
 
     def _host(self, record: Record, origin: str | None) -> Host:
-        """Return the host of a record: its download slot, else the host of its origin."""
-        slot = record.get("slot")
-        name = kept_part(slot) if slot else host_name_of(origin or "")
+        """Return the host of a record: the one whose pace it keeps.
+
+        Where that is not said, as in older audits, it is that of its URL: several download
+        slots of one host are one host.
+        """
+        name = record.get("host") or host_name_of(origin or "") or record.get("slot")
+        name = kept_part(name or "")
         host = self.hosts.get(name)
         if host is None:
             if len(self.hosts) >= self.limits.hosts and name not in self.chosen:

@@ -59,13 +59,18 @@ def test_decisions_and_requests_of_a_host():
     assert reasons["Disallow: /q", 4, False].count == 1
 
 
-def test_a_slot_is_a_host_whatever_its_origins():
+def of(host: str, record: Record) -> Record:
+    """Return *record* as that of a request which keeps the pace of *host*."""
+    return {**record, "host": host}
+
+
+def test_what_keeps_one_pace_is_a_host_whatever_its_origins():
     found = tally(
         copy(at(0), "a.example", BODY),
         copy(at(0), "b.example", None),
-        allowed(at(1), "a.example", "/", slot="together"),
-        allowed(at(1), "b.example", "/", slot="together"),
-        sent(at(1), "a.example", "/", slot="together"),
+        of("together", allowed(at(1), "a.example", "/")),
+        of("together", allowed(at(1), "b.example", "/")),
+        of("together", sent(at(1), "a.example", "/")),
     )
     found.place_copies()
     (host,) = found.hosts.values()
@@ -150,17 +155,44 @@ def test_a_gap_nearly_as_long_as_the_delay_is_not_short():
     assert its.short == 1
 
 
-def test_each_origin_of_a_slot_has_its_delay():
-    slot = {"slot": "s"}
+@pytest.mark.parametrize("slot", ["", "h", "s"])
+def test_the_slowest_origin_of_a_host_decides(slot):
     _, its = gaps(
-        allowed(at(0), "slow.example", "/", delay=5, **slot),
-        allowed(at(0), "fast.example", "/", delay=0, **slot),
-        sent(at(0), "slow.example", "/", **slot),
-        sent(at(1), "fast.example", "/", **slot),
-        sent(at(6), "slow.example", "/", **slot),
-        sent(at(7), "slow.example", "/", **slot),  # short
+        of("h", allowed(at(0), "slow.example", "/", delay=5, slot=slot)),
+        of("h", allowed(at(0), "fast.example", "/", delay=0, slot=slot)),
+        of("h", sent(at(0), "slow.example", "/", slot=slot)),
+        of("h", sent(at(1), "fast.example", "/", slot="another")),  # short
+        of("h", sent(at(6), "slow.example", "/", slot=slot)),
     )
-    assert [point.short for point in its.points()] == [False, False, True]
+    assert [point.short for point in its.points()] == [True, False]
+
+
+def test_of_more_origins_than_are_kept_the_slowest_decides():
+    origins = [f"{number}.example" for number in range(20)]
+    decided = [
+        of("h", allowed(at(0), origin, "/", delay=5 * (origin == "15.example")))
+        for origin in origins
+    ]
+    _, its = gaps(
+        *decided,
+        of("h", sent(at(0), "0.example", "/")),
+        of("h", sent(at(1), "19.example", "/")),
+    )
+    assert its.short == 1
+
+
+@pytest.mark.parametrize("slots", [("a", "b"), ("a.example", "proxy 1"), ("", "")])
+def test_two_slots_of_a_host_are_one_host(slots):
+    """In older audits, which do not name the host."""
+    first, second = slots
+    found, its = gaps(
+        allowed(at(0), "a.example", "/1", delay=1, slot=first),
+        allowed(at(0), "a.example", "/2", delay=1, slot=second),
+        sent(at(0), "a.example", "/1", slot=first),
+        sent(at(0.5), "a.example", "/2", slot=second),
+    )
+    assert list(found.hosts) == ["a.example"]
+    assert its.short == 1
 
 
 def test_a_decision_without_a_delay_says_nothing_of_it():

@@ -1,0 +1,136 @@
+"""How one request leaves: from its hand-over to the octets on the wire."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from contextvars import ContextVar
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from scrapy.utils.asyncio import call_later
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+
+    from scrapy import Request
+    from scrapy.utils.asyncio import CallLaterResult
+
+    Granter = Callable[["Departure"], Awaitable[None] | None]
+
+
+class Departure:
+    """Made when a request is about to be handed to its download handler.
+
+    An HTTP client may send it more than once: each time it is granted, and told.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_grant",
+        "_noting",
+        "_tell",
+        "booking",
+        "confirm",
+        "host",
+        "late",
+        "left_at",
+        "needs_telling",
+        "request",
+        "slot",
+        "started_at",
+    )
+
+    def __init__(
+        self,
+        request: Request,
+        slot: str | None,
+        grant: Granter,
+        tell: Callable[[Departure, float], None],
+    ) -> None:
+        """*grant* is asked before it is sent once more, *tell* called when it leaves."""
+        self.request = request
+        self.slot = slot
+        self.host = ""
+        """Whose pace it keeps; empty: nobody's."""
+        self.started_at = 0.0
+        """When it was granted last, by ``time.monotonic()``."""
+        self.left_at: float | None = None
+        """When it left last; ``None``: that was not seen."""
+        self.late = 0.0
+        """The seconds from the one to the other, as far as they were booked."""
+        self.booking: int | None = None
+        self.confirm: Callable[[Departure], Awaitable[None] | None] | None = None
+        """Asked when there is a connection; what it returns is awaited before it is used."""
+        self.needs_telling = False
+        """Whether somebody wants to know when it leaves."""
+        self._grant = grant
+        self._tell = tell
+        self._noting: CallLaterResult | None = None
+
+    # For those who watch the HTTP clients
+
+    async def again(self) -> None:
+        """Have it granted once more, as its client is about to send it once more."""
+        self._note()
+        self.left_at = self.booking = None
+        self.late = 0.0
+        if (granted := self._grant(self)) is not None:
+            await granted
+
+    def ready(self) -> Awaitable[None] | None:
+        """Note that it has a connection; return what is to be awaited before it is used."""
+        return None if self.confirm is None else self.confirm(self)
+
+    def written(self) -> None:
+        """Note that it is written: it leaves in this turn of the event loop, or the next."""
+        self.left_at = monotonic()
+        if self.needs_telling and self._noting is None:
+            self._noting = call_later(0, self._left)
+
+    def _left(self) -> None:
+        self.left_at = monotonic()
+        self._note()
+
+    def _note(self) -> None:
+        """Tell of it if that is still to be done."""
+        if self._noting is None:
+            return
+        self._noting.cancel()
+        self._noting = None
+        assert self.left_at is not None
+        self._tell(self, self.left_at)
+
+    def over(self) -> None:
+        """Note that it was answered, or never will be.
+
+        Where nobody has seen it leave it counts as sent when it was granted.
+        """
+        if not self.needs_telling:
+            return
+        if self.left_at is None:
+            self._tell(self, self.started_at)
+        self._note()
+
+
+_leaving: ContextVar[list[Departure]] = ContextVar("rep_leaving")
+
+
+def leaving() -> Departure | None:
+    """Return the one for which a download handler does what is being done; or ``None``."""
+    departures = _leaving.get(None)
+    return departures[0] if departures else None
+
+
+@contextmanager
+def handed_over(departure: Departure) -> Iterator[None]:
+    """Have ``leaving`` return *departure* in what is begun in the block, until that is over.
+
+    Event loops keep what was set in a context for as long as a connection is open.
+    """
+    departures = [departure]
+    token = _leaving.set(departures)
+    try:
+        yield
+    finally:
+        departures.clear()
+        _leaving.reset(token)

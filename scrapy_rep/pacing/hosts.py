@@ -1,0 +1,262 @@
+"""When each host was asked last, and may be again: for all crawls of the process.
+
+Pure but for the clock: who has to wait does so elsewhere, and asks again. Nothing here
+belongs to an event loop, so that a crawl may come long after another one has ended.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from time import monotonic
+from typing import TYPE_CHECKING
+from weakref import ReferenceType, WeakKeyDictionary, ref
+
+if TYPE_CHECKING:
+    from scrapy_rep.downloader import Departure
+
+    Wisher = tuple[int, str]
+    """The number of a crawl, and the origin that it asks for something."""
+
+GUARD_PART, GUARD_MOST = 0.04, 0.02
+"""The part of an interval, and at most the seconds, by which more of it is kept.
+
+The site measures arrivals, and the way there is not always equally long.
+"""
+SHARED_GUARD_PART = 0.01
+"""The same where each start is confirmed, which takes some time as well."""
+KEPT = 60.0
+"""Seconds for which the last start at a host is kept where nothing is known to be asked: its
+robots.txt may ask for a delay from then on."""
+LOOK_PART, LOOK_MOST = 0.5, 0.25
+"""The part of an interval, and at most the seconds, after which is looked again whether a
+request that was granted has left. So nobody comes late: an interval begins when it has."""
+LEARNING = 0.05
+"""Seconds after which is looked again whether a robots.txt has been read."""
+SWEEP_AT = 64
+"""How many hosts are kept before those that may be forgotten are looked for the first time."""
+
+
+class Asking:
+    """One fetch of a robots.txt, until what it says is known."""
+
+    over = False
+
+
+class Host:
+    """What is known of one host."""
+
+    __slots__ = ("asking", "granted_to", "last", "line", "quickest", "wishes")
+
+    def __init__(self) -> None:
+        self.last: float | None = None
+        """When its last request left, or was granted; ``None``: not by this process."""
+        self.wishes: dict[Wisher, tuple[float, float]] = {}
+        """The seconds that an origin asks of a crawl, and when the crawl minded that last."""
+        self.granted_to: ReferenceType[Departure] | None = None
+        """Who was granted the last start, and has not been seen to leave."""
+        self.line: WeakKeyDictionary[Departure, None] | None = None
+        """Those that wait to be granted, in their order."""
+        self.quickest: float | None = None
+        """Its shortest latency, in seconds."""
+        self.asking: Asking | None = None
+        """The first fetch of a robots.txt here: it may ask for a delay."""
+
+    @property
+    def departing(self) -> Departure | None:
+        """Return the same; ``None``: there is none, or it has gone with its event loop."""
+        return None if self.granted_to is None else self.granted_to()
+
+    def interval(self, crawl: int, now: float) -> float:
+        """Return the seconds between two starts that the slowest asks for; 0: nobody does.
+
+        What another crawl was asked for counts until that has been idle for as long.
+        """
+        longest = 0.0
+        for (minding, _), (seconds, minded) in self.wishes.items():
+            if seconds > longest and (minding == crawl or minded + seconds >= now):
+                longest = seconds
+        return longest
+
+    def mind(self, crawl: int, now: float) -> None:
+        """Note that *crawl* goes on to mind what it was asked for."""
+        for wisher, (seconds, _) in self.wishes.items():
+            if wisher[0] == crawl:
+                self.wishes[wisher] = seconds, now
+
+    def may_be_forgotten(self, now: float) -> bool:
+        busy = self.departing is not None or self.line
+        if busy or not (self.asking is None or self.asking.over):
+            return False
+        idle_since = max((minded for _, minded in self.wishes.values()), default=0.0)
+        if self.last is not None:
+            idle_since = max(idle_since, self.last)
+        longest = max((seconds for seconds, _ in self.wishes.values()), default=0.0)
+        return idle_since + max(longest + GUARD_MOST, KEPT) < now
+
+
+class Hosts:
+    """Hosts by name. Those that were idle for longer than their delay are forgotten."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, Host] = {}
+        self.parked: dict[str, float] = {}
+        """Host -> when it is parked no more, by ``time.monotonic()``."""
+        self.forget_all()
+
+    def forget_all(self) -> None:
+        """Begin anew, as a process that has just started."""
+        self.by_name.clear()
+        self.parked.clear()
+        self.began = monotonic()
+        """A run before this process may have asked any host until then."""
+        self._sweep_at = SWEEP_AT
+
+    def _host(self, name: str) -> Host:
+        host = self.by_name.get(name)
+        if host is None:
+            if len(self.by_name) >= self._sweep_at:
+                self.sweep()
+            host = self.by_name[name] = Host()
+        return host
+
+    def sweep(self) -> None:
+        """Forget the hosts of which nothing matters any more."""
+        now = monotonic()
+        for name in [
+            n for n, host in self.by_name.items() if host.may_be_forgotten(now)
+        ]:
+            del self.by_name[name]
+        self._sweep_at = 2 * len(self.by_name) + SWEEP_AT
+
+    # What is asked for
+
+    def wish(self, name: str, crawl: int, origin: str, seconds: float) -> None:
+        """Note that *origin* asks *crawl* for *seconds*; 0: for none."""
+        if seconds:
+            wishes = self._host(name).wishes
+            wishes[crawl, origin] = seconds, monotonic()
+        elif (host := self.by_name.get(name)) is not None:
+            host.wishes.pop((crawl, origin), None)
+
+    def interval(self, name: str, crawl: int) -> float:
+        """Return the seconds that *crawl* is to keep between two starts; 0: any."""
+        host = self.by_name.get(name)
+        return (
+            0.0
+            if host is None or not host.wishes
+            else host.interval(crawl, monotonic())
+        )
+
+    # Starts
+
+    def started(self, name: str) -> None:
+        """Note that a request of a host without a pace starts now."""
+        self._host(name).last = monotonic()
+
+    def left(self, name: str, crawl: int, guard_part: float, *, knows: bool) -> float:
+        """Return the seconds until *crawl* may ask the host again; 0: it may now.
+
+        *knows* tells that no other process can have asked it since this one began. By
+        *guard_part* of it, an interval is kept longer than is asked for.
+        """
+        host = self.by_name.get(name)
+        if host is None or not host.wishes:
+            return 0.0
+        now = monotonic()
+        interval = self._guarded(host.interval(crawl, now), guard_part)
+        left = self._left(host, interval, now, knows=knows)
+        return left + len(host.line) * interval if host.line else left
+
+    def _left(self, host: Host, interval: float, now: float, *, knows: bool) -> float:
+        if not interval:
+            return 0.0
+        last = host.last
+        if last is None:
+            last = self.began if knows else -inf
+        left = max(0.0, last + interval - now)
+        if host.departing is not None:
+            left = max(left, min(LOOK_PART * interval, LOOK_MOST))
+        return left
+
+    def _guarded(self, interval: float, guard_part: float) -> float:
+        return interval + min(guard_part * interval, GUARD_MOST)
+
+    def turn(
+        self,
+        departure: Departure,
+        crawl: int,
+        guard_part: float,
+        asking: Asking | None,
+        *,
+        knows: bool,
+    ) -> float:
+        """Return in how many seconds *departure* is to look again; 0: it is granted.
+
+        Those that wait are granted in the order in which they have asked. *asking*: it is
+        for a robots.txt; while nothing is known of the host, only one fetch goes on there.
+        """
+        host = self._host(departure.host)
+        now = monotonic()
+        interval = 0.0
+        if host.wishes:
+            host.mind(crawl, now)
+            interval = self._guarded(host.interval(crawl, now), guard_part)
+        wait = self._left(host, interval, now, knows=knows)
+        if asking is not None and not interval:
+            if host.asking is None:
+                host.asking = asking
+            elif host.asking is not asking and not host.asking.over:
+                wait = max(wait, LEARNING)
+        if host.line:
+            before = list(host.line)
+            place = before.index(departure) if departure in host.line else len(before)
+            if place:
+                wait = max(wait + place * interval, LEARNING)
+        if wait:
+            if host.line is None:
+                host.line = WeakKeyDictionary()
+            host.line[departure] = None
+            return wait
+        self.leave_line(departure)
+        host.last = now
+        if interval:
+            host.granted_to = ref(departure)
+        return 0.0
+
+    def leave_line(self, departure: Departure) -> None:
+        """Have *departure* wait no more."""
+        host = self.by_name.get(departure.host)
+        if host is not None and host.line is not None:
+            host.line.pop(departure, None)
+            if not host.line:
+                host.line = None
+
+    def restart(self, departure: Departure) -> None:
+        """Note that what was granted was granted by others, too, and starts now."""
+        host = self.by_name.get(departure.host)
+        if host is not None:
+            host.last = monotonic()
+
+    def quickest(self, name: str, latency: float | None) -> float | None:
+        """Return the shortest latency of a host before this one; ``None``: there was none."""
+        host = self.by_name.get(name)
+        if host is None:
+            return None
+        before = host.quickest
+        if latency is not None:
+            host.quickest = latency if before is None else min(latency, before)
+        return before
+
+    def has_left(self, departure: Departure, at: float) -> None:
+        """Note that what was granted has left, or will not; its interval begins *at*."""
+        host = self.by_name.get(departure.host)
+        if host is None:
+            return
+        if host.departing in {departure, None}:
+            host.granted_to = None
+        if host.last is None or host.last < at:
+            host.last = at
+
+
+HOSTS = Hosts()
+"""Those of this process."""

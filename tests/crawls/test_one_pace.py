@@ -1,0 +1,454 @@
+"""One pace for each host, by whatever way its requests come: from wire to wire."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from itertools import pairwise
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import scrapy
+from scrapy.core import downloader as scrapys
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+
+from scrapy_rep.crawl import Crawl
+from scrapy_rep.evidence.report.reader import Files
+from scrapy_rep.evidence.report.tally import Tally
+from scrapy_rep.judging.pace_names import domain_of
+from scrapy_rep.pacing import HOSTS, hosts
+from scrapy_rep.store.memory import MemoryStore
+from tests.audits import of_type, records_of
+from tests.site import Reply, Site, some_sites
+from tests.utils import SCRAPYS_QUEUE, Pages, coroutine_test, crawl, make_crawler
+
+DELAY = 0.3
+KEPT = 0.98 * DELAY
+DELAYED = f"User-agent: *\nCrawl-delay: {DELAY}\n"
+QUEUES = pytest.mark.parametrize("queue", ["scrapy_rep.PoliteQueue", SCRAPYS_QUEUE])
+
+
+class Wires:
+    """When the requests of some crawls left, as the crawls themselves have seen it."""
+
+    def __init__(self) -> None:
+        self.left: list[tuple[float, str]] = []
+        self._crawls: list[Crawl] = []
+
+    def crawler(self, spidercls: Any = None, **settings: Any) -> Any:
+        crawler = make_crawler(spidercls, **settings)
+        self._crawls.append(Crawl.of(crawler))
+        downloader = self._crawls[-1].downloader
+        downloader.tells_all = True
+        downloader.on_leave(
+            lambda departure, at: self.left.append((at, departure.request.url))
+        )
+        return crawler
+
+    def gaps(self, *sites: Site) -> list[float]:
+        """Return the gaps between the requests of *sites*, each of which has seen all."""
+        times = sorted(
+            at
+            for at, url in self.left
+            if any(url.startswith(site.origin + "/") for site in sites)
+        )
+        assert len(times) == sum(len(site.hits) for site in sites)
+        return [later - earlier for earlier, later in pairwise(times)]
+
+
+def stall(monkeypatch: Any, crawler: Any, seconds: float, *paths: str) -> None:
+    """Have the process stand still between the grants of *paths* and their connections."""
+    downloader = Crawl.of(crawler).downloader
+    watch = downloader._watch
+
+    def then_stall(request: scrapy.Request) -> None:
+        watch(request)
+        if request.url.endswith(paths):
+            time.sleep(seconds)
+
+    monkeypatch.setattr(downloader, "_watch", then_stall)
+
+
+def pages(site: Site, number: int, start: int = 0) -> list[str]:
+    return [site.url(f"/{n}") for n in range(start, start + number)]
+
+
+async def at_once(*crawlers: Any, **kwargs: Any) -> None:
+    """Run *crawlers* in this process at the same time."""
+    running = [deferred_from_coro(crawl(each, **kwargs)) for each in crawlers]
+    for each in running:
+        await maybe_deferred_to_future(each)
+
+
+@QUEUES
+@coroutine_test
+async def test_two_spiders_of_a_process(queue):
+    wires = Wires()
+    with Site({"/robots.txt": DELAYED}) as site:
+        one, other = (
+            wires.crawler(SCHEDULER_PRIORITY_QUEUE=queue, USER_AGENT=agent)
+            for agent in ("one/1.0", "other/1.0")
+        )
+        await at_once(one, other, urls=pages(site, 3))
+    assert len(one.spider.got) == len(other.spider.got) == 3
+    assert min(wires.gaps(site)) >= KEPT
+
+
+@coroutine_test
+async def test_a_spider_that_begins_when_another_one_has_ended():
+    wires = Wires()
+    with Site({"/robots.txt": DELAYED}) as site:
+        for start in (0, 2):
+            crawler = wires.crawler()
+            await crawl(crawler, urls=pages(site, 2, start))
+            assert len(crawler.spider.got) == 2
+    assert min(wires.gaps(site)) >= KEPT
+
+
+class Spread(Pages):
+    """Spreads one host over three download slots."""
+
+    def requests(self):
+        for number, request in enumerate(super().requests()):
+            request.meta["download_slot"] = f"slot {number % 3}"
+            yield request
+
+
+class Spreading:
+    """Does so where the gate has judged already, as rotating proxies do."""
+
+    number = 0
+
+    def process_request(self, request):
+        self.number += 1
+        request.meta["download_slot"] = f"proxy {self.number % 3}"
+
+
+@QUEUES
+@pytest.mark.parametrize(
+    ("spider", "middlewares"),
+    [
+        pytest.param(Spread, {}, id="by the spider"),
+        pytest.param(Pages, {Spreading: 610}, id="by a middleware"),
+    ],
+)
+@coroutine_test
+async def test_a_host_that_is_spread_over_slots(queue, spider, middlewares, tmp_path):
+    wires, audit = Wires(), tmp_path / "audit.jsonl"
+    with Site({"/robots.txt": DELAYED}) as site:
+        crawler = wires.crawler(
+            spider,
+            SCHEDULER_PRIORITY_QUEUE=queue,
+            DOWNLOADER_MIDDLEWARES=middlewares,
+            REP_AUDIT_URI=str(audit),
+        )
+        await crawl(crawler, urls=pages(site, 5))
+    assert len(crawler.spider.got) == 5
+    assert min(wires.gaps(site)) >= KEPT
+    assert len({each["slot"] for each in of_type("sent", records_of(audit))}) >= 3
+    tally = Tally()
+    tally.take(Files([str(audit)], lambda digest, body: None).records())
+    (host,) = tally.hosts.values()
+    assert (host.name, host.sent, host.robots, host.short) == (site.host, 5, 1, 0)
+
+
+@coroutine_test
+async def test_a_site_that_closes_connections_when_it_is_asked(tmp_path):
+    """Twisted and aiohttp send such a request once more by themselves."""
+    wires, audit = Wires(), tmp_path / "audit.jsonl"
+    with Site({"/robots.txt": DELAYED}) as site:
+        for number in range(3):
+            site.replies[f"/{number}"] = [Reply(reset=True), "fine"]
+        crawler = wires.crawler(RETRY_TIMES=2, REP_AUDIT_URI=str(audit))
+        await crawl(crawler, urls=pages(site, 3))
+    assert len(crawler.spider.got) == 3
+    assert len(site.hits) == 7
+    assert min(wires.gaps(site)) >= KEPT
+    sent = of_type("sent", records_of(audit))
+    assert len(sent) == 7
+    times = [each["time"] for each in sent]
+    assert min(b - a for a, b in pairwise(times)) >= KEPT
+
+
+@pytest.mark.parametrize("page", [True, False])
+@coroutine_test
+async def test_many_hosts_whose_robots_txt_is_that_of_one(page):
+    wires = Wires()
+    with Site({"/robots.txt": DELAYED}) as site:
+        moved = Reply(status=302, headers={"Location": site.url("/robots.txt")})
+        with some_sites(5, moved) as others:
+            crawler = wires.crawler()
+            urls = [other.url("/") for other in others]
+            await crawl(crawler, urls=urls + pages(site, 2 * page))
+        assert len(crawler.spider.got) == 5 + 2 * page
+        assert min(wires.gaps(site)) >= KEPT
+
+
+class Holding(Pages):
+    """Has the event loop stand still in each callback."""
+
+    def parse(self, response):
+        super().parse(response)
+        time.sleep(0.6 * DELAY)
+
+
+@QUEUES
+@coroutine_test
+async def test_callbacks_that_hold_the_event_loop_and_new_connections(queue, tmp_path):
+    wires, audit = Wires(), tmp_path / "audit.jsonl"
+    closed = Reply("page", headers={"Connection": "close"})
+    with some_sites(3, Reply(DELAYED, headers=closed.headers)) as sites:
+        for site in sites:
+            site.replies |= {f"/{number}": closed for number in range(3)}
+        crawler = wires.crawler(
+            Holding, SCHEDULER_PRIORITY_QUEUE=queue, REP_AUDIT_URI=str(audit)
+        )
+        urls = [url for site in sites for url in pages(site, 3)]
+        await crawl(crawler, urls=urls)
+    assert len(crawler.spider.got) == 9
+    assert min(gap for site in sites for gap in wires.gaps(site)) >= KEPT
+    told = sorted(each["time"] for each in of_type("sent", records_of(audit)))
+    seen = sorted(at for at, _ in wires.left)
+    offsets = [a - b for a, b in zip(told, seen, strict=True)]
+    assert max(offsets) - min(offsets) < 0.001  # the audit has the times of the wire
+
+
+@QUEUES
+@coroutine_test
+async def test_a_stall_between_grant_and_wire_puts_off_the_next(queue, monkeypatch):
+    wires = Wires()
+    with Site({"/robots.txt": DELAYED}) as site:
+        crawler = wires.crawler(SCHEDULER_PRIORITY_QUEUE=queue)
+        stall(monkeypatch, crawler, 0.6 * DELAY, "/1", "/3")
+        await crawl(crawler, urls=pages(site, 5))
+    assert len(crawler.spider.got) == 5
+    assert min(wires.gaps(site)) >= KEPT
+
+
+@coroutine_test
+async def test_a_host_behind_a_rendering_service_keeps_its_own():
+    wires = Wires()
+    with Site({"/robots.txt": DELAYED}) as slow, Site(host="127.0.0.2") as service:
+
+        class Rendered(Pages):
+            def requests(self):
+                for number in range(3):
+                    yield scrapy.Request(
+                        service.url(f"/slow/{number}"),
+                        meta={"robotstxt_url": slow.url(f"/{number}")},
+                    )
+                for number in range(8):
+                    yield scrapy.Request(service.url(f"/quick/{number}"))
+
+        crawler = wires.crawler(Rendered)
+        await crawl(crawler)
+        times = {url: at for at, url in wires.left}
+    assert len(crawler.spider.got) == 11
+    of_slow = sorted(at for url, at in times.items() if "/slow/" in url)
+    assert min(b - a for a, b in pairwise(of_slow)) >= KEPT
+    # Nor do those wait that share its download slot only.
+    assert max(at for url, at in times.items() if "/quick/" in url) < of_slow[-1]
+
+
+def test_one_after_another_without_a_common_event_loop():
+    """What an event loop has left behind when it stopped holds up nobody."""
+    departure = type("Departure", (), {"host": "a.example"})
+    HOSTS.wish("a.example", 0, "http://a.example", 0.01)
+    waiting, gone = departure(), departure()
+    assert HOSTS.turn(gone, 0, 0.0, None, knows=False) == 0
+    assert HOSTS.turn(waiting, 0, 0.0, None, knows=False) > 0
+    del gone, waiting
+    time.sleep(0.02)
+    assert HOSTS.turn(departure(), 0, 0.0, None, knows=False) == 0
+
+
+def test_hosts_are_forgotten_when_their_delay_is_over(monkeypatch):
+    now = 1e6
+    monkeypatch.setattr(hosts, "monotonic", lambda: now)
+    for number in range(10_000):
+        HOSTS.wish(f"{number}.example", 0, "o", 5.0)
+        HOSTS.started(f"{number}.example")
+        now += 1
+        assert len(HOSTS.by_name) <= 2 * hosts.KEPT + hosts.SWEEP_AT + 2
+
+
+def test_what_another_crawl_is_asked_for_counts_until_it_is_idle(monkeypatch):
+    now = 1e6
+    monkeypatch.setattr(hosts, "monotonic", lambda: now)
+    HOSTS.wish("a.example", 0, "o", 5.0)
+    assert HOSTS.interval("a.example", 0) == HOSTS.interval("a.example", 1) == 5
+    now += 6
+    assert (HOSTS.interval("a.example", 0), HOSTS.interval("a.example", 1)) == (5, 0)
+
+
+class Fleet:
+    """Grants all at once, but tells once that a late request has lost its turn."""
+
+    restless = False
+
+    def __init__(self) -> None:
+        self.booked: list[float] = []
+        self.told: list[float] = []
+
+    async def book(self, host: str, interval: float) -> int | None:
+        if interval and self.booked:
+            await asyncio.sleep(max(0, self.booked[-1] + interval - time.monotonic()))
+        self.booked.append(time.monotonic())
+        return round(self.booked[-1] * 1e6)
+
+    async def late(self, host: str, booking: int, seconds: float) -> bool:
+        if seconds < 0.1:
+            return True
+        self.told.append(seconds)
+        return len(self.told) > 1
+
+    async def park(self, host: str, seconds: float) -> None:
+        pass
+
+
+class Shared(MemoryStore):
+    """A store whose pace is that of a fleet."""
+
+    @classmethod
+    def from_crawler(cls, crawler):
+        store = super().from_crawler(crawler)
+        store.bookings = Fleet()
+        return store
+
+
+@pytest.mark.only_asyncio
+@coroutine_test
+async def test_a_late_request_of_a_fleet_is_confirmed_before_it_is_written(monkeypatch):
+    wires = Wires()
+    with Site({"/robots.txt": DELAYED}) as site:
+        site.replies["/robots.txt"] = Reply(DELAYED, headers={"Connection": "close"})
+        crawler = wires.crawler(Pages, REP_STORE=Shared)
+        stall(monkeypatch, crawler, 0.1, "/1")
+        await crawl(crawler, urls=pages(site, 3))
+        fleet: Any = Crawl.of(crawler).store.bookings
+    assert len(crawler.spider.got) == 3
+    assert len(fleet.booked) == 1 + 3 + 1  # one had lost its turn, and took another one
+    assert len(fleet.told) == 1
+    assert min(wires.gaps(site)) >= KEPT
+
+
+# A Scrapy whose slots are others
+
+
+def strange() -> type:
+    class Slot:
+        """What is known of the slots that are to come: requests that are active."""
+
+        def __init__(self) -> None:
+            self.active: set[Any] = set()
+
+        @property
+        def lastseen(self) -> float:
+            return 0.0
+
+        def close(self) -> None:
+            pass
+
+    class Downloader(scrapys.Downloader):
+        """Hands over what it is given, at once; waits for nobody's delay."""
+
+        def __init__(self, crawler: Any) -> None:
+            super().__init__(crawler)
+            del self.total_concurrency
+
+        def needs_backout(self) -> bool:
+            return len(self.active) >= 16
+
+        async def _enqueue_request(self, request: Any) -> Any:
+            key = scrapys.Downloader.get_slot_key(self, request)
+            slots: Any = self.slots
+            slot = slots.setdefault(key, Slot())
+            request.meta["download_slot"] = key
+            slot.active.add(request)
+            self.signals.send_catch_log(
+                signal=scrapy.signals.request_reached_downloader,
+                request=request,
+                spider=self.crawler.spider,
+            )
+            try:
+                return await self.handlers.download_request_async(request)
+            finally:
+                slot.active.discard(request)
+
+    return Downloader
+
+
+@QUEUES
+@coroutine_test
+async def test_slots_that_lack_what_we_use(queue, caplog):
+    wires = Wires()
+    with Site({"/robots.txt": DELAYED}) as site, Site(host="127.0.0.2") as free:
+        crawler = wires.crawler(SCHEDULER_PRIORITY_QUEUE=queue, DOWNLOADER=strange())
+        with caplog.at_level(logging.WARNING):
+            await crawl(crawler, urls=pages(site, 4) + pages(free, 4))
+    assert len(crawler.spider.got) == 8
+    assert min(wires.gaps(site)) >= KEPT
+    warnings = [
+        each.getMessage()
+        for each in caplog.records
+        if each.name.startswith("scrapy_rep") and each.levelno >= logging.WARNING
+    ]
+    assert len(warnings) == 1
+    assert "slots of this Scrapy are not known" in warnings[0]
+
+
+# What belongs together (REP_PACE_BY)
+
+
+def by_network(request: scrapy.Request) -> str:
+    return urlsplit(request.url).netloc.rpartition(".")[0]
+
+
+@QUEUES
+@coroutine_test
+async def test_hosts_that_belong_together(queue):
+    wires = Wires()
+    with some_sites(2, DELAYED) as sites:
+        crawler = wires.crawler(
+            SCHEDULER_PRIORITY_QUEUE=queue, REP_PACE_BY=f"{__name__}.by_network"
+        )
+        await crawl(crawler, urls=[url for site in sites for url in pages(site, 2)])
+    assert len(crawler.spider.got) == 4
+    assert min(wires.gaps(*sites)) >= KEPT
+
+
+@pytest.mark.parametrize("found", [None, "", 5, ZeroDivisionError])
+@coroutine_test
+async def test_a_function_that_gives_no_name(found, caplog):
+    def name_of(request: scrapy.Request) -> Any:
+        if isinstance(found, type):
+            raise found
+        return found
+
+    wires = Wires()
+    with Site({"/robots.txt": DELAYED}) as site:
+        crawler = wires.crawler(REP_PACE_BY=name_of)
+        await crawl(crawler, urls=pages(site, 2))
+    assert len(crawler.spider.got) == 2
+    assert min(wires.gaps(site)) >= KEPT
+    told = [each for each in caplog.records if "REP_PACE_BY" in each.getMessage()]
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize(
+    ("host", "domain"),
+    [
+        ("example.com", "example.com"),
+        ("a.b.example.com", "example.com"),
+        ("a.example.co.uk", "example.co.uk"),
+        ("127.0.0.1", "127.0.0.1"),
+        ("::1", "::1"),
+        ("localhost", "localhost"),
+        ("co.uk", "co.uk"),
+        ("", ""),
+    ],
+)
+def test_registrable_domains(host, domain):
+    assert domain_of(host) == domain

@@ -1,8 +1,17 @@
 """The only code that touches Scrapy's downloader, its slots and the engine's inner parts."""
 
 from scrapy_rep.downloader.adapter import ROBOTS_HOP, Downloader
+from scrapy_rep.downloader.answered import Answered
 from scrapy_rep.downloader.handed_out import HandedOut
 from scrapy_rep.downloader.http_cache import HttpCache
 from scrapy_rep.downloader.timers import Alarm, sleep
 
-__all__ = ["ROBOTS_HOP", "Alarm", "Downloader", "HandedOut", "HttpCache", "sleep"]
+__all__ = [
+    "ROBOTS_HOP",
+    "Alarm",
+    "Answered",
+    "Downloader",
+    "HandedOut",
+    "HttpCache",
+    "sleep",
+]

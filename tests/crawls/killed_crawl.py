@@ -7,13 +7,17 @@ run has it; ``settings``.
 
 from __future__ import annotations
 
+import gc
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import scrapy
 
+from scrapy_rep.exceptions import JobError
+from scrapy_rep.job import Job
 from tests.crawls.processes import crawl
 from tests.utils import sleep
 
@@ -32,11 +36,27 @@ class Found(scrapy.Spider):
             yield scrapy.Request(url, self.parse_page)
 
     async def parse_page(self, response, number=0):
+        if self.settings.getbool("FORKS"):
+            in_a_child(self.crawler)
         links = [json.loads(line) for line in response.text.splitlines()]
         for url, how in links:
             yield scrapy.Request(url, self.parse_page, **how)
             await sleep(0)
         yield {"url": response.url, "number": number}
+
+
+def in_a_child(crawler: Any) -> None:
+    """Fork, as some libraries do, and have the child do what it must not."""
+    if os.fork():
+        return
+    status = 1
+    try:
+        Job.of(crawler)._file.rows("DELETE FROM requests")
+    except JobError:
+        status = 0
+    del crawler
+    gc.collect()
+    os._exit(status)
 
 
 class Slow:

@@ -40,7 +40,7 @@ WRITE_AFTER = 0.05
 """Seconds for which changes are gathered, to be written in one transaction."""
 WRITE_AGAIN_AFTER = 1.0
 """The same where the last one failed."""
-MOST_UNWRITTEN = 256
+MOST_UNWRITTEN = 128
 """Requests after which it is written at once: it must not hold the event loop for long."""
 MOST_HELD = 16 * 2**20
 """Octets of requests that wait, and are in memory as well."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -129,6 +130,16 @@ class Killed:
         process.communicate()
         self.kills += 1
         return True
+
+    def stop(self) -> None:
+        """Start it, and stop it as Ctrl-C does when it has found some."""
+        process = self.start()
+        wait_for_hit(process, self.web.sites)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        _, log = process.communicate(timeout=TIMEOUT)
+        assert "Traceback" not in log, log
+        assert set(self.done()) < set(self.web.urls)
 
     def end(self) -> str:
         """Run it to its end; return its log."""

@@ -74,7 +74,8 @@ def _make_durable(settings: BaseSettings) -> None:
             )
         return
     kind = load_object(settings["SCHEDULER_PRIORITY_QUEUE"])
-    if not issubclass(kind, (DownloaderAwarePriorityQueue, ScrapyPriorityQueue)):
+    known = DownloaderAwarePriorityQueue, ScrapyPriorityQueue
+    if not (isinstance(kind, type) and issubclass(kind, known)):
         _say_what_it_costs("SCHEDULER_PRIORITY_QUEUE", settings)
         return
     for name in DURABLE_QUEUES:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from scrapy_rep.downloader.adapter import Downloader
+
+logger = logging.getLogger(__name__)
 
 CUT_OFF: tuple[type[BaseException], ...] = (
     asyncio.CancelledError,
@@ -37,7 +40,8 @@ class Answered:
     def __init__(self, crawler: Crawler, downloader: Downloader) -> None:
         self._crawler = crawler
         self._downloader = downloader
-        self._requests: WeakSet[Request] = WeakSet()
+        self._requests: WeakSet[Request] | None = WeakSet()
+        """Those with an answer; ``None``: this version of Scrapy does not tell."""
         crawler.signals.connect(self._follow, signals.engine_started)
 
     def done_with(self, requests: Iterable[Request]) -> list[Request]:
@@ -45,15 +49,24 @@ class Answered:
         in_progress = self._downloader.in_progress()
         if in_progress is None:
             return []
+        known = self._requests
         return [
             request
             for request in requests
-            if request not in in_progress and request in self._requests
+            if request not in in_progress and (known is None or request in known)
         ]
 
     def _follow(self) -> None:
         engine: Any = self._crawler.engine
-        handle = engine._handle_downloader_output
+        handle = getattr(engine, "_handle_downloader_output", None)
+        answered = self._requests
+        if handle is None or answered is None:
+            self._requests = None
+            logger.warning(
+                "This version of Scrapy is not known: what it drops in order to stop"
+                " sooner may be lost"
+            )
+            return
 
         def follow(result: Any, request: Request) -> Any:
             if not (
@@ -61,7 +74,7 @@ class Answered:
                 and result.check(*CUT_OFF)
                 and self._downloader.ends()
             ):
-                self._requests.add(request)
+                answered.add(request)
             return handle(result, request)
 
         engine._handle_downloader_output = follow

@@ -84,6 +84,8 @@ class Job:
         self.unreadable = 0
         self.is_stuck = False
         """Whether it cannot be written now."""
+        self._is_broken = False
+        """Whether what came of a request may not be in the job."""
         self._changes = Changes()
         self._taken: dict[Request, int] = {}
         self._marked: set[int] = set()
@@ -125,7 +127,13 @@ class Job:
         number = self._new_queues.get(place)
         if number is None:
             sql = "SELECT id FROM queues WHERE folder = ? AND leaf = ?"
-            rows = self._file.rows(sql, place)
+            try:
+                rows = self._file.rows(sql, place)
+            except (
+                sqlite3.Error
+            ):  # the request that is pushed is lost; its parent is not
+                self._is_broken = True
+                raise
             if not rows:
                 return None, 0
             number = rows[0][0]
@@ -194,6 +202,8 @@ class Job:
         self.next_number += 1
         changes = self._changes
         changes.requests[number] = queue, body
+        if request in self._taken:  # it goes back as it was handed out
+            self._let_go(request)
         if self._unclaimed is not None and self._unclaimed[0] is request:
             changes.seen.add(self._unclaimed[1])
             self._unclaimed = None
@@ -229,13 +239,19 @@ class Job:
         if (
             fingerprint in self._changes.seen
             or fingerprint in self._only_here
-            or self._file.rows(
-                "SELECT 1 FROM seen WHERE fingerprint = ?", (fingerprint,)
-            )
+            or self._is_in_file(fingerprint)
         ):
             return True
         self._unclaimed = request, fingerprint
         return False
+
+    def _is_in_file(self, fingerprint: bytes) -> bool:
+        sql = "SELECT 1 FROM seen WHERE fingerprint = ?"
+        try:
+            return bool(self._file.rows(sql, (fingerprint,)))
+        except sqlite3.Error as error:
+            logger.error("%s cannot be read (%s)", self._file.path, error)
+            return False  # rather twice than never
 
     # Writing
 
@@ -286,15 +302,20 @@ class Job:
 
         What came of them is in the job already, or is written with that.
         """
-        changes = self._changes
+        if self._is_broken:
+            return
         for request in self._answered.done_with(self._taken):
-            number = self._taken.pop(request)
-            self.busy.discard(number)
-            if changes.requests.pop(number, None) is None:
-                changes.done.add(number)
-        changes.taken = {
+            self._let_go(request)
+        self._changes.taken = {
             number for number in self._taken.values() if number not in self._marked
         }
+
+    def _let_go(self, request: Request) -> None:
+        number = self._taken.pop(request)
+        self.busy.discard(number)
+        if self._changes.requests.pop(number, None) is None:
+            self._changes.done.add(number)
+            self._changes.taken.discard(number)
 
     # The end
 

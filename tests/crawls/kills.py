@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import signal
+import sqlite3
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from scrapy_rep.job import FILE_NAME
 from tests.crawls.processes import TIMEOUT, start, wait_for_hit
 from tests.site import Reply, Site, gaps_between
 
@@ -147,4 +149,10 @@ class Killed:
         _, log = process.communicate(timeout=TIMEOUT)
         assert process.returncode == 0, log
         assert "Traceback" not in log, log
+        path = self.folder / "job" / FILE_NAME
+        if self.settings.get("REP_DURABLE_JOB", True):
+            with closing(sqlite3.connect(path)) as db:
+                for table in ("requests", "taken", "facts"):
+                    sql = f"SELECT count(*) FROM {table}"
+                    assert db.execute(sql).fetchone() == (0,)
         return log

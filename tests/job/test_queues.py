@@ -173,3 +173,25 @@ async def test_what_was_seen_is_what_was_pushed(tmp_path):
         assert job.has_seen(second, b"2" * 20)
 
     await on_crawler(body, JOBDIR=str(tmp_path / "job"))
+
+
+@coroutine_test
+async def test_what_goes_back_as_it_was_handed_out_is_there_once(tmp_path):
+    def body(crawler: Any) -> None:
+        job = Job.of(crawler)
+        queue = LifoQueue.from_crawler(crawler, f"{job._root}/x/0")
+        queue.push(Request("http://a.example/"))
+        for written_before in (False, True):
+            if written_before:
+                job._write_now()
+            popped = queue.pop()
+            assert popped is not None
+            job._note_done()
+            queue.push(popped)
+            job._note_done()
+            assert job.write()
+            assert len(job._file.rows("SELECT * FROM requests")) == 1
+            assert job._file.rows("SELECT * FROM taken") == []
+        assert len(queue) == 1
+
+    await on_crawler(body, JOBDIR=str(tmp_path / "job"))

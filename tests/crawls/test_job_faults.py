@@ -21,7 +21,7 @@ from scrapy_rep.exceptions import JobError
 from scrapy_rep.job import FILE_NAME, file
 from tests.crawls.kills import Killed, Web
 from tests.crawls.processes import TIMEOUT, wait_for_hit
-from tests.site import Site
+from tests.site import Reply, Site
 from tests.utils import Pages, coroutine_test, crawl, make_crawler
 
 PAGES = 200
@@ -221,12 +221,25 @@ class CutsOff:
         return response
 
 
+class FindsAndStops(Stops):
+    """Has all in the queue before it stops."""
+
+    async def start(self):
+        yield scrapy.Request("data:,start", self.find)
+
+    def find(self, response):
+        yield from self.requests()
+
+
 @coroutine_test
 async def test_what_a_fast_stop_drops_is_sent_again(tmp_path):
     job: dict[str, Any] = {"JOBDIR": str(tmp_path / "job")}
     with Site() as site:
         urls = pages_of(site, 20)
-        first = make_crawler(Stops, DOWNLOADER_MIDDLEWARES={CutsOff: 1}, **job)
+        for url in urls[:15]:  # when the crawl has stopped, these are under way
+            site.replies[url.removeprefix(site.origin)] = Reply("page", after=0.5)
+        job["CONCURRENT_REQUESTS_PER_DOMAIN"] = 16
+        first = make_crawler(FindsAndStops, DOWNLOADER_MIDDLEWARES={CutsOff: 1}, **job)
         await crawl(first, urls=urls)
         dropped = len(first.spider.failures)
         assert dropped
@@ -235,21 +248,24 @@ async def test_what_a_fast_stop_drops_is_sent_again(tmp_path):
     assert sorted(first.spider.got + last.spider.got) == sorted(urls)
 
 
-class Old(scrapy.Spider):
-    name = "pages"
-
+class Old(Pages):
     async def start(self):
-        for number in range(9):
-            yield scrapy.Request(f"data:,{number}", self.before)
+        yield scrapy.Request("data:,start", self.find)
+
+    def find(self, response):
+        for url in self.urls:
+            yield scrapy.Request(url, self.before)
+        raise exceptions.CloseSpider("enough")
 
     def before(self, response):
-        raise exceptions.CloseSpider("enough")
+        pass
 
 
 @coroutine_test
 async def test_a_request_whose_callback_is_gone_stays(tmp_path, caplog):
     job: dict[str, Any] = {"JOBDIR": str(tmp_path / "job"), "CONCURRENT_REQUESTS": 1}
-    await crawl(make_crawler(Old, **job))
+    with Site() as site:
+        await crawl(make_crawler(Old, **job), urls=pages_of(site, 20))
     crawler = make_crawler(Pages, **job)
     await crawl(crawler)
     unreadable = crawler.stats.get_value("rep/unreadable")

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import logging
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scrapy.pqueues import DownloaderAwarePriorityQueue, ScrapyPriorityQueue
+from scrapy.settings import SETTINGS_PRIORITIES
+from scrapy.utils.misc import load_object
+
 from scrapy_rep.evidence import EvidenceSpiderMiddleware
+from scrapy_rep.job import FILE_NAME, DupeFilter, JobQueue
 from scrapy_rep.middleware import RepMiddleware
 from scrapy_rep.pages import RepSpiderMiddleware
+from scrapy_rep.settings import DEFAULTS, WrongError, flag
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -19,6 +27,12 @@ SPIDER_ORDER = 40
 EVIDENCE_ORDER = 45
 SCHEDULER = "scrapy.core.scheduler.Scheduler"
 FLEET_QUEUE = "scrapy_rep.redis.PoliteQueue"
+DURABLE_QUEUES = {
+    "SCHEDULER_DISK_QUEUE": "scrapy_rep.job.LifoQueue",
+    "SCHEDULER_START_DISK_QUEUE": "scrapy_rep.job.FifoQueue",
+}
+"""In the place of Scrapy's defaults, and of the same order."""
+logger = logging.getLogger(__name__)
 
 
 class Addon:
@@ -39,5 +53,59 @@ class Addon:
         settings["DOWNLOADER_MIDDLEWARES"].set(BUILT_IN, None, "addon")
         if settings["SCHEDULER"] == SCHEDULER:  # other schedulers have other queues
             settings.set("SCHEDULER_PRIORITY_QUEUE", "scrapy_rep.PoliteQueue", "addon")
+            if settings.get("JOBDIR"):
+                _make_durable(settings)
         if settings["SCHEDULER_QUEUE_CLASS"] == FLEET_QUEUE:  # scrapy-redis'
             settings.set("DUPEFILTER_CLASS", "scrapy_rep.redis.DupeFilter", "addon")
+
+
+def _make_durable(settings: BaseSettings) -> None:
+    """Have the job in JOBDIR outlive a kill, unless the user has chosen other parts."""
+    try:
+        durable = flag(settings.get("REP_DURABLE_JOB", DEFAULTS["REP_DURABLE_JOB"]))
+    except WrongError:
+        return  # the crawl will say what is wrong
+    if not durable:
+        path = Path(settings["JOBDIR"], FILE_NAME)
+        if path.exists():
+            logger.warning(
+                "REP_DURABLE_JOB is off: what waits in %s, and what was seen, is not used",
+                path,
+            )
+        return
+    kind = load_object(settings["SCHEDULER_PRIORITY_QUEUE"])
+    known = DownloaderAwarePriorityQueue, ScrapyPriorityQueue
+    if not (isinstance(kind, type) and issubclass(kind, known)):
+        _say_what_it_costs("SCHEDULER_PRIORITY_QUEUE", settings)
+        return
+    for name in DURABLE_QUEUES:
+        # Without a queue of their own, start requests share the other one.
+        if settings[name] and not _may_be(JobQueue, name, settings):
+            _say_what_it_costs(name, settings)
+            return
+    for name, queue in DURABLE_QUEUES.items():
+        settings.set(name, queue, "addon")
+    if not _may_be(DupeFilter, "DUPEFILTER_CLASS", settings):
+        logger.info(
+            "DUPEFILTER_CLASS is %s: after a kill it may remember URLs that had not come"
+            " to the queue yet, and those are lost; scrapy_rep.job.DupeFilter does not",
+            settings["DUPEFILTER_CLASS"],
+        )
+    settings.set("DUPEFILTER_CLASS", "scrapy_rep.job.DupeFilter", "addon")
+
+
+def _may_be(ours: type, name: str, settings: BaseSettings) -> bool:
+    """Tell whether the user has left Scrapy's default, or has chosen *ours*."""
+    if (settings.getpriority(name) or 0) <= SETTINGS_PRIORITIES["default"]:
+        return True
+    chosen = load_object(settings[name])
+    return isinstance(chosen, type) and issubclass(chosen, ours)
+
+
+def _say_what_it_costs(name: str, settings: BaseSettings) -> None:
+    logger.info(
+        "%s is %s: where the process is killed, requests of the job are lost. Without it,"
+        " or with the queues of scrapy_rep.job, none is",
+        name,
+        settings[name],
+    )

@@ -7,6 +7,8 @@ IgnoreRequest (Scrapy's)
 └── StillParked              the crawl ends before its site wants to be asked again
 ValueError
 └── SettingError             a setting, attribute or meta key has a wrong value
+RuntimeError
+└── JobError                 the job in JOBDIR cannot be begun
 """
 
 from __future__ import annotations
@@ -76,6 +78,10 @@ class SettingError(ValueError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.name, self.value, self.expected)
+
+
+class JobError(RuntimeError):
+    """The job in JOBDIR cannot be begun: another crawl is at it, or its file is not ours."""
 
 
 def _shown(value: object) -> str:

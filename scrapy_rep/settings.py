@@ -307,6 +307,9 @@ class Settings:
         "after so long a silent worker is taken for dead",
         unit="s",
     )
+    durable_job: bool = setting(
+        True, flag, "whether a job in JOBDIR outlives a kill of its process"
+    )
     page_obey: frozenset[str] = setting(
         [], some_of(PAGE_RULES), "which rules of pages are enforced: nofollow, noindex"
     )

@@ -24,6 +24,7 @@ LAYERS = [
     {"judging"},
     {"evidence"},
     {"crawl"},
+    {"job"},
     {"pages"},
     {"robots"},
     {"queue", "middleware", "sitemaps"},

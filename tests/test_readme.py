@@ -272,9 +272,9 @@ def test_the_table_of_settings_says_what_is_declared():
 def shown_default(declared: Declaration) -> str:
     if declared.default is None:
         return declared.otherwise
-    return f"{json.dumps(declared.default)} {declared.unit}".strip().replace(
-        "false", "False"
-    )
+    default = declared.default
+    shown = repr(default) if isinstance(default, bool) else json.dumps(default)
+    return f"{shown} {declared.unit}".strip()
 
 
 @pytest.mark.parametrize("name", DEFAULTS)

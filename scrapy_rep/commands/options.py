@@ -43,12 +43,17 @@ class Options:
     """The page to write it to."""
     hosts: tuple[str, ...] = ()
     """What it shows in detail in any case."""
+    job: str | None = None
+    """The job directory to look at."""
 
     @property
     def offline(self) -> bool:
         """Nothing is fetched."""
         return (
-            self.file is not None or self.compare is not None or self.audits is not None
+            self.file is not None
+            or self.compare is not None
+            or self.audits is not None
+            or self.job is not None
         )
 
     @classmethod
@@ -67,6 +72,7 @@ class Options:
             audits=None if opts.report is None else tuple(opts.report),
             output=opts.output,
             hosts=tuple(opts.hosts),
+            job=opts.job,
         )
         for fault in options.faults():
             raise UsageError(fault)
@@ -78,6 +84,10 @@ class Options:
                 yield f"unknown option {arg}; scrapy robots -h lists them"
         if any(not agent.strip() for agent in self.agents):
             yield "--agent is empty, expected a product token or a User-Agent header"
+        if self.job is not None:
+            if self != type(self)(job=self.job, json=self.json):
+                yield "--job is given with others, expected --json only beside it"
+            return
         if self.audits is not None:
             yield from self.faults_of_report()
             return
@@ -217,4 +227,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="HOST",
         help="host that the report shows in detail, however many there are; may be given "
         "several times",
+    )
+    group.add_argument(
+        "--job",
+        metavar="DIR",
+        help="tell what waits in the job of that JOBDIR, by host; nothing is fetched",
     )

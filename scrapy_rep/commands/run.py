@@ -50,6 +50,10 @@ def run(
         from scrapy_rep.commands.report import report  # noqa: PLC0415
 
         return report(options, Screen())
+    if options.job is not None:
+        from scrapy_rep.commands.job import tell  # noqa: PLC0415 - needs SQLite
+
+        return tell(options.job, Screen(), as_json=options.json)
     try:
         settings = Settings.read(scrapy_settings)
         agents = agents_of(options, scrapy_settings, settings)

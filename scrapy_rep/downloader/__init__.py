@@ -1,6 +1,7 @@
 """The only code that touches Scrapy's downloader, its slots and the engine's inner parts."""
 
 from scrapy_rep.downloader.adapter import ROBOTS_HOP, Downloader
+from scrapy_rep.downloader.answered import Answered
 from scrapy_rep.downloader.departure import Departure
 from scrapy_rep.downloader.handed_out import HandedOut
 from scrapy_rep.downloader.http_cache import HttpCache
@@ -9,6 +10,7 @@ from scrapy_rep.downloader.timers import Alarm, sleep
 __all__ = [
     "ROBOTS_HOP",
     "Alarm",
+    "Answered",
     "Departure",
     "Downloader",
     "HandedOut",

@@ -16,13 +16,13 @@ from queuelib.queue import (
     LifoDiskQueue,
 )
 
-from scrapy_rep.queue.job_folder import set_aside
+from scrapy_rep.job import JobQueue, set_aside
 
 if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.pqueues import ScrapyPriorityQueue
 
-SOUND = FifoMemoryQueue, FifoDiskQueue, FifoSQLiteQueue
+SOUND = FifoMemoryQueue, FifoDiskQueue, FifoSQLiteQueue, JobQueue
 """Queues whose ``peek`` changes nothing; the LIFO ones in memory and SQLite are of them."""
 
 

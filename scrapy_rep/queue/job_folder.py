@@ -7,21 +7,18 @@ stopped. A run that is killed leaves an old list, none, or half of one.
 from __future__ import annotations
 
 import json
-import logging
 import re
 import sqlite3
 import struct
-from contextlib import suppress
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from scrapy_rep.job import set_aside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from scrapy.pqueues import ScrapyPriorityQueue
-
-logger = logging.getLogger(__name__)
 
 SLOT_FOLDER = re.compile(r".*-[0-9a-f]{32}")
 QUEUE_FILE = re.compile(r"(-?\d+)(s?)")
@@ -93,14 +90,3 @@ def _open(
         if not path.exists():
             raise
         set_aside(path, error)
-
-
-def set_aside(path: Path, why: object) -> None:
-    """Rename what is damaged, so that the crawl goes on without it."""
-    asides = (Path(f"{path}.damaged-{n}") for n in count(1))
-    aside = next(each for each in asides if not each.exists())
-    # A journal that stayed behind would be taken for the new file's.
-    for suffix in ("-journal", "-wal", ""):
-        with suppress(FileNotFoundError):
-            Path(f"{path}{suffix}").rename(f"{aside}{suffix}")
-    logger.error("%s is damaged (%s). It is now %s.", path, why, aside.name)

@@ -123,6 +123,8 @@ class PoliteQueue(SlotQueues):
 
         In that case the engine is woken when there may be one.
         """
+        if self._job is not None and self._job.is_stuck:
+            return None
         if self._later:
             self._bring_due()
         if self._unknown:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.pqueues import DownloaderAwarePriorityQueue
 from scrapy.utils.job import job_dir
+from scrapy.utils.misc import load_object
 
 from scrapy_rep.crawl import Crawl
+from scrapy_rep.job import Job, JobQueue
 from scrapy_rep.queue.inner_queues import look
 from scrapy_rep.queue.job_folder import check_list, open_queues, slot_folders
 
@@ -33,9 +35,18 @@ class SlotQueues(DownloaderAwarePriorityQueue):
         start_queue_cls: type[QueueProtocol] | None = None,
     ) -> None:
         self._crawl = Crawl.of(crawler)
-        if not key and (folder := job_dir(crawler.settings)):
-            # Of Scrapy's two queues the one in memory is made first, and then this is read.
-            check_list(Path(folder, "requests.queue", "active.json"))
+        self._job: Job | None = None
+        if folder := job_dir(crawler.settings):
+            # Of Scrapy's two queues the one in memory is made first, and then the list of
+            # slots is read, which a job writes when it is opened.
+            kind = downstream_queue_cls
+            if not key:
+                kind = load_object(crawler.settings["SCHEDULER_DISK_QUEUE"])
+            if isinstance(kind, type) and issubclass(kind, JobQueue):
+                self._job = Job.of(crawler)
+                self._job.names_of = self.names_of
+            elif not key:
+                check_list(Path(folder, "requests.queue", "active.json"))
         super().__init__(
             crawler,
             downstream_queue_cls,

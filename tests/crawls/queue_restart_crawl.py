@@ -1,4 +1,4 @@
-"""A crawl that keeps its own list of what it has got, to be killed and started again.
+"""A crawl whose URLs are all seeds, to be killed and started again.
 
 Run as a program with one argument, in JSON: ``folder``, the job directory; ``done``, the
 file of the URLs that were got; ``urls``; ``reactor``, as the test run has it; ``settings``.
@@ -25,10 +25,8 @@ class Seeded(scrapy.Spider):
         self.done = Path(done)
 
     async def start(self):
-        before = self.done.read_text().split() if self.done.exists() else []
         for url in self.urls:
-            if url not in before:
-                yield scrapy.Request(url, dont_filter=True)
+            yield scrapy.Request(url)
 
     def parse(self, response):
         with self.done.open("a") as done:

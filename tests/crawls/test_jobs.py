@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import signal
+import sqlite3
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +14,7 @@ import scrapy
 from scrapy.squeues import PickleLifoDiskQueue
 from scrapy.utils.misc import build_from_crawler
 
+from scrapy_rep.job import FILE_NAME
 from tests.crawls.processes import TIMEOUT, start
 from tests.site import Reply, Site, some_sites
 from tests.utils import (
@@ -76,10 +78,13 @@ class HandOver:
         return len(self.inner)
 
 
+DURABLE = pytest.param({}, id="as the add-on has it")
+
 each_queue = pytest.mark.parametrize(
     "queues",
     [
         *DISK_QUEUES,
+        DURABLE,
         pytest.param({"SCHEDULER_DISK_QUEUE": HandOver}, id="somebody's own"),
         pytest.param({"JOBDIR": None}, id="memory"),
     ],
@@ -121,7 +126,7 @@ async def test_two_origins_on_each_host(queues, tmp_path):
     assert_nothing_lost([crawler], urls)
 
 
-@pytest.mark.parametrize("queues", DISK_QUEUES)
+@pytest.mark.parametrize("queues", [*DISK_QUEUES, DURABLE])
 @pytest.mark.parametrize("is_torn", [False, True])
 @coroutine_test
 async def test_stopped_twice(is_torn, queues, tmp_path, caplog):
@@ -144,7 +149,10 @@ async def test_stopped_twice(is_torn, queues, tmp_path, caplog):
     for number, error in enumerate(errors, 1):
         assert error.startswith(f"{path} is damaged")
         assert error.endswith(f"It is now active.json.damaged-{number}.")
-    assert len(errors) == (2 if is_torn else 0)
+    assert len(errors) == (2 if is_torn and queues else 0)
+    if not queues:  # the job itself tells which slots it has
+        with closing(sqlite3.connect(tmp_path / FILE_NAME)) as db:
+            assert db.execute("SELECT * FROM requests").fetchall() == []
 
 
 class Runs:

@@ -1,0 +1,314 @@
+"""The file of a job, in SQLite: what waits, what is taken, what was seen."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakSet
+
+from scrapy_rep.exceptions import JobError
+from scrapy_rep.job.aside import set_aside
+from scrapy_rep.job.rescue import rescue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+T = TypeVar("T")
+logger = logging.getLogger(__name__)
+
+FILE_NAME = "requests.sqlite"
+LOCK_NAME = "requests.lock"
+APPLICATION_ID = 0x5245_504A  # REPJ
+"""Tells our files from those of other programs, which are never written to."""
+SCHEMA_VERSION = 1
+SCHEMA = (
+    """CREATE TABLE queues (
+        id INTEGER PRIMARY KEY,
+        folder TEXT NOT NULL,  -- by which a priority queue calls its slot
+        leaf TEXT NOT NULL,    -- a priority, negated, and an s for start requests
+        slot TEXT NOT NULL,    -- the download slot of its first request
+        name TEXT,             -- what folder is made of; NULL: it is not known
+        UNIQUE (folder, leaf)
+    )""",
+    """CREATE TABLE requests (
+        id INTEGER PRIMARY KEY,  -- in the order in which they were pushed
+        queue INTEGER NOT NULL,
+        body BLOB NOT NULL       -- the pickle of Request.to_dict()
+    )""",
+    "CREATE INDEX waiting ON requests (queue)",
+    "CREATE TABLE taken (id INTEGER PRIMARY KEY)",
+    "CREATE TABLE seen (fingerprint BLOB PRIMARY KEY) WITHOUT ROWID",
+    "CREATE TABLE facts (name TEXT PRIMARY KEY, value)",
+)
+BUSY_TIMEOUT = 10.0
+"""Seconds to wait for another program's write when the file is opened; never later."""
+CACHE_KIB = 8192
+CHECKPOINT_AFTER = 4000
+"""Rows changed after which the write-ahead log is copied into the file, by a thread."""
+VFS = ""
+"""SQLite's interface to the file system; its default."""
+
+
+@dataclass(slots=True)
+class Changes:
+    """What a transaction is to write."""
+
+    queues: dict[int, tuple[str, str, str, str | None]] = field(default_factory=dict)
+    requests: dict[int, tuple[int, bytes]] = field(default_factory=dict)
+    """By number: the queue's, and the request itself."""
+    seen: set[bytes] = field(default_factory=set)
+    done: set[int] = field(default_factory=set)
+    taken: set[int] = field(default_factory=set)
+
+    def __bool__(self) -> bool:
+        return bool(self.requests or self.done or self.seen or self.taken)
+
+    def statements(self) -> Iterator[tuple[str, Iterable[Any]]]:
+        """Yield each statement, and the rows to execute it for."""
+        if self.queues:
+            rows: Iterable[Any] = ((n, *queue) for n, queue in self.queues.items())
+            yield "INSERT INTO queues VALUES (?, ?, ?, ?, ?)", rows
+        rows = ((number, *request) for number, request in self.requests.items())
+        yield "INSERT INTO requests VALUES (?, ?, ?)", rows
+        for statement, values in (
+            ("INSERT OR IGNORE INTO seen VALUES (?)", self.seen),
+            ("DELETE FROM requests WHERE id = ?", self.done),
+            ("DELETE FROM taken WHERE id = ?", self.done),
+            ("INSERT OR IGNORE INTO taken VALUES (?)", self.taken),
+        ):
+            yield statement, ((value,) for value in values)
+
+
+class JobFile:
+    """The file in the job directory *folder*, which no other crawl may have open.
+
+    Raises ``JobError``, which says why, where it cannot be opened. A file that is damaged,
+    now or later, is set aside, and what can be read of it goes into a new one.
+
+    A commit is over when the operating system has the log, so a kill of the process loses
+    none; nothing is synced then. Copying the log into the file is, and takes its time: a
+    thread does that.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / FILE_NAME
+        self._lock: sqlite3.Connection | None = _lock(folder)
+        self._is_closed = False
+        self._db: sqlite3.Connection | None = None
+        self._worker: ThreadPoolExecutor | None = None
+        self._checkpoint: Future[None] | None = None
+        self._copied = 0  # of the rows changed
+        self.is_new = not self.path.exists()
+        try:
+            self._try(lambda db: None)
+        except (sqlite3.Error, OSError) as error:
+            self.close()
+            raise JobError(f"{self.path} cannot be opened: {error}") from error
+        except BaseException:
+            self.close()
+            raise
+        OPEN.add(self)
+
+    def rows(self, sql: str, args: tuple[Any, ...] = ()) -> list[Any]:
+        """Return what *sql* selects. Raises ``sqlite3.Error``."""
+        return self._try(lambda db: db.execute(sql, args).fetchall())
+
+    def fill(self, statements: Iterable[tuple[str, Iterable[Any]]]) -> None:
+        """Execute each of *statements* for each of its rows, all of it or nothing."""
+        self._try(lambda db: _transact(db, statements))
+
+    def write(self, changes: Changes) -> None:
+        """Write all of *changes*, or raise ``sqlite3.Error`` and write none."""
+        self._try(lambda db: _transact(db, changes.statements()))
+        if self._worker is not None:
+            assert self._db is not None
+            changed = self._db.total_changes
+            if changed - self._copied > CHECKPOINT_AFTER and not self._is_copying():
+                self._copied = changed
+                self._checkpoint = self._worker.submit(_copy_log, self.path)
+
+    def close(self) -> None:
+        """Close it; a crawl that does not come so far leaves it as a kill would."""
+        self._is_closed = True
+        OPEN.discard(self)
+        if self._worker is not None:
+            self._worker.shutdown()
+            self._worker = None
+        for connection in (self._db, self._lock):
+            if connection is not None:
+                connection.close()
+        self._db = self._lock = None
+
+    def leave_to_parent(self) -> list[object]:
+        """Return what must never be closed here, in a process that was forked."""
+        kept: list[object] = [self._db, self._lock, self._worker]
+        self._db = self._lock = self._worker = None
+        self._is_closed = True
+        return kept
+
+    def _is_copying(self) -> bool:
+        return self._checkpoint is not None and not self._checkpoint.done()
+
+    def _try(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do *work* on the database; on a new one, where this one is damaged."""
+        try:
+            return work(self._connection())
+        except sqlite3.DatabaseError as error:
+            if not _is_damage(error):
+                raise
+            self._replace(error)
+            return work(self._connection())
+
+    def _connection(self) -> sqlite3.Connection:
+        if self._is_closed:
+            raise JobError(f"{self.path} is not open here")
+        if self._db is None:
+            self.path.touch(mode=0o600)  # and so are the files beside it
+            self._db = self._open()
+        return self._db
+
+    def _open(self) -> sqlite3.Connection:
+        db = _connect(self.path)
+        try:
+            mode = self._prepare(db)
+        except BaseException:
+            db.close()
+            raise
+        if mode == "wal":
+            self._worker = ThreadPoolExecutor(1, "scrapy_rep.job")
+        else:
+            logger.warning(
+                "SQLite cannot keep a write-ahead log for %s here, as on some network"
+                " file systems. Its journal is of mode %s: each write takes longer.",
+                self.path,
+                mode,
+            )
+        return db
+
+    def _prepare(self, db: sqlite3.Connection) -> str:
+        """Check what it is, and return the mode of its journal."""
+        db.execute("BEGIN IMMEDIATE")
+        (application,) = db.execute("PRAGMA application_id").fetchone()
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        (objects,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if application != APPLICATION_ID and (application or objects):
+            raise JobError(f"{self.path} is the database of another program")
+        if version > SCHEMA_VERSION:
+            raise JobError(
+                f"{self.path} has schema version {version}, this version of scrapy_rep"
+                f" supports up to {SCHEMA_VERSION}: upgrade it"
+            )
+        if version == 0:
+            for statement in SCHEMA:
+                db.execute(statement)
+            db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        db.execute("COMMIT")
+        mode: str
+        (mode,) = db.execute("PRAGMA journal_mode = WAL").fetchone()
+        db.execute("PRAGMA synchronous = NORMAL")
+        db.execute("PRAGMA wal_autocheckpoint = 0")
+        db.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+        db.execute("PRAGMA busy_timeout = 0")  # the event loop is not held for that
+        return mode
+
+    def _replace(self, error: sqlite3.DatabaseError) -> None:
+        """Set it aside, and carry over to a new one what can be read."""
+        if self._worker is not None:
+            self._worker.shutdown()
+            self._worker = None
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+        aside = set_aside(self.path, error)
+        with closing(_connect(aside)) as old:
+            found = rescue(old, self._connection())
+        logger.error(
+            "Of %s, %d requests and %d fingerprints could be read, and are in the new %s."
+            " %s",
+            aside.name,
+            found.requests,
+            found.seen,
+            self.path.name,
+            found.what_is_lost(),
+        )
+
+
+OPEN: WeakSet[JobFile] = WeakSet()
+PARENTS: list[object] = []
+"""Connections of the process that this one was forked from: to close them here could let
+go of its locks, and spoil its log."""
+
+
+def _leave_to_parent() -> None:
+    for file in list(OPEN):
+        PARENTS.extend(file.leave_to_parent())
+    OPEN.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_parent)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    uri = f"{path.absolute().as_uri()}{f'?vfs={VFS}' if VFS else ''}"
+    return sqlite3.connect(
+        uri, uri=True, timeout=BUSY_TIMEOUT, isolation_level=None, cached_statements=64
+    )
+
+
+def _lock(folder: Path) -> sqlite3.Connection:
+    """Return what keeps other crawls away from *folder* as long as it is open.
+
+    SQLite's locks end with the process, and tell the crawls of one process apart, too.
+    """
+    path = folder / LOCK_NAME
+    lock = None
+    try:
+        path.touch(mode=0o600)
+        lock = sqlite3.connect(path, timeout=0, isolation_level=None)
+        lock.execute("BEGIN EXCLUSIVE")
+    except (sqlite3.Error, OSError) as error:
+        if lock is not None:
+            lock.close()
+        if "locked" in str(error):
+            raise JobError(
+                f"Another crawl is at the job in {folder}: two at a time would send its"
+                " requests twice. Give this one a JOBDIR of its own"
+            ) from None
+        raise JobError(f"The job in {folder} cannot be begun: {error}") from error
+    return lock
+
+
+def _transact(
+    db: sqlite3.Connection, statements: Iterable[tuple[str, Iterable[Any]]]
+) -> None:
+    try:
+        db.execute("BEGIN IMMEDIATE")
+        for statement, rows in statements:
+            db.executemany(statement, rows)
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
+def _copy_log(path: Path) -> None:
+    try:
+        with closing(_connect(path)) as db:
+            db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+    except sqlite3.Error as error:  # the disk is full: the log stays, and the next may
+        logger.debug("The log of %s was not copied: %s", path, error)
+
+
+def _is_damage(error: sqlite3.DatabaseError) -> bool:
+    # SQLITE_CORRUPT and SQLITE_NOTADB are the codes that Python turns into this very
+    # class; the codes themselves are there from Python 3.11 on only.
+    return type(error) is sqlite3.DatabaseError or "no such " in str(error)

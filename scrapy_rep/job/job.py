@@ -1,0 +1,351 @@
+"""The job of one crawl: what waits, what is taken, what is done, and what was seen."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+from weakref import WeakKeyDictionary, finalize, ref
+
+from scrapy import signals
+from scrapy.exceptions import DontCloseSpider
+from scrapy.pqueues import _path_safe
+from scrapy.utils.asyncio import call_later
+from scrapy.utils.job import job_dir
+
+from scrapy_rep.crawl import Crawl
+from scrapy_rep.downloader import Answered
+from scrapy_rep.exceptions import JobError
+from scrapy_rep.job.file import Changes, JobFile
+from scrapy_rep.job.fingerprints import hashed
+from scrapy_rep.job.last_run import begin, finish, summary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.utils.asyncio import CallLaterResult
+    from typing_extensions import Self
+
+    from scrapy_rep.job.queues import JobQueue
+
+    Place = tuple[str, str]
+    """The folder and the file by which a priority queue calls one of its queues."""
+
+logger = logging.getLogger(__name__)
+
+WRITE_AFTER = 0.05
+"""Seconds for which changes are gathered, to be written in one transaction."""
+WRITE_AGAIN_AFTER = 1.0
+"""The same where the last one failed."""
+MOST_UNWRITTEN = 128
+"""Requests after which it is written at once: it must not hold the event loop for long."""
+MOST_HELD = 16 * 2**20
+"""Octets of requests that wait, and are in memory as well."""
+READ_UP = "SELECT id, body FROM requests WHERE queue = ? AND id > ? ORDER BY id LIMIT ?"
+READ_DOWN = (
+    "SELECT id, body FROM requests WHERE queue = ? AND id < ? ORDER BY id DESC LIMIT ?"
+)
+
+
+class Job:
+    """One for each crawler with JOBDIR: its queues and its filter are views of it.
+
+    A request is in the file from the write that follows its push until the engine is
+    through with it. All that came of it is in the file by the same write, or an earlier
+    one, and so is its fingerprint from when it was pushed. At whatever moment the process
+    is killed, the file is as some write has left it: what was taken then, or was answered
+    since, is sent again by the next run, and nothing is lost.
+
+    Where it cannot be written, nothing more is handed out until it can.
+    """
+
+    # Weak on both sides, as the crawls are.
+    _jobs: ClassVar[WeakKeyDictionary[Crawler, ref[Job]]] = WeakKeyDictionary()
+
+    def __init__(self, crawler: Crawler) -> None:
+        folder = job_dir(crawler.settings)
+        if not folder:
+            raise JobError("The queues of a job need JOBDIR, which is not set")
+        self.crawl = Crawl.of(crawler)
+        self._crawler = crawler
+        self._answered = Answered(crawler, self.crawl.downloader)
+        self._root = str(Path(folder, "requests.queue"))
+        self._file = JobFile(Path(folder))
+        finalize(self, self._file.close)
+        self.names_of: Callable[[Request], Iterable[str]] = lambda request: (
+            self.crawl.downloader.slot_of(request),
+        )
+        """Returns what a priority queue may call the queue of a request."""
+        self.busy: set[int] = set()
+        """Numbers of those that were handed out, or cannot be read."""
+        self.unreadable = 0
+        self.is_stuck = False
+        """Whether it cannot be written now."""
+        self._is_broken = False
+        """Whether what came of a request may not be in the job."""
+        self._changes = Changes()
+        self._taken: dict[Request, int] = {}
+        self._marked: set[int] = set()
+        """Numbers of those that the file calls taken."""
+        self._new_queues: dict[Place, int] = {}
+        self._unclaimed: tuple[Request, bytes] | None = None
+        self._only_here: set[bytes] = set()
+        """Fingerprints of what is not in the job."""
+        self._held = 0
+        self._holders: dict[JobQueue, None] = {}
+        self._timer: CallLaterResult | None = None
+        self._closed = False
+        last = begin(self._file, self.crawl.downloader, crawler.spider, self._root)
+        self.next_number = last.next_number
+        self._next_queue = last.next_queue
+        self._counts = last.counts
+        crawler.signals.connect(self._spider_idle, signals.spider_idle)
+        crawler.signals.connect(self._spider_closed, signals.spider_closed)
+
+    @classmethod
+    def of(cls, crawler: Crawler) -> Self:
+        """Return the job of *crawler*, open. Raises ``JobError`` where it cannot be."""
+        known = cls._jobs.get(crawler)
+        job = None if known is None else known()
+        if job is None:
+            job = cls(crawler)
+            cls._jobs[crawler] = ref(job)
+        return job  # type: ignore[return-value]
+
+    # Queues
+
+    def place_of(self, key: str) -> Place:
+        """Return what tells a queue from the others; JOBDIR is no part of it."""
+        folder, _, leaf = key.removeprefix(self._root).strip("/").rpartition("/")
+        return folder, leaf
+
+    def find(self, place: Place) -> tuple[int | None, int]:
+        """Return the number of a queue, and how many wait in it since the last run."""
+        number = self._new_queues.get(place)
+        if number is None:
+            sql = "SELECT id FROM queues WHERE folder = ? AND leaf = ?"
+            try:
+                rows = self._file.rows(sql, place)
+            except (
+                sqlite3.Error
+            ):  # the request that is pushed is lost; its parent is not
+                self._is_broken = True
+                raise
+            if not rows:
+                return None, 0
+            number = rows[0][0]
+        return number, self._counts.pop(number, 0)
+
+    def add_queue(self, place: Place, request: Request) -> int:
+        """Return the number of a new queue, whose first request is *request*."""
+        if place in self._new_queues:  # it was closed in the meantime
+            return self._new_queues[place]
+        slot = self.crawl.downloader.slot_of(request)
+        folder, leaf = place
+        name = None
+        if folder:
+            names = (name for name in self.names_of(request))
+            name = next((name for name in names if _path_safe(name) == folder), None)
+        number = self._new_queues[place] = self._next_queue
+        self._next_queue += 1
+        self._changes.queues[number] = folder, leaf, slot, name
+        return number
+
+    def read_up(
+        self, queue: int, edge: int, most: int
+    ) -> list[tuple[int, bytes]] | None:
+        """Return the first free requests after *edge*; ``None``: it is not known now."""
+        return self._read(READ_UP, queue, edge, most)
+
+    def read_down(
+        self, queue: int, edge: int, most: int
+    ) -> list[tuple[int, bytes]] | None:
+        """Return the last free requests before *edge*, the last one first."""
+        return self._read(READ_DOWN, queue, edge, most)
+
+    def _read(
+        self, sql: str, queue: int, edge: int, most: int
+    ) -> list[tuple[int, bytes]] | None:
+        if self._changes.requests and not self.write():
+            return None
+        free: list[tuple[int, bytes]] = []
+        while True:
+            rows = self._file.rows(sql, (queue, edge, most))
+            free += [
+                row
+                for row in rows
+                if row[0] not in self.busy and row[0] not in self._changes.done
+            ]
+            if len(rows) < most or len(free) >= most:
+                return free[:most]
+            edge = rows[-1][0]
+
+    def hold(self, queue: JobQueue, size: int) -> None:
+        """Note that *queue* has so many octets more in memory."""
+        self._held += size
+        self._holders[queue] = None
+
+    def leave_memory(self, queue: JobQueue, size: int) -> None:
+        """Note that *queue* has so many octets less in memory."""
+        self._held -= size
+        if not queue.near:
+            self._holders.pop(queue, None)
+
+    # Requests
+
+    def add(self, queue: int, body: bytes, request: Request) -> int:
+        """Return the number of *request*, which is new."""
+        number = self.next_number
+        self.next_number += 1
+        changes = self._changes
+        changes.requests[number] = queue, body
+        if request in self._taken:  # it goes back as it was handed out
+            self._let_go(request)
+        if self._unclaimed is not None and self._unclaimed[0] is request:
+            changes.seen.add(self._unclaimed[1])
+            self._unclaimed = None
+        if len(changes.requests) >= MOST_UNWRITTEN and not self.is_stuck:
+            self.write()
+        self._write_soon()
+        return number
+
+    def hand_out(self, request: Request, number: int) -> None:
+        self._taken[request] = number
+        self._write_soon()
+
+    def keep_in_memory(self, request: Request, why: Exception) -> None:
+        """Note that *request* is not in the job: Scrapy has it wait in memory."""
+        stats = self._crawler.stats
+        assert stats is not None
+        if not stats.get_value("rep/job/in_memory"):
+            logger.warning(
+                "%s cannot be serialised (%s). It waits in memory, as do others of the"
+                " kind, and is lost when the crawl ends or is killed before it is sent."
+                " rep/job/in_memory counts them",
+                request,
+                why,
+            )
+        stats.inc_value("rep/job/in_memory")
+
+    def has_seen(self, request: Request, fingerprint: bytes) -> bool:
+        """Tell whether the like of *request* was seen; it has been from its push on."""
+        if self._unclaimed is not None:
+            self._only_here.add(self._unclaimed[1])
+            self._unclaimed = None
+        fingerprint = hashed(fingerprint)
+        if (
+            fingerprint in self._changes.seen
+            or fingerprint in self._only_here
+            or self._is_in_file(fingerprint)
+        ):
+            return True
+        self._unclaimed = request, fingerprint
+        return False
+
+    def _is_in_file(self, fingerprint: bytes) -> bool:
+        sql = "SELECT 1 FROM seen WHERE fingerprint = ?"
+        try:
+            return bool(self._file.rows(sql, (fingerprint,)))
+        except sqlite3.Error as error:
+            logger.error("%s cannot be read (%s)", self._file.path, error)
+            return False  # rather twice than never
+
+    # Writing
+
+    def write(self) -> bool:
+        """Write what has changed, and tell whether that went well."""
+        if not self._changes:
+            return True
+        try:
+            self._file.write(self._changes)
+        except sqlite3.Error as error:
+            if not self.is_stuck:
+                logger.error(
+                    "%s cannot be written (%s). Until it can, no more requests are"
+                    " sent. Nothing is lost",
+                    self._file.path,
+                    error,
+                )
+            self.is_stuck = True
+            return False
+        if self.is_stuck:
+            self.is_stuck = False
+            logger.info("%s can be written again", self._file.path)
+            self.crawl.downloader.wake()
+        self._marked = (self._marked | self._changes.taken) - self._changes.done
+        self._changes = Changes()
+        self._new_queues.clear()
+        if self._held > MOST_HELD:
+            for queue in self._holders:
+                queue.shed()
+            self._holders.clear()
+            self._held = 0
+        return True
+
+    def _write_soon(self) -> None:
+        if self._timer is None and not self._closed:
+            wait = WRITE_AGAIN_AFTER if self.is_stuck else WRITE_AFTER
+            self._timer = call_later(wait, self._write_now)
+
+    def _write_now(self) -> None:
+        self._timer = None
+        self._note_done()
+        self.write()
+        if self._taken or self._changes:
+            self._write_soon()
+
+    def _note_done(self) -> None:
+        """Have those deleted that the engine is through with, and the others marked.
+
+        What came of them is in the job already, or is written with that.
+        """
+        if self._is_broken:
+            return
+        for request in self._answered.done_with(self._taken):
+            self._let_go(request)
+        self._changes.taken = {
+            number for number in self._taken.values() if number not in self._marked
+        }
+
+    def _let_go(self, request: Request) -> None:
+        number = self._taken.pop(request)
+        self.busy.discard(number)
+        if self._changes.requests.pop(number, None) is None:
+            self._changes.done.add(number)
+            self._changes.taken.discard(number)
+
+    # The end
+
+    def _spider_idle(self) -> None:
+        if self.is_stuck and not self.write():
+            raise DontCloseSpider
+
+    def _spider_closed(self) -> None:
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._note_done()
+        try:
+            if self.write():
+                finish(self._file)
+            logger.info(summary(self._file))
+        except sqlite3.Error as error:
+            logger.error("%s: %s", self._file.path, error)
+        if self._changes:
+            logger.error(
+                "What came of the last requests is not in %s: the next run sends those"
+                " again",
+                self._file.path,
+            )
+        if self.unreadable:
+            logger.error(
+                "%d requests in %s could not be read. They stay there, and are tried"
+                " again by the next run",
+                self.unreadable,
+                self._file.path,
+            )
+        self._file.close()

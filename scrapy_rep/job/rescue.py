@@ -1,0 +1,104 @@
+"""What can be read of a damaged file goes into a new one."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MOST_FAILURES = 20_000
+"""So many places that cannot be read are looked at, and then it is given up."""
+LARGEST = 2**32
+"""What is taken for the largest number, where that cannot be read."""
+AT_A_TIME, MOST_STEPS = 2000, 4000
+KEY_BITS = 48
+"""Of the fingerprints, so many bits tell where in their order one stands."""
+
+
+@dataclass(slots=True)
+class Rescued:
+    """How many of each were read."""
+
+    requests: int = 0
+    seen: int = 0
+    listed: int | None = None
+    """How many requests there should be; ``None``: that cannot be read either."""
+
+    def what_is_lost(self) -> str:
+        if self.listed is None:
+            return "How many more requests there were is not known."
+        lost = max(0, self.listed - self.requests)
+        return f"{lost} requests are lost." if lost else "No request is lost."
+
+
+def rescue(old: sqlite3.Connection, new: sqlite3.Connection) -> Rescued:
+    """Copy what can be read of *old* into *new*, which is empty."""
+    found = Rescued()
+    with suppress(sqlite3.DatabaseError):
+        sql = "SELECT count(*) FROM requests INDEXED BY waiting"
+        (found.listed,) = old.execute(sql).fetchone()
+    last = _last_of(old)
+    new.execute("BEGIN IMMEDIATE")
+    for row in _ranges(old, "queues", "id", (0, last)):
+        new.execute("INSERT INTO queues VALUES (?, ?, ?, ?, ?)", row)
+    for row in _ranges(old, "requests", "id", (0, last)):
+        new.execute("INSERT INTO requests VALUES (?, ?, ?)", row)
+        found.requests += 1
+    for row in _ranges(old, "seen", "fingerprint", (0, 2**KEY_BITS)):
+        new.execute("INSERT OR IGNORE INTO seen VALUES (?)", row)
+        found.seen += 1
+    new.execute("COMMIT")
+    return found
+
+
+def _last_of(old: sqlite3.Connection) -> int:
+    """Return a number that no request nor queue exceeds."""
+    largest = 0
+    for sql in (
+        "SELECT max(id) FROM requests",
+        "SELECT max(id) FROM queues",
+        "SELECT max(rowid) FROM requests INDEXED BY waiting",
+    ):
+        try:
+            (number,) = old.execute(sql).fetchone()
+        except sqlite3.DatabaseError:
+            number = LARGEST
+        largest = max(largest, number or 0)
+    return largest + 1
+
+
+def _ranges(
+    old: sqlite3.Connection, table: str, key: str, whole: tuple[int, int]
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of *table*; where some cannot be read, those before and behind."""
+    failures = 0
+    first, last = whole
+    step = max(AT_A_TIME, (last - first) // MOST_STEPS + 1)
+    ranges = [(n, min(n + step, last)) for n in range(first, last, step)]
+    ranges.reverse()
+    sql = f"SELECT * FROM {table} WHERE {key} >= ? AND {key} < ? ORDER BY {key}"  # noqa: S608
+    while ranges and failures < MOST_FAILURES:
+        first, last = ranges.pop()
+        try:
+            rows = old.execute(sql, (_bound(key, first), _bound(key, last))).fetchall()
+        except sqlite3.DatabaseError:
+            failures += 1
+            middle = (first + last) // 2
+            if middle > first:
+                ranges += [(middle, last), (first, middle)]
+        else:
+            yield from rows
+
+
+def _bound(key: str, number: int) -> int | bytes:
+    if key == "id":
+        return number
+    if not number:
+        return b""  # of however few octets the first one is
+    if number >= 2**KEY_BITS:
+        return b"\xff" * 17
+    return number.to_bytes(KEY_BITS // 8, "big")

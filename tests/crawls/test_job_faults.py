@@ -1,0 +1,276 @@
+"""Jobs that meet a fault: nothing is lost, and the log says what is the matter."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import sys
+import tempfile
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import scrapy
+from scrapy import exceptions
+
+from scrapy_rep.downloader.answered import CUT_OFF
+from scrapy_rep.exceptions import JobError
+from scrapy_rep.job import FILE_NAME, file
+from tests.crawls.kills import Killed, Web
+from tests.crawls.processes import TIMEOUT, wait_for_hit
+from tests.site import Reply, Site
+from tests.utils import Pages, coroutine_test, crawl, make_crawler
+
+PAGES = 200
+SMALL = 20_000
+"""Octets that a file may have, where there is no more room."""
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="signals, fork and limits")
+
+
+def pages_of(site: Site, number: int) -> list[str]:
+    return [site.url(f"/{n}") for n in range(number)]
+
+
+def wait_until_quiet(web: Web) -> None:
+    """Wait until the crawl sends nothing any more."""
+    before = -1
+    deadline = time.monotonic() + TIMEOUT
+    while web.asked != before:
+        assert time.monotonic() < deadline
+        before = web.asked
+        time.sleep(1)
+
+
+@posix
+@pytest.mark.parametrize(
+    "signals", [[signal.SIGINT], [signal.SIGINT] * 2, [signal.SIGTERM]]
+)
+def test_stopped(signals, tmp_path):
+    with Web(PAGES) as web:
+        killed = Killed(web, tmp_path)
+        process = killed.start()
+        wait_for_hit(process, web.sites)
+        time.sleep(0.3)
+        for number in signals:
+            process.send_signal(number)
+            time.sleep(0.1)
+        _, log = process.communicate(timeout=TIMEOUT)
+        assert "Traceback" not in log
+        assert set(killed.done()) < set(web.urls)
+        killed.end()
+        assert set(killed.done()) == set(web.urls)
+
+
+@posix
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_the_disk_is_full(is_killed, tmp_path):
+    """No more is sent until there is room; what was sent is sent again by another run."""
+    resource = pytest.importorskip("resource")
+    with Web(PAGES) as web:
+        killed = Killed(web, tmp_path)
+        process = killed.start()
+        wait_for_hit(process, web.sites)
+        time.sleep(0.2)
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (SMALL, -1))
+        wait_until_quiet(web)
+        assert process.poll() is None
+        assert set(killed.done()) < set(web.urls)
+        if is_killed:
+            process.kill()
+            process.communicate()
+            log = killed.end()
+        else:
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (-1, -1))
+            _, log = process.communicate(timeout=TIMEOUT)
+            assert log.count("cannot be written") == 1
+            assert process.returncode == 0
+        assert set(killed.done()) == set(web.urls)
+        assert "Traceback" not in log
+
+
+def test_a_second_crawl_is_refused(tmp_path):
+    with Web(PAGES) as web:
+        killed = Killed(web, tmp_path)
+        first = killed.start()
+        wait_for_hit(first, web.sites)
+        second = killed.start()
+        _, log = second.communicate(timeout=TIMEOUT)
+        assert "JobError: Another crawl is at the job in" in log
+        assert first.poll() is None
+        _, log = first.communicate(timeout=TIMEOUT)
+        assert "Traceback" not in log
+        assert set(killed.done()) == set(web.urls)
+
+
+@posix
+def test_a_fork_leaves_the_job_alone(tmp_path):
+    with Web(PAGES) as web:
+        killed = Killed(web, tmp_path, {"FORKS": True})
+        process = killed.start()
+        wait_for_hit(process, web.sites)
+        time.sleep(0.5)
+        process.kill()
+        process.communicate()
+        killed.end()
+        assert set(killed.done()) == set(web.urls)
+
+
+class Stops(Pages):
+    """Ends with its first page."""
+
+    def parse(self, response):
+        super().parse(response)
+        raise exceptions.CloseSpider("enough")
+
+
+@coroutine_test
+async def test_a_file_system_without_shared_memory(tmp_path, monkeypatch, caplog):
+    """As some network file systems are; this interface of SQLite has none either."""
+    monkeypatch.setattr(file, "VFS", "unix-dotfile")
+    with Site() as site:
+        got: list[str] = []
+        for spider in (Stops, Pages):
+            urls = [] if got else pages_of(site, 30)
+            crawler = make_crawler(
+                spider, JOBDIR=str(tmp_path / "job"), CONCURRENT_REQUESTS=1
+            )
+            await crawl(crawler, urls=urls)
+            got += crawler.spider.got
+    assert sorted(got) == sorted(pages_of(site, 30))
+    warnings = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert (
+        sum("its journal is of mode delete" in line.lower() for line in warnings) == 2
+    )
+
+
+@posix
+def test_a_folder_that_cannot_be_written(tmp_path):
+    folder = tempfile.mkdtemp()
+    path = Path(folder)
+    path.chmod(0o555)
+    other = os.geteuid() == 0  # who may write everywhere
+    if other:
+        os.seteuid(65534)
+    try:
+        with pytest.raises(JobError, match="cannot be begun"):
+            file.JobFile(path)
+    finally:
+        if other:
+            os.seteuid(0)
+        path.chmod(0o755)
+        path.rmdir()
+
+
+def test_another_programs_file_is_left_alone(tmp_path):
+    path = tmp_path / FILE_NAME
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE theirs (a)")
+    before = path.read_bytes()
+    with pytest.raises(JobError, match="is the database of another program"):
+        file.JobFile(tmp_path)
+    assert path.read_bytes() == before
+
+
+class NoStart(Pages):
+    async def start(self):
+        for number, request in enumerate(self.requests()):
+            if number == 2:
+                raise RuntimeError("no more")
+            yield request
+
+
+class NoPipeline:
+    def open_spider(self):
+        raise RuntimeError("no pipeline")
+
+
+@coroutine_test
+async def test_exceptions_at_the_start(tmp_path, caplog):
+    """The job is closed, and goes on with the next crawl, here or elsewhere."""
+    job: dict[str, Any] = {"JOBDIR": str(tmp_path / "job")}
+    with Site() as site:
+        urls = pages_of(site, 4)
+        crawler = make_crawler(Pages, ITEM_PIPELINES={NoPipeline: 1}, **job)
+        with pytest.raises(RuntimeError, match="no pipeline"):
+            await crawl(crawler, urls=urls)
+        first = make_crawler(NoStart, **job)
+        await crawl(first, urls=urls)
+        assert sorted(first.spider.got) == urls[:2]
+        last = make_crawler(**job)
+        await crawl(last, urls=urls)
+        assert sorted(last.spider.got) == urls
+
+
+class CutsOff:
+    """Drops what is in the downloader when the crawl ends, as a stop that is fast does."""
+
+    def __init__(self, crawler):
+        self.crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler):
+        return cls(crawler)
+
+    def process_response(self, request, response):
+        if self.crawler.engine._slot.closing is not None:
+            raise CUT_OFF[-1]("the crawl ends")
+        return response
+
+
+class FindsAndStops(Stops):
+    """Has all in the queue before it stops."""
+
+    async def start(self):
+        yield scrapy.Request("data:,start", self.find)
+
+    def find(self, response):
+        yield from self.requests()
+
+
+@coroutine_test
+async def test_what_a_fast_stop_drops_is_sent_again(tmp_path):
+    job: dict[str, Any] = {"JOBDIR": str(tmp_path / "job")}
+    with Site() as site:
+        urls = pages_of(site, 20)
+        for url in urls[:15]:  # when the crawl has stopped, these are under way
+            site.replies[url.removeprefix(site.origin)] = Reply("page", after=0.5)
+        job["CONCURRENT_REQUESTS_PER_DOMAIN"] = 16
+        first = make_crawler(FindsAndStops, DOWNLOADER_MIDDLEWARES={CutsOff: 1}, **job)
+        await crawl(first, urls=urls)
+        dropped = len(first.spider.failures)
+        assert dropped
+        last = make_crawler(Pages, **job)
+        await crawl(last)
+    assert sorted(first.spider.got + last.spider.got) == sorted(urls)
+
+
+class Old(Pages):
+    async def start(self):
+        yield scrapy.Request("data:,start", self.find)
+
+    def find(self, response):
+        for url in self.urls:
+            yield scrapy.Request(url, self.before)
+        raise exceptions.CloseSpider("enough")
+
+    def before(self, response):
+        pass
+
+
+@coroutine_test
+async def test_a_request_whose_callback_is_gone_stays(tmp_path, caplog):
+    job: dict[str, Any] = {"JOBDIR": str(tmp_path / "job"), "CONCURRENT_REQUESTS": 1}
+    with Site() as site:
+        await crawl(make_crawler(Old, **job), urls=pages_of(site, 20))
+    crawler = make_crawler(Pages, **job)
+    await crawl(crawler)
+    unreadable = crawler.stats.get_value("rep/unreadable")
+    assert unreadable
+    assert f"{unreadable} requests in {tmp_path}" in caplog.text
+    caplog.set_level("INFO")
+    await crawl(make_crawler(Old, **job))
+    assert f"{unreadable} requests wait in the job" in caplog.text

@@ -21,6 +21,7 @@ from scrapy.utils.defer import deferred_from_coro
 from scrapy_rep import RobotsForbidden, RobotsUnreachable
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.log import NEWS_SECONDS
+from scrapy_rep.pacing import HOSTS
 from tests.site import Hit, Reply, Site
 from tests.utils import (
     SCRAPYS_QUEUE,
@@ -490,6 +491,7 @@ async def test_what_comes_out_of_the_cache_parks_nothing(tmp_path, monkeypatch):
     with Site({"/0": busy(LONG)}) as site:
         first = make_crawler(**settings)
         await crawl(first, urls=pages(site, 1))
+        HOSTS.forget_all()  # as in another process
         second = make_crawler(**settings)
         await crawl(second, urls=pages(site, 4))
         assert site.count("/0") == 1
@@ -534,6 +536,7 @@ async def test_a_crawl_that_ends_waits_for_nobody(settings, tmp_path):
         await crawl(first, urls=pages(site, 6))
         assert first.spider.failures == []
         # Where slots are parked is not kept from run to run.
+        HOSTS.forget_all()  # as in another process
         second = make_crawler(JOBDIR=str(tmp_path))
         await crawl(second)
     assert len(first.spider.got) < 6
@@ -559,6 +562,7 @@ async def test_who_came_from_the_queue_is_known_at_the_end(tmp_path):
             RETRY_ENABLED=False,
         )
         await crawl(first, urls=pages(site, 4))
+        HOSTS.forget_all()  # as in another process
         second = make_crawler(**settings)
         await crawl(second)
         assert sorted(second.spider.got) == pages(site, 3, start=1)
@@ -612,6 +616,7 @@ async def test_a_crawl_ends_while_robots_txt_waits(queue, tmp_path):
         first = make_crawler(Two, **settings)
         await crawl(first, urls=[one.url("/0")])
         assert two.paths == []
+        HOSTS.forget_all()  # as in another process
         second = make_crawler(**settings)
         await crawl(second)
         if queue == OURS:
@@ -648,6 +653,7 @@ async def test_a_page_goes_back_where_its_robots_txt_is_not_asked_for_any_more(
         shared.keeper.back_off.on_parked(lambda slot, seconds: parked.set())
         await crawl(first, urls=[one.url("/0"), two.url("/1")])
         assert two.paths == ["/robots.txt", "/robots.txt"]
+        HOSTS.forget_all()  # as in another process
         second = make_crawler(**settings)
         await crawl(second)
         assert second.spider.got == [two.url("/1")]

@@ -11,8 +11,8 @@ from scrapy_rep.access.origins import origin_of, robots_url
 from scrapy_rep.downloader import sleep
 from scrapy_rep.judging.purposes import preferences_of
 from scrapy_rep.pages.reading import read_page
-from scrapy_rep.protocol.preferences import combined
-from scrapy_rep.protocol.printable import hidden
+from scrapy_rep.protocol.preferences import combine
+from scrapy_rep.protocol.printable import hide_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,7 +85,7 @@ class Robots:
         origin = origin_of(url)
         if origin is None:
             raise ValueError(
-                f"url is {hidden(url)!r}, expected an absolute http or https URL"
+                f"url is {hide_secrets(url)!r}, expected an absolute http or https URL"
             )
         return (await self._policies.get(origin, Request(url))).policy
 
@@ -98,7 +98,7 @@ class Robots:
         origin = origin_of(request.url)
         if origin is None:
             raise ValueError(
-                f"request is {hidden(str(request))}, expected an http or https URL"
+                f"request is {hide_secrets(str(request))}, expected an http or https URL"
             )
         known = await self._policies.get(origin, request)
         while known.requests_wait:
@@ -125,7 +125,7 @@ class Robots:
         )
         if found is None or response is None:
             return found
-        return combined(found, preferences_of(response))
+        return combine(found, preferences_of(response))
 
     def sitemaps(self, url: str) -> tuple[str, ...]:
         """Return the sitemaps that the origin of *url* names, made absolute.
@@ -158,7 +158,7 @@ class Robots:
             return
         self._has_warned = True
         self._log.warn_user(
-            f"spider.robots was asked about {hidden(str(url))!r}, and answers None to "
+            f"spider.robots was asked about {hide_secrets(str(url))!r}, and answers None to "
             "that: it expects an absolute http or https URL, as response.urljoin makes"
         )
 

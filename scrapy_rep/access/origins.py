@@ -9,7 +9,7 @@ from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from scrapy_rep.protocol.origin import (
     DEFAULT_PORTS,
-    LONGEST_NAME,
+    MAX_NAME_CHARACTERS,
     normal_origin,
     origin_from,
     origin_of,
@@ -69,7 +69,7 @@ def redirect_target(base: str, location: str) -> str:
     with suppress(UnicodeError):
         location = location.encode("latin-1").decode()
     shown = without_user(location)
-    told = repr(shown[:LONGEST_NAME])
+    told = repr(shown[:MAX_NAME_CHARACTERS])
     try:
         parts = urlsplit(urljoin(base, location.strip()))
         host, port = _host_and_port(parts.scheme, parts.netloc)
@@ -97,10 +97,10 @@ def _host_and_port(scheme: str, authority: str) -> tuple[str, str]:
     if literal is not None:
         return f"[{IPv6Address(literal[1])}]", port
     name = unquote(host)
-    if len(name) <= LONGEST_NAME:  # longer ones take the codec quadratic time
+    if len(name) <= MAX_NAME_CHARACTERS:  # longer ones take the codec quadratic time
         name = name.encode("idna").decode("ascii").lower()
     # So there is no user info either, and no backslash, which some take for a slash.
-    if len(name) > LONGEST_NAME or not HOST_NAME.fullmatch(name):
+    if len(name) > MAX_NAME_CHARACTERS or not HOST_NAME.fullmatch(name):
         raise ValueError("its host is none")
     return name, port
 

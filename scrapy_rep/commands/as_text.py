@@ -9,7 +9,7 @@ from scrapy_rep.commands.terminal import columns, shorten, wrap
 from scrapy_rep.exceptions import explain
 from scrapy_rep.judging import Action
 from scrapy_rep.protocol import product_tokens
-from scrapy_rep.protocol.decoding import legible
+from scrapy_rep.protocol.decoding import show_octets
 from scrapy_rep.protocol.printable import printable
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def excerpt(
     decided = {each.verdict.rule.line for each in judgements if each.verdict.rule}
     if not decided:
         return
-    text = legible(str(policy)).split("\n")
+    text = show_octets(str(policy)).split("\n")
     if text[-1] == "":
         text.pop()
     heads = {

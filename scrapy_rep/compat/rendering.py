@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scrapy_rep.protocol import pace_values
-from scrapy_rep.protocol.decoding import legible
+from scrapy_rep.protocol.decoding import show_octets
 from scrapy_rep.protocol.fields import CRAWL_DELAY, REQUEST_RATE
 from scrapy_rep.protocol.groups import groups_of, records_of, rules_among
 
@@ -51,6 +51,6 @@ def _lines(text: str, group: list[Section]) -> Iterable[str]:
         for rule in rules_among(text[section.start : section.end])
     ]
     for allow, path in rules:
-        yield f"{'Allow' if allow else 'Disallow'}: {legible(path)}"
+        yield f"{'Allow' if allow else 'Disallow'}: {show_octets(path)}"
     if not rules:
         yield "Disallow:"  # lest the user-agent lines join the next group

@@ -14,7 +14,7 @@ from scrapy.utils.defer import ensure_awaitable
 
 from scrapy_rep.evidence.destination import SETTING_NAME, claim_path, fill_in, storage
 from scrapy_rep.exceptions import SettingError
-from scrapy_rep.protocol.printable import hidden, told
+from scrapy_rep.protocol.printable import describe_error, hide_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -112,18 +112,16 @@ class Sink:
             raise
         # Whatever a storage may raise, NotConfigured and AssertionError among it.
         except Exception as error:  # noqa: BLE001
-            expected = (
-                f"what Scrapy's feed storages can open ({told(error, self._uri)})"
-            )
+            expected = f"what Scrapy's feed storages can open ({describe_error(error, self._uri)})"
             # Where the error may tell a secret, so may its traceback.
-            shown = hidden(self._uri)
+            shown = hide_secrets(self._uri)
             cause = error if shown == self._uri else None
             raise SettingError(SETTING_NAME, shown, expected) from cause
 
     @property
     def name(self) -> str:
         """The file that is written, or the URI, as it may be shown."""
-        return self._storage.path if self._local else hidden(self._uri)
+        return self._storage.path if self._local else hide_secrets(self._uri)
 
     @property
     def lost(self) -> int:
@@ -267,7 +265,7 @@ class Sink:
             _close(file)
 
     def _failed(self, error: Exception) -> None:
-        self.error = told(error, self._uri)
+        self.error = describe_error(error, self._uri)
         self.errors += 1
         self._look_at = 0
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 
-from scrapy_rep.judging.target import EXEMPT, INSTEAD
+from scrapy_rep.judging.target import EXEMPT_KEY, INSTEAD_KEY
 from scrapy_rep.settings import unknown_names
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from scrapy_rep.log import CrawlLog
 
-META_KEYS = (EXEMPT, INSTEAD, "robotstxt_user_agent")
+META_KEYS = (EXEMPT_KEY, INSTEAD_KEY, "robotstxt_user_agent")
 """What a user may say on ``request.meta``."""
 ALIKE = 0.8
 """How near a name must come to one of those, by difflib, to be taken for a slip."""

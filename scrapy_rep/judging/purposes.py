@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from scrapy_rep.protocol import Verdict
 from scrapy_rep.protocol.preferences import (
     EVERYTHING_UNSTATED,
-    HEADERS,
     NO,
+    PREFERENCE_HEADERS,
     UNSTATED,
     header_preferences,
 )
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from scrapy_rep.protocol import Agent, Policy, Preference, Preferences
     from scrapy_rep.settings import Settings
 
-HEADER_NAMES = frozenset(name.title().encode() for name in HEADERS)
+HEADER_NAMES = frozenset(name.title().encode() for name in PREFERENCE_HEADERS)
 
 
 class Purposes:

@@ -16,12 +16,16 @@ from scrapy_rep.protocol.printable import without_user
 if TYPE_CHECKING:
     from scrapy_rep.downloader import Downloader
 
-USUAL = ("https://", "http://")
-LEAST = len("https://")
+HTTP_PREFIXES = ("https://", "http://")
+HOST_START = len("https://")
 """No slash before this one ends a host."""
-INSTEAD, EXEMPT, SLOT = "robotstxt_url", "dont_obey_robotstxt", "download_slot"
+INSTEAD_KEY, EXEMPT_KEY, SLOT_KEY = (
+    "robotstxt_url",
+    "dont_obey_robotstxt",
+    "download_slot",
+)
 """The meta keys that are said of a request's own origin."""
-NOTE = "rep_said_of"
+NOTE_KEY = "rep_said_of"
 """The meta key of the URL of which that was said, with what INSTEAD and EXEMPT were, if
 one of them was there."""
 
@@ -34,10 +38,10 @@ def judged(request: Request) -> tuple[str, str] | None:
     Raises ``SettingError`` where it is given and has no origin.
     """
     meta = request.meta
-    if meta.get(EXEMPT):
+    if meta.get(EXEMPT_KEY):
         return None
-    if INSTEAD in meta:
-        url = meta[INSTEAD]
+    if INSTEAD_KEY in meta:
+        url = meta[INSTEAD_KEY]
         origin = origin_of(url) if isinstance(url, str) else None
         if origin is None:
             raise SettingError(
@@ -45,10 +49,10 @@ def judged(request: Request) -> tuple[str, str] | None:
             )
         return without_user(url), origin
     url = request.url
-    if url.startswith(USUAL):
+    if url.startswith(HTTP_PREFIXES):
         # A crawl has far fewer origins than pages. What is before the first slash that can
         # end a host parses to the same origin as the whole, and is looked up instead.
-        end = url.find("/", LEAST)
+        end = url.find("/", HOST_START)
         origin = _origin_of_start(url[:end] if end > 0 else url)
     else:
         origin = _origin_as_parsed(request)
@@ -75,11 +79,11 @@ def host_of(request: Request) -> str:
     Behind a rendering service that is the target's: that of ``meta["robotstxt_url"]``.
     """
     url = request.url
-    instead = request.meta.get(INSTEAD)
+    instead = request.meta.get(INSTEAD_KEY)
     if instead is not None and isinstance(instead, str):
         url = instead
-    if url.startswith(USUAL):
-        end = url.find("/", LEAST)
+    if url.startswith(HTTP_PREFIXES):
+        end = url.find("/", HOST_START)
         return _host_of_start(url[:end] if end > 0 else url)
     return _host_in(url) if url is instead else urlparse_cached(request).hostname or ""
 
@@ -99,9 +103,9 @@ def _host_in(url: str) -> str:
 def note_origin(request: Request, meta: dict[str, Any]) -> None:
     """Note on *meta*, that of *request*, whose it is, as others may copy it."""
     noted: Any = request.url
-    if INSTEAD in meta or EXEMPT in meta:
-        noted = noted, meta.get(INSTEAD), meta.get(EXEMPT)
-    meta[NOTE] = noted
+    if INSTEAD_KEY in meta or EXEMPT_KEY in meta:
+        noted = noted, meta.get(INSTEAD_KEY), meta.get(EXEMPT_KEY)
+    meta[NOTE_KEY] = noted
 
 
 def leave_behind(request: Request, downloader: Downloader) -> None:
@@ -113,13 +117,13 @@ def leave_behind(request: Request, downloader: Downloader) -> None:
     asked at the wrong pace. What the spider has set since is meant for this request.
     """
     meta = request.meta
-    noted = meta.get(NOTE)
+    noted = meta.get(NOTE_KEY)
     if noted is None:
         return
     url, instead, exempt = (noted, None, None) if isinstance(noted, str) else noted
     if url == request.url or origin_of(url) == origin_of(request.url):
         return
-    for key, value in ((INSTEAD, instead), (EXEMPT, exempt)):
+    for key, value in ((INSTEAD_KEY, instead), (EXEMPT_KEY, exempt)):
         if meta.get(key) == value:
             meta.pop(key, None)
     # Scrapy writes the name of the host where nothing is set; under
@@ -127,5 +131,5 @@ def leave_behind(request: Request, downloader: Downloader) -> None:
     # user has chosen stays, but for a redirect, of which the user did not know.
     scrapys = urlsplit(url).hostname, downloader.slot_of(Request(url))
     redirected = meta.get("redirect_urls", [])[-1:] == [url]
-    if redirected or meta.get(SLOT) in scrapys:
-        meta.pop(SLOT, None)
+    if redirected or meta.get(SLOT_KEY) in scrapys:
+        meta.pop(SLOT_KEY, None)

@@ -12,7 +12,7 @@ from w3lib.url import canonicalize_url
 
 from scrapy_rep.judging.purposes import HEADER_NAMES, preferences_of, stated_answers
 from scrapy_rep.protocol.page_rules import page_rules
-from scrapy_rep.protocol.user_agents import given, names_of
+from scrapy_rep.protocol.user_agents import agents_given, names_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,7 +134,9 @@ def _hidden(page: bytes, position: int) -> bool:
 @lru_cache(maxsize=256)
 def _names(agent: Agent) -> tuple[bytes, ...]:
     """Return what the name of a meta tag for *agent* may be."""
-    names = names_of(given(agent))  # a whole header is among them, and names no tag
+    names = names_of(
+        agents_given(agent)
+    )  # a whole header is among them, and names no tag
     return (
         b"robots",
         *(name.encode() for name in names if name.isascii() and " " not in name),

@@ -64,7 +64,7 @@ class Text:
         return getsizeof(self) + getsizeof(self._kept)
 
 
-def read(body: bytes | str, encoding: str | None = None) -> Text:
+def decode_text(body: bytes | str, encoding: str | None = None) -> Text:
     """Decode `body` without ever failing on its content.
 
     What is UTF-8 is read as such, but for a mark of UTF-16 before what may be that. Else
@@ -81,7 +81,7 @@ def read(body: bytes | str, encoding: str | None = None) -> Text:
     problems: tuple[str, ...] = ()
     charset = None
     if len(body) > MAX_SIZE:
-        body = cut(body)
+        body = cut_to_limit(body)
         problems += (TOO_LONG,)
     if isinstance(body, str):
         text = body
@@ -97,7 +97,7 @@ def read(body: bytes | str, encoding: str | None = None) -> Text:
     return Text("\n" + text, problems, charset)
 
 
-def cut(body: bytes | str) -> bytes | str:
+def cut_to_limit(body: bytes | str) -> bytes | str:
     """The whole lines among the first MAX_SIZE octets: half a path is another path."""
     if isinstance(body, str):
         end = max(body.rfind("\n", 0, MAX_SIZE + 1), body.rfind("\r", 0, MAX_SIZE + 1))
@@ -116,7 +116,7 @@ def decode(
     # Beyond RFC 9309: 2.2.2 lets us bridge encodings, so we do.
     if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         if b"\0" in body and not speaks_ascii(body):
-            return whole(body, "utf-16", "replace"), None, (NOT_UTF8,)
+            return decode_whole_characters(body, "utf-16", "replace"), None, (NOT_UTF8,)
         body = body[2:]
         problems = (WRONG_MARK,)
     # Beyond RFC 9309: a byte order mark is skipped, also when it lost its last octets.
@@ -141,13 +141,17 @@ def decode(
     problems += (NOT_UTF8,)
     if charset is not None:
         try:
-            return whole(body, charset), None if foreign else charset, problems
+            return (
+                decode_whole_characters(body, charset),
+                None if foreign else charset,
+                problems,
+            )
         except ValueError:
             pass  # it does not fit
     return body.decode("utf-8", "surrogateescape"), None, problems
 
 
-def whole(body: bytes, charset: str, errors: str = "strict") -> str:
+def decode_whole_characters(body: bytes, charset: str, errors: str = "strict") -> str:
     """The text of `body`, without a character that is cut at its end."""
     try:
         return body.decode(charset)
@@ -182,18 +186,18 @@ def contains_ascii(charset: str) -> bool:
         return False
 
 
-def legible(text: str) -> str:
+def show_octets(text: str) -> str:
     """`text` with octets that are not UTF-8 read as ISO-8859-1 (see `ISO_8859_1`)."""
     return text if text.isascii() else text.translate(ISO_8859_1)
 
 
-def spellings(path: str, charset: str | None) -> tuple[str, ...]:
+def spellings_of(path: str, charset: str | None) -> tuple[str, ...]:
     """What a rule's path may mean: its octets, and if they are not UTF-8, what they spell in
     `charset`, in which they were read, or else in ISO-8859-1.
     """
     if path.isascii():
         return (path,)
-    spelt = legible(path)
+    spelt = show_octets(path)
     if charset is not None:
         octets = path.encode(charset, "ignore")
         path = octets.decode("utf-8", "surrogateescape")

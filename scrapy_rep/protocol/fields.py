@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from scrapy_rep.protocol.decoding import legible
+from scrapy_rep.protocol.decoding import show_octets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ CONTENT_USAGE = (
 )
 CONTENT_SIGNAL = "content-signal"
 
-FIELDS = {
+FIELD_NAMES = {
     name: name
     for name in (
         USER_AGENT,
@@ -50,60 +50,62 @@ MISSPELLINGS = {
     "crawl delay": CRAWL_DELAY,
     "crawldelay": CRAWL_DELAY,
 }
-FIELDS |= MISSPELLINGS
+FIELD_NAMES |= MISSPELLINGS
 
 # What means nothing at either end of a field or a value. RFC 9309 2.2 names space and tab.
 # Beyond RFC 9309: so do all white space, controls and characters that cannot be seen, such
 # as zero-width spaces, marks of direction and of byte order; in octets that are not UTF-8,
 # the no-break space and the soft hyphen of ISO-8859-1.
-BLANK = (
+BLANK_CLASS = (
     r"\0-\x09\x0b-\x20\x7f-\xa0\xad\u061c\u1680\u180e\u2000-\u200f\u2028-\u202f"
     r"\u205f-\u2064\u2066-\u206f\u3000\ufeff\udca0\udcad"
 )
-MARGIN = rf"[{BLANK}]*"  # at the beginning of a line
-BLANKS = "".join(re.findall(f"[{BLANK}\n]", "".join(map(chr, range(0x10000)))))
+LINE_MARGIN = rf"[{BLANK_CLASS}]*"  # at the beginning of a line
+BLANKS = "".join(re.findall(f"[{BLANK_CLASS}\n]", "".join(map(chr, range(0x10000)))))
 BLANKS_OF_ASCII = "".join(filter(str.isascii, BLANKS))
-SITEMAP_LINE = re.compile(rf"\n{MARGIN}site[- ]?map[^\n]*", re.IGNORECASE | re.ASCII)
-WORDS = re.compile(r"[ \t]+")
+SITEMAP_LINE = re.compile(
+    rf"\n{LINE_MARGIN}site[- ]?map[^\n]*", re.IGNORECASE | re.ASCII
+)
+WORD_GAP = re.compile(r"[ \t]+")
 
 
-def trimmed(text: str) -> str:
+def trim(text: str) -> str:
     """`text` without what means nothing at its ends."""
     text = text.strip(BLANKS_OF_ASCII)
     return text if text.isascii() else text.strip(BLANKS)
 
 
-def split(line: str) -> tuple[str, str] | None:
+def split_record(line: str) -> tuple[str, str] | None:
     """Field name as written and value of a line, or None: no record, blank or a comment."""
-    record = trimmed(line.partition("#")[0])
+    record = trim(line.partition("#")[0])
     name, colon, value = record.partition(":")
-    name, value = trimmed(name), trimmed(value)
-    if colon and (name.lower() in FIELDS or not WORDS.search(name)):
+    name, value = trim(name), trim(value)
+    if colon and (name.lower() in FIELD_NAMES or not WORD_GAP.search(name)):
         return name, value
     # Beyond RFC 9309: exactly two words are a record that lost its colon. If there is a colon
     # further on, the first word has to be a field, and more words are no matter as long as
     # that colon is the only one and looks like none behind a field.
-    words = WORDS.split(record, maxsplit=1)
-    lost = len(words) == 2 and not WORDS.search(words[1])
+    words = WORD_GAP.split(record, maxsplit=1)
+    lost = len(words) == 2 and not WORD_GAP.search(words[1])
     if colon:
         within = ":" not in value and record.endswith(":" + value)
-        lost = words[0].lower() in FIELDS and (lost or (within and value != ""))
+        lost = words[0].lower() in FIELD_NAMES and (lost or (within and value != ""))
     if lost:
-        return trimmed(words[0]), trimmed(words[1])
+        return trim(words[0]), trim(words[1])
     return (name, value) if colon else None
 
 
-def understood(line: str) -> tuple[str, str]:
+def field_and_value(line: str) -> tuple[str, str]:
     """Field, "" when it is none of ours, and value of a line."""
-    record = split(line)
+    record = split_record(line)
     if record is None:
         return "", ""
-    return FIELDS.get(record[0].lower(), ""), record[1]
+    return FIELD_NAMES.get(record[0].lower(), ""), record[1]
 
 
 def sitemaps_in(text: str) -> Iterator[str]:
     """Value of every sitemap record; RFC 9309 2.2.4: they belong to no group."""
     for line in SITEMAP_LINE.findall(text):
-        field, value = understood(line)
+        field, value = field_and_value(line)
         if field == SITEMAP and value:
-            yield legible(value)
+            yield show_octets(value)

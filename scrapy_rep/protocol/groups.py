@@ -10,21 +10,21 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_rep.protocol.decoding import legible
+from scrapy_rep.protocol.decoding import show_octets
 from scrapy_rep.protocol.fields import (
     ALLOW,
-    BLANK,
+    BLANK_CLASS,
     CONTENT_SIGNAL,
     CONTENT_USAGE,
     CRAWL_DELAY,
     DISALLOW,
-    FIELDS,
-    MARGIN,
+    FIELD_NAMES,
+    LINE_MARGIN,
     REQUEST_RATE,
     VISIT_TIME,
-    split,
-    trimmed,
-    understood,
+    field_and_value,
+    split_record,
+    trim,
 )
 
 if TYPE_CHECKING:
@@ -34,14 +34,18 @@ if TYPE_CHECKING:
 
 # None of these patterns can match across a line end or overlap itself, and all begin with
 # the line end before their line, so a search is one pass over the text.
-CASELESS = re.IGNORECASE | re.ASCII
+CASELESS_FLAGS = re.IGNORECASE | re.ASCII
 
-USER_AGENT_LINE = re.compile(rf"\n{MARGIN}user[- ]?agent([{BLANK}:][^\n]*)", CASELESS)
+USER_AGENT_LINE = re.compile(
+    rf"\n{LINE_MARGIN}user[- ]?agent([{BLANK_CLASS}:][^\n]*)", CASELESS_FLAGS
+)
 RULE_FIELD = r"(?:dis?s?all?ow|diasllow|disallaw|allow)"
-RULE_LINE = re.compile(rf"\n{MARGIN}{RULE_FIELD}(?=[{BLANK}:])[^\n]*", CASELESS)
+RULE_LINE = re.compile(
+    rf"\n{LINE_MARGIN}{RULE_FIELD}(?=[{BLANK_CLASS}:])[^\n]*", CASELESS_FLAGS
+)
 RECORD_LINE = re.compile(
-    rf"\n{MARGIN}(?:{RULE_FIELD}|site[- ]?map|crawl[- ]?delay)(?=[{BLANK}:])[^\n]*",
-    CASELESS,
+    rf"\n{LINE_MARGIN}(?:{RULE_FIELD}|site[- ]?map|crawl[- ]?delay)(?=[{BLANK_CLASS}:])[^\n]*",
+    CASELESS_FLAGS,
 )
 RECORDS_OF_RUNS = {
     CRAWL_DELAY,
@@ -51,12 +55,12 @@ RECORDS_OF_RUNS = {
     CONTENT_SIGNAL,
 }
 RECORD_OF_RUN = re.compile(
-    rf"\n{MARGIN}(?:crawl[- ]?delay|request-rate|visit-time|content-usage|content-signal)"
-    rf"(?=[{BLANK}:])[^\n]*",
-    CASELESS,
+    rf"\n{LINE_MARGIN}(?:crawl[- ]?delay|request-rate|visit-time|content-usage|content-signal)"
+    rf"(?=[{BLANK_CLASS}:])[^\n]*",
+    CASELESS_FLAGS,
 )
 USUAL_STARTS = ("\nDisallow:", "\nAllow:")  # of sections; no need to search
-BLANK_LINE = re.compile(rf"\n{MARGIN}(?=\n|\Z)")
+BLANK_LINE = re.compile(rf"\n{LINE_MARGIN}(?=\n|\Z)")
 
 
 class Section(NamedTuple):
@@ -109,11 +113,11 @@ def user_agent_lines(text: str) -> list[tuple[str, int, int]]:
         start, end = found.span()
         rest = found[1]
         if rest[0] == ":" and "#" not in rest:
-            lines.append((legible(trimmed(rest[1:])), start, end))
+            lines.append((show_octets(trim(rest[1:])), start, end))
         else:
-            field, value = understood(found[0])
+            field, value = field_and_value(found[0])
             if field:  # else it is no record: words without a colon
-                lines.append((legible(value), start, end))
+                lines.append((show_octets(value), start, end))
     return lines
 
 
@@ -121,7 +125,7 @@ def has_record(text: str, section: Section, *, any_record: bool = False) -> bool
     """Whether a section holds a rule, or `any_record` of those that older dialects know."""
     lines = RECORD_LINE if any_record else RULE_LINE
     return any(
-        understood(found[0])[0]
+        field_and_value(found[0])[0]
         for found in lines.finditer(text, section.start, section.end)
     )
 
@@ -143,10 +147,10 @@ def runs_of(text: str, group: list[Section]) -> list[list[Section]]:
 
 def ends_run(text: str, section: Section) -> bool:
     for found in RECORD_OF_RUN.finditer(text, section.start, section.end):
-        record = split(found[0])
+        record = split_record(found[0])
         if record is not None:
             name = record[0].lower()
-            if FIELDS.get(name, name) in RECORDS_OF_RUNS:
+            if FIELD_NAMES.get(name, name) in RECORDS_OF_RUNS:
                 return True
     return False
 
@@ -173,7 +177,7 @@ def rules_in(lines: str, line: int) -> list[tuple[bool, str, int]]:
     rules = []
     for number, record in enumerate(lines.split("\n"), line):
         if record and record[0] != "#":
-            field, path = understood(record)
+            field, path = field_and_value(record)
             if field in (ALLOW, DISALLOW):
                 rules.append((field == ALLOW, path, number))
     return rules
@@ -184,7 +188,7 @@ def rules_among(lines: str) -> list[tuple[bool, str]]:
     rules = []
     if not lines.isspace():
         for line in RULE_LINE.findall(lines):
-            field, path = understood(line)
+            field, path = field_and_value(line)
             if field:
                 rules.append((field == ALLOW, path))
     return rules
@@ -194,6 +198,6 @@ def records_of(text: str, sections: list[Section]) -> Iterator[tuple[str, str]]:
     """Field and value of every record in the sections that is understood."""
     for section in sections:
         for line in text[section.start : section.end].split("\n"):
-            record = understood(line)
+            record = field_and_value(line)
             if record[0]:
                 yield record

@@ -12,14 +12,14 @@ from scrapy_rep.protocol.decoding import (
     TOO_LONG,
     WRONG_CHARSET,
     WRONG_MARK,
-    legible,
+    show_octets,
 )
 from scrapy_rep.protocol.fields import (
     BLANKS_OF_ASCII,
-    FIELDS,
+    FIELD_NAMES,
     MISSPELLINGS,
-    split,
-    trimmed,
+    split_record,
+    trim,
 )
 from scrapy_rep.protocol.groups import RECORDS_OF_RUNS
 from scrapy_rep.protocol.rules import CUT_ESCAPE, is_path
@@ -135,16 +135,16 @@ OTHER_FIELDS = {
 }
 
 # An XML declaration, comments or stray elements may stand before the page.
-HTML = re.compile(
+HTML_TAG = re.compile(
     r"\s*(?:<.*?)??<(?:!doctype|html|head|body|script|meta)\b",
     re.IGNORECASE | re.DOTALL,
 )
-NAME = re.compile(r"[A-Za-z0-9_-]+")  # of a crawler such as MJ12bot
+CRAWLER_NAME = re.compile(r"[A-Za-z0-9_-]+")  # of a crawler such as MJ12bot
 BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2}|[0-9A-Fa-f]?(?:\*|\Z))")
 RESERVED_ESCAPE = re.compile(r"%(?:2[1789BC]|3[AB]|40|5[BD])", re.IGNORECASE)
-DOTS = re.compile(r"/(?:\.|%2[Ee]){1,2}(?:[/?$]|\Z)")
-ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-PACE = {
+DOT_SEGMENT = re.compile(r"/(?:\.|%2[Ee]){1,2}(?:[/?$]|\Z)")
+ABSOLUTE_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+PACE_VALUES = {
     fields.CRAWL_DELAY: pace_values.crawl_delay,
     fields.REQUEST_RATE: pace_values.request_rate,
     fields.VISIT_TIME: pace_values.visit_time,
@@ -176,7 +176,7 @@ def notes_on(text: Text, dialect: Dialect) -> Iterator[Note]:
     """The notes on a file, those on the whole of it first, then nearly by line."""
     for problem in text.problems:
         yield note(0, problem)
-    if is_html := HTML.match(text.lines[:2048]) is not None:
+    if is_html := HTML_TAG.match(text.lines[:2048]) is not None:
         yield note(0, "html")
     apart = set() if dialect.any_record_ends_agents else RECORDS_OF_RUNS
     guesses: dict[str, str] = {}  # what unknown names may mean
@@ -185,17 +185,17 @@ def notes_on(text: Text, dialect: Dialect) -> Iterator[Note]:
     above: list[Note] = []  # for the next user-agent line, if no rule comes before it
     in_group = ended = False
     for number, line in enumerate(text.lines.split("\n")):
-        raw = trimmed(line.partition("#")[0])
-        content = legible(raw)
-        record = split(content)
+        raw = trim(line.partition("#")[0])
+        content = show_octets(raw)
+        record = split_record(content)
         if record is None:
             if content and not is_html:
                 yield note(number, "no-colon", content)
-            elif dialect.blank_line_ends_group and not trimmed(line):
+            elif dialect.blank_line_ends_group and not trim(line):
                 in_group = False
             continue
         name = record[0].lower()
-        field = FIELDS.get(name, "")
+        field = FIELD_NAMES.get(name, "")
         if not (is_html and not field):
             if not line.isascii() and has_hidden_ends(line):
                 yield note(number, "hidden-character", ascii(content))
@@ -213,14 +213,14 @@ def notes_on(text: Text, dialect: Dialect) -> Iterator[Note]:
             yield from notes_on_sitemap(number, record[1])
         elif field and not in_group:
             yield note(number, "rule-outside-group", content)
-        elif field in PACE:
+        elif field in PACE_VALUES:
             yield from notes_on_pace(number, field, record[1])
         elif field:
             ended = True
             yield from notes_on_rule(number, field, record[1], dialect)
-            if content != raw and split(raw) != record:
+            if content != raw and split_record(raw) != record:
                 yield note(number, "raw-octets", record[1])
-        elif name in preferences.RECORDS:
+        elif name in preferences.RECORD_NAMES:
             if name == fields.CONTENT_USAGE and not in_group:
                 yield note(number, "rule-outside-group", content)
             for code, detail in preferences.faults(name, record[1]):
@@ -233,14 +233,14 @@ def has_hidden_ends(line: str) -> bool:
     """Whether something outside ASCII stands at an end of a field or a value unseen."""
     content = line.partition("#")[0]
     parts = [part.strip(BLANKS_OF_ASCII) for part in content.partition(":")]
-    return any(part != trimmed(part) for part in parts)
+    return any(part != trim(part) for part in parts)
 
 
 def notes_on_field(
     number: int, content: str, name: str, field: str, guesses: dict[str, str]
 ) -> Iterator[Note]:
     """Notes on how the name of a record is spelt; `field` is what it means, "" nothing."""
-    colon = trimmed(content[len(name) :]).startswith(":")
+    colon = trim(content[len(name) :]).startswith(":")
     if field:
         if not colon:
             yield note(number, "missing-colon", content)
@@ -248,11 +248,11 @@ def notes_on_field(
             yield note(number, "misspelt-field", f"{name} for {field}")
     elif name.lower() in OTHER_FIELDS:
         yield note(number, "other-field", name)
-    elif colon and name.lower() in preferences.RECORDS:
+    elif colon and name.lower() in preferences.RECORD_NAMES:
         pass
     elif not colon:
         yield note(number, "no-colon", content)
-    elif ABSOLUTE.match(content):
+    elif ABSOLUTE_URL.match(content):
         yield note(number, "bare-url", content)
     elif nearest := nearest_field(name, guesses):
         yield note(number, "garbled-field", f"{name}, perhaps {nearest}")
@@ -261,7 +261,7 @@ def notes_on_field(
 
 
 def notes_on_pace(number: int, field: str, value: str) -> Iterator[Note]:
-    asked = PACE[field](value)
+    asked = PACE_VALUES[field](value)
     if asked is None:
         yield note(number, f"bad-{field}", value)
     elif getattr(asked, "start", None) is not None and "-" not in value:
@@ -271,7 +271,7 @@ def notes_on_pace(number: int, field: str, value: str) -> Iterator[Note]:
 def notes_on_sitemap(number: int, value: str) -> Iterator[Note]:
     if not value:
         yield note(number, "empty-sitemap")
-    elif ABSOLUTE.match(value) is None:
+    elif ABSOLUTE_URL.match(value) is None:
         yield note(number, "relative-sitemap", value)
 
 
@@ -284,7 +284,7 @@ def notes_on_agent(number: int, value: str, seen: dict[str, int]) -> Iterator[No
         yield note(number, "user-agent-header", value)
     elif value != "*" and IDENTIFIER.fullmatch(value) is None:
         # No owner can help how a crawler is called.
-        named = NAME.fullmatch(value) is not None
+        named = CRAWLER_NAME.fullmatch(value) is not None
         code = "user-agent-digits" if named else "user-agent-grammar"
         yield note(number, code, value)
     if value.lower() in seen:
@@ -297,13 +297,13 @@ def notes_on_rule(
     if not path:
         if field == fields.ALLOW and not dialect.blank_rules_count:
             yield note(number, "empty-allow")
-    elif ABSOLUTE.match(path):
+    elif ABSOLUTE_URL.match(path):
         yield note(number, "absolute-url", path)
     elif not is_path(path, dialect):
         yield note(number, "path-without-slash", path)
     elif path.removesuffix("$") == "/robots.txt":
         yield note(number, "robots-txt-rule", path)
-    if DOTS.search(path):
+    if DOT_SEGMENT.search(path):
         yield note(number, "dot-segments", path)
     if "%" in path:
         if BAD_ESCAPE.search(path):
@@ -318,6 +318,6 @@ def nearest_field(name: str, guesses: dict[str, str]) -> str:
     """The field that an unknown name looks most like, "" when it looks like none."""
     name = name.lower()[:40]
     if name not in guesses and len(guesses) < MAX_GUESSES:
-        found = get_close_matches(name, FIELDS, n=1, cutoff=0.7)
-        guesses[name] = FIELDS[found[0]] if found else ""
+        found = get_close_matches(name, FIELD_NAMES, n=1, cutoff=0.7)
+        guesses[name] = FIELD_NAMES[found[0]] if found else ""
     return guesses.get(name, "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 DEFAULT_PORTS = {"http": "80", "https": "443"}
-LONGEST_NAME = 253  # characters of a host name (RFC 1035 2.3.4)
+MAX_NAME_CHARACTERS = 253  # characters of a host name (RFC 1035 2.3.4)
 
 
 def origin_of(url: str) -> str | None:
@@ -51,7 +51,9 @@ def split_port(authority: str) -> tuple[str, str]:
 
 def normal_host(host: str) -> str:
     host = host.lower()
-    if host.isascii() or len(host) > LONGEST_NAME:  # longer ones keep the codec busy
+    if (
+        host.isascii() or len(host) > MAX_NAME_CHARACTERS
+    ):  # longer ones keep the codec busy
         return host
     try:
         return host.encode("idna").decode("ascii")

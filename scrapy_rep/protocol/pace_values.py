@@ -40,8 +40,10 @@ RATE = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 # White space alone, as in "0200 0630", can mean nothing but the hyphen.
-TIMES = re.compile(r"(\d\d):?(\d\d)(?:[ \t]*-[ \t]*|[ \t]+)(\d\d):?(\d\d)", re.ASCII)
-UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+TIME_SPAN = re.compile(
+    r"(\d\d):?(\d\d)(?:[ \t]*-[ \t]*|[ \t]+)(\d\d):?(\d\d)", re.ASCII
+)
+UNIT_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def crawl_delay(value: str) -> float | None:
@@ -57,7 +59,7 @@ def request_rate(value: str) -> RequestRate | None:
     found = RATE.fullmatch(value)
     if found is None:
         return None
-    requests, seconds = int(found[1]), int(found[2]) * UNITS[found[3].lower()]
+    requests, seconds = int(found[1]), int(found[2]) * UNIT_SECONDS[found[3].lower()]
     if not requests or not seconds:
         return None
     if found[4] is None:
@@ -68,11 +70,13 @@ def request_rate(value: str) -> RequestRate | None:
 
 def visit_time(value: str) -> VisitTime | None:
     """Times of day: "0600-0845", "2200-0300" past midnight."""
-    found = TIMES.fullmatch(value)
+    found = TIME_SPAN.fullmatch(value)
     if found is None:
         return None
     try:
-        return VisitTime(clock(found[1], found[2]), clock(found[3], found[4]))
+        return VisitTime(
+            time_of_day(found[1], found[2]), time_of_day(found[3], found[4])
+        )
     except ValueError:  # there is no such time
         return None
 
@@ -97,7 +101,7 @@ def first_visit(values: Iterable[str]) -> VisitTime | None:
     return next((time for time in map(visit_time, values) if time is not None), None)
 
 
-def clock(hours: str, minutes: str) -> time:
+def time_of_day(hours: str, minutes: str) -> time:
     if hours + minutes == "2400":  # how people write the end of a day
         return time(0)
     return time(int(hours), int(minutes))

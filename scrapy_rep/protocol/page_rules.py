@@ -13,17 +13,17 @@ from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_rep.protocol.user_agents import given, names_of
+from scrapy_rep.protocol.user_agents import agents_given, names_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
 UNAVAILABLE_AFTER = "unavailable_after"
-VALUED = frozenset(
+RULES_WITH_VALUE = frozenset(
     {UNAVAILABLE_AFTER, "max-snippet", "max-image-preview", "max-video-preview"}
 )
-PLAIN = frozenset(
+RULES_WITHOUT_VALUE = frozenset(
     {
         "all", "index", "follow", "none", "noindex", "nofollow", "noarchive", "nocache",
         "nosnippet", "notranslate", "noimageindex", "indexifembedded", "noodp", "noydir",
@@ -31,19 +31,21 @@ PLAIN = frozenset(
     }
 )  # fmt: skip
 """Rules without a value."""
-STANDS_FOR = {"none": ("none", "noindex", "nofollow"), "all": ()}
+RULES_IN_ONE = {"none": ("none", "noindex", "nofollow"), "all": ()}
 """Rules that stand for others. ``all`` is the default, and takes nothing back."""
-RULES = {name: name for name in VALUED | PLAIN}
+RULES = {name: name for name in RULES_WITH_VALUE | RULES_WITHOUT_VALUE}
 RULES |= {re.sub("[-_]", "", name): name for name in RULES}
 """What is known to be a rule, and so is no agent; also without hyphens, which people put
 elsewhere."""
 EVERYBODY = frozenset({"robots", "*", "x-robots-tag"})
 
 # What is written in full width, with other quotes, or with characters that cannot be seen.
-ASCII: dict[int, str] = {0xFF01 + n: chr(0x21 + n) for n in range(94)}
-ASCII |= dict.fromkeys(map(ord, "‘’“”„«»"), " ")  # noqa: RUF001
-ASCII |= dict.fromkeys(map(ord, "\xad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"), "")
-ASCII[ord("、")] = ","
+ASCII_FORMS: dict[int, str] = {0xFF01 + n: chr(0x21 + n) for n in range(94)}
+ASCII_FORMS |= dict.fromkeys(map(ord, "‘’“”„«»"), " ")  # noqa: RUF001
+ASCII_FORMS |= dict.fromkeys(
+    map(ord, "\xad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"), ""
+)
+ASCII_FORMS[ord("、")] = ","
 # A comma or semicolon; or a word without quotes, and the colon behind it. A colon in a time or a
 # URL is the word's.
 LETTER = r"[^\s,;:\"'`]"
@@ -104,7 +106,7 @@ def page_rules(
     meta tags, whatever they are. `agent` is as for `Policy.allowed`; every one of its
     tokens counts. No content makes it raise.
     """
-    ours = names_of(given(agent)).keys() | EVERYBODY
+    ours = names_of(agents_given(agent)).keys() | EVERYBODY
     sources = [("X-Robots-Tag", value, True) for value in headers]
     for name, content in metas:
         if is_one_of(ours, name.strip()):
@@ -114,10 +116,10 @@ def page_rules(
     for source, text, is_header in sources:
         for rule in rules_in(text, ours, is_header=is_header):
             name = rule.name.lower()
-            for one in STANDS_FOR.get(name, (name,)):
+            for one in RULES_IN_ONE.get(name, (name,)):
                 said.setdefault(one, f"{source}: {rule}")
             if name == UNAVAILABLE_AFTER:
-                times.append(moment(rule.value))
+                times.append(parse_date(rule.value))
     return PageRules(said, min((time for time in times if time), default=None))
 
 
@@ -163,7 +165,7 @@ def rules_in(text: str, ours: AbstractSet[str], *, is_header: bool) -> Iterator[
 
 def words_of(text: str) -> Iterator[Word]:
     first = True
-    plain = text if text.isascii() else text.translate(ASCII)
+    plain = text if text.isascii() else text.translate(ASCII_FORMS)
     for comma, written, colon in TOKEN.findall(plain):
         if comma:
             first = True
@@ -192,7 +194,7 @@ def value_of(rule: str, words: list[Word]) -> str:
     if rule == UNAVAILABLE_AFTER:  # a date may have a comma, which says nothing
         while words and is_of_date(words[-1]):
             value.append(words.pop().text)
-    elif rule in VALUED and words:
+    elif rule in RULES_WITH_VALUE and words:
         text, another, first, colon = words[-1]
         if not (first or colon) and another in {"", "none"}:
             value.append(text)
@@ -210,7 +212,7 @@ def is_of_date(word: Word) -> bool:
     )
 
 
-def moment(text: str) -> datetime | None:
+def parse_date(text: str) -> datetime | None:
     """A date as RFC 822, RFC 850 or ISO 8601 write it, in UTC; None: it is none of them."""
     text = " ".join(word for word in text.split() if not DAY.fullmatch(word))
     if ":" not in text:

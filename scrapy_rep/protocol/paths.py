@@ -2,7 +2,7 @@
 
 RFC 9309 2.2.2 compares octets after percent-encoding. Here what equals its escape stands as
 it is, and what may not stand in a URI, or separates, as an escape: the usual path is in that
-comparable form already. `encoded` makes it the form of the RFC, which only differs for a
+comparable form already. `encode_reserved` makes it the form of the RFC, which only differs for a
 rule that ends, or goes on behind a wildcard, within an escape.
 """
 
@@ -20,8 +20,10 @@ ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
 
 # RFC 3986 2.2 and 2.3, reserved and unreserved; all else must be encoded in a URI.
 URI_CHARACTERS = r"A-Za-z0-9._~:/?\[\]@!$&'()*+,;=-"  # and "#"
-FINAL = re.compile(rf"[{URI_CHARACTERS}]*")  # a path without an escape or a fragment
-TO_ENCODE = re.compile(rf"[^%#{URI_CHARACTERS}]+")
+COMPARABLE_PATH = re.compile(
+    rf"[{URI_CHARACTERS}]*"
+)  # a path without an escape or a fragment
+CHARACTERS_TO_ENCODE = re.compile(rf"[^%#{URI_CHARACTERS}]+")
 URI_CHARACTER = re.compile(rf"[#{URI_CHARACTERS}]")
 
 RESERVED = ":/?#[]@!$&'()*+,;="
@@ -45,51 +47,53 @@ def path_of(url: str, dialect: Dialect) -> str:
             url = url[origin.end() :]
         if not url.startswith("/"):
             url = "/" + url
-    return comparable(url, dialect)
+    return make_comparable(url, dialect)
 
 
-def comparable(path: str, dialect: Dialect) -> str:
+def make_comparable(path: str, dialect: Dialect) -> str:
     """`path` with decoded what equals its escape, and encoded what no URI may hold."""
-    if "%" not in path and FINAL.fullmatch(path):
+    if "%" not in path and COMPARABLE_PATH.fullmatch(path):
         return path
     before, mark, query = path.partition("?")
-    before = normal(before, dialect.kept_apart)
+    before = decode_escapes(before, dialect.kept_apart)
     return (
-        before + normal(mark + query, dialect.kept_apart_in_query) if mark else before
+        before + decode_escapes(mark + query, dialect.kept_apart_in_query)
+        if mark
+        else before
     )
 
 
-def normal(text: str, kept_apart: str) -> str:
+def decode_escapes(text: str, kept_apart: str) -> str:
     """One pass, so that nothing is decoded twice.
 
     A "%" that two hexadecimal digits do not follow is literal, as "%25" is.
     """
     if "%" in text:
-        table = escapes(kept_apart)
+        table = escape_table(kept_apart)
         first, *rest = text.split("%")
         parts = [first]
         for part in rest:
             octet = table.get(part[:2])
             parts.append("%25" + part if octet is None else octet + part[2:])
         text = "".join(parts)
-    return TO_ENCODE.sub(escaped, text)
+    return CHARACTERS_TO_ENCODE.sub(escape, text)
 
 
-def encoded(path: str) -> str:
+def encode_reserved(path: str) -> str:
     """A comparable path in the form of RFC 9309 2.2.2, with reserved characters encoded.
 
     A line end stands behind the path and before the question mark, if there is one: what
     separates equals other escapes in a path than in a query.
     """
     before, mark, query = path.partition("?")
-    return f"{RESERVED_IN_PATH.sub(escaped, before)}\n{mark}{encoded_query(query)}"
+    return f"{RESERVED_IN_PATH.sub(escape, before)}\n{mark}{encode_query(query)}"
 
 
-def encoded_query(query: str) -> str:
-    return RESERVED_IN_QUERY.sub(escaped, query)
+def encode_query(query: str) -> str:
+    return RESERVED_IN_QUERY.sub(escape, query)
 
 
-def octets(path: str) -> int:
+def count_octets(path: str) -> int:
     """How many octets a comparable path has in the form of RFC 9309 2.2.2."""
     before, mark, query = path.partition("?")
     longer = len(RESERVED_IN_PATH.findall(before))
@@ -98,11 +102,11 @@ def octets(path: str) -> int:
     return len(path) + 2 * longer
 
 
-def escaped(found: re.Match[str]) -> str:
-    return "%" + found[0].encode("utf-8", OCTETS).hex("%").upper()
+def escape(found: re.Match[str]) -> str:
+    return "%" + found[0].encode("utf-8", OCTETS_HANDLER).hex("%").upper()
 
 
-OCTETS = "scrapy_rep.octets"
+OCTETS_HANDLER = "scrapy_rep.octets"
 
 
 def octets_of(error: UnicodeError) -> tuple[bytes, int]:
@@ -120,11 +124,11 @@ def octets_of(error: UnicodeError) -> tuple[bytes, int]:
     ), error.end
 
 
-codecs.register_error(OCTETS, octets_of)
+codecs.register_error(OCTETS_HANDLER, octets_of)
 
 
 @lru_cache(maxsize=8)
-def escapes(kept_apart: str) -> dict[str, str]:
+def escape_table(kept_apart: str) -> dict[str, str]:
     """What the two digits of an escape become: an octet, or the escape in upper case."""
     digits = "0123456789ABCDEFabcdef"
     table = {}

@@ -6,7 +6,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.protocol import pace_values
-from scrapy_rep.protocol.decoding import Text, read
+from scrapy_rep.protocol.decoding import Text, decode_text
 from scrapy_rep.protocol.dialect import RFC9309, Dialect
 from scrapy_rep.protocol.fields import (
     CRAWL_DELAY,
@@ -16,12 +16,17 @@ from scrapy_rep.protocol.fields import (
 )
 from scrapy_rep.protocol.groups import groups_of, records_of
 from scrapy_rep.protocol.lint import notes_on
-from scrapy_rep.protocol.paths import FINAL, ORIGIN, path_of, without_dot_segments
+from scrapy_rep.protocol.paths import (
+    COMPARABLE_PATH,
+    ORIGIN,
+    path_of,
+    without_dot_segments,
+)
 from scrapy_rep.protocol.preferences import Stated
 from scrapy_rep.protocol.rules import Reading, Rule
 from scrapy_rep.protocol.ruleset import NO_MATCH, RuleSet
-from scrapy_rep.protocol.statements import as_written, statements
-from scrapy_rep.protocol.user_agents import chosen_for, given, groups_for
+from scrapy_rep.protocol.statements import groups_as_written, statements
+from scrapy_rep.protocol.user_agents import agents_given, chosen_for, groups_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,7 +42,7 @@ ROBOTS_TXT = (
     "/robots.txt"  # RFC 9309 2.2.2: implicitly allowed; with a query it is another
 )
 
-is_final = FINAL.fullmatch
+is_final = COMPARABLE_PATH.fullmatch
 
 
 class Verdict(NamedTuple):
@@ -67,7 +72,7 @@ def parse(
     if not isinstance(dialect, Dialect):
         msg = f"dialect must be a Dialect, not {type(dialect).__name__}"
         raise TypeError(msg)
-    return Policy(read(body, encoding), dialect)
+    return Policy(decode_text(body, encoding), dialect)
 
 
 class Policy:
@@ -112,14 +117,14 @@ class Policy:
         cls, reason: str = "allow all", *, dialect: Dialect = RFC9309
     ) -> Policy:
         """A policy that allows everything; `reason` becomes the reason of its verdicts."""
-        return cls(read(""), dialect, reason)
+        return cls(decode_text(""), dialect, reason)
 
     @classmethod
     def disallow_all(
         cls, reason: str = "disallow all", *, dialect: Dialect = RFC9309
     ) -> Policy:
         """A policy that allows /robots.txt alone; `reason` as in `allow_all`."""
-        return cls(read("User-agent: *\nDisallow: /\n"), dialect, reason)
+        return cls(decode_text("User-agent: *\nDisallow: /\n"), dialect, reason)
 
     def allowed(self, url: str, agent: str | Sequence[str]) -> bool:
         """Whether `agent` may fetch `url`."""
@@ -239,15 +244,19 @@ class Policy:
     @property
     def groups(self) -> tuple[Group, ...]:
         """The groups as written, in file order and not merged."""
-        return as_written(self._text.lines, groups_of(self._text.lines, self.dialect))
+        return groups_as_written(
+            self._text.lines, groups_of(self._text.lines, self.dialect)
+        )
 
     def groups_for(self, agent: str | Sequence[str]) -> tuple[Group, ...]:
         """Those of `groups` whose rules hold for `agent`: its own, else those of `*`."""
-        agents = given(agent)
+        agents = agents_given(agent)
         if self._reason is not None:
             return ()
         groups = groups_of(self._text.lines, self.dialect)
-        return as_written(self._text.lines, groups_for(agents, groups, self.dialect)[0])
+        return groups_as_written(
+            self._text.lines, groups_for(agents, groups, self.dialect)[0]
+        )
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -349,14 +358,14 @@ class Policy:
         return rules, path
 
     def _rules_for(self, agent: str | Sequence[str]) -> RuleSet:
-        key = agent if isinstance(agent, str) else given(agent)
+        key = agent if isinstance(agent, str) else agents_given(agent)
         first, others = self._first, self._others
         if first is not None and key == first.agent:
             return first
         if others is not None and (known := others.get(key)) is not None:
             return known
         text = self._text.lines
-        chosen = chosen_for(given(key), text, self.dialect)
+        chosen = chosen_for(agents_given(key), text, self.dialect)
         reading = Reading(self.dialect, charset=self._text.charset)
         if first is None:
             first = RuleSet(text, chosen, reading, key)

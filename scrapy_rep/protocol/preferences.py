@@ -21,9 +21,9 @@ from bisect import bisect_right
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_rep.protocol.decoding import legible
-from scrapy_rep.protocol.fields import CONTENT_SIGNAL, CONTENT_USAGE, MARGIN, trimmed
-from scrapy_rep.protocol.groups import CASELESS
+from scrapy_rep.protocol.decoding import show_octets
+from scrapy_rep.protocol.fields import CONTENT_SIGNAL, CONTENT_USAGE, LINE_MARGIN, trim
+from scrapy_rep.protocol.groups import CASELESS_FLAGS
 from scrapy_rep.protocol.rules import Pattern, patterns_of
 from scrapy_rep.protocol.structured_fields import dictionary
 
@@ -37,8 +37,10 @@ YES, NO, UNSTATED = "yes", "no", "unstated"
 
 LICENSE = "license"
 TDM_RESERVATION, TDM_POLICY = "tdm-reservation", "tdm-policy"
-RECORDS = frozenset({CONTENT_USAGE, CONTENT_SIGNAL, LICENSE})
-HEADERS = frozenset({CONTENT_USAGE, CONTENT_SIGNAL, TDM_RESERVATION, TDM_POLICY})
+RECORD_NAMES = frozenset({CONTENT_USAGE, CONTENT_SIGNAL, LICENSE})
+PREFERENCE_HEADERS = frozenset(
+    {CONTENT_USAGE, CONTENT_SIGNAL, TDM_RESERVATION, TDM_POLICY}
+)
 
 CATEGORIES = ("train-ai", "ai-input", "search", "tdm")
 USES = ("immediate", "reference", "full")
@@ -55,11 +57,11 @@ PURPOSES = {
 }
 """Every name of something that content may be used for, and the name it has here."""
 
-LINE = re.compile(
-    rf"\n{MARGIN}({CONTENT_USAGE}|{CONTENT_SIGNAL}|{LICENSE}){MARGIN}:([^\n]*)",
-    CASELESS,
+PREFERENCE_LINE = re.compile(
+    rf"\n{LINE_MARGIN}({CONTENT_USAGE}|{CONTENT_SIGNAL}|{LICENSE}){LINE_MARGIN}:([^\n]*)",
+    CASELESS_FLAGS,
 )
-ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+ABSOLUTE_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 class Preference(NamedTuple):
@@ -82,7 +84,7 @@ class License(NamedTuple):
     """Number of its line in robots.txt, from 1; 0 for a header."""
 
 
-NOTHING = Preference(UNSTATED)
+NO_PREFERENCE = Preference(UNSTATED)
 
 
 class Preferences(NamedTuple):
@@ -90,7 +92,7 @@ class Preferences(NamedTuple):
 
     categories: dict[str, Preference] = {}
     """By the names in `CATEGORIES`, without those that are unstated."""
-    use: Preference = NOTHING
+    use: Preference = NO_PREFERENCE
     grants_use: bool = False
     """Whether `use` says yes to what goes no further, and not only no to what does: that of
     other agents says no more than that."""
@@ -107,29 +109,29 @@ class Preferences(NamedTuple):
         name = PURPOSES[purpose]
         kind, equals, level = name.partition("=")
         if not equals:
-            return self.categories.get(kind, NOTHING)
+            return self.categories.get(kind, NO_PREFERENCE)
         if self.use.answer == UNSTATED:
-            return NOTHING
+            return NO_PREFERENCE
         if USES.index(level) > USES.index(self.use.answer):
             return self.use._replace(answer=NO)
-        return self.use._replace(answer=YES) if self.grants_use else NOTHING
+        return self.use._replace(answer=YES) if self.grants_use else NO_PREFERENCE
 
 
 EVERYTHING_UNSTATED = Preferences()
 
 
-def combined(first: Preferences, second: Preferences) -> Preferences:
+def combine(first: Preferences, second: Preferences) -> Preferences:
     """Both, the more restrictive answer of each: draft-ietf-aipref-vocab-08, 5.1."""
     return Preferences(
-        stricter(first.categories, second.categories),
-        least(first.use, second.use),
+        strictest_of(first.categories, second.categories),
+        lowest_use(first.use, second.use),
         first.grants_use or second.grants_use,
         first.licenses + second.licenses,
         first.tdm_policies + second.tdm_policies,
     )
 
 
-def stricter(*several: dict[str, Preference]) -> dict[str, Preference]:
+def strictest_of(*several: dict[str, Preference]) -> dict[str, Preference]:
     """Per category "no" where any says so, else "yes" where any says so."""
     best: dict[str, Preference] = {}
     for one in several:
@@ -141,27 +143,29 @@ def stricter(*several: dict[str, Preference]) -> dict[str, Preference]:
     return best
 
 
-def least(*uses: Preference) -> Preference:
+def lowest_use(*uses: Preference) -> Preference:
     """The lowest `use` that is stated."""
     stated = [use for use in uses if use.answer != UNSTATED]
-    return min(stated, key=lambda use: USES.index(use.answer), default=NOTHING)
+    return min(stated, key=lambda use: USES.index(use.answer), default=NO_PREFERENCE)
 
 
-def usage(value: str, line: int = 0) -> dict[str, Preference]:
+def parse_usage(value: str, line: int = 0) -> dict[str, Preference]:
     """What a Content-Usage value says, its path cut off."""
     members = dictionary(value) or {}  # vocab 6.5.1: what does not parse says nothing
     return {
         category: Preference(
-            YES if members[label] == "y" else NO, written("Content-Usage", value), line
+            YES if members[label] == "y" else NO,
+            quote_record("Content-Usage", value),
+            line,
         )
         for label, category in USAGE_LABELS.items()
         if members.get(label) in {"y", "n"}
     }
 
 
-def signals(value: str, line: int = 0) -> tuple[dict[str, Preference], Preference]:
+def parse_signal(value: str, line: int = 0) -> tuple[dict[str, Preference], Preference]:
     """What a Content-Signal value says of categories, and of `use`."""
-    said = written("Content-Signal", value)
+    said = quote_record("Content-Signal", value)
     found = []
     uses = []
     for member in signal_members(value):
@@ -174,10 +178,10 @@ def signals(value: str, line: int = 0) -> tuple[dict[str, Preference], Preferenc
                 uses.append(preference)
             else:
                 found.append({SIGNAL_LABELS[label]: preference})
-    return stricter(*found), least(*uses)
+    return strictest_of(*found), lowest_use(*uses)
 
 
-def written(name: str, value: str) -> str:
+def quote_record(name: str, value: str) -> str:
     return f"{name}: {value}" if len(value) <= 100 else f"{name}: {value[:97]}..."
 
 
@@ -188,9 +192,9 @@ def signal_members(value: str) -> Iterator[list[tuple[str, str]]]:
     another signal there can only be meant as one.
     """
     for member in value.lower().split(","):
-        parts = [part for part in member.split(";") if trimmed(part)]
+        parts = [part for part in member.split(";") if trim(part)]
         pairs = [part.partition("=") for part in parts or [member]]
-        yield [(trimmed(label), trimmed(said)) for label, _, said in pairs]
+        yield [(trim(label), trim(said)) for label, _, said in pairs]
 
 
 def is_signal(label: str, answer: str) -> bool:
@@ -204,7 +208,7 @@ def path_and_usage(value: str) -> tuple[str, str]:
     if not value.startswith("/"):
         return "", value
     path = re.split(r"[ \t]", value, maxsplit=1)[0]
-    return path, trimmed(value[len(path) :])
+    return path, trim(value[len(path) :])
 
 
 def header_preferences(headers: Iterable[tuple[str, str]]) -> Preferences:
@@ -215,19 +219,21 @@ def header_preferences(headers: Iterable[tuple[str, str]]) -> Preferences:
     found = []
     uses = []
     if CONTENT_USAGE in values:  # RFC 9651 4.2: one dictionary, however many lines
-        found.append(usage(", ".join(values[CONTENT_USAGE])))
+        found.append(parse_usage(", ".join(values[CONTENT_USAGE])))
     for value in values.get(CONTENT_SIGNAL, ()):
-        categories, use = signals(value)
+        categories, use = parse_signal(value)
         found.append(categories)
         uses.append(use)
     for value in values.get(TDM_RESERVATION, ()):
         if value in {"0", "1"}:
             answer = NO if value == "1" else YES
-            found.append({"tdm": Preference(answer, written("TDM-Reservation", value))})
+            found.append(
+                {"tdm": Preference(answer, quote_record("TDM-Reservation", value))}
+            )
     policies = tuple(License(url, 0) for url in values.get(TDM_POLICY, ()))
-    use = least(*uses)
+    use = lowest_use(*uses)
     stated = use.answer != UNSTATED
-    return Preferences(stricter(*found), use, stated, (), policies)
+    return Preferences(strictest_of(*found), use, stated, (), policies)
 
 
 class UsageRule(NamedTuple):
@@ -262,7 +268,7 @@ class Stated:
             if field == LICENSE:
                 licenses.append(License(value, line))
             elif field == CONTENT_SIGNAL:
-                in_file.append(signals(value, line))
+                in_file.append(parse_signal(value, line))
                 if own:
                     in_group.append(in_file[-1])
             elif own:
@@ -270,12 +276,12 @@ class Stated:
         self.rules.sort(key=lambda rule: rule.octets, reverse=True)
         # Sites and tools disagree whether a signal is of a group or of the file. Either
         # reading may say no; yes is what both of them say.
-        whole = stricter(*(categories for categories, _ in in_file))
-        group = stricter(*(categories for categories, _ in in_group))
-        use = least(*(use for _, use in in_file))
-        granted = least(*(use for _, use in in_group)).answer != UNSTATED
+        whole = strictest_of(*(categories for categories, _ in in_file))
+        group = strictest_of(*(categories for categories, _ in in_group))
+        use = lowest_use(*(use for _, use in in_file))
+        granted = lowest_use(*(use for _, use in in_group)).answer != UNSTATED
         if use.answer == USES[-1] and not granted:  # it restricts nothing
-            use = NOTHING
+            use = NO_PREFERENCE
         self.everywhere = Preferences(
             {
                 category: preference
@@ -289,7 +295,7 @@ class Stated:
 
     def add(self, value: str, line: int, dialect: Dialect) -> None:
         path, preference = path_and_usage(value)
-        says = usage(preference, line)
+        says = parse_usage(preference, line)
         if not path:
             self.rules.append(UsageRule(0, (), says))
             return
@@ -310,7 +316,7 @@ class Stated:
                 best.append(rule)
         if not best:
             return self.everywhere
-        found = stricter(*(rule.says for rule in best), self.everywhere.categories)
+        found = strictest_of(*(rule.says for rule in best), self.everywhere.categories)
         return self.everywhere._replace(categories=found)
 
     def size_bytes(self) -> int:
@@ -321,17 +327,17 @@ class Stated:
 def statements(text: str) -> Iterator[tuple[str, str, int, int]]:
     """Field, value, line number and position of every record that states a preference."""
     line = counted = 0
-    for found in LINE.finditer(text):
+    for found in PREFERENCE_LINE.finditer(text):
         line += text.count("\n", counted, found.start() + 1)
         counted = found.start() + 1
-        value = legible(trimmed(found[2].partition("#")[0]))
+        value = show_octets(trim(found[2].partition("#")[0]))
         yield found[1].lower(), value, line, found.start()
 
 
 def faults(field: str, value: str) -> Iterator[tuple[str, str]]:
-    """Code and detail of every note on a record of this `field`, one of `RECORDS`."""
+    """Code and detail of every note on a record of this `field`, one of `RECORD_NAMES`."""
     if field == LICENSE:
-        if not ABSOLUTE.match(value):
+        if not ABSOLUTE_URL.match(value):
             yield "relative-license", value
     elif field == CONTENT_USAGE:
         preference = path_and_usage(value)[1]

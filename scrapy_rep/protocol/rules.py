@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_rep.protocol.decoding import spellings
+from scrapy_rep.protocol.decoding import spellings_of
 from scrapy_rep.protocol.origin import origin_of
 from scrapy_rep.protocol.paths import (
     ORIGIN,
     RESERVED,
-    comparable,
-    encoded,
-    encoded_query,
-    normal,
-    octets,
+    count_octets,
+    decode_escapes,
+    encode_query,
+    encode_reserved,
+    make_comparable,
 )
-from scrapy_rep.protocol.wildcards import HEX, joined, occur
+from scrapy_rep.protocol.wildcards import HEX_DIGITS, join_pieces, parts_occur
 
 if TYPE_CHECKING:
     from scrapy_rep.protocol.dialect import Dialect
@@ -57,7 +57,9 @@ class Pattern(NamedTuple):
 
     def matches(self, path: str) -> bool:
         """Whether the comparable `path` matches."""
-        return occur(self.parts, self.anchored, encoded(path) if self.encoded else path)
+        return parts_occur(
+            self.parts, self.anchored, encode_reserved(path) if self.encoded else path
+        )
 
 
 # Nearly every rule is spelt like this, and has a pattern that is its own comparable form: no
@@ -69,7 +71,7 @@ USUAL_RULE = re.compile(
     r"[ \t]*(?:#[^\n]*)?(?=\n|\Z)"
 )
 MAX_WILDCARDS_INTO_QUERY = 8  # of one rule; nobody writes more before such an escape
-SIDE_BY_SIDE = re.compile(r"\*{2,}")
+WILDCARDS_SIDE_BY_SIDE = re.compile(r"\*{2,}")
 INDEX_PAGES = ("/index.html", "/index.htm")
 
 # What a comparable path does not show: a rule that breaks off within an escape, a wildcard
@@ -77,7 +79,7 @@ INDEX_PAGES = ("/index.html", "/index.htm")
 # one thing in a path and another in a query.
 CUT_ESCAPE = re.compile(r"%([0-9A-Fa-f]?)(?=\*|\Z)")
 STAR_AND_DIGIT = re.compile(r"\*[0-9A-F]")
-SEPARATOR = re.compile(r"%(?:2[6Ff]|3[DdFf])")
+ESCAPED_SEPARATOR = re.compile(r"%(?:2[6Ff]|3[DdFf])")
 
 
 def is_path(path: str, dialect: Dialect) -> bool:
@@ -95,26 +97,28 @@ def patterns_of(path: str, dialect: Dialect) -> list[Pattern]:
     if not is_path(path, dialect):
         return []
     if not dialect.wildcards:
-        text = comparable(path, dialect)
-        return [Pattern((text,), False, octets(text))]
+        text = make_comparable(path, dialect)
+        return [Pattern((text,), False, count_octets(text))]
     ends = path.endswith("$")
     between = path[:-1] if ends else path
     stars = between.count("*")
     if stars > 1:  # there may be half a million of them
-        between = SIDE_BY_SIDE.sub("*", between)
+        between = WILDCARDS_SIDE_BY_SIDE.sub("*", between)
     # A `$` before the end is literal. Wildcards count as octets.
     pieces = pieces_of(between, dialect)
-    length = stars + ends + octets("".join(pieces))
-    found = [Pattern(*joined(pieces, ends), length)]
+    length = stars + ends + count_octets("".join(pieces))
+    found = [Pattern(*join_pieces(pieces, ends), length)]
     if not dialect.compares_octets:
         return found
     cut = "%" in between and CUT_ESCAPE.search(between + "$" * ends) is not None
-    apart = "%" in between and SEPARATOR.search(between, len(between.partition("*")[0]))
+    apart = "%" in between and ESCAPED_SEPARATOR.search(
+        between, len(between.partition("*")[0])
+    )
     if (
         apart
     ):  # `&` of a path would match `&` of a query, which differs from `%26` there
         found = within_escapes(between, ends, length) if cut else []
-    if apart or cut or any(piece.startswith(HEX) for piece in pieces[1:]):
+    if apart or cut or any(piece.startswith(HEX_DIGITS) for piece in pieces[1:]):
         found += within_escapes(between, ends, length, cut=cut)
     return found
 
@@ -122,15 +126,15 @@ def patterns_of(path: str, dialect: Dialect) -> list[Pattern]:
 def pieces_of(between: str, dialect: Dialect) -> list[str]:
     """What stands between the wildcards of a rule's path, in comparable form."""
     if "%" not in between:
-        return comparable(between, dialect).split("*")
+        return make_comparable(between, dialect).split("*")
     # RFC 9309 2.2.3: %2A is no wildcard. No rule has a "#", where that is kept apart.
     star = "#" if "#" in dialect.kept_apart else "*"
-    return comparable(between.replace("*", star), dialect).split(star)
+    return make_comparable(between.replace("*", star), dialect).split(star)
 
 
 def usual_octets(tail: str) -> int:
     """How many octets the end of a usual rule's path has: `*`, and `$` at the end, are one."""
-    return octets(tail) - 2 * (tail.count("*") + tail.count("$"))
+    return count_octets(tail) - 2 * (tail.count("*") + tail.count("$"))
 
 
 def within_escapes(
@@ -144,11 +148,13 @@ def within_escapes(
     `cut`: an escape that breaks off is one of which the rest may follow. Else it is literal.
     """
     if cut:
-        between = CUT_ESCAPE.sub(cut_off, between + "$" * ends)[: -1 if ends else None]
+        between = CUT_ESCAPE.sub(mark_cut_escape, between + "$" * ends)[
+            : -1 if ends else None
+        ]
     ends = ends and not between.endswith("*")
-    text = normal(between, RESERVED).replace("*", "\r")
-    path = encoded(text).removesuffix("\n").replace("#", "%").split("\r")
-    query = encoded_query(text.partition("\r")[2]).replace("#", "%").split("\r")
+    text = decode_escapes(between, RESERVED).replace("*", "\r")
+    path = encode_reserved(text).removesuffix("\n").replace("#", "%").split("\r")
+    query = encode_query(text.partition("\r")[2]).replace("#", "%").split("\r")
     whole = [*path[:-1], path[-1] + "\n"] if ends else [*path, "\n"]
     if path[1:] == query[: len(path) - 1]:
         found = [path, whole] if ends else [path]
@@ -156,10 +162,10 @@ def within_escapes(
         wildcards = range(1, min(len(path), MAX_WILDCARDS_INTO_QUERY + 1))
         found = [path if "?" in text else whole]
         found += [[*path[:at], "\n?", *query[at - 1 :]] for at in wildcards]
-    return [Pattern(*joined(pieces, ends), length, True) for pieces in found]
+    return [Pattern(*join_pieces(pieces, ends), length, True) for pieces in found]
 
 
-def cut_off(found: re.Match[str]) -> str:
+def mark_cut_escape(found: re.Match[str]) -> str:
     return "#" + found[1].upper()  # no rule has a "#" of its own
 
 
@@ -191,7 +197,7 @@ def directory_of(path: str) -> str | None:
     return path[: path.rindex("/") + 1] + "$"
 
 
-def readings(
+def readings_of(
     allow: bool, path: str, order: int, reading: Reading
 ) -> list[tuple[int, Pattern]]:
     """The patterns that a rule stands for, usually one, each with its score.
@@ -208,7 +214,7 @@ def readings(
         path = path_in(path, reading)
         patterns = [
             pattern
-            for spelling in spellings(path, reading.charset)
+            for spelling in spellings_of(path, reading.charset)
             for pattern in patterns_of(spelling, dialect)
         ]
     if not patterns:

@@ -6,9 +6,9 @@ from bisect import bisect_right
 from sys import getsizeof
 from typing import TYPE_CHECKING, Any
 
-from scrapy_rep.protocol.decoding import MAX_SIZE, legible
+from scrapy_rep.protocol.decoding import MAX_SIZE, show_octets
 from scrapy_rep.protocol.groups import rules_among, rules_of
-from scrapy_rep.protocol.paths import WITHOUT_RESERVED, encoded
+from scrapy_rep.protocol.paths import WITHOUT_RESERVED, encode_reserved
 from scrapy_rep.protocol.rules import (
     INDEX_PAGES,
     STAR_AND_DIGIT,
@@ -18,10 +18,10 @@ from scrapy_rep.protocol.rules import (
     Rule,
     origin_in,
     patterns_of,
-    readings,
+    readings_of,
     usual_octets,
 )
-from scrapy_rep.protocol.wildcards import Wildcards, joined
+from scrapy_rep.protocol.wildcards import Wildcards, join_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from scrapy_rep.protocol.user_agents import Chosen
 
 NO_MATCH = 1  # odd: RFC 9309 2.2.2 allows what no rule matches
-ORDERS = range(MAX_SIZE, 0, -1)  # falling; no text has more rules than that
-NOTHING_SAID: dict[int, Any] = {}  # of most, which are asked nothing but `allowed`
-VERDICTS_SIZE = 200  # octets of memory, of the table of verdicts
-VERDICT_SIZE = 120  # of each in it, with its place
-PREFIX_SIZE = 56  # octets of memory besides its letters, once they are sorted
+RULE_ORDERS = range(MAX_SIZE, 0, -1)  # falling; no text has more rules than that
+NO_VERDICTS: dict[int, Any] = {}  # of most, which are asked nothing but `allowed`
+VERDICT_TABLE_BYTES = 200  # octets of memory, of the table of verdicts
+VERDICT_BYTES = 120  # of each in it, with its place
+PREFIX_BYTES = 56  # octets of memory besides its letters, once they are sorted
 FEW_PREFIXES = 20  # all tried at once sooner than the right one is searched for
 FEW_QUERIES = 16  # answered before the table of prefixes pays for itself
 
@@ -106,7 +106,7 @@ class RuleSet:
         self.origins: set[str] = set()
         self.own: RuleSet | None = None
         # What the policy said before, by score, where that alone decides.
-        self.verdicts: dict[int, Any] = NOTHING_SAID
+        self.verdicts: dict[int, Any] = NO_VERDICTS
         if chosen.sections:
             self.compile(text)
 
@@ -142,7 +142,9 @@ class RuleSet:
         kinds = Kinds()
         for path, score in starred.items():
             ends = "$" in path
-            kinds.add(score, *joined((path[:-1] if ends else path).split("*"), ends))
+            kinds.add(
+                score, *join_pieces((path[:-1] if ends else path).split("*"), ends)
+            )
         if STAR_AND_DIGIT.search("\n".join(starred)):
             for path, score in starred.items():
                 if STAR_AND_DIGIT.search(path):
@@ -169,7 +171,7 @@ class RuleSet:
         scores: dict[tuple[tuple[str, ...], bool, bool], int] = {}
         # RFC 9309 2.2.2: duplicates may be dropped. There may be thousands of them.
         first: dict[tuple[bool, str], int] = {}
-        for order, rule in zip(ORDERS, others, strict=False):
+        for order, rule in zip(RULE_ORDERS, others, strict=False):
             first.setdefault(rule, order)
         for (allow, path), order in first.items():
             if not path.startswith(("/", "*")):
@@ -177,7 +179,7 @@ class RuleSet:
                 if origin is not None:
                     self.origins.add(origin)
                     self.picky = True
-            for score, pattern in readings(allow, path, order, self.reading):
+            for score, pattern in readings_of(allow, path, order, self.reading):
                 key = pattern.parts, pattern.anchored, pattern.encoded
                 scores[key] = max(scores.get(key, 0), score)
                 if score & 1:
@@ -248,7 +250,7 @@ class RuleSet:
         if self.wildcards is not None:
             best = self.wildcards.best(path, best)
         if self.escapes is not None and not WITHOUT_RESERVED.fullmatch(path):
-            return self.escapes.best(encoded(path), best)
+            return self.escapes.best(encode_reserved(path), best)
         return best
 
     def rule_for(self, score: int, path: str, text: str) -> Rule | None:
@@ -265,7 +267,7 @@ class RuleSet:
         """Keep what `rule_for` came to, unless several rules have this score."""
         if self.by_score is not None and len(self.by_score.get(score, ())) > 1:
             return
-        if self.verdicts is NOTHING_SAID:
+        if self.verdicts is NO_VERDICTS:
             self.verdicts = {}
         self.verdicts[score] = verdict
 
@@ -289,13 +291,13 @@ class RuleSet:
             by_score = {}
             read: dict[tuple[bool, str], list[tuple[int, Pattern]]] = {}
             rules = rules_of(text, self.chosen.sections)
-            for order, rule in zip(ORDERS, rules, strict=False):
+            for order, rule in zip(RULE_ORDERS, rules, strict=False):
                 found = read.get(rule[:2])
                 if found is None:
-                    found = readings(rule[0], rule[1], order, self.reading)
+                    found = readings_of(rule[0], rule[1], order, self.reading)
                     if self.reading.dialect.most_specific:  # else its place counts
                         read[rule[:2]] = found
-                shown = Rule(rule[0], legible(rule[1]), rule[2])
+                shown = Rule(rule[0], show_octets(rule[1]), rule[2])
                 for its_score, pattern in found:
                     by_score.setdefault(its_score, []).append((pattern, shown))
             self.by_score = by_score
@@ -313,7 +315,7 @@ class RuleSet:
         letters = sum(section.end - section.start for section in sections)
         size = 360 + 230 * len(sections) + letters
         # Tabulated or not: that happens behind the back of who weighs us.
-        size += PREFIX_SIZE * len(self.prefixes[0])
+        size += PREFIX_BYTES * len(self.prefixes[0])
         if self.exact is not None:
             size += getsizeof(self.exact) + 24 * len(self.exact)
         for kept in (self.wildcards, self.escapes, self.own):
@@ -325,7 +327,7 @@ class RuleSet:
         if self.by_score is not None:
             size += letters + 350 * sum(map(len, self.by_score.values()))
         if self.verdicts:
-            size += VERDICTS_SIZE + VERDICT_SIZE * len(self.verdicts)
+            size += VERDICT_TABLE_BYTES + VERDICT_BYTES * len(self.verdicts)
         return size
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_rep.protocol.decoding import legible
+from scrapy_rep.protocol.decoding import show_octets
 from scrapy_rep.protocol.fields import (
     CRAWL_DELAY,
     REQUEST_RATE,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from scrapy_rep.protocol.dialect import Dialect
     from scrapy_rep.protocol.groups import Section
 
-PACE = (CRAWL_DELAY, REQUEST_RATE, VISIT_TIME)
+PACE_FIELDS = (CRAWL_DELAY, REQUEST_RATE, VISIT_TIME)
 
 
 class Group(NamedTuple):
@@ -38,14 +38,14 @@ class Group(NamedTuple):
     """Number of the first user-agent line, from 1."""
 
 
-def as_written(text: str, groups: list[list[Section]]) -> tuple[Group, ...]:
+def groups_as_written(text: str, groups: list[list[Section]]) -> tuple[Group, ...]:
     """Some groups of a text, given as their sections."""
     lines = line_numbers(text, [section for group in groups for section in group])
     found = []
     for sections in groups:
         numbered = [(section, next(lines)) for section in sections]
         rules = [
-            Rule(allow, legible(path), number)
+            Rule(allow, show_octets(path), number)
             for section, line in numbered
             for allow, path, number in rules_in(text[section.start : section.end], line)
         ]
@@ -55,7 +55,9 @@ def as_written(text: str, groups: list[list[Section]]) -> tuple[Group, ...]:
 
 
 def paces_of(text: str, section: Section) -> list[tuple[str, str]]:
-    return [record for record in records_of(text, [section]) if record[0] in PACE]
+    return [
+        record for record in records_of(text, [section]) if record[0] in PACE_FIELDS
+    ]
 
 
 def statements(text: str, dialect: Dialect) -> tuple[object, ...]:

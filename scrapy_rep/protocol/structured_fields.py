@@ -19,14 +19,14 @@ BARE_ITEMS = (
     r'%"(?:[ !#$&-~]|%[0-9a-f]{2})*"',  # display string, 4.2.10
 )
 BARE = f"(?:{'|'.join(BARE_ITEMS)})"
-KEY = r"[a-z*][a-z0-9_.*-]*"  # 4.2.3.3: lower case
-PARAMETERS = rf"(?:; *{KEY}(?:={BARE})?)*"
+MEMBER_KEY = r"[a-z*][a-z0-9_.*-]*"  # 4.2.3.3: lower case
+PARAMETERS = rf"(?:; *{MEMBER_KEY}(?:={BARE})?)*"
 ITEM = f"{BARE}{PARAMETERS}"
 INNER_LIST = rf"\((?: *{ITEM}(?: +{ITEM})*)? *\){PARAMETERS}"
 MEMBER = re.compile(
-    rf"({KEY})(?:=(?:({BARE}){PARAMETERS}|{INNER_LIST})|{PARAMETERS})", re.ASCII
+    rf"({MEMBER_KEY})(?:=(?:({BARE}){PARAMETERS}|{INNER_LIST})|{PARAMETERS})", re.ASCII
 )
-BETWEEN = re.compile(r"[ \t]*(,?)[ \t]*")
+MEMBER_SEPARATOR = re.compile(r"[ \t]*(,?)[ \t]*")
 TOKEN = re.compile(r"[A-Za-z*]")
 
 
@@ -45,7 +45,7 @@ def dictionary(text: str) -> dict[str, str | None] | None:
             return None
         key, value = found.groups()
         members[key] = value if value and TOKEN.match(value) else None
-        between = BETWEEN.match(text, found.end())
+        between = MEMBER_SEPARATOR.match(text, found.end())
         assert between is not None  # it may be empty
         position = between.end()
         if bool(between[1]) is (

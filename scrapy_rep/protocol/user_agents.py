@@ -23,8 +23,8 @@ IDENTIFIER = re.compile(r"[A-Za-z_-]*")  # RFC 9309 2.2; octets outside it end t
 # has a letter, or a version behind it ("008/0.83"), and is no part of a host name or URL. With
 # dots in it, it is a product's that has a version, or no host's ("archive.org_bot").
 PUNCTUATION = re.compile(r"[;,()\[\]<>\"'{}|]+")
-NAME = re.compile(r"[\w-]+")
-DOTTED = re.compile(
+PRODUCT_NAME = re.compile(r"[\w-]+")
+DOTTED_NAME = re.compile(
     r"(?=[\w.-]*[^\W\d_])[\w-]+(?:(?:\.[\w-]+)+(?=/v?\d)|(?:\.[\w-]+)*\.[\w-]*_[\w-]*)"
 )
 LETTER = re.compile(r"[^\W\d_]")
@@ -32,14 +32,14 @@ AFTER_NAME = ("", "/", ":", "!", "*", "+")
 
 # Beyond RFC 9309: what browsers carry by custom, and crawlers that want to be served like
 # one. Where a user-agent line has such a word, no crawler is meant by it.
-CARRIED = """
+BROWSER_WORD_LIST = """
 mozilla compatible applewebkit webkit khtml like gecko version mobile safari chrome chromium
 crios firefox fxios msie trident edg edge edga edgios opr opera presto windows nt win32 win64
 wow64 x64 x86 x86_64 macintosh mac os x intel ppc linux x11 i386 i586 i686 amd64 arm arm64
 armv7l armv8l aarch64 ubuntu debian fedora cros android wv build iphone ipad ipod cpu tablet
 phone touch u rv
 """
-BROWSER_WORDS = frozenset(CARRIED.split())
+BROWSER_WORDS = frozenset(BROWSER_WORD_LIST.split())
 WHOLE_HEADER = "mozilla/"  # how a user-agent line begins that is never cut
 
 
@@ -57,7 +57,7 @@ def product_tokens(header: str) -> tuple[str, ...]:
     if not isinstance(header, str):
         msg = f"header must be str, not {type(header).__name__}"
         raise TypeError(msg)
-    if NAME.fullmatch(header.strip()) and LETTER.search(header):
+    if PRODUCT_NAME.fullmatch(header.strip()) and LETTER.search(header):
         return (header.strip(),)
     tokens: dict[str, str] = {}
     for word in header.split():
@@ -68,7 +68,7 @@ def product_tokens(header: str) -> tuple[str, ...]:
         for part in parts:
             if "@" in part or part[:1] == "+" or part[:4].lower() == "www.":
                 continue
-            name = DOTTED.match(part) or NAME.match(part)
+            name = DOTTED_NAME.match(part) or PRODUCT_NAME.match(part)
             if name is None:
                 continue
             after = part[name.end() : name.end() + 1]
@@ -91,7 +91,7 @@ def names_of(agents: tuple[str, ...]) -> dict[str, int]:
     return names
 
 
-def given(agent: str | Sequence[str]) -> tuple[str, ...]:
+def agents_given(agent: str | Sequence[str]) -> tuple[str, ...]:
     """The argument `agent` of the public methods as a tuple, checked."""
     agents = (agent,) if isinstance(agent, str) else agent
     if isinstance(agents, (bytes, bytearray)):

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 
-MANY = 200  # patterns, from which on an index of their letters pays
-GRAM = 4  # letters of an index entry
-INDEXED = 24  # letters of a part, which may be of any length, among which one is chosen
+MANY_PATTERNS = 200  # patterns, from which on an index of their letters pays
+GRAM_LETTERS = 4  # letters of an index entry
+INDEXED_LETTERS = (
+    24  # letters of a part, which may be of any length, among which one is chosen
+)
 
-HEX = tuple("0123456789ABCDEF")
+HEX_DIGITS = tuple("0123456789ABCDEF")
 
 Wildcard = tuple[int, str, tuple[str, ...], bool]
 """Score, longest part, parts, and whether the last part ends the path."""
 
 
-def joined(pieces: list[str], anchored: bool) -> tuple[tuple[str, ...], bool]:
+def join_pieces(pieces: list[str], anchored: bool) -> tuple[tuple[str, ...], bool]:
     """The parts of a pattern from what stands between its wildcards (RFC 9309 2.2.3).
 
     Wildcards side by side are one; one at the end is none, and undoes the `$` behind it.
@@ -24,7 +26,7 @@ def joined(pieces: list[str], anchored: bool) -> tuple[tuple[str, ...], bool]:
     return (pieces[0], *filter(None, pieces[1:])), anchored and pieces[-1] != ""
 
 
-def occur(parts: tuple[str, ...], anchored: bool, path: str) -> bool:
+def parts_occur(parts: tuple[str, ...], anchored: bool, path: str) -> bool:
     """Whether `parts` occur in `path` in order, the first at its beginning.
 
     Linear: the first place where a part fits leaves the most room for those after it, so
@@ -76,8 +78,8 @@ class Wildcards:
                 kind = with_query if "?" in needle else anywhere
             kind.append((score, needle, parts, anchored))
         self.index: dict[str, list[Wildcard]] | None = None
-        if len(scored) >= MANY:
-            self.index = indexed(with_query + headed + endings + anywhere)
+        if len(scored) >= MANY_PATTERNS:
+            self.index = index_by_letters(with_query + headed + endings + anywhere)
             with_query = headed = endings = anywhere = []
         # Each kind has a gate that keeps out most paths at once. Most are empty, and tuples
         # without anything take no memory.
@@ -95,14 +97,14 @@ class Wildcards:
             return best_of_many(self.index, path, floor)
         for needle in self.needles:
             if needle in path:
-                floor = first_of(self.anywhere, path, floor)
+                floor = best_of_few(self.anywhere, path, floor)
                 break
         if self.heads and path.startswith(self.heads):
-            floor = first_of(self.headed, path, floor)
+            floor = best_of_few(self.headed, path, floor)
         if self.tails and path.endswith(self.tails):
-            floor = first_of(self.endings, path, floor)
+            floor = best_of_few(self.endings, path, floor)
         if self.with_query and "?" in path:
-            floor = first_of(self.with_query, path, floor)
+            floor = best_of_few(self.with_query, path, floor)
         return floor
 
     def size_bytes(self) -> int:
@@ -120,14 +122,14 @@ def highest_first(wildcards: list[Wildcard]) -> tuple[Wildcard, ...]:
     return tuple(sorted(wildcards, reverse=True))
 
 
-def indexed(wildcards: list[Wildcard]) -> dict[str, list[Wildcard]]:
+def index_by_letters(wildcards: list[Wildcard]) -> dict[str, list[Wildcard]]:
     """File each pattern under the letters of its that the fewest patterns share.
 
     A path then only meets the patterns of which it has these letters; short ones are
     filed under "" and meet every path.
     """
     index: dict[str, list[Wildcard]] = {}
-    grams = [grams_of(needle[:INDEXED]) for _, needle, _, _ in wildcards]
+    grams = [grams_of(needle[:INDEXED_LETTERS]) for _, needle, _, _ in wildcards]
     shared = Counter(gram for some in grams for gram in some)
     for wildcard, some in zip(wildcards, grams, strict=True):
         rarest = min(some, key=shared.__getitem__, default="")
@@ -139,22 +141,25 @@ def best_of_many(index: dict[str, list[Wildcard]], path: str, floor: int) -> int
     """The highest score of an indexed pattern that matches, `floor` if none is higher."""
     for gram in ("", *index.keys() & grams_of(path)):
         for score, needle, parts, anchored in index.get(gram, ()):
-            if score > floor and needle in path and occur(parts, anchored, path):
+            if score > floor and needle in path and parts_occur(parts, anchored, path):
                 floor = score
     return floor
 
 
-def first_of(wildcards: tuple[Wildcard, ...], path: str, floor: int) -> int:
+def best_of_few(wildcards: tuple[Wildcard, ...], path: str, floor: int) -> int:
     """The score of the first that matches, or `floor`; they are sorted, highest first."""
     for score, needle, parts, anchored in wildcards:
         if score <= floor:
             break
         # Nearly always one search, for the longest part, tells a pattern off.
-        if needle in path and occur(parts, anchored, path):
+        if needle in path and parts_occur(parts, anchored, path):
             return score
     return floor
 
 
 def grams_of(text: str) -> set[str]:
     """All that can be read in `text` through a window of GRAM letters."""
-    return {text[start : start + GRAM] for start in range(len(text) - GRAM + 1)}
+    return {
+        text[start : start + GRAM_LETTERS]
+        for start in range(len(text) - GRAM_LETTERS + 1)
+    }

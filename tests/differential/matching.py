@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.protocol import RFC9309
 from scrapy_rep.protocol.origin import origin_of
-from scrapy_rep.protocol.paths import encoded, path_of
+from scrapy_rep.protocol.paths import encode_reserved, path_of
 from tests.differential.others import Case, Other, ours
 from tests.differential.structure import AGENT
 
@@ -128,7 +128,9 @@ def cut_escape(pair: Pair) -> Pair:
         return pair
     cut = CUT.sub(lambda found: "\0" + found[1].upper(), pair.rule)
     rule = spelt(cut.replace("\0", "zz"), "0567", pair, rule=True)
-    path = encoded(path_of(pair.url, RFC9309)).replace("\n", "").replace("%", "zz")
+    path = (
+        encode_reserved(path_of(pair.url, RFC9309)).replace("\n", "").replace("%", "zz")
+    )
     return pair._replace(rule=rule, url=SITE + path)
 
 

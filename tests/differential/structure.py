@@ -16,11 +16,11 @@ from scrapy_rep.protocol.fields import (
     ALLOW,
     CRAWL_DELAY,
     DISALLOW,
-    FIELDS,
+    FIELD_NAMES,
     MISSPELLINGS,
     USER_AGENT,
-    split,
-    trimmed,
+    split_record,
+    trim,
 )
 from scrapy_rep.protocol.pace_values import crawl_delay
 from scrapy_rep.protocol.paths import path_of
@@ -38,7 +38,7 @@ RULES = (ALLOW, DISALLOW)
 
 
 # A line is asked about at each step.
-understood = lru_cache(maxsize=20_000)(fields.understood)
+understood = lru_cache(maxsize=20_000)(fields.field_and_value)
 
 
 def escaped(found: re.Match[str]) -> str:
@@ -84,17 +84,17 @@ def without_comments(line: str, field: str, value: str) -> str:
 def without_the_invisible(line: str, field: str, value: str) -> str:
     name, colon, _ = line.partition("#")[0].partition(":")
     return (
-        f"{trimmed(name)}: {value}"
-        if field and colon and trimmed(name).lower() in FIELDS
-        else trimmed(line)
+        f"{trim(name)}: {value}"
+        if field and colon and trim(name).lower() in FIELD_NAMES
+        else trim(line)
     )
 
 
 @by_line
 def with_colons(line: str, field: str, value: str) -> str | None:
-    name = (split(line) or ("",))[0]
+    name = (split_record(line) or ("",))[0]
     if field:
-        has_one = trimmed(trimmed(line)[len(name) :]).startswith(":")
+        has_one = trim(trim(line)[len(name) :]).startswith(":")
         return line if has_one else f"{name}: {value}"
     words = line.lower().split()  # to others, these may be a field
     return (
@@ -102,18 +102,18 @@ def with_colons(line: str, field: str, value: str) -> str | None:
     )
 
 
-OTHERS_KNOW = {*FIELDS, "request rate", "visit time"}
+OTHERS_KNOW = {*FIELD_NAMES, "request rate", "visit time"}
 
 
 @by_line
 def without_misspellings(line: str, field: str, value: str) -> str:
-    name = (split(line) or ("",))[0].lower()
+    name = (split_record(line) or ("",))[0].lower()
     return f"{field}: {value}" if name in MISSPELLINGS else line
 
 
 @by_line
 def without_other_records(line: str, field: str, value: str) -> str | None:
-    blank = not trimmed(line)
+    blank = not trim(line)
     return line if blank or field in {*RULES, USER_AGENT, CRAWL_DELAY} else None
 
 
@@ -124,7 +124,7 @@ def without_delays(line: str, field: str, value: str) -> str | None:
 
 @by_line
 def without_blank_lines(line: str, field: str, value: str) -> str | None:
-    return line if trimmed(line) else None
+    return line if trim(line) else None
 
 
 @by_line
@@ -157,7 +157,7 @@ def only_groups_with_rules(case: Case) -> Case:
     kept = []
     for heads, rest in groups(case.text):
         if any(understood(line)[0] == USER_AGENT for line in heads):
-            kept += [*heads, *rest] if rest else [*filter(trimmed, heads), NOTHING]
+            kept += [*heads, *rest] if rest else [*filter(trim, heads), NOTHING]
     return case._replace(text="\n".join(kept))
 
 

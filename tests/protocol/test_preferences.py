@@ -16,7 +16,7 @@ from scrapy_rep.protocol.preferences import (
     CATEGORIES,
     PURPOSES,
     Preferences,
-    combined,
+    combine,
     header_preferences,
 )
 
@@ -217,7 +217,7 @@ def test_a_use_that_others_may_make_says_no_more_than_no(uses, expected):
         assert tuple(found.of(level).answer for level in levels) == said
         assert (found.use.answer == U) == (set(said) == {U})
     header = header_preferences([("Content-Signal", "search=yes")])
-    assert combined(found, header).grants_use is found.grants_use
+    assert combine(found, header).grants_use is found.grants_use
 
 
 # Content-Signal
@@ -371,7 +371,7 @@ def test_the_more_restrictive_holds(robots, header, expected):
 
     first = parse(f"User-agent: *\nContent-Usage: {usage(robots)}")
     second = header_preferences([("Content-Usage", usage(header))])
-    found = combined(first.preferences("/", "x"), second)
+    found = combine(first.preferences("/", "x"), second)
     assert found.of("train-ai").answer == expected
 
 
@@ -380,7 +380,7 @@ def test_combined_keeps_everything():
     header = header_preferences(
         [("Content-Signal", "use=reference"), ("tdm-policy", "https://b.example/")]
     )
-    found = combined(parse(text).preferences("/", "x"), header)
+    found = combine(parse(text).preferences("/", "x"), header)
     assert found.use.answer == "reference"
     assert [pointer.url for pointer in found.licenses + found.tdm_policies] == [
         "https://a.example/",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scrapy_rep.protocol.printable import hidden, told, without_user
+from scrapy_rep.protocol.printable import describe_error, hide_secrets, without_user
 
 
 @pytest.mark.parametrize(
@@ -60,8 +60,8 @@ def test_without_user(url, expected):
     ],
 )
 def test_hidden(uri, expected):
-    assert hidden(uri) == expected
-    assert hidden(expected) == expected
+    assert hide_secrets(uri) == expected
+    assert hide_secrets(expected) == expected
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_hidden(uri, expected):
     ],
 )
 def test_told(uri, text, expected):
-    assert told(OSError(text), uri) == expected
+    assert describe_error(OSError(text), uri) == expected
 
 
 @pytest.mark.parametrize("part", ["//", "//a@", "@", "://", "?", "a:", "%("])
@@ -108,5 +108,5 @@ def test_what_is_long_is_shown_in_linear_time(part):
     uri = f"ftp:{part * (2_000_000 // len(part))}"
     for text in (uri, f"{uri}@", f"{uri}@host/?a"):
         without_user(text)
-        assert len(hidden(text)) <= len(text) + 10
-        told(OSError("no such folder"), text[:100_000])
+        assert len(hide_secrets(text)) <= len(text) + 10
+        describe_error(OSError("no such folder"), text[:100_000])

@@ -7,7 +7,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.protocol import parse
-from scrapy_rep.protocol.decoding import legible, read
+from scrapy_rep.protocol.decoding import decode_text, show_octets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -89,7 +89,7 @@ class Bodies:
 def excerpt(body: bytes, refused: Mapping[int, int]) -> Excerpt:
     """Return what of a robots.txt is shown, by the lines that refused, and how many."""
     # As the parser splits it, or the numbers would mean other lines.
-    texts = legible(read(body).lines).split("\n")[1:]
+    texts = show_octets(decode_text(body).lines).split("\n")[1:]
     if texts[-1] == "":
         texts.pop()
     there = sorted(number for number in refused if 1 <= number <= len(texts))

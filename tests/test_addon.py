@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 
 import pytest
+from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 
 import scrapy_rep
@@ -70,6 +72,58 @@ async def test_spider_middleware():
     await crawl(crawler)
     spidermws = crawler.engine.scraper.spidermw.middlewares
     assert "RepSpiderMiddleware" not in [type(mw).__name__ for mw in spidermws]
+
+
+PATHS = {
+    "SCHEDULER_DISK_QUEUE": "scrapy_rep.job.LifoQueue",
+    "SCHEDULER_START_DISK_QUEUE": "scrapy_rep.job.FifoQueue",
+    "DUPEFILTER_CLASS": "scrapy_rep.job.DupeFilter",
+}
+QUEUES = set(PATHS) - {"DUPEFILTER_CLASS"}
+SCRAPYS_FIFO = "scrapy.squeues.PickleFifoDiskQueue"
+
+
+@pytest.mark.parametrize(
+    ("chosen", "durable", "said"),
+    [
+        pytest.param({}, set(PATHS), "", id="the defaults"),
+        pytest.param({"JOBDIR": ""}, set(), "", id="no job"),
+        pytest.param({"REP_DURABLE_JOB": False}, set(), "", id="switched off"),
+        pytest.param({"REP_DURABLE_JOB": "maybe"}, set(), "", id="a wrong value"),
+        pytest.param(
+            {"SCHEDULER_DISK_QUEUE": SCRAPYS_FIFO},
+            set(), f"SCHEDULER_DISK_QUEUE is {SCRAPYS_FIFO}: where the process is killed",
+            id="a queue of the user",
+        ),
+        pytest.param(
+            {"SCHEDULER_DISK_QUEUE": "scrapy_rep.job.FifoQueue"},
+            set(PATHS) - {"SCHEDULER_DISK_QUEUE"}, "", id="ours in another order",
+        ),
+        pytest.param(
+            {"DUPEFILTER_CLASS": "scrapy.dupefilters.BaseDupeFilter"},
+            QUEUES, "DUPEFILTER_CLASS is scrapy.dupefilters.BaseDupeFilter: after a kill",
+            id="a filter of the user",
+        ),
+        pytest.param({"SCHEDULER": "scrapy_redis.scheduler.Scheduler"}, set(), "",
+                     id="another scheduler"),
+        pytest.param(
+            {"SCHEDULER_START_DISK_QUEUE": None}, set(PATHS), "", id="no queue of starts",
+        ),
+    ],
+)  # fmt: skip
+def test_a_durable_job_where_the_user_has_left_the_defaults(
+    chosen, durable, said, caplog
+):
+    caplog.set_level(logging.INFO)
+    settings = Settings({"JOBDIR": "job", **chosen})
+    Addon().update_settings(settings)
+    assert {name for name in PATHS if settings[name] == PATHS[name]} - set(
+        chosen
+    ) == durable - set(chosen)
+    for name in chosen.keys() & PATHS.keys() - {"SCHEDULER_START_DISK_QUEUE"}:
+        assert settings[name] == chosen[name]
+    assert said in caplog.text
+    assert len(caplog.records) == bool(said)
 
 
 @coroutine_test

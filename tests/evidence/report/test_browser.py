@@ -317,9 +317,7 @@ def test_what_sites_wrote_does_nothing(browser, tmp_path):
     page = Page(browser, url)
     assert page.problems == []
     assert page.requested == [url]
-    # No URL has an origin with a slash in it: such copies are hosts of their own.
-    alone = ["/" in text for text in HOSTILE]
-    assert len(column(page, "host")) == len(HOSTILE) + sum(alone)
+    assert len(column(page, "host")) == len(HOSTILE)
     assert page.eval("document.images.length + document.scripts.length") == 1
     page.eval(
         "document.querySelectorAll('details').forEach(each => { each.open = true })"

@@ -407,7 +407,7 @@ async def test_those_that_are_not_judged_yet_go_back_to_the_queue():
                 await sleep(0.02)
             while engine.downloader.active or len(engine._slot.scheduler) < 3:
                 await sleep(0.02)
-            raise scrapy.exceptions.CloseSpider("seen")
+            deferred_from_coro(engine.stop_async())
 
     with Site({"/0": busy(LONG)}) as site:
         crawler = make_crawler(Looks, DOWNLOADER_MIDDLEWARES={Late: 50})

@@ -49,7 +49,7 @@ def take_over(
         file.rows("DELETE FROM facts WHERE name = 'taken over'")
         return
     names = _names(root)
-    was_clean = names is not None or not places
+    was_clean = names is not None
     (queue,) = file.rows("SELECT coalesce(max(id), 0) FROM queues")[0]
     queues, requests, torn = [], [], []
     for folder, leaf in places:

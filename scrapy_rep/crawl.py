@@ -16,7 +16,7 @@ from scrapy_rep.judging import Agents, Judge, namer
 from scrapy_rep.log import CrawlLog
 from scrapy_rep.pacing import Keeper
 from scrapy_rep.policies import Fetcher, Policies
-from scrapy_rep.protocol.printable import describe_error, hide_secrets
+from scrapy_rep.protocol.printable import describe_error, mask_uri
 from scrapy_rep.settings import Settings
 from scrapy_rep.store import Store
 
@@ -97,7 +97,7 @@ class Crawl:
             fault = describe_error(error, str(name))
             expected = f"{', '.join(STORES)} or the import path of a store ({fault})"
             # Where the error may tell a secret, so may its traceback.
-            cause = error if hide_secrets(str(name)) == str(name) else None
+            cause = error if mask_uri(str(name)) == str(name) else None
             raise SettingError("REP_STORE", name, expected) from cause
         return store
 

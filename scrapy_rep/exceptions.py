@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import IgnoreRequest
 
-from scrapy_rep.protocol.printable import hide_secrets, without_user
+from scrapy_rep.protocol.printable import mask_uri, without_user
 
 if TYPE_CHECKING:
     from scrapy_rep.protocol import Verdict
@@ -88,9 +88,7 @@ def _shown(value: object) -> str:
     """Return *value* without a password, where it is a URI that has one."""
     try:
         return (
-            repr(hide_secrets(value))
-            if isinstance(value, str)
-            else hide_secrets(repr(value))
+            repr(mask_uri(value)) if isinstance(value, str) else mask_uri(repr(value))
         )
     except Exception:  # noqa: BLE001 - an int of 5000 digits, or whatever it may be
         return f"{type(value).__name__} that cannot be shown"

@@ -12,7 +12,7 @@ from scrapy_rep.downloader import sleep
 from scrapy_rep.judging.purposes import preferences_of
 from scrapy_rep.pages.reading import read_page
 from scrapy_rep.protocol.preferences import combine
-from scrapy_rep.protocol.printable import hide_secrets
+from scrapy_rep.protocol.printable import mask_uri
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,7 +85,7 @@ class Robots:
         origin = origin_of(url)
         if origin is None:
             raise ValueError(
-                f"url is {hide_secrets(url)!r}, expected an absolute http or https URL"
+                f"url is {mask_uri(url)!r}, expected an absolute http or https URL"
             )
         return (await self._policies.get(origin, Request(url))).policy
 
@@ -98,7 +98,7 @@ class Robots:
         origin = origin_of(request.url)
         if origin is None:
             raise ValueError(
-                f"request is {hide_secrets(str(request))}, expected an http or https URL"
+                f"request is {mask_uri(str(request))}, expected an http or https URL"
             )
         known = await self._policies.get(origin, request)
         while known.requests_wait:
@@ -158,7 +158,7 @@ class Robots:
             return
         self._has_warned = True
         self._log.warn_user(
-            f"spider.robots was asked about {hide_secrets(str(url))!r}, and answers None to "
+            f"spider.robots was asked about {mask_uri(str(url))!r}, and answers None to "
             "that: it expects an absolute http or https URL, as response.urljoin makes"
         )
 

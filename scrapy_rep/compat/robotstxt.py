@@ -14,7 +14,7 @@ from scrapy_rep.access.origins import origin_of, robots_url
 from scrapy_rep.compat import urllib_fetch
 from scrapy_rep.protocol import Policy
 from scrapy_rep.protocol import parse as parse_policy
-from scrapy_rep.protocol.printable import hide_secrets
+from scrapy_rep.protocol.printable import mask_uri
 
 __all__ = ["Parser", "get", "get_allowed", "parse"]
 
@@ -58,7 +58,7 @@ def get(
     origin = origin_of(url)
     if origin is None:
         raise ValueError(
-            f"source is {hide_secrets(url)!r}, expected an absolute http or https URL"
+            f"source is {mask_uri(url)!r}, expected an absolute http or https URL"
         )
     answer = urllib_fetch.fetch(
         robots_url(origin),

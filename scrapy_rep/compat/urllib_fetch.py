@@ -35,7 +35,7 @@ from scrapy_rep.access import Access, Outcome
 from scrapy_rep.access.origins import URI_CHARACTERS, origin_of
 from scrapy_rep.access.results import access_of
 from scrapy_rep.protocol.decoding import MAX_SIZE
-from scrapy_rep.protocol.printable import hide_secrets
+from scrapy_rep.protocol.printable import mask_uri
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,7 +64,7 @@ def fetch(
     origin = origin_of(url)
     if origin is None:
         raise ValueError(
-            f"url is {hide_secrets(url)!r}, expected an absolute http or https URL"
+            f"url is {mask_uri(url)!r}, expected an absolute http or https URL"
         )
     parts = urlsplit(url)
     query = f"?{parts.query}" if parts.query else ""

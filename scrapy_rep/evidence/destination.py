@@ -15,7 +15,7 @@ from scrapy.extensions.feedexport import GCSFeedStorage, S3FeedStorage
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_rep.exceptions import SettingError
-from scrapy_rep.protocol.printable import hide_secrets
+from scrapy_rep.protocol.printable import mask_uri
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +46,7 @@ def storage(crawler: Crawler, uri: str) -> Any:
         known = ", ".join(sorted(filter(None, schemes)))
         raise SettingError(
             SETTING_NAME,
-            hide_secrets(uri),
+            mask_uri(uri),
             f"a path, or a URI with a scheme of FEED_STORAGES: {known}",
         )
     kind = load_object(schemes[scheme])
@@ -56,7 +56,7 @@ def storage(crawler: Crawler, uri: str) -> Any:
                 import_module(module)
             except ImportError as error:
                 expected = f"its package first: pip install {package} ({error})"
-                raise SettingError(SETTING_NAME, hide_secrets(uri), expected) from None
+                raise SettingError(SETTING_NAME, mask_uri(uri), expected) from None
     return build_from_crawler(kind, crawler, uri, feed_options={})
 
 
@@ -75,7 +75,7 @@ def fill_in(uri: str, crawler: Crawler, worker: str) -> str:
         except (AttributeError, KeyError, TypeError, ValueError):
             raise SettingError(
                 SETTING_NAME,
-                hide_secrets(uri),
+                mask_uri(uri),
                 "%(time)s, %(worker)s, an attribute of the spider or what "
                 f"{PARAMETERS_SETTING} gives, not {found[0]}",
             ) from None

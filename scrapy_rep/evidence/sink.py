@@ -14,7 +14,7 @@ from scrapy.utils.defer import ensure_awaitable
 
 from scrapy_rep.evidence.destination import SETTING_NAME, claim_path, fill_in, storage
 from scrapy_rep.exceptions import SettingError
-from scrapy_rep.protocol.printable import describe_error, hide_secrets
+from scrapy_rep.protocol.printable import describe_error, mask_uri
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -114,14 +114,14 @@ class Sink:
         except Exception as error:  # noqa: BLE001
             expected = f"what Scrapy's feed storages can open ({describe_error(error, self._uri)})"
             # Where the error may tell a secret, so may its traceback.
-            shown = hide_secrets(self._uri)
+            shown = mask_uri(self._uri)
             cause = error if shown == self._uri else None
             raise SettingError(SETTING_NAME, shown, expected) from cause
 
     @property
     def name(self) -> str:
         """The file that is written, or the URI, as it may be shown."""
-        return self._storage.path if self._local else hide_secrets(self._uri)
+        return self._storage.path if self._local else mask_uri(self._uri)
 
     @property
     def lost(self) -> int:

@@ -39,7 +39,7 @@ def without_user(url: str) -> str:
     return url if at < 0 else url[:start] + url[at + 1 :]
 
 
-def hide_secrets(uri: str) -> str:
+def mask_uri(uri: str) -> str:
     """Return *uri* without user, password and query, in which a password may be, too.
 
     Also where it is not written as it should be: whatever is before the last "@" goes.
@@ -48,7 +48,7 @@ def hide_secrets(uri: str) -> str:
 
 
 def shown_and_secret(uri: str) -> tuple[str, str]:
-    """Return *uri* as ``hide_secrets`` does, and what must not be shown; "": nothing.
+    """Return *uri* as ``mask_uri`` does, and what must not be shown; "": nothing.
 
     That is the password, or else the user, and the query.
     """

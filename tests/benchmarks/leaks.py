@@ -193,8 +193,10 @@ class Hosts(scrapy.Spider):
         # As Scrapy does every minute with slots that were idle for as long.
         self.crawler.engine.downloader._slot_gc(age=0)
         shared: Any = Crawl.of(self.crawler)
-        hosts.KEPT = 0.0
-        hosts.HOSTS.sweep()  # as it does now and then, of those that were idle long enough
+        # As it does now and then, of those that were idle long enough.
+        kept, hosts.KEPT = hosts.KEPT, 0.0
+        hosts.HOSTS.sweep()
+        hosts.KEPT = kept
         self.counts.append(Count.now())
         if len(self.counts) == 1:
             for request in self.requests(range(self.hosts // 2, self.hosts)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scrapy_rep.protocol.printable import describe_error, hide_secrets, without_user
+from scrapy_rep.protocol.printable import describe_error, mask_uri, without_user
 
 
 @pytest.mark.parametrize(
@@ -60,8 +60,8 @@ def test_without_user(url, expected):
     ],
 )
 def test_hidden(uri, expected):
-    assert hide_secrets(uri) == expected
-    assert hide_secrets(expected) == expected
+    assert mask_uri(uri) == expected
+    assert mask_uri(expected) == expected
 
 
 @pytest.mark.parametrize(
@@ -108,5 +108,5 @@ def test_what_is_long_is_shown_in_linear_time(part):
     uri = f"ftp:{part * (2_000_000 // len(part))}"
     for text in (uri, f"{uri}@", f"{uri}@host/?a"):
         without_user(text)
-        assert len(hide_secrets(text)) <= len(text) + 10
+        assert len(mask_uri(text)) <= len(text) + 10
         describe_error(OSError("no such folder"), text[:100_000])

@@ -135,6 +135,14 @@ def test_request_without_a_slot_is_of_its_host(tmp_path):
     assert made(tmp_path, *records)[0].hosts == 2
 
 
+def test_the_first_host_of_the_table_may_be_without_details(tmp_path):
+    records = [sent(START + n, host, "/") for n, host in enumerate(("a", "b", "b"))]
+    records[2]["robots"] = True  # so that each has one page
+    _, page = made(tmp_path, *records)
+    assert page.index(">a</th>") < page.index('href="#h0">b</a>')
+    assert ("details", {"id": "h0", "open": None}) in outline(page).tags
+
+
 def test_empty_audit(tmp_path):
     found, page = made(tmp_path)
     assert found.records == 0

@@ -23,6 +23,7 @@ from scrapy_rep.protocol import (
 if TYPE_CHECKING:
     from scrapy_rep.addon import Addon
     from scrapy_rep.exceptions import (
+        HostRefused,
         RobotsForbidden,
         RobotsRefused,
         RobotsUnreachable,
@@ -43,6 +44,7 @@ __all__ = [
     "RFC9309",
     "Addon",
     "Dialect",
+    "HostRefused",
     "Policy",
     "PoliteQueue",
     "RepMiddleware",
@@ -61,6 +63,7 @@ __all__ = [
 
 _HOMES = {
     "Addon": "addon",
+    "HostRefused": "exceptions",
     "PoliteQueue": "queue",
     "RepMiddleware": "middleware",
     "RepRobotParser": "parser",

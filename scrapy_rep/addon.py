@@ -14,7 +14,8 @@ from scrapy_rep.evidence import EvidenceSpiderMiddleware
 from scrapy_rep.job import FILE_NAME, DupeFilter, JobQueue
 from scrapy_rep.middleware import RepMiddleware
 from scrapy_rep.pages import RepSpiderMiddleware
-from scrapy_rep.settings import DEFAULTS, WrongError, flag
+from scrapy_rep.setting_checks import WrongError, flag
+from scrapy_rep.settings import DEFAULTS
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from scrapy import Request, signals
@@ -13,15 +13,16 @@ from scrapy_rep.access.origins import robots_url
 from scrapy_rep.downloader import Downloader, HttpCache
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.judging import Agents, Judge, namer
-from scrapy_rep.log import CrawlLog
+from scrapy_rep.log import CrawlLog, InDownloader, Waits
 from scrapy_rep.pacing import Keeper
-from scrapy_rep.policies import Fetcher, Policies
+from scrapy_rep.policies import Fetcher, Policies, Sharing
 from scrapy_rep.protocol.printable import describe_error, mask_uri
 from scrapy_rep.settings import Settings
 from scrapy_rep.store import Store
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
+    from typing_extensions import Self
 
     from scrapy_rep.evidence import Witness
 
@@ -32,43 +33,51 @@ STORES = {
 }
 
 
-class Crawl:
-    """One for each crawler: made by the first component that asks for it, in any order.
+class OneForEachCrawler:
+    """Made by the first who asks for it, and lives as long as any of them holds it."""
+
+    # Weak on both sides: what is here may hold its crawler.
+    _known: ClassVar[WeakKeyDictionary[Crawler, ReferenceType[Any]]]
+
+    def __init_subclass__(cls) -> None:
+        cls._known = WeakKeyDictionary()
+
+    def __init__(self, crawler: Crawler) -> None: ...
+
+    @classmethod
+    def of(cls, crawler: Crawler) -> Self:
+        """Return that of *crawler*. Raises what making it raises."""
+        known = cls._known.get(crawler)
+        one: Self | None = None if known is None else known()
+        if one is None:
+            one = cls(crawler)
+            cls._known[crawler] = ref(one)
+        return one
+
+
+class Crawl(OneForEachCrawler):
+    """What the components of one crawl share, in whatever order they are made.
 
     What needs the network or a store is made when it is first used. Raises
     ``SettingError`` where a setting is wrong.
     """
 
-    # Weak on both sides: a crawl holds its crawler, and its components hold the crawl.
-    _crawls: WeakKeyDictionary[Crawler, ReferenceType[Crawl]] = WeakKeyDictionary()
-
     def __init__(self, crawler: Crawler) -> None:
         self.crawler = crawler
         self.settings = Settings.read(crawler.settings)
-        self.log = CrawlLog(crawler)
+        self.downloader = Downloader(crawler)
+        self.waits = Waits(self.downloader.is_busy)
+        self.log = CrawlLog(crawler, self.waits)
         self.agents = Agents(crawler, self.settings)
         self.judge = Judge(self.settings)
-        self.downloader = Downloader(crawler)
         self.keeper = Keeper(
-            crawler,
-            self.downloader,
-            namer(self.settings),
-            parks="retry-after" in self.settings.obey,
+            crawler, self.downloader, namer(self.settings), self.settings
         )
+        self.waits.holders.append(InDownloader(self.downloader, self.keeper))
         self.is_judged = False
         """Whether a gate judges its requests."""
         self.is_queued = False
         """Whether a polite queue holds back what must wait."""
-
-    @classmethod
-    def of(cls, crawler: Crawler) -> Crawl:
-        """Return the crawl of *crawler*, which lives as long as a component holds it."""
-        known = cls._crawls.get(crawler)
-        crawl = None if known is None else known()
-        if crawl is None:
-            crawl = cls(crawler)
-            cls._crawls[crawler] = ref(crawl)
-        return crawl
 
     def join_gate(self) -> None:
         """Note that a gate judges the requests."""
@@ -92,7 +101,10 @@ class Crawl:
             raise
         except (ImportError, NameError, ValueError, TypeError, OSError) as error:
             if path == STORES["redis"] and isinstance(error, ImportError):
-                expected = f"its client first: pip install scrapy-rep[redis] ({error})"
+                expected = (
+                    "a store whose packages are installed: install scrapy_rep with its"
+                    f' extra "redis" ({error})'
+                )
                 raise SettingError("REP_STORE", name, expected) from error
             fault = describe_error(error, str(name))
             expected = f"{', '.join(STORES)} or the import path of a store ({fault})"
@@ -112,6 +124,7 @@ class Crawl:
             user_agent_of=self.agents.header,
             fetcher=Fetcher(self.crawler, self.settings, self.downloader, self.keeper),
             store=self.store,
+            sharing=Sharing(self.crawler, self.settings, self.downloader.ends),
             log=self.log,
             keep=self._keep,
         )

@@ -3,12 +3,15 @@
 IgnoreRequest (Scrapy's)
 ├── RobotsRefused
 │   ├── RobotsForbidden      the origin's robots.txt does not allow the request
-│   └── RobotsUnreachable    nobody knows what it allows
-└── StillParked              the crawl ends before its site wants to be asked again
+│   ├── RobotsUnreachable    nobody knows what it allows
+│   └── HostRefused          its host is down, or has had as many requests as it may
+├── StillParked              the crawl ends before its site wants to be asked again
+└── NotNow                   it would have to wait, and REP_WAIT is off
 ValueError
 └── SettingError             a setting, attribute or meta key has a wrong value
 RuntimeError
-└── JobError                 the job in JOBDIR cannot be begun
+├── JobError                 the job in JOBDIR cannot be begun
+└── RedisStartError          the Redis server cannot be used, and a crawl begins
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import IgnoreRequest
 
-from scrapy_rep.protocol.printable import mask_uri, without_user
+from scrapy_rep.protocol.printable import duration, mask_uri, without_user
 
 if TYPE_CHECKING:
     from scrapy_rep.protocol import Verdict
@@ -30,12 +33,14 @@ class RobotsRefused(IgnoreRequest):
     ``verdict`` names the rule and its line where a rule did.
     """
 
+    says = "Forbidden by robots.txt"
+
     def __init__(self, url: str, origin: str, verdict: Verdict) -> None:
         self.url = url
         self.origin = origin
         self.verdict = verdict
         self.reason = explain(verdict)
-        super().__init__(f"Forbidden by robots.txt: {self.reason}: {without_user(url)}")
+        super().__init__(f"{self.says}: {self.reason}: {without_user(url)}")
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.url, self.origin, self.verdict)
@@ -49,22 +54,45 @@ class RobotsUnreachable(RobotsRefused):
     """The robots.txt of ``origin`` could not be had: nothing is fetched there now."""
 
 
-class StillParked(IgnoreRequest):
-    """A request was not sent: its slot is parked when the crawl ends (Retry-After).
+class HostRefused(RobotsRefused):
+    """Nothing is sent to the host of ``url`` now, whatever its robots.txt allows."""
 
-    ``url`` is its URL, ``seconds`` for how long the slot would have been parked.
+    says = "Not sent"
+
+
+class StillParked(IgnoreRequest):
+    """A request was not sent: its host is parked when the crawl ends.
+
+    ``url`` is its URL, ``seconds`` for how long the host would have been parked.
     """
 
     def __init__(self, url: str, seconds: float) -> None:
         self.url = url
         self.seconds = seconds
         super().__init__(
-            f"Not sent, as its site wants to be left alone for {seconds:.0f} s more "
-            f"(Retry-After), and the crawl is ending: {without_user(url)}"
+            f"Not sent, as its site is to be left alone for {seconds:.0f} s more, and the "
+            f"crawl is ending: {without_user(url)}"
         )
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.url, self.seconds)
+
+
+class NotNow(IgnoreRequest):
+    """A request was not sent: it would have to wait, and REP_WAIT is off.
+
+    ``url`` is its URL, ``host`` the one that is not to be asked for ``seconds``.
+    """
+
+    def __init__(self, url: str, host: str, seconds: float) -> None:
+        self.url = url
+        self.host = host
+        self.seconds = seconds
+        self.reason = f"{host} is not to be asked for {duration(seconds)}"
+        super().__init__(f"Not sent, as {self.reason}: {without_user(url)}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.url, self.host, self.seconds)
 
 
 class SettingError(ValueError):
@@ -82,6 +110,18 @@ class SettingError(ValueError):
 
 class JobError(RuntimeError):
     """The job in JOBDIR cannot be begun: another crawl is at it, or its file is not ours."""
+
+
+class RedisStartError(RuntimeError):
+    """A crawl cannot begin, as its Redis server is away or refuses it; says what to do."""
+
+    def __init__(self, server: str, why: str) -> None:
+        self.server = server
+        self.why = why
+        super().__init__(f"Redis at {mask_uri(server)}: {why}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.server, self.why)
 
 
 def _shown(value: object) -> str:

@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
 from scrapy.http.request import NO_CALLBACK
+from scrapy.utils.asyncio import call_later
 
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.downloader import ROBOTS_HOP, sleep
-from scrapy_rep.exceptions import StillParked
-from scrapy_rep.judging import Action, Objection, judged, leave_behind, note_origin
+from scrapy_rep.exceptions import NotNow, StillParked
+from scrapy_rep.judging import (
+    Action,
+    Judge,
+    Objection,
+    Symptoms,
+    judged,
+    leave_behind,
+    note_origin,
+)
 from scrapy_rep.judging.mistakes import MetaKeys, hint_at_end, hints_of, mistakes_of
-from scrapy_rep.judging.ruling import SEND, UNREACHABLE, because
+from scrapy_rep.judging.ruling import (
+    BUDGET,
+    DOWN,
+    SEND,
+    UNREACHABLE,
+    because,
+    too_soon,
+)
+from scrapy_rep.log import Watch
+from scrapy_rep.pacing import OverBudgetError
 from scrapy_rep.policies import Known
-from scrapy_rep.policies.freshness import fields_of, retry_after
+from scrapy_rep.protocol.printable import duration, without_user
 from scrapy_rep.robots import Robots
+from scrapy_rep.settings import LONGEST_AT_PROMPT
 from scrapy_rep.signals import request_forbidden
 
 if TYPE_CHECKING:
@@ -25,12 +45,10 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from typing_extensions import Self
 
-    from scrapy_rep.downloader import Departure, HttpCache
+    from scrapy_rep.downloader import HttpCache
     from scrapy_rep.exceptions import RobotsRefused
     from scrapy_rep.judging import Ruling
 
-BACK_OFF_STATUSES = frozenset({429, 503})
-"""Those whose Retry-After says when requests are welcome again."""
 MAX_WAITING = 1000
 """How many requests of a crawl wait here for a robots.txt; the others go back."""
 SENT_BACK_AFTER = 0.1
@@ -61,12 +79,31 @@ class RepMiddleware:
         self._policies = crawl.policies
         self._downloader = crawl.downloader
         self._keeper = crawl.keeper
+        self._back_off = crawl.keeper.back_off
+        self._budget = crawl.keeper.budget
+        self._down = Objection(
+            DOWN,
+            because(
+                "its host has done nothing but fail for "
+                f"{crawl.settings.back_off_give_up:g} s (REP_BACK_OFF_GIVE_UP)"
+            ),
+        )
         self._witness = crawl.witness
         self._judge = crawl.judge
+        self._patient = Judge(replace(crawl.settings, wait=True))
         self._has_cache = crawl.http_cache is not None
         self._waiting = 0
-        self._robots = Robots(crawl.policies, crawl.agents, crawl.judge, crawl.log)
-        crawl.downloader.on_answer(self._heed)
+        self._robots = Robots(
+            crawl.policies, crawl.agents, crawl.judge, crawl.log, crawl.waits
+        )
+        symptoms = Symptoms(
+            crawler, crawl.settings, crawl.keeper, crawl.log, crawl.policies.now
+        )
+        crawl.downloader.on_answer(symptoms.answered)
+        crawl.downloader.on_failure(symptoms.failed)
+        self._watch = Watch(
+            crawler, crawl.settings, crawl.downloader, crawl.waits, crawl.log
+        )
         self._meta_keys = MetaKeys(crawl.log)
         if crawler.spider is not None:
             self._equip(crawler.spider)
@@ -90,12 +127,14 @@ class RepMiddleware:
                 "The spider has an attribute of its own that is called robots, which is "
                 "left alone: rename it to ask scrapy_rep by spider.robots"
             )
+        self._watch.opened()
         for sentence in mistakes_of(self._crawler):
             self._log.warn_user(sentence)
         for sentence in hints_of(self._agents.usual_header()):
             self._log.tell_user(sentence)
 
     def _spider_closed(self) -> None:
+        self._watch.closed()
         for sentence in hint_at_end(self._crawler):
             self._log.tell_user(sentence)
 
@@ -111,8 +150,14 @@ class RepMiddleware:
             leave_behind(request, self._downloader)
             if not meta.keys() <= self._meta_keys.seen:
                 self._meta_keys.look(meta)
-        note_origin(request, meta)
         found = judged(request)
+        note_origin(request, meta)
+        if self._back_off.until and self._is_down(request):
+            raise self._refuse_for_host(request, self._down)
+        if self._budget.is_set:
+            host = self._keeper.host_of(request)
+            if self._budget.is_used_up(host):
+                raise self._refuse_for_host(request, self._over(host))
         if found is None:
             if self._witness is not None:
                 self._witness.exempt(request)
@@ -159,10 +204,23 @@ class RepMiddleware:
         return await self._cached(request, origin) or known
 
     async def _wait_for(self, origin: str, request: Request) -> Known:
+        """Return what decides for *request*, which soon takes none of the others' places."""
         self._waiting += 1
+        lent = False
+
+        def lend() -> None:
+            nonlocal lent
+            lent = True
+            self._downloader.lend_place()
+            self._downloader.wake()
+
+        timer = call_later(self._policies.patience, lend)
         try:
             return await self._policies.get(origin, request)
         finally:
+            timer.cancel()
+            if lent:
+                self._downloader.take_place_back()
             self._waiting -= 1
 
     async def _cached(self, request: Request, origin: str) -> Response | None:
@@ -197,23 +255,29 @@ class RepMiddleware:
             self._log.note_dry_run(refusal, left_out.cause)
         objection = ruling.objection
         if objection is None:
-            return self._keep_pace(request, known, ruling.interval)
+            return self._keep_pace(request, url, known, ruling.interval)
         waits = ruling.action is Action.WAIT or (
             objection.cause == UNREACHABLE and self._downloader.ends()
         )
         if waits and self._can_wait(request):
             return self._again(request)
+        if objection.cause == UNREACHABLE and known.fault is not None:
+            raise known.fault  # as without us: it tells a person more than we can
         raise self._refusal(request, url, known.origin, objection, known)
 
     def _keep_pace(
-        self, request: Request, known: Known, interval: float
+        self, request: Request, url: str, known: Known, interval: float
     ) -> Request | None:
         if not interval and not self._keeper.keeps_any():
             return None
         host = self._keeper.host_of(request)
         self._keeper.keep(host, known.origin, interval)
-        wait = self._keeper.due_in if interval else self._keeper.back_off.left
-        if wait(host) > MAX_WAIT_AT_HAND and self._can_wait(request):
+        parked = self._back_off.left(host)
+        wait = max(parked, self._keeper.paced_for(host)) if interval else parked
+        if wait > LONGEST_AT_PROMPT and not self._settings.wait:
+            objection = too_soon(wait, interval, is_parked=wait == parked)
+            raise self._refusal(request, url, known.origin, objection, known, wait=wait)
+        if wait > MAX_WAIT_AT_HAND and self._can_wait(request):
             return self._again(request)  # its pace was not known when it was handed out
         return None
 
@@ -224,31 +288,27 @@ class RepMiddleware:
         asked for again, and *request* was handed out for the HTTP cache to be looked up.
         """
         host = self._keeper.host_of(request)
-        is_parked = self._keeper.back_off.left(host) > MAX_WAIT_AT_HAND
+        is_parked = self._settings.wait and self._back_off.left(host) > MAX_WAIT_AT_HAND
         was_looked_up = self._cache_for(request, origin) is not None
         return (is_parked or was_looked_up) and self._can_wait(request)
-
-    def _heed(self, departure: Departure, response: Response) -> None:
-        """Park the host that was asked where *response* wants that, by Retry-After."""
-        request, host = departure.request, departure.host
-        if response.status not in BACK_OFF_STATUSES or ROBOTS_HOP in request.meta:
-            return  # it is asked again later, and its pages wait for that
-        asked = retry_after(fields_of(response.headers), self._policies.now())
-        if not asked:
-            return
-        if "retry-after" not in self._settings.obey:
-            self._log.count("backoff/ignored")
-            return
-        most = self._settings.retry_after_max
-        longer = self._keeper.back_off.park(host, min(asked, most))
-        self._log.note_back_off(host, response, asked, most, longer)
 
     def process_exception(
         self, request: Request, exception: Exception
     ) -> Request | None:
-        """Send back what still waits for a parked host when the crawl ends."""
-        if not isinstance(exception, StillParked) or ROBOTS_HOP in request.meta:
+        """Send back what still waits when the crawl ends, or is not to wait for its host.
+
+        Where that host is down, or has had what it may, it is refused.
+        """
+        if isinstance(exception, OverBudgetError):
+            over = self._over(self._keeper.host_of(request))
+            raise self._refuse_for_host(request, over) from exception
+        if (
+            not isinstance(exception, (NotNow, StillParked))
+            or ROBOTS_HOP in request.meta
+        ):
             return None
+        if self._is_down(request):
+            raise self._refuse_for_host(request, self._down) from exception
         if self._can_wait(request):
             return self._again(request)
         self._log.note_unsent(exception)
@@ -275,6 +335,20 @@ class RepMiddleware:
         self._downloader.handed_out.sent_back.add(again)
         return again
 
+    def _is_down(self, request: Request) -> bool:
+        return self._back_off.refuses(self._keeper.host_of(request))
+
+    def _over(self, host: str) -> Objection:
+        budget = self._budget.of(host)
+        reason = f"its host has had {budget} requests of this crawl (REP_HOST_BUDGET)"
+        return Objection(BUDGET, because(reason))
+
+    def _refuse_for_host(self, request: Request, objection: Objection) -> RobotsRefused:
+        """Return the exception by which *request* is refused, whatever is allowed there."""
+        url, origin = judged(request) or (without_user(request.url), "")
+        known = self._policies.peek(origin, lambda: request) if origin else None
+        return self._refusal(request, url, origin, objection, known)
+
     def _refusal(
         self,
         request: Request,
@@ -282,10 +356,18 @@ class RepMiddleware:
         origin: str,
         objection: Objection,
         known: Known | None = None,
+        *,
+        wait: float = 0.0,
     ) -> RobotsRefused:
-        """Tell everyone that *request*, judged by *url*, is refused; return the exception."""
+        """Tell everyone that *request*, judged by *url*, is refused; return the exception.
+
+        *wait*: a crawl would send it so many seconds later.
+        """
         refusal = objection.refusal(url, origin)
-        self._log.note_refusal(refusal, objection.cause)
+        instead = ""
+        if not self._settings.wait:
+            instead = self._what_crawls_do(request, url, known, wait)
+        self._log.note_refusal(refusal, objection.cause, instead)
         if self._witness is not None:
             self._witness.refused(request, refusal, objection.cause, known)
         self._crawler.signals.send_catch_log(
@@ -295,3 +377,18 @@ class RepMiddleware:
             spider=self._crawler.spider,
         )
         return refusal
+
+    def _what_crawls_do(
+        self, request: Request, url: str, known: Known | None, wait: float
+    ) -> str:
+        """Return what a crawl, which waits, would do with *request*, in words."""
+        if known is not None and not wait:
+            agent, now = self._agents.of(request), self._policies.now()
+            allowed = known.policy.allowed(url, agent)
+            wait = self._patient.rule(url, known, agent, now, allowed).seconds
+        if not wait:
+            return "A crawl would not fetch it either"
+        how_long = duration(wait)
+        return (
+            f"A crawl would wait {how_long} for that; with -s REP_WAIT=1 this does, too"
+        )

@@ -10,6 +10,7 @@ from scrapy import Request
 from scrapy_rep.access.origins import origin_of, robots_url
 from scrapy_rep.downloader import sleep
 from scrapy_rep.judging.purposes import preferences_of
+from scrapy_rep.judging.ruling import UNREACHABLE
 from scrapy_rep.pages.reading import read_page
 from scrapy_rep.protocol.preferences import combine
 from scrapy_rep.protocol.printable import mask_uri
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from scrapy_rep.judging import Judge, Ruling
     from scrapy_rep.judging.agents import Agents
-    from scrapy_rep.log import CrawlLog
+    from scrapy_rep.log import CrawlLog, Waiting, Waits
     from scrapy_rep.policies import Known
     from scrapy_rep.policies.service import Policies
     from scrapy_rep.protocol import Agent, Policy, Preferences, Verdict
@@ -38,12 +39,18 @@ class Robots:
     """
 
     def __init__(
-        self, policies: Policies, agents: Agents, judge: Judge, log: CrawlLog
+        self,
+        policies: Policies,
+        agents: Agents,
+        judge: Judge,
+        log: CrawlLog,
+        waits: Waits,
     ) -> None:
         self._policies = policies
         self._agents = agents
         self._judge = judge
         self._log = log
+        self._waits = waits
         self._has_warned = False
 
     def allowed(self, url: str) -> bool | None:
@@ -71,6 +78,15 @@ class Robots:
         allowed = known.policy.allowed(url, agent)
         return self._judge.rule(url, known, agent, self._policies.now(), allowed)
 
+    def waiting(self) -> list[Waiting]:
+        """Return what waits in the polite queue now, that which goes on first first.
+
+        One for each host and reason: ``.host``, ``.why`` in words, ``.until``, in seconds since 1970
+        or ``None`` where nobody knows, and ``.requests``, how many of them wait. It takes time
+        in proportion to the hosts.
+        """
+        return self._waits.waiting()
+
     def policy(self, url: str) -> Policy | None:
         """Return the policy of the origin of *url*; ``None``: not known."""
         return self._ask(url, lambda policy, _: policy)
@@ -93,7 +109,7 @@ class Robots:
         """Return the policy of the origin of *request*, asked for on its behalf.
 
         As ``fetch``, but a robots.txt that cannot be had is waited for as long as
-        requests in the polite queue wait for it: REP_UNREACHABLE_RETRY_DELAYS.
+        requests in the polite queue wait for it: REP_UNREACHABLE_RETRY_DELAYS, REP_WAIT.
         """
         origin = origin_of(request.url)
         if origin is None:
@@ -101,8 +117,11 @@ class Robots:
                 f"request is {mask_uri(str(request))}, expected an http or https URL"
             )
         known = await self._policies.get(origin, request)
-        while known.requests_wait:
-            await sleep(known.standing.until - self._policies.now())
+        host = urlsplit(request.url).hostname or ""
+        while known.requests_wait and self._judge.settings.wait:
+            wait = known.standing.until - self._policies.now()
+            with self._waits.holding(host, UNREACHABLE, wait):
+                await sleep(wait)
             known = await self._policies.get(origin, request)
         return known.policy
 

@@ -2,179 +2,60 @@
 
 from __future__ import annotations
 
-import json
-import math
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scrapy.utils.misc import load_object
-
+from scrapy_rep.downloader import at_prompt
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.protocol import GYM2008, MK1996, RFC9309, Dialect
 from scrapy_rep.protocol.decoding import MAX_SIZE
 from scrapy_rep.protocol.preferences import PURPOSES
+from scrapy_rep.setting_checks import (
+    WrongError,
+    flag,
+    hosts,
+    many_seconds,
+    number,
+    one_of,
+    pace_by,
+    path_or_uri,
+    seconds,
+    some_of,
+    statuses,
+    text,
+    whole,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
 
     from scrapy.settings import BaseSettings
     from typing_extensions import Self
 
-    Check = Callable[[Any], Any]
+    from scrapy_rep.setting_checks import Check
 
 DIALECTS = {"rfc9309": RFC9309, "gym2008": GYM2008, "mk1996": MK1996}
-DIRECTIVES = ("disallow", "crawl-delay", "request-rate", "visit-time", "retry-after")
+DIRECTIVES = (
+    "disallow",
+    "crawl-delay",
+    "request-rate",
+    "visit-time",
+    "retry-after",
+    "back-off",
+)
+PACE_DIRECTIVES = frozenset({"crawl-delay", "request-rate", "visit-time"})
+"""What in a robots.txt asks something of our speed."""
 PAGE_RULES = ("nofollow", "noindex")
-FLAGS = {"true": True, "1": True, "false": False, "0": False}
 DAY = 86400.0
 MiB = 2**20
-
-# The checks: each makes a function from a value to the one that is used. What it raises
-# says in words what was expected.
-
-
-class WrongError(ValueError):
-    """A value is not what was *expected*."""
-
-
-def flag(value: Any) -> bool:
-    if isinstance(value, int) and value in {0, 1}:  # a bool is one
-        return bool(value)
-    if isinstance(value, str) and value.lower() in FLAGS:
-        return FLAGS[value.lower()]
-    raise WrongError("True or False")
-
-
-def text(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    raise WrongError("a str")
-
-
-def path_or_uri(value: Any) -> str | None:
-    if isinstance(value, Path):
-        return str(value.absolute())
-    if isinstance(value, str):
-        return value or None
-    raise WrongError("a path or a URI")
-
-
-def one_of(choices: Collection[str]) -> Check:
-    def check(value: Any) -> str:
-        if isinstance(value, str) and value.lower() in choices:
-            return value.lower()
-        raise WrongError(_listed(choices))
-
-    return check
-
-
-def some_of(choices: Collection[str]) -> Check:
-    def check(value: Any) -> frozenset[str]:
-        items = _items(value, str, "a list of words")
-        for item in items:
-            if item not in choices:
-                listed = _listed(choices)
-                raise WrongError(f"a list whose items are {listed}; {item!r} is not")
-        return frozenset(items)
-
-    return check
-
-
-def seconds(*, above: float | None = None) -> Check:
-    def check(value: Any) -> float:
-        number: float = _number(value, float, "a number of seconds")
-        if number < 0 or (above is not None and number <= above):
-            raise WrongError(
-                f"a number of seconds, {'>= 0' if above is None else '> 0'}"
-            )
-        return number
-
-    return check
-
-
-def many_seconds(value: Any) -> tuple[float, ...]:
-    return tuple(_items(value, seconds(), "a list of numbers of seconds, >= 0"))
-
-
-def whole(*, least: int, most: int | None = None) -> Check:
-    def check(value: Any) -> int:
-        number: int = _number(value, int, "a whole number")
-        if number < least:
-            raise WrongError(f"a whole number, at least {least}")
-        if most is not None and number > most:
-            raise WrongError(f"a whole number, at most {most}")
-        return number
-
-    return check
-
-
-def pace_by(value: Any) -> str | Callable[[Any], str]:
-    expected = (
-        '"host", "domain", or a function from a request to a name, or its import path'
-    )
-    if isinstance(value, str):
-        if value.lower() in {"host", "domain"}:
-            return value.lower()
-        try:
-            value = load_object(value)
-        except (ImportError, NameError, ValueError, TypeError) as error:
-            raise WrongError(f"{expected} ({error})") from None
-    if callable(value):
-        return cast("Callable[[Any], str]", value)
-    raise WrongError(expected)
-
-
-def statuses(value: Any) -> frozenset[int]:
-    expected = "a list of 4xx statuses such as [401, 403]"
-    numbers = _items(value, int, expected)
-    for number in numbers:
-        if not 400 <= number < 500:
-            raise WrongError(f"{expected}; {number} is none")
-    return frozenset(numbers)
-
-
-def _items(value: Any, convert: Check, expected: str) -> list[Any]:
-    if isinstance(value, str):
-        value = _items_in(value, expected)
-    if not isinstance(value, (list, tuple, set, frozenset)):
-        raise WrongError(expected)
-    converted = []
-    for item in value:
-        try:
-            converted.append(convert(item))
-        except (TypeError, ValueError, OverflowError):  # noqa: PERF203 - it names it
-            raise WrongError(f"{expected}; {item!r} is none") from None
-    return converted
-
-
-def _items_in(value: str, expected: str) -> Any:
-    """Return the items of a list from the command line: ``a,b`` or ``["a", "b"]``."""
-    if value.lstrip().startswith("["):
-        try:
-            return json.loads(value)
-        except ValueError:
-            raise WrongError(f"{expected}, as a,b or in JSON") from None
-    return [item.strip() for item in value.split(",") if item.strip()]
-
-
-def _number(value: Any, convert: Check, expected: str) -> Any:
-    try:
-        if not isinstance(value, bool):
-            number = convert(value)
-            if math.isfinite(number) and number == float(value):
-                return number
-    except (TypeError, ValueError, OverflowError):
-        pass
-    raise WrongError(expected)
-
-
-def _listed(choices: Collection[str]) -> str:
-    return " or ".join(f'"{choice}"' for choice in choices)
-
-
-# The settings
+LEAST_AND_MOST = (
+    ("min_age", "max_age"),
+    ("back_off_first", "back_off_max"),
+    ("latency_delay_min", "latency_delay_max"),
+)
+LONGEST_AT_PROMPT = 5.0
+"""Seconds for which a request waits for its host all the same where REP_WAIT is off."""
 
 
 class Declaration(NamedTuple):
@@ -219,6 +100,12 @@ class Settings:
         one_of(("drop", "clamp")),
         "hosts that ask for more: drop refuses their requests, clamp keeps the longest",
     )
+    visit_time_max: float = setting(
+        3600.0,
+        seconds(),
+        "the longest that requests wait for a visit time; they are refused before",
+        unit="s",
+    )
     pace_by: str | Callable[[Any], str] = setting(
         "host",
         pace_by,
@@ -257,6 +144,54 @@ class Settings:
     retry_after_max: float = setting(
         3600.0, seconds(), "the longest Retry-After that is kept", unit="s"
     )
+    back_off_first: float = setting(
+        5.0,
+        seconds(above=0),
+        "for how long a host in trouble is left alone first; then twice that, and so on",
+        unit="s",
+    )
+    back_off_max: float = setting(
+        300.0, seconds(above=0), "the longest that it is left alone at a time", unit="s"
+    )
+    back_off_give_up: float = setting(
+        600.0,
+        seconds(),
+        "after so long without a success, requests to it are refused",
+        unit="s",
+    )
+    latency_factor: float = setting(
+        0.0,
+        number,
+        "how many times its response time a host waits between two starts; 0: none",
+    )
+    latency_delay_min: float = setting(
+        0.0, seconds(), "the least that it waits because of that", unit="s"
+    )
+    latency_delay_max: float = setting(
+        30.0, seconds(above=0), "the most that it waits because of that", unit="s"
+    )
+    host_budget: int | None = setting(
+        None,
+        whole(least=0),
+        "how many requests a host gets of a crawl; more are refused",
+        otherwise="no limit",
+    )
+    hosts: dict[str, dict[str, Any]] = setting(
+        {}, hosts, 'what is other for some hosts: {"example.com": {"budget": 100}}'
+    )
+    all_parked_max: float | None = setting(
+        None,
+        seconds(),
+        "the crawl ends where nothing can be sent for longer, as all hosts are parked",
+        unit="s",
+        otherwise="no limit",
+    )
+    wait: bool = setting(
+        None,
+        flag,
+        "whether requests wait for a retry, a visit time, a parked host or a long delay",
+        otherwise="True; False in scrapy shell, fetch, view, parse and robots",
+    )
     deny_statuses: frozenset[int] = setting(
         None,
         statuses,
@@ -280,6 +215,11 @@ class Settings:
         whole(least=1),
         "robots.txt files that are fetched at a time",
         otherwise="half of CONCURRENT_REQUESTS",
+    )
+    slow_fetches: int = setting(
+        700,
+        whole(least=1),
+        "beside those, robots.txt files at a time that are long in coming",
     )
     cache_bytes: int = setting(
         64 * MiB, whole(least=0), "memory for parsed robots.txt files", unit="octets"
@@ -353,12 +293,16 @@ class Settings:
         dialect = found["dialect"] = DIALECTS[found["dialect"]]
         if found["max_age"] is None:
             found["max_age"] = dialect.default_lifetime or DAY
-        if found["min_age"] > found["max_age"]:
-            raise SettingError(
-                "REP_MIN_AGE",
-                settings.get("REP_MIN_AGE", found["min_age"]),
-                f"at most REP_MAX_AGE, which is {found['max_age']}",
-            )
+        for least, most in LEAST_AND_MOST:
+            if found[least] > found[most]:
+                name = f"REP_{least.upper()}"
+                raise SettingError(
+                    name,
+                    settings.get(name, found[least]),
+                    f"at most REP_{most.upper()}, which is {found[most]}",
+                )
+        if found["wait"] is None:
+            found["wait"] = not at_prompt()
         if found["deny_statuses"] is None:
             found["deny_statuses"] = frozenset(dialect.deny_statuses)
         if found["fetch_concurrency"] is None:

@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from contextlib import suppress
 from importlib.util import find_spec
@@ -47,13 +48,16 @@ class RedisServer:
     With *cluster*, which needs a folder, it is one, all by itself.
     """
 
-    def __init__(self, folder: Path | None = None, *, cluster: bool = False) -> None:
+    def __init__(
+        self, folder: Path | None = None, *options: str, cluster: bool = False
+    ) -> None:
         self.port = MOST
         while self.port >= (MOST - BUS if cluster else MOST):
             with socket.socket() as probe:
                 probe.bind(("127.0.0.1", 0))
                 self.port = probe.getsockname()[1]
         self.folder = folder
+        self.options = options
         self.cluster = cluster
         self.url = f"redis://127.0.0.1:{self.port}/0"
         self.process: subprocess.Popen[bytes] | None = None
@@ -70,6 +74,9 @@ class RedisServer:
 
     def start(self) -> None:
         options = ["--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
+        options += self.options
+        if self.folder is None:  # where a replica leaves what it has read
+            options += ["--dir", tempfile.gettempdir()]
         if self.folder is not None:
             options += ["--dir", str(self.folder), "--appendonly", "yes"]
             options += ["--appendfsync", "always"]
@@ -87,9 +94,19 @@ class RedisServer:
 
     def _answers(self, *command: str) -> bool:
         with suppress(redis.RedisError):
-            self.client.execute_command(*command or ["PING"])
+            with suppress(redis.AuthenticationError):  # it is there
+                self.client.execute_command(*command or ["PING"])
             return True
         return False
+
+    def join(self, other: RedisServer) -> None:
+        """Make one cluster of this one and *other*, each with half of the slots."""
+        half = MOST // 8
+        self.client.execute_command("CLUSTER DELSLOTS", *range(half))
+        other.client.execute_command("CLUSTER DELSLOTS", *range(half, 2 * half))
+        self.client.execute_command("CLUSTER MEET", "127.0.0.1", other.port)
+        while self.client.execute_command("CLUSTER INFO")["cluster_size"] != "2":
+            time.sleep(0.02)
 
     def kill(self) -> None:
         if self.process is not None:

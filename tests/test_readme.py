@@ -8,15 +8,14 @@ import gzip
 import hashlib
 import json
 import re
-from functools import cache
+from itertools import zip_longest
 from operator import itemgetter
-from pathlib import Path
-from typing import Any
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import scrapy
 from docutils import nodes
-from docutils.core import publish_doctree
 from scrapy.exceptions import IgnoreRequest
 
 from scrapy_rep.evidence.format import EVIDENCE, RECORD_TYPES
@@ -24,41 +23,29 @@ from scrapy_rep.protocol import CODES
 from scrapy_rep.protocol.fields import MISSPELLINGS
 from scrapy_rep.protocol.lint import SEVERITIES
 from scrapy_rep.settings import DECLARATIONS, DEFAULTS, Declaration
+from tests.documents import (
+    DOCUMENTS,
+    PACKAGE,
+    README,
+    ROOT,
+    blocks,
+    document,
+    name_of,
+    room,
+    section,
+    snippet,
+)
 from tests.site import Reply, Site
 from tests.utils import InTurn, coroutine_test, crawl, make_crawler
 
-ROOT = Path(__file__).parent.parent
-README = ROOT / "README.rst"
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+GUIDE = PACKAGE / "README.rst"
 DISALLOW_P = "User-agent: *\nDisallow: /p\n"
+DEFAULT_WIDTH, MEANING_WIDTH = 26, 46
 BUILT_IN: dict[str, Any] = {"ADDONS": {}, "ROBOTSTXT_OBEY": True}
-
-
-@cache
-def readme() -> nodes.document:
-    """Return the README as docutils reads it, without what PyPI does not render."""
-    return publish_doctree(
-        README.read_text(encoding="utf-8"),
-        settings_overrides={
-            "report_level": 1,
-            "halt_level": 1,
-            "file_insertion_enabled": False,
-            "raw_enabled": False,
-        },
-    )
-
-
-def blocks(language: str) -> list[str]:
-    return [
-        block.astext()
-        for block in readme().findall(nodes.literal_block)
-        if language in block["classes"]
-    ]
-
-
-def snippet(part: str) -> str:
-    """Return the one Python snippet that has *part*."""
-    (code,) = [block for block in blocks("python") if part in block]
-    return code
 
 
 def executed(code: str, folder: Path) -> dict[str, Any]:
@@ -70,9 +57,9 @@ def executed(code: str, folder: Path) -> dict[str, Any]:
     return names
 
 
-def spider(part: str, site: Site, folder: Path) -> type[scrapy.Spider]:
+def spider(part: str, path: Path, site: Site, folder: Path) -> type[scrapy.Spider]:
     """Return the spider of a snippet, which crawls *site* in place of example.com."""
-    code = snippet(part).replace("https://example.com", site.origin)
+    code = snippet(part, path).replace("https://example.com", site.origin)
     (cls,) = [
         value
         for value in executed(code, folder).values()
@@ -98,27 +85,74 @@ async def items_of(spidercls: type[scrapy.Spider], **settings: Any) -> tuple[Any
 # What it looks like, and its code
 
 
-def test_renders_without_a_word_of_complaint():
-    assert "scrapy_rep" in readme().astext()
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+def test_renders_without_a_word_of_complaint(path):
+    assert document(path).astext()
 
 
-def test_doctests():
+def test_the_front_is_short_enough_to_be_read():
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= 450
+
+
+@pytest.mark.parametrize(
+    ("path", "least"),
+    [(README, 3), (room("protocol"), 8), (room("pages"), 4), (room("compat"), 8)],
+    ids=["README.rst", "protocol", "pages", "compat"],
+)
+def test_doctests(path, least):
     results = doctest.testfile(
-        str(README), module_relative=False, encoding="utf-8", report=True
+        str(path), module_relative=False, encoding="utf-8", report=True
     )
-    assert results.attempted > 5
+    assert results.attempted >= least
     assert results.failed == 0
 
 
+@pytest.mark.parametrize(
+    "path", [path for path in DOCUMENTS if blocks("python", path)], ids=name_of
+)
+def test_snippets_compile(path):
+    for code in blocks("python", path):
+        compile(code, str(path), "exec")
+
+
 @pytest.mark.parametrize("code", blocks("python"))
-def test_snippets_compile(code):
-    compile(code, str(README), "exec")
+def test_snippets_of_the_front_run(code, tmp_path):
+    executed(code, tmp_path)
 
 
-@pytest.mark.parametrize("part", ["ADDONS", "RepMiddleware", "RepRobotParser"])
+def anchors(path: Path) -> set[str]:
+    """Return what a hosting site makes of the titles of a document."""
+    titles = (each[0].astext() for each in document(path).findall(nodes.section))
+    return {re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-") for each in titles}
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+def test_links_lead_to_documents_and_titles_that_there_are(path):
+    (base,) = re.findall(
+        r'(?m)^Repository = "(.+)"$', (ROOT / "pyproject.toml").read_text("utf-8")
+    )
+    for reference in document(path).findall(nodes.reference):
+        uri = reference.get("refuri", "")
+        if uri.startswith(base):
+            file = ROOT / uri.removeprefix(f"{base}/blob/main/").partition("#")[0]
+        elif uri and not uri.startswith("http"):
+            # The front is shown by package indexes, too, which have no other file.
+            assert path != README
+            file = (path.parent / uri.partition("#")[0]).resolve()
+        else:
+            continue
+        assert file.exists(), uri
+        if "#" in uri:
+            assert uri.partition("#")[2] in anchors(file), uri
+
+
+@pytest.mark.parametrize(
+    ("part", "path"),
+    [("ADDONS", README), ("RepMiddleware", GUIDE), ("RepRobotParser", GUIDE)],
+)
 @coroutine_test
-async def test_settings_that_enable(part, tmp_path):
-    settings = executed(snippet(part), tmp_path)
+async def test_settings_that_enable(part, path, tmp_path):
+    settings = executed(snippet(part, path), tmp_path)
     settings = {name: settings[name] for name in settings if name.isupper()}
     with Site({"/robots.txt": DISALLOW_P}) as site:
         crawler = make_crawler(**{"ADDONS": {}, **settings})
@@ -127,7 +161,7 @@ async def test_settings_that_enable(part, tmp_path):
 
 
 def test_meta_snippet(tmp_path):
-    request = executed(snippet("robotstxt_url"), tmp_path)["request"]
+    request = executed(snippet("robotstxt_url", GUIDE), tmp_path)["request"]
     assert request.meta["robotstxt_url"] in request.url
 
 
@@ -143,7 +177,7 @@ async def test_spider_robots_snippet(tmp_path):
             f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{urls}</urlset>',
             headers={"Content-Type": "text/xml"},
         )
-        _, items = await items_of(spider("SitemapPages", site, tmp_path))
+        _, items = await items_of(spider("SitemapPages", GUIDE, site, tmp_path))
         assert items == [{"url": site.url("/a")}]
         assert site.paths == ["/robots.txt", "/map.xml", "/a"]
 
@@ -151,10 +185,10 @@ async def test_spider_robots_snippet(tmp_path):
 @coroutine_test
 async def test_errback_and_signal_snippets(tmp_path):
     rules = "User-agent: *\nDisallow: /private/\n"
-    extension = executed(snippet("request_forbidden"), tmp_path)["Refusals"]
+    extension = executed(snippet("request_forbidden", GUIDE), tmp_path)["Refusals"]
     with Site({"/robots.txt": rules}) as site:
         crawler, items = await items_of(
-            spider("errback", site, tmp_path), EXTENSIONS={extension: 0}
+            spider("errback", GUIDE, site, tmp_path), EXTENSIONS={extension: 0}
         )
         assert items == [
             {"url": site.url("/")},
@@ -172,7 +206,7 @@ async def test_page_rules_snippet(tmp_path):
         '<head><meta name="robots" content="noarchive, nofollow"></head><a href="/b">'
     )
     with Site({"/": page}) as site:
-        _, items = await items_of(spider("rep_page", site, tmp_path))
+        _, items = await items_of(spider("rep_page", room("pages"), site, tmp_path))
         assert items == [
             {
                 "url": site.url("/"),
@@ -188,11 +222,11 @@ async def test_page_rules_snippet(tmp_path):
 
 @coroutine_test
 async def test_preferences_snippets(tmp_path):
-    settings = executed(snippet("REP_PURPOSE"), tmp_path)
+    settings = executed(snippet("REP_PURPOSE", room("pages")), tmp_path)
     settings = {name: settings[name] for name in settings if name.isupper()}
     rules = "License: https://example.com/rsl.xml\nUser-agent: *\nContent-Usage: train-ai=n\n"
     with Site({"/robots.txt": rules}) as site:
-        _, items = await items_of(spider("Licensed", site, tmp_path))
+        _, items = await items_of(spider("Licensed", room("pages"), site, tmp_path))
         assert items == [
             {
                 "url": site.url("/"),
@@ -202,17 +236,21 @@ async def test_preferences_snippets(tmp_path):
                 "licenses": ["https://example.com/rsl.xml"],
             }
         ]
-        crawler, items = await items_of(spider("Licensed", site, tmp_path), **settings)
+        crawler, items = await items_of(
+            spider("Licensed", room("pages"), site, tmp_path), **settings
+        )
         assert items == []
         assert crawler.stats.get_value("rep/forbidden/purpose") == 1
 
 
 @coroutine_test
 async def test_evidence_snippets(tmp_path):
-    settings = executed(snippet("REP_AUDIT_URI"), tmp_path)
+    settings = executed(snippet("REP_AUDIT_URI", room("evidence")), tmp_path)
     uri = f"{tmp_path}/{settings['REP_AUDIT_URI']}"
     with Site({"/robots.txt": DISALLOW_P}) as site:
-        _, items = await items_of(spider("Kept", site, tmp_path), REP_AUDIT_URI=uri)
+        _, items = await items_of(
+            spider("Kept", room("evidence"), site, tmp_path), REP_AUDIT_URI=uri
+        )
         digest = hashlib.sha256(DISALLOW_P.encode()).hexdigest()
         assert items == [
             {
@@ -238,10 +276,10 @@ async def test_evidence_snippets(tmp_path):
 
 def settings_sections() -> dict[str, nodes.section]:
     sections = {}
-    for section in readme().findall(nodes.section):
-        title = section[0].astext()
+    for each in document(GUIDE).findall(nodes.section):
+        title = each[0].astext()
         if re.fullmatch(r"(REP|ROBOTSTXT)_[A-Z_]+", title):
-            sections[title] = section
+            sections[title] = each
     return sections
 
 
@@ -253,20 +291,35 @@ def test_every_setting_has_its_heading():
     }
 
 
-def test_the_table_of_settings_says_what_is_declared():
-    table = next(
-        table
-        for table in readme().findall(nodes.table)
-        if next(table.findall(nodes.entry)).astext() == "Setting"
-    )
-    listed = [
-        tuple(entry.astext() for entry in row.findall(nodes.entry))
-        for row in table.findall(nodes.row)
-    ][1:]
-    assert listed == [
-        (declared.name, shown_default(declared), declared.meaning)
+def table_of_settings() -> str:
+    """Return the table of the front, which is pasted from here."""
+    rows = [
+        (f"``{declared.name}``", shown_default(declared), declared.meaning)
         for declared in DECLARATIONS
     ]
+    names = max(len(name) for name, *_ in rows)
+    border = f"{'=' * names}  {'=' * DEFAULT_WIDTH}  {'=' * MEANING_WIDTH}"
+    lines = [
+        border,
+        f"{'setting':{names}}  {'default':{DEFAULT_WIDTH}}  meaning",
+        border,
+    ]
+    for name, default, meaning in rows:
+        cells = zip_longest(
+            [name],
+            wrap(default, DEFAULT_WIDTH, break_on_hyphens=False),
+            wrap(meaning, MEANING_WIDTH),
+            fillvalue="",
+        )
+        lines += [
+            f"{first:{names}}  {second:{DEFAULT_WIDTH}}  {third}".rstrip()
+            for first, second, third in cells
+        ]
+    return "\n".join([*lines, border, ""])
+
+
+def test_the_table_of_settings_says_what_is_declared():
+    assert table_of_settings() in README.read_text(encoding="utf-8")
 
 
 def shown_default(declared: Declaration) -> str:
@@ -296,17 +349,12 @@ def test_every_stat_is_listed():
     }
     assert "rep/origins" in in_code
     assert "rep/forbidden/CAUSE" in in_code
-    terms = {term.astext() for term in readme().findall(nodes.term)}
+    terms = {term.astext() for term in document(GUIDE).findall(nodes.term)}
     assert in_code == {term for term in terms if term.startswith("rep/")}
 
 
 def evidence_tables() -> list[list[list[str]]]:
     """Return the tables on evidence: rows of cells, in which bold is between asterisks."""
-    (section,) = [
-        section
-        for section in readme().findall(nodes.section)
-        if section[0].astext() == "Evidence"
-    ]
 
     def text(cell: nodes.Node) -> str:
         bold = {node.astext() for node in cell.findall(nodes.strong)}
@@ -315,7 +363,7 @@ def evidence_tables() -> list[list[list[str]]]:
 
     return [
         [[text(cell) for cell in row] for row in body.findall(nodes.row)]
-        for body in section.findall(nodes.tbody)
+        for body in section("Evidence", room("evidence")).findall(nodes.tbody)
     ]
 
 
@@ -342,17 +390,15 @@ def test_tables_of_evidence_and_audit():
 
 
 def test_every_misspelling_is_listed():
-    literals = {literal.astext() for literal in readme().findall(nodes.literal)}
+    literals = {
+        literal.astext()
+        for literal in document(room("protocol")).findall(nodes.literal)
+    }
     assert literals >= set(MISSPELLINGS)
 
 
 def test_every_note_is_listed():
-    (section,) = [
-        section
-        for section in readme().findall(nodes.section)
-        if section[0].astext() == "Notes"
-    ]
-    (body,) = section.findall(nodes.tbody)
+    (body,) = section("Notes", room("commands")).findall(nodes.tbody)
     listed = {}
     for row in body.findall(nodes.row):
         code, severity, files, meaning = (
@@ -363,20 +409,90 @@ def test_every_note_is_listed():
     assert listed == {code: (SEVERITIES[code], CODES[code]) for code in CODES}
 
 
-def named_tests() -> list[str]:
-    return sorted(
-        {
-            literal.astext()
-            for literal in readme().findall(nodes.literal)
-            if literal.astext().startswith("tests/") and "::" in literal.astext()
-        }
-    )
+def messages() -> Iterator[re.Pattern[str]]:
+    """Yield what each text in the code may become when its gaps are filled."""
+    gap = re.compile(r"%\(\w+\)\S*?[sdfgr]|%[sdr]|\0")
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                parts = (getattr(part, "value", None) for part in node.values)
+                text = "".join(p if isinstance(p, str) else "\0" for p in parts)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                text = node.value
+            else:
+                continue
+            fixed = gap.split(text)
+            if len("".join(fixed)) >= 15:
+                yield re.compile(".+?".join(map(re.escape, fixed)))
 
 
-@pytest.mark.parametrize("name", named_tests())
+def lines_explained() -> list[str]:
+    titles = section("Why does it wait, refuse, or log ...", README).findall(nodes.term)
+    return [each.astext() for title in titles for each in title.findall(nodes.literal)]
+
+
+@pytest.mark.parametrize("line", lines_explained())
+def test_lines_that_are_explained_are_written(line):
+    assert any(message.search(line) for message in messages())
+
+
+COMPARISON = {
+    "Answers": [
+        "crawls/test_kinds_of_answer.py::test_ours",
+        "crawls/test_kinds_of_answer.py::test_built_in",
+    ],
+    "Unreachable": [
+        "crawls/test_answers.py::test_47_unreachable_is_asked_again_after_a_pause",
+        "test_readme.py::test_built_in_allows_what_it_could_not_ask_for",
+    ],
+    "Crawl-delay": [
+        "crawls/test_crawl_delay.py::test_no_gap_is_shorter",
+        "test_readme.py::test_built_in_keeps_no_crawl_delay",
+    ],
+    "Retry-After": [
+        "crawls/test_back_off.py::test_all_of_the_host_waits",
+        "crawls/test_back_off.py::test_built_in_asks_again_at_once",
+    ],
+    "Hosts that fail": [
+        "crawls/test_troubles.py::test_a_crawl_settles_below_the_rate_that_a_site_bears",
+        "crawls/test_troubles.py::test_built_in_asks_as_fast_as_before",
+    ],
+    "Hosts that wait": [
+        "crawls/test_queue_crawls.py::test_delayed_hosts_do_not_hold_up_others"
+    ],
+    "Age": [
+        "test_readme.py::test_asked_again_when_it_is_old",
+        "test_readme.py::test_built_in_asks_once",
+    ],
+    "The next crawl": [
+        "test_readme.py::test_the_next_crawl_knows",
+        "test_readme.py::test_built_in_forgets_between_crawls",
+    ],
+    "A killed job": ["crawls/test_killed.py::test_nothing_is_lost"],
+    "Agent": [
+        "crawls/test_middleware.py::test_agents",
+        "test_readme.py::test_built_in_takes_a_word_of_the_contact_url_for_the_agent",
+    ],
+    "Reasons": [
+        "crawls/test_middleware.py::test_refusal_reaches_the_errback_with_rule_and_line",
+        "test_readme.py::test_built_in_gives_no_reason",
+    ],
+}
+"""The rows of the comparison with Scrapy's own middleware, and the tests that show each."""
+
+
+def test_rows_of_the_comparison():
+    title = "What Scrapy does, what this does"
+    (body,) = section(title, README).findall(nodes.tbody)
+    assert [row[0].astext() for row in body.findall(nodes.row)] == list(COMPARISON)
+
+
+@pytest.mark.parametrize(
+    "name", [name for names in COMPARISON.values() for name in names]
+)
 def test_tests_of_the_comparison_exist(name):
     file, _, function = name.partition("::")
-    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+    tree = ast.parse((ROOT / "tests" / file).read_text(encoding="utf-8"))
     assert function in {
         node.name
         for node in tree.body
@@ -384,20 +500,11 @@ def test_tests_of_the_comparison_exist(name):
     }
 
 
-def test_every_row_of_the_comparison_names_a_test():
-    (section,) = [
-        section
-        for section in readme().findall(nodes.section)
-        if section[0].astext().startswith("Compared with")
-    ]
-    (body,) = section.findall(nodes.tbody)
-    for row in body.findall(nodes.row):
-        assert "::test_" in row[-1].astext()
-
-
 def test_ci_uses_the_command_of_the_readme():
     example, tests, fleet_run = (
-        command for command in blocks("sh") if command.startswith("python3 -m venv")
+        command
+        for command in (*blocks("sh"), *blocks("sh", room("redis")))
+        if command.startswith("python3 -m venv")
     )
     ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert f"'{tests}'" in ci
@@ -414,19 +521,13 @@ def test_ci_uses_the_tools_of_tox():
 
 
 def test_the_pipeline_is_that_of_the_example():
-    shown = snippet("class Evidence:").partition("def process_item(self, item)")[2]
+    shown = snippet("class Evidence:", room("evidence")).partition(
+        "def process_item(self, item)"
+    )[2]
     path = ROOT / "example_project" / "example" / "pipelines.py"
     written = path.read_text(encoding="utf-8").partition("def process_item(self")[2]
     assert len(shown.splitlines()) > 5
     assert shown.splitlines()[1:] == written.splitlines()[1:]
-
-
-def blocks_without_language() -> list[str]:
-    return [
-        block.astext()
-        for block in readme().findall(nodes.literal_block)
-        if "code" not in block["classes"]
-    ]
 
 
 # What it says of us beside Scrapy's own middleware, as far as no other test does

@@ -19,7 +19,7 @@ def read(**values):
 def test_defaults():
     settings = read()
     directives = {"disallow", "crawl-delay", "request-rate", "visit-time"}
-    assert settings.obey == {*directives, "retry-after"}
+    assert settings.obey == {*directives, "retry-after", "back-off"}
     assert settings.dialect is RFC9309
     assert (settings.max_age, settings.min_age) == (86400, 60)
     assert settings.unreachable == "disallow"
@@ -27,6 +27,9 @@ def test_defaults():
     assert settings.unreachable_ttl == 3600
     assert settings.unreachable_max == 30 * 86400
     assert settings.retry_after_max == 3600
+    assert settings.back_off_first == 5
+    assert settings.back_off_max == 300
+    assert settings.back_off_give_up == 600
     assert settings.deny_statuses == frozenset()
     assert settings.max_redirects == 5
     assert settings.max_size == 512 * 1024
@@ -106,6 +109,24 @@ def test_values_may_come_from_the_command_line():
         ("REP_UNREACHABLE_TTL", 0, "> 0"),
         ("REP_UNREACHABLE_MAX", -1, ">= 0"),
         ("REP_RETRY_AFTER_MAX", -1, "a number of seconds, >= 0"),
+        ("REP_LATENCY_FACTOR", -1, "a number, >= 0"),
+        ("REP_LATENCY_FACTOR", "five", "a number, >= 0"),
+        ("REP_LATENCY_DELAY_MIN", 31, "at most REP_LATENCY_DELAY_MAX, which is 30.0"),
+        ("REP_LATENCY_DELAY_MAX", 0, "a number of seconds, > 0"),
+        ("REP_HOST_BUDGET", -1, "a whole number, at least 0"),
+        ("REP_HOSTS", ["a.example"], 'a dict such as {"example.com": {"budget": 100}}'),
+        ("REP_HOSTS", "{", "or the same in JSON"),
+        ("REP_HOSTS", {"a.example": 5}, "a dict such as"),
+        (
+            "REP_HOSTS",
+            {"a.example": {"delay": 5}},
+            "'delay' is nothing that a host has",
+        ),
+        ("REP_HOSTS", {"a.example": {"budget": "x"}}, "the budget is a whole number"),
+        ("REP_BACK_OFF_FIRST", 0, "a number of seconds, > 0"),
+        ("REP_BACK_OFF_FIRST", 301, "at most REP_BACK_OFF_MAX, which is 300.0"),
+        ("REP_BACK_OFF_MAX", 0, "a number of seconds, > 0"),
+        ("REP_BACK_OFF_GIVE_UP", -1, "a number of seconds, >= 0"),
         ("REP_RETRY_AFTER_MAX", "an hour", "a number of seconds"),
         ("REP_RETRY_AFTER_MAX", float("inf"), "a number of seconds"),
         ("REP_RETRY_AFTER_MAX", [1], "a number of seconds"),

@@ -55,6 +55,7 @@ QUIET = {
     "TELNETCONSOLE_ENABLED": False,
     "RETRY_TIMES": 0,
     "REP_UNREACHABLE_RETRY_DELAYS": [],  # refused at once, where a test does not say
+    "REP_BACK_OFF_FIRST": 0.1,
     **STAMPED,
 }
 

@@ -1,4 +1,4 @@
-"""Findings for programs. The keys are documented in the README, and stay."""
+"""Findings for programs. The keys are documented in README.rst, and stay."""
 
 from __future__ import annotations
 

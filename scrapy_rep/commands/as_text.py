@@ -10,7 +10,7 @@ from scrapy_rep.exceptions import explain
 from scrapy_rep.judging import Action
 from scrapy_rep.protocol import product_tokens
 from scrapy_rep.protocol.decoding import show_octets
-from scrapy_rep.protocol.printable import printable
+from scrapy_rep.protocol.printable import duration, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -259,7 +259,9 @@ def about_file(copy: Copy, sitemaps: Sequence[str], screen: Screen) -> Iterator[
     if copy.failure:
         yield from unwrapped_row("failure", printable(copy.failure), screen)
     if copy.age is not None:
-        yield from unwrapped_row("age", f"{duration(copy.age)} ({copy.state})", screen)
+        yield from unwrapped_row(
+            "age", f"{duration(round(copy.age))} ({copy.state})", screen
+        )
     if copy.ask_in is not None:
         due = "now" if copy.ask_in <= 0 else f"in {duration(copy.ask_in)}"
         yield from unwrapped_row("refresh", due, screen)
@@ -279,17 +281,3 @@ def origin_of_copy(copy: Copy) -> str:
     if copy.came_by == "none":
         return f"{name}\nnone: it could not be had"
     return f"{name}\n{copy.status}, {SOURCE_WORDS[copy.came_by]}"
-
-
-def duration(seconds: float) -> str:
-    """Return *seconds* in the two largest units that they have."""
-    whole = round(seconds)
-    for unit, name, smaller, its_name in (
-        (86400, "d", 3600, "h"),
-        (3600, "h", 60, "min"),
-        (60, "min", 1, "s"),
-    ):
-        if whole >= unit:
-            rest = whole % unit // smaller
-            return f"{whole // unit} {name}" + (f" {rest} {its_name}" if rest else "")
-    return f"{whole} s"

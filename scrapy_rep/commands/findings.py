@@ -46,7 +46,7 @@ class Copy:
     url: str = ""
     """Where that came from, redirects followed."""
     state: str = ""
-    """As in the table "The life of a policy" of the README; "" for files."""
+    """As in the table "The life of a policy" in policies/README.rst; "" for files."""
     hops: tuple[Hop, ...] = ()
     """The answers that were had now, the last one included."""
     failure: str = ""

@@ -16,8 +16,8 @@ except ImportError as error:
     if error.name not in {"jinja2", "markupsafe"}:
         raise
     msg = (
-        "--report needs Jinja2, which is not installed: "
-        "pip install 'scrapy-rep[report]'"
+        "--report needs Jinja2, which is not installed: install scrapy_rep with its "
+        'extra "report"'
     )
     raise UsageError(msg, print_help=False) from None
 

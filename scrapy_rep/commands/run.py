@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -91,6 +92,8 @@ def task_of(
         return Linting(screen, as_json=options.json)
     if options.sitemaps:
         return Listing(screen, as_json=options.json)
+    # What a crawl would do, which may wait as this command does not.
+    settings = replace(settings, wait=True)
     return Judging(screen, agents, settings, as_json=options.json, now=options.now)
 
 

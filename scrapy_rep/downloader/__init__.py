@@ -5,6 +5,7 @@ from scrapy_rep.downloader.answered import Answered
 from scrapy_rep.downloader.departure import Departure
 from scrapy_rep.downloader.handed_out import HandedOut
 from scrapy_rep.downloader.http_cache import HttpCache
+from scrapy_rep.downloader.prompt import at_prompt
 from scrapy_rep.downloader.timers import Alarm, sleep
 
 __all__ = [
@@ -15,5 +16,6 @@ __all__ = [
     "Downloader",
     "HandedOut",
     "HttpCache",
+    "at_prompt",
     "sleep",
 ]

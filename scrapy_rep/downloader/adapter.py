@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 from scrapy.utils.asyncio import call_later
+from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_rep.downloader import wire
@@ -33,11 +34,14 @@ if TYPE_CHECKING:
     from scrapy_rep.downloader.departure import Granter
 
     AnswerListener = Callable[[Departure, Response], None]
+    FailureListener = Callable[[Departure, Exception], None]
 
 logger = logging.getLogger("scrapy_rep")
 
 ROBOTS_HOP = "rep_hop"
 """The meta key that marks a robots.txt request."""
+UNLIMITED = 100
+"""Requests at a time that are enough where there is no limit."""
 NO_SLOTS: dict[str | None, Any] = {}
 
 
@@ -61,7 +65,10 @@ class Downloader:
         self._start_listeners: list[Callable[[Departure], None]] = []
         self._leave_listeners: list[Callable[[Departure, float], None]] = []
         self._answer_listeners: list[AnswerListener] = []
+        self._failure_listeners: list[FailureListener] = []
         self._loaded: set[str] = set()  # schemes whose download handler is
+        self.pages = 0
+        """How many requests have started, those of robots.txt files left out."""
         self.tells_all = False
         """Whether somebody wants to know of each request when it leaves."""
         self.handed_out = HandedOut(lambda: self._downloader.active)
@@ -72,23 +79,33 @@ class Downloader:
         assert self._crawler.engine is not None
         return self._crawler.engine.downloader
 
+    @property
+    def _slots(self) -> dict[str | None, Any]:
+        slots: dict[str | None, Any] = getattr(self._downloader, "slots", NO_SLOTS)
+        return slots
+
     def _slot(self, name: str | None) -> Any:
         """Return Scrapy's slot; ``None``: not used yet, dropped for being idle, or strange."""
         if self._slots_are_usable is False:
             return None
-        slot = getattr(self._downloader, "slots", NO_SLOTS).get(name)
+        slot = self._slots.get(name)
         if self._slots_are_usable is None and slot is not None:
-            self._slots_are_usable = is_usable(slot)
-            if not self._slots_are_usable:
-                logger.warning(
-                    "The download slots of this Scrapy are not known to scrapy_rep, and "
-                    "are left alone: each host's pace is kept, but requests that wait for "
-                    "it may do so in the downloader, and DOWNLOAD_DELAY is as exact as "
-                    "Scrapy keeps it",
-                    extra={"spider": self._crawler.spider},
-                )
-                return None
-        return slot
+            self._look_at(slot)
+        return slot if self._slots_are_usable else None
+
+    def _look_at(self, slot: Any) -> None:
+        """Note, once, whether slots are as they are known, by the first one that is in use.
+
+        *slot* is ``None`` where there is none although a request is being handed over.
+        """
+        self._slots_are_usable = slot is not None and is_usable(slot)
+        if not self._slots_are_usable:
+            logger.warning(
+                "The download slots of this Scrapy are not known to scrapy_rep, and are "
+                "left alone: each host's pace is kept, but requests that wait for it may "
+                "do so in the downloader, and DOWNLOAD_DELAY is as exact as Scrapy keeps it",
+                extra={"spider": self._crawler.spider},
+            )
 
     def slot_of(self, request: Request) -> str:
         """Return the name of the download slot that *request* goes through."""
@@ -121,6 +138,10 @@ class Downloader:
         """Call *listener* with each one that was answered, and the response."""
         self._answer_listeners.append(listener)
 
+    def on_failure(self, listener: FailureListener) -> None:
+        """Call *listener* with each one that was not answered, and what was raised."""
+        self._failure_listeners.append(listener)
+
     def _follow_hand_overs(self) -> None:
         """Have each request granted when it is handed to its handler, and follow it.
 
@@ -136,15 +157,22 @@ class Downloader:
                 request, request.meta.get("download_slot"), self._start, self._left
             )
             departure.needs_telling = self.tells_all
+            departure.places = getattr(self._downloader, "total_concurrency", 0)
             if (granted := self._start(departure)) is not None:
                 await granted
             slot = self._slot(departure.slot)
             if slot is not None:
                 slot.lastseen = slot_clock()
+            elif self._slots_are_usable is None:
+                self._look_at(next(iter(self._slots.values()), None))
             self._watch(request)
             try:
                 with handed_over(departure):
                     response = await hand_over(request)
+            except Exception as error:
+                for failed in self._failure_listeners:
+                    failed(departure, error)
+                raise
             finally:
                 departure.over()
             for answered in self._answer_listeners:
@@ -166,6 +194,8 @@ class Downloader:
 
     def _started(self, departure: Departure) -> None:
         departure.started_at = monotonic()
+        if ROBOTS_HOP not in departure.request.meta:
+            self.pages += 1
         for listener in self._start_listeners:
             listener(departure)
 
@@ -220,7 +250,7 @@ class Downloader:
         slot.concurrency = 1
         if slot.delay < delay:
             slot.delay = self._raised[name] = delay
-            if len(self._raised) > 2 * len(self._downloader.slots):
+            if len(self._raised) > 2 * len(self._slots):
                 self._raised = {
                     name: delay
                     for name, delay in self._raised.items()
@@ -276,6 +306,17 @@ class Downloader:
 
     # Places among CONCURRENT_REQUESTS
 
+    def free_places(self) -> int:
+        """Return how many more requests the downloader takes at once."""
+        most = getattr(self._downloader, "total_concurrency", 0)
+        return most - len(self._downloader.active) if most else UNLIMITED
+
+    @property
+    def most_of_a_slot(self) -> int:
+        """The number of requests at a time that each slot takes by the user's settings."""
+        own = (self._users_own(name)[1] for name in self._own_slots)
+        return max(1, min([self._own_concurrency, *own]))
+
     def lend_place(self) -> None:
         """Add a place, so that what waits or asks for a robots.txt takes none of a page."""
         if getattr(self._downloader, "total_concurrency", 0):  # 0: there is no limit
@@ -305,6 +346,32 @@ class Downloader:
     def ends_without(self, page: Request) -> bool:
         """Tell whether the crawl is ending, and does not wait for *page* any more."""
         return self.ends() and page not in self._downloader.active
+
+    def active(self) -> AbstractSet[Request]:
+        """Return the requests that the downloader is at, those that wait there included."""
+        active: AbstractSet[Request] = self._downloader.active
+        return active
+
+    def is_busy(self) -> bool:
+        """Tell whether there are any."""
+        return bool(self._downloader.active)
+
+    def only_queue_is_left(self) -> bool:
+        """Tell whether nothing goes on in the crawl, but that a queue may hold requests."""
+        engine: Any = self._crawler.engine
+        slot = engine.scraper.slot
+        return (
+            not self.is_busy()
+            and not self.ends()
+            and getattr(engine, "_start", None) is None
+            and (slot is None or slot.is_idle())
+        )
+
+    def close(self, reason: str) -> None:
+        """End the crawl."""
+        engine = self._crawler.engine
+        assert engine is not None
+        deferred_from_coro(engine.close_spider_async(reason=reason))
 
     def in_progress(self) -> AbstractSet[Request] | None:
         """Return what the engine is not through with; ``None``: it does not run."""

@@ -32,9 +32,11 @@ class Departure:
         "booking",
         "confirm",
         "host",
+        "is_over",
         "late",
         "left_at",
         "needs_telling",
+        "places",
         "request",
         "slot",
         "started_at",
@@ -63,6 +65,10 @@ class Departure:
         """Asked when there is a connection; what it returns is awaited before it is used."""
         self.needs_telling = False
         """Whether somebody wants to know when it leaves."""
+        self.is_over = False
+        """Whether it was answered, or never will be."""
+        self.places = 0
+        """How many requests may be on their way just now; 0: any number."""
         self._grant = grant
         self._tell = tell
         self._noting: CallLaterResult | None = None
@@ -105,6 +111,7 @@ class Departure:
 
         Where nobody has seen it leave it counts as sent when it was granted.
         """
+        self.is_over = True
         if not self.needs_telling:
             return
         if self.left_at is None:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     from scrapy.http.headers import Headers
 
+    from scrapy_rep.downloader.departure import Departure
+
 
 STATUS_LINE = re.compile(rb"[^ ]+ [0-9]{3}( |$)")
 """RFC 9112 4: a status has three digits."""
@@ -205,6 +207,7 @@ def _watch_aiohttp_connections(module: ModuleType) -> None:
 
     async def connect_for(self: Any, *args: Any, **options: Any) -> Any:
         departure = leaving()
+        _make_room(self, "_limit", departure)
         if departure is not None and departure.left_at is not None:
             await departure.again()
         connection = await connect(self, *args, **options)
@@ -220,10 +223,32 @@ def _watch_aiohttp_connections(module: ModuleType) -> None:
     connector.connect = connect_for
 
 
+def _watch_httpcore_pools(module: ModuleType) -> None:
+    pool = module.AsyncConnectionPool
+    handle = pool.handle_async_request
+
+    async def handle_async_request(self: Any, request: Any) -> Any:
+        _make_room(self, "_max_connections", leaving())
+        return await handle(self, request)
+
+    pool.handle_async_request = handle_async_request
+
+
+def _make_room(pool: Any, name: str, departure: Departure | None) -> None:
+    """Have *pool* open as many connections as requests may be on their way.
+
+    Scrapy has it open CONCURRENT_REQUESTS, whatever was lent since. *name* is that of the
+    limit.
+    """
+    if departure is not None and 0 < getattr(pool, name, 0) < departure.places:
+        setattr(pool, name, departure.places)
+
+
 CLIENTS = {
     "twisted.web._newclient": (_watch_twisted_answers, _watch_twisted_requests),
     "twisted.web.client": (_watch_twisted_pools,),
     "aiohttp.client_proto": (_watch_aiohttp_answers,),
     "aiohttp.connector": (_watch_aiohttp_connections,),
+    "httpcore._async.connection_pool": (_watch_httpcore_pools,),
 }
 """By the module, once it is there: the functions that begin to watch it."""

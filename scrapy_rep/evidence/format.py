@@ -1,7 +1,7 @@
 """What evidence consists of, and the lines of an audit (REP_AUDIT_URI): declared here once.
 
 The writer takes names and their order from here, the reader what it checks; a test holds the
-tables of the README to it. A line is a JSON object with ``type`` and the fields of its record.
+tables of README.rst to it. A line is a JSON object with ``type`` and the fields of its record.
 """
 
 from __future__ import annotations

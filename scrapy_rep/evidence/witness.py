@@ -24,6 +24,7 @@ from scrapy_rep.pacing import FREE, pace_of
 from scrapy_rep.policies.lifecycle import State
 from scrapy_rep.protocol.fields import CONTENT_USAGE
 from scrapy_rep.protocol.printable import without_user
+from scrapy_rep.settings import PACE_DIRECTIVES
 from scrapy_rep.signals import dropped
 
 if TYPE_CHECKING:
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
 
 MAX_DECISIONS = 4096
 """Those that are kept, each for all the requests that it is about."""
-PACE_DIRECTIVES = frozenset({"crawl-delay", "request-rate", "visit-time"})
-"""Of REP_OBEY: what asks something of our speed."""
 
 
 class Witness:

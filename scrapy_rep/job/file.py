@@ -14,6 +14,7 @@ from weakref import WeakSet
 from scrapy_rep.exceptions import JobError
 from scrapy_rep.job.aside import set_aside
 from scrapy_rep.job.rescue import rescue
+from scrapy_rep.store.sqlite_files import is_damage, sign, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -160,7 +161,7 @@ class JobFile:
         try:
             return work(self._connection())
         except sqlite3.DatabaseError as error:
-            if not _is_damage(error):
+            if not is_damage(error):
                 raise
             self._replace(error)
             return work(self._connection())
@@ -194,21 +195,18 @@ class JobFile:
     def _prepare(self, db: sqlite3.Connection) -> str:
         """Check what it is, and return the mode of its journal."""
         db.execute("BEGIN IMMEDIATE")
-        (application,) = db.execute("PRAGMA application_id").fetchone()
-        (version,) = db.execute("PRAGMA user_version").fetchone()
-        (objects,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if application != APPLICATION_ID and (application or objects):
-            raise JobError(f"{self.path} is the database of another program")
-        if version > SCHEMA_VERSION:
-            raise JobError(
-                f"{self.path} has schema version {version}, this version of scrapy_rep"
-                f" supports up to {SCHEMA_VERSION}: upgrade it"
-            )
+        version = version_of(
+            db,
+            self.path,
+            application_id=APPLICATION_ID,
+            newest=SCHEMA_VERSION,
+            error=JobError,
+            advice="set another JOBDIR",
+        )
         if version == 0:
             for statement in SCHEMA:
                 db.execute(statement)
-            db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            sign(db, APPLICATION_ID, SCHEMA_VERSION)
         db.execute("COMMIT")
         mode: str
         (mode,) = db.execute("PRAGMA journal_mode = WAL").fetchone()
@@ -306,9 +304,3 @@ def _copy_log(path: Path) -> None:
             db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
     except sqlite3.Error as error:  # the disk is full: the log stays, and the next may
         logger.debug("The log of %s was not copied: %s", path, error)
-
-
-def _is_damage(error: sqlite3.DatabaseError) -> bool:
-    # SQLITE_CORRUPT and SQLITE_NOTADB are the codes that Python turns into this very
-    # class; the codes themselves are there from Python 3.11 on only.
-    return type(error) is sqlite3.DatabaseError or "no such " in str(error)

@@ -5,21 +5,22 @@ from __future__ import annotations
 import logging
 import sqlite3
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
-from weakref import WeakKeyDictionary, finalize, ref
+from typing import TYPE_CHECKING
+from weakref import finalize
 
 from scrapy import signals
 from scrapy.exceptions import DontCloseSpider
-from scrapy.pqueues import _path_safe
 from scrapy.utils.asyncio import call_later
 from scrapy.utils.job import job_dir
 
-from scrapy_rep.crawl import Crawl
+from scrapy_rep.crawl import Crawl, OneForEachCrawler
 from scrapy_rep.downloader import Answered
 from scrapy_rep.exceptions import JobError
 from scrapy_rep.job.file import Changes, JobFile
 from scrapy_rep.job.fingerprints import hashed
+from scrapy_rep.job.folders import folder_of
 from scrapy_rep.job.last_run import begin, finish, summary
+from scrapy_rep.pacing import HOSTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.utils.asyncio import CallLaterResult
-    from typing_extensions import Self
 
     from scrapy_rep.job.queues import JobQueue
 
@@ -50,7 +50,7 @@ READ_DOWN = (
 )
 
 
-class Job:
+class Job(OneForEachCrawler):
     """One for each crawler with JOBDIR: its queues and its filter are views of it.
 
     A request is in the file from the write that follows its push until the engine is
@@ -59,11 +59,9 @@ class Job:
     is killed, the file is as some write has left it: what was taken then, or was answered
     since, is sent again by the next run, and nothing is lost.
 
-    Where it cannot be written, nothing more is handed out until it can.
+    Where it cannot be written, nothing more is handed out until it can. Raises ``JobError``
+    where it cannot be opened.
     """
-
-    # Weak on both sides, as the crawls are.
-    _jobs: ClassVar[WeakKeyDictionary[Crawler, ref[Job]]] = WeakKeyDictionary()
 
     def __init__(self, crawler: Crawler) -> None:
         folder = job_dir(crawler.settings)
@@ -102,18 +100,9 @@ class Job:
         self.next_number = last.next_number
         self._next_queue = last.next_queue
         self._counts = last.counts
+        HOSTS.recall(last.last_starts)
         crawler.signals.connect(self._spider_idle, signals.spider_idle)
         crawler.signals.connect(self._spider_closed, signals.spider_closed)
-
-    @classmethod
-    def of(cls, crawler: Crawler) -> Self:
-        """Return the job of *crawler*, open. Raises ``JobError`` where it cannot be."""
-        known = cls._jobs.get(crawler)
-        job = None if known is None else known()
-        if job is None:
-            job = cls(crawler)
-            cls._jobs[crawler] = ref(job)
-        return job  # type: ignore[return-value]
 
     # Queues
 
@@ -148,7 +137,7 @@ class Job:
         name = None
         if folder:
             names = (name for name in self.names_of(request))
-            name = next((name for name in names if _path_safe(name) == folder), None)
+            name = next((name for name in names if folder_of(name) == folder), None)
         number = self._new_queues[place] = self._next_queue
         self._next_queue += 1
         self._changes.queues[number] = folder, leaf, slot, name
@@ -331,7 +320,7 @@ class Job:
         self._note_done()
         try:
             if self.write():
-                finish(self._file)
+                finish(self._file, HOSTS.last_starts())
             logger.info(summary(self._file))
         except sqlite3.Error as error:
             logger.error("%s: %s", self._file.path, error)

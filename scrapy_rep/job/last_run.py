@@ -8,11 +8,12 @@ import pickle
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
+from time import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scrapy.pqueues import _path_safe
 from scrapy.utils.request import request_from_dict
 
+from scrapy_rep.job.folders import folder_of
 from scrapy_rep.job.takeover import LEAF, take_over
 
 if TYPE_CHECKING:
@@ -41,6 +42,9 @@ class LastRun(NamedTuple):
     next_queue: int
     counts: dict[int, int]
     """How many wait, by the number of their queue."""
+    last_starts: dict[str, float]
+    """Host -> how many seconds ago it was asked; a host that is missing may have been asked
+    a moment ago."""
 
 
 def begin(
@@ -62,8 +66,8 @@ def begin(
     _write_list(file, Path(root, "active.json"))
     if was_killed:
         logger.warning(
-            "The last run of the job in %s did not come to its end. It had %d requests in"
-            " hand, which are sent again; nothing is lost",
+            "The last run of the job in %s did not come to its end. What it had in hand is"
+            " sent again, and nothing is lost. Requests in hand: %d",
             file.path.parent,
             taken,
         )
@@ -74,12 +78,30 @@ def begin(
         (file.rows(f"SELECT max(id) FROM {table}")[0][0] or 0) + 1  # noqa: S608
         for table in ("requests", "queues")
     )
-    return LastRun(next_number, next_queue, counts)
+    last_starts = {} if was_killed else _last_starts(file)
+    return LastRun(next_number, next_queue, counts, last_starts)
 
 
-def finish(file: JobFile) -> None:
-    """Note that a run has come to its end."""
-    file.rows("DELETE FROM facts WHERE name = 'running'")
+def finish(file: JobFile, last_starts: dict[str, float]) -> None:
+    """Note that a run has come to its end, and when it asked each host last."""
+    now = time()
+    times = json.dumps({host: now - ago for host, ago in last_starts.items()})
+    file.fill(
+        [
+            ("INSERT OR REPLACE INTO facts VALUES ('last starts', ?)", [(times,)]),
+            ("DELETE FROM facts WHERE name = ?", [("running",)]),
+        ]
+    )
+
+
+def _last_starts(file: JobFile) -> dict[str, float]:
+    """Return what the last run has noted at its end; what is damaged is not known."""
+    now = time()
+    rows = file.rows("SELECT value FROM facts WHERE name = 'last starts'")
+    with suppress(AttributeError, TypeError, ValueError):
+        times = json.loads(rows[0][0]) if rows else {}
+        return {str(host): now - float(at) for host, at in times.items()}
+    return {}
 
 
 def by_host(rows: Iterable[tuple[str, int]]) -> Counter[str]:
@@ -110,8 +132,8 @@ def summary(file: JobFile) -> str:
     if len(hosts) > HOSTS_TOLD:
         told.append("...")
     return (
-        f"{hosts.total():,} requests wait in the job in {file.path.parent}, for"
-        f" {len(hosts):,} hosts: {', '.join(told)}"
+        f"Requests that wait in the job in {file.path.parent}: {hosts.total():,}, by host:"
+        f" {', '.join(told)}"
     )
 
 
@@ -145,7 +167,7 @@ def _some_of(file: JobFile, queue: int, spider: Spider | None) -> Request | None
 def _name_all(file: JobFile) -> None:
     """Have each queue whose name is not known go by that of its slot."""
     for number, leaf, slot in file.rows(UNNAMED):
-        place = _path_safe(slot), leaf
+        place = folder_of(slot), leaf
         sql = "SELECT id FROM queues WHERE folder = ? AND leaf = ?"
         same = [row[0] for row in file.rows(sql, place)]
         if same and same[0] != number:

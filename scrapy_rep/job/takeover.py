@@ -11,11 +11,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scrapy.pqueues import _path_safe
 from scrapy.utils.request import request_from_dict
 
 from scrapy_rep.job.aside import set_aside
 from scrapy_rep.job.fingerprints import hashed
+from scrapy_rep.job.folders import folder_of
 from scrapy_rep.job.old_files import read_queue, read_seen
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def take_over(
             continue
         slot = _slot_of(old.bodies, downloader, spider)
         name = (names or {}).get(folder)
-        if name is None and slot is not None and _path_safe(slot) == folder:
+        if name is None and slot is not None and folder_of(slot) == folder:
             name = slot
         if slot is None:
             slot = name or ""
@@ -119,7 +119,7 @@ def _names(root: Path) -> dict[str, str] | None:
         state = json.loads((root / "active.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return {_path_safe(name): name for name in state} if isinstance(state, dict) else {}
+    return {folder_of(name): name for name in state} if isinstance(state, dict) else {}
 
 
 def _slot_of(

@@ -4,6 +4,7 @@ from scrapy_rep.judging.agents import Agents
 from scrapy_rep.judging.pace_names import namer
 from scrapy_rep.judging.purposes import Purposes
 from scrapy_rep.judging.ruling import Action, Judge, Objection, Ruling
+from scrapy_rep.judging.symptoms import Symptoms
 from scrapy_rep.judging.target import host_of, judged, leave_behind, note_origin
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "Objection",
     "Purposes",
     "Ruling",
+    "Symptoms",
     "host_of",
     "judged",
     "leave_behind",

@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_rep.exceptions import RobotsForbidden, RobotsUnreachable
+from scrapy_rep.exceptions import HostRefused, RobotsForbidden, RobotsUnreachable
 from scrapy_rep.judging.purposes import Purposes
 from scrapy_rep.pacing import FREE, pace_of
 from scrapy_rep.protocol import Verdict
-from scrapy_rep.settings import DIRECTIVES
+from scrapy_rep.protocol.printable import duration
+from scrapy_rep.settings import LONGEST_AT_PROMPT, PACE_DIRECTIVES
 
 if TYPE_CHECKING:
     from scrapy_rep.exceptions import RobotsRefused
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from scrapy_rep.settings import Settings
 
 UNREACHABLE, CRAWL_DELAY, VISIT_TIME = "unreachable", "crawl_delay", "visit_time"
+DOWN, BUDGET = "down", "budget"
+OF_HOST = frozenset({DOWN, BUDGET})
+"""Causes that no robots.txt knows of."""
+PARKED = "parked"
 
 
 class Action(Enum):
@@ -37,12 +42,18 @@ class Objection(NamedTuple):
 
     cause: str
     """Its name in the stats: "rule", "status" (no robots.txt, as a status says),
-    "unreachable", "purpose", "crawl_delay" (over REP_CRAWL_DELAY_MAX), "visit_time"."""
+    "unreachable", "purpose", "crawl_delay" (over REP_CRAWL_DELAY_MAX), "visit_time",
+    "down" (REP_BACK_OFF_GIVE_UP), "budget" (REP_HOST_BUDGET); where REP_WAIT is off,
+    "crawl_delay" and "parked" are too long to wait for."""
     verdict: Verdict
 
     def refusal(self, url: str, origin: str) -> RobotsRefused:
         """Return the exception by which a request for *url* is refused."""
-        kind = RobotsUnreachable if self.cause == UNREACHABLE else RobotsForbidden
+        kind: type[RobotsRefused] = RobotsForbidden
+        if self.cause == UNREACHABLE:
+            kind = RobotsUnreachable
+        elif self.cause in OF_HOST:
+            kind = HostRefused
         return kind(url, origin, self.verdict)
 
 
@@ -69,9 +80,12 @@ class Judge:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self._longest_wait = settings.visit_time_max
+        if not settings.wait:
+            self._longest_wait = min(self._longest_wait, LONGEST_AT_PROMPT)
         self._obeys_rules = "disallow" in settings.obey
         self._purposes = Purposes(settings) if settings.purpose else None
-        left_out = frozenset(DIRECTIVES) - settings.obey - {"disallow", "retry-after"}
+        left_out = PACE_DIRECTIVES - settings.obey
         self._left_out = replace(settings, obey=left_out) if left_out else None
 
     def rule(
@@ -85,7 +99,7 @@ class Judge:
         left_out = []
         if not allowed:
             objection = _by_rules(url, known, agent)
-            if known.requests_wait:
+            if known.requests_wait and self.settings.wait:
                 return _wait_for_robots(objection, known, now)
             if self._obeys_rules:
                 return Ruling(Action.REFUSE, objection)
@@ -110,7 +124,7 @@ class Judge:
 
         Only a reason to wait counts: what is to be refused may go to the gate, which does so.
         """
-        if known.requests_wait:
+        if known.requests_wait and self.settings.wait:
             return _wait_for_robots(_by_rules(known.origin, known, agent), known, now)
         ruling = self._by_pace(known.pace_for(agent, self.settings), now)
         return SEND if ruling.action is Action.REFUSE else ruling
@@ -121,8 +135,16 @@ class Judge:
         objection = objection_to_pace(pace, now)
         if objection is None:
             return Ruling(Action.SEND, interval=pace.interval(now))
-        if objection.cause == VISIT_TIME:  # it is only not the time of day
-            return Ruling(Action.WAIT, objection, pace.opens_in(now))
+        if objection.cause == VISIT_TIME:
+            opens_in = pace.opens_in(now)
+            if opens_in <= self._longest_wait:
+                return Ruling(Action.WAIT, objection, opens_in)
+            if opens_in > (most := self.settings.visit_time_max):
+                reason = (
+                    f"{objection.verdict.reason}, in {duration(opens_in)}, which is more "
+                    f"than REP_VISIT_TIME_MAX ({most:g} s)"
+                )
+                objection = Objection(VISIT_TIME, because(reason))
         return Ruling(Action.REFUSE, objection)
 
 
@@ -156,6 +178,18 @@ def objection_to_pace(pace: Pace, now: float) -> Objection | None:
     else:
         return None
     return Objection(cause, because(reason))
+
+
+def too_soon(wait: float, interval: float, *, is_parked: bool) -> Objection:
+    """Return why a request does not start for *wait* seconds more, where it is not to wait."""
+    if is_parked:
+        reason = f"its site wants to be left alone for {duration(wait)} more"
+        return Objection(PARKED, because(reason))
+    reason = (
+        f"robots.txt asks for {interval:g} s between requests, and the next one may "
+        f"start in {duration(wait)}"
+    )
+    return Objection(CRAWL_DELAY, because(reason))
 
 
 def because(reason: str) -> Verdict:

@@ -38,9 +38,9 @@ def judged(request: Request) -> tuple[str, str] | None:
     Raises ``SettingError`` where it is given and has no origin.
     """
     meta = request.meta
-    if meta.get(EXEMPT_KEY):
+    if meta and meta.get(EXEMPT_KEY):
         return None
-    if INSTEAD_KEY in meta:
+    if meta and INSTEAD_KEY in meta:
         url = meta[INSTEAD_KEY]
         origin = origin_of(url) if isinstance(url, str) else None
         if origin is None:
@@ -103,7 +103,7 @@ def _host_in(url: str) -> str:
 def note_origin(request: Request, meta: dict[str, Any]) -> None:
     """Note on *meta*, that of *request*, whose it is, as others may copy it."""
     noted: Any = request.url
-    if INSTEAD_KEY in meta or EXEMPT_KEY in meta:
+    if meta and (INSTEAD_KEY in meta or EXEMPT_KEY in meta):
         noted = noted, meta.get(INSTEAD_KEY), meta.get(EXEMPT_KEY)
     meta[NOTE_KEY] = noted
 

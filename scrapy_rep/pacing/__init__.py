@@ -2,6 +2,8 @@
 
 from scrapy_rep.pacing.back_off import BackOff
 from scrapy_rep.pacing.bookings import Bookings, ParkedError
+from scrapy_rep.pacing.budget import OverBudgetError
+from scrapy_rep.pacing.health import Health
 from scrapy_rep.pacing.hosts import HOSTS, Asking
 from scrapy_rep.pacing.keeper import Keeper
 from scrapy_rep.pacing.pace import FREE, Pace, pace_of
@@ -12,7 +14,9 @@ __all__ = [
     "Asking",
     "BackOff",
     "Bookings",
+    "Health",
     "Keeper",
+    "OverBudgetError",
     "Pace",
     "ParkedError",
     "pace_of",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
-from scrapy_rep.downloader import sleep
+from scrapy_rep.downloader import ROBOTS_HOP, sleep
 from scrapy_rep.exceptions import StillParked
 
 if TYPE_CHECKING:
@@ -40,9 +40,14 @@ class BackOff:
         self._sweep_at = 16
         self._listeners: list[Listener] = []
         self._listeners_here: list[Listener] = []
+        self.is_down: Callable[[str], bool] = lambda host: False
+        """Tells whether nobody waits for a host any more while it is parked."""
 
     def on_parked(self, listener: Listener) -> None:
-        """Call *listener* whenever a host is parked: the host, the seconds from now."""
+        """Call *listener* whenever a host is parked: the host, the seconds from now.
+
+        But not where that is down: then what waits for it is to be refused.
+        """
         self._listeners.append(listener)
 
     def on_parked_here(self, listener: Listener) -> None:
@@ -59,6 +64,15 @@ class BackOff:
             return left
         del self.until[host]
         return 0.0
+
+    def holds(self, host: str) -> float:
+        """Return the seconds for which what waits for *host* is to wait; 0: it need not."""
+        left = self.left(host) if self.until else 0.0
+        return 0.0 if left and self.is_down(host) else left
+
+    def refuses(self, host: str) -> bool:
+        """Tell whether requests to *host* are refused now rather than wait."""
+        return bool(self.until and self.left(host) and self.is_down(host))
 
     def park(self, host: str, seconds: float) -> float:
         """Park *host* from now on, unless it is parked for longer.
@@ -81,18 +95,21 @@ class BackOff:
                 self.left(name)
             self._sweep_at = 2 * len(self.until) + 16
         self.until[host] = monotonic() + seconds
-        for listener in self._listeners:
-            listener(host, seconds)
+        if not self.is_down(host):
+            for listener in self._listeners:
+                listener(host, seconds)
         return longer
 
     async def wait(self, request: Request, host: str) -> None:
         """Wait until *host*, that of *request*, is parked no more.
 
-        Raises ``StillParked`` where the crawl ends while it is.
+        Raises ``StillParked`` where the crawl ends while it is, or it is down: all but the
+        robots.txt is refused then.
         """
+        is_page = ROBOTS_HOP not in request.meta
         if self.left(host):
             self._engine.wake()  # somebody else may have the place of *request*
         while seconds := self.left(host):
-            if self._engine.ends():
+            if self._engine.ends() or (is_page and self.is_down(host)):
                 raise StillParked(request.url, seconds)
             await sleep(min(seconds, LOOK_UP))

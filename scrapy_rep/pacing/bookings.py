@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy_rep.pacing.health import Health
 
 
 class ParkedError(Exception):
@@ -35,3 +40,20 @@ class Bookings(Protocol):
 
     async def park(self, host: str, seconds: float) -> None:
         """Have no process start any request that it books here for so long."""
+
+    async def latency(self, host: str) -> float | None:
+        """Return the response time of *host* that was told last; ``None``: none was."""
+
+    async def tell_latency(self, host: str, seconds: float) -> None:
+        """Have the others know the response time of *host*."""
+
+    async def spend(self, host: str, most: int) -> bool:
+        """Count a request to *host*, of which *most* may start; ``False``: they have."""
+
+    async def change_health(
+        self, host: str, change: Callable[[Health], Health]
+    ) -> None:
+        """Make what all know of *host* what *change* makes of it."""
+
+    def on_health(self, listener: Callable[[str, Health], None]) -> None:
+        """Call *listener* with what all know of a host, when that has changed."""

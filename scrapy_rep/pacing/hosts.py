@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from math import inf
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from weakref import ReferenceType, WeakKeyDictionary, ref
+
+from scrapy_rep.pacing.health import WELL
 
 if TYPE_CHECKING:
     from scrapy_rep.downloader import Departure
+    from scrapy_rep.pacing.health import Health
 
     Wisher = tuple[int, str]
     """The number of a crawl, and the origin that it asks for something."""
@@ -31,21 +34,44 @@ LOOK_PART, LOOK_MOST = 0.5, 0.25
 """The part of an interval, and at most the seconds, after which is looked again whether a
 request that was granted has left. So nobody comes late: an interval begins when it has."""
 LEARNING = 0.05
-"""Seconds after which is looked again whether a robots.txt has been read."""
+"""Seconds after which is looked again whether a robots.txt has been read, or a host in trouble
+has answered."""
+SMOOTHING = 0.25
+"""The part that one response time has in the smoothed one."""
 SWEEP_AT = 64
 """How many hosts are kept before those that may be forgotten are looked for the first time."""
+
+
+class Lane(Protocol):
+    """The place that a fetch has among those that go on at once."""
+
+    def step_aside(self) -> None: ...
+    def come_back(self) -> None: ...
 
 
 class Asking:
     """One fetch of a robots.txt, until what it says is known."""
 
     over = False
+    lane: Lane | None = None
+    """Nobody waits for it while a request of the fetch waits for its grant."""
 
 
 class Host:
     """What is known of one host."""
 
-    __slots__ = ("asking", "granted_to", "last", "line", "quickest", "wishes")
+    __slots__ = (
+        "asking",
+        "granted_to",
+        "health",
+        "is_measured",
+        "last",
+        "latency",
+        "line",
+        "probe",
+        "quickest",
+        "wishes",
+    )
 
     def __init__(self) -> None:
         self.last: float | None = None
@@ -60,6 +86,18 @@ class Host:
         """Its shortest latency, in seconds."""
         self.asking: Asking | None = None
         """The first fetch of a robots.txt here: it may ask for a delay."""
+        self.health: Health = WELL
+        self.probe: ReferenceType[Departure] | None = None
+        """Who was granted a start last while one at a time was."""
+        self.latency: float | None = None
+        """Its response time, smoothed, in seconds."""
+        self.is_measured = True
+        """Whether that is known, where somebody wants to."""
+
+    @property
+    def has_pace(self) -> bool:
+        """Tell whether an interval may have to be kept."""
+        return bool(self.wishes) or self.health is not WELL
 
     @property
     def departing(self) -> Departure | None:
@@ -71,7 +109,7 @@ class Host:
 
         What another crawl was asked for counts until that has been idle for as long.
         """
-        longest = 0.0
+        longest = 0.0 if self.health is WELL else self.health.interval(now)
         for (minding, _), (seconds, minded) in self.wishes.items():
             if seconds > longest and (minding == crawl or minded + seconds >= now):
                 longest = seconds
@@ -83,9 +121,20 @@ class Host:
             if wisher[0] == crawl:
                 self.wishes[wisher] = seconds, now
 
+    @property
+    def is_probed(self) -> bool:
+        """Tell whether one request at a time goes there."""
+        return self.health.level > 0 or not self.is_measured
+
+    def is_probed_by_another(self, departure: Departure) -> bool:
+        probe = None if self.probe is None else self.probe()
+        return probe is not None and probe is not departure and not probe.is_over
+
     def may_be_forgotten(self, now: float) -> bool:
         busy = self.departing is not None or self.line
         if busy or not (self.asking is None or self.asking.over):
+            return False
+        if self.health is not WELL and not self.health.may_be_forgotten(now):
             return False
         idle_since = max((minded for _, minded in self.wishes.values()), default=0.0)
         if self.last is not None:
@@ -109,6 +158,8 @@ class Hosts:
         self.parked.clear()
         self.began = monotonic()
         """A run before this process may have asked any host until then."""
+        self._recalled: dict[str, float] = {}
+        """Host -> when it was asked last, where that is known of an earlier process."""
         self._sweep_at = SWEEP_AT
 
     def _host(self, name: str) -> Host:
@@ -117,6 +168,7 @@ class Hosts:
             if len(self.by_name) >= self._sweep_at:
                 self.sweep()
             host = self.by_name[name] = Host()
+            host.last = self._recalled.pop(name, None)
         return host
 
     def sweep(self) -> None:
@@ -127,6 +179,24 @@ class Hosts:
         ]:
             del self.by_name[name]
         self._sweep_at = 2 * len(self.by_name) + SWEEP_AT
+
+    # From one run of a job to the next
+
+    def last_starts(self) -> dict[str, float]:
+        """Return how many seconds ago each host was asked that asks for a delay."""
+        now = monotonic()
+        return {
+            name: now - host.last
+            for name, host in self.by_name.items()
+            if host.wishes and host.last is not None
+        }
+
+    def recall(self, last_starts: dict[str, float]) -> None:
+        """Take over what an earlier process knew; what this one knows itself is later."""
+        now = monotonic()
+        for name, ago in last_starts.items():
+            if name not in self.by_name:
+                self._recalled[name] = now - max(0.0, ago)
 
     # What is asked for
 
@@ -143,9 +213,19 @@ class Hosts:
         host = self.by_name.get(name)
         return (
             0.0
-            if host is None or not host.wishes
+            if host is None or not host.has_pace
             else host.interval(crawl, monotonic())
         )
+
+    # How it bears that
+
+    def health(self, name: str) -> Health:
+        """Return how a host is; ``WELL`` where it never was in trouble."""
+        host = self.by_name.get(name)
+        return WELL if host is None else host.health
+
+    def note_health(self, name: str, health: Health) -> None:
+        self._host(name).health = health
 
     # Starts
 
@@ -160,7 +240,7 @@ class Hosts:
         *guard_part* of it, an interval is kept longer than is asked for.
         """
         host = self.by_name.get(name)
-        if host is None or not host.wishes:
+        if host is None or not host.has_pace:
             return 0.0
         now = monotonic()
         interval = self._guarded(host.interval(crawl, now), guard_part)
@@ -198,7 +278,7 @@ class Hosts:
         host = self._host(departure.host)
         now = monotonic()
         interval = 0.0
-        if host.wishes:
+        if host.has_pace:
             host.mind(crawl, now)
             interval = self._guarded(host.interval(crawl, now), guard_part)
         wait = self._left(host, interval, now, knows=knows)
@@ -207,6 +287,8 @@ class Hosts:
                 host.asking = asking
             elif host.asking is not asking and not host.asking.over:
                 wait = max(wait, LEARNING)
+        if host.is_probed and host.is_probed_by_another(departure):
+            wait = max(wait, LEARNING)
         if host.line:
             before = list(host.line)
             place = before.index(departure) if departure in host.line else len(before)
@@ -221,6 +303,8 @@ class Hosts:
         host.last = now
         if interval:
             host.granted_to = ref(departure)
+        if host.is_probed:
+            host.probe = ref(departure)
         return 0.0
 
     def leave_line(self, departure: Departure) -> None:
@@ -246,6 +330,31 @@ class Hosts:
         if latency is not None:
             host.quickest = latency if before is None else min(latency, before)
         return before
+
+    def wants_latency(self, name: str) -> bool:
+        """Note that the response time of a host is wanted; tell whether it is not known."""
+        host = self._host(name)
+        host.is_measured = host.latency is not None
+        return not host.is_measured
+
+    def latency(self, name: str) -> float | None:
+        host = self.by_name.get(name)
+        return None if host is None else host.latency
+
+    def measure(self, name: str, latency: float, *, well: bool) -> float:
+        """Take in a response time; return what it is, smoothed.
+
+        *well*: it is that of a page. Errors are quickly made, and do not make it shorter.
+        """
+        host = self._host(name)
+        before = host.latency
+        if before is None:
+            host.latency = latency
+        elif well or latency > before:
+            host.latency = before + SMOOTHING * (latency - before)
+        host.is_measured = True
+        assert host.latency is not None
+        return host.latency
 
     def has_left(self, departure: Departure, at: float) -> None:
         """Note that what was granted has left, or will not; its interval begins *at*."""

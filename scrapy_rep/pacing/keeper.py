@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from itertools import count
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -11,14 +12,18 @@ from scrapy import signals
 from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_rep.downloader import ROBOTS_HOP, sleep
+from scrapy_rep.exceptions import NotNow
 from scrapy_rep.pacing.back_off import BackOff
 from scrapy_rep.pacing.bookings import ParkedError
+from scrapy_rep.pacing.budget import Budget
 from scrapy_rep.pacing.hosts import (
     GUARD_MOST,
     GUARD_PART,
     HOSTS,
     SHARED_GUARD_PART,
 )
+from scrapy_rep.pacing.troubles import Troubles
+from scrapy_rep.settings import LONGEST_AT_PROMPT
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -30,6 +35,7 @@ if TYPE_CHECKING:
     from scrapy_rep.downloader import Departure, Downloader
     from scrapy_rep.pacing.bookings import Bookings
     from scrapy_rep.pacing.hosts import Asking
+    from scrapy_rep.settings import Settings
 
 LATE_PART, LATE_LEAST = 0.05, 0.05
 """The part of an interval, and at least the seconds, by which a request that was answered
@@ -41,6 +47,10 @@ NOTICED = 0.002
 """Seconds from which on it is worth telling that a request left late."""
 CONFIRMED = 0.01
 """Seconds for which a start that others know of is good without being confirmed."""
+LATENCY = "latency"
+"""In the place of an origin, where it is its response time for which a host waits."""
+WORTH_TELLING = 0.2
+"""The part by which a response time must change before other workers are told."""
 NUMBERS = count()
 """Of the crawls of this process."""
 
@@ -63,25 +73,35 @@ class Keeper:
         crawler: Crawler,
         downloader: Downloader,
         host_of: Callable[[Request], str],
-        *,
-        parks: bool = True,
+        settings: Settings,
     ) -> None:
         """*host_of* returns whose pace a request keeps; empty: nobody's.
 
-        *parks* tells that hosts which other crawls of the process have parked are parked.
+        Who would have to wait for long with REP_WAIT off gets a ``NotNow``.
+        Hosts that other crawls of the process have parked are parked, unless REP_OBEY
+        leaves out whatever parks one.
         """
         self._crawler = crawler
         self._downloader = downloader
         self.host_of = host_of
         self._number = next(NUMBERS)
+        self._longest_wait = inf if settings.wait else LONGEST_AT_PROMPT
         self._bookings: Bookings | None = None
         self._booked_listeners: list[Callable[[Request, str, float], None]] = []
         self._following = False
         self._guard_part = GUARD_PART
+        parks = settings.obey & {"retry-after", "back-off"}
         self.back_off = BackOff(downloader, HOSTS.parked if parks else None)
+        self.troubles = Troubles(self.back_off, settings)
+        self.budget = Budget(settings)
         downloader.grant_starts(self._grant)
         downloader.on_leave(self._left)
         downloader.on_answer(self._answered)
+        self._factor = settings.latency_factor
+        self._least = settings.latency_delay_min
+        self._most = settings.latency_delay_max
+        if self._factor:
+            downloader.on_answer(self._measure)
 
     # What is kept
 
@@ -114,6 +134,11 @@ class Keeper:
         """Tell whether another request to *host* can go through *slot*, and need not wait."""
         return self._downloader.has_place(slot, host, paced=self.interval(host) > 0)
 
+    def check_wait(self, request: Request, seconds: float) -> None:
+        """Raise ``NotNow`` where *request* is not to wait for so long."""
+        if seconds > self._longest_wait:
+            raise NotNow(request.url, self.host_of(request), seconds)
+
     # Sharing a pace with other processes
 
     def share(self, bookings: Bookings) -> None:
@@ -123,6 +148,8 @@ class Keeper:
         self.back_off.on_parked_here(
             lambda host, seconds: deferred_from_coro(bookings.park(host, seconds))
         )
+        self.troubles.share(bookings)
+        self.budget.share(bookings)
         self._follow_requests()
 
     @property
@@ -150,8 +177,11 @@ class Keeper:
             return None
         hop = departure.request.meta.get(ROBOTS_HOP)
         asking = None if hop is None else getattr(hop, "asking", None)
+        if self.budget.is_set and hop is None:
+            self.budget.spend(host)
         if not (
-            self._bookings
+            (self._factor and hop is None and HOSTS.wants_latency(host))
+            or self._bookings
             or self._booked_listeners
             or self.back_off.until
             or asking
@@ -176,7 +206,13 @@ class Keeper:
 
     async def _book(self, departure: Departure, asking: Asking | None) -> None:
         with self._waiting(departure, asking):
-            await self._wait(departure, asking)
+            try:
+                await self._wait(departure, asking)
+            except BaseException:
+                self.budget.give_back(departure.host)
+                raise
+            if self.budget.is_set and ROBOTS_HOP not in departure.request.meta:
+                await self.budget.spend_shared(departure.host)
         request, host = departure.request, departure.host
         for booked in self._booked_listeners:
             booked(request, host, self.shared_interval(host, departure.slot))
@@ -184,7 +220,9 @@ class Keeper:
     @contextmanager
     def _waiting(self, departure: Departure, asking: Asking | None) -> Iterator[None]:
         """Have nobody wait for a place because this one waits in the downloader."""
-        self._downloader.lend_place()
+        lane = None if asking is None else asking.lane
+        if lane is None:  # else that has been done for it
+            self._downloader.lend_place()
         try:
             yield
         except BaseException:
@@ -192,18 +230,26 @@ class Keeper:
             raise
         finally:
             HOSTS.leave_line(departure)
-            self._downloader.take_place_back()
+            if lane is None:
+                self._downloader.take_place_back()
+            else:
+                lane.come_back()
 
     async def _wait(self, departure: Departure, asking: Asking | None) -> None:
         request, host, slot = departure.request, departure.host, departure.slot
         held = False
+        if self._factor and ROBOTS_HOP not in request.meta:
+            await self._learn_latency(host)
         while True:
             if self.back_off.left(host):
+                _step_aside(asking)
                 await self.back_off.wait(request, host)
                 held = True
             # Those that were held together go on at the pace of their slot, too.
             wait = self._downloader.due_in(slot) if held and slot else 0.0
             if wait := wait or self._turn(departure, asking):
+                self.check_wait(request, wait)
+                _step_aside(asking)
                 await sleep(wait)
                 continue
             if self._bookings is None:
@@ -211,10 +257,13 @@ class Keeper:
             interval = self.shared_interval(host, slot)
             if not (interval or asking):
                 return
+            if interval:
+                _step_aside(asking)
             try:
                 departure.booking = await self._bookings.book(host, interval)
             except ParkedError as parked:
                 HOSTS.has_left(departure, 0.0)
+                await self.troubles.look(host)  # it may be down
                 self.back_off.learn(host, parked.seconds)
                 continue
             HOSTS.restart(departure)
@@ -252,13 +301,35 @@ class Keeper:
         departure.booking = booking + round(seconds * 1e6)
         return await self._bookings.late(departure.host, booking, seconds)
 
+    def _measure(self, departure: Departure, response: Response) -> None:
+        """Have its host wait so many times its response time (REP_LATENCY_FACTOR)."""
+        latency, host = _latency_of(departure), departure.host
+        if latency is None or not host or ROBOTS_HOP in departure.request.meta:
+            return
+        before = HOSTS.latency(host)
+        smoothed = HOSTS.measure(host, latency, well=response.status < 400)
+        self._keep_latency(host, smoothed)
+        differs = before is None or abs(smoothed - before) > WORTH_TELLING * before
+        if differs and self._bookings is not None:
+            deferred_from_coro(self._bookings.tell_latency(host, smoothed))
+
+    def _keep_latency(self, host: str, seconds: float) -> None:
+        delay = min(max(self._factor * seconds, self._least), self._most)
+        self.keep(host, LATENCY, delay)
+
+    async def _learn_latency(self, host: str) -> None:
+        """Begin with what another worker has measured."""
+        if self._bookings is not None and HOSTS.wants_latency(host):
+            seconds = await self._bookings.latency(host)
+            if seconds is not None:
+                self._keep_latency(host, HOSTS.measure(host, seconds, well=True))
+
     def _answered(self, departure: Departure, response: Response) -> None:
         """Put off the next one by how much later than the quickest this may have arrived."""
-        latency = departure.request.meta.get("download_latency")
+        latency = _latency_of(departure)
         if latency is None or not departure.needs_telling or not departure.host:
             return
         left_at = departure.left_at or departure.started_at
-        latency -= left_at - departure.started_at
         delay = self.interval(departure.host)
         quickest = HOSTS.quickest(departure.host, latency if delay else None)
         restless = quickest is None or (self._bookings and self._bookings.restless)
@@ -296,3 +367,17 @@ class Keeper:
             if interval:
                 interval += min(self._guard_part * interval, GUARD_MOST)
             self._downloader.hold(slot, interval)
+
+
+def _latency_of(departure: Departure) -> float | None:
+    """Return the seconds from when *departure* left to its answer; ``None``: not known."""
+    latency: float | None = departure.request.meta.get("download_latency")
+    if latency is None or departure.left_at is None:
+        return latency
+    return latency - (departure.left_at - departure.started_at)
+
+
+def _step_aside(asking: Asking | None) -> None:
+    """Have no fetch wait for a place because this one waits for its grant."""
+    if asking is not None and asking.lane is not None:
+        asking.lane.step_aside()

@@ -3,5 +3,6 @@
 from scrapy_rep.policies.cache import Known
 from scrapy_rep.policies.fetcher import Fetcher
 from scrapy_rep.policies.service import Policies
+from scrapy_rep.policies.sharing import Sharing
 
-__all__ = ["Fetcher", "Known", "Policies"]
+__all__ = ["Fetcher", "Known", "Policies", "Sharing"]

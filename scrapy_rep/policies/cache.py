@@ -33,6 +33,7 @@ class Known:
         "_paces",
         "answer_id",
         "evidence",
+        "fault",
         "grown",
         "key",
         "origin",
@@ -59,6 +60,8 @@ class Known:
         """What a listener of ``Policies.on_learned`` keeps here of the answer, if anything."""
         self.requests_wait = False
         """Unreachable, and requests wait for the next retry rather than being refused."""
+        self.fault: Exception | None = None
+        """What asking for it has raised, where somebody at a prompt is to see that."""
         self.weight = 0
         self.grown: list[Known] | None = None
         """A list of the cache that keeps it: the entries that are to be weighed again."""

@@ -1,76 +1,147 @@
-"""How many robots.txt are fetched at once (REP_FETCH_CONCURRENCY)."""
+"""How many robots.txt are fetched at once (REP_FETCH_CONCURRENCY, REP_SLOW_FETCHES)."""
 
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from time import monotonic
+from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import maybe_deferred_to_future
-from twisted.internet.defer import DeferredSemaphore
+from twisted.internet.defer import CancelledError, Deferred, DeferredSemaphore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from twisted.python.failure import Failure
+
     from scrapy_rep.downloader import Downloader
+    from scrapy_rep.pacing import Asking
 
 PATIENCE_SECONDS = 0.5
 """Seconds after which a fetch no longer counts in REP_FETCH_CONCURRENCY."""
-SLOW_LANES = 8
-"""So many times REP_FETCH_CONCURRENCY fetches are under way at the most, slow ones too."""
+LEAST_PATIENCE = 0.005
+"""The same where one after the other has taken longer, and others wait."""
+RESTORED = 8
+"""So many times as much patience there is after an answer that was in time for PATIENCE_SECONDS
+but had made way."""
 
 
 class Lanes:
-    """Lets *concurrency* fetches run at once, and more where some are slow.
+    """Lets *concurrency* fetches run at once, and *slow* more that take long.
 
-    Hosts that hang must not keep those from being asked that answer at once.
+    Hosts that hang must not keep those from being asked that answer at once: a fetch that
+    takes long makes way for the next one. Patience is halved by each that does so while others
+    wait, and comes back with answers, so that hundreds that hang are got over in a second.
     """
 
-    def __init__(self, downloader: Downloader, concurrency: int) -> None:
+    def __init__(self, downloader: Downloader, concurrency: int, slow: int) -> None:
         self._downloader = downloader
-        self._prompt = DeferredSemaphore(concurrency)
-        self._all = DeferredSemaphore(SLOW_LANES * concurrency)
-        self.slow = 0
-        """How many fetches are under way that no longer count."""
+        self.patience = PATIENCE_SECONDS
+        """Seconds after which a fetch makes way, now."""
+        self.prompt_places = DeferredSemaphore(concurrency)
+        self.slow_places = DeferredSemaphore(slow)
+        self.aside = 0
+        """How many fetches wait for their grant, and hold no place meanwhile."""
+
+    @property
+    def slow(self) -> int:
+        """Return how many fetches are under way that stand in nobody's way."""
+        return self.slow_places.limit - self.slow_places.tokens + self.aside
 
     @asynccontextmanager
-    async def lane(self) -> AsyncIterator[None]:
+    async def lane(self, asking: Asking) -> AsyncIterator[None]:
         """Wait until a fetch may run, and let it run in the block."""
-        async with _hold(self._all), self._place_for_a_while():
-            self._downloader.lend_place()  # it takes none of a page's
-            try:
-                yield
-            finally:
-                self._downloader.take_place_back()
-
-    @asynccontextmanager
-    async def _place_for_a_while(self) -> AsyncIterator[None]:
-        """Hold one of the places, for PATIENCE_SECONDS at the most."""
-        await maybe_deferred_to_future(self._prompt.acquire())
-        gave_away = False
-
-        def give_away() -> None:
-            nonlocal gave_away
-            gave_away = True
-            self.slow += 1
-            self._prompt.release()
-            self._downloader.wake()  # the queue may look further ahead
-
-        timer = call_later(PATIENCE_SECONDS, give_away)
+        await maybe_deferred_to_future(self.prompt_places.acquire())
+        lane = asking.lane = Lane(self)
+        timer = call_later(self.patience, self._lose_patience, lane)
+        began = monotonic()
+        self._downloader.lend_place()  # it takes none of a page's
         try:
             yield
         finally:
+            asking.lane = (
+                None  # a host of the process may be kept, and the fetch with it
+            )
+            self._downloader.take_place_back()
             timer.cancel()
-            if gave_away:
-                self.slow -= 1
-            else:
-                self._prompt.release()
+            lane.leave()
+        if self.patience < monotonic() - began < PATIENCE_SECONDS:
+            self.patience = min(RESTORED * self.patience, PATIENCE_SECONDS)
+
+    def _lose_patience(self, lane: Lane) -> None:
+        if self.prompt_places.waiting:
+            self.patience = max(self.patience / 2, LEAST_PATIENCE)
+        lane.make_way()
+
+    def has_room_aside(self) -> bool:
+        return self.aside < self.slow_places.limit
+
+    def wake(self) -> None:
+        """Have the queue look further ahead."""
+        self._downloader.wake()
 
 
-@asynccontextmanager
-async def _hold(semaphore: DeferredSemaphore) -> AsyncIterator[None]:
-    await maybe_deferred_to_future(semaphore.acquire())
-    try:
-        yield
-    finally:
-        semaphore.release()
+class Lane:
+    """The place of one fetch."""
+
+    def __init__(self, lanes: Lanes) -> None:
+        self._lanes = lanes
+        self._is_prompt = True
+        self._slow: Deferred[Any] | None = None
+        self._is_aside = False
+
+    def make_way(self) -> None:
+        """Count among the slow ones, as soon as there is a place."""
+        if self._slow is None and not self._is_aside:
+            place = self._slow = self._lanes.slow_places.acquire()
+            place.addCallbacks(self._is_slow, _cancelled)
+
+    def _is_slow(self, _: object) -> None:
+        self._leave_prompt()
+        self._lanes.wake()
+
+    def step_aside(self) -> None:
+        """Hold no place while its request waits for its grant."""
+        if self._is_aside:
+            return
+        if not self._lanes.has_room_aside():
+            self.make_way()
+            return
+        self._leave_prompt()
+        self._leave_slow()
+        self._is_aside = True
+        self._lanes.aside += 1
+        self._lanes.wake()
+
+    def come_back(self) -> None:
+        """Go on at once, as a slow one: what was granted must leave now."""
+        if self._is_aside:
+            self._is_aside = False
+            self._lanes.aside -= 1
+            self.make_way()
+
+    def leave(self) -> None:
+        """Be over."""
+        self._lanes.aside -= self._is_aside
+        self._is_aside = False
+        self._leave_prompt()
+        self._leave_slow()
+
+    def _leave_prompt(self) -> None:
+        if self._is_prompt:
+            self._is_prompt = False
+            self._lanes.prompt_places.release()
+
+    def _leave_slow(self) -> None:
+        place, self._slow = self._slow, None
+        if place is None:
+            return
+        if place.called:
+            self._lanes.slow_places.release()
+        else:
+            place.cancel()
+
+
+def _cancelled(failure: Failure) -> None:
+    failure.trap(CancelledError)

@@ -18,7 +18,7 @@ from scrapy_rep import access
 from scrapy_rep.access.exchange import describe_error
 from scrapy_rep.access.origins import origin_of, robots_url
 from scrapy_rep.downloader import ROBOTS_HOP, sleep, wire
-from scrapy_rep.exceptions import StillParked
+from scrapy_rep.exceptions import NotNow, StillParked
 from scrapy_rep.policies.concurrency import Lanes
 from scrapy_rep.policies.freshness import fields_of
 
@@ -49,10 +49,10 @@ class _Hop:
 
     origin: str
     first_origin: str
+    asking: Asking
     started: float = 0.0
     received: int = 0
     content_encoding: str = ""
-    asking: Asking | None = None
     wire: Wire | None = None
 
 
@@ -76,7 +76,9 @@ class Fetcher:
         self._settings = settings
         self._downloader = downloader
         self._keeper = keeper
-        self.lanes = Lanes(downloader, settings.fetch_concurrency)
+        self.lanes = Lanes(
+            downloader, settings.fetch_concurrency, settings.slow_fetches
+        )
         self._limits = access.Limits(
             settings.max_redirects, settings.max_size, settings.deny_statuses
         )
@@ -100,15 +102,14 @@ class Fetcher:
     ) -> access.Outcome:
         """Ask for the robots.txt of *origin*, for the sake of *page*.
 
-        *asking* is over when the caller knows what the outcome asks for. *user_agent* is the header that the page carries. With the validators
-        of the answer that is *kept*, if any, the request is conditional.
+        *asking* is over when the caller knows what the outcome asks for. *user_agent* is
+        the header that the page carries. With the validators of the answer that is *kept*,
+        if any, the request is conditional.
         """
         stats = self._crawler.stats
         assert stats is not None
         stats.inc_value("robotstxt/request_count")
-        validators = None
-        if kept is not None:
-            validators = access.Validators(kept.url, kept.etag, kept.last_modified)
+        validators = None if kept is None else validators_of(kept)
         exchange = access.Exchange(robots_url(origin), self._limits, validators)
         while exchange.outcome is None:
             await self._advance(exchange, asking, origin, page, user_agent)
@@ -130,7 +131,7 @@ class Fetcher:
         try:
             hop_origin = origin_of(exchange.request.url)
             assert hop_origin is not None
-            hop = _Hop(hop_origin, origin, asking=asking)
+            hop = _Hop(hop_origin, origin, asking)
             answer = await self._send(exchange.request, hop, page, user_agent)
         except StillParked as parked:
             raise CancelledError from parked
@@ -148,7 +149,7 @@ class Fetcher:
     ) -> access.Answer:
         """Return the answer to what is *asked*. Raises where there is none, or no whole one."""
         request = self._request(asked, hop, page, user_agent)
-        response = await self._download(request, page)
+        response = await self._download(request, hop, page)
         cut = "download_stopped" in response.flags
         if hop.wire and (fault := hop.wire.fault(response.headers, stopped=cut)):
             raise BrokenAnswerError(fault)
@@ -200,22 +201,22 @@ class Fetcher:
         meta: dict[str, object],
     ) -> None:
         """Take the way of *page*: its proxy, and its slot where it is the same host."""
-        if "proxy" in page.meta and "_scheme_proxy" not in page.meta:
-            for key in ("proxy", "_auth_proxy"):
-                if key in page.meta:
-                    meta[key] = page.meta[key]
-            authorization = page.headers.get(b"Proxy-Authorization")
+        if (proxy := proxy_of(page)) is not None:
+            keys, authorization = proxy
+            meta |= keys
             if authorization is not None:
                 headers["Proxy-Authorization"] = authorization
         if page.meta.get("download_slot") and origin_of(page.url) == hop_origin:
             meta["download_slot"] = page.meta["download_slot"]
 
-    async def _download(self, request: Request, page: Request) -> Response:
+    async def _download(self, request: Request, hop: _Hop, page: Request) -> Response:
         engine = self._crawler.engine
         assert engine is not None
+        host = self._keeper.host_of(request)
+        self._keeper.check_wait(request, self._keeper.back_off.left(host))
         # A host that wants to be left alone for an hour keeps no place for so long.
-        await self._keeper.back_off.wait(request, self._keeper.host_of(request))
-        async with self.lanes.lane():
+        await self._keeper.back_off.wait(request, host)
+        async with self.lanes.lane(hop.asking):
             if self._downloader.ends_without(page):
                 raise CancelledError
             with self._receive_signals():
@@ -251,9 +252,10 @@ class Fetcher:
     def _started(self, departure: Departure) -> None:
         hop = departure.request.meta.get(ROBOTS_HOP)
         if hop is not None:
-            hop.started = (
-                departure.started_at
-            )  # its time runs from now, not while it waits
+            # Its time runs from now, not while it waits.
+            hop.started = departure.started_at
+            if hop.asking.lane is not None:
+                hop.asking.lane.come_back()
 
     def _request_reached_downloader(self, request: Request) -> None:
         """Take off, at the last moment, what a middleware may have put on."""
@@ -261,10 +263,20 @@ class Fetcher:
         if hop is None:
             return
         self._downloader.go_first(request)
+        if hop.asking.lane is not None and self._must_wait(request):
+            hop.asking.lane.step_aside()
         request.headers.pop(b"Referer", None)
         if hop.origin != hop.first_origin:
             for name in PRIVATE_HEADERS:
                 request.headers.pop(name, None)
+
+    def _must_wait(self, request: Request) -> bool:
+        """Tell whether *request*, in its slot by now, is not to start at once."""
+        slot = request.meta.get("download_slot")
+        host = self._keeper.host_of(request)
+        return bool(
+            self._keeper.due_in(host) or (slot and self._downloader.due_in(slot))
+        )
 
     def _headers_received(self, request: Request) -> None:
         hop = request.meta.get(ROBOTS_HOP)
@@ -291,6 +303,19 @@ class Fetcher:
             response.headers.pop(b"Content-Encoding", None)
 
 
+def proxy_of(page: Request) -> tuple[dict[str, Any], bytes | None] | None:
+    """Return the meta and the Proxy-Authorization of the proxy that *page* names, if any."""
+    if "proxy" not in page.meta or "_scheme_proxy" in page.meta:
+        return None
+    names = ("proxy", "_auth_proxy")
+    keys = {name: page.meta[name] for name in names if name in page.meta}
+    return keys, page.headers.get(b"Proxy-Authorization")
+
+
+def validators_of(kept: KeptAnswer) -> access.Validators:
+    return access.Validators(kept.url, kept.etag, kept.last_modified)
+
+
 class BrokenAnswerError(Exception):
     """What a download handler took for an answer is none, for the reason given."""
 
@@ -311,6 +336,8 @@ def _describe_failure(error: Exception) -> str:
     The exceptions of Twisted, of Scrapy and of each of its download handlers differ;
     their names tell the kind.
     """
+    if isinstance(error, NotNow):
+        return error.reason
     if isinstance(error, BrokenAnswerError):
         return str(error)
     name = type(error).__name__

@@ -68,7 +68,8 @@ STATES_WITHOUT_ANSWER = frozenset({State.UNREACHABLE, State.GIVEN_UP})
 MEANWHILE_WORDS = {
     State.UNREACHABLE: "nothing is fetched from there until it is asked again",
     State.HOLDING: "its last good copy serves until it is asked again",
-    State.GIVEN_UP: "it has been for so long that it is taken for missing",
+    State.GIVEN_UP: "it has been for so long that it is taken for missing until it is "
+    "asked again",
 }
 """What is done in the states of failure, for the log."""
 

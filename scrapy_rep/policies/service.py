@@ -17,6 +17,8 @@ from scrapy_rep.access.results import Access
 from scrapy_rep.pacing import Asking
 from scrapy_rep.parser import RepRobotParser
 from scrapy_rep.policies.cache import Known, PolicyCache
+from scrapy_rep.policies.concurrency import PATIENCE_SECONDS
+from scrapy_rep.policies.fetcher import validators_of
 from scrapy_rep.policies.lifecycle import (
     MEANWHILE_WORDS,
     STATES_WITHOUT_ANSWER,
@@ -29,6 +31,7 @@ from scrapy_rep.policies.lifecycle import (
     snapshot_after,
     standing_of,
 )
+from scrapy_rep.policies.sharing import Learned
 from scrapy_rep.protocol import Policy
 from scrapy_rep.store import Snapshot, origin_of_key, variant
 
@@ -37,9 +40,9 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from scrapy_rep.access import Outcome
     from scrapy_rep.log import CrawlLog
     from scrapy_rep.policies.fetcher import Fetcher
+    from scrapy_rep.policies.sharing import Sharing
     from scrapy_rep.protocol import Agent
     from scrapy_rep.settings import Settings
     from scrapy_rep.store import Store
@@ -66,6 +69,7 @@ class Policies:
         user_agent_of: Callable[[Request], str],
         fetcher: Fetcher,
         store: Store,
+        sharing: Sharing,
         log: CrawlLog,
         keep: Callable[[str, float], None],
     ) -> None:
@@ -76,6 +80,7 @@ class Policies:
         self._user_agent_of = user_agent_of
         self._fetcher = fetcher
         self._store = store
+        self._sharing = sharing
         self._log = log
         self._keep = keep
         self._listeners: list[Callable[[Known, Snapshot], None]] = []
@@ -103,6 +108,16 @@ class Policies:
     def slow_fetches(self) -> int:
         """How many fetches are under way that take long, and stand in nobody's way."""
         return self._fetcher.lanes.slow
+
+    @property
+    def patience(self) -> float:
+        """Return the seconds after which a fetch is one of those, now."""
+        return self._fetcher.lanes.patience
+
+    @property
+    def hosts_hang(self) -> bool:
+        """Tell whether those that were asked last let others wait."""
+        return self.patience < PATIENCE_SECONDS
 
     def peek(
         self, origin: str, page: Callable[[], Request | None] = lambda: None
@@ -188,6 +203,7 @@ class Policies:
         self._closing = True
         for task in list(self._tasks):
             task.cancel()
+        self._sharing.leave()
         await self._with_store("close", "", self._store.close())
         self._log.note_evictions(self._cache.evictions)
 
@@ -236,16 +252,35 @@ class Policies:
                 snapshot = newer or snapshot  # the store may be away now
             asking = Asking()
             try:
-                outcome = await self._fetcher.fetch(
-                    origin_of_key(key),
-                    page=page,
-                    user_agent=self._user_agent_of(page),
-                    kept=None if snapshot is None else snapshot.answer,
-                    asking=asking,
-                )
-                return await self._take(key, snapshot, outcome, page)
+                learned = await self._learned_by_any(key, page, snapshot, asking)
+                return await self._take(key, snapshot, learned, page)
             finally:
                 asking.over = True
+
+    async def _learned_by_any(
+        self, key: str, page: Request, snapshot: Snapshot | None, asking: Asking
+    ) -> Learned:
+        """Return what the origin of *key* answers, whichever crawl of the process asks."""
+        origin, user_agent = origin_of_key(key), self._user_agent_of(page)
+        kept = None if snapshot is None else snapshot.answer
+
+        async def fetch() -> Learned:
+            outcome = await self._fetcher.fetch(
+                origin, page=page, user_agent=user_agent, kept=kept, asking=asking
+            )
+            jitter = random.uniform(-1, 1)  # noqa: S311
+            validators = None if kept is None else validators_of(kept)
+            return Learned(outcome, monotonic(), jitter, validators)
+
+        def serves(learned: Learned, *, waited: bool) -> bool:
+            at, now = self.at(learned.at), self.now()
+            return learned.serves(snapshot, at, now, self._settings, waited=waited)
+
+        likeness = self._sharing.likeness(origin, page, user_agent)
+        learned, is_own = await self._sharing.ask(likeness, serves, fetch)
+        if not is_own:
+            self._log.count("shared")
+        return learned
 
     async def _recall(
         self, key: str, page: Request
@@ -263,12 +298,11 @@ class Policies:
         return snapshot, self._learn(key, snapshot, stands, page)
 
     async def _take(
-        self, asked: str, before: Snapshot | None, outcome: Outcome, page: Request
+        self, asked: str, before: Snapshot | None, learned: Learned, page: Request
     ) -> Known:
         """Keep what came of asking by the key *asked*, where it belongs."""
-        now = self.now()
-        jitter = random.uniform(-1, 1)  # noqa: S311
-        snapshot = snapshot_after(before, outcome, now, self._settings, jitter)
+        outcome, at = learned.outcome, self.at(learned.at)
+        snapshot = snapshot_after(before, outcome, at, self._settings, learned.jitter)
         new_answer = outcome.access not in {Access.NOT_MODIFIED, Access.UNREACHABLE}
         origin = origin_of_key(asked)
         key = origin if new_answer else asked
@@ -278,13 +312,16 @@ class Policies:
         await self._with_store("write", key, write(key, snapshot))
         if key != origin:
             await self._with_store(
-                "write", origin, self._store.put(origin, Snapshot(varies_at=now))
+                "write", origin, self._store.put(origin, Snapshot(varies_at=at))
             )
             self._part(origin)
         if outcome.access is Access.NOT_MODIFIED:
             self._log.count("cache/revalidated")
-        stands = standing_of(snapshot, now, self._settings)
+        # As it was learned: the store may have taken longer than it is to be relied on.
+        stands = standing_of(snapshot, at, self._settings)
         known = self._learn(key, snapshot, stands, page)
+        if not self._settings.wait:  # else it would hold many frames for long
+            known.fault = outcome.fault
         self._keep_pace(known, snapshot, page)
         if outcome.access is Access.SUCCESSFUL and ROBOTS_PARSED is not None:
             await self._crawler.signals.send_catch_log_async(
@@ -319,17 +356,26 @@ class Policies:
             if not pace.free and (
                 before is None or before.pace_for(agent, self._settings) != pace
             ):
-                self._log.note_pace(origin, pace, self.now())
+                self._log.note_pace(
+                    origin, pace, self.now(), self._settings.visit_time_max
+                )
         known.requests_wait = requests_wait(snapshot, stands.state, self._settings)
         if before is None and key == origin:
             self._log.count("origins")
         if failures is not None and stands.state in MEANWHILE_WORDS:
+            words = MEANWHILE_WORDS[stands.state]
+            if stands.state is State.UNREACHABLE and known.policy.allowed("/", ""):
+                words = "it is taken for missing until it is asked again"
             self._log.note_unreachable(
                 origin,
                 failures.reason,
-                MEANWHILE_WORDS[stands.state],
+                words,
+                failures.retry_at - self.now(),
                 again=stands.state is state_before,
+                waits=known.requests_wait,
             )
+        elif failures is None and state_before is State.UNREACHABLE:
+            self._log.note_reachable(origin)
         for learned in self._listeners:
             learned(known, snapshot)
         self._cache.put(known)

@@ -85,13 +85,15 @@ def decode_text(body: bytes | str, encoding: str | None = None) -> Text:
         problems += (TOO_LONG,)
     if isinstance(body, str):
         text = body
+    elif body.isascii() and b"\0" not in body:  # which no charset changes
+        text = body.decode()
     else:
         text, charset, found = decode(body, encoding)
         problems += found
-    if text.startswith(("\ufeff", MOJIBAKE_BOM)):
+    if not text.isascii() and text.startswith(("\ufeff", MOJIBAKE_BOM)):
         text = BYTE_ORDER_MARKS.sub("", text, count=1)
     if "\r" in text:  # RFC 9309 2.2: a line ends with CR, LF or CRLF, and nothing else
-        text = text.replace("\r\n", "\n")
+        text = "\n".join(text.split("\r\n"))  # sooner than it would be replaced
         if "\r" in text:
             text = text.replace("\r", "\n")
     return Text("\n" + text, problems, charset)
@@ -188,7 +190,12 @@ def contains_ascii(charset: str) -> bool:
 
 def show_octets(text: str) -> str:
     """`text` with octets that are not UTF-8 read as ISO-8859-1 (see `ISO_8859_1`)."""
-    return text if text.isascii() else text.translate(ISO_8859_1)
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            return text.translate(ISO_8859_1)
+    return text
 
 
 def spellings_of(path: str, charset: str | None) -> tuple[str, ...]:

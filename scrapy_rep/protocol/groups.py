@@ -7,8 +7,9 @@ them is a section, and sections are read only for an agent that is asked about.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from scrapy_rep.protocol.decoding import show_octets
 from scrapy_rep.protocol.fields import (
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 CASELESS_FLAGS = re.IGNORECASE | re.ASCII
 
 USER_AGENT_LINE = re.compile(
-    rf"\n{LINE_MARGIN}user[- ]?agent([{BLANK_CLASS}:][^\n]*)", CASELESS_FLAGS
+    rf"(\n{LINE_MARGIN}user[- ]?agent([{BLANK_CLASS}:][^\n]*))", CASELESS_FLAGS
 )
 RULE_FIELD = r"(?:dis?s?all?ow|diasllow|disallaw|allow)"
 RULE_LINE = re.compile(
@@ -47,23 +48,19 @@ RECORD_LINE = re.compile(
     rf"\n{LINE_MARGIN}(?:{RULE_FIELD}|site[- ]?map|crawl[- ]?delay)(?=[{BLANK_CLASS}:])[^\n]*",
     CASELESS_FLAGS,
 )
-RECORDS_OF_RUNS = {
-    CRAWL_DELAY,
-    REQUEST_RATE,
-    VISIT_TIME,
-    CONTENT_USAGE,
-    CONTENT_SIGNAL,
-}
+PACE_FIELDS = {CRAWL_DELAY, REQUEST_RATE, VISIT_TIME}
+RECORDS_OF_RUNS = {*PACE_FIELDS, CONTENT_USAGE, CONTENT_SIGNAL}
 RECORD_OF_RUN = re.compile(
     rf"\n{LINE_MARGIN}(?:crawl[- ]?delay|request-rate|visit-time|content-usage|content-signal)"
     rf"(?=[{BLANK_CLASS}:])[^\n]*",
     CASELESS_FLAGS,
 )
-USUAL_STARTS = ("\nDisallow:", "\nAllow:")  # of sections; no need to search
+USUAL_RULE_START = "\nDisallow:"  # found sooner than RULE_LINE
 BLANK_LINE = re.compile(rf"\n{LINE_MARGIN}(?=\n|\Z)")
 
 
-class Section(NamedTuple):
+@dataclass(slots=True)
+class Section:
     """One user-agent line and what follows it, up to the next one or what ends it."""
 
     agent: str
@@ -83,42 +80,49 @@ def groups_of(text: str, dialect: Dialect) -> list[list[Section]]:
     """
     groups: list[list[Section]] = []
     closed = True
-    heads = user_agent_lines(text)
-    for index, (agent, head, start) in enumerate(heads, 1):
-        end = heads[index][1] if index < len(heads) else len(text)
-        blank = None
-        if dialect.blank_line_ends_group:
-            blank = BLANK_LINE.search(text, start, end)
-            end = end if blank is None else blank.start()
-        section = Section(agent, head, start, end)
+    blank_line_ends_group = dialect.blank_line_ends_group
+    for section in sections_of(text):
         if closed:
             groups.append([section])
         else:
             groups[-1].append(section)
+        blank = None
+        if blank_line_ends_group:
+            blank = BLANK_LINE.search(text, section.start, section.end)
+            if blank is not None:
+                section.end = blank.start()
         # RFC 9309 2.2.4: other records do not end the run of user-agent lines.
-        closed = (
-            text.startswith(USUAL_STARTS, start, end)
-            or blank is not None
-            or has_record(text, section, any_record=dialect.any_record_ends_agents)
+        closed = blank is not None or (
+            section.start < section.end  # else user-agent lines follow each other
+            and (
+                text.find(USUAL_RULE_START, section.start, section.end) >= 0
+                or has_record(text, section, any_record=dialect.any_record_ends_agents)
+            )
         )
     if not dialect.empty_groups:
         groups = [group for group in groups if has_record(text, group[-1])]
     return groups
 
 
-def user_agent_lines(text: str) -> list[tuple[str, int, int]]:
-    """Value, start and end of every user-agent line."""
-    lines = []
-    for found in USER_AGENT_LINE.finditer(text):
-        start, end = found.span()
-        rest = found[1]
+def sections_of(text: str) -> list[Section]:
+    """A section for every user-agent line, up to the next one."""
+    sections: list[Section] = []
+    pieces = iter(USER_AGENT_LINE.split(text))
+    end = len(next(pieces))
+    for line, rest, lines in zip(pieces, pieces, pieces, strict=True):
+        head = end
+        start = head + len(line)
+        end = start + len(lines)
         if rest[0] == ":" and "#" not in rest:
-            lines.append((show_octets(trim(rest[1:])), start, end))
+            value = trim(rest[1:])
         else:
-            field, value = field_and_value(found[0])
-            if field:  # else it is no record: words without a colon
-                lines.append((show_octets(value), start, end))
-    return lines
+            field, value = field_and_value(line)
+            if not field:  # it is no record: words without a colon
+                if sections:
+                    sections[-1].end = end
+                continue
+        sections.append(Section(show_octets(value), head, start, end))
+    return sections
 
 
 def has_record(text: str, section: Section, *, any_record: bool = False) -> bool:
@@ -139,20 +143,32 @@ def runs_of(text: str, group: list[Section]) -> list[list[Section]]:
     """
     runs = [group[:1]]
     for before, section in pairwise(group):
-        if ends_run(text, before):
+        if before.start < before.end and any(records_of_run(text, before)):
             runs.append([])
         runs[-1].append(section)
     return runs
 
 
-def ends_run(text: str, section: Section) -> bool:
+def records_of_run(text: str, section: Section) -> Iterator[tuple[str, str]]:
+    """Field and value of what a section asks of the run of user-agent lines above it."""
     for found in RECORD_OF_RUN.finditer(text, section.start, section.end):
         record = split_record(found[0])
         if record is not None:
             name = record[0].lower()
-            if FIELD_NAMES.get(name, name) in RECORDS_OF_RUNS:
-                return True
-    return False
+            field = FIELD_NAMES.get(name, name)
+            if field in RECORDS_OF_RUNS:
+                yield field, record[1]
+
+
+def paces_among(text: str, sections: list[Section]) -> list[tuple[str, str]]:
+    """Those of them that ask for a pace, of several sections."""
+    return [
+        record
+        for section in sections
+        if section.start < section.end
+        for record in records_of_run(text, section)
+        if record[0] in PACE_FIELDS
+    ]
 
 
 def rules_of(text: str, sections: list[Section]) -> list[tuple[bool, str, int]]:
@@ -192,12 +208,3 @@ def rules_among(lines: str) -> list[tuple[bool, str]]:
             if field:
                 rules.append((field == ALLOW, path))
     return rules
-
-
-def records_of(text: str, sections: list[Section]) -> Iterator[tuple[str, str]]:
-    """Field and value of every record in the sections that is understood."""
-    for section in sections:
-        for line in text[section.start : section.end].split("\n"):
-            record = field_and_value(line)
-            if record[0]:
-                yield record

@@ -11,6 +11,8 @@ from datetime import time
 from math import isfinite
 from typing import TYPE_CHECKING, NamedTuple
 
+from scrapy_rep.protocol.fields import CRAWL_DELAY, REQUEST_RATE, VISIT_TIME
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -79,6 +81,28 @@ def visit_time(value: str) -> VisitTime | None:
         )
     except ValueError:  # there is no such time
         return None
+
+
+class Paces(NamedTuple):
+    """What the records of one agent ask of its speed."""
+
+    delay: float | None
+    rate: RequestRate | None
+    visit: VisitTime | None
+
+
+NO_PACES = Paces(None, None, None)
+
+
+def paces_from(records: list[tuple[str, str]]) -> Paces:
+    """The paces that fields and values ask for."""
+    if not records:
+        return NO_PACES
+    delays, rates, visits = (
+        [value for field, value in records if field == name]
+        for name in (CRAWL_DELAY, REQUEST_RATE, VISIT_TIME)
+    )
+    return Paces(largest_delay(delays), slowest_rate(rates), first_visit(visits))
 
 
 def largest_delay(values: Iterable[str]) -> float | None:

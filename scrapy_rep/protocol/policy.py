@@ -5,17 +5,12 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_rep.protocol import pace_values
 from scrapy_rep.protocol.decoding import Text, decode_text
 from scrapy_rep.protocol.dialect import RFC9309, Dialect
-from scrapy_rep.protocol.fields import (
-    CRAWL_DELAY,
-    REQUEST_RATE,
-    VISIT_TIME,
-    sitemaps_in,
-)
-from scrapy_rep.protocol.groups import groups_of, records_of
+from scrapy_rep.protocol.fields import sitemaps_in
+from scrapy_rep.protocol.groups import groups_of, paces_among
 from scrapy_rep.protocol.lint import notes_on
+from scrapy_rep.protocol.pace_values import paces_from
 from scrapy_rep.protocol.paths import (
     COMPARABLE_PATH,
     ORIGIN,
@@ -32,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from scrapy_rep.protocol.lint import Note
-    from scrapy_rep.protocol.pace_values import RequestRate, VisitTime
+    from scrapy_rep.protocol.pace_values import Paces, RequestRate, VisitTime
     from scrapy_rep.protocol.preferences import Preferences
     from scrapy_rep.protocol.statements import Group
 
@@ -133,8 +128,9 @@ class Policy:
             rules = self._rules_for(agent)
         origin = self._origin  # once: another thread may be asking, too
         try:
-            if url.startswith(origin):
-                path = url[len(origin) - 1 :]
+            rest = url.removeprefix(origin)  # sooner than `startswith` and a slice
+            if len(rest) < len(url):
+                path = "/" + rest
                 # What a URI may not hold, but for "%", only meets a wildcard or an escape.
                 if (
                     "%" in path
@@ -208,19 +204,19 @@ class Policy:
         names several. None: the site does not say.
         """
         # Beyond RFC 9309: 2.2.4 allows to interpret other records.
-        return pace_values.largest_delay(self._values(CRAWL_DELAY, agent))
+        return self._paces(agent).delay
 
     def request_rate(self, agent: str | Sequence[str]) -> RequestRate | None:
         """The rate of requests that the site asks of `agent`; the slowest, where it names
         several. None: the site does not say.
         """
-        return pace_values.slowest_rate(self._values(REQUEST_RATE, agent))
+        return self._paces(agent).rate
 
     def visit_time(self, agent: str | Sequence[str]) -> VisitTime | None:
         """The time of day in which the site welcomes `agent`; the first, where it names
         several. None: the site does not say.
         """
-        return pace_values.first_visit(self._values(VISIT_TIME, agent))
+        return self._paces(agent).visit
 
     def preferences(self, url: str, agent: str | Sequence[str]) -> Preferences:
         """What the site says about the use that `agent` may make of `url`: see the module
@@ -311,14 +307,12 @@ class Policy:
     def __reduce__(self) -> tuple[type[Policy], tuple[Text, Dialect, str | None]]:
         return Policy, (self._text, self.dialect, self._reason)
 
-    def _values(self, field: str, agent: str | Sequence[str]) -> list[str]:
-        """Values of a field that is said to `agent`."""
-        sections = self._rules_for(agent).chosen.asked
-        return [
-            value
-            for name, value in records_of(self._text.lines, sections)
-            if name == field
-        ]
+    def _paces(self, agent: str | Sequence[str]) -> Paces:
+        rules = self._rules_for(agent)
+        if rules.paces is None:
+            asked = rules.chosen.asked
+            rules.paces = paces_from(paces_among(self._text.lines, asked))
+        return rules.paces
 
     def _judged(self, url: str, rules: RuleSet) -> tuple[RuleSet, str]:
         """What decides about a URL: its comparable path, and `rules`, or those of its origin.
@@ -327,7 +321,15 @@ class Policy:
         the same for the usual URL, but without a call.
         """
         known = self._origin
-        if url.startswith(known):
+        if not url.startswith(known):
+            origin = ORIGIN.match(url)
+            if origin is not None and url.startswith("/", origin.end()):
+                self._origin = known = url[: origin.end() + 1]
+            elif url.startswith("/"):
+                self._origin = known = "/"
+            else:
+                known = ""
+        if known:
             path = url[len(known) - 1 :]
             if not (
                 "%" in path
@@ -337,12 +339,6 @@ class Policy:
                 or (rules.picky and (rules.origins or not is_final(path)))
             ):
                 return rules, path
-        else:
-            origin = ORIGIN.match(url)
-            if origin is not None and url.startswith("/", origin.end()):
-                self._origin = url[: origin.end() + 1]
-            elif url.startswith("/"):
-                self._origin = "/"
         if rules.origins:
             before = rules.own
             own = rules.at(url, self._text.lines)

@@ -78,3 +78,19 @@ def describe_error(error: Exception, uri: str) -> str:
     if secret and (not words or any(word in text.lower() for word in words)):
         return type(error).__name__
     return text
+
+
+def duration(seconds: float) -> str:
+    """Return *seconds* in the two largest units that they have."""
+    if seconds < 1:
+        return f"{seconds:.1g} s"
+    whole = round(seconds)
+    for unit, name, smaller, its_name in (
+        (86400, "d", 3600, "h"),
+        (3600, "h", 60, "min"),
+        (60, "min", 1, "s"),
+    ):
+        if whole >= unit:
+            rest = whole % unit // smaller
+            return f"{whole // unit} {name}" + (f" {rest} {its_name}" if rest else "")
+    return f"{whole} s"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.protocol.decoding import spellings_of
+from scrapy_rep.protocol.fields import ALL
 from scrapy_rep.protocol.origin import origin_of
 from scrapy_rep.protocol.paths import (
     ORIGIN,
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
     from scrapy_rep.protocol.dialect import Dialect
 
 
-class Reading(NamedTuple):
+@dataclass(slots=True)
+class Reading:
     """What decides, besides its own text, how a rule is read."""
 
     dialect: Dialect
@@ -66,10 +69,12 @@ class Pattern(NamedTuple):
 # escape, no `$` but at its end, nothing to be encoded. What begins with the first octet that
 # may count for three is a group of its own.
 USUAL_RULE = re.compile(
-    r"\n[ \t]*(?:[Dd]isallow|([Aa]llow))[ \t]*:[ \t]*"
-    r"([/*][A-Za-z0-9._~/*-]*)((?:[:?\[\]@!&'()+,;=][A-Za-z0-9._~:/?\[\]@!&'()+,;=*-]*)?\$?)"
-    r"[ \t]*(?:#[^\n]*)?(?=\n|\Z)"
+    rf"\n[ \t]{ALL}(?:[Dd]isallow|([Aa]llow))[ \t]*:[ \t]{ALL}([/*][A-Za-z0-9._~/*-]{ALL})"
+    rf"((?:[:?\[\]@!&'()+,;=][A-Za-z0-9._~:/?\[\]@!&'()+,;=*-]{ALL}|)\$?)[ \t]{ALL}(?:#[^\n]*|)$",
+    re.MULTILINE,
 )
+# Ends of usual paths whose octets all count for one.
+PLAIN_TAIL = re.compile(r"(?:\?[A-Za-z0-9._~&=*-]*|)\$?")
 MAX_WILDCARDS_INTO_QUERY = 8  # of one rule; nobody writes more before such an escape
 WILDCARDS_SIDE_BY_SIDE = re.compile(r"\*{2,}")
 INDEX_PAGES = ("/index.html", "/index.htm")
@@ -134,6 +139,8 @@ def pieces_of(between: str, dialect: Dialect) -> list[str]:
 
 def usual_octets(tail: str) -> int:
     """How many octets the end of a usual rule's path has: `*`, and `$` at the end, are one."""
+    if PLAIN_TAIL.fullmatch(tail):
+        return len(tail)
     return count_octets(tail) - 2 * (tail.count("*") + tail.count("$"))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from dataclasses import replace
 from sys import getsizeof
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +22,17 @@ from scrapy_rep.protocol.rules import (
     readings_of,
     usual_octets,
 )
-from scrapy_rep.protocol.wildcards import Wildcards, join_pieces
+from scrapy_rep.protocol.wildcards import (
+    FEW_QUERIES,
+    ScoredParts,
+    Wildcards,
+    join_pieces,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from scrapy_rep.protocol.pace_values import Paces
     from scrapy_rep.protocol.preferences import Stated
     from scrapy_rep.protocol.user_agents import Chosen
 
@@ -36,22 +43,6 @@ VERDICT_TABLE_BYTES = 200  # octets of memory, of the table of verdicts
 VERDICT_BYTES = 120  # of each in it, with its place
 PREFIX_BYTES = 56  # octets of memory besides its letters, once they are sorted
 FEW_PREFIXES = 20  # all tried at once sooner than the right one is searched for
-FEW_QUERIES = 16  # answered before the table of prefixes pays for itself
-
-
-class Kinds:
-    """Patterns by the way in which they are matched: scores, parts, and whether they end."""
-
-    def __init__(self) -> None:
-        self.wildcards: list[tuple[int, tuple[str, ...], bool]] = []
-        self.plain: list[tuple[int, str, bool]] = []
-        self.escapes: list[tuple[int, tuple[str, ...], bool]] = []
-
-    def add(self, score: int, parts: tuple[str, ...], ends: bool) -> None:
-        if len(parts) > 1:
-            self.wildcards.append((score, parts, ends))
-        else:  # a prefix or a whole path after all
-            self.plain.append((score, parts[0], ends))
 
 
 class RuleSet:
@@ -72,6 +63,7 @@ class RuleSet:
         "fresh",
         "origins",
         "own",
+        "paces",
         "picky",
         "prefixes",
         "reading",
@@ -99,9 +91,10 @@ class RuleSet:
         self.exact: dict[str, int] | None = None
         self.wildcards: Wildcards | None = None
         self.escapes: Wildcards | None = None  # for a path as `encoded` has it
-        self.fresh = FEW_QUERIES
+        self.fresh = FEW_QUERIES  # before the table of prefixes pays for itself
         self.by_score: dict[int, list[tuple[Pattern, Rule]]] | None = None
-        self.stated: Stated | None = None  # preferences, read when first asked for
+        self.paces: Paces | None = None  # these, too, are read when first asked for
+        self.stated: Stated | None = None  # preferences
         # Origins that rules name, which are whole URLs, and the rules for URLs of one of them.
         self.origins: set[str] = set()
         self.own: RuleSet | None = None
@@ -120,53 +113,82 @@ class RuleSet:
         literals: dict[str, int] = {}
         starred: dict[str, int] = {}
         others: list[tuple[bool, str]] = []
-        cut_out = dialect.most_specific and dialect.wildcards
         for section in self.chosen.sections:
-            rest = text[section.start : section.end]
-            if cut_out:
-                pieces = USUAL_RULE.split(rest)
-                found = zip(pieces[1::4], pieces[2::4], pieces[3::4], strict=True)
-                for is_allow, start, tail in found:
-                    path = start + tail if tail else start
-                    length = len(start) + usual_octets(tail) if tail else len(start)
-                    known = starred if "*" in path or "$" in tail else literals
-                    if is_allow:  # RFC 9309 2.2.2: allow wins among equals
-                        known[path] = score = 2 * length + 1
-                        self.allows_most = max(self.allows_most, score)
-                        if path.endswith(INDEX_PAGES):
-                            others.append((True, path))
-                    else:
-                        known.setdefault(path, 2 * length)
-                rest = "".join(pieces[::4])
-            others += rules_among(rest)
-        kinds = Kinds()
+            if section.start < section.end:
+                lines = text[section.start : section.end]
+                if dialect.most_specific and dialect.wildcards:
+                    lines = self.cut_out(lines, literals, starred, others)
+                others += rules_among(lines)
+        wildcards: list[ScoredParts] = []
+        plain: list[ScoredParts] = []  # a prefix or a whole path after all
+        escapes: list[ScoredParts] = []
         for path, score in starred.items():
-            ends = "$" in path
-            kinds.add(
-                score, *join_pieces((path[:-1] if ends else path).split("*"), ends)
-            )
-        if STAR_AND_DIGIT.search("\n".join(starred)):
-            for path, score in starred.items():
-                if STAR_AND_DIGIT.search(path):
-                    for pattern in patterns_of(path, dialect)[1:]:
-                        kinds.escapes.append((score, pattern.parts, pattern.anchored))
+            ends = path[-1] == "$"
+            parts = tuple((path[:-1] if ends else path).split("*"))
+            if "" in parts:
+                parts, ends = join_pieces(parts, ends)
+            kind = wildcards if len(parts) > 1 else plain
+            kind.append((score, parts, ends))
+        if starred and STAR_AND_DIGIT.search("\n".join(starred)):
+            escapes += [
+                (score, pattern.parts, pattern.anchored)
+                for path, score in starred.items()
+                if STAR_AND_DIGIT.search(path)
+                for pattern in patterns_of(path, dialect)[1:]
+            ]
         if others:
-            self.add_others(others, kinds)
-        for score, path, ends in kinds.plain:
+            self.add_others(others, wildcards, plain, escapes)
+        for score, (path,), ends in plain:
             if ends and self.exact is None:
                 self.exact = {}
             known = self.exact if ends and self.exact is not None else literals
             known[path] = max(known.get(path, 0), score)
-        if kinds.wildcards:
-            self.wildcards = Wildcards(kinds.wildcards)
-        if kinds.escapes:
+        if wildcards:
+            self.wildcards = Wildcards(wildcards)
+        if escapes:
             self.picky = True
-            self.escapes = Wildcards(kinds.escapes)
+            self.escapes = Wildcards(escapes)
         for everything in ("", "/"):  # every path begins with a slash
-            self.base = max(self.base, literals.pop(everything, 0))
+            if everything in literals:
+                self.base = max(self.base, literals.pop(everything))
         self.prefixes = tuple(literals), small(literals.values()), None
 
-    def add_others(self, others: list[tuple[bool, str]], kinds: Kinds) -> None:
+    def cut_out(
+        self,
+        lines: str,
+        literals: dict[str, int],
+        starred: dict[str, int],
+        others: list[tuple[bool, str]],
+    ) -> str:
+        """Score the rules that are spelt as usual, and return the lines between them."""
+        pieces = iter(USUAL_RULE.split(lines))
+        rest = [next(pieces)]
+        for is_allow, start, tail, between in zip(
+            pieces, pieces, pieces, pieces, strict=True
+        ):
+            if between:
+                rest.append(between)
+            path, score = start, 2 * len(start)
+            if tail:
+                path = start + tail
+                score += 2 * usual_octets(tail)
+            known = starred if "*" in path or "$" in tail else literals
+            if is_allow:  # RFC 9309 2.2.2: allow wins among equals
+                known[path] = score = score + 1
+                self.allows_most = max(self.allows_most, score)
+                if path.endswith(INDEX_PAGES):
+                    others.append((True, path))
+            elif path not in known:
+                known[path] = score
+        return "".join(rest)
+
+    def add_others(
+        self,
+        others: list[tuple[bool, str]],
+        wildcards: list[ScoredParts],
+        plain: list[ScoredParts],
+        escapes: list[ScoredParts],
+    ) -> None:
         """File rules that are not spelt as usual."""
         scores: dict[tuple[tuple[str, ...], bool, bool], int] = {}
         # RFC 9309 2.2.2: duplicates may be dropped. There may be thousands of them.
@@ -186,10 +208,11 @@ class RuleSet:
                     self.allows_most = max(self.allows_most, score)
         for (parts, ends, is_encoded), score in scores.items():
             if is_encoded:
-                kinds.escapes.append((score, parts, ends))
+                escapes.append((score, parts, ends))
             else:
                 self.picky = self.picky or any("%" in part for part in parts)
-                kinds.add(score, parts, ends)
+                kind = wildcards if len(parts) > 1 else plain
+                kind.append((score, parts, ends))
 
     def at(self, url: str, text: str) -> RuleSet:
         """The rules for `url`: these, unless one is a URL of its origin; `text` as for
@@ -200,7 +223,7 @@ class RuleSet:
             return self
         own = self.own
         if own is None or own.reading.origin != origin:
-            reading = self.reading._replace(origin=origin)
+            reading = replace(self.reading, origin=origin)
             self.own = own = RuleSet(text, self.chosen, reading, self.agent)
         return own
 
@@ -230,7 +253,9 @@ class RuleSet:
         prefixes, scores, parents = (
             self.prefixes
         )  # at once: another thread may tabulate
-        if parents is None:
+        if not prefixes:
+            pass
+        elif parents is None:
             if path.startswith(prefixes):
                 for prefix, score in zip(prefixes, scores, strict=True):
                     if score > best and path.startswith(prefix):
@@ -245,8 +270,8 @@ class RuleSet:
                     best = scores[index]
                     break
                 index = parents[index]
-        if self.exact is not None:
-            best = max(best, self.exact.get(path, 0))
+        if self.exact is not None and path in self.exact:
+            best = max(best, self.exact[path])
         if self.wildcards is not None:
             best = self.wildcards.best(path, best)
         if self.escapes is not None and not WITHOUT_RESERVED.fullmatch(path):
@@ -333,4 +358,7 @@ class RuleSet:
 
 def small(scores: Collection[int]) -> Sequence[int]:
     """`scores` in as little memory: those of most files are octets."""
-    return bytes(scores) if max(scores, default=0) < 256 else tuple(scores)
+    try:
+        return bytes(scores)
+    except ValueError:
+        return tuple(scores)

@@ -6,15 +6,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.protocol.decoding import show_octets
 from scrapy_rep.protocol.fields import (
-    CRAWL_DELAY,
-    REQUEST_RATE,
-    VISIT_TIME,
     sitemaps_in,
 )
 from scrapy_rep.protocol.groups import (
     groups_of,
     line_numbers,
-    records_of,
+    paces_among,
     rules_among,
     rules_in,
 )
@@ -23,8 +20,6 @@ from scrapy_rep.protocol.rules import Rule
 if TYPE_CHECKING:
     from scrapy_rep.protocol.dialect import Dialect
     from scrapy_rep.protocol.groups import Section
-
-PACE_FIELDS = (CRAWL_DELAY, REQUEST_RATE, VISIT_TIME)
 
 
 class Group(NamedTuple):
@@ -54,17 +49,13 @@ def groups_as_written(text: str, groups: list[list[Section]]) -> tuple[Group, ..
     return tuple(found)
 
 
-def paces_of(text: str, section: Section) -> list[tuple[str, str]]:
-    return [
-        record for record in records_of(text, [section]) if record[0] in PACE_FIELDS
-    ]
-
-
 def statements(text: str, dialect: Dialect) -> tuple[object, ...]:
     """All that is understood of a text, without line numbers."""
     groups = tuple(
         (
-            tuple((section.agent, *paces_of(text, section)) for section in sections),
+            tuple(
+                (section.agent, *paces_among(text, [section])) for section in sections
+            ),
             tuple(
                 rule
                 for section in sections

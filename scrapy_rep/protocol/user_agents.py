@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from scrapy_rep.protocol.groups import groups_of, runs_of
 
@@ -93,12 +94,12 @@ def names_of(agents: tuple[str, ...]) -> dict[str, int]:
 
 def agents_given(agent: str | Sequence[str]) -> tuple[str, ...]:
     """The argument `agent` of the public methods as a tuple, checked."""
-    agents = (agent,) if isinstance(agent, str) else agent
-    if isinstance(agents, (bytes, bytearray)):
-        msg = f"agent must be str or a sequence of str, not {type(agent).__name__}"
-        raise TypeError(msg)
+    if isinstance(agent, str):
+        return (agent,)
     try:
-        agents = tuple(agents)
+        if isinstance(agent, (bytes, bytearray)):
+            raise TypeError
+        agents = tuple(agent)
     except TypeError:
         msg = f"agent must be str or a sequence of str, not {type(agent).__name__}"
         raise TypeError(msg) from None
@@ -109,7 +110,8 @@ def agents_given(agent: str | Sequence[str]) -> tuple[str, ...]:
     return agents
 
 
-class Chosen(NamedTuple):
+@dataclass(slots=True)
+class Chosen:
     """What of a file is meant for an agent."""
 
     sections: list[Section]
@@ -155,20 +157,21 @@ def by_token(
 ) -> tuple[list[list[Section]], list[list[Section]]]:
     """Groups of the most wanted product token, and default groups."""
     wanted = names_of(agents)
-    best = len(wanted)
+    names = tuple(wanted)
+    best = nobody = len(wanted)
     named: list[list[Section]] = []
     default = []
-    nobody = len(wanted)
     for group in groups:
         is_default = False
         rank = nobody
         for section in group:
-            line = section.agent
+            line = section.agent.lower()
             # Beyond RFC 9309: junk after "* " is ignored.
-            if line[:1] == "*" and (len(line) == 1 or line[1].isspace()):
+            if line == "*" or (line[:1] == "*" and line[1].isspace()):
                 is_default = True
                 continue
-            line = line.lower()
+            if not line.startswith(names):
+                continue
             # Beyond RFC 9309: many lines leave the grammar. They match as a whole
             # ("MJ12bot"), or up to the first octet outside it ("foo/1.0", "foo*"). The
             # header of a browser is no "mozilla", which would be nearly everybody.

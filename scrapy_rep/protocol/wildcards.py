@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 MANY_PATTERNS = 200  # patterns, from which on an index of their letters pays
+VERY_MANY_PATTERNS = 1000  # from which on it pays for the first query
+FEW_QUERIES = 16  # answered before it pays for fewer
 GRAM_LETTERS = 4  # letters of an index entry
 INDEXED_LETTERS = (
     24  # letters of a part, which may be of any length, among which one is chosen
@@ -12,11 +18,13 @@ INDEXED_LETTERS = (
 
 HEX_DIGITS = tuple("0123456789ABCDEF")
 
+ScoredParts = tuple[int, tuple[str, ...], bool]
+"""Score, parts, and whether the last part ends the path."""
 Wildcard = tuple[int, str, tuple[str, ...], bool]
 """Score, longest part, parts, and whether the last part ends the path."""
 
 
-def join_pieces(pieces: list[str], anchored: bool) -> tuple[tuple[str, ...], bool]:
+def join_pieces(pieces: Sequence[str], anchored: bool) -> tuple[tuple[str, ...], bool]:
     """The parts of a pattern from what stands between its wildcards (RFC 9309 2.2.3).
 
     Wildcards side by side are one; one at the end is none, and undoes the `$` behind it.
@@ -60,15 +68,16 @@ class Wildcards:
         "index",
         "needles",
         "tails",
+        "until_index",
         "with_query",
     )
 
-    def __init__(self, scored: list[tuple[int, tuple[str, ...], bool]]) -> None:
+    def __init__(self, scored: list[ScoredParts]) -> None:
         with_query: list[Wildcard] = []
         headed: list[Wildcard] = []
         endings: list[Wildcard] = []
         anywhere: list[Wildcard] = []
-        for score, parts, anchored in scored:
+        for score, parts, anchored in sorted(scored, reverse=True):
             needle = parts[1] if len(parts) == 2 else max(parts, key=len)
             if len(parts[0]) > 1:
                 kind = headed
@@ -78,23 +87,29 @@ class Wildcards:
                 kind = with_query if "?" in needle else anywhere
             kind.append((score, needle, parts, anchored))
         self.index: dict[str, list[Wildcard]] | None = None
+        self.until_index: int | None = None  # queries; None: there is to be none
         if len(scored) >= MANY_PATTERNS:
-            self.index = index_by_letters(with_query + headed + endings + anywhere)
-            with_query = headed = endings = anywhere = []
-        # Each kind has a gate that keeps out most paths at once. Most are empty, and tuples
-        # without anything take no memory.
-        self.with_query = highest_first(with_query)  # the likes of /*?sort=
-        self.headed = highest_first(headed)  # the likes of /shop/*/reviews
-        self.heads = tuple([parts[0] for _, _, parts, _ in self.headed])
-        self.endings = highest_first(endings)  # the likes of /*.pdf$
-        self.tails = tuple([needle for _, needle, _, _ in self.endings])
-        self.anywhere = highest_first(anywhere)
-        self.needles = tuple([needle for _, needle, _, _ in self.anywhere])
+            self.until_index = FEW_QUERIES if len(scored) < VERY_MANY_PATTERNS else 0
+        # Each kind has a gate that keeps out most paths at once, and the highest score first.
+        # Most are empty, and tuples without anything take no memory.
+        self.with_query = tuple(with_query)  # the likes of /*?sort=
+        self.headed = tuple(headed)  # the likes of /shop/*/reviews
+        self.heads = tuple([parts[0] for _, _, parts, _ in headed])
+        self.endings = tuple(endings)  # the likes of /*.pdf$
+        self.tails = tuple([needle for _, needle, _, _ in endings])
+        self.anywhere = tuple(anywhere)
+        self.needles = tuple([needle for _, needle, _, _ in anywhere])
 
     def best(self, path: str, floor: int) -> int:
         """The highest score of a pattern that matches the path, `floor` if none is higher."""
-        if self.index is not None:
-            return best_of_many(self.index, path, floor)
+        if self.until_index is not None:
+            if self.until_index <= 0:
+                if self.index is None:
+                    self.index = index_by_letters(
+                        self.with_query + self.headed + self.endings + self.anywhere
+                    )
+                return best_of_many(self.index, path, floor)
+            self.until_index -= 1
         for needle in self.needles:
             if needle in path:
                 floor = best_of_few(self.anywhere, path, floor)
@@ -111,18 +126,11 @@ class Wildcards:
         """Octets of memory but for the letters, estimated."""
         kinds = (self.with_query, self.headed, self.endings, self.anywhere)
         patterns = sum(map(len, kinds))
-        size = 170 + 260 * patterns
-        if self.index is not None:
-            entries = sum(map(len, self.index.values()))
-            size += 300 + 260 * entries + 150 * len(self.index)
-        return size
+        # Half an index, be there one or not: it is made behind the back of who weighs us.
+        return 170 + (260 if self.until_index is None else 350) * patterns
 
 
-def highest_first(wildcards: list[Wildcard]) -> tuple[Wildcard, ...]:
-    return tuple(sorted(wildcards, reverse=True))
-
-
-def index_by_letters(wildcards: list[Wildcard]) -> dict[str, list[Wildcard]]:
+def index_by_letters(wildcards: Sequence[Wildcard]) -> dict[str, list[Wildcard]]:
     """File each pattern under the letters of its that the fewest patterns share.
 
     A path then only meets the patterns of which it has these letters; short ones are

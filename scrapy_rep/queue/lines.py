@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import Enum, auto
 from hashlib import sha256
+from random import randrange
 from typing import TYPE_CHECKING
 
 from scrapy import Request
@@ -11,6 +12,8 @@ from scrapy import Request
 from scrapy_rep.judging import judged
 
 if TYPE_CHECKING:
+    from collections import deque
+
     from scrapy.pqueues import ScrapyPriorityQueue
 
     from scrapy_rep.judging import Agents
@@ -49,6 +52,9 @@ class Line:
         "ask_ahead",
         "asked",
         "count",
+        "held_by",
+        "held_since",
+        "held_until",
         "key",
         "mixed",
         "name",
@@ -66,6 +72,9 @@ class Line:
         self.count = len(queue)
         self.mixed = mixed  # out of a job directory: only its next request is known
         self.asked = False  # its policy is being asked for
+        self.held_by = ""  # the cause for which it waited when that was looked at
+        self.held_since = 0.0
+        self.held_until = 0.0  # 0: nobody knows
         self.ask_ahead = True  # False: somebody has, for the next request
 
     def page(self) -> Request | None:
@@ -132,3 +141,12 @@ def slot_in(name: str) -> str:
 def line_name(slot: str, key: Key) -> str:
     """Return what a line is called in a job directory, if *slot* has another one."""
     return f"{slot}\n{sha256(repr(key).encode()).hexdigest()[:16]}"
+
+
+def bring_any_forward(slots: deque[Slot]) -> None:
+    """Have any one of *slots* come next.
+
+    Who stands behind hundreds of hosts that hang need not wait until all these are asked.
+    """
+    place = randrange(len(slots))  # noqa: S311
+    slots[0], slots[place] = slots[place], slots[0]

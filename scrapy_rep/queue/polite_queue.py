@@ -13,21 +13,25 @@ from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_rep.downloader import Alarm
 from scrapy_rep.judging import Action, leave_behind
-from scrapy_rep.judging.ruling import UNREACHABLE, VISIT_TIME
+from scrapy_rep.judging.ruling import PARKED, UNREACHABLE
+from scrapy_rep.log import Held
+from scrapy_rep.log.waits import ASKED, DISK, PACE, TURN
 from scrapy_rep.queue.inner_queues import drop_empty, drop_unreadable, look, next_of
 from scrapy_rep.queue.lines import (
     UNJUDGED,
     Line,
     Slot,
     Where,
+    bring_any_forward,
     key_of,
     line_name,
     page_of,
 )
 from scrapy_rep.queue.slot_queues import SlotQueues
+from scrapy_rep.settings import LONGEST_AT_PROMPT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from scrapy import Request
     from scrapy.pqueues import QueueProtocol, ScrapyPriorityQueue
@@ -37,11 +41,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-WHY = {
-    UNREACHABLE: "robots.txt of {origin} is unreachable",
-    VISIT_TIME: "robots.txt of {origin} wants visits at another time",
-}
-"""Why the requests of an origin wait, by the cause, in words."""
+TOLD_ELSEWHERE = frozenset({ASKED, DISK, PACE, UNREACHABLE})
+"""What a host may wait for without a line in the log that it goes on."""
 DISK_RETRY = 10.0
 """Seconds after which a disk queue that failed, but is not damaged, is asked again."""
 FULL_AGAIN = 0.1
@@ -80,6 +81,8 @@ class PoliteQueue(SlotQueues):
         )
         crawl = self._crawl
         crawl.join_queue()
+        self._waits = crawl.waits
+        self._waits.holders.append(self)
         self._policies: Policies | None = crawl.policies if crawl.is_judged else None
         self._has_cache = crawl.is_judged and crawl.http_cache is not None
         self._downloader = crawl.downloader
@@ -91,6 +94,7 @@ class PoliteQueue(SlotQueues):
         self._later: list[tuple[float, int, Slot]] = []  # a heap; by time
         self._unknown: deque[Slot] = deque()
         self._asked = 0  # policies that are asked for
+        self._asks = 0  # those that ever were
         self._full: deque[Slot] = deque()
         self._tickets = 0
         self._alarm = Alarm(crawl.downloader.wake)
@@ -135,11 +139,15 @@ class PoliteQueue(SlotQueues):
         if request is None and self._full:
             self._recheck_full(len(self._full))
             request = self._pop_due()
-        if request is None:
-            self._look_ahead()
-            if self._later:
-                self._alarm.set(self._later[0][0] - monotonic())
-        return request
+        if request is not None:
+            self._waits.over()
+            return request
+        self._look_ahead()
+        if self._later:
+            self._alarm.set(self._later[0][0] - monotonic())
+        if self._count:
+            self._waits.idle()
+        return None
 
     def peek(self) -> Request | None:
         """Return a request that waits, one of a slot that is due where there is one.
@@ -151,6 +159,7 @@ class PoliteQueue(SlotQueues):
 
     def close(self) -> dict[str, list[int]]:
         self._alarm.cancel()
+        self._waits.close(self, keeps=bool(self.key))
         for slot in self._slots.values():
             slot.where = Where.GONE
         self._slots.clear()
@@ -160,6 +169,39 @@ class PoliteQueue(SlotQueues):
         self._full.clear()
         self._count = 0
         return super().close()
+
+    # What a person is told
+
+    def held(self) -> Iterator[Held]:
+        now = monotonic()
+        for slot in self._slots.values():
+            later = slot.due_at if slot.where is Where.LATER else 0.0
+            for line in slot.lines.values():
+                cause, until = line.held_by, line.held_until
+                if cause != ASKED and until <= now:
+                    cause, until = cause if later else TURN, later
+                    if later:
+                        cause = cause or PACE
+                yield Held(line.host, cause, until or None, line.count)
+
+    def requests_of(self, host: str, origin: str) -> int:
+        return sum(
+            line.count
+            for slot in self._slots.values()
+            for line in slot.lines.values()
+            if line.host == host or (origin and line.key[0] == origin)
+        )
+
+    def next_due(self) -> float:
+        if self._due or self._full or self._unknown:
+            return 0.0
+        soonest = self._later[0][0] - monotonic() if self._later else inf
+        if self._asked:  # asking may wait for a parked host, too
+            for slot in self._slots.values():
+                if slot.where is Where.ASKED:
+                    for line in slot.lines.values():
+                        soonest = min(soonest, self._keeper.back_off.left(line.host))
+        return soonest
 
     # Slots and lines
 
@@ -229,24 +271,25 @@ class PoliteQueue(SlotQueues):
         if line is None:
             return None
         wait = self._downloader.due_in(slot.name)
-        if wait:
-            self._park(slot, wait, "its delay has not passed yet")
+        if wait and not self._is_refused(line.host):
+            self._park(slot, line.host, wait, PACE)
             return None
         return self._take_from(slot, line)
 
     def _next_line(self, slot: Slot) -> Line | None:
         """Return the most urgent line that may go; ``None``: *slot* waits for one."""
-        where, soonest, why = Where.LATER, inf, ""
+        where, soonest, why = Where.LATER, inf, ("", "")
         for line in slot.by_urgency():
             if not self._keeper.has_place(slot.name, line.host):
                 where = where if where is Where.UNKNOWN else Where.FULL
                 continue
             held = self._what_holds(line)
+            self._note_hold(line, held)
             if held is None:
                 return line
             if not isinstance(held, Where):
                 if held[0] < soonest:
-                    soonest, why = held
+                    soonest, why = held[0], (line.host, held[1])
             elif held is Where.UNKNOWN or where is Where.LATER:
                 where = held
         if where is Where.UNKNOWN:
@@ -254,20 +297,43 @@ class PoliteQueue(SlotQueues):
         elif soonest < inf:
             if where is Where.FULL:
                 soonest = min(soonest, FULL_AGAIN)
-            self._park(slot, soonest, why)
+            host, cause = why
+            self._park(slot, host, soonest, cause)
             return None
         elif where is Where.FULL:
             self._full.append(slot)
         slot.where = where
         return None
 
+    def _note_hold(self, line: Line, held: tuple[float, str] | Where | None) -> None:
+        """Keep what *line* waits for, and tell that it goes on."""
+        if held is None:
+            refused = self._keeper.back_off.refuses(line.host)
+            if line.held_by and line.held_by not in TOLD_ELSEWHERE and not refused:
+                waited = monotonic() - line.held_since
+                self._crawl.log.note_goes_on(
+                    line.host, line.held_by, waited, line.count
+                )
+            line.held_by, line.held_until = "", 0.0
+            return
+        seconds, cause = (0.0, ASKED) if isinstance(held, Where) else held
+        now = monotonic()
+        if cause != line.held_by:
+            line.held_by, line.held_since = cause, now
+        line.held_until = now + seconds if seconds else 0.0
+
     def _what_holds(self, line: Line) -> tuple[float, str] | Where | None:
         """Return for how long *line* waits, and why; or for what; ``None``: it may go."""
         origin, agent, _, was_looked_up, host = line.key
-        if wait := self._keeper.back_off.left(
-            host
-        ):  # not asked for its robots.txt either
-            return wait, "its site wants to be left alone (Retry-After)"
+        if self._keeper.back_off.until:  # it is not asked for its robots.txt either
+            if wait := self._keeper.back_off.holds(host):
+                return None if self._is_refused(host) else (wait, PARKED)
+            if self._keeper.back_off.refuses(host):
+                return None  # the gate does
+        if self._keeper.budget.is_set and self._keeper.budget.is_used_up(host):
+            return None  # so that it is refused now
+        if self._is_refused(host):
+            return None
         if (
             self._policies is not None
             and origin is not None
@@ -282,14 +348,19 @@ class PoliteQueue(SlotQueues):
                         line.ask_ahead or known.requests_wait
                     )  # at that time
                     assert ruling.objection is not None
-                    reason = WHY[ruling.objection.cause].format(origin=origin)
-                    return ruling.seconds, reason
+                    return ruling.seconds, ruling.objection.cause
                 self._keeper.keep(host, origin, ruling.interval)
             elif line.ask_ahead:
                 return Where.ASKED if line.asked else Where.UNKNOWN
         if wait := self._keeper.paced_for(host):
-            return wait, "its delay has not passed yet"
+            return wait, PACE
         return None
+
+    def _is_refused(self, host: str) -> bool:
+        """Tell whether the gate is to refuse what would have to wait long for *host*."""
+        if self._crawl.settings.wait:
+            return False
+        return self._keeper.due_in(host) > LONGEST_AT_PROMPT
 
     def _take_from(self, slot: Slot, line: Line) -> Request | None:
         request: Request | None = None
@@ -309,7 +380,7 @@ class PoliteQueue(SlotQueues):
                 exc_info=fault,
             )
             if left == line.count:
-                self._park(slot, DISK_RETRY, "its disk queue does not work now")
+                self._park(slot, line.host, DISK_RETRY, DISK)
                 return None
             self.crawler.stats.inc_value("rep/unreadable", line.count - left)
         self._count -= line.count - left
@@ -347,7 +418,7 @@ class PoliteQueue(SlotQueues):
             return True
         return self._policies.peek(origin, line.page) is not None
 
-    def _park(self, slot: Slot, wait: float, why: str) -> None:
+    def _park(self, slot: Slot, host: str, wait: float, cause: str) -> None:
         slot.where = Where.LATER
         slot.due_at = monotonic() + wait
         self._tickets += 1
@@ -360,7 +431,7 @@ class PoliteQueue(SlotQueues):
             ]
             heapify(self._later)
         heappush(self._later, (slot.due_at, slot.ticket, slot))
-        self._crawl.log.note_parked_slot(slot.name, wait, why)
+        self._crawl.log.note_parked(host, wait, cause)
 
     def _bring_due(self) -> None:
         now = monotonic()
@@ -389,6 +460,9 @@ class PoliteQueue(SlotQueues):
             return
         most = self._most_asked + self._policies.slow_fetches
         while self._unknown and self._asked < most:
+            self._asks += 1
+            if self._asks % 2 and self._policies.hosts_hang:
+                bring_any_forward(self._unknown)
             slot = self._unknown.popleft()
             if slot.where is not Where.UNKNOWN:
                 continue

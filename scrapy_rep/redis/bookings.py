@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from contextlib import suppress
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from scrapy_rep.pacing import ParkedError
 from scrapy_rep.redis.clients import script
 from scrapy_rep.redis.fleet import SETTLE, Link, RedisAwayError
+from scrapy_rep.redis.health import SharedHealth
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 KEPT = 60.0
 """Seconds for which a host's time is kept, beyond the longest delay."""
+SPENT_KEPT = 86400.0
+"""Seconds after its last request for which is kept how many a host has had."""
+LATENCY_KEPT = 3600.0
+"""The same for a response time."""
 LATE = 0.005
 """An answer of the server that took so many seconds more than the quickest says that we
 start later than it has booked."""
@@ -47,8 +53,13 @@ class RedisBookings:
         self._start = self._link.client.register_script(script("start"))
         self._late = self._link.client.register_script(script("late"))
         self._park = self._link.client.register_script(script("park"))
+        self._spend = self._link.client.register_script(script("spend"))
+        self._crawler = crawler
         longest = self._link.settings.crawl_delay_max
         self._expiry = round((longest + KEPT) * 1e3)  # milliseconds
+        self._health = SharedHealth(crawler)
+        self.change_health = self._health.change
+        self.on_health = self._health.on_health
 
     async def book(self, host: str, interval: float) -> int | None:
         """Return when a request to *host* may start, *interval* s after the one before.
@@ -104,6 +115,38 @@ class RedisBookings:
             args = [max(1, round(seconds * 1e3))]
             await self._link.call(self._park, [_parked_key(host)], args)
 
+    async def latency(self, host: str) -> float | None:
+        """Return the response time of *host* that was told last; ``None``: none was."""
+        with suppress(RedisAwayError, ValueError):
+            found = await self._link.call(self._get, [_latency_key(host)], [])
+            if found is not None and math.isfinite(seconds := float(found)):
+                return max(0.0, seconds)
+        return None
+
+    async def tell_latency(self, host: str, seconds: float) -> None:
+        """Have the others know the response time of *host*."""
+        with suppress(RedisAwayError):
+            await self._link.call(self._set, [_latency_key(host)], [seconds])
+
+    async def _get(self, keys: list[str], args: list[Any]) -> Any:
+        return await self._link.client.get(keys[0])
+
+    async def _set(self, keys: list[str], args: list[Any]) -> None:
+        await self._link.client.set(keys[0], args[0], px=round(LATENCY_KEPT * 1e3))
+
+    async def spend(self, host: str, most: int) -> bool:
+        """Count a request to *host*, of which *most* may start; ``False``: they have.
+
+        That is of all workers of a spider. While Redis is away each counts its own.
+        """
+        spider = getattr(self._crawler.spider, "name", "")
+        try:
+            keys = [f"rep:{{{host}}}:spent:{spider}"]
+            args = [most, round(SPENT_KEPT * 1e3)]
+            return bool(await self._link.call(self._spend, keys, args))
+        except RedisAwayError:
+            return True
+
     async def _ask(self, host: str, interval: float) -> tuple[float, int | None]:
         sent = monotonic()
         args = [round(interval * 1e6), self._expiry + round(interval * 1e3)]
@@ -158,10 +201,8 @@ class RedisBookings:
     def _next_turn(self, host: str, width: float, earliest: float) -> float:
         link = self._link
         offset = link.offset or 0.0
-        workers = max(1, len(link.workers))
-        rank = link.workers.index(link.me) if link.me in link.workers else 0
-        round_trip = workers * width
-        mine = (rank + crc32(host.encode()) / 2**32) * width - offset
+        round_trip = max(1, link.workers) * width
+        mine = (link.rank + crc32(host.encode()) / 2**32) * width - offset
         return mine + -(-(earliest - mine) // round_trip) * round_trip
 
 
@@ -171,3 +212,7 @@ def _key(host: str) -> str:
 
 def _parked_key(host: str) -> str:
     return f"rep:{{{host}}}:parked"
+
+
+def _latency_key(host: str) -> str:
+    return f"rep:{{{host}}}:latency"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import warnings
 from contextlib import suppress
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -9,11 +11,20 @@ from typing import TYPE_CHECKING, Any
 import redis
 import redis.asyncio
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
+from redis.exceptions import (
+    AskError,
+    AuthenticationError,
+    MovedError,
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+)
+from scrapy_redis import get_redis_from_settings
 from scrapy_redis.connection import SETTINGS_PARAMS_MAP
 from scrapy_redis.defaults import REDIS_PARAMS
 
-from scrapy_rep.exceptions import SettingError
+from scrapy_rep.exceptions import RedisStartError, SettingError
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -22,6 +33,29 @@ TIMEOUT = 1.0
 """Seconds that a call waits for the server at the most."""
 AWAY = (RedisError, OSError)
 """What a call raises where the server cannot be had, among others."""
+CREDENTIALS = "REDIS_URL or REDIS_PARAMS must have its user and password"
+ONE_SERVER = (
+    "it is one of several servers of a Redis Cluster, and the queue needs one server, or"
+    " a cluster of one"
+)
+REFUSALS = {
+    "NOAUTH": CREDENTIALS,
+    "NOPERM": "its user must be allowed to run scripts and to use all keys of the queue"
+    " and those that begin with rep:",
+    "READONLY": "it is a replica: REDIS_URL must name the master",
+    "OOM": "its memory is full, and maxmemory must be raised",
+    "MOVED": ONE_SERVER,
+    "ASK": ONE_SERVER,
+}
+"""What a server says that is there, but not for us, and what must be done."""
+KINDS = {
+    AuthenticationError: "NOAUTH",
+    NoPermissionError: "NOPERM",
+    ReadOnlyError: "READONLY",
+    OutOfMemoryError: "OOM",
+    MovedError: "MOVED",
+    AskError: "ASK",
+}
 
 
 def client(settings: BaseSettings) -> redis.asyncio.Redis:
@@ -89,6 +123,53 @@ def is_cluster(server: Any) -> bool:
     return False
 
 
+def refusal_of(error: Exception) -> str | None:
+    """Return what must be done where a server refuses us; ``None``: it is away."""
+    text = str(error)
+    for kind, code in KINDS.items():
+        # What comes of a script in Redis 6 has its code in the text alone.
+        if isinstance(error, kind) or f"-{code} " in text:
+            return f"{text.removesuffix('.')}: {REFUSALS[code]}"
+    return None
+
+
+def greet(settings: BaseSettings) -> None:
+    """Look whether the server is there when a crawl begins, and is one that will do.
+
+    Raises ``RedisStartError`` where it refuses us; and where it cannot be had, if the
+    scheduler is scrapy-redis', which cannot begin without it.
+    """
+    url = settings.get("REDIS_URL") or (
+        f"{settings.get('REDIS_HOST') or 'localhost'}"
+        f":{settings.get('REDIS_PORT') or 6379}"
+    )
+    with warnings.catch_warnings():
+        # redis-py says so of what scrapy-redis gives it; its own call does say it.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        server = impatient(get_redis_from_settings(settings))
+    try:
+        role = server.info("replication")
+        if role.get("role") == "slave" and role.get("slave_read_only", 1):
+            raise ReadOnlyError("It is read only")
+        if is_cluster(server) and int(server.cluster("info")["cluster_size"]) > 1:
+            raise RedisStartError(url, ONE_SERVER)
+    except AWAY as error:
+        refusal = refusal_of(error)
+        if refusal is None and not str(settings["SCHEDULER"]).startswith(
+            "scrapy_redis"
+        ):
+            return
+        kind = str(error) or type(error).__name__
+        raise RedisStartError(url, refusal or f"it cannot be had: {kind}") from None
+    finally:
+        close(server)
+
+
+def is_forgotten(error: Exception) -> bool:
+    """Tell whether a script says that the server has lost what it had (common.lua)."""
+    return isinstance(error, redis.ResponseError) and str(error).startswith("REPFORGOT")
+
+
 def script(name: str, *, after: str = "") -> str:
     """Return the text of a Lua script of ours, where wanted with another before it."""
     folder = resources.files(__package__).joinpath("lua")
@@ -108,3 +189,11 @@ def _impatient(given: dict[str, Any], retry: Any) -> dict[str, Any]:
         # Once: a connection that was open when the server restarted.
         "retry": retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,)),
     }
+
+
+async def end_task(task: asyncio.Task[None]) -> None:
+    """Cancel *task*, and wait until it is over."""
+    await asyncio.sleep(0)  # what is cancelled before it begins tells nobody
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task

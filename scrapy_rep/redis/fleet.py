@@ -17,7 +17,14 @@ from scrapy.utils.asyncio import is_asyncio_available
 
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.exceptions import SettingError
-from scrapy_rep.redis.clients import AWAY, client, script
+from scrapy_rep.redis.clients import (
+    AWAY,
+    client,
+    end_task,
+    is_forgotten,
+    refusal_of,
+    script,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +33,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("scrapy_rep")
 
-WORKERS = "rep:{fleet}:workers"
+WORKERS = ("rep:{fleet}:workers", "rep:{fleet}:names")
 BEAT = 2.0
 """Seconds between two signs of life."""
 PROBE = 0.5
@@ -36,8 +43,8 @@ LEASE = 10.0
 QUICK = 0.02
 """A round trip that took so many seconds more than the quickest tells the server's time
 well enough."""
-CALLS = 32
-"""Calls at a time; each takes a connection, of which a client has so many."""
+CALLS = 3
+"""Calls at a time; each takes a connection. A fourth one listens (store.py)."""
 SETTLE = 2.5
 """Seconds after which every worker has noticed that the server is back: PROBE, and twice
 the time that a call may take."""
@@ -77,8 +84,10 @@ class Link:
         """The server's time less ours (``time.monotonic()``), in seconds."""
         self.round_trip = float("inf")
         """The seconds that the quickest call took."""
-        self.workers = [self.me]
-        """The workers last known to be alive, in an order that is the same for all."""
+        self.workers = 1
+        """How many were last known to be alive."""
+        self.rank = 0
+        """How many of them come before this one, in an order that is the same for all."""
         self._beat = self.client.register_script(script("beat_fleet"))
         self._beating: asyncio.Task[None] | None = None
         self._back = asyncio.Event()
@@ -110,7 +119,10 @@ class Link:
     async def call(
         self, function: Any, keys: Sequence[str], args: Sequence[Any]
     ) -> Any:
-        """Run a script; raises ``RedisAwayError`` where the server cannot be had."""
+        """Run a script; raises ``RedisAwayError`` where the server cannot be had.
+
+        Raises what redis-py does where the script says that the server has forgotten.
+        """
         self._keep_beating()
         async with self._calls:
             if not self.up or self._closed:
@@ -118,6 +130,8 @@ class Link:
             try:
                 return await function(keys=keys, args=args)
             except AWAY as error:
+                if is_forgotten(error):
+                    raise
                 self.lost(error)
                 raise RedisAwayError from error
 
@@ -131,7 +145,10 @@ class Link:
         self.was_away = True
         self.changed_at = monotonic()
         self._back.clear()
-        self._crawler.stats.inc_value("rep/redis/away")
+        refusal = refusal_of(error)
+        self._crawler.stats.inc_value(
+            "rep/redis/refused" if refusal else "rep/redis/away"
+        )
         if self.pauses:
             then = "nothing is sent where it is needed"
         elif self.offset is None:
@@ -139,14 +156,16 @@ class Link:
         else:
             then = (
                 "what is known here decides, at the pace of one worker of"
-                f" {len(self.workers)}"
+                f" {self.workers}"
             )
-        logger.warning(
-            "Redis is away (%s): until it is back %s",
-            str(error) or type(error).__name__,
-            then,
-            extra={"spider": self._crawler.spider},
-        )
+        extra = {"spider": self._crawler.spider}
+        if refusal is None:
+            fault = str(error) or type(error).__name__
+            text = "Redis is away (%s): until it is back %s"
+            logger.warning(text, fault, then, extra=extra)
+        else:
+            text = "Redis refuses us (%s). Until it does not, %s"
+            logger.error(text, refusal, then, extra=extra)
         self._keep_beating()
 
     async def meet(self) -> None:
@@ -165,15 +184,12 @@ class Link:
         was_up, self.up = self.up, False  # for who still asks to start a request
         task, self._beating = self._beating, None
         if task is not None:
-            await asyncio.sleep(0)  # what is cancelled before it begins tells nobody
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+            await end_task(task)
         for _ in range(CALLS):  # those that are under way come to their end
             await self._calls.acquire()
         if was_up:
             with suppress(*AWAY):
-                await self._beat(keys=[WORKERS], args=[self.me, 0])
+                await self._beat(keys=WORKERS, args=[self.me, 0])
         await self.client.aclose()
         for _ in range(CALLS):
             self._calls.release()
@@ -196,9 +212,9 @@ class Link:
     async def _show_up(self) -> None:
         sent = monotonic()
         try:
-            now, names = await self._beat(
-                keys=[WORKERS], args=[self.me, round(LEASE * 1e6)]
-            )
+            args: list[Any] = [self.me, round(LEASE * 1e6)]
+            async with self._calls:
+                now, workers, rank = await self._beat(keys=WORKERS, args=args)
         except AWAY as error:
             self.lost(error)
             return
@@ -208,8 +224,7 @@ class Link:
         self.round_trip = min(self.round_trip, taken)
         if self.offset is None or taken < self.round_trip + QUICK:
             self.offset = now / 1e6 - (sent + taken / 2)
-        # The server has them by their last sign of life: there each sees itself last.
-        self.workers = sorted(name.decode(errors="replace") for name in names)
+        self.workers, self.rank = workers, rank
         if not self.up:
             self.up = True
             self.changed_at = monotonic()

@@ -5,8 +5,7 @@ from __future__ import annotations
 from struct import pack
 from time import time_ns
 
-NAMES = ("due", "later", "pace", "count", "workers", "clock", "kept")
-COUNT = NAMES.index("count")
+NAMES = ("due", "later", "pace", "count", "workers", "clock", "idle", "epoch")
 ID_LENGTH = 16
 """Octets before a request that make it one of its kind."""
 

@@ -12,6 +12,8 @@ from scrapy_rep.redis.clients import script
 from scrapy_rep.redis.keys import as_member, queue_keys
 
 AT_A_TIME = 100
+NOTHING_ELSE = (0, 0, 0)
+"""For put.lua: who queues these wants none, is done with none, and knows of no host."""
 
 
 def take_over(
@@ -34,14 +36,16 @@ def take_over(
     if kind not in {b"zset", b"none", "zset", "none"}:
         raise TypeError(f"{key} is a Redis {kind!r}, expected a PriorityQueue's zset")
     prefix, keys = queue_keys(key)
-    push = server.register_script(script("push", after="common"))
+    put = server.register_script(script("put", after="common"))
     moved = 0
     while found := server.zrange(key, 0, AT_A_TIME - 1, withscores=True):
+        args: list[Any] = [prefix, "", 0, "", *NOTHING_ELSE]
         for data, score in found:
             request = serializer.loads(data)
             host = request["meta"].get("download_slot")
             host = host or urlsplit(request["url"]).hostname or ""
-            push(keys=keys, args=[prefix, host, score, as_member(data, moved), 0])
-            server.zrem(key, data)
+            args += [host, score, as_member(data, moved), 0, ""]
             moved += 1
+        put(keys=keys, args=args)
+        server.zrem(key, *(data for data, _ in found))
     return moved

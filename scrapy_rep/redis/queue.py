@@ -3,53 +3,43 @@
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from scrapy import signals
-from scrapy.exceptions import DontCloseSpider
+from scrapy.exceptions import CloseSpider, DontCloseSpider
 from scrapy.utils.asyncio import call_later
-from scrapy.utils.defer import deferred_from_coro
 from scrapy_redis.queue import Base
 
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.downloader import Alarm
 from scrapy_rep.judging import Action, Ruling, leave_behind
 from scrapy_rep.queue import key_of, line_name, slot_in
+from scrapy_rep.redis.backlog import LOST, Backlog
 from scrapy_rep.redis.bookings import RedisBookings
-from scrapy_rep.redis.clients import AWAY, close, impatient, script
+from scrapy_rep.redis.clients import AWAY, close
 from scrapy_rep.redis.dupefilter import unseen
-from scrapy_rep.redis.fleet import Link, RedisAwayError
-from scrapy_rep.redis.keys import COUNT, ID_LENGTH, as_member, queue_keys
+from scrapy_rep.redis.exchange import (
+    LOOK_AGAIN,
+    Exchange,
+    Handed,
+    Popped,
+    Pushed,
+)
+from scrapy_rep.redis.fleet import Link
+from scrapy_rep.redis.keys import ID_LENGTH, as_member
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider
-    from scrapy.utils.asyncio import CallLaterResult
 
     from scrapy_rep.policies import Policies
 
 logger = logging.getLogger(__name__)
 
-LOOK_AGAIN = 1.0
-"""Seconds after which an idle worker looks for what others have queued."""
 LEAD_PART, LEAD_MOST = 0.1, 0.1
 """The part of an interval, and at most the seconds, by which a host's next request is
 handed out ahead of its time, so that it is at hand when that comes."""
 CLEARED_AT_A_TIME = 1000
-
-
-class HandedOut(NamedTuple):
-    """A request that this worker has been handed."""
-
-    id: bytes
-    host: str
-    """Or a line of it."""
-    slot: str
-    """Its download slot here."""
-    holds: bool
-    """The others are not handed any of this host until we tell when ours has started."""
 
 
 class PoliteQueue(Base):  # type: ignore[misc]
@@ -80,56 +70,48 @@ class PoliteQueue(Base):  # type: ignore[misc]
             self._keeper.share(RedisBookings(crawler))
         self._keeper.on_booked(self._started)
         self._keeper.back_off.on_parked(self._parked)
-        self._quick = impatient(server)
-        self._prefix, self._keys = queue_keys(self.key)
-        register = self._quick.register_script
-        self._push, self._pop, self._beat, self._leave, self._clear = (
-            register(script(name, after="common"))
-            for name in ("push", "pop", "beat", "leave", "clear")
-        )
-        self._tell = self._link.client.register_script(script("tell", after="common"))
+        self._backlog = Backlog(server, crawler, self.key)
         self._serial = crc32(self._link.me.encode()) << 32
-        self._handed_out: dict[object, HandedOut] = {}  # by request
-        self._outbox: list[tuple[list[str], list[Any]]] = []
+        self._most_of_a_host = self._downloader.most_of_a_slot
+        self._exchange = Exchange(
+            crawler,
+            self._backlog,
+            wake=self._downloader.wake,
+            places=self._downloader.free_places,
+            places_left=self._places_left,
+            most_of_a_host=self._most_of_a_host,
+            done=self._done_with,
+            pace_of=self._pace_of,
+        )
         self._idle_before_close = 0.0
         self._last_request_at = monotonic()
-        self._alarm = Alarm(self._downloader.wake)
-        self._beating: CallLaterResult | None = None
-        self._known_length = 1
-        """Not 0: a worker that cannot look must not take its crawl for finished."""
         self._pushed = 0
         self._spider_read_at = (0.0, 0)
         connect = crawler.signals.connect
         connect(self._spider_idle, signals.spider_idle)
         connect(self._spider_closed, signals.spider_closed)
-        connect(self._engine_stopped, signals.engine_stopped)
-        self._show_up()
+        self._backlog.length()
+        self._close_connections()
 
     def __len__(self) -> int:
         """Return how many requests wait, or are with a worker; an old figure if need be."""
-        count = self._try(lambda: self._quick.get(self._keys[COUNT]))
-        if count is not None or self._link.up:
-            self._known_length = int(count or 0)
-        return self._known_length + len(self._outbox)
+        return len(self._exchange)
 
     def push(self, request: Request) -> None:
         leave_behind(request, self._downloader)
         host = self._host_of(request)
         self._pushed += 1
         self._serial += 1
-        args = [
-            self._prefix,
-            host,
-            -request.priority,
-            as_member(self._encode_request(request), self._serial),
-            round(self._wait_of(request) * 1e6),
-        ]
-        keys = list(self._keys)
-        if seen := unseen.pop(request, None):
-            keys.append(seen.key)
-            args.append(seen.fingerprint)
-        self._outbox.append((keys, args))
-        self._send_outbox()
+        self._exchange.push(
+            Pushed(
+                request,
+                host,
+                -request.priority,
+                as_member(self._encode_request(request), self._serial),
+                monotonic() + self._wait_of(request),
+                unseen.pop(request, None),
+            )
+        )
 
     def pop(self, timeout: float = 0) -> Request | None:
         """Return a request whose host may be asked now; ``None``: there is none.
@@ -138,113 +120,89 @@ class PoliteQueue(Base):  # type: ignore[misc]
         SCHEDULER_IDLE_BEFORE_CLOSE, is for how many seconds an idle spider stays open.
         """
         self._idle_before_close = timeout
-        while (answer := self._next()) is not None:
-            if len(answer) == 1:
-                self._alarm.set(min(answer[0] / 1e6, LOOK_AGAIN))
-                self._let_spider_read()
-                return None
-            request = self._take(*answer)
+        self._exchange.settle()
+        while self._exchange.hand:
+            request = self._take(self._exchange.hand.popleft())
             if request is not None:
                 return request
-        self._alarm.set(LOOK_AGAIN)
+        self._exchange.ask()
+        self._let_spider_read()
         return None
-
-    def _next(self) -> Any:
-        """Return what the script answers; ``None`` where Redis is away."""
-        if not self._send_outbox():
-            return None
-        # Only now: what came of those that are done with is safe in Redis.
-        done = self._done_with()
-        ids = [gone.id for gone in done.values()]
-        full = self._full_hosts()
-        hold = round(self._lease * 1e6)
-        args = [self._prefix, self._link.me, hold, len(full), *full, *ids]
-        answer = self._try(lambda: self._pop(self._keys, args))
-        if answer is not None:
-            for request, gone in done.items():
-                del self._handed_out[request]
-                if gone.holds:
-                    self._release(gone.host, gone.slot)
-        return answer
 
     def clear(self) -> None:
         """Delete all that waits, for all workers; and scrapy-redis' own queue, if any."""
         super().clear()
-        while self._try(
-            lambda: self._clear(self._keys, [self._prefix, CLEARED_AT_A_TIME])
-        ):
+        while self._backlog.run("clear", [CLEARED_AT_A_TIME]):
             pass
-        self._outbox.clear()
+        self._exchange.forget()
+        self._close_connections()
+
+    def _close_connections(self) -> None:
+        """Close what is needed at the start and for ``clear`` alone."""
+        close(self._backlog.quick)
+        close(self.server)
 
     # What this worker has
 
-    def _take(self, member: bytes, host: bytes, pace: bytes) -> Request | None:
-        handed = HandedOut(
-            member[:ID_LENGTH], host.decode(errors="replace"), "", pace != b"free"
-        )
+    def _take(self, popped: Popped) -> Request | None:
+        handed = Handed(popped.member[:ID_LENGTH], popped.host, "", popped.holds)
         try:
-            request: Request = self._decode_request(member[ID_LENGTH:])
+            request: Request = self._decode_request(popped.member[ID_LENGTH:])
         except Exception:
             # The spider's code has changed. It is off the queue, and no other is lost.
             logger.exception("A request for %s cannot be read", handed.host)
             assert self._crawler.stats is not None
             self._crawler.stats.inc_value("rep/unreadable")
-            self._handed_out[object()] = handed  # nothing that is in progress
+            self._exchange.handed_out[object()] = handed  # nothing that is in progress
             return None
         slot = self._downloader.slot_of(request)
-        self._handed_out[request] = handed._replace(slot=slot)
+        self._exchange.handed_out[request] = handed._replace(slot=slot)
         self._last_request_at = monotonic()
         self._downloader.handed_out.add(slot, slot_in(handed.host), request)
         return request
 
-    def _done_with(self) -> dict[object, HandedOut]:
+    def _done_with(self) -> dict[object, Handed]:
         """Return what was handed out, and is answered with all that came of it."""
         in_progress = self._downloader.in_progress()
         if in_progress is None:
             return {}
         return {
             request: handed
-            for request, handed in self._handed_out.items()
+            for request, handed in self._exchange.handed_out.items()
             if request not in in_progress
         }
 
-    def _full_hosts(self) -> list[str]:
-        """Return the hosts for which this worker has no free place."""
-        hosts = {(handed.host, handed.slot) for handed in self._handed_out.values()}
-        return [
-            host
-            for host, slot in hosts
-            if not self._keeper.has_place(slot, slot_in(host))
-        ]
+    def _places_left(self) -> dict[str, int]:
+        """Return how many more requests of each host this worker can do with.
+
+        That is of those of which it has any.
+        """
+        left: dict[str, int] = {}
+        for handed in self._exchange.handed_out.values():
+            most = left.get(handed.host, self._most_of_a_host)
+            free = self._keeper.has_place(handed.slot, slot_in(handed.host))
+            left[handed.host] = max(1, most - 1) if free and most else 0
+        for popped in self._exchange.hand:
+            most = left.get(popped.host, self._most_of_a_host)
+            left[popped.host] = max(0, most - 1)
+        return left
 
     def _started(self, request: Request, host: str, interval: float) -> None:
         """A request is handed to its handler; Redis may hand out the host's next one."""
-        handed = self._handed_out.get(request)
+        handed = self._exchange.handed_out.get(request)
         if handed is None or (not handed.holds and not interval):
             return
-        self._handed_out[request] = handed._replace(holds=False)
+        self._exchange.handed_out[request] = handed._replace(holds=False)
         lead = min(LEAD_PART * interval, LEAD_MOST)
-        self._say(handed.host, _pace(interval), interval - lead)
+        self._exchange.tell(handed.host, _pace(interval), interval - lead)
 
     def _parked(self, host: str, seconds: float) -> None:
         """A site wants to be left alone; the others are not handed any of this host."""
-        self._say(host, "parked", seconds)
+        self._exchange.tell(host, "parked", seconds)
 
-    def _release(self, host: str, slot: str) -> None:
-        """It was refused, or goes back: its host has not been asked."""
-        interval = self._keeper.shared_interval(slot_in(host), slot)
-        self._say(host, _pace(interval), 0.0)
-
-    def _say(self, host: str, pace: str, wait: float) -> None:
-        args = [self._prefix, host, pace, round(wait * 1e6)]
-        if wait:
-            self._alarm.set(wait)
-
-        async def say() -> None:
-            with suppress(RedisAwayError):  # else the host is held until that is over
-                await self._link.call(self._tell, self._keys, args)
-
-        deferred_from_coro(say())
+    def _pace_of(self, handed: Handed) -> str:
+        host = slot_in(handed.host)
+        return _pace(self._keeper.shared_interval(host, handed.slot))
 
     def _host_of(self, request: Request) -> str:
         """Return the host in whose line *request* waits.
@@ -265,7 +223,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
         handed out too early, and comes back.
         """
         host = self._keeper.host_of(request)
-        parked = self._keeper.back_off.left(host)
+        parked = self._keeper.back_off.holds(host)
         ruling = None if parked else self._ruling_on(request)
         if ruling is None:
             return parked
@@ -286,44 +244,6 @@ class PoliteQueue(Base):  # type: ignore[misc]
             is_away = self._policies.is_away(origin, lambda: request)
             return Ruling(Action.WAIT, seconds=LOOK_AGAIN) if is_away else None
         return self._crawl.judge.rule_line(known, agent, self._policies.now())
-
-    # Redis
-
-    def _try(self, call: Any) -> Any:
-        """Return what *call* does; ``None`` where Redis is away."""
-        if not self._link.up:
-            return None
-        try:
-            return call()
-        except AWAY as error:
-            self._link.lost(error)
-            return None
-
-    def _send_outbox(self) -> bool:
-        """Tell whether all that was pushed is in Redis."""
-        while self._outbox:
-            keys, args = self._outbox[0]
-            if (new := self._try(lambda: self._push(keys, args))) is None:  # noqa: B023
-                return False
-            del self._outbox[0]
-            if not new:
-                assert self._crawler.stats is not None
-                self._crawler.stats.inc_value("dupefilter/filtered")
-        return True
-
-    def _show_up(self) -> None:
-        """Tell the others that we are alive, and what of theirs is not."""
-        self._beating = None
-        mine = [handed.id for handed in self._handed_out.values()]
-        held = {handed.host for handed in self._handed_out.values() if handed.holds}
-        lease = round(self._lease * 1e6)
-        args = [self._prefix, self._link.me, lease, lease, len(mine), *mine, *held]
-        back = self._try(lambda: self._beat(self._keys, args))
-        if back:
-            assert self._crawler.stats is not None
-            self._crawler.stats.inc_value("rep/redis/taken_back", back)
-            self._downloader.wake()
-        self._beating = call_later(self._lease / 3, self._show_up)
 
     # The engine
 
@@ -353,21 +273,11 @@ class PoliteQueue(Base):  # type: ignore[misc]
         idle_for = monotonic() - self._last_request_at
         if self._idle_before_close and idle_for < self._idle_before_close:
             raise DontCloseSpider
+        if self._backlog.has_lost:
+            raise CloseSpider(LOST)
 
-    def _spider_closed(self) -> None:
-        self._alarm.cancel()
-        if self._beating is not None:
-            self._beating.cancel()
-        if self._send_outbox():
-            done = [gone.id for gone in self._done_with().values()]
-            self._try(
-                lambda: self._leave(self._keys, [self._prefix, self._link.me, *done])
-            )
-        # Else the others have it all again when our lease is over.
-
-    def _engine_stopped(self) -> None:
-        close(self._quick)
-        close(self.server)
+    async def _spider_closed(self) -> None:
+        await self._exchange.leave()
 
 
 def _pace(interval: float) -> str:

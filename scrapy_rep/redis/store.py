@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager, suppress
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
+from scrapy_rep.exceptions import RedisStartError
 from scrapy_rep.redis.bookings import RedisBookings
-from scrapy_rep.redis.clients import AWAY, TIMEOUT, script
+from scrapy_rep.redis.clients import AWAY, TIMEOUT, end_task, greet, script
 from scrapy_rep.redis.fleet import Link, RedisAwayError
 from scrapy_rep.settings import DAY
 from scrapy_rep.store import Store
@@ -55,7 +56,14 @@ class RedisStore(Store):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(crawler)
+        store = cls(crawler)  # which says what is wrong with the settings
+        try:
+            greet(crawler.settings)
+        except RedisStartError:
+            # For an old Scrapy's command a crawl that has a spider has not failed.
+            crawler.spider = None
+            raise
+        return store
 
     async def get(self, origin: str) -> Snapshot | None:
         if self._link.pauses:
@@ -89,10 +97,7 @@ class RedisStore(Store):
         self._closed = True
         task, self._listening = self._listening, None
         if task is not None:
-            await asyncio.sleep(0)  # what is cancelled before it begins tells nobody
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+            await end_task(task)
 
     @asynccontextmanager
     async def claim(self, origin: str) -> AsyncIterator[bool]:

@@ -8,7 +8,6 @@ import sqlite3
 import zlib
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from itertools import count
 from pathlib import Path
 from random import randrange
 from time import monotonic, sleep, time
@@ -23,6 +22,13 @@ from twisted.internet.defer import Deferred
 from scrapy_rep.settings import DAY, DEFAULTS, Settings
 from scrapy_rep.store import Store
 from scrapy_rep.store.rows import FACTS, flatten, pack_body, read_row
+from scrapy_rep.store.sqlite_files import (
+    DamageError,
+    is_damage,
+    set_aside,
+    sign,
+    version_of,
+)
 
 if TYPE_CHECKING:
     import os
@@ -88,10 +94,6 @@ UPDATE_FACTS = (
 
 class StoreError(ValueError):
     """The file is not one that this version can keep snapshots in."""
-
-
-class DamageError(sqlite3.DatabaseError):
-    """What SQLite itself does not notice: a row that is not as it was written."""
 
 
 class SqliteStore(Store):
@@ -166,7 +168,7 @@ class SqliteStore(Store):
         try:
             return work(self._connection(), *args)
         except sqlite3.DatabaseError as error:
-            if not _is_damage(error):
+            if not is_damage(error):
                 raise
             self._disconnect()
             self._move_aside(error)
@@ -220,28 +222,21 @@ class SqliteStore(Store):
         # Text that is no longer UTF-8 is damage, which the checksum finds.
         db.text_factory = lambda data: data.decode(errors="replace")
         db.execute("BEGIN IMMEDIATE")  # another crawl may just be making the file
-        (application,) = db.execute("PRAGMA application_id").fetchone()
-        (version,) = db.execute("PRAGMA user_version").fetchone()
-        (objects,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if application != APPLICATION_ID and (application or objects):
-            raise StoreError(
-                f"{self._path} is the database of another program: have REP_STORE_PATH"
-                " name another file"
-            )
-        if version > SCHEMA_VERSION:
-            raise StoreError(
-                f"{self._path} has schema version {version}, this version of scrapy_rep"
-                f" supports up to {SCHEMA_VERSION}: upgrade it, or have REP_STORE_PATH"
-                " name another file"
-            )
+        version = version_of(
+            db,
+            self._path,
+            application_id=APPLICATION_ID,
+            newest=SCHEMA_VERSION,
+            error=StoreError,
+            advice="have REP_STORE_PATH name another file",
+        )
         if version == 0:
             db.execute(CREATE_TABLE)
-            db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         elif version == 1:
             for name in COLUMNS_SINCE_2:  # no row is written for that
                 db.execute(ADD_COLUMN.format(name))
         if version < SCHEMA_VERSION:
-            db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            sign(db, APPLICATION_ID, SCHEMA_VERSION)
         db.execute("COMMIT")
         _write_ahead(db)
         db.execute("PRAGMA synchronous = NORMAL")
@@ -254,12 +249,7 @@ class SqliteStore(Store):
     def _move_aside(self, error: sqlite3.DatabaseError) -> None:
         if _identity(self._path) != self._file:
             return  # another crawl was faster: what is there now is its new file
-        asides = (Path(f"{self._path}.damaged-{n}") for n in count(1))
-        aside = next(path for path in asides if not path.exists())
-        # A log that stayed behind would be taken for the new file's.
-        for suffix in ("-wal", "-shm", ""):
-            with suppress(FileNotFoundError):
-                Path(f"{self._path}{suffix}").replace(f"{aside}{suffix}")
+        aside = set_aside(self._path)
         logger.warning(
             "%s is damaged (%s). It is now %s; what it knew will be fetched again.",
             self._path,
@@ -307,16 +297,6 @@ def _checksum(origin: str, facts: Iterable[object]) -> int:
     # SQLite gives back a float where an int was put for a time, and 0.0 for -0.0.
     plain = [float(f) or 0.0 if isinstance(f, (int, float)) else f for f in facts]
     return zlib.crc32(ascii((origin, *plain)).encode())
-
-
-def _is_damage(error: sqlite3.DatabaseError) -> bool:
-    # SQLITE_CORRUPT and SQLITE_NOTADB are the codes that Python turns into this very
-    # class; the codes themselves are there from Python 3.11 on only.
-    return (
-        type(error) is sqlite3.DatabaseError
-        or isinstance(error, DamageError)
-        or "no such " in str(error)  # table or column
-    )
 
 
 def _write_ahead(db: sqlite3.Connection) -> None:

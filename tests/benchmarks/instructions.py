@@ -61,23 +61,31 @@ def child() -> None:
         os.getloadavg()
 
 
+def counts_of(module: str, number: int, *arguments: str) -> list[int]:
+    """Run *module* in valgrind; return the instructions of what it does between each odd
+    MARK and the next: *number* counts.
+    """
+    with TemporaryDirectory() as folder:
+        command = ["valgrind", "--tool=callgrind", f"--dump-before={MARK}"]
+        command += [f"--callgrind-out-file={folder}/out"]
+        command += [sys.executable, "-m", module, *arguments]
+        environ = {**os.environ, "PYTHONHASHSEED": "0"}
+        subprocess.run(command, env=environ, check=True, capture_output=True)
+        # Before the first mark, and between two counts, is what is not to be counted.
+        return [
+            int(line.split()[1])
+            for index in range(number)
+            for line in Path(folder, f"out.{2 * index + 2}").read_text().splitlines()
+            if line.startswith("totals:")
+        ]
+
+
 def main() -> int:
     if "--child" in sys.argv:
         child()
         return 0
-    with TemporaryDirectory() as folder:
-        command = ["valgrind", "--tool=callgrind", f"--dump-before={MARK}"]
-        command += [f"--callgrind-out-file={folder}/out"]
-        command += [sys.executable, "-m", "tests.benchmarks.instructions", "--child"]
-        environ = {**os.environ, "PYTHONHASHSEED": "0"}
-        subprocess.run(command, env=environ, check=True, capture_output=True)
-        # Before the first mark, and between two chains, is what is not to be counted.
-        counts = [
-            int(line.split()[1]) / REQUESTS
-            for number in range(len(KINDS))
-            for line in Path(folder, f"out.{2 * number + 2}").read_text().splitlines()
-            if line.startswith("totals:")
-        ]
+    totals = counts_of("tests.benchmarks.instructions", len(KINDS), "--child")
+    counts = [total / REQUESTS for total in totals]
     found = dict(zip(KINDS, counts, strict=True))
     added = {kind: count - found["none"] for kind, count in found.items()}
     for kind, count in found.items():

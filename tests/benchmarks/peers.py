@@ -23,11 +23,30 @@ class Peer(NamedTuple):
     """Takes a body, and returns what tells whether AGENT may fetch a URL."""
     slow: bool = False
     """A thousand queries take too long."""
+    begin: Callable[[bytes, str], bool] | None = None
+    """What a crawl asks of a body at an origin's first URL: also for the pace."""
 
 
 def ours(body: bytes) -> Callable[[str], bool]:
     allowed = parse(body).allowed
     return lambda url: allowed(url, AGENT)
+
+
+def begin_ours(body: bytes, url: str) -> bool:
+    policy = parse(body)
+    policy.denies_all(AGENT)
+    policy.crawl_delay(AGENT)
+    policy.request_rate(AGENT)
+    policy.visit_time(AGENT)
+    return policy.allowed(url, AGENT)
+
+
+def begin_protego(body: bytes, url: str) -> bool:
+    parser = Protego.parse(body.decode("utf-8", "ignore"))
+    parser.crawl_delay(AGENT)
+    parser.request_rate(AGENT)
+    parser.visit_time(AGENT)
+    return bool(parser.can_fetch(url, AGENT))
 
 
 def protego(body: bytes) -> Callable[[str], bool]:
@@ -58,8 +77,8 @@ def gpyrobotstxt(body: bytes) -> Callable[[str], bool]:
 
 
 PEERS = (
-    Peer("scrapy_rep", ours),
-    Peer("Protego", protego),
+    Peer("scrapy_rep", ours, begin=begin_ours),
+    Peer("Protego", protego, begin=begin_protego),
     Peer("urllib.robotparser", standard_library),
     Peer("robotexclusionrulesparser", exclusion_rules, slow=True),
     Peer("robotspy", robotspy, slow=True),

@@ -34,8 +34,9 @@ from scrapy.utils.test import get_crawler
 from scrapy_rep.access import Access, Outcome
 from scrapy_rep.judging import Judge
 from scrapy_rep.judging.agents import Agents
-from scrapy_rep.log import CrawlLog
+from scrapy_rep.log import CrawlLog, Waits
 from scrapy_rep.policies.service import Policies
+from scrapy_rep.policies.sharing import Sharing
 from scrapy_rep.robots import Robots
 from scrapy_rep.settings import Settings
 from scrapy_rep.store.memory import MemoryStore
@@ -236,10 +237,11 @@ async def measure(kind: str, origins: int, path: Path) -> int:
         user_agent_of=agents.header,
         fetcher=MadeUpFetcher(bodies),  # type: ignore[arg-type]
         store=store,
+        sharing=Sharing(crawler, settings, lambda: False),
         log=CrawlLog(crawler),
         keep=lambda origin, interval: None,
     )
-    robots = Robots(policies, agents, Judge(settings), CrawlLog(crawler))
+    robots = Robots(policies, agents, Judge(settings), CrawlLog(crawler), Waits())
     gc.collect()
     before = resident()
     rounds = await soak(robots, origins)

@@ -6,7 +6,7 @@ import asyncio
 import json
 import multiprocessing
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.request import urlopen
 
 from tests.wire import SENT
@@ -20,27 +20,41 @@ if TYPE_CHECKING:
 STAMP = SENT.encode() + b":"
 
 
+class Plan(NamedTuple):
+    hosts: dict[str, str | None]
+    page: float
+    stamped: bool
+    moved: dict[str, str]
+    closes: str
+
+
 class Web:
     """Serves *hosts*: loopback address -> its robots.txt; ``None``: it hangs.
 
     Pages are answered after *page* seconds. What arrived when is asked for with
     ``arrivals``, in the seconds of this machine's monotonic clock; where all of it is
-    *stamped* (``tests.wire``), what was sent when.
+    *stamped* (``tests.wire``), what was sent when. A host of *moved* redirects requests for
+    its robots.txt to that of another one. With *closes* "kept" a page comes over a new
+    connection only: one that was kept is closed when it is asked for; with "all" each
+    connection serves one request.
     """
 
     def __init__(
-        self, hosts: dict[str, str | None], page: float = 0.05, *, stamped: bool = False
+        self,
+        hosts: dict[str, str | None],
+        page: float = 0.05,
+        *,
+        stamped: bool = False,
+        moved: dict[str, str] | None = None,
+        closes: str = "",
     ) -> None:
+        self._plan = Plan(hosts, page, stamped, moved or {}, closes)
         self._hosts = hosts
-        self._page = page
-        self._stamped = stamped
 
     def __enter__(self) -> Self:
         ours, theirs = multiprocessing.Pipe()
         self._process = multiprocessing.Process(
-            target=_serve,
-            args=(self._hosts, self._page, self._stamped, theirs),
-            daemon=True,
+            target=_serve, args=(self._plan, theirs), daemon=True
         )
         self._process.start()
         theirs.close()  # else nobody would tell us that the process has failed
@@ -67,17 +81,17 @@ class Web:
         return found
 
 
-def _serve(hosts: dict[str, str | None], page: float, stamped: bool, pipe: Any) -> None:
-    asyncio.run(_serve_forever(hosts, page, stamped, pipe))
+def _serve(plan: Plan, pipe: Any) -> None:
+    asyncio.run(_serve_forever(plan, pipe))
 
 
-async def _serve_forever(
-    hosts: dict[str, str | None], page: float, stamped: bool, pipe: Any
-) -> None:
+async def _serve_forever(plan: Plan, pipe: Any) -> None:
+    hosts, page, stamped, moved, closes = plan
     seen: dict[str, list[tuple[float, str]]] = {}
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        host = writer.get_extra_info("sockname")[0]
+        host, port = writer.get_extra_info("sockname")
+        served = 0
         try:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -87,14 +101,24 @@ async def _serve_forever(
                     body = json.dumps(seen).encode()
                     seen.clear()
                 else:
+                    served += 1
                     if stamped:
                         now = float(head.split(STAMP, 1)[1].split(b"\r", 1)[0])
                     seen.setdefault(host, []).append((now, path))
+                    if path == "/robots.txt" and host in moved:
+                        writer.write(
+                            b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\n"
+                            b"Location: http://%s:%d/robots.txt\r\n\r\n"
+                            % (moved[host].encode(), port)
+                        )
+                        continue
                     if path == "/robots.txt":
                         robots = hosts[host]
                         if robots is None:
                             await asyncio.sleep(3600)
                         body = (robots or "").encode()
+                    elif closes == "kept" and served > 1:
+                        break
                     else:
                         await asyncio.sleep(page)
                         body = b"<html>page</html>"
@@ -103,8 +127,11 @@ async def _serve_forever(
                     b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
                 )
                 await writer.drain()
+                if closes == "all" and path != "/_arrivals":
+                    break
         except (asyncio.IncompleteReadError, ConnectionError):
-            writer.close()
+            pass
+        writer.close()
 
     addresses = list(hosts)
     first = await asyncio.start_server(talk, addresses[0], 0)

@@ -58,8 +58,15 @@ def robots(
     *args: str, stdin: str | bytes = b"", cwd: Path | None = None, **env: str
 ) -> Done:
     """Run ``scrapy robots`` with pipes."""
+    return scrapy("robots", *args, stdin=stdin, cwd=cwd, **env)
+
+
+def scrapy(
+    *args: str, stdin: str | bytes = b"", cwd: Path | None = None, **env: str
+) -> Done:
+    """Run another command of Scrapy in the same way."""
     with Forked(
-        command(*args),
+        [sys.executable, "-m", "scrapy", *args],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -196,7 +196,12 @@ def visit_time(hours: int) -> str:
     ("file", "args", "path", "status", "now"),
     [
         (visit_time(23), (), "/", 0, ("send", None)),
-        (visit_time(5), (), "/", 1, ("wait", "visit_time")),
+        (visit_time(5), (), "/", 1, ("refuse", "visit_time")),
+        (
+            visit_time(5),
+            ("-s", "REP_VISIT_TIME_MAX=86400"),
+            "/", 1, ("wait", "visit_time"),
+        ),
         (visit_time(23), (), "/private/", 1, ("refuse", "rule")),
         ("User-agent: *\nCrawl-delay: 1000", (), "/", 1, ("refuse", "crawl_delay")),
         ("User-agent: *\nCrawl-delay: 10", (), "/", 0, ("send", None)),
@@ -207,7 +212,7 @@ def visit_time(hours: int) -> str:
         ),
         (visit_time(23), ("-s", "REP_OBEY=visit-time"), "/private/", 0, ("send", None)),
     ],
-    ids=["in time", "at another time", "disallowed", "too slow", "slow", "clamp", "dry run"],
+    ids=["in time", "at another time", "waited for", "disallowed", "too slow", "slow", "clamp", "dry run"],
 )  # fmt: skip
 def test_what_is_sent_now(file, args, path, status, now):
     action, cause = now

@@ -156,5 +156,5 @@ def test_without_jinja2(tmp_path):
     )
     assert done.returncode == 2
     assert "--report needs Jinja2, which is not installed" in done.stderr
-    assert "pip install 'scrapy-rep[report]'" in done.stderr
+    assert 'install scrapy_rep with its extra "report"' in done.stderr
     assert "Traceback" not in done.stderr

@@ -1,10 +1,11 @@
-"""The README documents every key of ``--json``, and no others."""
+"""The page of the command documents every key of ``--json``, and no others."""
 
 from __future__ import annotations
 
 import re
 
-from tests.commands.cli import ROOT, robots
+from tests.commands.cli import robots
+from tests.documents import room
 
 ROBOTS = """\
 User-agent: *
@@ -15,8 +16,8 @@ Disallow: /x
 
 
 def documented(after: str) -> set[str]:
-    """Return the keys of the table that follows the words *after* in the README."""
-    text = (ROOT / "README.rst").read_text(encoding="utf-8")
+    """Return the keys of the table that follows the words *after* in the page."""
+    text = room("commands").read_text(encoding="utf-8")
     table = text[text.index(after) :].split("\n\n")[1]
     return set(re.findall(r"(?m)^``(\w+)``", table))
 

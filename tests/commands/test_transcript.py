@@ -1,4 +1,4 @@
-"""The transcript in the README is what the command prints on the web of the example.
+"""The transcript in the page of the command is what the command prints on the web of the example.
 
 ``python -m tests.commands.test_transcript`` prints it anew.
 """
@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tests.commands.cli import ROOT, robots
+from tests.documents import room
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 EXAMPLE = ROOT / "example_project"
-README = ROOT / "README.rst"
 PROMPT = "$ scrapy robots "
 COMMANDS = [
     "'http://shop.example/cart/help?sort=price'",
@@ -66,7 +66,7 @@ def timeless(text: str) -> str:
 
 
 def in_readme() -> str:
-    text = README.read_text(encoding="utf-8")
+    text = room("commands").read_text(encoding="utf-8")
     start = text.index(f"    {PROMPT}")
     end = re.compile(r"\n\n(?=\S)").search(text, start)
     assert end is not None

@@ -152,7 +152,7 @@ def test_a_url_that_is_none():
         RobotFileParser("file:///robots.txt").read()
 
 
-# What the README lists as decided otherwise by RFC 9309
+# What the page of the room lists as decided otherwise by RFC 9309
 
 OTHERWISE = [
     # section, rules, agent, URL, whether RFC 9309 and the standard library allow it

@@ -29,6 +29,7 @@ SETTINGS: dict[str, Any] = {
     "DUPEFILTER_CLASS": "scrapy_rep.redis.DupeFilter",
     "REP_STORE": "redis",
     "REP_UNREACHABLE_RETRY_DELAYS": [],
+    "REP_BACK_OFF_FIRST": 0.1,
     "HTTPPROXY_ENABLED": False,
     "LOG_LEVEL": "INFO",
     "REMOTE_CONTROL_ENABLED": False,

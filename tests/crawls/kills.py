@@ -152,7 +152,7 @@ class Killed:
         path = self.folder / "job" / FILE_NAME
         if self.settings.get("REP_DURABLE_JOB", True):
             with closing(sqlite3.connect(path)) as db:
-                for table in ("requests", "taken", "facts"):
-                    sql = f"SELECT count(*) FROM {table}"
+                for rest in ("requests", "taken", "facts WHERE name = 'running'"):
+                    sql = f"SELECT count(*) FROM {rest}"
                     assert db.execute(sql).fetchone() == (0,)
         return log

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
 from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_installed
 
+from scrapy_rep.settings import DEFAULTS
 from tests.forking import Forked
 from tests.wire import STAMPED
 
@@ -64,6 +65,8 @@ def crawl(spider: type[Spider], plan: dict[str, Any], **arguments: Any) -> None:
         "TELNETCONSOLE_ENABLED": False,
         "REMOTE_CONTROL_ENABLED": False,
         "LOG_LEVEL": "WARNING",
+        # Their sites fail now and then, and are not what is looked at.
+        "REP_OBEY": [each for each in DEFAULTS["REP_OBEY"] if each != "back-off"],
         **STAMPED,
         **plan["settings"],
     }

@@ -1,6 +1,6 @@
 """Each kind of answer to robots.txt, in a real crawl of a local site.
 
-``ANSWERS`` is the table of the README: what comes back for robots.txt, and whether
+``ANSWERS`` is the table of ``scrapy_rep/access``: what comes back for robots.txt, and whether
 ``/p`` is then fetched. Ids carry the project's checklist numbers.
 """
 

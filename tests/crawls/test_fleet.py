@@ -7,11 +7,14 @@ granted and what is sent; without a shared pace there are gaps of nothing.
 
 from __future__ import annotations
 
+import signal
 import time
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
+import redis
 
 from tests.benchmarks.fleet import (
     FAULTS,
@@ -205,6 +208,10 @@ def test_faults_of_redis(name, tmp_path: Path):
     ):  # each host may be asked once too early, and the queue is gone
         short = [gap for gap in found.gaps if gap < CLOSE]
         assert len(short) <= len(web_hosts)
+        for worker in fleet.workers:
+            assert worker.stats["finish_reason"] == "requests_lost"
+            assert worker.stats["rep/redis/forgot"] == 1
+            assert worker.log.count("ERROR: Redis has lost") == 1
     else:
         assert len(found.urls) == 4 * 10
         assert found.gaps[0] >= CLOSE
@@ -215,3 +222,89 @@ def test_faults_of_redis(name, tmp_path: Path):
             assert 1 <= away == worker.stats["rep/redis/away"] <= 3
             # A call that hangs is given up after a second, and no other one is tried.
             assert 0 < worker.stats["loop_held"] < 4
+
+
+def evict(server: RedisServer) -> None:
+    """Have the server make room, by the keys that expire alone."""
+    client = server.client
+    client.config_set("maxmemory-policy", "volatile-lru")
+    client.config_set("maxmemory", client.info("memory")["used_memory"])
+    with suppress(redis.ResponseError):  # nothing is left that may go
+        for number in range(10_000):
+            client.set(f"ballast:{number}", "x" * 2000)
+    client.config_set("maxmemory", 0)
+    assert client.info("stats")["evicted_keys"]
+
+
+def forget_the_count(server: RedisServer) -> None:
+    assert server.client.delete("{fleet:requests}:count")
+
+
+def forget_the_hosts(server: RedisServer) -> None:
+    assert server.client.delete("{fleet:requests}:due", "{fleet:requests}:later")
+
+
+@pytest.mark.parametrize("fault", [evict, forget_the_count, forget_the_hosts])
+def test_a_server_that_makes_room_loses_no_request(fault):
+    web_hosts = {**hosts(4, delayed(DELAY)), **hosts(4, OPEN, network=2)}
+    with (
+        Web(web_hosts, page=0.02, stamped=True) as web,
+        seeded(web, pages(web_hosts, 10), 3) as (server, fleet),
+    ):
+        until(lambda: all(w.said("got") for w in fleet.workers))
+        fault(server)
+        fleet.join(SOON)
+        found = seen(web)
+    assert len(found.urls) == 8 * 10
+    reasons = {worker.stats["finish_reason"] for worker in fleet.workers}
+    assert reasons == {"finished"}
+
+
+def test_who_is_asked_to_stop_gives_back_what_it_has():
+    web_hosts = {**hosts(6, delayed(20)), **hosts(4, OPEN, network=2)}
+    with (
+        Web(web_hosts, page=0.5, stamped=True) as web,
+        seeded(web, pages(web_hosts, 10), 1, LOG_LEVEL="INFO") as (server, fleet),
+    ):
+        (worker,) = fleet.workers
+        client = server.client
+        until(lambda: len(worker.said("got")) > 8)
+        assert client.keys("{fleet:requests}:out:*")
+        worker.process.send_signal(signal.SIGTERM)
+        fleet.join(SOON)
+        assert worker.process.returncode == 0
+        assert worker.stats["finish_reason"] == "shutdown"
+        assert client.keys("{fleet:requests}:out:*") == []
+        waiting = sum(client.zcard(k) for k in client.keys("{fleet:requests}:host:*"))
+        assert int(client.get("{fleet:requests}:count") or 0) == waiting
+        assert waiting + len(set(worker.said("got"))) == 100
+
+
+def more_than(number: int, fleet: Fleet) -> bool:
+    return len(set(fleet.said("got"))) > number
+
+
+def linking(paths: list[str]) -> Reply:
+    links = "".join(f'<a href="{path}">more</a>' for path in paths)
+    return Reply(links, headers={"Content-Type": "text/html"}, after=0.1)
+
+
+def test_no_link_is_lost_when_its_worker_is_killed():
+    # Each page names twenty others, half of which others name, too.
+    number, links = 200, 20
+    with Site({"/robots.txt": OPEN}) as site, RedisServer() as server:
+        for page in range(number):
+            first = page * links // 2 + 1
+            named = [f"/{n}" for n in range(first, min(first + links, number))]
+            site.replies[f"/{page}"] = linking(named)
+        seed(server, [site.url("/0")])
+        settings = {"REP_REDIS_LEASE": 2, "SCHEDULER_IDLE_BEFORE_CLOSE": 5}
+        with Fleet(server, 3, **settings) as fleet:
+            for nth in range(1, 4):
+                until(partial(more_than, 30 * nth, fleet))
+                kill_one(fleet.workers[nth - 1], fleet)
+            fleet.join(SOON)
+            got = set(fleet.said("got"))
+            left = server.client.get("{fleet:requests}:count")
+    assert len(got) == number
+    assert int(left or 0) == 0

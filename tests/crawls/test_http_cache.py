@@ -364,6 +364,8 @@ async def test_while_it_is_asked_again(delay):
     assert sorted(crawler.spider.got) == sorted(urls + others)
     assert crawler.spider.unreachable == 1  # the second time was not over
     assert len(crawler.spider.failures) == 6
+    assert stat(crawler, "unreachable") == 2
+    assert crawler.stats.get_value("log_count/ERROR") is None
     assert crawler.stats.get_value("scheduler/enqueued") <= 22 + 4 * 6  # no busy loop
 
 

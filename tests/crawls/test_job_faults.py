@@ -273,4 +273,5 @@ async def test_a_request_whose_callback_is_gone_stays(tmp_path, caplog):
     assert f"{unreadable} requests in {tmp_path}" in caplog.text
     caplog.set_level("INFO")
     await crawl(make_crawler(Old, **job))
-    assert f"{unreadable} requests wait in the job" in caplog.text
+    assert "Requests that wait in the job" in caplog.text
+    assert f": {unreadable}, by host: " in caplog.text

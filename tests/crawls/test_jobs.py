@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sqlite3
 import sys
@@ -15,8 +16,9 @@ from scrapy.squeues import PickleLifoDiskQueue
 from scrapy.utils.misc import build_from_crawler
 
 from scrapy_rep.job import FILE_NAME
+from scrapy_rep.pacing import HOSTS
 from tests.crawls.processes import TIMEOUT, start
-from tests.site import Reply, Site, some_sites
+from tests.site import Reply, Site, gaps_between, some_sites
 from tests.utils import (
     DISK_QUEUES,
     HAS_SQLITE,
@@ -153,6 +155,57 @@ async def test_stopped_twice(is_torn, queues, tmp_path, caplog):
     if not queues:  # the job itself tells which slots it has
         with closing(sqlite3.connect(tmp_path / FILE_NAME)) as db:
             assert db.execute("SELECT * FROM requests").fetchall() == []
+
+
+class Learns(Pages):
+    """Asks its site for nothing but robots.txt."""
+
+    async def start(self):
+        for url in self.urls:
+            await self.robots.fetch(url)
+        for url in ():
+            yield scrapy.Request(url)
+
+
+def note_earlier_starts(folder: Path, seconds: float) -> None:
+    """Have a job believe that its hosts were asked *seconds* earlier."""
+    with closing(sqlite3.connect(folder / FILE_NAME)) as db:
+        ((text,),) = db.execute("SELECT value FROM facts WHERE name = 'last starts'")
+        times = {host: at - seconds for host, at in json.loads(text).items()}
+        assert times
+        sql = "UPDATE facts SET value = ? WHERE name = 'last starts'"
+        db.execute(sql, (json.dumps(times),))
+        db.commit()
+
+
+@pytest.mark.parametrize(
+    ("delay", "earlier", "statement"),
+    [
+        pytest.param(1, 0, None, id="asked a moment ago"),
+        pytest.param(60, 100, None, id="asked long ago"),
+        pytest.param(
+            1, 100, "INSERT INTO facts VALUES ('running', 1)", id="then killed"
+        ),
+        pytest.param(1, 100, "UPDATE facts SET value = 'x'", id="damaged"),
+        pytest.param(1, 100, "UPDATE facts SET value = '[{}]'", id="of another form"),
+    ],
+)
+@coroutine_test
+async def test_where_the_last_start_is_known_that_decides(
+    delay, earlier, statement, tmp_path
+):
+    with Site({"/robots.txt": f"User-agent: *\nCrawl-delay: {delay}"}) as site:
+        url = site.url("/1")
+        await crawl(make_crawler(Learns, JOBDIR=str(tmp_path)), urls=[url])
+        note_earlier_starts(tmp_path, earlier)
+        with closing(sqlite3.connect(tmp_path / FILE_NAME)) as db:
+            db.execute(statement or "SELECT 1")
+            db.commit()
+        HOSTS.forget_all()  # as in another process
+        await crawl(make_crawler(JOBDIR=str(tmp_path)), urls=[url])
+        assert site.paths == ["/robots.txt", "/1"]
+        (gap,) = gaps_between(site.hits)
+    assert (gap < delay) == (delay == 60)
 
 
 class Runs:

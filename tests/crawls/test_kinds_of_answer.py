@@ -1,6 +1,6 @@
 """What each kind of answer to robots.txt means: to us, and to Scrapy's own middleware.
 
-The table of the README, row by row. ``/p`` is the page that is asked for; where there
+The table of ``scrapy_rep/access``, row by row. ``/p`` is the page that is asked for; where there
 are rules, they disallow it, unless the row says otherwise.
 """
 
@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import re
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import scrapy
 
 from scrapy_rep import RobotsUnreachable
+from tests.documents import room
 from tests.site import Reply, Site
 from tests.utils import Pages, coroutine_test, crawl, make_crawler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-README = Path(__file__).parent.parent.parent / "README.rst"
 RULES = "User-agent: *\nDisallow: /p\n"
 COMMENTS = "# comment\n" * 60_000  # 600 KB
 
@@ -144,7 +143,7 @@ async def test_built_in(kind):
 
 def test_table_of_the_readme():
     rows = re.findall(
-        r"^([^\s=].*?)  +(\S.*?)  +(\S.*?)$", README.read_text(), re.MULTILINE
+        r"^([^\s=].*?)  +(\S.*?)  +(\S.*?)$", room("access").read_text(), re.MULTILINE
     )
     for kind, (_, ours, built_in) in KINDS.items():
         assert (kind, ours, built_in) in rows

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from threading import Condition
-from time import sleep
 from typing import Any
 
+import pytest
+import scrapy
+
+from scrapy_rep.crawl import Crawl
 from scrapy_rep.policies import concurrency
-from tests.site import Reply, some_sites
-from tests.utils import coroutine_test, crawl, make_crawler
+from tests.site import Reply, Site, some_sites
+from tests.utils import SCRAPYS_QUEUE, Pages, coroutine_test, crawl, make_crawler, sleep
 
 
 class Crowded:
@@ -26,16 +30,16 @@ class Crowded:
             self.most = max(self.most, self._asked_for)
             self._changed.notify_all()
             self._changed.wait_for(lambda: self.most >= self._number, 20)
-        sleep(0.2)  # in which one more than there may be would come
+        time.sleep(0.2)  # in which one more than there may be would come
         with self._changed:
             self._asked_for -= 1
         return Reply("# fine")
 
 
-async def most_at_once(sites: int, at_once: int, expected: int) -> int:
+async def most_at_once(sites: int, at_once: int, expected: int, **settings: Any) -> int:
     robots = Crowded(expected)
     with some_sites(sites, robots) as asked:
-        crawler = make_crawler(REP_FETCH_CONCURRENCY=at_once)
+        crawler = make_crawler(REP_FETCH_CONCURRENCY=at_once, **settings)
         await crawl(crawler, urls=[site.url("/") for site in asked])
     assert len(crawler.spider.got) == sites
     return robots.most
@@ -50,5 +54,88 @@ async def test_so_many_at_once(monkeypatch):
 @coroutine_test
 async def test_slow_ones_make_way_and_are_limited_too(monkeypatch):
     monkeypatch.setattr(concurrency, "PATIENCE_SECONDS", 0.05)
-    monkeypatch.setattr(concurrency, "SLOW_LANES", 3)
-    assert await most_at_once(5, 1, expected=3) == 3
+    assert await most_at_once(5, 1, expected=3, REP_SLOW_FETCHES=2) == 3
+
+
+def hosts_of(site: Site, number: int, first: int = 2) -> list[str]:
+    """Return the origins of so many hosts, which *site* is on its own."""
+    return [
+        f"http://127.0.0.{host}:{site.port}" for host in range(first, first + number)
+    ]
+
+
+class UntilQuick(Pages):
+    """Ends the crawl when the pages of the quick hosts have come."""
+
+    hanging: Site
+    quick: list[str]
+    ended_before = -1
+
+    def parse(self, response):
+        super().parse(response)
+        if len(self.got) == len(self.quick):
+            self.ended_before = self.crawler.stats.get_value("rep/unreachable", 0)
+            self.hanging.closing.set()
+
+
+@pytest.mark.parametrize("queue", ["scrapy_rep.PoliteQueue", SCRAPYS_QUEUE])
+@coroutine_test
+async def test_hosts_that_hang_hold_up_nobody_who_comes_after_them(queue):
+    with Site(host="0.0.0.0") as site:
+        hanging, quick = hosts_of(site, 200), hosts_of(site, 5, 210)
+
+        def robots(hit):
+            return Reply("# fine", hang=f"http://{hit.headers['Host']}" in hanging)
+
+        site.replies["/robots.txt"] = robots
+        crawler = make_crawler(
+            UntilQuick, REP_TIMEOUT=10, SCHEDULER_PRIORITY_QUEUE=queue
+        )
+        urls = [f"{origin}/" for origin in hanging + quick]
+        await crawl(crawler, urls=urls, hanging=site, quick=quick)
+        # Not how often: aiohttp sends again what was closed without an answer.
+        assert len({hit.headers["Host"] for hit in site.hits}) == len(urls)
+    assert sorted(crawler.spider.got) == sorted(urls[len(hanging) :])
+    assert len(crawler.spider.failures) == len(hanging)
+    assert crawler.spider.ended_before == 0
+
+
+@coroutine_test
+async def test_a_hop_that_waits_for_its_grant_holds_up_nobody(monkeypatch):
+    monkeypatch.setattr(concurrency, "PATIENCE_SECONDS", 60)
+    delayed = "User-agent: *\nCrawl-delay: 0.5\n"
+    with Site({"/robots.txt": delayed}) as slow, Site(host="0.0.0.0") as site:
+        moved = Reply(status=302, headers={"Location": slow.url("/robots.txt")})
+        origins, (quick,) = hosts_of(site, 6), hosts_of(site, 1, 200)
+
+        def robots(hit):
+            return Reply() if f"http://{hit.headers['Host']}" == quick else moved
+
+        site.replies["/robots.txt"] = robots
+
+        class Following(Pages):
+            """Asks for the quick page when all the others wait already."""
+
+            async def start(self):
+                for request in self.requests():
+                    yield request
+                while slow.count("/robots.txt") < 2:
+                    await sleep(0.01)
+                self.before = len(slow.hits)
+                yield scrapy.Request(f"{quick}/")
+
+        crawler = make_crawler(Following, REP_FETCH_CONCURRENCY=1, REP_SLOW_FETCHES=6)
+        urls = [slow.url("/"), *(f"{origin}/" for origin in origins)]
+        await crawl(crawler, urls=urls)
+        before = crawler.spider.before
+        lanes = Crawl.of(crawler).policies._fetcher.lanes
+        assert (lanes.slow, lanes.aside, lanes.prompt_places.tokens) == (0, 0, 1)
+        (page,) = (
+            hit.seconds
+            for hit in site.hits
+            if hit.path == "/" and f"http://{hit.headers['Host']}" == quick
+        )
+        # Five of the others wait, each of which takes 0.5 s.
+        assert sum(hit.seconds < page for hit in slow.hits[before:]) <= 2
+        assert slow.count("/robots.txt") == 7
+    assert len(crawler.spider.got) == len(urls) + 1

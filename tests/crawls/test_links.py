@@ -1,11 +1,11 @@
-"""The README's recipes for links: refused before they are requests, and counted."""
+"""The recipes of scrapy_rep/README.rst for links: refused before they are requests, and counted."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.site import Reply, Site
-from tests.test_readme import items_of, spider
+from tests.test_readme import GUIDE, items_of, spider
 from tests.utils import coroutine_test
 
 
@@ -28,7 +28,7 @@ async def test_recipes(name, own, tmp_path):
         site.replies["/"] = page(
             "/a", "private/1", site.url("/private/2"), other.url("/b")
         )
-        crawler, items = await items_of(spider(name, site, tmp_path))
+        crawler, items = await items_of(spider(name, GUIDE, site, tmp_path))
         assert sorted(site.paths) == ["/", "/a", "/robots.txt"]
         assert other.paths == ["/robots.txt"]
     assert {"url": site.url("/a")} in items

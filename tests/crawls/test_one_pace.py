@@ -307,6 +307,21 @@ class Fleet:
     async def park(self, host: str, seconds: float) -> None:
         pass
 
+    async def latency(self, host: str) -> float | None:
+        return None
+
+    async def tell_latency(self, host: str, seconds: float) -> None:
+        pass
+
+    async def spend(self, host: str, most: int) -> bool:
+        return True
+
+    async def change_health(self, host: str, change: Any) -> None:
+        pass
+
+    def on_health(self, listener: Any) -> None:
+        pass
+
 
 class Shared(MemoryStore):
     """A store whose pace is that of a fleet."""
@@ -337,7 +352,7 @@ async def test_a_late_request_of_a_fleet_is_confirmed_before_it_is_written(monke
 # A Scrapy whose slots are others
 
 
-def strange() -> type:
+def strange(kind: str) -> type:
     class Slot:
         """What is known of the slots that are to come: requests that are active."""
 
@@ -357,15 +372,26 @@ def strange() -> type:
         def __init__(self, crawler: Any) -> None:
             super().__init__(crawler)
             del self.total_concurrency
+            self.scopes: dict[str, Slot] = {}
+            if kind == "none":
+                del self.slots
+
+        def _slot_gc(self, age: float = 60) -> None:
+            pass
+
+        def close(self) -> None:
+            self.slots = {}
+            super().close()
 
         def needs_backout(self) -> bool:
             return len(self.active) >= 16
 
         async def _enqueue_request(self, request: Any) -> Any:
             key = scrapys.Downloader.get_slot_key(self, request)
-            slots: Any = self.slots
+            slots: Any = self.slots if kind == "other" else self.scopes
             slot = slots.setdefault(key, Slot())
-            request.meta["download_slot"] = key
+            if kind != "none":
+                request.meta["download_slot"] = key
             slot.active.add(request)
             self.signals.send_catch_log(
                 signal=scrapy.signals.request_reached_downloader,
@@ -380,12 +406,24 @@ def strange() -> type:
     return Downloader
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param("other", id="slots that lack what we use"),
+        pytest.param("elsewhere", id="slots that are not where they were"),
+        pytest.param("none", id="no slots"),
+    ],
+)
 @QUEUES
 @coroutine_test
-async def test_slots_that_lack_what_we_use(queue, caplog):
+async def test_a_scrapy_whose_slots_are_others(queue, kind, caplog):
+    if (queue, kind) == (SCRAPYS_QUEUE, "none"):  # which counts what is in the slots
+        queue = "scrapy.pqueues.ScrapyPriorityQueue"
     wires = Wires()
     with Site({"/robots.txt": DELAYED}) as site, Site(host="127.0.0.2") as free:
-        crawler = wires.crawler(SCHEDULER_PRIORITY_QUEUE=queue, DOWNLOADER=strange())
+        crawler = wires.crawler(
+            SCHEDULER_PRIORITY_QUEUE=queue, DOWNLOADER=strange(kind)
+        )
         with caplog.at_level(logging.WARNING):
             await crawl(crawler, urls=pages(site, 4) + pages(free, 4))
     assert len(crawler.spider.got) == 8

@@ -186,7 +186,7 @@ async def test_a_request_at_the_wrong_time_of_day_holds_no_other():
                 raise scrapy.exceptions.CloseSpider("enough")
 
     with Site({"/robots.txt": rules}) as site:
-        crawler = make_crawler(Mixed, USER_AGENT="day")
+        crawler = make_crawler(Mixed, USER_AGENT="day", REP_VISIT_TIME_MAX=86400)
         await crawl(crawler, urls=pages(site, 10))
         assert site.count("/robots.txt") == 1
     assert sorted(crawler.spider.got) == sorted(pages(site, 10)[1::2])
@@ -352,7 +352,10 @@ async def test_delayed_hosts_do_not_hold_up_others(robots, monkeypatch):
     monkeypatch.setattr(Policies, "now", lambda self: 20_000 * 86400.0)
     with some_sites(3, robots) as waiting, Site() as quick:
         crawler = make_crawler(
-            OthersLater, REP_UNREACHABLE_RETRY_DELAYS=[600], CONCURRENT_REQUESTS=2
+            OthersLater,
+            REP_UNREACHABLE_RETRY_DELAYS=[600],
+            REP_VISIT_TIME_MAX=86400,
+            CONCURRENT_REQUESTS=2,
         )
         urls = [url for site in waiting for url in pages(site, 2)]
         await crawl(crawler, urls=urls + pages(quick, 20), enough=20)
@@ -427,7 +430,8 @@ async def test_the_log_says_why_a_slot_is_parked(caplog):
     with some_sites(1, [Reply(status=503), delay(100)]) as (site,):
         crawler = make_crawler(Looking, REP_UNREACHABLE_RETRY_DELAYS=[0.2])
         await crawl(crawler, urls=pages(site, 2))
-    assert f"robots.txt of {site.origin} is unreachable" in parked()[0]
+    assert parked()[0].startswith("Host 127.0.0.2 is parked for 0.")
+    assert parked()[0].endswith("its robots.txt is unreachable")
     assert "its delay has not passed yet" in parked()[-1]
 
 

@@ -38,6 +38,9 @@ Content-Usage: train-ai=n
 """
 
 
+PATIENT = {"REP_VISIT_TIME_MAX": 86400.0}
+
+
 def known(
     policy: str | Policy = RULES,
     *,
@@ -59,7 +62,7 @@ def unreachable(*, requests_wait: bool) -> Known:
 
 def rule(found: Known, path: str = "/p", agent: str = "any", **settings: Any) -> Ruling:
     url = ORIGIN + path
-    judge = Judge(Settings.read(ScrapySettings(settings)))
+    judge = Judge(Settings.read(ScrapySettings({**PATIENT, **settings})))
     allowed = found.policy.allowed(url, agent)
     return judge.rule(url, found, agent, NOON, allowed)
 
@@ -110,8 +113,27 @@ def test_it_belongs_to_the_agent_that_asks():
     assert actions == [WAIT, SEND, SEND, REFUSE, WAIT, SEND]
 
 
+@pytest.mark.parametrize(
+    ("settings", "action"),
+    [
+        ({"REP_VISIT_TIME_MAX": 13 * 3600}, WAIT),
+        ({"REP_VISIT_TIME_MAX": 13 * 3600 - 1}, REFUSE),
+        ({"REP_WAIT": False}, REFUSE),
+    ],
+    ids=["just near enough", "too far off", "at a prompt"],
+)
+def test_how_long_a_visit_time_is_waited_for(settings, action):
+    assert rule(known(), agent="nightly", **settings).action is action
+
+
+def test_nobody_at_a_prompt_waits_for_a_retry():
+    ruling = rule(unreachable(requests_wait=True), REP_WAIT=False)
+    assert ruling.objection is not None
+    assert (ruling.action, ruling.objection.cause) == (REFUSE, "unreachable")
+
+
 def test_a_line_is_held_only_by_what_makes_it_wait():
-    judge = Judge(Settings.read(ScrapySettings()))
+    judge = Judge(Settings.read(ScrapySettings(PATIENT)))
     found = known()
     assert judge.rule_line(found, "nightly", NOON).seconds == 13 * 3600
     assert judge.rule_line(found, "slow", NOON).interval == 10

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 
 import pytest
+from scrapy import Request
 
 from scrapy_rep.exceptions import StillParked
 from scrapy_rep.pacing import back_off as module
@@ -90,7 +91,7 @@ def test_those_that_are_parked_stay(back_off, clock):
 
 @coroutine_test
 async def test_who_waits_wakes_the_engine_and_leaves_with_it(back_off):
-    request = type("Request", (), {"url": "http://a.example/"})()
+    request = Request("http://a.example/")
     await back_off.wait(request, "a")
     assert back_off._engine.woken == 0
     back_off.park("a", 0.05)
@@ -98,7 +99,7 @@ async def test_who_waits_wakes_the_engine_and_leaves_with_it(back_off):
     assert back_off._engine.woken == 1
     back_off.park("a", 3600)
     back_off._engine.ending = True
-    with pytest.raises(StillParked, match=r"3600 s more .*: http://a\.example/$"):
+    with pytest.raises(StillParked, match=r"3600 s more, .*: http://a\.example/$"):
         await back_off.wait(request, "a")
 
 

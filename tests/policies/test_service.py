@@ -19,6 +19,7 @@ from scrapy_rep.log import CrawlLog
 from scrapy_rep.policies import service as module
 from scrapy_rep.policies.lifecycle import State
 from scrapy_rep.policies.service import Policies
+from scrapy_rep.policies.sharing import Sharing
 from scrapy_rep.settings import Settings
 from scrapy_rep.store.memory import MemoryStore
 from scrapy_rep.store.sqlite import SqliteStore
@@ -135,6 +136,7 @@ class Crawl:
             user_agent_of=agents.header,
             fetcher=site,
             store=store,
+            sharing=Sharing(self.crawler, self.settings, lambda: False),
             log=CrawlLog(self.crawler),
             keep=lambda origin, interval: None,
         )

@@ -1,7 +1,7 @@
 """From octets to lines, fields and values.
 
 The numbers that begin an id are those of the project's checklist of REP statements, see
-README; `D` and a number is a row of its table of decisions where RFC 9309 is silent.
+tests/README.rst; `D` and a number is a row of its table of decisions where RFC 9309 is silent.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which group an agent obeys, and what belongs to a group.
 
 The numbers that begin an id are those of the project's checklist of REP statements, see
-README; `D` and a number is a row of its table of decisions where RFC 9309 is silent.
+tests/README.rst; `D` and a number is a row of its table of decisions where RFC 9309 is silent.
 """
 
 from __future__ import annotations
@@ -407,3 +407,14 @@ def test_groups() -> None:
 )
 def test_no_groups(robots: str) -> None:
     assert parse(robots).groups == ()
+
+
+def test_words_about_user_agents_end_no_group() -> None:
+    policy = parse(
+        "User-agent words before any group\nUser-agent: *\nDisallow: /a\n"
+        "User-agent may be any of them\nDisallow: /b\n"
+    )
+    assert [rule.path for rule in policy.groups[0].rules] == ["/a", "/b"]
+    assert [rule.line for rule in policy.groups[0].rules] == [3, 5]
+    assert len(policy.groups) == 1
+    assert policy.verdict("/b", "ExampleBot").rule == Rule(False, "/b", 5)

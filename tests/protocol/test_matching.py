@@ -1,10 +1,12 @@
 """Which URLs a rule matches, and which rule decides.
 
 The numbers that begin an id are those of the project's checklist of REP statements, see
-README; `D` and a number is a row of its table of decisions where RFC 9309 is silent.
+tests/README.rst; `D` and a number is a row of its table of decisions where RFC 9309 is silent.
 """
 
 from __future__ import annotations
+
+import random
 
 import pytest
 
@@ -682,3 +684,19 @@ def test_many_literal_rules_with_nested_prefixes() -> None:
         ), depth
         rule = policy.verdict(url, "x").rule
         assert (rule and rule.line) == (min(depth, 59) + 1 if depth else None)
+
+
+@pytest.mark.parametrize("number", [150, 300, 900, 1500])
+def test_wildcards_by_the_hundred_match_as_each_does_alone(number: int) -> None:
+    # They are gone through one by one, then found by an index of their letters.
+    rng = random.Random(number)
+    rules = "".join(
+        f"{rng.choice(('Allow', 'Disallow'))}: {rng.choice(('/*', '*', '/a*', '/*?'))}"
+        f"{rng.choice('abc')}{rng.randrange(400)}{rng.choice(('', '$', '*c', '*d$'))}\n"
+        for _ in range(number)
+    )
+    policy = parse(f"User-agent: *\n{rules}")
+    for _ in range(100):
+        path = "/" + "".join(rng.choices("abcd0123?", k=rng.randrange(40)))
+        matching = policy.matching(path, "x")
+        assert policy.allowed(path, "x") is (not matching or matching[0].allow)

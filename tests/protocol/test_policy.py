@@ -1,7 +1,7 @@
 """What a Policy is, apart from what it decides: a value that prints, pickles and compares.
 
 The numbers that begin an id are those of the project's checklist of REP statements, see
-README.
+tests/README.rst.
 """
 
 from __future__ import annotations

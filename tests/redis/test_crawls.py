@@ -13,6 +13,7 @@ import scrapy
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy_redis.spiders import RedisSpider
 
+from scrapy_rep.pacing import HOSTS
 from tests.crawls.test_vary import (
     EACH_ITS_OWN_TEN_TIMES,
     TenTimes,
@@ -73,7 +74,11 @@ async def test_two_workers_share_robots_txt_pace_and_queue(redis_server):
 @coroutine_test
 async def test_workers_share_the_copy_of_each_agent(redis_server):
     """Where robots.txt depends on the User-Agent, and requests carry several."""
-    with Site({"/robots.txt": by_agent()}) as site:
+    # A worker that was told that nothing is due looks again after a second.
+    slow = {
+        f"/{kind}/{n}": Reply("page", after=0.5) for kind in "ab" for n in range(10)
+    }
+    with Site({"/robots.txt": by_agent(), **slow}) as site:
         one = worker(redis_server, TenTimes, SCHEDULER_PERSIST=True)
         two = worker(redis_server, TenTimes, SCHEDULER_PERSIST=True)
         await asyncio.gather(
@@ -114,7 +119,13 @@ async def test_a_request_at_the_wrong_time_of_day_holds_no_other(redis_server):
 
     with Site({"/robots.txt": rules}) as site:
         urls = [site.url(f"/{number}") for number in range(10)]
-        crawler = worker(redis_server, Mixed, USER_AGENT="day", SCHEDULER_PERSIST=True)
+        crawler = worker(
+            redis_server,
+            Mixed,
+            USER_AGENT="day",
+            SCHEDULER_PERSIST=True,
+            REP_VISIT_TIME_MAX=86400,
+        )
         await crawl(crawler, urls=urls)
     assert sorted(crawler.spider.got) == sorted(urls[1::2])
     assert crawler.spider.failures == []
@@ -368,3 +379,19 @@ async def test_a_crawl_lives_through_a_server_that_is_started_anew(
         assert "/no" not in site.paths
     assert sorted(crawler.spider.got) == sorted(urls[:-1])
     assert crawler.stats.get_value("rep/redis/away") >= 1
+
+
+@coroutine_test
+async def test_a_worker_begins_with_the_response_time_that_another_one_measured(
+    redis_server,
+):
+    slow = Reply("page", after=0.4)
+    with Site({"/1": slow, "/2": slow}) as site:
+        for number, key in ((1, "one"), (2, "two")):
+            crawler = worker(
+                redis_server, SCHEDULER_QUEUE_KEY=key, REP_LATENCY_FACTOR=5
+            )
+            await crawl(crawler, urls=[site.url(f"/{number}")])
+            HOSTS.forget_all()  # as in another process
+        assert site.paths == ["/robots.txt", "/1", "/2"]
+        assert site.hits[2].sent - site.hits[1].sent >= 1.9

@@ -11,10 +11,12 @@ import pytest
 import redis
 import scrapy
 from redis.crc import key_slot
+from scrapy import signals
 from scrapy_redis.queue import FifoQueue, PriorityQueue
 
 from scrapy_rep.redis import take_over
 from scrapy_rep.redis.dupefilter import DupeFilter
+from scrapy_rep.redis.fleet import RedisAwayError
 from scrapy_rep.redis.keys import as_member
 from scrapy_rep.redis.store import RedisStore
 from tests.redis.workers import Crawl, Quiet, short, until
@@ -24,7 +26,6 @@ from tests.utils import coroutine_test
 pytestmark = pytest.mark.only_asyncio
 
 PREFIX = "{quiet:requests}:"
-DAY = 24 * 3600
 
 
 class Literals:
@@ -42,11 +43,11 @@ async def test_order_within_a_host(redis_server):
     async with Crawl(redis_server) as one, Crawl(redis_server) as two:
         for number, priority in enumerate([0, 5, -3, 5, 100, 0]):
             worker = (one, two)[number % 2]
-            worker.push("a", number, priority=priority)
-        assert len(one.queue) == len(two.queue) == 6
+            await worker.push("a", number, priority=priority)
+        assert await one.length() == await two.length() == 6
         assert await two.take_all() == ["a4", "a1", "a3", "a0", "a5", "a2"]
-        assert two.pop() is None
-        assert len(two.queue) == 0
+        assert await two.pop() is None
+        assert await two.length() == 0
 
 
 @coroutine_test
@@ -54,7 +55,7 @@ async def test_hosts_take_turns(redis_server):
     async with Crawl(redis_server) as worker:
         for number in range(3):
             for host in "abc":
-                worker.push(host, number)
+                await worker.push(host, number)
         found = await worker.take_all()
         assert found == ["a0", "b0", "c0", "a1", "b1", "c1", "a2", "b2", "c2"]
 
@@ -63,31 +64,24 @@ async def test_hosts_take_turns(redis_server):
 async def test_a_host_not_yet_known_is_handed_out_once(redis_server):
     async with Crawl(redis_server) as one, Crawl(redis_server) as two:
         for number in range(3):
-            one.push("a", number)
-        first = one.pop()
-        assert one.pop() is None
-        assert two.pop() is None
+            await one.push("a", number)
+        first = await one.pop()
+        assert await one.pop() is None
+        assert await two.pop() is None
         await one.start(first)  # nothing was asked of our speed
-        assert (short(two.pop()), short(one.pop())) == ("a1", "a2")
-        assert len(two.queue) == 3  # they are with workers
+        assert (short(await two.pop()), short(await one.pop())) == ("a1", "a2")
+        assert await two.length() == 3  # they are with workers
 
 
 @coroutine_test
 async def test_a_refused_request_makes_way_for_the_next(redis_server):
     async with Crawl(redis_server) as one, Crawl(redis_server) as two:
-        one.push("a", 1)
-        one.push("a", 2)
-        one.done(one.pop())  # it never started
-        assert one.pop() is None
-        popped: list[Any] = []
-
-        def pops() -> Any:
-            popped.append(two.pop())
-            return popped[-1]
-
-        await until(pops)
-        assert short(popped[-1]) == "a2"
-        assert len(one.queue) == 1
+        await one.push("a", 1)
+        await one.push("a", 2)
+        one.done(await one.pop())  # it never started
+        await one.exchange.send()
+        assert short(await two.pop()) == "a2"
+        assert await one.length() == 1
 
 
 def in_micros(time: Any) -> int:
@@ -100,13 +94,13 @@ def in_micros(time: Any) -> int:
 async def test_a_paced_host_is_handed_out_a_little_ahead_of_its_time(redis_server):
     async with Crawl(redis_server) as one, Crawl(redis_server) as two:
         for number in range(3):
-            one.push("a", number)
-        request, before = one.pop(), redis_server.client.time()
+            await one.push("a", number)
+        request, before = await one.pop(), redis_server.client.time()
         await one.start(request, 0.5)
         due = redis_server.client.zscore(f"{PREFIX}later", "a.example")
         after = redis_server.client.time()
         assert in_micros(before) + 0.3e6 < due < in_micros(after) + 0.5e6
-        assert two.pop() is None
+        assert await two.pop() is None
         await until(two.pop)
         assert in_micros(redis_server.client.time()) >= due
 
@@ -115,12 +109,12 @@ async def test_a_paced_host_is_handed_out_a_little_ahead_of_its_time(redis_serve
 async def test_the_engine_is_woken_when_a_host_is_due(redis_server):
     async with Crawl(redis_server) as worker:
         woken = []
-        worker.queue._alarm._ring = lambda: woken.append(time.monotonic())
-        worker.push("a", 1)
-        worker.push("a", 2)
+        worker.exchange._alarm._ring = lambda: woken.append(time.monotonic())
+        await worker.push("a", 1)
+        await worker.push("a", 2)
         began = time.monotonic()
         await worker.take(0.4)
-        assert worker.pop() is None
+        assert await worker.pop() is None
         await until(lambda: woken)
         assert woken[0] - began > 0.2
         await until(worker.pop)  # the server may have heard of the start a little later
@@ -131,17 +125,17 @@ async def test_a_parked_host_is_parked_for_all(redis_server):
     async with Crawl(redis_server) as one, Crawl(redis_server) as two:
         began = time.monotonic()
         one.queue._wait_of = lambda request: 0.5
-        one.push("a", 1)
-        one.push("b", 1)
+        await one.push("a", 1)
+        await one.push("b", 1)
         one.queue._wait_of = lambda request: 0.0
-        two.push("c", 1)
-        two.push("a", 2)  # who does not know it does not bring it back
-        assert short(two.pop()) == "c1"
-        assert two.pop() is None
+        await two.push("c", 1)
+        await two.push("a", 2)  # who does not know it does not bring it back
+        assert short(await two.pop()) == "c1"
+        assert await two.pop() is None
         found: list[str] = []
         while len(found) < 2:
             await asyncio.sleep(0.02)
-            if popped := one.pop():
+            if popped := await one.pop():
                 found.append(short(popped))
         assert found == ["a1", "b1"]
         assert time.monotonic() - began >= 0.5
@@ -151,18 +145,17 @@ async def test_a_parked_host_is_parked_for_all(redis_server):
 async def test_a_site_that_asks_to_be_left_alone_is_parked_for_all(redis_server):
     async with Crawl(redis_server) as one, Crawl(redis_server) as two:
         for number in range(4):
-            one.push("a", number)
+            await one.push("a", number)
         await one.take()  # nothing is asked of our speed
-        other = two.pop()
-        told = one.told
+        other = await two.pop()
         began = time.monotonic()
         one.queue._keeper.back_off.park("a.example", 0.5)  # its answer says so
-        await until(lambda: one.told > told)
+        await one.exchange.send()
         await two.start(other)  # which says nothing of how it is now
-        two.push("a", 4)
-        two.push("b")
-        assert (short(other), short(one.pop())) == ("a1", "b0")
-        assert one.pop() is None
+        await two.push("a", 4)
+        await two.push("b")
+        assert (short(other), short(await one.pop())) == ("a1", "b0")
+        assert await one.pop() is None
         await until(two.pop)
         assert time.monotonic() - began >= 0.5
 
@@ -172,18 +165,18 @@ async def test_a_retry_waits_from_the_moment_it_is_queued(redis_server):
     async with Crawl(redis_server) as one, Crawl(redis_server) as two:
         one.queue._keeper.back_off._listeners.clear()  # the others are not told yet
         one.queue._keeper.back_off.park("a.example", 5.0)
-        one.push("a")
-        assert two.pop() is None
+        await one.push("a")
+        assert await two.pop() is None
         assert redis_server.client.hget(f"{PREFIX}pace", "a.example") == b"parked"
 
 
 @coroutine_test
 async def test_the_longest_pause_counts(redis_server):
     async with Crawl(redis_server) as one, Crawl(redis_server) as two:
-        one.push("a")
+        await one.push("a")
         for worker, seconds in ((one, 60.0), (one, 600.0), (two, 300.0)):
             worker.queue._keeper.back_off.park("a.example", seconds)
-        await until(lambda: one.told + two.told == 3)
+            await worker.exchange.send()
         seconds, _ = redis_server.client.time()
         due_at = redis_server.client.zscore(f"{PREFIX}later", "a.example") / 1e6
         assert due_at - seconds == pytest.approx(600, abs=100)
@@ -192,11 +185,11 @@ async def test_the_longest_pause_counts(redis_server):
 @coroutine_test
 async def test_a_host_that_is_held_stays_parked_for_longer(redis_server):
     async with Crawl(redis_server) as one, Crawl(redis_server) as two:
-        one.push("a", 1)
-        one.pop()
+        await one.push("a", 1)
+        await one.pop()
         two.queue._wait_of = lambda request: 3600.0
-        two.push("a", 2)
-        one.queue._show_up()
+        await two.push("a", 2)
+        await one.exchange.beat()
         seconds, _ = redis_server.client.time()
         due_at = redis_server.client.zscore(f"{PREFIX}later", "a.example") / 1e6
         assert due_at > seconds + 3500
@@ -206,119 +199,57 @@ async def test_a_host_that_is_held_stays_parked_for_longer(redis_server):
 async def test_a_full_host_does_not_hold_up_the_others(redis_server):
     async with Crawl(redis_server, CONCURRENT_REQUESTS_PER_DOMAIN=1) as worker:
         for number in range(2):
-            worker.push("a", number)
-        first = worker.pop()
+            await worker.push("a", number)
+        first = await worker.pop()
         await worker.start(first)
-        worker.push("b", 0)
+        await worker.push("b", 0)
         worker.queue._keeper.has_place = lambda slot, host: host != "a.example"
-        assert short(worker.pop()) == "b0"
-        assert worker.pop() is None
+        assert short(await worker.pop()) == "b0"
+        assert await worker.pop() is None
 
 
 @coroutine_test
 async def test_length_counts_what_waits_and_what_is_handed_out(redis_server):
     async with Crawl(redis_server) as one, Crawl(redis_server) as two:
         for number in range(30):
-            one.push(f"h{number % 7}", number)
-        assert len(two.queue) == 30
-        taken = [one.pop() for _ in range(7)]
-        assert len(two.queue) == 30
+            await one.push(f"h{number % 7}", number)
+        assert await two.length() == 30
+        taken = [await one.pop() for _ in range(7)]
+        assert await two.length() == 30
         one.done(*taken)
-        one.pop()
-        assert len(two.queue) == 23
+        await one.pop()
+        assert await two.length() == 23
 
 
 @coroutine_test
 async def test_clear_deletes_everything(redis_server):
     async with Crawl(redis_server) as one, Crawl(redis_server) as two:
         redis_server.client.zadd("quiet:requests", {"theirs": 1})
-        one.queue._outbox = []
+        one.exchange.outbox = []
         for number in range(5000):
-            one.push(f"h{number}", number)
+            await one.push(f"h{number}", number)
         await two.take(60.0)
-        one.pop()
+        await one.pop()
         one.queue.clear()
-        assert len(one.queue) == 0
-        assert one.pop() is None
+        assert await one.length() == 0
+        assert await one.pop() is None
         left = set(redis_server.client.keys())
-        fixed = {f"{PREFIX}{name}".encode() for name in ("workers", "clock", "kept")}
+        fixed = {
+            f"{PREFIX}{name}".encode()
+            for name in ("clock", "count", "epoch", "workers")
+        }
         assert {key for key in left if not key.startswith(b"rep:")} <= fixed
-        assert two.pop() is None
-
-
-def that_stay(server: RedisServer) -> list[Any]:
-    """Return the keys that never expire."""
-    return [key for key in server.client.keys("*") if server.client.pttl(key) < 0]
-
-
-@coroutine_test
-async def test_every_key_expires(redis_server):
-    async with Crawl(redis_server) as one, Crawl(redis_server) as two:
-        filter_ = duplicates_filter(one)
-        for host in "abcdef":
-            request = scrapy.Request(f"http://{host}.example/")
-            filter_.request_seen(request)
-            one.queue.push(request)
-            assert that_stay(redis_server) == []
-        await two.take(60.0)
-        await two.take()
-        one.queue._keeper.back_off.park("c.example", 60.0)
-        await until(lambda: one.told)
-        one.pop()
-        assert that_stay(redis_server) == []
-        for worker in (one, two):
-            worker.queue._spider_closed()
-        assert that_stay(redis_server) == []
-        names = {key.decode() for key in redis_server.client.keys("*")}
-        wait = {f"{PREFIX}host:{host}.example" for host in "cdef"}
-        assert wait | {f"{PREFIX}due", f"{PREFIX}later", f"{PREFIX}count"} < names
-        assert {f"{PREFIX}pace", "quiet:dupefilter"} < names
-        filter_.server.close()
-
-
-def weeks_left(server: RedisServer, *names: str) -> list[int]:
-    return [server.client.ttl(f"{PREFIX}{name}") // (7 * DAY) for name in names]
-
-
-@coroutine_test
-async def test_what_waits_for_long_is_kept(redis_server):
-    many = 2500  # as many are not looked at in one go
-    client = redis_server.client
-    async with Crawl(redis_server) as one:
-        for number in range(many):
-            one.push(f"h{number}")
-        assert weeks_left(redis_server, "host:h0.example", "due", "count") == [12] * 3
-    for key in client.keys(f"{PREFIX}*"):  # the crawl stood still for long
-        client.expire(key, DAY)
-    client.delete(f"{PREFIX}kept")  # which is over in a day
-    async with Crawl(redis_server) as two:
-        assert weeks_left(redis_server, "due", "count") == [12, 12]
-        while client.get(f"{PREFIX}kept") != b"all":
-            two.queue._beating.cancel()
-            two.queue._show_up()
-        waiting = [f"host:h{number}.example" for number in range(many)]
-        assert weeks_left(redis_server, *waiting) == [12] * many
-        assert 0 < client.ttl(f"{PREFIX}kept") <= DAY
-
-
-@coroutine_test
-async def test_a_host_that_is_asked_now_and_then_is_kept(redis_server):
-    async with Crawl(redis_server) as worker:
-        worker.push("a", 1)
-        worker.push("a", 2)
-        redis_server.client.expire(f"{PREFIX}host:a.example", DAY)
-        await worker.take(3600.0)
-        assert weeks_left(redis_server, "host:a.example") == [12]
+        assert await two.pop() is None
 
 
 @coroutine_test
 async def test_all_keys_of_a_queue_are_in_one_slot_of_a_cluster(redis_server):
     async with Crawl(redis_server) as worker:
         for host in "abc":
-            worker.push(host)
+            await worker.push(host)
         worker.queue._wait_of = lambda request: 60.0
-        worker.push("d")
-        worker.pop()
+        await worker.push("d")
+        await worker.pop()
         keys = [k for k in redis_server.client.keys("*") if not k.startswith(b"rep:")]
         assert len(keys) >= 9
         slots = {key_slot(key) for key in keys}
@@ -333,8 +264,8 @@ async def test_what_a_dead_worker_had_comes_back_after_its_lease(redis_server):
     lease = {"REP_REDIS_LEASE": 0.9}
     async with Crawl(redis_server, **lease) as one, Crawl(redis_server, **lease) as two:
         for number in range(6):
-            one.push(f"h{number}", number)
-        had = {short(one.pop()) for _ in range(3)}
+            await one.push(f"h{number}", number)
+        had = {short(await one.pop()) for _ in range(3)}
         one.die()
         found: set[str] = set()
         deadline = time.monotonic() + 60
@@ -345,8 +276,8 @@ async def test_what_a_dead_worker_had_comes_back_after_its_lease(redis_server):
         assert had < found
         assert len(found) == 6
         assert two.stat("rep/redis/taken_back") == 3
-        assert two.pop() is None
-        assert len(two.queue) == 0
+        assert await two.pop() is None
+        assert await two.length() == 0
 
 
 @coroutine_test
@@ -356,8 +287,8 @@ async def test_a_worker_that_dies_before_its_next_sign_of_life(redis_server):
     async with Crawl(redis_server, **lease) as one, Crawl(redis_server, **lease) as two:
         two.queue.clear()
         one.die()
-        one.push("a")
-        assert one.pop() is not None
+        await one.push("a")
+        assert await one.pop() is not None
         await until(two.pop)
 
 
@@ -365,9 +296,9 @@ async def test_a_worker_that_dies_before_its_next_sign_of_life(redis_server):
 async def test_a_worker_that_is_slow_keeps_what_it_has(redis_server):
     lease = {"REP_REDIS_LEASE": 3}
     async with Crawl(redis_server, **lease) as one, Crawl(redis_server, **lease) as two:
-        one.push("a", 1)
-        one.push("a", 2)
-        assert one.pop() is not None
+        await one.push("a", 1)
+        await one.push("a", 2)
+        assert await one.pop() is not None
 
         signs_of_life = set()
 
@@ -377,21 +308,25 @@ async def test_a_worker_that_is_slow_keeps_what_it_has(redis_server):
             return len(signs_of_life)
 
         await until(lambda: seen() > 2)
-        assert two.pop() is None
+        assert await two.pop() is None
 
 
 @coroutine_test
 async def test_an_answer_that_was_lost_is_found_again(redis_server):
     async with Crawl(redis_server) as worker:
-        worker.push("a")
-        script, answers = worker.queue._pop, []
-        worker.queue._pop = lambda *args: answers.append(script(*args))
-        assert worker.pop() is None
-        worker.queue._pop = script
-        assert len(answers[0]) == 3
-        worker.queue._beating.cancel()
-        worker.queue._show_up()
-        assert len(worker.queue) == 1
+        await worker.push("a")
+        backlog: Any = worker.backlog
+        call, answers = backlog.call, []
+
+        async def lose(*args: Any) -> None:
+            answers.append(await call(*args))
+
+        backlog.call = lose
+        assert await worker.pop() is None
+        backlog.call = call
+        assert len(answers[0]) == 4 + 3
+        await worker.exchange.beat()
+        assert await worker.length() == 1
         # It has kept the host's time: the host is held, as nobody has told.
         later = redis_server.client.zrange(f"{PREFIX}later", 0, -1)
         assert later == [b"a.example"]
@@ -400,19 +335,21 @@ async def test_an_answer_that_was_lost_is_found_again(redis_server):
 @coroutine_test
 async def test_a_push_whose_answer_was_lost_is_no_second_request(redis_server):
     async with Crawl(redis_server) as worker:
-        script = worker.queue._push
+        backlog: Any = worker.backlog
+        call = backlog._call
 
-        def lose(*args):
-            script(*args)
-            worker.queue._push = script
-            raise redis.ConnectionError("lost")
+        async def lose(*args):
+            await call(*args)
+            backlog._call = call
+            worker.link.lost(redis.ConnectionError("lost"))
+            raise RedisAwayError
 
-        worker.queue._push = lose
-        worker.push("a")
+        backlog._call = lose
+        await worker.push("a")
         await until(lambda: worker.link.up)
-        worker.pop()
-        assert worker.queue._outbox == []
-        assert len(worker.queue) == 1
+        await worker.pop()
+        assert worker.exchange.outbox == []
+        assert await worker.length() == 1
 
 
 @coroutine_test
@@ -420,13 +357,13 @@ async def test_who_leaves_gives_back_what_it_has(redis_server):
     async with Crawl(redis_server) as two:
         async with Crawl(redis_server) as one:
             for number in range(3):
-                one.push(f"h{number}", number)
-            done, other = one.pop(), one.pop()
+                await one.push(f"h{number}", number)
+            done, other = await one.pop(), await one.pop()
             one.done(done)
             left = short(other)
-            one.queue._spider_closed()
+            await one.queue._spider_closed()
             one.die()
-        assert len(two.queue) == 2
+        assert await two.length() == 2
         workers = redis_server.client.zrange(f"{PREFIX}workers", 0, -1)
         assert workers == [two.link.me.encode()]
         waiting = redis_server.client.keys(f"{PREFIX}host:*")
@@ -436,32 +373,32 @@ async def test_who_leaves_gives_back_what_it_has(redis_server):
 @coroutine_test
 async def test_a_request_that_cannot_be_read_loses_no_other(redis_server, caplog):
     async with Crawl(redis_server) as worker:
-        worker.push("a", 1, callback=worker.crawler.spider.other)
-        worker.push("a", 2)
-        worker.push("b", 3)
+        await worker.push("a", 1, callback=worker.crawler.spider.other)
+        await worker.push("a", 2)
+        await worker.push("b", 3)
         other = Quiet.other
         del Quiet.other
         try:
-            popped = worker.pop()
+            popped = await worker.pop() or await worker.pop()
         finally:
             Quiet.other = other  # type: ignore[method-assign]
         assert short(popped) == "b3"
         assert worker.stat("rep/unreadable") == 1
-        assert len(worker.queue) == 2
+        assert await worker.length() == 2
         await asyncio.sleep(0.05)  # its host waits for nobody
         assert await worker.take_all() == ["a2"]
         worker.done(popped)
-        assert worker.pop() is None
-        assert len(worker.queue) == 0
+        assert await worker.pop() is None
+        assert await worker.length() == 0
 
 
 @coroutine_test
 async def test_a_host_whose_requests_were_evicted_stalls_nobody(redis_server):
     async with Crawl(redis_server) as worker:
-        worker.push("a")
-        worker.push("b")
+        await worker.push("a")
+        await worker.push("b")
         redis_server.client.delete(f"{PREFIX}host:a.example")
-        worker.pop()
+        await worker.pop()
         assert worker.link.up
         assert (
             redis_server.client.zcard(f"{PREFIX}due")
@@ -473,28 +410,28 @@ async def test_a_host_whose_requests_were_evicted_stalls_nobody(redis_server):
 @coroutine_test
 async def test_what_was_evicted_is_waited_for_by_nobody(redis_server):
     async with Crawl(redis_server) as one, Crawl(redis_server) as two:
-        one.push("a")
-        one.push("b", 1)
-        one.push("b", 2)
-        in_hand = one.pop()
+        await one.push("a")
+        await one.push("b", 1)
+        await one.push("b", 2)
+        in_hand = await one.pop()
         redis_server.client.delete(f"{PREFIX}host:b.example")
-        assert two.pop() is None
-        assert len(two.queue) == 3  # the first is in hand, and may bring others
+        assert await two.pop() is None
+        assert await two.length() == 3  # the first is in hand, and may bring others
         one.done(in_hand)
-        assert one.pop() is None
-        await until(lambda: one.told)
-        assert one.pop() is None
-        assert len(two.queue) == 0
+        assert await one.pop() is None
+        assert await one.pop() is None
+        await until(two.is_empty)
+        assert two.backlog.has_lost  # and not in silence
 
 
 @coroutine_test
 async def test_a_full_host_is_still_counted(redis_server):
     async with Crawl(redis_server) as worker:
-        worker.push("a")
+        await worker.push("a")
         redis_server.client.delete(f"{PREFIX}workers")
-        worker.queue._full_hosts = lambda: ["a.example"]
-        assert worker.pop() is None
-        assert len(worker.queue) == 1
+        worker.exchange._places_left = lambda: {"a.example": 0}
+        assert await worker.pop() is None
+        assert await worker.length() == 1
 
 
 @coroutine_test
@@ -508,10 +445,11 @@ async def test_a_cluster(tmp_path):
                 request = scrapy.Request(f"http://{host}.example/")
                 if not filter_.request_seen(request):
                     one.queue.push(request)
-            assert one.queue._outbox == []
+            await one.exchange.send()
+            assert one.exchange.outbox == []
             assert [await two.take(), await two.take()] == ["a", "b"]
-            assert one.pop() is None
-            two.queue._show_up()
+            assert await one.pop() is None
+            await two.exchange.beat()
             one.queue.clear()
             assert one.link.up
             assert two.link.up
@@ -530,7 +468,7 @@ async def test_a_cluster(tmp_path):
 async def test_a_server_clock_that_was_set_back_stalls_nobody(redis_server):
     async with Crawl(redis_server) as worker:
         for number in range(3):
-            worker.push("a", number)
+            await worker.push("a", number)
         await worker.take(0.5)
         # The server's clock was an hour ahead.
         ahead = 3600_000_000
@@ -541,7 +479,7 @@ async def test_a_server_clock_that_was_set_back_stalls_nobody(redis_server):
             ):
                 client.zadd(f"{PREFIX}{key}", {member: score + ahead})
         client.incrby(f"{PREFIX}clock", ahead)
-        assert worker.pop() is None
+        assert await worker.pop() is None
         await until(worker.pop)
         alive_until = client.zscore(f"{PREFIX}workers", worker.link.me) / 1e6
         assert alive_until < client.time()[0] + 600
@@ -552,12 +490,12 @@ async def test_scripts_survive_a_flush(redis_server):
     async with Crawl(redis_server) as worker:
         for number in range(2):
             redis_server.client.script_flush()
-            worker.push("a", number)
+            await worker.push("a", number)
         for number in range(2):
             redis_server.client.script_flush()
             assert await worker.take() == f"a{number}"
         redis_server.client.script_flush()
-        worker.queue._show_up()
+        await worker.exchange.beat()
         assert worker.stat("rep/redis/errors") is None
 
 
@@ -565,13 +503,13 @@ async def test_scripts_survive_a_flush(redis_server):
 async def test_requests_are_serialized_as_is_set(redis_server):
     async with Crawl(redis_server, serializer=Literals) as worker:
         callback = worker.crawler.spider.other
-        worker.push("a", 7, callback=callback, meta={"a": [1]}, priority=3)
+        await worker.push("a", 7, callback=callback, meta={"a": [1]}, priority=3)
         ((member, score),) = redis_server.client.zrange(
             f"{PREFIX}host:a.example", 0, -1, withscores=True
         )
         assert Literals.loads(member[16:])["url"] == "http://a.example/7"
         assert score == -3
-        popped = worker.pop()
+        popped = await worker.pop()
         assert (popped.callback, popped.meta["a"], popped.priority) == (
             callback,
             [1],
@@ -585,12 +523,12 @@ async def test_requests_are_serialized_as_is_set(redis_server):
 @coroutine_test
 async def test_what_is_pushed_without_redis_arrives_later(redis_server):
     async with Crawl(redis_server) as worker:
-        worker.push("a", 0)
+        await worker.push("a", 0)
         redis_server.hang()
         began = time.monotonic()
         for number in range(1, 100):
-            worker.push("a", number)
-            assert worker.pop() is None
+            await worker.push("a", number)
+            assert await worker.pop() is None
         assert len(worker.queue) >= 99
         # Each call that was tried would have taken a second.
         assert time.monotonic() - began < 50
@@ -606,11 +544,11 @@ async def test_what_is_pushed_without_redis_arrives_later(redis_server):
 async def test_a_worker_that_cannot_look_is_not_at_its_end(redis_server):
     async with Crawl(redis_server) as worker:
         redis_server.kill()
-        assert worker.pop() is None
+        assert await worker.pop() is None
         assert len(worker.queue) > 0
         redis_server.start()
         await until(lambda: worker.link.up)
-        assert len(worker.queue) == 0  # the server has forgotten all
+        assert await worker.length() == 0  # the server has forgotten all
 
 
 def duplicates_filter(worker: Crawl) -> Any:
@@ -618,17 +556,33 @@ def duplicates_filter(worker: Crawl) -> Any:
 
 
 @coroutine_test
-async def test_a_request_is_seen_once_it_is_queued(redis_server):
-    async with Crawl(redis_server) as worker:
-        filter_ = duplicates_filter(worker)
+async def test_a_request_is_seen_once_it_is_queued(redis_server, caplog):
+    dropped: list[str] = []
+
+    def note(request: Any) -> None:
+        dropped.append(request.url)
+
+    async with Crawl(redis_server) as one, Crawl(redis_server) as two:
+        one.crawler.signals.connect(note, signals.request_dropped)
+        filter_ = duplicates_filter(one)
         request = scrapy.Request("http://a.example/")
         assert not filter_.request_seen(request)
-        assert not filter_.request_seen(scrapy.Request(request.url))  # nor queued yet
-        worker.queue.push(request)
-        assert filter_.request_seen(scrapy.Request(request.url))
+        assert not redis_server.client.exists("quiet:dupefilter")  # nor queued yet
+        two.queue.push(request)
+        await two.exchange.send()
         assert redis_server.client.scard("quiet:dupefilter") == 1
+        for number in (1, 2, 2, 1):  # within a page, too
+            url = "http://a.example/" + "2" * (number - 1)
+            again = scrapy.Request(url)
+            assert not filter_.request_seen(again)
+            one.queue.push(again)
+        one.queue.push(scrapy.Request(request.url, dont_filter=True))
+        await one.exchange.send()
+        assert await two.length() == 3
+        assert one.stat("dupefilter/filtered") == 3
+        assert dropped == [request.url, "http://a.example/2", request.url]
         filter_.clear()
-        assert not filter_.request_seen(request)
+        assert not redis_server.client.exists("quiet:dupefilter")
         filter_.server.close()
 
 
@@ -646,8 +600,8 @@ async def test_duplicates_are_found_when_redis_is_back(redis_server):
             worker.queue.push(again)
         redis_server.resume()
         await until(lambda: worker.link.up)
-        worker.pop()
-        assert len(worker.queue) == 1
+        await worker.exchange.send()
+        assert await worker.length() == 1
         assert worker.stat("dupefilter/filtered") == 3
         filter_.server.close()
 
@@ -675,7 +629,7 @@ async def test_take_over(redis_server, serializer):
         assert take_over(redis_server.client, "quiet", **given) == 251
         assert take_over(redis_server.client, "quiet", **given) == 0
         assert not redis_server.client.exists("quiet:requests")
-        assert len(worker.queue) == 251
+        assert await worker.length() == 251
         assert redis_server.client.exists(f"{PREFIX}host:mine")
         scores = [
             score
@@ -701,10 +655,11 @@ async def test_take_over_that_is_interrupted_loses_nothing(redis_server, monkeyp
             return as_member(*args)
 
         monkeypatch.setattr("scrapy_rep.redis.migration.as_member", interrupted)
+        monkeypatch.setattr("scrapy_rep.redis.migration.AT_A_TIME", 2)
         with pytest.raises(KeyboardInterrupt):
             take_over(redis_server.client, "quiet")
         monkeypatch.undo()
-        assert take_over(redis_server.client, "quiet") == 13
+        assert take_over(redis_server.client, "quiet") == 14
         assert sorted(await worker.take_all()) == sorted(f"a{n}" for n in range(20))
 
 

@@ -106,5 +106,5 @@ async def test_what_is_missing_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, "redis", None)
     with pytest.raises(ImportError):
         importlib.import_module("redis")
-    with pytest.raises(SettingError, match=r"pip install scrapy-rep\[redis\]"):
+    with pytest.raises(SettingError, match='install scrapy_rep with its extra "redis"'):
         RepMiddleware.from_crawler(make_crawler(REP_STORE="redis"))

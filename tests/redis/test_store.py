@@ -285,9 +285,10 @@ async def test_what_others_say_on_the_channel_wakes_nobody_else(redis_server):
 @coroutine_test
 async def test_a_worker_with_a_name_that_is_no_text_is_counted(redis_server):
     lives = (time.time() + 60) * 1e6
-    redis_server.client.zadd(link_module.WORKERS, {b"\xff": lives})
+    for key in link_module.WORKERS:
+        redis_server.client.zadd(key, {b"\xff": lives})
     async with Worker(redis_server) as worker:
-        assert len(worker.link.workers) == 2
+        assert worker.link.workers == 2
 
 
 # One asks
@@ -521,7 +522,7 @@ async def test_a_crawl_that_ends_at_once_leaves_the_fleet(redis_server):
         worker = Worker(redis_server)
         assert await worker.store.get(ORIGIN) is None
         await promptly(worker.__aexit__(None, None, None))
-        assert not redis_server.client.exists(link_module.WORKERS)
+        assert not redis_server.client.exists(*link_module.WORKERS)
 
 
 @coroutine_test

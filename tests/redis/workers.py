@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -53,9 +54,9 @@ class Worker:
 
 
 async def until(true: Callable[[], Any], seconds: float = 30.0) -> None:
-    """Wait until *true* is."""
+    """Wait until *true* is, or what it returns comes true."""
     deadline = time.monotonic() + seconds
-    while not true():
+    while not (await found if inspect.iscoroutine(found := true()) else found):
         assert time.monotonic() < deadline, "it does not come true"
         await asyncio.sleep(0.01)
 
@@ -104,6 +105,8 @@ class Crawl:
     """
 
     key = "%(spider)s:requests"
+    places = 1
+    """For so many requests the crawl has a free place."""
 
     def __init__(
         self, server: RedisServer, *, serializer: Any = None, **settings: Any
@@ -132,15 +135,10 @@ class Crawl:
         self.queue._keeper.back_off.until = {}  # as in a process of its own
         self.link = Link.of(self.crawler)
         await self.link.meet()
-        self.told = 0
-        tell = self.queue._tell
-
-        async def count(**kwargs: Any) -> Any:
-            answer = await tell(**kwargs)
-            self.told += 1
-            return answer
-
-        self.queue._tell = count  # type: ignore[assignment]
+        self.backlog: Any = self.queue._backlog
+        self.exchange: Any = self.queue._exchange
+        self.exchange._places = lambda: self.places
+        await self.exchange.beat()
         return self
 
     async def _crawl(self) -> None:
@@ -151,25 +149,34 @@ class Crawl:
         self.stop.set()
         await self._crawling
         self._server.close()
-        self.queue._quick.close()
+        self.queue._backlog.quick.close()
 
-    def push(self, host: str, number: int = 0, **kwargs: Any) -> None:
+    async def push(self, host: str, number: int = 0, **kwargs: Any) -> None:
         self.queue.push(scrapy.Request(f"http://{host}.example/{number}", **kwargs))
+        await self.exchange.send()
 
-    def pop(self) -> Any:
-        """Pop a request, which is then on its way."""
+    async def pop(self) -> Any:
+        """Pop a request, which is then on its way; ``None``: there is none to be had."""
+        await self.exchange.send()
+        await self.exchange.receive()
+        self.exchange._ask_at = time.monotonic() + 3600  # not by itself
         request = self.queue.pop()
         if request is not None:
             self.engine._slot.inprogress.add(request)
         return request
 
+    async def length(self) -> int:
+        """Return how many wait or are with a worker, by what Redis says now."""
+        await self.exchange.send()
+        return int(self.backlog.length())
+
+    async def is_empty(self) -> bool:
+        return not await self.length()
+
     async def start(self, request: Any, interval: float = 0.0) -> None:
         """Have *request* handed to its handler; the others know of it by then."""
-        host = request.url.split("/")[2]
-        told = self.told
-        tells = interval or self.queue._handed_out[request].holds
-        self.queue._started(request, host, interval)
-        await until(lambda: not tells or self.told > told)
+        self.queue._started(request, request.url.split("/")[2], interval)
+        await self.exchange.send()
 
     def done(self, *requests: Any) -> None:
         for request in requests:
@@ -177,7 +184,7 @@ class Crawl:
 
     async def take(self, interval: float = 0.0) -> str | None:
         """Pop, start and be done with a request; return the first letters of its URL."""
-        request = self.pop()
+        request = await self.pop()
         if request is None:
             return None
         await self.start(request, interval)
@@ -192,9 +199,7 @@ class Crawl:
 
     def die(self) -> None:
         """Give no more signs of life, and take no leave, as after kill -9."""
-        for timer in (self.queue._beating, self.queue._alarm):
-            if timer is not None:
-                timer.cancel()
+        self.exchange.stop()
         signals_ = self.crawler.signals
         signals_.disconnect(self.queue._spider_closed, signals.spider_closed)
 

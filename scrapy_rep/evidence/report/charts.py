@@ -9,12 +9,7 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_rep.evidence.report.hosts import (
-    MAX_PARTS,
-    PAGES_SENT,
-    REFUSALS,
-    ROBOTS_SENT,
-)
+from scrapy_rep.evidence.report.hosts import PAGES_SENT, REFUSALS, ROBOTS_SENT
 from scrapy_rep.evidence.report.wording import clock, moment, number, seconds
 
 if TYPE_CHECKING:
@@ -27,6 +22,10 @@ MAX_DELAYS = 4
 USUAL_PART = 0.95
 """Where no delay is asked for, so many of the gaps are within it."""
 TIME_LABELS = 5
+MIN_PARTS = 8
+"""Parts of the time below which a crawl is over too soon to be drawn."""
+MIN_GAPS = 3
+"""Gaps of a host below which their figures say it all."""
 
 
 class Bar(NamedTuple):
@@ -67,14 +66,13 @@ class HostChart(NamedTuple):
 
 def crawl_chart(timeline: Timeline) -> CrawlChart | None:
     counts = timeline.counts
-    if not counts:
+    if len(counts) < MIN_PARTS:
         return None
     most_sent = max(each[PAGES_SENT] + each[ROBOTS_SENT] for each in counts)
     most_refused = max(each[REFUSALS] for each in counts)
     scale = HEIGHT / (most_sent + most_refused)
     line = most_sent * scale
-    # A crawl of a few seconds is not drawn as a wall: there is room for some more.
-    step = WIDTH / max(len(counts), MAX_PARTS // 6)
+    step = WIDTH / len(counts)
     bars = []
     for part, each in enumerate(counts):
         if not any(each):
@@ -106,8 +104,12 @@ def crawl_chart(timeline: Timeline) -> CrawlChart | None:
         most_sent=most_sent,
         most_refused=most_refused,
         width=timeline.width,
-        times=_times(timeline.start, WIDTH / step * timeline.width),
+        times=_times(timeline.start, len(counts) * timeline.width),
     )
+
+
+def has_chart(gaps: Gaps) -> bool:
+    return gaps.count >= MIN_GAPS or bool(gaps.short)
 
 
 def host_chart(gaps: Gaps) -> HostChart:

@@ -141,14 +141,14 @@ class Timeline:
 
     def __init__(self) -> None:
         self.start = 0.0
-        self.width = 1.0
+        self.width = 0.125
         """Seconds of one part."""
         self.counts: list[list[int]] = []
         """For each part: PAGES_SENT, ROBOTS_SENT, REFUSALS."""
 
     def add(self, time: float, what: int) -> None:
         if not self.counts:
-            self.start = float(int(time))
+            self.start = time // self.width * self.width
         # What comes too late to be in order belongs to the start, rather than nowhere.
         part = max(0, int((time - self.start) // self.width))
         while part >= MAX_PARTS:

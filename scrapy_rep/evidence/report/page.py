@@ -106,6 +106,9 @@ def content(tally: Tally, bodies: Bodies, files: Files, shows: Shows) -> dict[st
         "agents": _names(run.agent for run in tally.runs),
         "anyway": _in_words(tally.sent_anyway, wording.CAUSE_WORDS),
         "causes": _in_words(tally.refused, wording.CAUSE_WORDS),
+        "conclusion": _conclusion(tally, sums, list(tally.hosts.values())),
+        "crawl": _names(run.spider for run in tally.runs) or "A crawl",
+        "day": "" if tally.first is None else wording.moment(tally.first)[:10],
         "dropped": _in_words(tally.dropped, wording.DROPPED_WORDS),
         "files": files,
         "height": HEIGHT,
@@ -124,7 +127,6 @@ def content(tally: Tally, bodies: Bodies, files: Files, shows: Shows) -> dict[st
         "script": script,
         "script_hash": _hash(script),
         "sources": files.sources[: shows.sources],
-        "spiders": _names(run.spider for run in tally.runs),
         "style": style,
         "style_hash": _hash(style),
         "sums": sums,
@@ -132,6 +134,49 @@ def content(tally: Tally, bodies: Bodies, files: Files, shows: Shows) -> dict[st
         "version": __version__,
         "width": WIDTH,
     }
+
+
+def _conclusion(tally: Tally, sums: Sums, hosts: list[Host]) -> list[str]:
+    """Return the sentences on what the crawl comes to, that on the delays first."""
+    said = []
+    if tally.first is None:
+        return ["The audit is empty."]
+    if sums.short:
+        late = sum(bool(host.short) for host in hosts)
+        said.append(
+            f"{wording.plural(sums.short, 'request')} came sooner than asked for, at "
+            f"{wording.plural(late, 'host')}"
+        )
+    elif any(host.most for host in hosts):
+        said.append("Every delay that was asked for was kept")
+    else:
+        said.append("No host asked for a delay")
+    if sums.sent_anyway:
+        said.append(
+            f"{wording.plural(sums.sent_anyway, 'request')} went out against robots.txt, "
+            "as REP_OBEY says"
+        )
+    if sums.refused:
+        by_rule = tally.refused["rule"]
+        refused = f"{wording.plural(sums.refused, 'request')} not sent"
+        if by_rule == sums.refused:
+            refused += ", as a rule says"
+        elif by_rule:
+            refused += f", {by_rule:,} of them as a rule says"
+        said.append(refused)
+    else:
+        said.append("No request was refused")
+    lacking = sum(
+        copy.state in {"unreachable", "unknown"} for copy in tally.copies.values()
+    )
+    if lacking:
+        said.append(
+            f"{wording.plural(lacking, 'site')} could not be asked for robots.txt"
+        )
+    open_runs = sum(run.end is None for run in tally.runs)
+    if open_runs:
+        said.append(f"{wording.plural(open_runs, 'run')} did not come to an end")
+    return [f"{sentence}." for sentence in said]
 
 
 def _has_requests(host: Host) -> bool:

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.evidence.report.bodies import excerpt
-from scrapy_rep.evidence.report.charts import host_chart
+from scrapy_rep.evidence.report.charts import has_chart, host_chart
 from scrapy_rep.evidence.report.wording import CAUSE_WORDS
 
 if TYPE_CHECKING:
@@ -118,7 +118,9 @@ def _row_of(host: Host, id_: str, tally: Tally, files: dict[str, File]) -> Row:
         copies=copies,
         state=state or "none",
         lacking=not all(copy and copy.state == "fetched" for _, copy in copies),
-        chart=host_chart(host.gaps) if id_ and host.gaps else None,
+        chart=host_chart(host.gaps)
+        if id_ and host.gaps and has_chart(host.gaps)
+        else None,
         refusals=list(_refusals_of(host, files)) if id_ else [],
     )
 

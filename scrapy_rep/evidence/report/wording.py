@@ -15,6 +15,8 @@ CAUSE_WORDS = {
     "crawl_delay": "a longer delay than the crawl would keep",
     "visit_time": "outside the hours for visits",
     "purpose": "not for the purpose of the crawl",
+    "down": "nothing but failures came of the host",
+    "budget": "the host had as many requests as it may",
 }
 DROPPED_WORDS = {
     "nofollow": "requests: the page asks that no link be followed",

@@ -1,15 +1,16 @@
--- ARGV: prefix, worker, microseconds for which a host is held, how many hosts have no
--- free place, those hosts, what the worker is done with
--- Answers {request, host, pace}, or {microseconds until a host is due; an hour: none is}.
-local worker, hold, full = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+-- ARGV: prefix, id, requests, worker, microseconds for which a host is held, how many requests
+-- it wants, how many at most of a host of which nothing is asked, how many hosts it has
+-- already, and for each of those the host and how many more may be had of it
+-- Answers {microseconds until it is to ask again, how many wait or are handed out (-1: not
+-- looked, as there was all that it wants), how many were lost, whether that is wrong, and for
+-- each request itself, its host and the host's pace}.
+local worker, hold, want = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
+local most, has = tonumber(ARGV[7]), tonumber(ARGV[8])
 local now = time()
 local out = prefix .. 'out:' .. worker
-local NOTHING_DUE = {1000 * HOUR}
 
 -- Not only by its signs of life: before the next one all may have been deleted.
 redis.call('ZADD', WORKERS, 'NX', text(now + hold), worker)
-keep(WORKERS)
-finish(worker, 5 + full)
 
 for _, host in ipairs(redis.call('ZRANGEBYSCORE', LATER, '-inf', text(now), 'LIMIT', 0, 100)) do
   if redis.call('HGET', PACE, host) == 'parked' then
@@ -23,46 +24,48 @@ for _, host in ipairs(redis.call('ZRANGEBYSCORE', LATER, '-inf', text(now), 'LIM
   end
 end
 
-local skip = {}
-for i = 5, 4 + full do
-  skip[ARGV[i]] = true
+local left = {}
+for i = 9, 8 + 2 * has, 2 do
+  left[ARGV[i]] = tonumber(ARGV[i + 1])
 end
-for _, host in ipairs(redis.call('ZRANGE', DUE, 0, full)) do
-  local requests = prefix .. 'host:' .. host
-  local first = redis.call('ZRANGE', requests, 0, 0, 'WITHSCORES')
-  if not first[1] then -- the server has evicted them
+local found, hand, more = {}, {}, {}
+local function take(host, pace, number)
+  local first = redis.call('ZPOPMIN', prefix .. 'host:' .. host, number)
+  for i = 1, #first, 2 do
+    hand[#hand + 1] = string.sub(first[i], 1, 16)
+    hand[#hand + 1] = cmsgpack.pack({host, first[i + 1], first[i]})
+    found[#found + 1] = first[i]
+    found[#found + 1] = host
+    found[#found + 1] = pace
+  end
+  if #first > 0 and pace ~= 'free' then
+    put_off(host, now + hold) -- until the worker tells when it started
+  elseif waiting(host) then
+    redis.call('ZADD', DUE, text(now), host) -- behind the others
+    more[#more + 1] = host
+  else -- nothing is left, or the server has lost it, which the count will tell
     redis.call('ZREM', DUE, host)
-  elseif not skip[host] then
-    local id = string.sub(first[1], 1, 16)
-    local pace = redis.call('HGET', PACE, host) or ''
-    redis.call('ZREM', requests, first[1])
-    redis.call('HSET', out, id, cmsgpack.pack({host, first[2], first[1]}))
-    keep(out)
-    keep(requests)
-    if pace ~= 'free' then
-      put_off(host, now + hold) -- until the worker tells when it started
-    elseif waiting(host) then
-      make_due(host, now) -- behind the others
-    else
-      redis.call('ZREM', DUE, host)
-      redis.call('HDEL', PACE, host)
-    end
-    return {first[1], host, pace}
+    redis.call('HDEL', PACE, host)
   end
 end
-
-local next = redis.call('ZRANGE', LATER, 0, 0, 'WITHSCORES')
-if next[2] then
-  return {math.max(0, tonumber(next[2]) - now)}
-end
-if redis.call('EXISTS', DUE) == 1 then -- hosts that this worker has no place for
-  return NOTHING_DUE
-end
--- Nothing waits. Where nobody has anything in hand, the server has evicted what is counted.
-for _, each in ipairs(redis.call('ZRANGE', WORKERS, 0, -1)) do
-  if redis.call('EXISTS', prefix .. 'out:' .. each) == 1 then
-    return NOTHING_DUE
+local hosts = redis.call('ZRANGE', DUE, 0, has + want - 1)
+local paces = #hosts > 0 and redis.call('HMGET', PACE, unpack(hosts))
+for number, host in ipairs(hosts) do
+  if #hand < 2 * want and (left[host] or most) > 0 then
+    take(host, paces[number] or '', 1)
   end
 end
-redis.call('DEL', COUNT)
-return NOTHING_DUE
+for _, host in ipairs({unpack(more)}) do -- of which nothing is asked
+  local number = math.min((left[host] or most) - 1, want - #hand / 2)
+  if number > 0 then
+    take(host, 'free', number)
+  end
+end
+if #hand > 0 then
+  redis.call('HSET', out, unpack(hand))
+end
+if #hand == 2 * want then
+  return {0, -1, 0, 0, unpack(found)}
+end
+local all, lost, wrong = unpack(length())
+return {next_turn(worker, now), all, lost, wrong, unpack(found)}

@@ -94,8 +94,8 @@ def test_any_records(records):
     assert bool(anyway) == (f"but sent (REP_OBEY) {anyway} " in text)
     sent = [each for each in records if each["type"] == "sent"]
     robots = sum(each["robots"] is True for each in sent)
-    assert f"Pages sent for {len(sent) - robots} " in text
-    assert f"robots.txt sent for {robots} " in text
+    assert f"Pages asked for {len(sent) - robots} " in text
+    assert f"robots.txt asked for {robots} " in text
 
 
 @settings(max_examples=40, deadline=None)

@@ -60,7 +60,7 @@ def focused(page: Page) -> str:
 
 
 def test_loads(page):
-    assert page.eval("document.title") == "shop and robots.txt"
+    assert page.eval("document.title") == "shop, 2026-10-26: robots.txt"
     assert len(column(page, "host")) == HOSTS
     assert page.eval("document.getElementById('found').textContent") == "120 of 120"
     # Hosts with short gaps come first, and the first is open.
@@ -221,7 +221,7 @@ def test_pictures_hold_what_they_draw(page):
     assert dots[1] > band[1]
 
 
-@pytest.mark.parametrize("width", [320, 360, 700, 1280])
+@pytest.mark.parametrize("width", [320, 360, 700, 1000, 1280])
 def test_no_width_needs_scrolling_sideways(width, browser, report):
     page = Page(browser, report, width=width, height=780, phone=width < 800)
     page.eval(
@@ -237,6 +237,21 @@ def test_no_width_needs_scrolling_sideways(width, browser, report):
         "getComputedStyle(document.querySelector('#hosts tbody td'), '::before').content"
     )
     assert name == ('"robots.txt"' if width < 800 else "none")
+    assert page.problems == []
+
+
+def test_on_a_phone_a_host_is_a_line_that_opens(browser, report):
+    page = Page(browser, report, width=360, height=780, phone=True)
+    row = "document.querySelector('#hosts tbody tr')"
+    cell = f"getComputedStyle({row}.cells[1]).display"
+    assert page.eval(cell) == "none"
+    said = f"getComputedStyle({row}.cells[0], '::after').content"
+    assert "pages" in page.eval(said)
+    assert "short gap" in page.eval(said)
+    for expanded, display in (("true", "flex"), ("false", "none")):
+        page.eval(f"{row}.querySelector('.fold').click()")
+        assert page.eval(cell) == display
+        assert page.eval(f"{row}.querySelector('.fold').ariaExpanded") == expanded
     assert page.problems == []
 
 

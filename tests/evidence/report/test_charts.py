@@ -6,7 +6,13 @@ import re
 
 import pytest
 
-from scrapy_rep.evidence.report.charts import HEIGHT, WIDTH, crawl_chart, host_chart
+from scrapy_rep.evidence.report.charts import (
+    HEIGHT,
+    WIDTH,
+    crawl_chart,
+    has_chart,
+    host_chart,
+)
 from scrapy_rep.evidence.report.gaps import Gaps
 from scrapy_rep.evidence.report.hosts import PAGES_SENT, REFUSALS, ROBOTS_SENT, Timeline
 from scrapy_rep.evidence.report.wording import clock, seconds
@@ -63,9 +69,10 @@ def test_bars_of_the_crawl():
     for what in [PAGES_SENT] * 6 + [ROBOTS_SENT] * 2 + [REFUSALS] * 2:
         line.add(START, what)
     line.add(START + 3, REFUSALS)
+    # It ends with the crawl.
     chart = crawl_chart(line)
     assert chart is not None
-    assert (chart.most_sent, chart.most_refused, chart.width) == (8, 2, 1)
+    assert (chart.most_sent, chart.most_refused, chart.width) == (8, 2, 0.125)
     first, second = chart.bars
     unit = HEIGHT / 10
     assert float(chart.line) == 8 * unit
@@ -73,9 +80,30 @@ def test_bars_of_the_crawl():
     assert [*map(float, first.robots)] == [0, 2 * unit]
     assert [*map(float, first.refused)] == [8 * unit, 2 * unit]
     assert first.title == "2026-10-26 07:33:20, 6 sent, 2 robots.txt, 2 refused"
-    # Of 20 parts at least, so that a short crawl is no wall.
-    assert float(second.x) == WIDTH / 20 * 3
-    assert crawl_chart(Timeline()) is None
+    assert float(second.x) == pytest.approx(WIDTH / 25 * 24)
+    assert chart.times[-1] == clock(START + 3.125, 3.125)
+
+
+def test_a_crawl_of_a_moment_has_no_picture():
+    line = Timeline()
+    assert crawl_chart(line) is None
+    line.add(START, PAGES_SENT)
+    line.add(START + 0.5, PAGES_SENT)
+    assert crawl_chart(line) is None
+
+
+@pytest.mark.parametrize(
+    ("points", "is_drawn"),
+    [
+        ([(1, 1, 1)], False),
+        ([(1, 1, 1), (2, 1, 1)], False),
+        ([(1, 0.5, 1)], True),
+        ([(1, 1, 0), (2, 1, 0), (3, 1, 0)], True),
+    ],
+    ids=["one", "two", "a short one", "three"],
+)
+def test_gaps_are_drawn_where_there_is_something_to_see(points, is_drawn):
+    assert has_chart(gaps(*points)) is is_drawn
 
 
 @pytest.mark.parametrize(

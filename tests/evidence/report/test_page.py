@@ -97,7 +97,8 @@ def test_what_one_host_is_told_of(tmp_path):
     assert found == Made(records=8, hosts=1, troubles=[], broken=0, torn=0, missing=[])
     text = outline(page).text
     for part in (
-        "shop and robots.txt",
+        "shop, 2026-10-26: what it did about robots.txt",
+        "1 request came sooner than asked for, at 1 host. 1 request not sent, as a rule says.",
         "2026-10-26 07:33:20 to 2026-10-26 07:33:23 UTC",
         "1 a rule of robots.txt",
         "a.example fetched (200) 2 1 1 0 1 s 0.5 s 0.8 s 1 of 2",
@@ -146,7 +147,44 @@ def test_the_first_host_of_the_table_may_be_without_details(tmp_path):
 def test_empty_audit(tmp_path):
     found, page = made(tmp_path)
     assert found.records == 0
-    assert "A crawl and robots.txt" in outline(page).text
+    text = outline(page).text
+    assert "A crawl: what it did about robots.txt" in text
+    assert "The audit is empty." in text
+
+
+@pytest.mark.parametrize(
+    ("records", "said"),
+    [
+        pytest.param(
+            [run(), sent(START, "a", "/"), end(START + 1)],
+            "No host asked for a delay. No request was refused.",
+            id="nothing to tell",
+        ),
+        pytest.param(
+            [
+                allowed(START, "a", "/", delay=1),
+                sent(START, "a", "/"),
+                sent(START + 1, "a", "/"),
+                refused(START, "a", "/p"),
+                refused(START, "a", "/q", cause="unreachable"),
+                copy(START, "b", None),
+            ],
+            "Every delay that was asked for was kept. 2 requests not sent, 1 of them as a "
+            "rule says. 1 site could not be asked for robots.txt.",
+            id="kept",
+        ),
+        pytest.param(
+            [run(), by_rule(START, "a", "/private/", BODY, 3, enforced=False)],
+            "No host asked for a delay. 1 request went out against robots.txt, as REP_OBEY "
+            "says. No request was refused. 1 run did not come to an end.",
+            id="dry run, killed",
+        ),
+    ],
+)
+def test_it_begins_with_what_the_crawl_comes_to(records, said, tmp_path):
+    text = outline(made(tmp_path, *records)[1]).text
+    assert f" {said} " in text
+    assert text.index(said) < text.index("The whole crawl")
 
 
 def test_dry_run_is_told_apart(tmp_path):
@@ -295,7 +333,7 @@ def test_what_is_left_out_is_said(tmp_path):
     sends = [
         each for each in records if each["type"] == "sent" and "robots" not in each
     ]
-    assert f"Pages sent for {len(sends):,} " in text
+    assert f"Pages asked for {len(sends):,} " in text
     refusals = [each for each in records if each.get("allowed") is False]
     assert f" Refused {len(refusals):,} " in text
 
@@ -320,7 +358,7 @@ def test_chosen_hosts_are_shown_whatever_the_limits(tmp_path):
     assert found.missing == ["x.example"]
     tags = outline(page).tags
     assert ("details", {"id": "h0", "open": None}) in tags
-    assert re.search(r"<summary><h3>29.example</h3>.*3 sent", page)
+    assert re.search(r"<summary><h3>29.example</h3>.*3 pages", page)
     assert "29.example" not in made(tmp_path, *records, **options)[1]
 
 

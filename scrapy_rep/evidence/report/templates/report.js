@@ -1,6 +1,6 @@
 "use strict";
-// Sorts and filters the table of hosts, and opens what a link leads to. Whatever the page
-// shows is in its HTML; nothing is built from text here.
+// Sorts, filters and folds the table of hosts, and opens what a link leads to. Whatever the
+// page shows is in its HTML; nothing is built from text here.
 (() => {
   const table = document.getElementById("hosts");
   const body = table.tBodies[0];
@@ -69,6 +69,25 @@
     const link = event.target.closest('a[href^="#"]');
     if (link && link.hash === location.hash) follow();
   });
+  // On a phone a host is one line, which opens.
+  const narrow = window.matchMedia("(max-width: 52rem)");
+  function fold() {
+    if (!narrow.matches || table.classList.contains("folds")) return;
+    table.classList.add("folds");
+    for (const row of rows) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "fold";
+      button.ariaLabel = "Figures";
+      button.ariaExpanded = "false";
+      button.addEventListener("click", () => {
+        button.ariaExpanded = String(row.classList.toggle("open"));
+      });
+      row.cells[0].append(button);
+    }
+  }
+  narrow.addEventListener("change", fold);
+  fold();
   form.hidden = false;
   for (const all of document.querySelectorAll("p.choose")) {
     all.hidden = false;

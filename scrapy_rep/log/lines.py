@@ -1,0 +1,366 @@
+"""The lines of the log as a crawl goes on, and the stats."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from scrapy_rep.exceptions import HostRefused, explain
+from scrapy_rep.log.waits import WHY, Waits, counted
+from scrapy_rep.protocol.printable import duration, without_user
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+    from scrapy.statscollectors import StatsCollector
+
+    from scrapy_rep.exceptions import NotNow, RobotsRefused, StillParked
+    from scrapy_rep.pacing import Pace
+    from scrapy_rep.protocol import Verdict
+
+logger = logging.getLogger("scrapy_rep")
+
+NEWS_MOST = 10
+"""Lines of a kind, at INFO; the others are summed up at the end."""
+NEWS_SECONDS = 0.5
+"""Seconds by which a slot must be parked for longer than before for a line in the log."""
+
+
+class CrawlLog:
+    """Writes the log lines of one crawl, and counts.
+
+    DEBUG: a line per refusal. INFO: a line per origin that denies everything, cannot be
+    had, asks for a delay or waits, up to ``NEWS_MOST`` of each kind. WARNING: what the user
+    must change.
+    """
+
+    def __init__(self, crawler: Crawler, waits: Waits | None = None) -> None:
+        self._crawler = crawler
+        self._waits = waits or Waits()
+        self.told: Counter[str] = Counter()
+        """How many lines of each kind there were to tell."""
+        self._since: dict[str, float] = {}
+        """When origins came to be unreachable of which that was told."""
+        self.first_refusal: RobotsRefused | None = None
+
+    @property
+    def _stats(self) -> StatsCollector:
+        assert self._crawler.stats is not None
+        return self._crawler.stats
+
+    def count(self, name: str, number: int = 1) -> None:
+        self._stats.inc_value(f"rep/{name}", number)
+
+    def count_waiting(self, requests: int, hosts: int) -> None:
+        """Note how many requests wait now, and of how many hosts."""
+        if requests or self._stats.get_value("rep/waiting") is not None:
+            self._stats.set_value("rep/waiting", requests)
+            self._stats.set_value("rep/waiting/hosts", hosts)
+
+    def _add(self, name: str, seconds: float) -> None:
+        name = f"rep/{name}"
+        self._stats.set_value(name, self._stats.get_value(name, 0.0) + seconds)
+
+    def note_refusal(
+        self, refusal: RobotsRefused, cause: str, instead: str = ""
+    ) -> None:
+        """A request is not sent. *instead* tells who is at a prompt what a crawl would do."""
+        if self.first_refusal is None:
+            self.first_refusal = refusal
+        if not isinstance(refusal, HostRefused):
+            self._stats.inc_value("robotstxt/forbidden")
+        self.count(f"forbidden/{cause}")
+        if instead:
+            message = "Not fetched. %(refusal)s. %(instead)s"
+            self._log(logging.WARNING, message, refusal=refusal, instead=instead)
+        else:
+            self._log(logging.DEBUG, "%(refusal)s", refusal=refusal)
+
+    def note_dry_run(self, refusal: RobotsRefused, cause: str) -> None:
+        """A request is sent although robots.txt is against it: REP_OBEY leaves it out."""
+        self.count("would_forbid")
+        self.count(f"would_forbid/{cause}")
+        self._log(
+            logging.DEBUG, "Sent all the same (REP_OBEY): %(refusal)s", refusal=refusal
+        )
+
+    def note_cached_page(self, url: str, origin: str) -> None:
+        """A page needs nothing of its site, whose robots.txt cannot be had."""
+        self.count("from_http_cache")
+        self._log(
+            logging.DEBUG,
+            "From the HTTP cache, as robots.txt of %(origin)s is unreachable: %(url)s",
+            origin=origin,
+            url=url,
+        )
+
+    def note_drop(self, what: str, page: str, cause: str, why: str) -> None:
+        """What the spider found on *page* goes no further (REP_PAGE_OBEY)."""
+        self.count(f"page/dropped/{cause}")
+        self._log(
+            logging.DEBUG,
+            "Dropped %(what)s, found on %(page)s, which says %(why)s",
+            what=what,
+            page=page,
+            why=why,
+        )
+
+    def note_unreachable(
+        self,
+        origin: str,
+        failure: str,
+        meanwhile: str,
+        retry_in: float,
+        *,
+        again: bool,
+        waits: bool,
+    ) -> None:
+        """An origin cannot be asked, and is asked again in *retry_in* seconds.
+
+        *again*: nor could it be before. *waits*: its requests wait for that.
+        """
+        self.count("unreachable")
+        since = self._since.get(origin)
+        if again and since is None:
+            return  # its first time was not told, or that it was given up
+        values = {"origin": origin, "failure": failure, "retry": duration(retry_in)}
+        if again and not waits:
+            del self._since[origin]
+            self.tell(
+                "origins given up",
+                "robots.txt of %(origin)s is still unreachable (%(failure)s) after "
+                "%(passed)s: its requests are refused%(waited)s; asked again in %(retry)s",
+                passed=duration(monotonic() - (since or 0.0)),
+                waited=lambda: self._requests(
+                    " ({})", "request has waited", "requests have waited", origin=origin
+                ),
+                **values,
+            )
+            return
+        told = self.tell(
+            "unreachable origins",
+            "robots.txt of %(origin)s is %(still)sunreachable (%(failure)s): "
+            "%(meanwhile)s, in %(retry)s%(requests)s",
+            still="still " if again else "",
+            meanwhile=meanwhile,
+            requests=lambda: self._that_wait(origin=origin) if waits else "",
+            **values,
+        )
+        if told and waits:
+            self._since.setdefault(origin, monotonic())
+
+    def note_reachable(self, origin: str) -> None:
+        """An origin for which requests have waited has answered."""
+        since = self._since.pop(origin, None)
+        if since is None:
+            return
+        self.tell(
+            "origins that are back",
+            "robots.txt of %(origin)s is there after %(passed)s%(requests)s",
+            origin=origin,
+            passed=duration(monotonic() - since),
+            requests=lambda: self._requests(
+                "; {}", "request goes on", "requests go on", origin=origin
+            ),
+        )
+
+    def note_denial_of_all(self, origin: str, verdict: Verdict) -> None:
+        self.tell(
+            "origins that allow us nothing",
+            "robots.txt of %(origin)s allows us nothing: %(reason)s",
+            origin=origin,
+            reason=explain(verdict),
+        )
+
+    def note_pace(
+        self, origin: str, pace: Pace, now: float, visit_time_max: float
+    ) -> None:
+        """An origin asks for a delay, or for visits at a part of the day only."""
+        visit = pace.visit
+        if visit is not None:
+            opens_in = pace.opens_in(now)
+            waits = opens_in > 0
+            wait = f", which begins in {duration(opens_in)}" if opens_in else ""
+            if opens_in > visit_time_max:
+                wait += (
+                    f", more than REP_VISIT_TIME_MAX ({visit_time_max:g} s), so nothing "
+                    "is fetched"
+                )
+                waits = False
+            self.tell(
+                "origins with a visit time",
+                "robots.txt of %(origin)s wants visits from %(start)s to %(end)s UTC "
+                "only%(wait)s%(requests)s",
+                origin=origin,
+                start=visit.start.isoformat("minutes"),
+                end=visit.end.isoformat("minutes"),
+                wait=wait,
+                requests=lambda: self._that_wait(origin=origin) if waits else "",
+            )
+        asked = pace.asked(now)
+        if not asked:
+            return
+        self.count("crawl_delay/origins")
+        self._stats.max_value("rep/crawl_delay/longest", asked)
+        how = "kept"
+        if asked > pace.most:
+            self.count("crawl_delay/over_max")
+            done = "nothing is fetched" if pace.drop else "that is kept instead"
+            how = f"over REP_CRAWL_DELAY_MAX ({pace.most:g} s), so {done}"
+        self.tell(
+            "origins that ask for a delay",
+            "robots.txt of %(origin)s asks for %(asked)g s between requests: %(how)s",
+            origin=origin,
+            asked=asked,
+            how=how,
+        )
+
+    def note_parked(self, host: str, wait: float, cause: str) -> None:
+        """A host with waiting requests is not asked for some time."""
+        self.count("parked")
+        self._log(
+            logging.DEBUG,
+            "Host %(host)s is parked for %(wait).3f s, as %(why)s",
+            host=host,
+            wait=wait,
+            why=WHY.get(cause, cause),
+        )
+
+    def note_goes_on(self, host: str, cause: str, waited: float, requests: int) -> None:
+        """A host that has waited for *waited* seconds is asked again."""
+        self.tell(
+            f"hosts that go on ({cause})",
+            "%(host)s is asked again after %(waited)s; %(requests)s waited, as %(why)s",
+            host=host,
+            waited=duration(waited),
+            requests=counted(requests, "request", "requests"),
+            why=WHY.get(cause, cause),
+        )
+
+    def note_back_off(
+        self, host: str, response: Response, asked: float, most: float, longer: float
+    ) -> None:
+        """An answer asks for a pause; its host is parked for *longer* than before."""
+        self._count_back_off(asked, longer)
+        how = "kept"
+        if asked > most:
+            self.count("backoff/over_max")
+            how = f"over REP_RETRY_AFTER_MAX ({most:g} s), so that is kept instead"
+        if longer < NEWS_SECONDS:
+            return  # one line for all that were answered at the same time
+        self.tell(
+            "hosts to be left alone",
+            "%(host)s is to be left alone for %(asked)g s (%(status)d for %(url)s): "
+            "%(how)s%(requests)s",
+            host=host,
+            asked=asked,
+            status=response.status,
+            url=without_user(response.url),
+            how=how,
+            requests=lambda: self._that_wait(host=host),
+        )
+
+    def note_trouble(
+        self, host: str, what: str, url: str, pause: float, longer: float
+    ) -> None:
+        """A host is in trouble, and parked for *pause*, which is *longer* than before."""
+        self._count_back_off(pause, longer)
+        if longer > 0:  # one line for all that failed at the same time
+            self.tell(
+                "hosts in trouble",
+                "%(host)s is left alone for %(pause).3g s (%(what)s for %(url)s)%(requests)s",
+                host=host,
+                pause=pause,
+                what=what,
+                url=without_user(url),
+                requests=lambda: self._that_wait(host=host),
+            )
+
+    def _count_back_off(self, seconds: float, longer: float) -> None:
+        self.count("backoff/count")
+        self._add("backoff/time", longer)
+        self._stats.max_value("rep/backoff/longest", seconds)
+
+    def note_down(self, host: str, seconds: float) -> None:
+        """A host is not waited for any more."""
+        self.count("backoff/down")
+        self.tell(
+            "hosts that are down",
+            "%(host)s has done nothing but fail for %(seconds)g s "
+            "(REP_BACK_OFF_GIVE_UP): while it is left alone its requests are refused",
+            host=host,
+            seconds=seconds,
+        )
+
+    def note_unsent(self, why: NotNow | StillParked) -> None:
+        """A request was waiting for its host when the crawl ended, or was not to wait."""
+        self.count("backoff/unsent")
+        self._log(logging.DEBUG, "%(why)s", why=why)
+
+    def note_lag(self, lag: float) -> None:
+        """A parked host is asked *lag* seconds after it was due."""
+        stats = self._stats
+        stats.max_value("rep/due_lag/max", lag)
+        self._add("due_lag/total", lag)
+        self.count("due_lag/count")
+        mean = stats.get_value("rep/due_lag/total") / stats.get_value(
+            "rep/due_lag/count"
+        )
+        stats.set_value("rep/due_lag/mean", mean)
+
+    def note_store_failure(self, doing: str, origin: str, error: Exception) -> None:
+        """The store is no judge: what it cannot tell is fetched."""
+        self.count("store/errors")
+        if self._stats.get_value("rep/store/errors") == 1:
+            self._log(
+                logging.WARNING,
+                "The store (REP_STORE) could not %(doing)s %(origin)s: %(error)r. The "
+                "crawl goes on; what is not kept is fetched again. Later failures are "
+                "only counted, in rep/store/errors",
+                doing=doing,
+                origin=origin,
+                error=error,
+            )
+
+    def note_evictions(self, number: int) -> None:
+        if number:
+            self._stats.set_value("rep/cache/evictions", number)
+
+    def _that_wait(self, *, host: str = "", origin: str = "") -> str:
+        """Return the end of a line on how many requests wait, if any."""
+        wait = "request waits", "requests wait"
+        return self._requests("; {}", *wait, host=host, origin=origin)
+
+    def _requests(
+        self, form: str, one: str, many: str, *, host: str = "", origin: str = ""
+    ) -> str:
+        requests = self._waits.requests_of(host=host, origin=origin)
+        return form.format(counted(requests, one, many)) if requests else ""
+
+    def tell(self, kind: str, message: str, **values: object) -> bool:
+        """Write a line at INFO, unless there were ``NEWS_MOST`` of its *kind* already.
+
+        *kind* is a plural noun. Values that are functions are called where the line is
+        written: to count what waits takes a look at all of it. Returns whether it was.
+        """
+        self.told[kind] += 1
+        if self.told[kind] > NEWS_MOST:
+            return False
+        found = {k: v() if callable(v) else v for k, v in values.items()}
+        self._log(logging.INFO, message, **found)
+        if self.told[kind] == NEWS_MOST:
+            self.tell_user(f"More {kind} are summed up at the end")
+        return True
+
+    def tell_user(self, sentence: str) -> None:
+        """Tell what could be better."""
+        self._log(logging.INFO, "%(sentence)s", sentence=sentence)
+
+    def warn_user(self, sentence: str) -> None:
+        """Tell what must be changed."""
+        self._log(logging.WARNING, "%(sentence)s", sentence=sentence)
+
+    def _log(self, level: int, message: str, **values: object) -> None:
+        logger.log(level, message, values, extra={"spider": self._crawler.spider})

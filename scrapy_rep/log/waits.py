@@ -1,0 +1,212 @@
+"""What waits in a crawl: why, until when, and how many requests."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import contextmanager
+from itertools import chain
+from math import inf
+from time import monotonic, time
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from scrapy_rep.protocol.printable import duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from scrapy_rep.downloader import Downloader
+    from scrapy_rep.pacing import Keeper
+
+PACE, ASKED, DISK, TURN = "pace", "asked", "disk", "turn"
+WHY = {
+    "unreachable": "its robots.txt is unreachable",
+    "visit_time": "its robots.txt wants visits at another time",
+    "parked": "its site is to be left alone",
+    PACE: "its delay has not passed yet",
+    ASKED: "its robots.txt is being asked for",
+    DISK: "its disk queue does not work now",
+    TURN: "its turn had not come",
+}
+"""Why a host waits, by the cause, in words. Other causes are shown as they are."""
+
+
+class Held(NamedTuple):
+    """Requests of one host that the same holds back, as a queue tells it."""
+
+    host: str
+    cause: str
+    until: float | None
+    """By ``time.monotonic()``; ``None``: nobody knows."""
+    requests: int
+
+
+class Waiting(NamedTuple):
+    """Requests of one host that wait, as a person is told."""
+
+    host: str
+    why: str
+    until: float | None
+    """In seconds since 1970; ``None``: nobody knows."""
+    requests: int
+
+
+class Holder(Protocol):
+    """A queue that holds requests back."""
+
+    def held(self) -> Iterable[Held]: ...
+
+    def requests_of(self, host: str, origin: str) -> int:
+        """Return how many requests it has of *host*, or of *origin*; one is empty."""
+
+    def next_due(self) -> float:
+        """Return the seconds until it may hand out one; inf: it has none."""
+
+
+class Waits:
+    """Knows of all that waits in one crawl, by asking those who hold it."""
+
+    def __init__(self, is_busy: Callable[[], bool] = lambda: True) -> None:
+        """*is_busy* tells whether something is being downloaded."""
+        self._is_busy = is_busy
+        self.holders: list[Holder] = []
+        self._idle_since: float | None = None
+        self._idle_listeners: list[Callable[[float], None]] = []
+        self.idle_time = 0.0
+        """Seconds in which the crawl had nothing but hosts that wait."""
+        self.left: Counter[str] = Counter()
+        """How many requests waited when the crawl ended, by what they waited for."""
+        self._others: list[Held] = []
+        self._hosts_left: set[str] = set()
+        self.kept = 0
+        """How many of them wait for the next run."""
+
+    @contextmanager
+    def holding(self, host: str, cause: str, seconds: float) -> Iterator[None]:
+        """Have it known that somebody waits in the block, for so many *seconds*."""
+        held = Held(host, cause, monotonic() + seconds, 1)
+        self._others.append(held)
+        try:
+            yield
+        finally:
+            self._others.remove(held)
+
+    def close(self, holder: Holder, *, keeps: bool) -> None:
+        """Note what *holder* still has as the crawl ends; *keeps*: for the next run."""
+        if holder not in self.holders:
+            return
+        for host, cause, _, requests in holder.held():
+            self.left[cause] += requests
+            self.kept += requests * keeps
+            self._hosts_left.add(host)
+        self.holders.remove(holder)
+
+    @property
+    def hosts_left(self) -> int:
+        return len(self._hosts_left)
+
+    def waiting(self) -> list[Waiting]:
+        """Return what waits, that which goes on first first."""
+        since_1970 = time() - monotonic()
+        found: dict[tuple[str, str], Waiting] = {}
+        held = chain(*(holder.held() for holder in self.holders), self._others)
+        for host, cause, at, number in held:
+            if cause == TURN:
+                continue
+            until = None if at is None else at + since_1970
+            why, before = WHY.get(cause, cause), 0
+            if other := found.get((host, cause)):
+                before = other.requests
+                times = [each for each in (until, other.until) if each is not None]
+                until = min(times, default=None)
+            found[host, cause] = Waiting(host, why, until, before + number)
+        return sorted(found.values(), key=lambda each: each.until or 0.0)
+
+    def requests_of(self, *, host: str = "", origin: str = "") -> int:
+        """Return how many requests of *host* or *origin* wait, as far as is known."""
+        return sum(holder.requests_of(host, origin) for holder in self.holders)
+
+    # When nothing but waiting goes on
+
+    def on_idle(self, listener: Callable[[float], None]) -> None:
+        """Call *listener* where a crawl has nothing but hosts that wait.
+
+        With the seconds until the first is due, whenever a queue looks.
+        """
+        self._idle_listeners.append(listener)
+
+    def idle(self) -> None:
+        """Note that a queue that holds requests has none to hand out."""
+        seconds = 0.0
+        if not self._is_busy():
+            seconds = min(holder.next_due() for holder in self.holders)
+        if seconds <= 0:
+            self.over()
+            return
+        if self._idle_since is None:
+            self._idle_since = monotonic()
+        for listener in self._idle_listeners:
+            listener(seconds)
+
+    def idle_for(self) -> float:
+        """Return the seconds since the crawl has nothing but hosts that wait; 0: it has."""
+        return 0.0 if self._idle_since is None else monotonic() - self._idle_since
+
+    def has_queue(self) -> bool:
+        """Tell whether a queue of ours holds back what must wait."""
+        return any(not isinstance(holder, InDownloader) for holder in self.holders)
+
+    def over(self) -> None:
+        """Note that something goes on again, or the crawl ends."""
+        if self._idle_since is not None:
+            self.idle_time += monotonic() - self._idle_since
+            self._idle_since = None
+
+
+class InDownloader:
+    """What waits in the downloader for parked hosts, such as requests of media pipelines."""
+
+    def __init__(self, downloader: Downloader, keeper: Keeper) -> None:
+        self._downloader = downloader
+        self._keeper = keeper
+
+    def held(self) -> Iterator[Held]:
+        parked = self._keeper.back_off.until
+        if not parked:
+            return
+        hosts = Counter(map(self._keeper.host_of, self._downloader.active()))
+        for host, number in hosts.items():
+            if host in parked:
+                yield Held(host, "parked", parked[host], number)
+
+    def requests_of(self, host: str, origin: str) -> int:
+        return 0
+
+    def next_due(self) -> float:
+        return inf
+
+
+def counted(number: int, one: str, many: str) -> str:
+    """Return *number* and the word for it."""
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def in_words(waiting: list[Waiting]) -> str:
+    """Return *waiting*, which is not empty, in a line."""
+    now = time()
+    requests = sum(each.requests for each in waiting)
+    hosts = counted(len({each.host for each in waiting}), "host", "hosts")
+    wait = "waits" if requests == 1 else "wait"
+    text = f"{counted(requests, 'request', 'requests')} of {hosts} {wait}"
+    timed = [each for each in waiting if each.until is not None]
+    if not timed:
+        return f"{text}: {waiting[0].host}, as {waiting[0].why}"
+    first, last = timed[0], timed[-1]
+    text += f"; {_when(first, now)} is due first, as {first.why}"
+    if first.host != last.host:
+        text += f"; {_when(last, now)} last, as {last.why}"
+    return text
+
+
+def _when(each: Waiting, now: float) -> str:
+    assert each.until is not None
+    return f"{each.host} in {duration(max(0.0, each.until - now))}"

@@ -1,0 +1,63 @@
+"""How many requests a host has had of a crawl, and how many it may have (REP_HOST_BUDGET)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scrapy.exceptions import IgnoreRequest
+
+if TYPE_CHECKING:
+    from scrapy_rep.pacing.bookings import Bookings
+    from scrapy_rep.settings import Settings
+
+
+class OverBudgetError(IgnoreRequest):
+    """The host has had as many requests as it may: the gate makes a refusal of it."""
+
+
+class Budget:
+    """What one crawl, or with ``share`` a fleet, has left for each host."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._usual = settings.host_budget
+        self._own = {
+            host: own["budget"]
+            for host, own in settings.hosts.items()
+            if "budget" in own
+        }
+        self.is_set = self._usual is not None or bool(self._own)
+        self._spent: dict[str, int] = {}
+        self._bookings: Bookings | None = None
+
+    def share(self, bookings: Bookings) -> None:
+        self._bookings = bookings
+
+    def of(self, host: str) -> int | None:
+        """Return how many requests *host* may have; ``None``: any."""
+        return self._own.get(host, self._usual) if host else None
+
+    def is_used_up(self, host: str) -> bool:
+        most = self.of(host)
+        return most is not None and self._spent.get(host, 0) >= most
+
+    def spend(self, host: str) -> None:
+        """Count a request to *host*; raises ``OverBudgetError`` where it may have no more."""
+        if self.of(host) is None:
+            return
+        if self.is_used_up(host):
+            raise OverBudgetError
+        self._spent[host] = self._spent.get(host, 0) + 1
+
+    def give_back(self, host: str) -> None:
+        """Note that a request that was counted does not start."""
+        if host in self._spent:
+            self._spent[host] -= 1
+
+    async def spend_shared(self, host: str) -> None:
+        """Have a request to *host*, which is counted here, counted for all."""
+        most = self.of(host)
+        if most is None or self._bookings is None:
+            return
+        if not await self._bookings.spend(host, most):
+            self._spent[host] = most
+            raise OverBudgetError

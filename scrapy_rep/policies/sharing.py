@@ -1,0 +1,278 @@
+"""What the crawls of a process tell each other: one fetch of a robots.txt serves them all.
+
+Shared is what a site has answered and when, never what a crawl makes of it: each has its
+own policies, lifetimes, retries, stats and evidence. It is shared by those whose request
+would be the same (``Sharing.likeness``), for as long as one of them runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import zlib
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import count
+from sys import getsizeof
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary, WeakSet
+
+from scrapy.utils.defer import maybe_deferred_to_future
+from twisted.internet.defer import Deferred
+
+from scrapy_rep.access.results import Access
+from scrapy_rep.policies.fetcher import proxy_of, validators_of
+from scrapy_rep.policies.lifecycle import snapshot_after, standing_of
+from scrapy_rep.store import Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+
+    from scrapy_rep.access import Outcome, Validators
+    from scrapy_rep.settings import Settings
+
+SETTINGS = (
+    "DEFAULT_REQUEST_HEADERS",
+    "DOWNLOADER",
+    "DOWNLOADER_MIDDLEWARES",
+    "DOWNLOAD_BIND_ADDRESS",
+    "DOWNLOAD_HANDLERS",
+    "HTTPAUTH_DOMAIN",
+    "HTTPAUTH_PASS",
+    "HTTPAUTH_USER",
+    "HTTPPROXY_ENABLED",
+)
+"""Scrapy's settings that decide how a robots.txt is asked for."""
+SPIDER_ATTRIBUTES = ("http_user", "http_pass", "http_auth_domain")
+"""The same of a spider, where Scrapy has no HTTPAUTH settings yet."""
+CACHE_DIVISOR = 8
+"""What is shared may take the greatest REP_CACHE_BYTES divided by this."""
+ENTRY_OCTETS = 400
+"""Octets that an entry takes besides what was learned."""
+ZLIB_LEVEL = 1
+
+
+NUMBERS = count(1)
+"""Of the crawls of this process."""
+
+
+class Learned(NamedTuple):
+    """What one fetch has brought."""
+
+    outcome: Outcome
+    at: float
+    """When, by ``time.monotonic()``."""
+    jitter: float
+    """From -1 to 1, so that all ask again at the same time where it has failed."""
+    validators: Validators | None
+    """Those that it was asked with."""
+    by: int = 0
+    """The number of the crawl that has asked."""
+
+    def serves(
+        self,
+        before: Snapshot | None,
+        at: float,
+        now: float,
+        settings: Settings,
+        *,
+        waited: bool,
+    ) -> bool:
+        """Tell whether who knows *before* need not ask, as this was learned.
+
+        *waited*: it was learned while he waited for it. *at* is when; in seconds since 1970.
+        """
+        before = before or Snapshot()
+        kept, failures = before.answer, before.failures
+        if self.outcome.access is Access.NOT_MODIFIED and (
+            kept is None or self.validators != validators_of(kept)
+        ):
+            return False
+        if waited:
+            return True
+        if failures is not None and at < failures.retry_at:
+            return False  # it does not count once more
+        if kept is not None and at <= kept.checked:
+            return False
+        after = snapshot_after(before, self.outcome, at, settings, self.jitter)
+        return now < standing_of(after, now, settings).ask_at
+
+
+class Commons:
+    """What is shared under one event loop."""
+
+    def __init__(self) -> None:
+        self.members: WeakSet[Sharing] = WeakSet()
+        self.under_way: dict[Hashable, list[Deferred[Learned | None]]] = {}
+        self.max_bytes = 0
+        self.bytes = 0
+        self._packed: OrderedDict[Hashable, bytes] = OrderedDict()  # oldest use first
+
+    def recall(self, likeness: Hashable) -> Learned | None:
+        packed = self._packed.get(likeness)
+        if packed is None:
+            return None
+        self._packed.move_to_end(likeness)
+        learned: Learned = pickle.loads(zlib.decompress(packed))  # noqa: S301 - our own
+        return learned
+
+    def keep(self, likeness: Hashable, learned: Learned) -> None:
+        self._forget(likeness)
+        # What went wrong is told in words; the exception may hold whatever it likes.
+        learned = learned._replace(outcome=replace(learned.outcome, fault=None))
+        packed = zlib.compress(pickle.dumps(learned), ZLIB_LEVEL)
+        self._packed[likeness] = packed
+        self.bytes += _weight(packed)
+        while self.bytes > self.max_bytes:
+            self._forget(next(iter(self._packed)))
+
+    def _forget(self, likeness: Hashable) -> None:
+        packed = self._packed.pop(likeness, None)
+        if packed is not None:
+            self.bytes -= _weight(packed)
+
+    def clear(self) -> None:
+        self._packed.clear()
+        self.bytes = self.max_bytes = 0
+
+
+_of_loops: WeakKeyDictionary[Any, Commons] = WeakKeyDictionary()
+"""By event loop: what is under way under another one would never be over here."""
+
+
+class Sharing:
+    """One crawl's part in what the crawls of the process share."""
+
+    def __init__(
+        self, crawler: Crawler, settings: Settings, ends: Callable[[], bool]
+    ) -> None:
+        """*ends* tells whether the crawl is ending, which breaks connections off."""
+        self._crawler = crawler
+        self._settings = settings
+        self._ends = ends
+        self._number = next(NUMBERS)
+        self._commons: Commons | None = None
+        self._asks_alike: Hashable = None
+
+    def _join(self) -> Commons:
+        if self._commons is None:
+            self._commons = _of_loops.setdefault(_event_loop(), Commons())
+            if not self._commons.members:  # some may be gone that never left
+                self._commons.clear()
+            self._commons.members.add(self)
+            most = self._settings.cache_bytes // CACHE_DIVISOR
+            self._commons.max_bytes = max(self._commons.max_bytes, most)
+            self._asks_alike = self._read_likeness()
+        return self._commons
+
+    def leave(self) -> None:
+        """Have no more part in it; the last one takes all with it."""
+        commons, self._commons = self._commons, None
+        if commons is not None:
+            commons.members.discard(self)
+            if not commons.members:
+                commons.clear()
+
+    def _read_likeness(self) -> Hashable:
+        settings, spider = self._settings, self._crawler.spider
+        return (
+            settings.dialect.name,
+            settings.deny_statuses,
+            settings.max_redirects,
+            settings.max_size,
+            settings.timeout,
+            # Who does not heed it would wait for a host that is parked for the other.
+            "retry-after" in settings.obey,
+            *(_hashable(self._crawler.settings.get(name)) for name in SETTINGS),
+            *(_hashable(getattr(spider, name, None)) for name in SPIDER_ATTRIBUTES),
+        )
+
+    def likeness(self, origin: str, page: Request, user_agent: str) -> Hashable:
+        """Return what is equal for all that would ask *origin* for the same in the same way.
+
+        That is for the sake of *page*, whose header is *user_agent*.
+        """
+        self._join()
+        return origin, user_agent, _hashable(proxy_of(page)), self._asks_alike
+
+    async def ask(
+        self,
+        likeness: Hashable,
+        serves: Callable[..., bool],
+        fetch: Callable[[], Awaitable[Learned]],
+    ) -> tuple[Learned, bool]:
+        """Return what another crawl has learned that *serves*, else what *fetch* does.
+
+        And whether it is that. Where another crawl is asking, wait for that; where that is
+        broken off this one asks.
+        """
+        commons = self._join()
+        learned, waited = commons.recall(likeness), False
+        if learned is not None and learned.by == self._number:
+            learned = None  # which its own store knows, if anybody
+        while learned is None or not serves(learned, waited=waited):
+            if likeness not in commons.under_way:
+                with self._asking(commons, likeness) as tell:
+                    learned = await fetch()
+                    tell(learned)
+                return learned, True
+            waiter: Deferred[Learned | None] = Deferred()
+            commons.under_way[likeness].append(waiter)
+            learned, waited = await maybe_deferred_to_future(waiter), True
+        return learned, False
+
+    @contextmanager
+    def _asking(
+        self, commons: Commons, likeness: Hashable
+    ) -> Iterator[Callable[[Learned], None]]:
+        """Be the one who asks; what is yielded takes what was learned.
+
+        Who waits is told when the block is over, however that comes.
+        """
+        found: Learned | None = None
+
+        def tell(learned: Learned) -> None:
+            nonlocal found
+            outcome = learned.outcome
+            unanswered = outcome.access is Access.UNREACHABLE and outcome.status is None
+            if unanswered and self._ends():
+                return  # that may be because of us
+            found = learned
+            if self._commons is commons:
+                commons.keep(likeness, learned._replace(by=self._number))
+
+        waiters = commons.under_way[likeness] = []
+        try:
+            yield tell
+        finally:
+            del commons.under_way[likeness]
+            for waiter in waiters:
+                if not waiter.called:  # else it was cancelled
+                    waiter.callback(found)
+
+
+def _event_loop() -> Any:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        from twisted.internet import reactor
+
+        return reactor
+
+
+def _hashable(value: Any) -> Hashable:
+    if isinstance(value, Mapping):
+        items = sorted(value.items(), key=str)
+        return tuple((_hashable(name), _hashable(item)) for name, item in items)
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_hashable, value))
+    return value if isinstance(value, Hashable) else id(value)
+
+
+def _weight(packed: bytes) -> int:
+    return getsizeof(packed) + ENTRY_OCTETS

@@ -1,0 +1,219 @@
+"""What a fleet's queue has in Redis: its scripts, and whether the server still has it all."""
+
+from __future__ import annotations
+
+import logging
+import re
+from contextlib import suppress
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any
+
+from redis.exceptions import ResponseError
+from scrapy.utils.defer import deferred_from_coro
+
+from scrapy_rep.redis.clients import AWAY, impatient, is_forgotten, script
+from scrapy_rep.redis.fleet import Link, RedisAwayError
+from scrapy_rep.redis.keys import queue_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scrapy.crawler import Crawler
+
+logger = logging.getLogger("scrapy_rep")
+
+LOST = "requests_lost"
+"""The reason with which a crawl ends whose server has lost requests."""
+AT_A_TIME = 500
+"""Keys that are looked at in one go when the queue is repaired."""
+
+
+class Backlog:
+    """The requests of a queue that wait or are with a worker, as the server has them.
+
+    A server that was emptied, came back without its data or made room by deleting keys is
+    found out: by the epoch that each script compares, and at the end by the count, which
+    is not 0 where requests are missing. Requests that no index leads to any more are found
+    again.
+    """
+
+    def __init__(self, server: Any, crawler: Crawler, key: str) -> None:
+        self.quick = impatient(server)
+        self.link = link = Link.of(crawler)
+        self._crawler = crawler
+        self.prefix, self.keys = queue_keys(key)
+        self.has_lost = False
+        """Whether requests were lost since this crawl began."""
+        self.known_length = 1
+        """Not 0: a worker that cannot look must not take its crawl for finished."""
+        self._lease = round(link.settings.redis_lease * 1e6)
+        self._epoch: list[Any] = ["", 0]
+        self._lost: int | None = None
+        self._is_repairing = False
+        self._scripts: dict[tuple[str, bool], Any] = {}
+
+    def run(self, name: str, args: Sequence[Any], *more_keys: str) -> Any:
+        """Return what a script answers, where the crawl must wait for that.
+
+        ``None``: Redis is away.
+        """
+        try:
+            if not self._epoch[0]:
+                self._note_epoch(self._script("begin", self.quick)(**self._begin()))
+            return self._script(name, self.quick)(**self._with(args, *more_keys))
+        except AWAY as error:
+            if self._has_forgotten(error):
+                return self.run(name, args, *more_keys)
+            self.link.lost(error)
+        return None
+
+    async def call(self, name: str, args: Sequence[Any], *more_keys: str) -> Any:
+        """Return what a script answers; ``None`` where Redis is away."""
+        try:
+            if not self._epoch[0]:
+                self._note_epoch(await self._call("begin", self._begin()))
+            return await self._call(name, self._with(args, *more_keys))
+        except RedisAwayError:
+            return None
+        except ResponseError as error:
+            self._has_forgotten(error)
+            return await self.call(name, args, *more_keys)
+
+    async def _call(self, name: str, given: dict[str, Any]) -> Any:
+        return await self.link.call(self._script(name, self.link.client), **given)
+
+    def _with(self, args: Sequence[Any], *more_keys: str) -> dict[str, Any]:
+        return {
+            "keys": [*self.keys, *more_keys],
+            "args": [self.prefix, *self._epoch, *args],
+        }
+
+    def _begin(self) -> dict[str, Any]:
+        return {"keys": self.keys, "args": [self.prefix, "", "", token_hex(8)]}
+
+    def length(self) -> int:
+        """Return how many requests wait or are with a worker; an old figure if need be."""
+        if (answer := self.run("length", [])) is not None:
+            self.note(*answer)
+        return self.known_length
+
+    def note(self, length: int, lost: int, is_wrong: int) -> None:
+        """Note what a script has answered of how many wait, and were lost."""
+        self.known_length = length
+        if self._lost is not None and lost > self._lost:
+            self._say_lost(f"{lost - self._lost} requests that waited in it are gone")
+            self._stat("rep/redis/lost", lost - self._lost)
+        self._lost = lost
+        if is_wrong and not self._is_repairing:
+            self._repair_soon()
+
+    def note_queued(self, number: int) -> None:
+        """Note how many the server says were ever queued."""
+        self._epoch[1] = max(self._epoch[1], number)
+
+    def _script(self, name: str, client: Any) -> Any:
+        key = name, client is self.quick
+        if key not in self._scripts:
+            text = script(name, after="common")
+            self._scripts[key] = client.register_script(text)
+        return self._scripts[key]
+
+    def _note_epoch(self, answer: Any) -> None:
+        """Note what the server has answered of the epoch that it is in."""
+        epoch, queued, lost, has_none = answer
+        self._epoch = [epoch, queued]
+        if self._lost is None:
+            self._warn_of_eviction()
+        self._lost = lost
+        if has_none:
+            self._repair_soon()
+
+    def _warn_of_eviction(self) -> None:
+        with suppress(*AWAY):  # INFO may be forbidden
+            known = self.quick.info("memory")
+            policy = str(known.get("maxmemory_policy", "noeviction"))
+            if not known.get("maxmemory") or policy == "noeviction":
+                return
+            risk = (
+                "what it knows of robots.txt and of paces"
+                if policy.startswith("volatile")
+                else "requests that wait"
+            )
+            logger.warning(
+                "The Redis server deletes keys when its memory is full (maxmemory-policy"
+                " %s), and with them %s: have it say noeviction",
+                *(policy, risk),
+                extra={"spider": self._crawler.spider},
+            )
+
+    def _has_forgotten(self, error: Exception) -> bool:
+        """Tell whether *error* says that the server has forgotten, and note that."""
+        if not is_forgotten(error):
+            return False
+        if self._epoch[0]:  # else another call has found it out already
+            self._epoch = ["", 0]
+            self._stat("rep/redis/forgot")
+            self._say_lost("it was emptied, or came back without all of its data")
+        return True
+
+    def _say_lost(self, what: str) -> None:
+        self.has_lost = True
+        logger.error(
+            "Redis has lost a part of the queue %s: %s. The crawl goes on with what is"
+            " left, and will not end as finished",
+            self.prefix,
+            what,
+            extra={"spider": self._crawler.spider},
+        )
+
+    def _stat(self, name: str, number: int = 1) -> None:
+        assert self._crawler.stats is not None
+        self._crawler.stats.inc_value(name, number)
+
+    # Repair
+
+    def _repair_soon(self) -> None:
+        self._is_repairing = True
+
+        async def repair() -> None:
+            try:
+                with suppress(RedisAwayError, *AWAY):
+                    await self._repair()
+            finally:
+                self._is_repairing = False
+
+        deferred_from_coro(repair())
+
+    async def _repair(self) -> None:
+        """Have the scripts know again of all that is there, and count it."""
+        again = 0
+        found: list[str] = []
+        async for key in self.link.client.scan_iter(
+            match=_escape(self.prefix) + "*", count=AT_A_TIME
+        ):
+            found.append(key.decode(errors="replace").removeprefix(self.prefix))
+            if len(found) >= AT_A_TIME:
+                again += await self._file_again(found)
+                found.clear()
+        again += await self._file_again(found)
+        number, counted, lost = await self._call("recount", self._with([]))
+        if again or number > counted:
+            self._stat("rep/redis/repaired")
+            logger.warning(
+                "The queue %s in Redis was damaged, and is repaired: %d requests were"
+                " counted, %d are there; %d hosts or workers are found again",
+                *(self.prefix, counted, number, again),
+                extra={"spider": self._crawler.spider},
+            )
+        self.note(number, lost, 0)
+
+    async def _file_again(self, names: list[str]) -> int:
+        hosts = [name[5:] for name in names if name.startswith("host:")]
+        workers = [name[4:] for name in names if name.startswith("out:")]
+        args = [self._lease, len(hosts), *hosts, *workers]
+        return int(await self._call("file_again", self._with(args)))
+
+
+def _escape(text: str) -> str:
+    """Return *text* as a pattern of SCAN that matches it alone."""
+    return re.sub(r"([\\*?\[\]])", r"\\\1", text)

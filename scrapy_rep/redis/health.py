@@ -1,0 +1,143 @@
+"""How hosts are, as all workers that share a Redis server know it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from contextlib import suppress
+from dataclasses import astuple, replace
+from typing import TYPE_CHECKING
+
+from scrapy import signals
+
+from scrapy_rep.pacing.health import FORGOTTEN_AFTER, WELL, Health
+from scrapy_rep.redis.clients import end_task, script
+from scrapy_rep.redis.fleet import Link, RedisAwayError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.crawler import Crawler
+
+    Listener = Callable[[str, Health], None]
+
+KEYS = ["rep:{fleet}:health", "rep:{fleet}:health:changed"]
+LOOK_EVERY = 1.0
+"""Seconds at the most between two looks at what others have learned."""
+TRIES = 8
+"""How often a change is tried where others change the same."""
+AT_A_TIME = 1000
+
+
+class SharedHealth:
+    """Changes what is common knowledge, and looks at it from time to time.
+
+    What a change makes of it is worked out here: the server only sees to it that no worker
+    overwrites what it does not know of. Times are by the server's clock there.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._link = Link.of(crawler)
+        register = self._link.client.register_script
+        self._change = register(script("change_health"))
+        self._learn = register(script("learn_health"))
+        settings = self._link.settings
+        longest = max(settings.back_off_max, settings.retry_after_max)
+        self._kept_for = round((2 * longest + FORGOTTEN_AFTER) * 1e6)
+        # A host is known to be in trouble before it is asked again.
+        self._look_every = min(LOOK_EVERY, settings.back_off_first / 2)
+        self._listeners: list[Listener] = []
+        self._looking: asyncio.Task[None] | None = None
+        self._closed = False
+        crawler.signals.connect(self._close, signals.spider_closed)
+
+    def on_health(self, listener: Listener) -> None:
+        self._listeners.append(listener)
+        self._look()
+
+    async def change(self, host: str, change: Callable[[Health], Health]) -> None:
+        """Have *change* made to what is known of *host*; nobody is told while Redis is away."""
+        self._look()
+        offset = self._link.offset
+        if offset is None:
+            return
+        taken = b""
+        with suppress(RedisAwayError):
+            for _ in range(TRIES):
+                health = changed = _read(taken, offset)
+                changed = change(health)
+                if taken and changed == health:
+                    break
+                text = "" if changed is WELL else _text(changed, offset)
+                args = [host, taken, text, self._kept_for]
+                known = await self._link.call(self._change, KEYS, args)
+                if known == taken:
+                    health = changed
+                    break
+                taken = known
+            else:
+                return
+            self._tell(host, health)
+
+    def _look(self) -> None:
+        if self._looking is None and not self._closed:
+            with suppress(RuntimeError):  # the loop does not run yet
+                loop = asyncio.get_running_loop()
+                self._looking = loop.create_task(self._go_on_looking())
+
+    async def _go_on_looking(self) -> None:
+        since = b"0"
+        while not self._closed:  # redis-py may swallow the cancellation
+            with suppress(RedisAwayError):
+                args = [since, AT_A_TIME]
+                since, *changed = await self._link.call(self._learn, KEYS, args)
+                offset = self._link.offset
+                if offset is not None:
+                    for host, text in zip(changed[::2], changed[1::2], strict=True):
+                        self._tell(host.decode(errors="replace"), _read(text, offset))
+            await asyncio.sleep(self._look_every)
+
+    def _tell(self, host: str, health: Health) -> None:
+        if health is not WELL:
+            for listener in self._listeners:
+                listener(host, health)
+
+    async def _close(self) -> None:
+        self._closed = True
+        task, self._looking = self._looking, None
+        if task is not None:
+            await end_task(task)
+
+
+def _text(health: Health, offset: float) -> str:
+    since = health.since
+    moved = replace(
+        health,
+        at=health.at + offset,
+        resumes=health.resumes + offset,
+        since=None if since is None else since + offset,
+    )
+    return json.dumps(astuple(moved))
+
+
+def _read(text: bytes, offset: float) -> Health:
+    """Return what *text* tells; ``WELL`` where no worker has written it."""
+    if not text:
+        return WELL
+    try:
+        level, at, resumes, since, served, refused_at, gap = json.loads(text)
+        numbers = [level, at, resumes, served, refused_at, gap, since or 0.0]
+        if not all(math.isfinite(number) for number in numbers):
+            return WELL
+        return Health(
+            int(level),
+            at - offset,
+            resumes - offset,
+            None if since is None else since - offset,
+            int(served),
+            float(refused_at),
+            float(gap),
+        )
+    except (ValueError, TypeError):
+        return WELL

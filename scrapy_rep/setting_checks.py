@@ -1,0 +1,191 @@
+"""Checks of settings: each takes a value, and returns the one that is used.
+
+What it raises, ``WrongError``, says in words what was expected.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from scrapy.utils.misc import load_object
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    Check = Callable[[Any], Any]
+
+FLAGS = {"true": True, "1": True, "false": False, "0": False}
+
+
+class WrongError(ValueError):
+    """A value is not what was *expected*."""
+
+
+def flag(value: Any) -> bool:
+    if isinstance(value, int) and value in {0, 1}:  # a bool is one
+        return bool(value)
+    if isinstance(value, str) and value.lower() in FLAGS:
+        return FLAGS[value.lower()]
+    raise WrongError("True or False")
+
+
+def text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    raise WrongError("a str")
+
+
+def path_or_uri(value: Any) -> str | None:
+    if isinstance(value, Path):
+        return str(value.absolute())
+    if isinstance(value, str):
+        return value or None
+    raise WrongError("a path or a URI")
+
+
+def one_of(choices: Collection[str]) -> Check:
+    def check(value: Any) -> str:
+        if isinstance(value, str) and value.lower() in choices:
+            return value.lower()
+        raise WrongError(_listed(choices))
+
+    return check
+
+
+def some_of(choices: Collection[str]) -> Check:
+    def check(value: Any) -> frozenset[str]:
+        items = _items(value, str, "a list of words")
+        for item in items:
+            if item not in choices:
+                listed = _listed(choices)
+                raise WrongError(f"a list whose items are {listed}; {item!r} is not")
+        return frozenset(items)
+
+    return check
+
+
+def seconds(*, above: float | None = None) -> Check:
+    def check(value: Any) -> float:
+        number: float = _number(value, float, "a number of seconds")
+        if number < 0 or (above is not None and number <= above):
+            raise WrongError(
+                f"a number of seconds, {'>= 0' if above is None else '> 0'}"
+            )
+        return number
+
+    return check
+
+
+def number(value: Any) -> float:
+    found: float = _number(value, float, "a number, >= 0")
+    if found < 0:
+        raise WrongError("a number, >= 0")
+    return found
+
+
+def many_seconds(value: Any) -> tuple[float, ...]:
+    return tuple(_items(value, seconds(), "a list of numbers of seconds, >= 0"))
+
+
+def whole(*, least: int, most: int | None = None) -> Check:
+    def check(value: Any) -> int:
+        number: int = _number(value, int, "a whole number")
+        if number < least:
+            raise WrongError(f"a whole number, at least {least}")
+        if most is not None and number > most:
+            raise WrongError(f"a whole number, at most {most}")
+        return number
+
+    return check
+
+
+def pace_by(value: Any) -> str | Callable[[Any], str]:
+    expected = (
+        '"host", "domain", or a function from a request to a name, or its import path'
+    )
+    if isinstance(value, str):
+        if value.lower() in {"host", "domain"}:
+            return value.lower()
+        try:
+            value = load_object(value)
+        except (ImportError, NameError, ValueError, TypeError) as error:
+            raise WrongError(f"{expected} ({error})") from None
+    if callable(value):
+        return cast("Callable[[Any], str]", value)
+    raise WrongError(expected)
+
+
+def hosts(value: Any) -> dict[str, dict[str, Any]]:
+    expected = 'a dict such as {"example.com": {"budget": 100}}'
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            raise WrongError(f"{expected}, or the same in JSON") from None
+    if not isinstance(value, Mapping):
+        raise WrongError(expected)
+    found: dict[str, dict[str, Any]] = {}
+    for host, own in value.items():
+        if not isinstance(host, str) or not isinstance(own, Mapping):
+            raise WrongError(expected)
+        for name, its in own.items():
+            if name != "budget":
+                raise WrongError(f"{expected}; {name!r} is nothing that a host has")
+            try:
+                budget = None if its is None else whole(least=0)(its)
+            except WrongError as error:
+                raise WrongError(f"{expected}; the budget is {error}") from None
+            found.setdefault(host.lower(), {})[name] = budget
+    return found
+
+
+def statuses(value: Any) -> frozenset[int]:
+    expected = "a list of 4xx statuses such as [401, 403]"
+    numbers = _items(value, int, expected)
+    for number in numbers:
+        if not 400 <= number < 500:
+            raise WrongError(f"{expected}; {number} is none")
+    return frozenset(numbers)
+
+
+def _items(value: Any, convert: Check, expected: str) -> list[Any]:
+    if isinstance(value, str):
+        value = _items_in(value, expected)
+    if not isinstance(value, (list, tuple, set, frozenset)):
+        raise WrongError(expected)
+    converted = []
+    for item in value:
+        try:
+            converted.append(convert(item))
+        except (TypeError, ValueError, OverflowError):  # noqa: PERF203 - it names it
+            raise WrongError(f"{expected}; {item!r} is none") from None
+    return converted
+
+
+def _items_in(value: str, expected: str) -> Any:
+    """Return the items of a list from the command line: ``a,b`` or ``["a", "b"]``."""
+    if value.lstrip().startswith("["):
+        try:
+            return json.loads(value)
+        except ValueError:
+            raise WrongError(f"{expected}, as a,b or in JSON") from None
+    return [item.strip() for item in value.split(",") if item.strip()]
+
+
+def _number(value: Any, convert: Check, expected: str) -> Any:
+    try:
+        if not isinstance(value, bool):
+            number = convert(value)
+            if math.isfinite(number) and number == float(value):
+                return number
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise WrongError(expected)
+
+
+def _listed(choices: Collection[str]) -> str:
+    return " or ".join(f'"{choice}"' for choice in choices)

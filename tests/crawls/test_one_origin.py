@@ -1,0 +1,346 @@
+"""One robots.txt for each origin and process, however many crawls want it."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from scrapy import version_info
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+
+from scrapy_rep.access import Outcome
+from scrapy_rep.access.results import Access
+from scrapy_rep.crawl import Crawl
+from scrapy_rep.policies import sharing
+from scrapy_rep.policies.sharing import Commons, Learned
+from tests.site import Reply, Site
+from tests.utils import SCRAPYS_QUEUE, Pages, coroutine_test, crawl, make_crawler, sleep
+
+NO_P = "User-agent: *\nDisallow: /p\n"
+SLOW = Reply(NO_P, after=0.2)
+
+
+async def at_once(*crawls: Any) -> None:
+    running = [deferred_from_coro(each) for each in crawls]
+    for each in running:
+        await maybe_deferred_to_future(each)
+
+
+async def until(condition: Any) -> None:
+    for _ in range(1000):
+        if condition():
+            return
+        await sleep(0.01)
+    raise AssertionError("it never comes")
+
+
+def stat(name: str, *crawlers: Any) -> int:
+    return sum(each.stats.get_value(name, 0) for each in crawlers)
+
+
+class Inner(Pages):
+    """Another spider, with what bears on its own crawl only."""
+
+    name = "inner"
+
+
+class Login(Pages):
+    http_user, http_pass, http_auth_domain = "me", "secret", None
+
+
+class Nothing:
+    """A downloader middleware."""
+
+
+@pytest.mark.parametrize(
+    ("spider", "settings"),
+    [
+        pytest.param(Pages, {}, id="the same spider"),
+        pytest.param(Inner, {"LOG_LEVEL": "ERROR"}, id="another spider"),
+        pytest.param(Inner, {"SCHEDULER_PRIORITY_QUEUE": SCRAPYS_QUEUE}, id="queue"),
+        pytest.param(Inner, {"REP_STORE": "sqlite", "JOBDIR": "job"}, id="store"),
+        pytest.param(
+            Inner,
+            {"REP_MAX_AGE": 100, "REP_UNREACHABLE_RETRY_DELAYS": [5]},
+            id="lifetime",
+        ),
+        pytest.param(Inner, {"REP_CACHE_BYTES": 0}, id="no memory"),
+    ],
+)
+@coroutine_test
+async def test_one_for_all_who_would_ask_alike(spider, settings, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with Site({"/robots.txt": SLOW}) as site:
+        one, other = make_crawler(), make_crawler(spider, **settings)
+        urls = [site.url("/p"), site.url("/q")]
+        await at_once(crawl(one, urls=urls), crawl(other, urls=urls))
+        assert sorted(site.paths) == ["/q", "/q", "/robots.txt"]
+    for each in one, other:
+        assert each.spider.got == [site.url("/q")]
+        assert stat("rep/origins", each) == stat("robotstxt/forbidden", each) == 1
+    assert stat("robotstxt/request_count", one, other) == 1
+    assert stat("rep/shared", one, other) == 1
+
+
+@pytest.mark.parametrize(
+    ("spider", "settings", "meta"),
+    [
+        pytest.param(Pages, {"USER_AGENT": "other/1.0"}, {}, id="User-Agent"),
+        pytest.param(
+            Pages,
+            {"DEFAULT_REQUEST_HEADERS": {"Accept-Language": "fr"}},
+            {},
+            id="other header",
+        ),
+        pytest.param(Login, {}, {}, id="login of the spider"),
+        pytest.param(
+            Pages, {"HTTPAUTH_USER": "me", "HTTPAUTH_DOMAIN": None}, {}, id="login"
+        ),
+        pytest.param(Pages, {"REP_DIALECT": "gym2008"}, {}, id="dialect"),
+        pytest.param(Pages, {"REP_DENY_STATUSES": [403]}, {}, id="statuses"),
+        pytest.param(Pages, {"REP_MAX_SIZE": 1000}, {}, id="size"),
+        pytest.param(Pages, {"REP_MAX_REDIRECTS": 2}, {}, id="redirects"),
+        pytest.param(
+            Pages, {"DOWNLOADER_MIDDLEWARES": {Nothing: 543}}, {}, id="middleware"
+        ),
+        pytest.param(Pages, {}, {"proxy": "{site}"}, id="proxy"),
+    ],
+)
+@coroutine_test
+async def test_one_for_each_way_of_asking(spider, settings, meta):
+    with Site({"/robots.txt": SLOW}) as site:
+        site.replies[site.url("/robots.txt")] = SLOW  # as a proxy
+        meta = {name: value.format(site=site.origin) for name, value in meta.items()}
+        one, other = make_crawler(), make_crawler(spider, **settings)
+        urls = [site.url("/p"), site.url("/q")]
+        await at_once(crawl(one, urls=urls), crawl(other, urls=urls, meta=meta))
+        assert sum(path.endswith("/robots.txt") for path in site.paths) == 2
+    for each in one, other:
+        assert each.spider.got == [site.url("/q")]
+    assert stat("rep/shared", one, other) == 0
+
+
+class Lasting(Pages):
+    """Asks for its first URL, and for the others when it is told to go on."""
+
+    goes_on = False
+
+    async def start(self):
+        first, *others = self.requests()
+        yield first
+        await until(lambda: self.goes_on)
+        for request in others:
+            yield request
+
+
+@coroutine_test
+async def test_crawls_that_start_and_end_at_different_times():
+    """What was learned is known for as long as one of them runs."""
+    with Site({"/robots.txt": NO_P}) as site, Site(host="127.0.0.2") as another:
+        lasting = make_crawler(Lasting)
+        urls = [another.url("/"), site.url("/p"), site.url("/q")]
+        running = deferred_from_coro(crawl(lasting, urls=urls))
+        await until(lambda: lasting.spider and lasting.spider.got)
+        asked_by = make_crawler(REP_EVIDENCE=True)
+        await crawl(asked_by, urls=[site.url("/p"), site.url("/q")])
+        assert site.count("/robots.txt") == 1
+        later = make_crawler(Inner)
+        await crawl(later, urls=urls)
+        lasting.spider.goes_on = True
+        await maybe_deferred_to_future(running)
+        for each in (asked_by, later, lasting):
+            assert site.url("/q") in each.spider.got
+            assert stat("robotstxt/forbidden", each) == 1
+        assert (site.count("/robots.txt"), another.count("/robots.txt")) == (1, 1)
+        # Once all are over, the next one begins anew.
+        await crawl(make_crawler(), urls=[site.url("/q")])
+        assert site.count("/robots.txt") == 2
+
+
+class Noting(Pages):
+    def parse(self, response):
+        super().parse(response)
+        self.evidence = response.meta["rep_evidence"]
+
+
+@coroutine_test
+async def test_each_crawl_tells_what_it_knew_and_when_that_was_fetched():
+    with Site({"/robots.txt": NO_P}) as site:
+        crawlers = [make_crawler(Noting, REP_EVIDENCE=True) for _ in range(2)]
+        await at_once(*(crawl(each, urls=[site.url("/q")]) for each in crawlers))
+        assert site.count("/robots.txt") == 1
+    one, other = (each.spider.evidence for each in crawlers)
+    assert one["digest"] == other["digest"] is not None
+    assert one["fetched"] == pytest.approx(other["fetched"], abs=0.001)
+    assert one["status"] == other["status"] == 200
+
+
+@coroutine_test
+async def test_a_robots_txt_that_may_not_be_kept_serves_all_who_wait():
+    reply = Reply(NO_P, headers={"Cache-Control": "no-store"}, after=0.2)
+    with Site({"/robots.txt": reply}) as site:
+        # The polite queue asks ahead of need, and then the gate would ask once more.
+        crawlers = [
+            make_crawler(REP_MIN_AGE=0, SCHEDULER_PRIORITY_QUEUE=SCRAPYS_QUEUE)
+            for _ in range(3)
+        ]
+        urls = [site.url("/q")]
+        await at_once(*(crawl(each, urls=urls) for each in crawlers))
+        assert site.count("/robots.txt") == 1
+        assert site.count("/q") == 3
+
+
+@coroutine_test
+async def test_a_failure_is_one_for_all_and_is_asked_again_once():
+    with Site({"/robots.txt": [Reply(status=503), Reply(status=503), NO_P]}) as site:
+        crawlers = [
+            make_crawler(REP_UNREACHABLE_RETRY_DELAYS=[0.3, 0.5]) for _ in range(2)
+        ]
+        urls = [site.url("/p"), site.url("/q")]
+        await at_once(*(crawl(each, urls=urls) for each in crawlers))
+        assert site.count("/robots.txt") == 3
+        assert (site.count("/p"), site.count("/q")) == (0, 2)
+    for each in crawlers:
+        assert stat("rep/unreachable", each) == 2
+
+
+async def stop(crawler: Any) -> None:
+    """End it, as Ctrl-C does; what it is waiting for comes to an end by its timeout."""
+    stopping = crawler.stop_async() if hasattr(crawler, "stop_async") else None
+    await (stopping or maybe_deferred_to_future(crawler.stop()))
+
+
+async def break_off(crawler: Any) -> None:
+    """Have all that it asks broken off, as where its process is told twice to end."""
+    await Crawl.of(crawler).policies.close()
+    await stop(crawler)
+
+
+@pytest.mark.parametrize("end", [stop, break_off])
+@coroutine_test
+async def test_a_crawl_that_ends_while_another_one_waits_for_its_fetch(end):
+    with Site({"/robots.txt": [Reply(hang=True), NO_P]}) as site:
+        ending, other = (make_crawler(REP_TIMEOUT=1) for _ in range(2))
+        urls = [site.url("/p"), site.url("/q")]
+        running = [deferred_from_coro(crawl(ending, urls=urls))]
+        await until(lambda: site.count("/robots.txt"))
+        running.append(deferred_from_coro(crawl(other, urls=urls)))
+        (commons,) = (each for each in sharing._of_loops.values() if each.members)
+        await until(lambda: any(commons.under_way.values()))
+        await end(ending)
+        for each in running:
+            await maybe_deferred_to_future(each)
+        assert site.count("/robots.txt") == 2
+        assert site.count("/p") == 0
+    assert ending.spider.got == []
+    assert other.spider.got == [site.url("/q")]
+
+
+@coroutine_test
+async def test_who_is_cancelled_takes_nobody_else_down():
+    with Site({"/robots.txt": SLOW}) as site:
+        asking, waiting = make_crawler(), make_crawler()
+        urls = [site.url("/p"), site.url("/q")]
+        running = [deferred_from_coro(crawl(asking, urls=urls))]
+        await until(lambda: site.count("/robots.txt"))
+        running.append(deferred_from_coro(crawl(waiting, urls=urls)))
+        (commons,) = (each for each in sharing._of_loops.values() if each.members)
+        await until(lambda: any(commons.under_way.values()))
+        await break_off(waiting)
+        for each in running:
+            await maybe_deferred_to_future(each)
+        assert site.count("/p") == 0
+    assert asking.spider.got == [site.url("/q")]
+    assert waiting.spider.got == []
+
+
+def learned(number: int) -> Learned:
+    body = bytes(f"User-agent: *\nDisallow: /{number}\n", "ascii")
+    fault = ValueError(lambda: "what no pickle takes")
+    return Learned(
+        Outcome(access=Access.SUCCESSFUL, status=200, body=body, fault=fault),
+        1.0,
+        0.0,
+        None,
+    )
+
+
+def test_what_is_shared_is_bounded_and_the_last_used_stays():
+    commons = Commons()
+    commons.max_bytes = 20_000
+    for number in range(500):
+        commons.keep(number, learned(number))
+        assert commons.bytes <= commons.max_bytes
+        first = commons.recall(0)
+        assert first is not None
+        assert first.outcome.body == learned(0).outcome.body
+    assert commons.recall(1) is None
+    assert commons.recall(499) is not None
+    assert 10 < len(commons._packed) < 50
+
+
+@coroutine_test
+async def test_nothing_is_left_when_all_are_over():
+    with Site({"/robots.txt": NO_P}) as site:
+        crawlers = [make_crawler() for _ in range(2)]
+        await at_once(*(crawl(each, urls=[site.url("/q")]) for each in crawlers))
+    gc.collect()
+    for commons in sharing._of_loops.values():
+        assert not commons.members
+        assert not commons.under_way
+        assert not commons._packed
+
+
+TWO_SPIDERS = """
+import scrapy
+from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
+
+class One(scrapy.Spider):
+    name = "one"
+    start_urls = {urls}
+    async def parse(self, response):
+        pass
+
+class Two(One):
+    name = "two"
+    custom_settings = {theirs}
+
+process = {process}({{
+    "ADDONS": {{"scrapy_rep.Addon": 500}},
+    "TELNETCONSOLE_ENABLED": False,
+    "REMOTE_CONTROL_ENABLED": False,
+    "LOG_LEVEL": "ERROR",
+    **{settings},
+}})
+process.crawl(One)
+process.crawl(Two)
+process.start()
+"""
+PROCESSES = [
+    pytest.param("CrawlerProcess", {}, id="CrawlerProcess"),
+    pytest.param("CrawlerProcess", {"TWISTED_REACTOR": None}, id="default reactor"),
+    pytest.param("AsyncCrawlerProcess", {}, id="AsyncCrawlerProcess"),
+]
+if version_info >= (2, 15):
+    no_reactor = {"TWISTED_REACTOR_ENABLED": False}
+    PROCESSES.append(pytest.param("AsyncCrawlerProcess", no_reactor, id="no reactor"))
+
+
+@pytest.mark.parametrize(("process", "settings"), PROCESSES)
+@pytest.mark.parametrize(
+    ("theirs", "asked"), [({}, 1), ({"USER_AGENT": "two/1.0"}, 2)], ids=["same", "UA"]
+)
+def test_two_spiders_of_a_process(process, settings, theirs, asked):
+    with Site({"/robots.txt": SLOW}) as site:
+        urls = [site.url("/p"), site.url("/q")]
+        code = TWO_SPIDERS.format(
+            urls=urls, theirs=theirs, process=process, settings=settings
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code], check=True, capture_output=True, text=True
+        )
+        assert done.stderr == ""
+        assert sorted(site.paths) == ["/q"] * 2 + ["/robots.txt"] * asked

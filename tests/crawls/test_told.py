@@ -1,0 +1,331 @@
+"""Whoever waits is told: the log, the stats and ``spider.robots`` say what waits and why."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+import scrapy
+from scrapy.extensions.telnet import update_telnet_vars
+
+from scrapy_rep.log.lines import NEWS_MOST
+from scrapy_rep.store import Failures, KeptAnswer, Snapshot, Store
+from tests.site import Reply, some_sites
+from tests.utils import SCRAPYS_QUEUE, Pages, coroutine_test, crawl, make_crawler, sleep
+
+BUSY = Reply("busy", 429, {"Retry-After": "1"})
+HOSTS, LINES_AT_THE_END = 10_000, 3
+
+
+@pytest.fixture
+def told(caplog):
+    """Return a function that returns what the log has told so far."""
+    caplog.set_level("INFO", logger="scrapy_rep")
+    return lambda: [
+        record.getMessage()
+        for record in caplog.records
+        if record.name == "scrapy_rep" and record.levelname == "INFO"
+    ]
+
+
+def visits(hours: int) -> str:
+    """Return a robots.txt that wants visits in less than so many hours."""
+    hour = (datetime.now(timezone.utc).hour + hours) % 24
+    return f"User-agent: *\nVisit-time: {hour:02}00-{(hour + 1) % 24:02}00\n"
+
+
+def pages(sites, number: int = 3) -> list[str]:
+    return [site.url(f"/{n}") for site in sites for n in range(number)]
+
+
+def one(lines: list[str], part: str) -> str:
+    (line,) = [line for line in lines if part in line]
+    return line
+
+
+def stat(crawler, name):
+    return crawler.stats.get_value(name)
+
+
+# What waits, until it goes on
+
+
+@coroutine_test
+async def test_a_robots_txt_that_comes_back(told):
+    with some_sites(1, [Reply(status=503), Reply(status=503), ""]) as (site,):
+        crawler = make_crawler(REP_UNREACHABLE_RETRY_DELAYS=[0.2, 0.4])
+        await crawl(crawler, urls=pages([site]))
+    first, second, back, *_ = told()
+    assert first.startswith(
+        f"robots.txt of {site.origin} is unreachable (503): nothing is fetched from there "
+        "until it is asked again, in 0.2 s; "
+    )
+    assert first.endswith("3 requests wait")
+    assert "is still unreachable (503)" in second
+    assert "in 0.4 s; 3 requests wait" in second
+    assert back.startswith(f"robots.txt of {site.origin} is there after 0.")
+    assert back.endswith("; 3 requests go on")
+    assert len(crawler.spider.got) == 3
+
+
+@coroutine_test
+async def test_a_robots_txt_that_is_given_up(told):
+    with some_sites(1, Reply(status=503)) as (site,):
+        crawler = make_crawler(REP_UNREACHABLE_RETRY_DELAYS=[0.2])
+        await crawl(crawler, urls=pages([site]))
+    _, given_up, sums, nothing = told()
+    assert given_up.startswith(
+        f"robots.txt of {site.origin} is still unreachable (503) after 0."
+    )
+    assert (
+        "its requests are refused (3 requests have waited); asked again in " in given_up
+    )
+    assert sums.startswith(
+        "In all: 0 requests sent; 3 refused (3 as a robots.txt is unreachable)"
+    )
+    assert "each of the 3 requests was refused; the first: Forbidden by" in nothing
+
+
+@coroutine_test
+async def test_a_host_that_is_left_alone(told):
+    with some_sites(1, "") as (site,):
+        site.replies["/0"] = [BUSY, "fine"]
+        crawler = make_crawler(
+            RETRY_TIMES=1, CONCURRENT_REQUESTS_PER_DOMAIN=1, LOGSTATS_INTERVAL=0.3
+        )
+        await crawl(crawler, urls=pages([site], 5))
+    assert one(told(), "to be left alone for 1 s (429").endswith(
+        ": kept; 4 requests wait"
+    )
+    assert told()[1].startswith("Nothing was sent for 0.")
+    assert "s: 5 requests of 1 host wait; 127.0.0.2 in 0." in told()[1]
+    assert one(told(), "127.0.0.2 is asked again after 1 s").endswith(
+        "5 requests waited, as its site is to be left alone"
+    )
+    assert len(crawler.spider.got) == 5
+    took = stat(crawler, "elapsed_time_seconds")
+    assert 0.9 <= stat(crawler, "rep/parked_time") <= took
+    assert stat(crawler, "rep/waiting") == 0
+
+
+@coroutine_test
+async def test_time_that_hosts_wait_together_counts_once():
+    with some_sites(20, Reply(status=503)) as sites:
+        crawler = make_crawler(REP_UNREACHABLE_RETRY_DELAYS=[1])
+        await crawl(crawler, urls=pages(sites))
+    took = stat(crawler, "elapsed_time_seconds")
+    assert 0.3 <= stat(crawler, "rep/parked_time") <= took
+
+
+# At the end
+
+
+@pytest.mark.parametrize("number", [1, 2])
+@coroutine_test
+async def test_a_crawl_that_is_refused_everything_says_so(number, told):
+    with some_sites(number, "User-agent: *\nDisallow: /\n") as sites:
+        await crawl(make_crawler(), urls=pages(sites, 1))
+    assert one(told(), "In all: ") == (
+        f"In all: 0 requests sent; {number} refused ({number} by a rule)"
+    )
+    line = one(told(), "Nothing was fetched: ")
+    assert (
+        "Forbidden by robots.txt: Disallow: / (line 2, user-agent *): http://" in line
+    )
+
+
+@coroutine_test
+async def test_a_dry_run_says_that_it_is_one(told):
+    with some_sites(1, "User-agent: *\nDisallow: /1\n") as sites:
+        await crawl(make_crawler(REP_OBEY=[]), urls=pages(sites))
+    assert told()[0].startswith("This is a dry run")
+    assert told()[-1] == (
+        "In all: 3 requests sent; 1 sent although a robots.txt is against it (REP_OBEY)"
+    )
+
+
+@coroutine_test
+async def test_a_visit_time_that_is_hours_away_holds_up_nobody(told):
+    with some_sites(2, visits(5)) as sites:
+        sites[1].replies.clear()
+        crawler = make_crawler()
+        await crawl(crawler, urls=pages(sites))
+        assert sites[0].paths == ["/robots.txt"]
+    assert stat(crawler, "rep/forbidden/visit_time") == 3
+    assert stat(crawler, "finish_reason") == "finished"
+    why = "more than REP_VISIT_TIME_MAX (3600 s)"
+    assert one(told(), "wants visits").endswith(f"{why}, so nothing is fetched")
+    assert why in str(crawler.spider.failures[0])
+
+
+@pytest.mark.parametrize("job", [False, True], ids=["in memory", "in JOBDIR"])
+@coroutine_test
+async def test_a_crawl_with_nothing_but_parked_hosts_ends(job, told, tmp_path):
+    settings: Any = {"REP_VISIT_TIME_MAX": 86400, "REP_STORE": "memory"}
+    if job:
+        settings["JOBDIR"] = str(tmp_path)
+    with some_sites(2, visits(5)) as sites:
+        sites[1].replies.clear()
+        crawler = make_crawler(**settings, REP_ALL_PARKED_MAX=60)
+        await crawl(crawler, urls=pages(sites))
+        assert stat(crawler, "finish_reason") == "all_parked"
+        assert len(crawler.spider.got) == 3
+        assert stat(crawler, "rep/unsent/visit_time") == 3
+        assert stat(crawler, "rep/waiting") == 3
+        assert stat(crawler, "rep/waiting/hosts") == 1
+        line = one(told(), "In all: ")
+        assert "3 requests sent; 3 never sent (3 as its robots.txt wants visits" in line
+        assert ("3 of them are in JOBDIR" in line) is job
+        assert "The crawl ends, as all hosts are parked for longer" in told()[-2]
+        if not job:
+            return
+        sites[0].replies.clear()  # welcome now
+        again = make_crawler(**settings)
+        await crawl(again)
+        assert sorted(again.spider.got) == pages(sites[:1])
+
+
+@coroutine_test
+async def test_a_crawl_that_still_begins_does_not_end(told):
+    class Late(Pages):
+        async def start(self):
+            *first, last = self.requests()
+            for request in first:
+                yield request
+            while not (waiting := self.robots.waiting()) or waiting[0].until is None:
+                await sleep(0.05)
+            await sleep(0.3)
+            yield last
+
+    with some_sites(2, visits(5)) as sites:
+        sites[1].replies.clear()
+        crawler = make_crawler(Late, REP_VISIT_TIME_MAX=86400, REP_ALL_PARKED_MAX=60)
+        await crawl(crawler, urls=pages(sites, 1))
+        assert crawler.spider.got == pages(sites[1:], 1)
+    assert stat(crawler, "finish_reason") == "all_parked"
+
+
+# spider.robots.waiting() and telnet
+
+
+class Looking(Pages):
+    """Looks at what waits once somebody waits for a time, and ends."""
+
+    async def start(self):
+        for request in self.requests():
+            yield request
+        while not any(each.until for each in self.robots.waiting()):
+            await sleep(0.02)
+        self.seen = self.robots.waiting()
+        variables = {"est": lambda: print("engine status")}
+        self.crawler.signals.send_catch_log(update_telnet_vars, telnet_vars=variables)
+        variables["est"]()
+        raise scrapy.exceptions.CloseSpider("seen")
+
+
+@coroutine_test
+async def test_what_waits_is_said_on_the_spider_and_by_telnet(capsys):
+    with some_sites(1, visits(5)) as (site,):
+        crawler = make_crawler(Looking, REP_VISIT_TIME_MAX=86400)
+        await crawl(crawler, urls=pages([site]))
+    ((host, why, until, requests),) = crawler.spider.seen
+    assert (host, requests) == ("127.0.0.2", 3)
+    assert why == "its robots.txt wants visits at another time"
+    assert 3 * 3600 < until - time.time() <= 5 * 3600
+    assert until % 3600 == pytest.approx(0, abs=1) or until % 3600 > 3599
+    shown = capsys.readouterr().out
+    assert "engine status" in shown
+    assert "robots.txt: 3 requests of 1 host wait; 127.0.0.2 in 4 h" in shown
+
+
+@coroutine_test
+async def test_what_waits_beside_the_polite_queue():
+    class OneByOne(Looking):
+        async def start(self):
+            await self.crawler.engine.download_async(scrapy.Request(self.urls.pop()))
+            async for request in super().start():
+                yield request
+
+    with some_sites(1, "") as (site,):
+        site.replies["/1"] = Reply("busy", 429, {"Retry-After": "1000"})
+        crawler = make_crawler(OneByOne, SCHEDULER_PRIORITY_QUEUE=SCRAPYS_QUEUE)
+        await crawl(crawler, urls=pages([site], 2))
+    (waiting,) = crawler.spider.seen
+    assert waiting.why == "its site is to be left alone"
+    assert waiting.requests == 1
+
+
+@coroutine_test
+async def test_who_settles_waits_too():
+    class Settling(Looking):
+        async def start(self):
+            request = scrapy.Request(self.urls[0])
+            asking = scrapy.utils.defer.deferred_from_coro(self.robots.settle(request))
+            async for item in super().start():
+                yield item
+            await asking
+
+        def requests(self):
+            return []
+
+    with some_sites(1, Reply(status=503)) as (site,):
+        crawler = make_crawler(Settling, REP_UNREACHABLE_RETRY_DELAYS=[1])
+        await crawl(crawler, urls=pages([site], 1))
+    (waiting,) = crawler.spider.seen
+    assert waiting.host == "127.0.0.2"
+    assert waiting.why == "its robots.txt is unreachable"
+
+
+# However many hosts there are
+
+
+class Filled(Store):
+    """Knows the robots.txt of every host from an earlier crawl, so that nobody is asked."""
+
+    async def get(self, origin):
+        now = time.time()
+        kind = int(origin.rsplit(".", 1)[1]) % 4
+        if kind == 0:
+            failures = Failures(count=9, since=now, retry_at=now + 1000, reason="503")
+            return Snapshot(failures=failures)
+        body = [
+            "User-agent: *\nDisallow: /\n",
+            visits(5),
+            "User-agent: *\nCrawl-delay: 999\n",
+        ]
+        answer = KeptAnswer(
+            status=200, body=body[kind - 1].encode(), checked=now, lifetime=3600
+        )
+        return Snapshot(answer=answer)
+
+    async def put(self, origin, snapshot):
+        pass
+
+    touch = put
+
+    async def close(self):
+        pass
+
+
+@coroutine_test
+async def test_a_crawl_of_many_hosts_tells_little(told):
+    crawler = make_crawler(REP_STORE=Filled, LOGSTATS_INTERVAL=0.1)
+    urls = [
+        f"http://10.{n // 50_000}.{n // 200 % 250}.{n % 200}/" for n in range(HOSTS)
+    ]
+    await crawl(crawler, urls=urls, within=500)
+    assert stat(crawler, "rep/origins") == HOSTS
+    assert len(crawler.spider.failures) == HOSTS
+    lines = told()
+    assert len(lines) <= 4 * (NEWS_MOST + 1) + LINES_AT_THE_END
+    at_the_end = one(lines, "Not told one by one: ")
+    number = f"{HOSTS // 4 - NEWS_MOST:,}"
+    for kind in (
+        "unreachable origins",
+        "origins that allow us nothing",
+        "origins with a visit time",
+        "origins that ask for a delay",
+    ):
+        assert f"{number} more {kind}" in at_the_end

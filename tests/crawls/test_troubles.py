@@ -1,0 +1,343 @@
+"""Sites that fail, with no Retry-After: they are left alone, and asked slowly after that.
+
+What is seen is counts, and the order of requests; times are as short as settings let them be.
+"""
+
+from __future__ import annotations
+
+import time
+from email.utils import formatdate
+from threading import Barrier, Lock
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from scrapy_rep import HostRefused
+from scrapy_rep.judging.symptoms import IN_A_ROW
+from scrapy_rep.pacing import HOSTS
+from tests.site import Hit, Reply, Site
+from tests.utils import SCRAPYS_QUEUE, Pages, coroutine_test, crawl, make_crawler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+both_queues = pytest.mark.parametrize(
+    "queue", ["scrapy_rep.PoliteQueue", SCRAPYS_QUEUE]
+)
+
+
+def pages(site: Site, number: int) -> list[str]:
+    return [site.url(f"/{n}") for n in range(number)]
+
+
+def stat(crawler: Any, name: str) -> Any:
+    return crawler.stats.get_value(f"rep/{name}", 0)
+
+
+class Scripted(Site):
+    """Answers pages by one function, and counts what it has refused."""
+
+    def __init__(self, answer: Callable[[Hit], Reply], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.answer = answer
+        self.bad: list[Hit] = []
+
+    def reply_to(self, hit: Hit) -> Reply:
+        if hit.path == "/robots.txt":
+            return Reply(status=404)
+        reply = self.answer(hit)
+        if reply.status != 200 or reply.reset or reply.hang:
+            self.bad.append(hit)
+        return reply
+
+
+class Limiter:
+    """Lets so many requests a second in, and a few at once."""
+
+    def __init__(self, rate: float, burst: float, status: int = 429) -> None:
+        self.rate, self.burst, self.status = rate, burst, status
+        self.left, self.at = burst, 0.0
+        self.lock = Lock()
+
+    def __call__(self, hit: Hit) -> Reply:
+        with self.lock:
+            more = (hit.seconds - self.at) * self.rate
+            self.left, self.at = min(self.burst, self.left + more), hit.seconds
+            if self.left < 1:
+                return Reply(status=self.status)
+            self.left -= 1
+            return Reply("page")
+
+
+class Dies:
+    """Works for some requests, fails for a time, and works again."""
+
+    def __init__(self, bad: Reply, after: int, seconds: float) -> None:
+        self.bad, self.after, self.seconds = bad, after, seconds
+        self.seen, self.until = 0, 0.0
+        self.lock = Lock()
+
+    def __call__(self, hit: Hit) -> Reply:
+        with self.lock:
+            self.seen += 1
+            if self.seen == self.after:
+                self.until = hit.seconds + self.seconds
+        return self.bad if hit.seconds < self.until else Reply("page")
+
+
+@pytest.mark.parametrize("status", [429, 503])
+@both_queues
+@coroutine_test
+async def test_a_crawl_settles_below_the_rate_that_a_site_bears(queue, status):
+    with Scripted(Limiter(20, 5, status)) as site:
+        crawler = make_crawler(
+            SCHEDULER_PRIORITY_QUEUE=queue, RETRY_TIMES=2, REP_BACK_OFF_FIRST=0.3
+        )
+        await crawl(crawler, urls=pages(site, 80))
+    assert sorted(crawler.spider.got) == sorted(pages(site, 80))  # none is lost
+    assert not crawler.spider.failures
+    assert len(site.bad) <= 40  # a hundred for one that asks again at once
+    half = len(site.hits) // 2
+    assert len([hit for hit in site.hits[half:] if hit in site.bad]) <= 4
+
+
+@coroutine_test
+async def test_built_in_asks_as_fast_as_before():
+    with Scripted(Limiter(20, 5)) as site:
+        crawler = make_crawler(ADDONS={}, ROBOTSTXT_OBEY=True, RETRY_TIMES=2)
+        await crawl(crawler, urls=pages(site, 80))
+    assert len(site.bad) > 80
+    assert len(crawler.spider.got) < 80
+
+
+FAILURES = [
+    pytest.param(Reply(status=429), id="429"),
+    pytest.param(Reply(status=503), id="503"),
+    pytest.param(Reply(status=500), id="500"),
+    pytest.param(Reply(reset=True), id="lost connections"),
+    pytest.param(Reply(hang=True), id="timeouts"),
+]
+
+
+@pytest.mark.parametrize("bad", FAILURES)
+@both_queues
+@coroutine_test
+async def test_a_site_that_dies_and_comes_back_loses_no_page(queue, bad):
+    with Scripted(Dies(bad, after=10, seconds=2)) as site:
+        crawler = make_crawler(
+            SCHEDULER_PRIORITY_QUEUE=queue,
+            CONCURRENT_REQUESTS=8,
+            RETRY_TIMES=2,
+            REP_BACK_OFF_FIRST=0.2,
+            DOWNLOAD_TIMEOUT=0.5,
+        )
+        await crawl(crawler, urls=pages(site, 40))
+    assert sorted(crawler.spider.got) == sorted(pages(site, 40))
+    assert not crawler.spider.failures
+    # Those that were in flight, what took the places of the first two to fail where three have
+    # to, and then one at a time: after 0.2 s, 0.4 s, 0.8 s, 1.6 s.
+    # An HTTP client sends what gets no answer on an old connection a second time.
+    assert len(site.bad) <= (8 + IN_A_ROW - 1 + 5) * (1 + bad.reset)
+    assert stat(crawler, "backoff/count") >= 3
+
+
+@coroutine_test
+async def test_one_page_whose_host_fails_uses_up_no_tries():
+    with Scripted(Dies(Reply(status=503), after=1, seconds=1.5)) as site:
+        crawler = make_crawler(RETRY_TIMES=1, REP_BACK_OFF_FIRST=0.2)
+        await crawl(crawler, urls=pages(site, 1))
+    assert crawler.spider.got == pages(site, 1)
+    assert len(site.bad) >= 3
+    assert stat(crawler, "backoff/spared_tries") == len(site.bad) - 1
+
+
+@coroutine_test
+async def test_a_page_that_fails_by_itself_uses_them_up():
+    def one_is_bad(hit: Hit) -> Reply:
+        return Reply(status=503) if hit.path == "/0" else Reply("page", after=0.05)
+
+    with Scripted(one_is_bad) as site:
+        crawler = make_crawler(
+            RETRY_TIMES=2,
+            CONCURRENT_REQUESTS_PER_DOMAIN=1,
+            RETRY_PRIORITY_ADJUST=0,
+            REP_BACK_OFF_MAX=0.2,
+        )
+        await crawl(crawler, urls=pages(site, 12))
+    assert len(crawler.spider.got) == 11
+    assert len(crawler.spider.failures) == 1
+    assert 3 <= site.count("/0") <= 6
+
+
+@both_queues
+@coroutine_test
+async def test_a_site_that_never_answers_well_is_given_up(queue):
+    with (
+        Scripted(lambda hit: Reply(status=503)) as site,
+        Site(host="127.0.0.2") as well,
+    ):
+        crawler = make_crawler(
+            SCHEDULER_PRIORITY_QUEUE=queue,
+            CONCURRENT_REQUESTS=8,
+            RETRY_TIMES=2,
+            REP_BACK_OFF_FIRST=0.2,
+            REP_BACK_OFF_GIVE_UP=1,
+        )
+        await crawl(crawler, urls=pages(site, 30) + pages(well, 10))
+    spider = crawler.spider
+    assert sorted(spider.got) == sorted(pages(well, 10))
+    assert len(site.bad) <= 8 + 5
+    refused = [each for each in spider.failures if isinstance(each, HostRefused)]
+    assert len(spider.failures) == 30
+    assert len(refused) == stat(crawler, "forbidden/down") >= 20
+    assert str(refused[0]).startswith(
+        "Not sent: its host has done nothing but fail for 1 s (REP_BACK_OFF_GIVE_UP): "
+        + site.origin
+    )
+    assert crawler.stats.get_value("robotstxt/forbidden") is None
+    assert crawler.stats.get_value("finish_reason") == "finished"
+
+
+@both_queues
+@coroutine_test
+async def test_what_is_not_judged_and_other_origins_are_refused_there_as_well(queue):
+    bad = Scripted(lambda hit: Reply(status=503))
+    never = Scripted(lambda hit: Reply(status=503))
+    with bad, never:
+        crawler = make_crawler(
+            Exempt,
+            SCHEDULER_PRIORITY_QUEUE=queue,
+            CONCURRENT_REQUESTS=4,
+            RETRY_TIMES=1,
+            REP_BACK_OFF_FIRST=0.2,
+            REP_BACK_OFF_GIVE_UP=0.5,
+        )
+        await crawl(crawler, within=30, urls=pages(bad, 10) + pages(never, 10))
+        assert len(bad.bad) + len(never.bad) <= 4 + 5
+    assert len(crawler.spider.failures) == 20
+    assert stat(crawler, "forbidden/down") >= 10
+
+
+class Exempt(Pages):
+    """Asks for every other page whatever robots.txt says."""
+
+    def requests(self):
+        for number, request in enumerate(super().requests()):
+            yield request.replace(meta={"dont_obey_robotstxt": number % 2 == 0})
+
+
+@coroutine_test
+async def test_a_connection_that_is_refused():
+    with Site() as site:
+        urls = pages(site, 5)
+    crawler = make_crawler(
+        RETRY_TIMES=1, REP_BACK_OFF_GIVE_UP=0.3, REP_UNREACHABLE="allow"
+    )
+    await crawl(crawler, urls=urls)
+    assert len(crawler.spider.failures) == 5
+    assert stat(crawler, "forbidden/down") > 0
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [
+        pytest.param("", id="nothing"),
+        pytest.param("0", id="0"),
+        pytest.param("soon", id="garbage"),
+        pytest.param("-3600", id="negative"),
+        pytest.param("3600.5", id="no whole number"),
+        pytest.param(formatdate(time.time() - 99, usegmt=True), id="past"),
+    ],
+)
+@coroutine_test
+async def test_what_asks_for_no_time_is_left_alone_for_ours(asks):
+    bad = Reply(status=429, headers={"Retry-After": asks} if asks else {})
+    with Site({"/0": [bad, "fine"]}) as site:
+        crawler = make_crawler(
+            RETRY_TIMES=1, CONCURRENT_REQUESTS_PER_DOMAIN=1, REP_BACK_OFF_FIRST=1
+        )
+        await crawl(crawler, urls=pages(site, 3))
+        gap = site.hits[2].sent - site.hits[1].sent
+    assert len(crawler.spider.got) == 3
+    assert gap >= 0.9  # a tenth less than a second at the most
+    assert stat(crawler, "backoff/count") == 1
+    assert 0.9 <= stat(crawler, "backoff/longest") <= 1.1
+
+
+@coroutine_test
+async def test_a_burst_in_flight_counts_once():
+    all_there = Barrier(8)
+
+    def together(hit: Hit) -> Reply:
+        all_there.wait(20)
+        return Reply(status=503)
+
+    with Site() as site:
+        site.replies = {f"/{n}": [together, "fine"] for n in range(8)}
+        crawler = make_crawler(RETRY_TIMES=1, REP_BACK_OFF_FIRST=0.5)
+        await crawl(crawler, urls=pages(site, 8))
+    assert len(crawler.spider.got) == 8
+    assert stat(crawler, "backoff/count") == 8
+    assert stat(crawler, "backoff/time") <= 0.55
+    assert HOSTS.health(site.host).level == 0
+
+
+@pytest.mark.parametrize("status", [500, 502, 504])
+@coroutine_test
+async def test_one_bad_page_parks_no_host(status):
+    with Site({"/0": Reply(status=status)}) as site:
+        crawler = make_crawler(RETRY_TIMES=3)
+        await crawl(crawler, urls=pages(site, 10))
+    assert len(crawler.spider.got) == 9
+    assert site.count("/0") == 4
+    assert stat(crawler, "backoff/count") == 0
+
+
+@coroutine_test
+async def test_a_host_that_was_in_trouble_is_asked_one_at_a_time():
+    there, most = 0, 0
+    lock = Lock()
+
+    def answer(hit: Hit) -> Reply:
+        nonlocal there, most
+        with lock:
+            there += 1
+            most = max(most, there)
+        time.sleep(0.05)
+        with lock:
+            there -= 1
+        return Reply("page")
+
+    site = Site({f"/{n}": answer for n in range(1, 8)} | {"/0": Reply(status=503)})
+    with site:
+        site.replies["/0"] = [Reply(status=503)] * 3 + [Reply("page")]
+        crawler = make_crawler(Before, RETRY_TIMES=1, REP_BACK_OFF_MAX=0.1)
+        await crawl(crawler, urls=pages(site, 4))
+    assert len(crawler.spider.got) == 4
+    assert site.paths[1:5] == ["/0"] * 4
+    assert most <= 2  # three in a row are forgiven by three steps
+
+
+class Before(Pages):
+    """Asks for the other pages when the first one has come."""
+
+    async def start(self):
+        first, *others = self.requests()
+        yield first
+        self.others = others
+
+    def parse(self, response):
+        super().parse(response)
+        if len(self.got) == 1:
+            yield from self.others
+
+
+@coroutine_test
+async def test_left_out_it_is_only_counted():
+    with Site({"/0": [Reply(status=503), "fine"]}) as site:
+        obey = ["disallow", "crawl-delay", "request-rate", "visit-time", "retry-after"]
+        crawler = make_crawler(RETRY_TIMES=1, REP_OBEY=obey, REP_BACK_OFF_FIRST=30)
+        await crawl(crawler, urls=pages(site, 3))
+    assert len(crawler.spider.got) == 3
+    assert stat(crawler, "backoff/ignored") == 1
+    assert stat(crawler, "backoff/count") == 0

@@ -1,0 +1,66 @@
+"""A proxy before a server, by which all takes longer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import multiprocessing
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class SlowProxy:
+    """Passes on what comes to ``port`` after *seconds*, and the answer at once.
+
+    It is a process of its own, so that a busy test does not slow it down further.
+    """
+
+    def __init__(self, target: int, seconds: float) -> None:
+        self._target = target
+        self._seconds = seconds
+
+    def __enter__(self) -> Self:
+        ours, theirs = multiprocessing.Pipe()
+        self._process = multiprocessing.Process(
+            target=_serve, args=(self._target, self._seconds, theirs), daemon=True
+        )
+        self._process.start()
+        theirs.close()
+        self.port: int = ours.recv()
+        self.url = f"redis://127.0.0.1:{self.port}/0"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.join()
+
+
+def _serve(target: int, seconds: float, told: Any) -> None:
+    async def pass_on(
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter, late: float
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        while data := await reader.read(65536):
+            if late:
+                loop.call_later(late, writer.write, data)
+            else:
+                writer.write(data)
+        writer.close()
+
+    async def connected(
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        with contextlib.suppress(OSError):
+            up_reader, up_writer = await asyncio.open_connection("127.0.0.1", target)
+            await asyncio.gather(
+                pass_on(reader, up_writer, seconds), pass_on(up_reader, writer, 0.0)
+            )
+
+    async def main() -> None:
+        server = await asyncio.start_server(connected, "127.0.0.1", 0)
+        told.send(server.sockets[0].getsockname()[1])
+        await server.serve_forever()
+
+    asyncio.run(main())

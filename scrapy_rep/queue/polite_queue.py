@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from heapq import heapify, heappop, heappush
 from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -12,23 +11,22 @@ from typing import TYPE_CHECKING, Any
 from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_rep.downloader import Alarm
-from scrapy_rep.judging import Action, leave_behind
-from scrapy_rep.judging.ruling import PARKED, UNREACHABLE
+from scrapy_rep.judging import leave_behind
 from scrapy_rep.log import Held
 from scrapy_rep.log.waits import ASKED, DISK, PACE, TURN
+from scrapy_rep.queue.holds import Holds
 from scrapy_rep.queue.inner_queues import drop_empty, drop_unreadable, look, next_of
 from scrapy_rep.queue.lines import (
     UNJUDGED,
+    Later,
     Line,
     Slot,
     Where,
     bring_any_forward,
     key_of,
     line_name,
-    page_of,
 )
 from scrapy_rep.queue.slot_queues import SlotQueues
-from scrapy_rep.settings import LONGEST_AT_PROMPT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -41,8 +39,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-TOLD_ELSEWHERE = frozenset({ASKED, DISK, PACE, UNREACHABLE})
-"""What a host may wait for without a line in the log that it goes on."""
 DISK_RETRY = 10.0
 """Seconds after which a disk queue that failed, but is not damaged, is asked again."""
 FULL_AGAIN = 0.1
@@ -84,19 +80,18 @@ class PoliteQueue(SlotQueues):
         self._waits = crawl.waits
         self._waits.holders.append(self)
         self._policies: Policies | None = crawl.policies if crawl.is_judged else None
-        self._has_cache = crawl.is_judged and crawl.http_cache is not None
+        self._holds = Holds(crawl)
         self._downloader = crawl.downloader
         self._keeper = crawl.keeper
         self._most_asked = 2 * (crawler.settings.getint("CONCURRENT_REQUESTS") or 16)
         self._count = 0
         self._slots: dict[str, Slot] = {}
         self._due: deque[Slot] = deque()
-        self._later: list[tuple[float, int, Slot]] = []  # a heap; by time
+        self._later = Later()
         self._unknown: deque[Slot] = deque()
         self._asked = 0  # policies that are asked for
         self._asks = 0  # those that ever were
         self._full: deque[Slot] = deque()
-        self._tickets = 0
         self._alarm = Alarm(crawl.downloader.wake)
         for name, queue in self.pqueues.items():
             self._adopt(name, queue)
@@ -109,8 +104,8 @@ class PoliteQueue(SlotQueues):
         name = self._downloader.slot_of(request)
         slot = self._slots.get(name) or self._add_slot(name)
         key = self._key_of(request)
-        if self._has_cache and request in self._downloader.handed_out.sent_back:
-            key = (*key[:3], self._is_away(key), key[4])
+        if self._holds.has_cache and request in self._downloader.handed_out.sent_back:
+            key = (*key[:3], self._holds.is_away(key), key[4])
         line = slot.lines.get(key) or self._add_line(slot, key)
         try:
             line.queue.push(request)
@@ -130,7 +125,8 @@ class PoliteQueue(SlotQueues):
         if self._job is not None and self._job.is_stuck:
             return None
         if self._later:
-            self._bring_due()
+            for slot in self._later.take_due():
+                self._make_due(slot)
         if self._unknown:
             self._look_ahead()
         if self._full:
@@ -144,7 +140,7 @@ class PoliteQueue(SlotQueues):
             return request
         self._look_ahead()
         if self._later:
-            self._alarm.set(self._later[0][0] - monotonic())
+            self._alarm.set(self._later.left())
         if self._count:
             self._waits.idle()
         return None
@@ -195,7 +191,7 @@ class PoliteQueue(SlotQueues):
     def next_due(self) -> float:
         if self._due or self._full or self._unknown:
             return 0.0
-        soonest = self._later[0][0] - monotonic() if self._later else inf
+        soonest = self._later.left()
         if self._asked:  # asking may wait for a parked host, too
             for slot in self._slots.values():
                 if slot.where is Where.ASKED:
@@ -271,7 +267,7 @@ class PoliteQueue(SlotQueues):
         if line is None:
             return None
         wait = self._downloader.due_in(slot.name)
-        if wait and not self._is_refused(line.host):
+        if wait and not self._holds.is_refused(line.host):
             self._park(slot, line.host, wait, PACE)
             return None
         return self._take_from(slot, line)
@@ -283,8 +279,8 @@ class PoliteQueue(SlotQueues):
             if not self._keeper.has_place(slot.name, line.host):
                 where = where if where is Where.UNKNOWN else Where.FULL
                 continue
-            held = self._what_holds(line)
-            self._note_hold(line, held)
+            held = self._holds.hold_of(line)
+            self._holds.note(line, held)
             if held is None:
                 return line
             if not isinstance(held, Where):
@@ -304,63 +300,6 @@ class PoliteQueue(SlotQueues):
             self._full.append(slot)
         slot.where = where
         return None
-
-    def _note_hold(self, line: Line, held: tuple[float, str] | Where | None) -> None:
-        """Keep what *line* waits for, and tell that it goes on."""
-        if held is None:
-            refused = self._keeper.back_off.refuses(line.host)
-            if line.held_by and line.held_by not in TOLD_ELSEWHERE and not refused:
-                waited = monotonic() - line.held_since
-                self._crawl.log.note_goes_on(
-                    line.host, line.held_by, waited, line.count
-                )
-            line.held_by, line.held_until = "", 0.0
-            return
-        seconds, cause = (0.0, ASKED) if isinstance(held, Where) else held
-        now = monotonic()
-        if cause != line.held_by:
-            line.held_by, line.held_since = cause, now
-        line.held_until = now + seconds if seconds else 0.0
-
-    def _what_holds(self, line: Line) -> tuple[float, str] | Where | None:
-        """Return for how long *line* waits, and why; or for what; ``None``: it may go."""
-        origin, agent, _, was_looked_up, host = line.key
-        if self._keeper.back_off.until:  # it is not asked for its robots.txt either
-            if wait := self._keeper.back_off.holds(host):
-                return None if self._is_refused(host) else (wait, PARKED)
-            if self._keeper.back_off.refuses(host):
-                return None  # the gate does
-        if self._keeper.budget.is_set and self._keeper.budget.is_used_up(host):
-            return None  # so that it is refused now
-        if self._is_refused(host):
-            return None
-        if (
-            self._policies is not None
-            and origin is not None
-            # What the HTTP cache has need not wait.
-            and not (self._has_cache and not was_looked_up and self._is_away(line.key))
-        ):
-            known = self._policies.peek(origin, line.page)
-            if known is not None:
-                ruling = self._crawl.judge.rule_line(known, agent, self._policies.now())
-                if ruling.action is Action.WAIT:
-                    line.ask_ahead = (
-                        line.ask_ahead or known.requests_wait
-                    )  # at that time
-                    assert ruling.objection is not None
-                    return ruling.seconds, ruling.objection.cause
-                self._keeper.keep(host, origin, ruling.interval)
-            elif line.ask_ahead:
-                return Where.ASKED if line.asked else Where.UNKNOWN
-        if wait := self._keeper.paced_for(host):
-            return wait, PACE
-        return None
-
-    def _is_refused(self, host: str) -> bool:
-        """Tell whether the gate is to refuse what would have to wait long for *host*."""
-        if self._crawl.settings.wait:
-            return False
-        return self._keeper.due_in(host) > LONGEST_AT_PROMPT
 
     def _take_from(self, slot: Slot, line: Line) -> Request | None:
         request: Request | None = None
@@ -401,44 +340,13 @@ class PoliteQueue(SlotQueues):
             self.push(request)
             return None
         if not line.ask_ahead:
-            line.ask_ahead = self._is_known(line)  # else the middleware asks
+            line.ask_ahead = self._holds.is_known(line)  # else the middleware asks
         self._downloader.handed_out.add(slot.name, line.host, request)
         return request
 
-    def _is_away(self, key: Key) -> bool:
-        """Tell whether the robots.txt of the origin in *key* cannot be had."""
-        origin, policies = key[0], self._policies
-        if origin is None or policies is None:
-            return False
-        return policies.is_away(origin, lambda: page_of(key))
-
-    def _is_known(self, line: Line) -> bool:
-        origin = line.key[0]
-        if origin is None or self._policies is None:
-            return True
-        return self._policies.peek(origin, line.page) is not None
-
     def _park(self, slot: Slot, host: str, wait: float, cause: str) -> None:
-        slot.where = Where.LATER
-        slot.due_at = monotonic() + wait
-        self._tickets += 1
-        slot.ticket = self._tickets
-        if len(self._later) > 2 * len(self._slots) + 16:  # of slots that are due since
-            self._later = [
-                (at, ticket, each)
-                for at, ticket, each in self._later
-                if each.where is Where.LATER and each.ticket == ticket
-            ]
-            heapify(self._later)
-        heappush(self._later, (slot.due_at, slot.ticket, slot))
+        self._later.add(slot, wait, len(self._slots))
         self._crawl.log.note_parked(host, wait, cause)
-
-    def _bring_due(self) -> None:
-        now = monotonic()
-        while self._later and self._later[0][0] <= now:
-            _, ticket, slot = heappop(self._later)
-            if slot.where is Where.LATER and slot.ticket == ticket:
-                self._make_due(slot)
 
     def _recheck_full(self, most: int) -> None:
         for _ in range(min(most, len(self._full))):
@@ -468,7 +376,7 @@ class PoliteQueue(SlotQueues):
                 continue
             slot.where = Where.ASKED
             for line in slot.lines.values():
-                if not line.asked and not self._is_known(line):
+                if not line.asked and not self._holds.is_known(line):
                     self._ask(slot, line)
                     if len(slot.lines) > 1:
                         self._make_due(slot)  # another line may go meanwhile

@@ -32,7 +32,7 @@ from tests.utils import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 SCRAPY_VERSION = tuple(int(part) for part in scrapy.__version__.split(".")[:2])
 LEAVES_NO_FILES = SCRAPY_VERSION >= (2, 19)
@@ -126,12 +126,12 @@ def assert_empty(queue: PoliteQueue) -> None:
 
 def assert_each_in_one_place(queue: PoliteQueue) -> None:
     for slot in queue._slots.values():
-        places = {
+        places: dict[Where, Iterable[Slot]] = {
             Where.DUE: queue._due,
             Where.UNKNOWN: queue._unknown,
             Where.FULL: queue._full,
             Where.ASKED: [slot] * any(line.asked for line in slot.lines.values()),
-            Where.LATER: [s for _, ticket, s in queue._later if s.ticket == ticket],
+            Where.LATER: queue._later,
         }
         assert [*places[slot.where]].count(slot) == 1
     lines = [line for slot in queue._slots.values() for line in slot.lines.values()]

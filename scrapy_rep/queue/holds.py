@@ -1,0 +1,100 @@
+"""What holds the requests of a line up, and what people are told of it."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from scrapy_rep.judging import Action
+from scrapy_rep.judging.ruling import PARKED, UNREACHABLE
+from scrapy_rep.log.waits import ASKED, DISK, PACE
+from scrapy_rep.queue.lines import Where, page_of
+from scrapy_rep.settings import LONGEST_AT_PROMPT
+
+if TYPE_CHECKING:
+    from scrapy_rep.crawl import Crawl
+    from scrapy_rep.policies import Policies
+    from scrapy_rep.queue.lines import Key, Line
+
+TOLD_ELSEWHERE = frozenset({ASKED, DISK, PACE, UNREACHABLE})
+"""What a host may wait for without a line in the log that it goes on."""
+
+
+class Holds:
+    """Knows of each line of the polite queue whether it may go, by what is known now."""
+
+    def __init__(self, crawl: Crawl) -> None:
+        self._policies: Policies | None = crawl.policies if crawl.is_judged else None
+        self.has_cache = crawl.is_judged and crawl.http_cache is not None
+        self._judge = crawl.judge
+        self._keeper = crawl.keeper
+        self._log = crawl.log
+        self._may_wait_long = crawl.settings.wait
+
+    def hold_of(self, line: Line) -> tuple[float, str] | Where | None:
+        """Return for how long *line* waits, and why; or for what; ``None``: it may go."""
+        origin, agent, _, was_looked_up, host = line.key
+        if self._keeper.back_off.until:  # it is not asked for its robots.txt either
+            if wait := self._keeper.back_off.holds(host):
+                return None if self.is_refused(host) else (wait, PARKED)
+            if self._keeper.back_off.refuses(host):
+                return None  # the gate does
+        if self._keeper.budget.is_set and self._keeper.budget.is_used_up(host):
+            return None  # so that it is refused now
+        if self.is_refused(host):
+            return None
+        if (
+            self._policies is not None
+            and origin is not None
+            # What the HTTP cache has need not wait.
+            and not (self.has_cache and not was_looked_up and self.is_away(line.key))
+        ):
+            known = self._policies.peek(origin, line.page)
+            if known is not None:
+                ruling = self._judge.rule_line(known, agent, self._policies.now())
+                if ruling.action is Action.WAIT:
+                    line.ask_ahead = (
+                        line.ask_ahead or known.requests_wait
+                    )  # at that time
+                    assert ruling.objection is not None
+                    return ruling.seconds, ruling.objection.cause
+                self._keeper.keep(host, origin, ruling.interval)
+            elif line.ask_ahead:
+                return Where.ASKED if line.asked else Where.UNKNOWN
+        if wait := self._keeper.paced_for(host):
+            return wait, PACE
+        return None
+
+    def is_refused(self, host: str) -> bool:
+        """Tell whether the gate is to refuse what would have to wait long for *host*."""
+        if self._may_wait_long:
+            return False
+        return self._keeper.due_in(host) > LONGEST_AT_PROMPT
+
+    def is_away(self, key: Key) -> bool:
+        """Tell whether the robots.txt of the origin in *key* cannot be had."""
+        origin, policies = key[0], self._policies
+        if origin is None or policies is None:
+            return False
+        return policies.is_away(origin, lambda: page_of(key))
+
+    def is_known(self, line: Line) -> bool:
+        origin = line.key[0]
+        if origin is None or self._policies is None:
+            return True
+        return self._policies.peek(origin, line.page) is not None
+
+    def note(self, line: Line, held: tuple[float, str] | Where | None) -> None:
+        """Keep what *line* waits for, and tell that it goes on."""
+        if held is None:
+            refused = self._keeper.back_off.refuses(line.host)
+            if line.held_by and line.held_by not in TOLD_ELSEWHERE and not refused:
+                waited = monotonic() - line.held_since
+                self._log.note_goes_on(line.host, line.held_by, waited, line.count)
+            line.held_by, line.held_until = "", 0.0
+            return
+        seconds, cause = (0.0, ASKED) if isinstance(held, Where) else held
+        now = monotonic()
+        if cause != line.held_by:
+            line.held_by, line.held_since = cause, now
+        line.held_until = now + seconds if seconds else 0.0

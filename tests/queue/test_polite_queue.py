@@ -34,6 +34,8 @@ from tests.utils import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from scrapy_rep.queue.lines import Slot
+
 SCRAPY_VERSION = tuple(int(part) for part in scrapy.__version__.split(".")[:2])
 LEAVES_NO_FILES = SCRAPY_VERSION >= (2, 19)
 """Before, Scrapy's own queues left files behind where a job directory is resumed."""

@@ -226,7 +226,7 @@ def test_a_queue_that_a_kill_has_left_half_written(tmp_path, kept, durable):
                 file.truncate(int(path.stat().st_size * kept))
         with run(job, urls, REP_DURABLE_JOB=durable) as process:
             try:
-                out, _ = process.communicate(timeout=15)
+                out, _ = process.communicate(timeout=60)
             finally:
                 process.kill()
     fates = json.loads(out)

@@ -30,17 +30,21 @@ from time import process_time, thread_time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import scrapy
+import scrapy.http
 from scrapy.exceptions import IgnoreRequest
 from scrapy.utils.reactorless import install_reactor_import_hook
 
 from scrapy_rep import RepMiddleware
 from scrapy_rep.crawl import Crawl
+from scrapy_rep.downloader import Departure
 from scrapy_rep.evidence import sink
 from tests.benchmarks.corpus import path, robots_txt
 from tests.snapshots import snapshot_of
 from tests.utils import crawl, make_crawler
 
 if TYPE_CHECKING:
+    from scrapy.http import Response
+
     from scrapy_rep.store import Snapshot
 
 ORIGINS, PER_ORIGIN = 200, 20
@@ -49,6 +53,7 @@ AT_A_TIME = 500  # what a quick crawl makes between two times of writing
 LIMIT = 10.0  # us a request
 AGENT = "ExampleBot/1.0 (+https://example.com/bot)"
 FOREVER = 86400.0
+BODY = b"page" * 1000
 PACKING = sink.packing
 """What writes gzip: the extra, if it is installed."""
 WITHOUT_EXTRA = "both, .gz by zlib"
@@ -86,18 +91,19 @@ class Gate(scrapy.Spider):
     def time(self, urls: list[str]) -> Time:
         gate = self.gate
         shared = gate._crawl
-        started = shared.downloader._start_listeners
+        downloader = shared.downloader
         audit = gate._witness and gate._witness._audit
         requests = [scrapy.Request(url) for url in urls]
         for request in requests:  # as it comes of a request's way through the scheduler
-            request.meta["download_slot"] = shared.downloader.slot_of(request)
+            request.meta["download_slot"] = downloader.slot_of(request)
+            request.meta["download_latency"] = 0.1
+        responses = [scrapy.http.Response(url, body=BODY) for url in urls]
         passed = 0
         begun, begun_here = process_time(), thread_time()
-        for request in requests:
+        for request, response in zip(requests, responses, strict=True):
             if passes(gate, request):
                 passed += 1
-                for start in started:
-                    start(request, request.meta["download_slot"], 0.0)
+                go(downloader, request, response)
         here = thread_time() - begun_here
         if audit is not None:
             audit._sink._hurry.set()
@@ -115,6 +121,19 @@ def passes(gate: Any, request: scrapy.Request) -> bool:
     except StopIteration:
         return True
     raise AssertionError("its robots.txt is not known")
+
+
+def go(downloader: Any, request: scrapy.Request, response: Response) -> None:
+    """Have *request* start and be answered, as the downloader does."""
+    departure = Departure(
+        request, request.meta["download_slot"], lambda _: None, downloader._left
+    )
+    departure.needs_telling = downloader.tells_all
+    departure.host = departure.slot or ""
+    downloader._started(departure)
+    departure.over()
+    for answered in downloader._answer_listeners:
+        answered(departure, response)
 
 
 async def session(

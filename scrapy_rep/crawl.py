@@ -66,7 +66,10 @@ class Crawl(OneForEachCrawler):
         self.crawler = crawler
         self.settings = Settings.read(crawler.settings)
         self.downloader = Downloader(crawler)
-        self.waits = Waits(self.downloader.is_busy)
+        self.waits = Waits(
+            self.downloader.is_busy,
+            lambda host: self.keeper.back_off.what.get(host, ""),
+        )
         self.log = CrawlLog(crawler, self.waits)
         self.agents = Agents(crawler, self.settings)
         self.judge = Judge(self.settings)
@@ -157,6 +160,7 @@ class Crawl(OneForEachCrawler):
             self.policies,
             self.agents,
             self.downloader,
+            waits=self.waits,
             host_of=self.keeper.host_of,
         )
 

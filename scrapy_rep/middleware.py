@@ -99,6 +99,8 @@ class RepMiddleware:
         symptoms = Symptoms(
             crawler, crawl.settings, crawl.keeper, crawl.log, crawl.policies.now
         )
+        if crawl.witness is not None:
+            symptoms.on_back_off(crawl.witness.backed_off)
         crawl.downloader.on_answer(symptoms.answered)
         crawl.downloader.on_failure(symptoms.failed)
         self._watch = Watch(

@@ -3,6 +3,7 @@
 from scrapy_rep.downloader.adapter import ROBOTS_HOP, Downloader
 from scrapy_rep.downloader.answered import Answered
 from scrapy_rep.downloader.departure import Departure
+from scrapy_rep.downloader.failures import kind_of
 from scrapy_rep.downloader.handed_out import HandedOut
 from scrapy_rep.downloader.http_cache import HttpCache
 from scrapy_rep.downloader.prompt import at_prompt
@@ -17,5 +18,6 @@ __all__ = [
     "HandedOut",
     "HttpCache",
     "at_prompt",
+    "kind_of",
     "sleep",
 ]

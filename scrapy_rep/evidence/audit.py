@@ -1,4 +1,4 @@
-"""The audit (REP_AUDIT_URI): what a crawl knew, decided and sent, as lines of JSON.
+"""The audit (REP_AUDIT_URI): what a crawl knew, decided and sent, and what came of it.
 
 The lines are those of ``scrapy_rep.evidence.format``. Where there is a record for each
 request, what it shares with others is encoded once, and the line is put together by hand:
@@ -13,14 +13,16 @@ import socket
 from functools import lru_cache
 from json.encoder import encode_basestring_ascii as quote
 from secrets import token_hex
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from scrapy import signals
 
 from scrapy_rep import __version__
-from scrapy_rep.downloader import ROBOTS_HOP
+from scrapy_rep.downloader import ROBOTS_HOP, kind_of
 from scrapy_rep.evidence.destination import SETTING_NAME
 from scrapy_rep.evidence.format import (
+    ANSWER,
     COPY,
     CRAWL,
     DECISION,
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from scrapy.crawler import Crawler
+    from scrapy.http import Response
 
     from scrapy_rep.downloader import Departure
     from scrapy_rep.evidence.decision import Copy
@@ -61,6 +64,13 @@ def names_in_json(host: str, slot: str, authority: str) -> str:
     if host and not (host == slot == authority.partition(":")[0]):
         in_json += f',"host":{quote(host)}'
     return in_json
+
+
+@lru_cache(maxsize=1024)
+def host_in_json(host: str, authority: str) -> str:
+    """Return what a record that names no slot has of a host."""
+    plain = not host or host == authority.partition(":")[0]
+    return "" if plain else f',"host":{quote(host)}'
 
 
 class Audit:
@@ -90,7 +100,8 @@ class Audit:
         self.put: Callable[[Record], None] = _ignore
         """Of the sink: writes what was decided, ``(time, url, names, decision, delay,
         preferences)``, the names being those of its host and its download slot; what was
-        sent, ``(time, url, names, whether it is a robots.txt, 0.0, None)``; or a line,
+        sent, ``(time, url, names, whether it is a robots.txt, 0.0, None)``; what came of
+        it, ``(time, url, names, status or error, seconds, octets)``; or a line,
         ``(0.0, line, ("", ""), None, 0.0, None)``. Before there is a spider, and when it is
         gone, nothing is.
         """
@@ -165,12 +176,38 @@ class Audit:
         names = departure.host, departure.slot or ""
         self.put((self._at(at), url, names, is_robots, 0.0, None))
 
+    def write_answer(self, departure: Departure, response: Response) -> None:
+        """Write that a request was answered."""
+        self._write_answer(departure, response.status, len(response.body))
+
+    def write_failure(self, departure: Departure, error: Exception) -> None:
+        """Write that a request was not answered, if it has left at all."""
+        if departure.started_at:
+            self._write_answer(departure, kind_of(error), 0)
+
+    def _write_answer(
+        self, departure: Departure, result: int | str, octets: int
+    ) -> None:
+        request, now = departure.request, monotonic()
+        seconds = max(0.0, now - (departure.left_at or departure.started_at))
+        url = without_user(request.url)
+        if ROBOTS_HOP not in request.meta:
+            names = departure.host, ""
+            self.put((self._at(now), url, names, result, seconds, octets))
+            return
+        found: dict[str, object] = {"url": url, "robots": True}
+        if isinstance(result, str):
+            found["error"] = result
+        else:
+            found.update(status=result, octets=octets)
+        self.write(ANSWER, seconds=round(seconds, TIME_DECIMALS), **found)
+
     # In the sink's thread
 
     def _lines_of(self, records: Iterable[Record]) -> str:
         """Return *records* in JSON. Times have ``TIME_DECIMALS`` decimals."""
         lines = []
-        sent, decided = SENT.name, DECISION.name
+        sent, decided, answered = SENT.name, DECISION.name, ANSWER.name
         last = in_quotes = authority = ""
         for time, url, names, what, delay, preferences in records:
             if what is None:
@@ -179,7 +216,19 @@ class Audit:
             if url is not last:  # what was decided is often sent at once
                 last, in_quotes = url, quote(url)
                 authority = url.partition("//")[2].partition("/")[0]
-            if isinstance(what, bool):
+            of_type = type(what)
+            if of_type is int or of_type is str:
+                if of_type is int:
+                    result = f'"octets":{preferences},"status":{what}'
+                else:
+                    result = f'"error":{quote(what)}'
+                lines.append(
+                    f'{{"type":"{answered}","time":{time:.4f},"url":{in_quotes}'
+                    f'{host_in_json(names[0], authority)},"seconds":{delay:.4f},'
+                    f"{result}}}\n"
+                )
+                continue
+            if of_type is bool:
                 kind, rest = sent, ',"robots":true' if what else ""
             else:
                 kind, rest = decided, what.in_json(delay, preferences)
@@ -189,12 +238,16 @@ class Audit:
             )
         return "".join(lines)
 
-    async def close(self, reason: str) -> None:
-        """Write the last record and store the audit."""
+    async def close(self, reason: str, unsent: dict[str, int] | None = None) -> None:
+        """Write the last record and store the audit.
+
+        *unsent*: how many requests were never sent, by what they waited for.
+        """
         sink = self._sink
         if sink is None:
             return
-        self.write(END, reason=reason)
+        left = {"unsent": unsent} if unsent else {}
+        self.write(END, reason=reason, **left)
         self.put = _ignore
         await sink.close()
         self._notice_errors()

@@ -189,6 +189,53 @@ SENT = RecordType(
         Field("robots", FLAG, "true for a robots.txt"),
     ),
 )
+ANSWER = RecordType(
+    "answer",
+    "what came of a request that has left; answers of Scrapy's HTTP cache have none",
+    (
+        *_same("time"),
+        Field("url", TEXT, "of the request", needed=True),
+        Field("host", TEXT, "whose pace it keeps, where url does not say so"),
+        Field("seconds", NUMBER, "from when it left until the answer was there"),
+        Field("octets", WHOLE, "of the body, as it was sent"),
+        Field("status", WHOLE, "of the answer"),
+        Field("error", TEXT, 'why there is none: its kind, such as "timeout"'),
+        Field("robots", FLAG, "true for a robots.txt"),
+    ),
+)
+BACK_OFF = RecordType(
+    "backoff",
+    "a site has asked for a pause, or is in trouble; once for all that came together",
+    (
+        *_same("time"),
+        Field("host", TEXT, "which is left alone", needed=True),
+        Field("url", TEXT, "of the request that has told"),
+        Field("what", TEXT, 'the status, or the kind of error, such as "timeout"'),
+        Field("seconds", NUMBER, "for how long it is left alone now", needed=True),
+        Field("asked", NUMBER, "the seconds of a Retry-After that is kept"),
+        Field("down", FLAG, "true: its requests are refused (REP_BACK_OFF_GIVE_UP)"),
+    ),
+)
+WAITING = RecordType(
+    "waiting",
+    "what waits at a time: one host, noticed for the first time; or, where no host is "
+    "named, all that wait for one cause",
+    (
+        *_same("time"),
+        Field(
+            "cause",
+            TEXT,
+            '"unreachable", "visit_time", "parked" (see backoff), "disk", "pace" (its '
+            'delay), "asked" (its robots.txt); the last two have no lines of hosts',
+            needed=True,
+        ),
+        Field("host", TEXT, "whose requests wait"),
+        Field("hosts", WHOLE, "how many hosts wait, where none is named"),
+        Field("requests", WHOLE, "how many requests wait", needed=True),
+        Field("until", NUMBER, "when the first of them goes on, where that is known"),
+        Field("last", NUMBER, "when the last of them does, where no host is named"),
+    ),
+)
 DROPPED = RecordType(
     "dropped",
     "page rules or the headers of a page have decided about a request or an item",
@@ -205,9 +252,20 @@ DROPPED = RecordType(
 END = RecordType(
     "end",
     "the last line, unless the crawl was killed",
-    (*_same("time"), Field("reason", TEXT, "why the crawl ended")),
+    (
+        *_same("time"),
+        Field("reason", TEXT, "why the crawl ended"),
+        Field(
+            "unsent", OBJECT, "how many requests were never sent, by cause of waiting"
+        ),
+    ),
 )
-RECORD_TYPES = {each.name: each for each in (CRAWL, COPY, DECISION, SENT, DROPPED, END)}
+RECORD_TYPES = {
+    each.name: each
+    for each in (
+        CRAWL, COPY, DECISION, SENT, ANSWER, BACK_OFF, WAITING, DROPPED, END,
+    )
+}  # fmt: skip
 
 
 def fault(record: object) -> str:

@@ -18,7 +18,8 @@ from scrapy_rep.evidence.decision import (
     name_of,
     shorten,
 )
-from scrapy_rep.evidence.format import DROPPED, META_KEY
+from scrapy_rep.evidence.format import BACK_OFF, DROPPED, META_KEY
+from scrapy_rep.evidence.waiting import WaitingLines
 from scrapy_rep.judging.purposes import stated_answers
 from scrapy_rep.pacing import FREE, pace_of
 from scrapy_rep.policies.lifecycle import State
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from scrapy_rep.downloader import Downloader
     from scrapy_rep.exceptions import RobotsRefused
     from scrapy_rep.judging import Agents, Objection
+    from scrapy_rep.judging.symptoms import BackedOff
+    from scrapy_rep.log import Waits
     from scrapy_rep.pacing import Pace
     from scrapy_rep.policies.cache import Known
     from scrapy_rep.policies.service import Policies
@@ -59,6 +62,7 @@ class Witness:
         agents: Agents,
         downloader: Downloader,
         *,
+        waits: Waits,
         host_of: Callable[[Request], str],
     ) -> None:
         """*host_of* returns whose pace a request keeps."""
@@ -67,6 +71,7 @@ class Witness:
         self._policies = policies
         self._agents = agents
         self._downloader = downloader
+        self._waits = waits
         self._host_of = host_of
         self._all_kept = settings.obey >= PACE_DIRECTIVES
         self._all_paces = replace(settings, obey=PACE_DIRECTIVES)
@@ -90,11 +95,32 @@ class Witness:
             )
             downloader.tells_all = True
             downloader.on_leave(self._audit.write_sent)
+            downloader.on_answer(self._audit.write_answer)
+            downloader.on_failure(self._audit.write_failure)
+            self._waiting_lines = WaitingLines(crawler, self._audit, waits, policies.at)
             crawler.signals.connect(self._dropped, dropped)
 
     async def close(self, reason: str) -> None:
         if self._audit is not None:
-            await self._audit.close(reason)
+            self._waiting_lines.close()
+            self._waits.close_all()
+            await self._audit.close(reason, dict(self._waits.left))
+
+    def backed_off(self, told: BackedOff) -> None:
+        """Write down that a host is left alone."""
+        if self._audit is None:
+            return
+        more: dict[str, object] = {"down": True} if told.is_down else {}
+        if told.asked is not None:
+            more["asked"] = told.asked
+        self._audit.write(
+            BACK_OFF,
+            host=told.host,
+            url=without_user(told.url),
+            what=told.what,
+            seconds=round(told.seconds, 3),
+            **more,
+        )
 
     def _learned(self, known: Known, snapshot: Snapshot) -> None:
         copy = known.evidence = copy_of(known, snapshot, self._settings)

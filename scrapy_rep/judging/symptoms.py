@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_rep.downloader import ROBOTS_HOP
+from scrapy_rep.downloader import ROBOTS_HOP, kind_of
+from scrapy_rep.downloader.failures import LOST, REFUSED, TIMEOUT
 from scrapy_rep.policies.freshness import fields_of, retry_after
 
 if TYPE_CHECKING:
@@ -21,11 +22,8 @@ if TYPE_CHECKING:
 
 REFUSING_STATUSES = frozenset({429, 503})
 """Those that speak for the host, and whose Retry-After says when requests are welcome again."""
-FAILURES = (("connectionrefused", "connection refused"), ("timeout", "timeout"))
-"""Of what speaks for the host: a part of the name of the exception, and what it is in words.
-The exceptions of Twisted, of Scrapy and of each of its download handlers differ."""
-LOST = ("connect", "failed", "neverreceived")
-"""The same of what may be about one page."""
+OF_THE_HOST = frozenset({REFUSED, TIMEOUT})
+"""The kinds of failures that speak for the host; a lost connection may be about one page."""
 IN_A_ROW = 3
 """Of what may be about one page, so many pages in a row speak for the host."""
 SPARED = 3
@@ -33,6 +31,24 @@ SPARED = 3
 of their pages. Then they do, as the page itself may be what fails."""
 MAX_ROWS = 10_000
 """Hosts whose rows are kept; then all begin anew."""
+WORTH_TELLING = 0.5
+"""Seconds by which a host must be parked for longer than before, where it was: what was in
+flight together asks for a pause at nearly the same time."""
+
+
+class BackedOff(NamedTuple):
+    """A host is left alone, as it asks for that or is in trouble."""
+
+    host: str
+    url: str
+    what: str
+    """A status, or a kind of failure."""
+    seconds: float
+    """For how long, from now."""
+    asked: float | None
+    """The seconds of a Retry-After that is heeded; ``None``: there is none."""
+    is_down: bool
+    """Its requests are refused meanwhile."""
 
 
 class Symptoms:
@@ -56,11 +72,16 @@ class Symptoms:
         self._backs_off = "back-off" in settings.obey
         self._rows: dict[str, set[int]] = {}
         """Host -> the pages that have failed in a row, by their hashes."""
+        self._listeners: list[Callable[[BackedOff], None]] = []
         of_scrapy = crawler.settings
         self._most_tries = 0
         if of_scrapy.getbool("RETRY_ENABLED"):
             self._most_tries = of_scrapy.getint("RETRY_TIMES")
         self._retried = {int(each) for each in of_scrapy.getlist("RETRY_HTTP_CODES")}
+
+    def on_back_off(self, listener: Callable[[BackedOff], None]) -> None:
+        """Call *listener* when a host is left alone, once for all that failed together."""
+        self._listeners.append(listener)
 
     def answered(self, departure: Departure, response: Response) -> None:
         status, host = response.status, departure.host
@@ -82,13 +103,9 @@ class Symptoms:
     def failed(self, departure: Departure, error: Exception) -> None:
         if not departure.host or not is_page(departure):
             return
-        name = type(error).__name__.lower()
-        for part, words in FAILURES:
-            if part in name:
-                self._suffers(departure, words)
-                return
-        if any(part in name for part in LOST) and self._is_a_row(departure):
-            self._suffers(departure, "connection lost")
+        kind = kind_of(error)
+        if kind in OF_THE_HOST or (kind == LOST and self._is_a_row(departure)):
+            self._suffers(departure, kind)
 
     def _is_a_row(self, departure: Departure) -> bool:
         """Note that a page failed; tell whether so many have that it is not the page."""
@@ -125,12 +142,17 @@ class Symptoms:
                 self._log.note_down(host, self._settings.back_off_give_up)
             if is_news and not heeded:
                 pause = health.resumes - health.at
-        longer = self._keeper.back_off.park(host, pause)
+        longer = self._keeper.back_off.park(host, pause, what)
         if heeded:
             assert response is not None
             self._log.note_back_off(host, response, asked, most, longer)
         else:
             self._log.note_trouble(host, what, request.url, pause, longer)
+        if longer and longer >= min(pause, WORTH_TELLING):
+            is_down = self._keeper.back_off.refuses(host)
+            told = asked if heeded else None
+            for listener in self._listeners:
+                listener(BackedOff(host, request.url, what, pause, told, is_down))
 
     def _spare_a_try(self, request: Request, status: int | None) -> None:
         """Have RetryMiddleware not count this try: the host has failed, not the page."""

@@ -8,8 +8,8 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from scrapy_rep.exceptions import HostRefused, explain
-from scrapy_rep.log.waits import WHY, Waits, counted
-from scrapy_rep.protocol.printable import duration, without_user
+from scrapy_rep.log.waits import WHY, Waits
+from scrapy_rep.protocol.printable import counted, duration, without_user
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -235,7 +235,7 @@ class CrawlLog:
             "%(host)s is asked again after %(waited)s; %(requests)s waited, as %(why)s",
             host=host,
             waited=duration(waited),
-            requests=counted(requests, "request", "requests"),
+            requests=counted(requests, "request"),
             why=WHY.get(cause, cause),
         )
 

@@ -9,7 +9,7 @@ from math import inf
 from time import monotonic, time
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from scrapy_rep.protocol.printable import duration
+from scrapy_rep.protocol.printable import counted, duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from scrapy_rep.pacing import Keeper
 
 PACE, ASKED, DISK, TURN = "pace", "asked", "disk", "turn"
+PARKED = "parked"
 WHY = {
     "unreachable": "its robots.txt is unreachable",
     "visit_time": "its robots.txt wants visits at another time",
-    "parked": "its site is to be left alone",
+    PARKED: "its site is to be left alone",
     PACE: "its delay has not passed yet",
     ASKED: "its robots.txt is being asked for",
     DISK: "its disk queue does not work now",
@@ -65,9 +66,17 @@ class Holder(Protocol):
 class Waits:
     """Knows of all that waits in one crawl, by asking those who hold it."""
 
-    def __init__(self, is_busy: Callable[[], bool] = lambda: True) -> None:
-        """*is_busy* tells whether something is being downloaded."""
+    def __init__(
+        self,
+        is_busy: Callable[[], bool] = lambda: True,
+        why_parked: Callable[[str], str] = lambda host: "",
+    ) -> None:
+        """*is_busy* tells whether something is being downloaded.
+
+        *why_parked* tells what has parked a host, such as "429"; "": nobody knows.
+        """
         self._is_busy = is_busy
+        self._why_parked = why_parked
         self.holders: list[Holder] = []
         self._idle_since: float | None = None
         self._idle_listeners: list[Callable[[float], None]] = []
@@ -100,26 +109,37 @@ class Waits:
             self._hosts_left.add(host)
         self.holders.remove(holder)
 
+    def close_all(self) -> None:
+        """Note what the others still have: Scrapy does not close queues in memory."""
+        for holder in list(self.holders):
+            self.close(holder, keeps=False)
+
     @property
     def hosts_left(self) -> int:
         return len(self._hosts_left)
 
+    def held(self) -> Iterator[Held]:
+        """Return what waits, as it comes: a host may be there more than once."""
+        held = chain(*(holder.held() for holder in self.holders), list(self._others))
+        return (each for each in held if each.cause != TURN)
+
     def waiting(self) -> list[Waiting]:
         """Return what waits, that which goes on first first."""
         since_1970 = time() - monotonic()
-        found: dict[tuple[str, str], Waiting] = {}
-        held = chain(*(holder.held() for holder in self.holders), self._others)
-        for host, cause, at, number in held:
-            if cause == TURN:
-                continue
-            until = None if at is None else at + since_1970
-            why, before = WHY.get(cause, cause), 0
-            if other := found.get((host, cause)):
-                before = other.requests
-                times = [each for each in (until, other.until) if each is not None]
-                until = min(times, default=None)
-            found[host, cause] = Waiting(host, why, until, before + number)
-        return sorted(found.values(), key=lambda each: each.until or 0.0)
+        found: dict[tuple[str, str], Held] = {}
+        for held in self.held():
+            join(found, held)
+        waiting = (
+            Waiting(host, self.why(host, cause), at and at + since_1970, number)
+            for host, cause, at, number in found.values()
+        )
+        return sorted(waiting, key=lambda each: each.until or 0.0)
+
+    def why(self, host: str, cause: str) -> str:
+        """Return why *host* waits, in words."""
+        words = WHY.get(cause, cause)
+        what = self._why_parked(host) if cause == PARKED else ""
+        return f"{words} ({what})" if what else words
 
     def requests_of(self, *, host: str = "", origin: str = "") -> int:
         """Return how many requests of *host* or *origin* wait, as far as is known."""
@@ -176,7 +196,7 @@ class InDownloader:
         hosts = Counter(map(self._keeper.host_of, self._downloader.active()))
         for host, number in hosts.items():
             if host in parked:
-                yield Held(host, "parked", parked[host], number)
+                yield Held(host, PARKED, parked[host], number)
 
     def requests_of(self, host: str, origin: str) -> int:
         return 0
@@ -185,18 +205,24 @@ class InDownloader:
         return inf
 
 
-def counted(number: int, one: str, many: str) -> str:
-    """Return *number* and the word for it."""
-    return f"{number:,} {one if number == 1 else many}"
+def join(found: dict[tuple[str, str], Held], held: Held) -> None:
+    """Add *held* to what was *found* to wait, by host and cause; the first time counts."""
+    key = held.host, held.cause
+    other = found.get(key)
+    if other is not None:
+        times = [each for each in (held.until, other.until) if each is not None]
+        requests = held.requests + other.requests
+        held = held._replace(until=min(times, default=None), requests=requests)
+    found[key] = held
 
 
 def in_words(waiting: list[Waiting]) -> str:
     """Return *waiting*, which is not empty, in a line."""
     now = time()
     requests = sum(each.requests for each in waiting)
-    hosts = counted(len({each.host for each in waiting}), "host", "hosts")
+    hosts = counted(len({each.host for each in waiting}), "host")
     wait = "waits" if requests == 1 else "wait"
-    text = f"{counted(requests, 'request', 'requests')} of {hosts} {wait}"
+    text = f"{counted(requests, 'request')} of {hosts} {wait}"
     timed = [each for each in waiting if each.until is not None]
     if not timed:
         return f"{text}: {waiting[0].host}, as {waiting[0].why}"

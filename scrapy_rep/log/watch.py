@@ -8,8 +8,8 @@ from scrapy.extensions.telnet import update_telnet_vars
 from scrapy.utils.asyncio import call_later
 
 from scrapy_rep.log.lines import NEWS_MOST
-from scrapy_rep.log.waits import WHY, counted, in_words
-from scrapy_rep.protocol.printable import duration
+from scrapy_rep.log.waits import WHY, in_words
+from scrapy_rep.protocol.printable import counted, duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -121,8 +121,7 @@ class Watch:
         if self._timer is not None:
             self._timer.cancel()
         self._waits.over()
-        for queue in list(self._waits.holders):  # Scrapy does not close those in memory
-            self._waits.close(queue, keeps=False)
+        self._waits.close_all()
         stats: Any = self._crawler.stats
         left = self._waits.left
         self._log.count_waiting(sum(left.values()), self._waits.hosts_left)
@@ -156,7 +155,7 @@ class Watch:
 
     def _sums(self, refused: Mapping[str, int], would_forbid: int) -> str:
         left, idle_time = self._waits.left, self._waits.idle_time
-        sums = [f"{counted(self._downloader.pages, 'request', 'requests')} sent"]
+        sums = [f"{counted(self._downloader.pages, 'request')} sent"]
         if refused:
             causes = _by_cause(refused, REFUSED)
             sums.append(f"{sum(refused.values()):,} refused ({causes})")

@@ -32,11 +32,18 @@ class Engine(Protocol):
 class BackOff:
     """Until when each host is parked. What is over is forgotten."""
 
-    def __init__(self, engine: Engine, until: dict[str, float] | None = None) -> None:
-        """*until* is what the crawls of a process share."""
+    def __init__(
+        self,
+        engine: Engine,
+        until: dict[str, float] | None = None,
+        what: dict[str, str] | None = None,
+    ) -> None:
+        """*until* and *what* are what the crawls of a process share."""
         self._engine = engine
         self.until: dict[str, float] = {} if until is None else until
         """Host -> when it is parked no more, by ``time.monotonic()``."""
+        self.what: dict[str, str] = {} if what is None else what
+        """Host -> what has parked it, such as "429"; not of those that others told of."""
         self._sweep_at = 16
         self._listeners: list[Listener] = []
         self._listeners_here: list[Listener] = []
@@ -63,6 +70,7 @@ class BackOff:
         if left > 0:
             return left
         del self.until[host]
+        self.what.pop(host, None)
         return 0.0
 
     def holds(self, host: str) -> float:
@@ -74,11 +82,13 @@ class BackOff:
         """Tell whether requests to *host* are refused now rather than wait."""
         return bool(self.until and self.left(host) and self.is_down(host))
 
-    def park(self, host: str, seconds: float) -> float:
-        """Park *host* from now on, unless it is parked for longer.
+    def park(self, host: str, seconds: float, what: str = "") -> float:
+        """Park *host* from now on, unless it is parked for longer; *what* says why.
 
         Returns the seconds by which it is parked for longer than before.
         """
+        if what and seconds > self.left(host):
+            self.what[host] = what
         longer = self.learn(host, seconds)
         if longer:
             for listener in self._listeners_here:

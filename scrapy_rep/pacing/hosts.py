@@ -150,12 +150,15 @@ class Hosts:
         self.by_name: dict[str, Host] = {}
         self.parked: dict[str, float] = {}
         """Host -> when it is parked no more, by ``time.monotonic()``."""
+        self.parked_for: dict[str, str] = {}
+        """Host -> what has parked it, in words, as far as that is known here."""
         self.forget_all()
 
     def forget_all(self) -> None:
         """Begin anew, as a process that has just started."""
         self.by_name.clear()
         self.parked.clear()
+        self.parked_for.clear()
         self.began = monotonic()
         """A run before this process may have asked any host until then."""
         self._recalled: dict[str, float] = {}

@@ -91,7 +91,8 @@ class Keeper:
         self._following = False
         self._guard_part = GUARD_PART
         parks = settings.obey & {"retry-after", "back-off"}
-        self.back_off = BackOff(downloader, HOSTS.parked if parks else None)
+        shared = (HOSTS.parked, HOSTS.parked_for) if parks else ()
+        self.back_off = BackOff(downloader, *shared)
         self.troubles = Troubles(self.back_off, settings)
         self.budget = Budget(settings)
         downloader.grant_starts(self._grant)

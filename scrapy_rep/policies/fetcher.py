@@ -17,7 +17,8 @@ from twisted.internet.defer import CancelledError
 from scrapy_rep import access
 from scrapy_rep.access.exchange import describe_error
 from scrapy_rep.access.origins import origin_of, robots_url
-from scrapy_rep.downloader import ROBOTS_HOP, sleep, wire
+from scrapy_rep.downloader import ROBOTS_HOP, kind_of, sleep, wire
+from scrapy_rep.downloader.failures import LOST, TIMEOUT
 from scrapy_rep.exceptions import NotNow, StillParked
 from scrapy_rep.policies.concurrency import Lanes
 from scrapy_rep.policies.freshness import fields_of
@@ -320,29 +321,16 @@ class BrokenAnswerError(Exception):
     """What a download handler took for an answer is none, for the reason given."""
 
 
-FAULT_WORDS = (
-    ("refused", "connection refused"),
-    ("resolvehost", "host name not found"),
-    ("lookup", "host name not found"),
-    ("timeout", "timeout"),
-    ("dataloss", "cut short"),
-    ("stopdownload", "timeout"),  # ours, for a body that drips
-)
-
-
 def _describe_failure(error: Exception) -> str:
-    """Return what went wrong with a download, for the user.
-
-    The exceptions of Twisted, of Scrapy and of each of its download handlers differ;
-    their names tell the kind.
-    """
+    """Return what went wrong with a download, for the user."""
     if isinstance(error, NotNow):
         return error.reason
     if isinstance(error, BrokenAnswerError):
         return str(error)
-    name = type(error).__name__
-    for part, words in FAULT_WORDS:
-        if part in name.lower():
-            return words
+    if isinstance(error, StopDownload):  # ours, for a body that drips
+        return TIMEOUT
+    name, kind = type(error).__name__, kind_of(error)
+    if kind not in {name, LOST}:
+        return kind
     words = describe_error(error)
     return words if words == name else f"{name}: {words}"

@@ -80,6 +80,11 @@ def describe_error(error: Exception, uri: str) -> str:
     return text
 
 
+def counted(number: int, one: str, many: str = "") -> str:
+    """Return *number* and the word for it, which is *one* with an "s" unless *many* is given."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
 def duration(seconds: float) -> str:
     """Return *seconds* in the two largest units that they have."""
     if seconds < 1:

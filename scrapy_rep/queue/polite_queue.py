@@ -170,9 +170,9 @@ class PoliteQueue(SlotQueues):
 
     def held(self) -> Iterator[Held]:
         now = monotonic()
-        for slot in self._slots.values():
+        for slot in list(self._slots.values()):  # it may take several turns of the loop
             later = slot.due_at if slot.where is Where.LATER else 0.0
-            for line in slot.lines.values():
+            for line in list(slot.lines.values()):
                 cause, until = line.held_by, line.held_until
                 if cause != ASKED and until <= now:
                     cause, until = cause if later else TURN, later

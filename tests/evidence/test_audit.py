@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, signals
+from scrapy.http import Response
 
 from scrapy_rep.downloader import Departure
 from scrapy_rep.evidence import audit
 from scrapy_rep.evidence.audit import Audit
 from scrapy_rep.evidence.decision import Copy, Decision, copy_of
-from scrapy_rep.evidence.format import DROPPED
+from scrapy_rep.evidence.format import BACK_OFF, DROPPED, WAITING
 from scrapy_rep.pacing import pace_of
 from scrapy_rep.policies.cache import Known
 from scrapy_rep.policies.lifecycle import policy_of, standing_of
@@ -145,6 +146,25 @@ async def write_sample(path: Path) -> None:
         found.put((when, url, names, decision, pace.asked(when), preferences))
         if cause is None:
             found.write_sent(departure(found, url, *names), 0.0)
+    answered = departure(found, "https://a.example/?q=1", "a.example", "a.example")
+    answered.started_at = time.monotonic() + 3600  # takes 0 seconds
+    found.write_answer(answered, Response("https://a.example/", body=b"page"))
+    answered.host = 'my "hosts"'
+    found.write_failure(answered, TimeoutError())
+    robots.started_at = answered.started_at
+    found.write_answer(robots, Response("https://a.example/robots.txt", status=404))
+    found.write(
+        BACK_OFF,
+        host="a.example",
+        url="https://a.example/?q=1",
+        what="429",
+        seconds=60.0,
+        asked=60.0,
+        down=True,
+    )
+    parked = {"cause": "parked", "requests": 7, "until": START + 60}
+    found.write(WAITING, hosts=2, last=START + 90, **parked)
+    found.write(WAITING, host="a.example", **parked)
     found.write(
         DROPPED,
         url="https://a.example/ad",
@@ -154,7 +174,7 @@ async def write_sample(path: Path) -> None:
         cause="rel_nofollow",
         reason='rel="nofollow"',
     )
-    await found.close("finished")
+    await found.close("finished", {"parked": 7})
 
 
 def masked(text: str) -> str:

@@ -1,0 +1,30 @@
+"""What went wrong where a request was not answered, in words."""
+
+from __future__ import annotations
+
+REFUSED, NOT_FOUND, TIMEOUT = (
+    "connection refused",
+    "host name not found",
+    "timeout",
+)
+CUT_SHORT, LOST = "cut short", "connection lost"
+KINDS = (
+    ("refused", REFUSED),
+    ("resolvehost", NOT_FOUND),
+    ("lookup", NOT_FOUND),
+    ("timeout", TIMEOUT),
+    ("timedout", TIMEOUT),
+    ("dataloss", CUT_SHORT),
+    ("connect", LOST),
+    ("failed", LOST),
+    ("neverreceived", LOST),
+)
+"""A part of the name of an exception, and its kind; the first that fits. The exceptions of
+Twisted, of Scrapy and of each of its download handlers differ, but their names tell."""
+
+
+def kind_of(error: BaseException) -> str:
+    """Return the kind of a failure; that of no known kind is called as its exception."""
+    name = type(error).__name__
+    lower = name.lower()
+    return next((kind for part, kind in KINDS if part in lower), name)

@@ -1,0 +1,149 @@
+"""The lines of an audit on what waits: looked at from time to time, not at each request."""
+
+from __future__ import annotations
+
+from heapq import nlargest
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from scrapy import signals
+from scrapy.utils.asyncio import call_later
+from scrapy.utils.defer import deferred_from_coro
+
+from scrapy_rep.downloader import sleep
+from scrapy_rep.evidence.format import WAITING
+from scrapy_rep.log.waits import ASKED, PACE, join
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.crawler import Crawler
+    from scrapy.utils.asyncio import CallLaterResult
+
+    from scrapy_rep.evidence.audit import Audit
+    from scrapy_rep.log import Held, Waits
+
+LOOK_LEAST, LOOK_MOST = 1.0, 60.0
+"""Seconds between two looks: at first, and at the most."""
+LOOK_PART = 0.01
+"""The part of the time of the crawl so far after which is looked again."""
+MOST_COST = 0.002
+"""The part of the time that looks may take, if there is much to look at."""
+AT_A_TIME = 500
+"""What is looked at in one turn of the event loop."""
+MOST_HOSTS = 20
+"""Hosts that one look names; the next one names others."""
+SAME = 1.0
+"""Seconds by which the end of a wait may move without being told again."""
+EVERYWHERE = frozenset({PACE, ASKED})
+"""What all hosts wait for, and shortly: of these there are no lines of hosts."""
+
+
+class WaitingLines:
+    """Writes down what waits, in few lines however many hosts there are.
+
+    Each look writes a line for each cause whose numbers have changed, and names up to
+    ``MOST_HOSTS`` hosts that were not named yet, those with most requests first.
+    """
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        audit: Audit,
+        waits: Waits,
+        at: Callable[[float], float],
+    ) -> None:
+        """*at* tells the seconds since 1970 of a ``time.monotonic()``."""
+        self._audit = audit
+        self._waits = waits
+        self._at = at
+        self._began = monotonic()
+        self._closed = False
+        self._timer: CallLaterResult | None = None
+        self._named: dict[tuple[str, str], float] = {}
+        """Host and cause -> until when, as it was told."""
+        self._last: dict[str, tuple[int, int]] = {}
+        """Cause -> how many hosts and requests waited at the last look."""
+        crawler.signals.connect(self._begin, signals.spider_opened)
+
+    def _begin(self) -> None:
+        self._began = monotonic()
+        self._look_in(LOOK_LEAST)
+
+    def _look_in(self, seconds: float) -> None:
+        if not self._closed:
+            self._timer = call_later(seconds, self._begin_look)
+
+    def _begin_look(self) -> None:
+        self._timer = None
+        deferred_from_coro(self._look())
+
+    def close(self) -> None:
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    async def _look(self) -> None:
+        found: dict[tuple[str, str], Held] = {}
+        took, begun = 0.0, monotonic()
+        for number, held in enumerate(self._waits.held(), 1):
+            join(found, held)
+            if not number % AT_A_TIME:
+                took += monotonic() - begun
+                await sleep(0)
+                if self._closed:
+                    return
+                begun = monotonic()
+        self._write_sums(found)
+        self._write_hosts(found)
+        now = monotonic()
+        took += now - begun
+        part = min(LOOK_PART * (now - self._began), LOOK_MOST)
+        self._look_in(max(LOOK_LEAST, part, took / MOST_COST))
+
+    def _write_sums(self, found: dict[tuple[str, str], Held]) -> None:
+        by_cause: dict[str, list[Held]] = {cause: [] for cause in self._last}
+        for held in found.values():
+            by_cause.setdefault(held.cause, []).append(held)
+        for cause, some in by_cause.items():
+            requests = sum(held.requests for held in some)
+            numbers = len(some), requests
+            if self._last.get(cause) == numbers:
+                continue
+            times = [self._when(held.until) for held in some if held.until is not None]
+            known = {"until": min(times), "last": max(times)} if times else {}
+            self._audit.write(
+                WAITING,
+                cause=cause,
+                hosts=len(some),
+                requests=requests,
+                **known,
+            )
+        self._last = {
+            cause: (len(some), sum(held.requests for held in some))
+            for cause, some in by_cause.items()
+            if some
+        }
+
+    def _write_hosts(self, found: dict[tuple[str, str], Held]) -> None:
+        self._named = {key: at for key, at in self._named.items() if key in found}
+        new = (
+            held
+            for key, held in found.items()
+            if held.cause not in EVERYWHERE
+            and (
+                key not in self._named or (held.until or 0.0) > self._named[key] + SAME
+            )
+        )
+        for held in nlargest(MOST_HOSTS, new, key=lambda held: held.requests):
+            self._named[held.host, held.cause] = held.until or 0.0
+            self._audit.write(
+                WAITING,
+                cause=held.cause,
+                host=held.host,
+                requests=held.requests,
+                **({} if held.until is None else {"until": self._when(held.until)}),
+            )
+
+    def _when(self, until: float) -> float:
+        return round(self._at(until), 3)

@@ -33,6 +33,7 @@ class Departure:
         "confirm",
         "host",
         "is_over",
+        "keeps_pace",
         "late",
         "left_at",
         "needs_telling",
@@ -65,6 +66,8 @@ class Departure:
         """Asked when there is a connection; what it returns is awaited before it is used."""
         self.needs_telling = False
         """Whether somebody wants to know when it leaves."""
+        self.keeps_pace = False
+        """Whether that is so as its host may have a pace to keep."""
         self.is_over = False
         """Whether it was answered, or never will be."""
         self.places = 0

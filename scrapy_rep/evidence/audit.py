@@ -178,29 +178,31 @@ class Audit:
 
     def write_answer(self, departure: Departure, response: Response) -> None:
         """Write that a request was answered."""
-        self._write_answer(departure, response.status, len(response.body))
+        request, now = departure.request, monotonic()
+        seconds = now - (departure.left_at or departure.started_at)
+        url, octets = without_user(request.url), len(response.body)
+        if ROBOTS_HOP in request.meta:
+            self._write_of_robots(url, seconds, octets=octets, status=response.status)
+            return
+        names = departure.host, ""
+        self.put((self._at(now), url, names, response.status, seconds, octets))
 
     def write_failure(self, departure: Departure, error: Exception) -> None:
         """Write that a request was not answered, if it has left at all."""
-        if departure.started_at:
-            self._write_answer(departure, kind_of(error), 0)
-
-    def _write_answer(
-        self, departure: Departure, result: int | str, octets: int
-    ) -> None:
         request, now = departure.request, monotonic()
-        seconds = max(0.0, now - (departure.left_at or departure.started_at))
-        url = without_user(request.url)
-        if ROBOTS_HOP not in request.meta:
-            names = departure.host, ""
-            self.put((self._at(now), url, names, result, seconds, octets))
+        left_at = departure.left_at or departure.started_at
+        if not left_at:
             return
-        found: dict[str, object] = {"url": url, "robots": True}
-        if isinstance(result, str):
-            found["error"] = result
-        else:
-            found.update(status=result, octets=octets)
-        self.write(ANSWER, seconds=round(seconds, TIME_DECIMALS), **found)
+        url, kind = without_user(request.url), kind_of(error)
+        if ROBOTS_HOP in request.meta:
+            self._write_of_robots(url, now - left_at, error=kind)
+            return
+        self.put((self._at(now), url, (departure.host, ""), kind, now - left_at, None))
+
+    def _write_of_robots(self, url: str, seconds: float, **values: object) -> None:
+        """Write an answer of which there are few."""
+        seconds = round(seconds, TIME_DECIMALS)
+        self.write(ANSWER, url=url, seconds=seconds, robots=True, **values)
 
     # In the sink's thread
 

@@ -190,7 +190,7 @@ class Keeper:
         ):
             HOSTS.started(host)
             return None
-        departure.needs_telling = True
+        departure.needs_telling = departure.keeps_pace = True
         if (
             self._bookings
             or self._booked_listeners
@@ -286,7 +286,7 @@ class Keeper:
             await departure.again()  # its time is over: the host was granted to another
 
     def _left(self, departure: Departure, at: float) -> None:
-        if not departure.host:
+        if not departure.keeps_pace:
             return
         HOSTS.has_left(departure, at)
         late = at - departure.started_at - departure.late
@@ -327,8 +327,8 @@ class Keeper:
 
     def _answered(self, departure: Departure, response: Response) -> None:
         """Put off the next one by how much later than the quickest this may have arrived."""
-        latency = _latency_of(departure)
-        if latency is None or not departure.needs_telling or not departure.host:
+        latency = _latency_of(departure) if departure.keeps_pace else None
+        if latency is None:
             return
         left_at = departure.left_at or departure.started_at
         delay = self.interval(departure.host)

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 ORIGINS, PER_ORIGIN = 200, 20
 SESSIONS, ROUNDS = 3, 12  # crawls, and how often each makes the requests once more
 AT_A_TIME = 500  # what a quick crawl makes between two times of writing
-LIMIT = 10.0  # us a request
+LIMIT = 14.0  # us a request and its answer
 AGENT = "ExampleBot/1.0 (+https://example.com/bot)"
 FOREVER = 86400.0
 BODY = b"page" * 1000

@@ -147,7 +147,7 @@ async def write_sample(path: Path) -> None:
         if cause is None:
             found.write_sent(departure(found, url, *names), 0.0)
     answered = departure(found, "https://a.example/?q=1", "a.example", "a.example")
-    answered.started_at = time.monotonic() + 3600  # takes 0 seconds
+    answered.started_at = time.monotonic()
     found.write_answer(answered, Response("https://a.example/", body=b"page"))
     answered.host = 'my "hosts"'
     found.write_failure(answered, TimeoutError())
@@ -181,6 +181,7 @@ def masked(text: str) -> str:
     """Return an audit without what differs from run to run."""
     text = re.sub(r'"worker":"[^"]*"', '"worker":"host-4711-a1b2c3d4"', text, count=1)
     text = re.sub(r'"version":"[^"]*"', '"version":"0.1.0"', text, count=1)
+    text = re.sub(r'("type":"answer".*"seconds":)[\d.]+', r"\g<1>0.5", text)
     return re.sub(r'"settings":{.*}}\n', '"settings":{}}\n', text, count=1)
 
 

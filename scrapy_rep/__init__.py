@@ -22,6 +22,7 @@ from scrapy_rep.protocol import (
 
 if TYPE_CHECKING:
     from scrapy_rep.addon import Addon
+    from scrapy_rep.browser import abort_disallowed
     from scrapy_rep.exceptions import (
         HostRefused,
         RobotsForbidden,
@@ -58,6 +59,7 @@ __all__ = [
     "Rule",
     "SettingError",
     "Verdict",
+    "abort_disallowed",
     "parse",
 ]
 
@@ -74,6 +76,7 @@ _HOMES = {
     "RobotsSitemapSpider": "sitemaps",
     "RobotsUnreachable": "exceptions",
     "SettingError": "exceptions",
+    "abort_disallowed": "browser",
 }
 
 

@@ -10,6 +10,7 @@ from scrapy.pqueues import DownloaderAwarePriorityQueue, ScrapyPriorityQueue
 from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.misc import load_object
 
+from scrapy_rep.browser import bind
 from scrapy_rep.evidence import EvidenceSpiderMiddleware
 from scrapy_rep.job import FILE_NAME, DupeFilter, JobQueue
 from scrapy_rep.middleware import RepMiddleware
@@ -18,7 +19,9 @@ from scrapy_rep.setting_checks import WrongError, flag
 from scrapy_rep.settings import DEFAULTS
 
 if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
+    from typing_extensions import Self
 
 BUILT_IN = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
 ORDER = 100  # the built-in's
@@ -39,6 +42,13 @@ logger = logging.getLogger(__name__)
 class Addon:
     """Puts ``RepMiddleware`` in the place of Scrapy's own; the user's settings win."""
 
+    def __init__(self, crawler: Crawler | None = None) -> None:
+        self._crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler)
+
     def update_settings(self, settings: BaseSettings) -> None:
         settings.set("ROBOTSTXT_OBEY", True, "addon")
         settings.setdefault_in_component_priority_dict(
@@ -58,6 +68,8 @@ class Addon:
                 _make_durable(settings)
         if settings["SCHEDULER_QUEUE_CLASS"] == FLEET_QUEUE:  # scrapy-redis'
             settings.set("DUPEFILTER_CLASS", "scrapy_rep.redis.DupeFilter", "addon")
+        if self._crawler is not None:
+            bind(settings, self._crawler)
 
 
 def _make_durable(settings: BaseSettings) -> None:

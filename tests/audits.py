@@ -103,6 +103,55 @@ def sent(time: float, host: str, path: str, **more: Any) -> Record:
     }
 
 
+def answered(time: float, host: str, path: str, **more: Any) -> Record:
+    """What came of a request: a status, or an error."""
+    url = f"https://{host}{path}"
+    record: Record = {"type": "answer", "time": time, "url": url, "seconds": 0.1}
+    return {
+        **record,
+        **({"octets": 9, "status": 200} if "error" not in more else {}),
+        **more,
+    }
+
+
+def back_off(time: float, host: str, seconds: float, **more: Any) -> Record:
+    url = f"https://{host}/"
+    record: Record = {"type": "backoff", "time": time, "host": host, "url": url}
+    return {**record, "what": "503", "seconds": seconds, **more}
+
+
+def waiting(time: float, cause: str, requests: int, **more: Any) -> Record:
+    """What waits: of one host, or of so many *hosts*."""
+    record: Record = {"type": "waiting", "time": time, "cause": cause, **more}
+    return {**record, "requests": requests}
+
+
+def with_answers(records: Iterable[Record]) -> Iterator[Record]:
+    """Return *records* of a crawl whose requests were answered, some of them badly."""
+    rnd = random.Random(3)
+    last = 0.0
+    for count, record in enumerate(records):
+        yield record
+        time = last = max(last, record["time"])
+        if count and not count % 100:
+            causes = ("pace", 300), ("parked", 40), ("unreachable", 20), ("asked", 9)
+            for cause, most in causes:
+                hosts, requests = rnd.randint(1, 9), rnd.randint(0, most)
+                yield waiting(time, cause, requests, hosts=hosts)
+        if record["type"] != "sent" or record.get("robots"):
+            continue
+        host = record["url"].split("/")[2]
+        result = rnd.choices([200, 404, 503, "timeout"], [90, 6, 3, 1])[0]
+        if isinstance(result, str):
+            yield answered(time, host, "/", error=result)
+        else:
+            yield answered(time, host, "/", status=result)
+        if result in {503, "timeout"}:
+            until = time + 5
+            yield back_off(time, host, 5.0, what=str(result))
+            yield waiting(time, "parked", rnd.randint(1, 40), host=host, until=until)
+
+
 def end(time: float) -> Record:
     return {"type": "end", "time": time, "reason": "finished"}
 

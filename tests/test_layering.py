@@ -28,7 +28,7 @@ LAYERS = [
     {"job"},
     {"pages"},
     {"robots"},
-    {"queue", "middleware", "sitemaps"},
+    {"browser", "queue", "middleware", "sitemaps"},
     {"redis"},
     {"addon", "compat", "commands"},
 ]

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from scrapy_rep.protocol.printable import printable
+from scrapy_rep.protocol.printable import counted, printable
 
 try:
     from scrapy_rep.evidence import report as audit_report
-    from scrapy_rep.evidence.report.wording import plural
 except ImportError as error:
     if error.name not in {"jinja2", "markupsafe"}:
         raise
@@ -66,5 +65,5 @@ def report(options: Options, screen: Screen) -> int:
 
 
 def summary(page: str, made: Made) -> str:
-    records, hosts = plural(made.records, "record"), plural(made.hosts, "host")
+    records, hosts = counted(made.records, "record"), counted(made.hosts, "host")
     return f"{page}: {records} of {hosts}"

@@ -236,6 +236,15 @@ WAITING = RecordType(
         Field("last", NUMBER, "when the last of them does, where no host is named"),
     ),
 )
+BROWSER = RecordType(
+    "browser",
+    "about what a page in a browser asks for by itself",
+    (
+        *_same("time"),
+        Field("url", TEXT, "of the request", needed=True),
+        *_same("agent allowed cause enforced reason group rule line digest"),
+    ),
+)
 DROPPED = RecordType(
     "dropped",
     "page rules or the headers of a page have decided about a request or an item",
@@ -263,7 +272,7 @@ END = RecordType(
 RECORD_TYPES = {
     each.name: each
     for each in (
-        CRAWL, COPY, DECISION, SENT, ANSWER, BACK_OFF, WAITING, DROPPED, END,
+        CRAWL, COPY, DECISION, SENT, ANSWER, BACK_OFF, WAITING, BROWSER, DROPPED, END,
     )
 }  # fmt: skip
 

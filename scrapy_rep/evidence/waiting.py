@@ -105,25 +105,25 @@ class WaitingLines:
         by_cause: dict[str, list[Held]] = {cause: [] for cause in self._last}
         for held in found.values():
             by_cause.setdefault(held.cause, []).append(held)
-        for cause, some in by_cause.items():
-            requests = sum(held.requests for held in some)
-            numbers = len(some), requests
-            if self._last.get(cause) == numbers:
-                continue
-            times = [self._when(held.until) for held in some if held.until is not None]
-            known = {"until": min(times), "last": max(times)} if times else {}
-            self._audit.write(
-                WAITING,
-                cause=cause,
-                hosts=len(some),
-                requests=requests,
-                **known,
-            )
-        self._last = {
+        now = {
             cause: (len(some), sum(held.requests for held in some))
             for cause, some in by_cause.items()
-            if some
         }
+        changed = {
+            cause: requests - self._last.get(cause, (0, 0))[1]
+            for cause, (hosts, requests) in now.items()
+            if self._last.get(cause) != (hosts, requests)
+        }
+        # What goes down first, so that nothing seems to wait for two causes.
+        for cause in sorted(changed, key=changed.__getitem__):
+            hosts, requests = now[cause]
+            ends = (held.until for held in by_cause[cause] if held.until is not None)
+            times = [self._when(until) for until in ends]
+            known = {"until": min(times), "last": max(times)} if times else {}
+            self._audit.write(
+                WAITING, cause=cause, hosts=hosts, requests=requests, **known
+            )
+        self._last = {cause: numbers for cause, numbers in now.items() if numbers[0]}
 
     def _write_hosts(self, found: dict[tuple[str, str], Held]) -> None:
         self._named = {key: at for key, at in self._named.items() if key in found}

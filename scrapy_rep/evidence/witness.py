@@ -18,7 +18,7 @@ from scrapy_rep.evidence.decision import (
     name_of,
     shorten,
 )
-from scrapy_rep.evidence.format import BACK_OFF, DROPPED, META_KEY
+from scrapy_rep.evidence.format import BACK_OFF, BROWSER, DROPPED, META_KEY
 from scrapy_rep.evidence.waiting import WaitingLines
 from scrapy_rep.judging.purposes import stated_answers
 from scrapy_rep.pacing import FREE, pace_of
@@ -142,6 +142,28 @@ class Witness:
             agent=name_of(self._agents.of(response.request)),
             cause=cause,
             reason=shorten(reason),
+        )
+
+    def browsed(
+        self, url: str, origin: str, verdict: Verdict, cause: str, enforced: bool
+    ) -> None:
+        """Write down what is decided about a request of a page in a browser."""
+        if self._audit is None:
+            return
+        known = self._policies.peek(origin)
+        copy = known.evidence if known is not None else None
+        agent = self._agents.default()
+        decision = Decision(
+            copy or Copy(origin, State.UNKNOWN.value),
+            agent,
+            verdict,
+            cause or None,
+            enforced,
+        )
+        values = decision.evidence
+        names = {name for name in BROWSER.kinds if values.get(name) is not None}
+        self._audit.write(
+            BROWSER, url=url, **{name: values[name] for name in names - {"url", "time"}}
         )
 
     # What becomes of a request

@@ -213,7 +213,8 @@ async def test_exempt_requests_are_sent_without_a_decision(tmp_path):
     with Site({"/robots.txt": RULES}) as site:
         await audited(path, site, "/a", meta={"dont_obey_robotstxt": True})
     found = records_of(path)
-    assert [record["type"] for record in found] == ["crawl", "sent", "end"]
+    types = [record["type"] for record in found if record["type"] != "waiting"]
+    assert types == ["crawl", "sent", "answer", "end"]
 
 
 @coroutine_test
@@ -348,7 +349,7 @@ async def test_a_storage_that_fails_in_the_end(caplog, monkeypatch):
     assert crawler.spider.got
     assert crawler.stats.get_value("rep/audit/errors") == 1
     assert crawler.stats.get_value("rep/audit/records") == 0
-    assert crawler.stats.get_value("rep/audit/lost") == 6
+    assert crawler.stats.get_value("rep/audit/lost") >= 8
     (line,) = [text for text in caplog.messages if "no more room" in text]
     assert "REP_AUDIT_URI" in line
     assert "The audit goes to memory:x" in caplog.messages
@@ -503,7 +504,8 @@ def test_a_file_that_may_not_grow(tmp_path):
         assert stats["rep/audit/errors"] == 1
         found = records_of(path) if path.suffix == ".gz" else lines_of(path)
         assert stats["rep/audit/records"] <= len(found)
-        assert stats["rep/audit/records"] + stats["rep/audit/lost"] == 4 + 3 * 60
+        # And some lines on what waits, depending on how long it takes.
+        assert stats["rep/audit/records"] + stats["rep/audit/lost"] >= 5 + 4 * 60
         assert stats["rep/audit/lost"] > 10
 
 
@@ -575,4 +577,5 @@ process.start()
         process.kill()
         process.communicate()
     kinds = [record["type"] for record in records_of(path)]
-    assert kinds == ["crawl", "sent", "copy", "decision", "sent"]
+    kinds = [kind for kind in kinds if kind != "waiting"]
+    assert kinds == ["crawl", "sent", "answer", "copy", "decision", "sent", "answer"]

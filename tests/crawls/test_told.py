@@ -253,7 +253,7 @@ async def test_what_waits_beside_the_polite_queue():
         crawler = make_crawler(OneByOne, SCHEDULER_PRIORITY_QUEUE=SCRAPYS_QUEUE)
         await crawl(crawler, urls=pages([site], 2))
     (waiting,) = crawler.spider.seen
-    assert waiting.why == "its site is to be left alone"
+    assert waiting.why == "its site is to be left alone (429)"
     assert waiting.requests == 1
 
 

@@ -15,7 +15,7 @@ from scrapy_rep.downloader import Departure
 from scrapy_rep.evidence import audit
 from scrapy_rep.evidence.audit import Audit
 from scrapy_rep.evidence.decision import Copy, Decision, copy_of
-from scrapy_rep.evidence.format import BACK_OFF, DROPPED, WAITING
+from scrapy_rep.evidence.format import BACK_OFF, BROWSER, DROPPED, WAITING
 from scrapy_rep.pacing import pace_of
 from scrapy_rep.policies.cache import Known
 from scrapy_rep.policies.lifecycle import policy_of, standing_of
@@ -165,6 +165,19 @@ async def write_sample(path: Path) -> None:
     parked = {"cause": "parked", "requests": 7, "until": START + 60}
     found.write(WAITING, hosts=2, last=START + 90, **parked)
     found.write(WAITING, host="a.example", **parked)
+    found.write(
+        BROWSER,
+        url="https://a.example/private/x.png",
+        agent="ExampleBot/1.0",
+        allowed=False,
+        cause="rule",
+        enforced=True,
+        reason="Disallow: /private/ (line 3, user-agent *)",
+        group=["*"],
+        rule="Disallow: /private/",
+        line=3,
+        digest=digest(RULES),
+    )
     found.write(
         DROPPED,
         url="https://a.example/ad",

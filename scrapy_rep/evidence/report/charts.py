@@ -9,10 +9,28 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_rep.evidence.report.hosts import PAGES_SENT, REFUSALS, ROBOTS_SENT
-from scrapy_rep.evidence.report.wording import clock, moment, number, seconds
+from scrapy_rep.evidence.report.hosts import (
+    BACK_OFFS,
+    FAILING,
+    MISSING,
+    PAGES_SENT,
+    REFUSALS,
+    ROBOTS_SENT,
+    SILENT,
+    WAIT_CAUSES,
+    WELL,
+)
+from scrapy_rep.evidence.report.wording import (
+    WAIT_WORDS,
+    clock,
+    moment,
+    number,
+    seconds,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from scrapy_rep.evidence.report.gaps import Gaps, Point
     from scrapy_rep.evidence.report.hosts import Timeline
 
@@ -28,27 +46,58 @@ MIN_GAPS = 3
 """Gaps of a host below which their figures say it all."""
 
 
+class Series(NamedTuple):
+    """One kind of what a chart counts."""
+
+    kind: int
+    """Its place among the counts of a part."""
+    name: str
+    """Its class in the page."""
+    words: str
+    """In the legend."""
+    short: str
+    """After a number."""
+
+
+SENT_ABOVE = (
+    Series(PAGES_SENT, "pages", "pages asked for", "sent"),
+    Series(ROBOTS_SENT, "robots", "robots.txt asked for", "robots.txt"),
+)
+REFUSED_BELOW = (Series(REFUSALS, "refused", "refused", "refused"),)
+ANSWERED_ABOVE = (
+    Series(WELL, "well", "answered: 2xx and 3xx", "answered"),
+    Series(MISSING, "missing", "other 4xx than 429", "4xx"),
+    Series(FAILING, "failing", "429 and 5xx", "429 or 5xx"),
+    Series(SILENT, "silent", "no answer", "without an answer"),
+)
+BACK_OFFS_BELOW = (Series(BACK_OFFS, "backoff", "a host is left alone", "left alone"),)
+WAITING_ABOVE = tuple(
+    Series(number, f"wait-{cause}", WAIT_WORDS[cause], f"for {WAIT_WORDS[cause]}")
+    for number, cause in enumerate(WAIT_CAUSES)
+)
+
+
 class Bar(NamedTuple):
-    """What happened in one part of the time: heights above and below the line."""
+    """What happened in one part of the time."""
 
     x: str
     width: str
-    pages: tuple[str, str]
-    robots: tuple[str, str]
-    refused: tuple[str, str]
-    """Upper edge and height."""
+    parts: list[tuple[str, str, str]]
+    """Class, upper edge and height of what is above the line, and below it."""
     title: str
 
 
-class CrawlChart(NamedTuple):
+class BarChart(NamedTuple):
     bars: list[Bar]
     line: str
-    """Height of the line between what was sent and what was refused."""
-    most_sent: int
-    most_refused: int
+    """Height of the line."""
+    most_above: int
+    most_below: int
     width: float
     """Seconds of one bar."""
     times: list[str]
+    legend: list[Series]
+    """Of what there is any."""
 
 
 class HostChart(NamedTuple):
@@ -64,47 +113,61 @@ class HostChart(NamedTuple):
     times: list[str]
 
 
-def crawl_chart(timeline: Timeline) -> CrawlChart | None:
+def bar_chart(
+    timeline: Timeline,
+    above: Sequence[Series],
+    below: Sequence[Series] = (),
+    *,
+    telling: Iterable[int] = (),
+) -> BarChart | None:
+    """Return a chart of what is counted above a line and *below* it.
+
+    ``None``: there is too little of it to see, or nothing of the kinds that are *telling*.
+    """
     counts = timeline.counts
-    if len(counts) < MIN_PARTS:
+    found = [sum(each) for each in zip(*counts, strict=True)]
+    if len(counts) < MIN_PARTS or not any(found[kind] for kind in telling):
         return None
-    most_sent = max(each[PAGES_SENT] + each[ROBOTS_SENT] for each in counts)
-    most_refused = max(each[REFUSALS] for each in counts)
-    scale = HEIGHT / (most_sent + most_refused)
-    line = most_sent * scale
+    most_above = max(sum(each[one.kind] for one in above) for each in counts)
+    most_below = max(sum(each[one.kind] for one in below) for each in counts)
+    scale = HEIGHT / (most_above + most_below)
+    line = most_above * scale
     step = WIDTH / len(counts)
     bars = []
     for part, each in enumerate(counts):
-        if not any(each):
-            continue
-        pages, robots, refused = (
-            each[what] * scale for what in (PAGES_SENT, ROBOTS_SENT, REFUSALS)
-        )
         words = [moment(timeline.start + part * timeline.width)]
-        for what, name in (
-            (PAGES_SENT, "sent"),
-            (ROBOTS_SENT, "robots.txt"),
-            (REFUSALS, "refused"),
-        ):
-            if each[what]:
-                words.append(f"{number(each[what])} {name}")
-        bars.append(
-            Bar(
-                x=_coordinate(part * step),
-                width=_coordinate(step * 0.9),
-                pages=(_coordinate(line - pages), _coordinate(pages)),
-                robots=(_coordinate(line - pages - robots), _coordinate(robots)),
-                refused=(_coordinate(line), _coordinate(refused)),
-                title=", ".join(words),
+        parts = []
+        upper = lower = line
+        for one in (*above, *below):
+            number_of = each[one.kind]
+            if not number_of:
+                continue
+            words.append(f"{number(number_of)} {one.short}")
+            height = number_of * scale
+            at = lower
+            if one in below:
+                lower += height
+            else:
+                upper -= height
+                at = upper
+            parts.append((one.name, _coordinate(at), _coordinate(height)))
+        if parts:
+            bars.append(
+                Bar(
+                    x=_coordinate(part * step),
+                    width=_coordinate(step * 0.9),
+                    parts=parts,
+                    title=", ".join(words),
+                )
             )
-        )
-    return CrawlChart(
+    return BarChart(
         bars=bars,
         line=_coordinate(line),
-        most_sent=most_sent,
-        most_refused=most_refused,
+        most_above=most_above,
+        most_below=most_below,
         width=timeline.width,
         times=_times(timeline.start, len(counts) * timeline.width),
+        legend=[one for one in (*above, *below) if found[one.kind]],
     )
 
 

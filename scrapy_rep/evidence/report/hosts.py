@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from scrapy_rep.evidence.report.gaps import Gaps
 
@@ -15,6 +17,13 @@ MAX_CHARACTERS = 200
 MAX_PARTS = 120
 """Parts of the time of a crawl; an even number."""
 PAGES_SENT, ROBOTS_SENT, REFUSALS = range(3)
+WELL, MISSING, FAILING, SILENT, BACK_OFFS = range(5)
+"""Answers: 2xx and 3xx, 4xx, 429 and 5xx, none; and that a host is left alone."""
+WAIT_CAUSES = ("pace", "asked", "parked", "unreachable", "visit_time", "other")
+OTHER = "other"
+"""Counts all beyond those that are counted by name."""
+MAX_NOTES = 8
+"""Kinds of answers, and waits, that are kept of one host."""
 
 
 @dataclass(slots=True)
@@ -58,6 +67,15 @@ class Refusals:
     urls: list[str] = field(default_factory=list)
 
 
+class Wait(NamedTuple):
+    """Requests of one host have begun to wait."""
+
+    time: float
+    cause: str
+    until: float | None
+    requests: int
+
+
 @dataclass(slots=True)
 class Host:
     """What keeps one pace, by whatever download slots it was asked."""
@@ -87,6 +105,38 @@ class Host:
     refusals: dict[Why, Refusals] | None = None
     not_itemised: int = 0
     """Refusals beyond those that are kept with their rules."""
+    results: Counter[str] | None = None
+    """Answers by status, or kind of error."""
+    failed: int = 0
+    """Of those, 429, 5xx and errors."""
+    back_offs: int = 0
+    """How often it was left alone,"""
+    left_alone: float = 0.0
+    """and for so many seconds in all,"""
+    left_alone_until: float = 0.0
+    troubles: Counter[str] | None = None
+    """and why, by what it answered."""
+    waits: list[Wait] | None = None
+
+    def take_result(self, result: str, *, failed: bool) -> None:
+        """Take what a request was answered."""
+        if self.results is None:
+            self.results = Counter()
+        count_up_to(MAX_NOTES, self.results, result)
+        self.failed += failed
+
+    def take_back_off(self, time: float, seconds: float, what: str) -> None:
+        """Take that it is left alone from *time* on."""
+        if self.troubles is None:
+            self.troubles = Counter()
+        count_up_to(MAX_NOTES, self.troubles, what)
+        self.back_offs += 1
+        until = max(self.left_alone_until, time + seconds)
+        self.left_alone += until - max(self.left_alone_until, time)
+        self.left_alone_until = until
+
+    def take_wait(self, wait: Wait) -> None:
+        self.waits = [*(self.waits or ())[-MAX_NOTES + 1 :], wait]
 
     @property
     def refused(self) -> int:
@@ -136,30 +186,76 @@ class Host:
         return True
 
 
+def count_up_to(most: int, counts: Counter[str], name: str) -> None:
+    """Count *name*, or where there are *most* others already, "other"."""
+    counts[name if name in counts or len(counts) < most else OTHER] += 1
+
+
 class Timeline:
     """Counts over the time of the whole crawl, in at most MAX_PARTS parts of equal length."""
 
-    def __init__(self) -> None:
+    def __init__(self, kinds: int) -> None:
         self.start = 0.0
         self.width = 0.125
         """Seconds of one part."""
         self.counts: list[list[int]] = []
-        """For each part: PAGES_SENT, ROBOTS_SENT, REFUSALS."""
+        """For each part, that of each kind."""
+        self._none = [0] * kinds
 
     def add(self, time: float, what: int) -> None:
+        part = self.reach(time)
+        self.counts[part][what] += 1
+
+    def reach(self, time: float) -> int:
+        """Have it last until *time* at least; return the number of its part."""
         if not self.counts:
             self.start = time // self.width * self.width
         # What comes too late to be in order belongs to the start, rather than nowhere.
         part = max(0, int((time - self.start) // self.width))
         while part >= MAX_PARTS:
             counts = self.counts
-            counts += [[0, 0, 0]] * (len(counts) % 2)
+            if len(counts) % 2:
+                counts.append(self._of_next())
             self.counts = [
-                [sum(pair) for pair in zip(counts[at], counts[at + 1], strict=True)]
+                self._join(counts[at], counts[at + 1])
                 for at in range(0, len(counts), 2)
             ]
             self.width *= 2
             part //= 2
         while len(self.counts) <= part:
-            self.counts.append([0, 0, 0])
-        self.counts[part][what] += 1
+            self.counts.append(self._of_next())
+        return part
+
+    def _of_next(self) -> list[int]:
+        return self._none[:]
+
+    def _join(self, one: list[int], other: list[int]) -> list[int]:
+        return [sum(pair) for pair in zip(one, other, strict=True)]
+
+
+class Levels(Timeline):
+    """How much there is of each kind, until it changes; of each part, when it was most."""
+
+    def __init__(self, kinds: int) -> None:
+        super().__init__(kinds)
+        self._now = [0] * kinds
+        self._of_file: dict[tuple[int, int], int] = {}
+
+    def set(self, time: float, file: int, what: int, level: int) -> None:
+        """Note that a *file*, which stands for a worker, has so much of a kind now."""
+        part = self.reach(time)
+        self._now[what] += level - self._of_file.get((file, what), 0)
+        self._of_file[file, what] = level
+        self.counts[part] = self._join(self.counts[part], self._now[:])
+
+    def end(self, time: float, file: int) -> None:
+        """Note that a worker has ended."""
+        for what in range(len(self._now)):
+            if self._of_file.get((file, what)):
+                self.set(time, file, what, 0)
+
+    def _of_next(self) -> list[int]:
+        return self._now[:]
+
+    def _join(self, one: list[int], other: list[int]) -> list[int]:
+        return max(one, other, key=sum)

@@ -13,10 +13,20 @@ from markupsafe import Markup
 
 from scrapy_rep import __version__
 from scrapy_rep.evidence.report import wording
-from scrapy_rep.evidence.report.charts import HEIGHT, WIDTH, crawl_chart
+from scrapy_rep.evidence.report.charts import (
+    ANSWERED_ABOVE,
+    BACK_OFFS_BELOW,
+    HEIGHT,
+    REFUSED_BELOW,
+    SENT_ABOVE,
+    WAITING_ABOVE,
+    WIDTH,
+    bar_chart,
+)
 from scrapy_rep.evidence.report.gaps import KEPT_PART
+from scrapy_rep.evidence.report.hosts import BACK_OFFS, FAILING, SILENT, WAIT_CAUSES
 from scrapy_rep.evidence.report.selection import has_details, rows_and_files
-from scrapy_rep.protocol.printable import printable
+from scrapy_rep.protocol.printable import counted, printable
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -24,6 +34,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from scrapy_rep.evidence.report.bodies import Bodies
+    from scrapy_rep.evidence.report.charts import BarChart
     from scrapy_rep.evidence.report.gaps import Gaps
     from scrapy_rep.evidence.report.hosts import Host
     from scrapy_rep.evidence.report.reader import Files
@@ -79,7 +90,7 @@ def environment() -> Environment:
     env.filters.update(
         number=wording.number, seconds=wording.seconds, moment=wording.moment
     )
-    env.globals.update(plural=wording.plural, median=_median_in_words)
+    env.globals.update(plural=counted, median=_median_in_words)
     return env
 
 
@@ -103,6 +114,7 @@ def content(tally: Tally, bodies: Bodies, files: Files, shows: Shows) -> dict[st
     sums = Sums.of([*tally.hosts.values(), tally.others])
     style, script = _asset("report.css"), _asset("report.js")
     return {
+        "aborted": _in_words(tally.aborted, wording.CAUSE_WORDS),
         "agents": _names(run.agent for run in tally.runs),
         "anyway": _in_words(tally.sent_anyway, wording.CAUSE_WORDS),
         "causes": _in_words(tally.refused, wording.CAUSE_WORDS),
@@ -120,7 +132,12 @@ def content(tally: Tally, bodies: Bodies, files: Files, shows: Shows) -> dict[st
             *_left_out_of_lists(tally, files, shows),
         ],
         "open_runs": sum(run.end is None for run in tally.runs),
-        "chart": crawl_chart(tally.timeline),
+        "charts": _charts(tally),
+        "notes": _notes_of,
+        "results": [
+            (f"with status {each}" if each.isdecimal() else each, count)
+            for each, count in tally.results.most_common()
+        ],
         "robots": robots,
         "rows": rows,
         "runs": tally.runs[: shows.runs],
@@ -131,9 +148,47 @@ def content(tally: Tally, bodies: Bodies, files: Files, shows: Shows) -> dict[st
         "style_hash": _hash(style),
         "sums": sums,
         "tally": tally,
+        "unsent": _in_words(tally.unsent, wording.WAIT_WORDS),
         "version": __version__,
         "width": WIDTH,
     }
+
+
+def _charts(tally: Tally) -> dict[str, BarChart | None]:
+    """Return what happened over time, as far as there is something to see."""
+    return {
+        "sent": bar_chart(tally.timeline, SENT_ABOVE, REFUSED_BELOW, telling=range(3)),
+        "answers": bar_chart(
+            tally.answers,
+            ANSWERED_ABOVE,
+            BACK_OFFS_BELOW,
+            telling=(FAILING, SILENT, BACK_OFFS),
+        ),
+        "waiting": bar_chart(
+            tally.waiting, WAITING_ABOVE, telling=range(len(WAIT_CAUSES))
+        ),
+    }
+
+
+def _notes_of(host: Host) -> Iterator[str]:
+    """Return the sentences on what came of its requests, and why it was not asked."""
+    if host.results:
+        yield f"Answers: {_by_number(host.results)}"
+    if host.troubles:
+        why = _by_number(host.troubles)
+        yield (
+            f"Left alone {counted(host.back_offs, 'time')}, "
+            f"{wording.seconds(host.left_alone)} in all: {why}"
+        )
+    for wait in host.waits or ():
+        until = f" until {wording.moment(wait.until)}" if wait.until else ""
+        words = wording.WAIT_WORDS.get(wait.cause, wait.cause)
+        requests = counted(wait.requests, "request waits", "requests wait")
+        yield f"{wording.moment(wait.time)}: {requests}{until} for {words}"
+
+
+def _by_number(counts: Counter[str]) -> str:
+    return ", ".join(f"{name} ({count:,})" for name, count in counts.most_common())
 
 
 def _conclusion(tally: Tally, sums: Sums, hosts: list[Host]) -> list[str]:
@@ -144,8 +199,8 @@ def _conclusion(tally: Tally, sums: Sums, hosts: list[Host]) -> list[str]:
     if sums.short:
         late = sum(bool(host.short) for host in hosts)
         said.append(
-            f"{wording.plural(sums.short, 'request')} came sooner than asked for, at "
-            f"{wording.plural(late, 'host')}"
+            f"{counted(sums.short, 'request')} came sooner than asked for, at "
+            f"{counted(late, 'host')}"
         )
     elif any(host.most for host in hosts):
         said.append("Every delay that was asked for was kept")
@@ -153,12 +208,12 @@ def _conclusion(tally: Tally, sums: Sums, hosts: list[Host]) -> list[str]:
         said.append("No host asked for a delay")
     if sums.sent_anyway:
         said.append(
-            f"{wording.plural(sums.sent_anyway, 'request')} went out against robots.txt, "
+            f"{counted(sums.sent_anyway, 'request')} went out against robots.txt, "
             "as REP_OBEY says"
         )
     if sums.refused:
         by_rule = tally.refused["rule"]
-        refused = f"{wording.plural(sums.refused, 'request')} not sent"
+        refused = f"{counted(sums.refused, 'request')} not sent"
         if by_rule == sums.refused:
             refused += ", as a rule says"
         elif by_rule:
@@ -166,16 +221,24 @@ def _conclusion(tally: Tally, sums: Sums, hosts: list[Host]) -> list[str]:
         said.append(refused)
     else:
         said.append("No request was refused")
+    if tally.back_offs:
+        left_alone = sum(bool(host.back_offs) for host in hosts)
+        said.append(
+            f"{counted(left_alone, 'host was', 'hosts were')} left alone for a time, as "
+            "they asked for that or were in trouble"
+        )
+    unsent = sum(tally.unsent.values())
+    if unsent:
+        still = counted(unsent, "request was", "requests were")
+        said.append(f"{still} still waiting at the end")
     lacking = sum(
         copy.state in {"unreachable", "unknown"} for copy in tally.copies.values()
     )
     if lacking:
-        said.append(
-            f"{wording.plural(lacking, 'site')} could not be asked for robots.txt"
-        )
+        said.append(f"{counted(lacking, 'site')} could not be asked for robots.txt")
     open_runs = sum(run.end is None for run in tally.runs)
     if open_runs:
-        said.append(f"{wording.plural(open_runs, 'run')} did not come to an end")
+        said.append(f"{counted(open_runs, 'run')} did not come to an end")
     return [f"{sentence}." for sentence in said]
 
 
@@ -231,7 +294,7 @@ def _left_out_of_hosts(tally: Tally, rows: list[Row], sums: Sums) -> Iterator[st
     )
     if textless:
         yield (
-            f"For {wording.plural(textless, 'refusal')} of these, the line is named but "
+            f"For {counted(textless, 'refusal')} of these, the line is named but "
             "not shown in its file."
         )
 
@@ -239,24 +302,24 @@ def _left_out_of_hosts(tally: Tally, rows: list[Row], sums: Sums) -> Iterator[st
 def _left_out_of_records(tally: Tally, bodies: Bodies, files: Files) -> Iterator[str]:
     if tally.copies_left_out:
         yield (
-            f"{wording.plural(tally.copies_left_out, 'record')} of robots.txt copies "
+            f"{counted(tally.copies_left_out, 'record')} of robots.txt copies "
             "belong to origins beyond those that are told apart here."
         )
     if bodies.left_out:
-        count = wording.plural(bodies.left_out, "robots.txt file")
+        count = counted(bodies.left_out, "robots.txt file")
         yield f"The text of {count} was not kept."
     if tally.late:
         yield (
-            f"{wording.plural(tally.late, 'request')} stood in the audit later than others "
+            f"{counted(tally.late, 'request')} stood in the audit later than others "
             "that were sent after them, by more than is put in order; the gaps before "
             "them are not measured."
         )
     if tally.unknown:
-        yield f"{wording.plural(tally.unknown, 'record')} of unknown types are ignored."
+        yield f"{counted(tally.unknown, 'record')} of unknown types are ignored."
     torn = sum(source.torn for source in files.sources)
     if torn:
         yield (
-            f"The last line of {wording.plural(torn, 'file')} was torn, as after a kill, "
+            f"The last line of {counted(torn, 'file')} was torn, as after a kill, "
             "and is ignored."
         )
 

@@ -82,7 +82,7 @@ def rank(host: Host) -> tuple[int, int, int, str]:
 
 
 def has_details(host: Host) -> bool:
-    return bool(host.gaps or host.refusals)
+    return bool(host.gaps or host.refusals or host.troubles or host.waits)
 
 
 def rows_and_files(

@@ -9,18 +9,40 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from scrapy_rep.access.origins import origin_of
-from scrapy_rep.evidence.format import COPY, CRAWL, DECISION, DROPPED, END, SENT
+from scrapy_rep.evidence.format import (
+    ANSWER,
+    BACK_OFF,
+    BROWSER,
+    COPY,
+    CRAWL,
+    DECISION,
+    DROPPED,
+    END,
+    END_OF_TIME,
+    SENT,
+    WAITING,
+)
 from scrapy_rep.evidence.report.hosts import (
+    BACK_OFFS,
+    FAILING,
     MAX_CHARACTERS,
     MAX_URLS,
+    MISSING,
+    OTHER,
     PAGES_SENT,
     REFUSALS,
     ROBOTS_SENT,
+    SILENT,
+    WAIT_CAUSES,
+    WELL,
     Copy,
     Host,
+    Levels,
     Refusals,
     Timeline,
+    Wait,
     Why,
+    count_up_to,
 )
 
 if TYPE_CHECKING:
@@ -30,8 +52,6 @@ if TYPE_CHECKING:
 
 MAX_SETTINGS = 50
 """Settings of a run that are kept."""
-OTHER_CAUSES = "other"
-"""Counts all causes beyond CAUSES."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +105,19 @@ class Tally:
     """By cause."""
     sent_anyway: Counter[str] = field(default_factory=Counter)
     dropped: Counter[str] = field(default_factory=Counter)
-    timeline: Timeline = field(default_factory=Timeline)
+    aborted: Counter[str] = field(default_factory=Counter)
+    """Of what pages in a browser asked for."""
+    results: Counter[str] = field(default_factory=Counter)
+    """Answers by kind: a status, or that of an error."""
+    failed: int = 0
+    """Of those, 429, 5xx and errors."""
+    back_offs: int = 0
+    unsent: Counter[str] = field(default_factory=Counter)
+    """Requests that still waited when their run ended, by cause."""
+    timeline: Timeline = field(default_factory=lambda: Timeline(3))
+    answers: Timeline = field(default_factory=lambda: Timeline(5))
+    waiting: Levels = field(default_factory=lambda: Levels(len(WAIT_CAUSES)))
+    """Requests that wait, by cause."""
     late: int = 0
     """Requests before their predecessor: gaps that could not be measured."""
     rules: int = 0
@@ -98,6 +130,10 @@ class Tally:
             COPY.name: self._take_copy,
             DECISION.name: self._take_decision,
             SENT.name: self._take_sent,
+            ANSWER.name: self._take_answer,
+            BACK_OFF.name: self._take_back_off,
+            WAITING.name: self._take_waiting,
+            BROWSER.name: self._take_browser,
             DROPPED.name: self._take_dropped,
             END.name: self._take_end,
         }
@@ -109,9 +145,14 @@ class Tally:
                 continue
             if self.first is None:
                 self.first = self.last = time
+                for line in (self.timeline, self.answers, self.waiting):
+                    line.reach(time)
             elif time > self.last:  # type: ignore[operator]
                 self.last = time
             taker(time, file, record)
+        if self.first is not None and self.last is not None:
+            for line in (self.timeline, self.answers, self.waiting):
+                line.reach(self.last)
 
     def _take_crawl(self, time: float, file: int, record: Record) -> None:
         if len(self.runs) >= self.limits.runs:
@@ -134,6 +175,10 @@ class Tally:
         )
 
     def _take_end(self, time: float, file: int, record: Record) -> None:
+        self.waiting.end(time, file)
+        for cause, number in list((record.get("unsent") or {}).items())[:MAX_SETTINGS]:
+            if type(number) is int and 0 <= number < END_OF_TIME:
+                self.unsent[kept_part(cause)] += number
         for run in reversed(self.runs):
             if run.file == file and run.end is None:
                 run.end = kept_part(record.get("reason") or "ended")
@@ -234,8 +279,44 @@ class Tally:
         if host is not self.others and not host.take_start(time):
             self.late += 1
 
+    def _take_answer(self, time: float, file: int, record: Record) -> None:
+        status, error = record.get("status"), record.get("error")
+        if status is None:
+            result, kind = kept_part(error or "no answer"), SILENT
+        else:
+            result, kind = str(status), WELL if status < 400 else MISSING
+            if status == 429 or status >= 500:
+                kind = FAILING
+        self.answers.add(time, kind)
+        if record.get("robots"):
+            return  # see the copies
+        failed = kind in {FAILING, SILENT}
+        self._count(self.results, result)
+        self.failed += failed
+        self._host(record, _origin_of(record)).take_result(result, failed=failed)
+
+    def _take_back_off(self, time: float, file: int, record: Record) -> None:
+        self.back_offs += 1
+        self.answers.add(time, BACK_OFFS)
+        what = kept_part(record.get("what") or OTHER)
+        self._host(record, None).take_back_off(time, record["seconds"], what)
+
+    def _take_waiting(self, time: float, file: int, record: Record) -> None:
+        cause, requests = kept_part(record["cause"]), record["requests"]
+        if record.get("host") is not None:
+            wait = Wait(time, cause, record.get("until"), requests)
+            self._host(record, None).take_wait(wait)
+            return
+        known = WAIT_CAUSES.index(cause if cause in WAIT_CAUSES else OTHER)
+        self.waiting.set(time, file, known, requests)
+
     def _take_dropped(self, time: float, file: int, record: Record) -> None:
         self._count(self.dropped, kept_part(record.get("cause") or "no cause given"))
+
+    def _take_browser(self, time: float, file: int, record: Record) -> None:
+        if not record["allowed"] and record.get("enforced") is not False:
+            cause = kept_part(record.get("cause") or "no cause given")
+            self._count(self.aborted, cause)
 
     def _host(self, record: Record, origin: str | None) -> Host:
         """Return the host of a record: the one whose pace it keeps.
@@ -243,8 +324,10 @@ class Tally:
         Where that is not said, as in older audits, it is that of its URL: several download
         slots of one host are one host.
         """
-        name = record.get("host") or host_name_of(origin or "") or record.get("slot")
-        name = kept_part(name or "")
+        name = record.get("host") or host_name_of(origin or "")
+        if not name and record["type"] != ANSWER.name:  # which has no slot
+            name = record.get("slot") or ""
+        name = kept_part(name)
         host = self.hosts.get(name)
         if host is None:
             if len(self.hosts) >= self.limits.hosts and name not in self.chosen:
@@ -258,9 +341,7 @@ class Tally:
         return host
 
     def _count(self, causes: Counter[str], cause: str) -> None:
-        if cause not in causes and len(causes) >= self.limits.causes:
-            cause = OTHER_CAUSES
-        causes[cause] += 1
+        count_up_to(self.limits.causes, causes, cause)
 
 
 def kept_part(text: str) -> str:

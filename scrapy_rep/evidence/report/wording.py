@@ -17,7 +17,19 @@ CAUSE_WORDS = {
     "purpose": "not for the purpose of the crawl",
     "down": "nothing but failures came of the host",
     "budget": "the host had as many requests as it may",
+    "parked": "the host was to be left alone",
+    "unknown": "robots.txt was not known yet",
 }
+WAIT_WORDS = {
+    "pace": "the delay of its host",
+    "asked": "a robots.txt that is being asked for",
+    "parked": "a host that is left alone",
+    "unreachable": "a robots.txt that could not be had",
+    "visit_time": "the hours for visits",
+    "disk": "its disk queue",
+    "other": "other reasons",
+}
+"""What a request waits for."""
 DROPPED_WORDS = {
     "nofollow": "requests: the page asks that no link be followed",
     "rel_nofollow": "requests: the link asks not to be followed",
@@ -29,10 +41,6 @@ DROPPED_WORDS = {
 
 def number(value: int) -> str:
     return f"{value:,}"
-
-
-def plural(count: int, one: str) -> str:
-    return f"{count:,} {one if count == 1 else one + 's'}"
 
 
 def seconds(value: float | None) -> str:

@@ -7,14 +7,29 @@ import re
 import pytest
 
 from scrapy_rep.evidence.report.charts import (
+    ANSWERED_ABOVE,
+    BACK_OFFS_BELOW,
     HEIGHT,
+    REFUSED_BELOW,
+    SENT_ABOVE,
+    WAITING_ABOVE,
     WIDTH,
-    crawl_chart,
+    bar_chart,
     has_chart,
     host_chart,
 )
 from scrapy_rep.evidence.report.gaps import Gaps
-from scrapy_rep.evidence.report.hosts import PAGES_SENT, REFUSALS, ROBOTS_SENT, Timeline
+from scrapy_rep.evidence.report.hosts import (
+    BACK_OFFS,
+    FAILING,
+    MAX_PARTS,
+    PAGES_SENT,
+    REFUSALS,
+    ROBOTS_SENT,
+    WELL,
+    Levels,
+    Timeline,
+)
 from scrapy_rep.evidence.report.wording import clock, seconds
 from tests.audits import START
 
@@ -65,31 +80,68 @@ def test_requests_at_one_time(points):
 
 
 def test_bars_of_the_crawl():
-    line = Timeline()
+    line = Timeline(3)
     for what in [PAGES_SENT] * 6 + [ROBOTS_SENT] * 2 + [REFUSALS] * 2:
         line.add(START, what)
     line.add(START + 3, REFUSALS)
     # It ends with the crawl.
-    chart = crawl_chart(line)
+    chart = bar_chart(line, SENT_ABOVE, REFUSED_BELOW, telling=range(3))
     assert chart is not None
-    assert (chart.most_sent, chart.most_refused, chart.width) == (8, 2, 0.125)
+    assert (chart.most_above, chart.most_below, chart.width) == (8, 2, 0.125)
     first, second = chart.bars
     unit = HEIGHT / 10
     assert float(chart.line) == 8 * unit
-    assert [*map(float, first.pages)] == [2 * unit, 6 * unit]
-    assert [*map(float, first.robots)] == [0, 2 * unit]
-    assert [*map(float, first.refused)] == [8 * unit, 2 * unit]
+    assert [(name, float(y), float(tall)) for name, y, tall in first.parts] == [
+        ("pages", 2 * unit, 6 * unit),
+        ("robots", 0, 2 * unit),
+        ("refused", 8 * unit, 2 * unit),
+    ]
     assert first.title == "2026-10-26 07:33:20, 6 sent, 2 robots.txt, 2 refused"
     assert float(second.x) == pytest.approx(WIDTH / 25 * 24)
     assert chart.times[-1] == clock(START + 3.125, 3.125)
 
 
 def test_a_crawl_of_a_moment_has_no_picture():
-    line = Timeline()
-    assert crawl_chart(line) is None
+    line = Timeline(3)
+    assert bar_chart(line, SENT_ABOVE, telling=range(3)) is None
     line.add(START, PAGES_SENT)
     line.add(START + 0.5, PAGES_SENT)
-    assert crawl_chart(line) is None
+    assert bar_chart(line, SENT_ABOVE, telling=range(3)) is None
+    line.reach(START + 5)
+    assert bar_chart(line, SENT_ABOVE, telling=range(3)) is not None
+
+
+def test_answers_are_drawn_where_some_failed():
+    line = Timeline(5)
+    line.add(START, WELL)
+    line.reach(START + 5)
+    telling = FAILING, BACK_OFFS
+    assert bar_chart(line, ANSWERED_ABOVE, BACK_OFFS_BELOW, telling=telling) is None
+    line.add(START + 5, BACK_OFFS)
+    chart = bar_chart(line, ANSWERED_ABOVE, BACK_OFFS_BELOW, telling=telling)
+    assert chart is not None
+    assert [one.name for one in chart.legend] == ["well", "backoff"]
+
+
+def test_what_waits_does_so_until_that_changes():
+    line = Levels(6)
+    line.reach(START)
+    line.set(START + 1, 0, 2, 7)
+    line.set(START + 1, 1, 2, 3)  # another worker
+    line.set(START + 2, 0, 2, 1)
+    line.end(START + 3, 1)
+    line.reach(START + 4)
+    found = [counts[2] for counts in line.counts]
+    assert found[:8] == [0] * 8
+    assert found[8:16] == [10] * 8
+    assert found[17:24] == [4] * 7
+    assert found[25:] == [1] * 8
+    line.reach(START + 0.125 * MAX_PARTS)
+    assert [counts[2] for counts in line.counts][4:8] == [10] * 4  # not 20
+    chart = bar_chart(line, WAITING_ABOVE, telling=range(6))
+    assert chart is not None
+    assert chart.most_above == 10
+    assert [one.name for one in chart.legend] == ["wait-parked"]
 
 
 @pytest.mark.parametrize(

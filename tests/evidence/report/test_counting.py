@@ -251,7 +251,7 @@ def test_gaps_beyond_all_classes(gap):
 
 
 def test_the_timeline_grows_by_wider_parts():
-    line = Timeline()
+    line = Timeline(3)
     for second in range(10_000):
         line.add(START + second, PAGES_SENT)
     line.add(START + 9_999, REFUSALS)

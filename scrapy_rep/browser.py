@@ -1,0 +1,161 @@
+"""What a page in a browser asks for by itself: images, scripts, XHR. For scrapy-playwright.
+
+Beyond RFC 9309, which has no word on the parts of a page.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from scrapy import Request
+from scrapy.utils.defer import deferred_from_coro
+
+from scrapy_rep.access.origins import origin_of
+from scrapy_rep.crawl import Crawl
+from scrapy_rep.judging import Action, Objection
+from scrapy_rep.judging.ruling import PARKED, because, too_soon
+from scrapy_rep.protocol.printable import without_user
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings
+
+    from scrapy_rep.protocol import Verdict
+
+logger = logging.getLogger("scrapy_rep")
+
+SETTING = "PLAYWRIGHT_ABORT_REQUEST"
+PATHS = ("scrapy_rep.abort_disallowed", "scrapy_rep.browser.abort_disallowed")
+MOST_ASKED = 50
+"""Origins that are asked for their robots.txt at a time, as pages want something of them."""
+UNKNOWN = Objection("unknown", because("its robots.txt is not known yet"))
+
+
+class BrowserRequest(Protocol):
+    """What is to be known of a request of Playwright."""
+
+    @property
+    def url(self) -> str: ...
+    def is_navigation_request(self) -> bool: ...
+
+
+class Judged(NamedTuple):
+    """What becomes of a request of a browser."""
+
+    url: str
+    origin: str
+    verdict: Verdict
+    cause: str
+    """What it is aborted for; empty: it is allowed."""
+    enforced: bool
+    """Not left out by REP_OBEY."""
+
+
+class AbortDisallowed:
+    """Judges, for one crawl, what its browser asks for."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._asked: set[str] = set()
+
+    def __call__(self, request: BrowserRequest) -> bool:
+        """Tell whether *request*, of a page that is shown in a browser, is to be aborted.
+
+        It is where the robots.txt of its origin is against it, cannot be had, or is not
+        known yet, and where its host is to be left alone. A robots.txt that is not known is
+        asked for, once, but nobody waits for that.
+        """
+        crawl = Crawl.of(self._crawler)
+        url = without_user(request.url)
+        origin = origin_of(url)
+        if not crawl.is_judged or origin is None:  # such as data:
+            return False
+        if request.is_navigation_request() and self._has_passed(crawl, request.url):
+            return False
+        found = self._judge(crawl, url, origin)
+        if found.cause and found.enforced:
+            crawl.log.count("browser/aborted")
+            crawl.log.count(f"browser/aborted/{found.cause}")
+        elif found.cause:
+            crawl.log.count("browser/would_abort")
+        else:
+            crawl.log.count("browser/allowed")
+        if crawl.witness is not None:
+            crawl.witness.browsed(*found)
+        if found.cause:
+            logger.debug(
+                "%(done)s of a page in the browser, %(url)s: %(reason)s",
+                {
+                    "done": "Aborted" if found.enforced else "Not aborted (REP_OBEY)",
+                    "url": url,
+                    "reason": found.verdict.reason,
+                },
+                extra={"spider": self._crawler.spider},
+            )
+        return bool(found.cause) and found.enforced
+
+    def _has_passed(self, crawl: Crawl, url: str) -> bool:
+        """Tell whether it is for a page that the gate has let pass, or that is exempt."""
+        page = _bare(url)
+        return any(_bare(each.url) == page for each in crawl.downloader.active())
+
+    def _judge(self, crawl: Crawl, url: str, origin: str) -> Judged:
+        page, agent = Request(url), crawl.agents.default()
+        known = crawl.policies.known(origin, page)
+        if known is None:
+            self._ask(crawl, origin)
+            cause, verdict = UNKNOWN
+            return Judged(
+                url, origin, verdict, cause, "disallow" in crawl.settings.obey
+            )
+        verdict, now = known.policy.verdict(url, agent), crawl.policies.now()
+        ruling = crawl.judge.rule(url, known, agent, now, verdict.allowed)
+        objection = ruling.objection if ruling.action is not Action.SEND else None
+        parked = crawl.keeper.back_off.left(crawl.keeper.host_of(page))
+        if objection is None and parked:
+            objection = Objection(PARKED, too_soon(parked, 0.0, is_parked=True).verdict)
+        if objection is not None:
+            return Judged(url, origin, objection.verdict, objection.cause, True)
+        if ruling.left_out:
+            return Judged(
+                url, origin, ruling.left_out[0].verdict, ruling.left_out[0].cause, False
+            )
+        return Judged(url, origin, verdict, "", True)
+
+    def _ask(self, crawl: Crawl, origin: str) -> None:
+        if origin in self._asked or len(self._asked) >= MOST_ASKED:
+            return
+        if crawl.downloader.ends():
+            return
+        self._asked.add(origin)
+        asking = deferred_from_coro(crawl.policies.get(origin, Request(origin)))
+        asking.addErrback(lambda _: None)  # the crawl ends
+        asking.addBoth(lambda _: self._asked.discard(origin))
+
+
+def abort_disallowed(request: BrowserRequest) -> bool:
+    """For PLAYWRIGHT_ABORT_REQUEST: ``"scrapy_rep.abort_disallowed"``.
+
+    The add-on puts an ``AbortDisallowed`` of each crawl into its place; without that,
+    everything is aborted.
+    """
+    logger.error(
+        "%(url)s, and all else that the browser asks for, is aborted: %(setting)s is "
+        "scrapy_rep.abort_disallowed, which needs the add-on of scrapy_rep (ADDONS)",
+        {"url": without_user(request.url), "setting": SETTING},
+    )
+    return True
+
+
+def bind(settings: BaseSettings, crawler: Crawler) -> None:
+    """Have the setting judge for *crawler*, where the user has chosen ours."""
+    chosen = settings.get(SETTING)
+    if chosen in PATHS or chosen is abort_disallowed:
+        settings.set(
+            SETTING, AbortDisallowed(crawler), settings.getpriority(SETTING) or 0
+        )
+
+
+def _bare(url: str) -> str:
+    return url.partition("#")[0].rstrip("/")

@@ -34,7 +34,7 @@ from scrapy_rep.judging.ruling import (
 from scrapy_rep.log import Watch
 from scrapy_rep.pacing import OverBudgetError
 from scrapy_rep.policies import Known
-from scrapy_rep.protocol.printable import duration, without_user
+from scrapy_rep.protocol.printable import counted, duration, without_user
 from scrapy_rep.robots import Robots
 from scrapy_rep.settings import LONGEST_AT_PROMPT
 from scrapy_rep.signals import request_forbidden
@@ -342,7 +342,10 @@ class RepMiddleware:
 
     def _over(self, host: str) -> Objection:
         budget = self._budget.of(host)
-        reason = f"its host has had {budget} requests of this crawl (REP_HOST_BUDGET)"
+        if budget is not None and self._budget.is_first_refusal(host):
+            self._log.note_budget_spent(host, budget)
+        requests = counted(budget or 0, "request")
+        reason = f"its host has had {requests} of this crawl (REP_HOST_BUDGET)"
         return Objection(BUDGET, because(reason))
 
     def _refuse_for_host(self, request: Request, objection: Objection) -> RobotsRefused:

@@ -294,6 +294,22 @@ class CrawlLog:
             seconds=seconds,
         )
 
+    def note_budget_spent(self, host: str, budget: int) -> None:
+        """A host gets no more requests of this crawl: the first one is refused."""
+        self.tell(
+            "hosts with a spent budget",
+            "%(host)s has had the %(requests)s that it gets of this crawl "
+            "(REP_HOST_BUDGET): all others are refused%(waiting)s",
+            host=host,
+            requests=counted(budget, "request"),
+            waiting=lambda: self._requests(
+                ", {} among them",
+                "request that waits",
+                "requests that wait",
+                host=host,
+            ),
+        )
+
     def note_unsent(self, why: NotNow | StillParked) -> None:
         """A request was waiting for its host when the crawl ended, or was not to wait."""
         self.count("backoff/unsent")

@@ -27,6 +27,7 @@ class Budget:
         }
         self.is_set = self._usual is not None or bool(self._own)
         self._spent: dict[str, int] = {}
+        self._refused: set[str] = set()
         self._bookings: Bookings | None = None
 
     def share(self, bookings: Bookings) -> None:
@@ -39,6 +40,12 @@ class Budget:
     def is_used_up(self, host: str) -> bool:
         most = self.of(host)
         return most is not None and self._spent.get(host, 0) >= most
+
+    def is_first_refusal(self, host: str) -> bool:
+        """Note that a request to *host* is refused; tell whether none was before."""
+        before = len(self._refused)
+        self._refused.add(host)
+        return len(self._refused) > before
 
     def spend(self, host: str) -> None:
         """Count a request to *host*; raises ``OverBudgetError`` where it may have no more."""

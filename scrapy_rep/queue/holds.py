@@ -34,13 +34,13 @@ class Holds:
     def hold_of(self, line: Line) -> tuple[float, str] | Where | None:
         """Return for how long *line* waits, and why; or for what; ``None``: it may go."""
         origin, agent, _, was_looked_up, host = line.key
+        if self._keeper.budget.is_set and self._keeper.budget.is_used_up(host):
+            return None  # so that it is refused now
         if self._keeper.back_off.until:  # it is not asked for its robots.txt either
             if wait := self._keeper.back_off.holds(host):
                 return None if self.is_refused(host) else (wait, PARKED)
             if self._keeper.back_off.refuses(host):
                 return None  # the gate does
-        if self._keeper.budget.is_set and self._keeper.budget.is_used_up(host):
-            return None  # so that it is refused now
         if self.is_refused(host):
             return None
         if (
@@ -87,7 +87,10 @@ class Holds:
     def note(self, line: Line, held: tuple[float, str] | Where | None) -> None:
         """Keep what *line* waits for, and tell that it goes on."""
         if held is None:
-            refused = self._keeper.back_off.refuses(line.host)
+            budget = self._keeper.budget
+            refused = self._keeper.back_off.refuses(line.host) or (
+                budget.is_set and budget.is_used_up(line.host)
+            )
             if line.held_by and line.held_by not in TOLD_ELSEWHERE and not refused:
                 waited = monotonic() - line.held_since
                 self._log.note_goes_on(line.host, line.held_by, waited, line.count)

@@ -57,6 +57,26 @@ async def test_no_more_than_the_budget_is_sent(queue, tmp_path: Path):
 
 
 @coroutine_test
+async def test_who_has_had_all_it_gets_waits_for_nothing(caplog):
+    """A pause that its site asks for, least of all; and the log does not say it goes on."""
+    caplog.set_level("INFO", logger="scrapy_rep")
+    busy = Reply("busy", 429, {"Retry-After": "1000"})
+    with Site({"/0": busy}) as site:
+        crawler = make_crawler(
+            RETRY_TIMES=2, CONCURRENT_REQUESTS_PER_DOMAIN=1, REP_HOST_BUDGET=1
+        )
+        await crawl(crawler, within=30, urls=pages(site, 5))
+        assert sent(site) == 1
+    assert crawler.stats.get_value("rep/forbidden/budget") == 5  # the retry among them
+    (line,) = [each for each in caplog.messages if "REP_HOST_BUDGET" in each]
+    assert line.startswith(
+        "127.0.0.1 has had the 1 request that it gets of this crawl (REP_HOST_BUDGET): "
+        "all others are refused, "
+    )
+    assert not [each for each in caplog.messages if "asked again" in each]
+
+
+@coroutine_test
 async def test_retries_and_redirects_count_and_a_pace_is_not_waited_for():
     with Site({"/robots.txt": "User-agent: *\nCrawl-delay: 0.3"}) as site:
         site.replies["/0"] = Reply(status=500)

@@ -515,7 +515,7 @@ def test_ci_uses_the_command_of_the_readme():
 def test_ci_uses_the_tools_of_tox():
     ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     tox = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    for tool in ("ruff", "mypy"):
+    for tool in ("ruff", "mypy", "scrapy-playwright"):
         (version,) = re.findall(rf'"({tool}==[\d.]+)"', tox)
         assert version in ci
 

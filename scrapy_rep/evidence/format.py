@@ -212,7 +212,7 @@ BACK_OFF = RecordType(
         Field("url", TEXT, "of the request that has told"),
         Field("what", TEXT, 'the status, or the kind of error, such as "timeout"'),
         Field("seconds", NUMBER, "for how long it is left alone now", needed=True),
-        Field("asked", NUMBER, "the seconds of a Retry-After that is kept"),
+        Field("asked", NUMBER, "the seconds for which a Retry-After has asked"),
         Field("down", FLAG, "true: its requests are refused (REP_BACK_OFF_GIVE_UP)"),
     ),
 )

@@ -74,16 +74,17 @@ class AbortDisallowed:
         if request.is_navigation_request() and self._has_passed(crawl, request.url):
             return False
         found = self._judge(crawl, url, origin)
-        if found.cause and found.enforced:
+        cause = found.cause
+        if cause and found.enforced:
             crawl.log.count("browser/aborted")
-            crawl.log.count(f"browser/aborted/{found.cause}")
-        elif found.cause:
+            crawl.log.count(f"browser/aborted/{cause}")
+        elif cause:
             crawl.log.count("browser/would_abort")
         else:
             crawl.log.count("browser/allowed")
         if crawl.witness is not None:
             crawl.witness.browsed(*found)
-        if found.cause:
+        if cause:
             logger.debug(
                 "%(done)s of a page in the browser, %(url)s: %(reason)s",
                 {
@@ -93,7 +94,7 @@ class AbortDisallowed:
                 },
                 extra={"spider": self._crawler.spider},
             )
-        return bool(found.cause) and found.enforced
+        return bool(cause) and found.enforced
 
     def _has_passed(self, crawl: Crawl, url: str) -> bool:
         """Tell whether it is for a page that the gate has let pass, or that is exempt."""

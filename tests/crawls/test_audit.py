@@ -15,6 +15,7 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
+from scrapy.exceptions import CloseSpider
 from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_installed
 from twisted.internet.defer import Deferred
 
@@ -27,8 +28,8 @@ from tests.audits import digest, lines_of, of_type, records_of
 from tests.crawls.test_leaks import both
 from tests.crawls.test_middleware import LEAKS_OF_SCRAPY
 from tests.evidence.test_sink import EACH_WAY
-from tests.site import Reply, Site
-from tests.utils import Pages, coroutine_test, crawl, make_crawler
+from tests.site import Reply, Site, some_sites
+from tests.utils import Pages, coroutine_test, crawl, make_crawler, sleep
 
 REPOSITORY = Path(__file__).parents[2]
 RULES = "User-agent: *\nDisallow: /private/\nContent-Signal: search=yes\n"
@@ -215,6 +216,68 @@ async def test_exempt_requests_are_sent_without_a_decision(tmp_path):
     found = records_of(path)
     types = [record["type"] for record in found if record["type"] != "waiting"]
     assert types == ["crawl", "sent", "answer", "end"]
+
+
+class UntilTold(Pages):
+    """Ends when the audit says of some hosts why they wait, and that one has not answered."""
+
+    audit: Path
+
+    async def start(self):
+        for request in self.requests():
+            yield request
+        while not self.is_told(records_of(self.audit)):
+            await sleep(0.1)
+        raise CloseSpider("told")
+
+    def is_told(self, found):
+        waits = {one["cause"] for one in of_type("waiting", found) if "host" in one}
+        failed = [one for one in of_type("answer", found) if "error" in one]
+        return waits >= {"parked", "unreachable"} and failed
+
+
+@coroutine_test
+async def test_what_happened_next(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    busy = Reply("busy", 429, {"Retry-After": "1000"})
+    with some_sites(3, "") as (site, away, resets):
+        site.replies["/0"] = busy
+        away.replies["/robots.txt"] = Reply(status=503)
+        resets.replies["/0"] = Reply(reset=True)
+        crawler = make_crawler(
+            UntilTold,
+            REP_AUDIT_URI=str(path),
+            REP_UNREACHABLE_RETRY_DELAYS=[1000],
+            CONCURRENT_REQUESTS_PER_DOMAIN=1,
+        )
+        urls = [each.url(f"/{n}") for each in (site, away, resets) for n in range(2)]
+        await crawl(crawler, urls=urls, audit=path)
+    found = records_of(path)
+    answers = {one["url"]: one for one in of_type("answer", found)}
+    assert answers[site.url("/robots.txt")]["robots"]
+    first = answers[site.url("/0")]
+    assert (first["status"], first["octets"]) == (429, 4)
+    assert first["seconds"] >= 0
+    assert answers[away.url("/robots.txt")]["status"] == 503
+    assert answers[resets.url("/0")]["error"] == "connection lost"
+    assert answers[resets.url("/1")]["status"] == 200
+    (pause,) = of_type("backoff", found)
+    assert (pause["host"], pause["what"]) == ("127.0.0.2", "429")
+    assert (pause["seconds"], pause["asked"], pause["url"]) == (1000, 1000, urls[0])
+    hosts = {one["host"]: one for one in of_type("waiting", found) if "host" in one}
+    assert (hosts["127.0.0.2"]["cause"], hosts["127.0.0.2"]["requests"]) == (
+        "parked",
+        1,
+    )
+    assert hosts["127.0.0.3"]["requests"] == 2
+    assert 0 < hosts["127.0.0.3"]["until"] - hosts["127.0.0.3"]["time"] <= 1000
+    assert found[-1]["unsent"] == {"parked": 1, "unreachable": 2}
+    tally = Tally()
+    tally.take(Files([str(path)], lambda digest, body: None).records())
+    assert tally.back_offs == 1
+    assert tally.results == {"200": 1, "429": 1, "connection lost": 1}
+    assert tally.unsent == {"parked": 1, "unreachable": 2}
+    assert tally.hosts["127.0.0.2"].left_alone == 1000
 
 
 @coroutine_test

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
     from scrapy_rep.evidence.report.reader import Dated, Record
 
+WITH_SLOT = frozenset({DECISION.name, SENT.name})
 MAX_SETTINGS = 50
 """Settings of a run that are kept."""
 
@@ -325,9 +326,9 @@ class Tally:
         slots of one host are one host.
         """
         name = record.get("host") or host_name_of(origin or "")
-        if not name and record["type"] != ANSWER.name:  # which has no slot
-            name = record.get("slot") or ""
-        name = kept_part(name)
+        if not name and record.get("type") in WITH_SLOT:
+            name = record.get("slot")
+        name = kept_part(name or "")
         host = self.hosts.get(name)
         if host is None:
             if len(self.hosts) >= self.limits.hosts and name not in self.chosen:

@@ -372,7 +372,7 @@ class Policies:
                 words,
                 failures.retry_at - self.now(),
                 again=stands.state is state_before,
-                waits=known.requests_wait,
+                waits=known.requests_wait and self._settings.wait,
             )
         elif failures is None and state_before is State.UNREACHABLE:
             self._log.note_reachable(origin)

@@ -22,8 +22,10 @@ WELL, MISSING, FAILING, SILENT, BACK_OFFS = range(5)
 WAIT_CAUSES = ("pace", "asked", "parked", "unreachable", "visit_time", "other")
 OTHER = "other"
 """Counts all beyond those that are counted by name."""
-MAX_NOTES = 8
-"""Kinds of answers, and waits, that are kept of one host."""
+MAX_NOTES = 6
+"""Kinds of answers, and of pauses, that are kept of one host."""
+MAX_WAITS = 3
+"""The last waits that are."""
 
 
 @dataclass(slots=True)
@@ -136,7 +138,7 @@ class Host:
         self.left_alone_until = until
 
     def take_wait(self, wait: Wait) -> None:
-        self.waits = [*(self.waits or ())[-MAX_NOTES + 1 :], wait]
+        self.waits = [*(self.waits or ())[-MAX_WAITS + 1 :], wait]
 
     @property
     def refused(self) -> int:

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scrapy_rep.evidence.report import make
-from tests.audits import START, by_rule, copy, crawl, refused, sent, write
+from tests.audits import (
+    START,
+    by_rule,
+    copy,
+    crawl,
+    refused,
+    sent,
+    with_answers,
+    write,
+)
 from tests.browser import Browser, Page
 from tests.evidence.report.test_page import HOSTILE
 
@@ -33,7 +42,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The URL of a page of a crawl of HOSTS hosts."""
     folder: Path = tmp_path_factory.mktemp("report")
-    audit = write(folder / "audit.jsonl", crawl(4000, HOSTS))
+    audit = write(folder / "audit.jsonl", with_answers(crawl(4000, HOSTS)))
     make([audit], folder / "report.html")
     return (folder / "report.html").as_uri()
 
@@ -132,6 +141,8 @@ def test_searches_and_filters(page):
     only("lacking")
     assert set(column(page, "robots.txt")) == {"unreachable (503)"}
     page.eval("document.getElementById('search').value = ''")
+    only("failed")
+    assert 20 < len(column(page, "host")) < HOSTS
     only("short")
     assert len(column(page, "host")) == 3
     assert all("of" in each for each in column(page, "short"))
@@ -221,6 +232,23 @@ def test_pictures_hold_what_they_draw(page):
     assert dots[1] > band[1]
 
 
+def test_what_happened_over_time_has_one_axis(page):
+    """What was sent and refused; answers and pauses; what waited."""
+    times = page.eval(
+        "[...document.querySelectorAll('section:first-of-type figure .times')]"
+        ".map(each => each.textContent)"
+    )
+    assert len(times) == 3
+    assert len(set(times)) == 1
+    legends = page.eval(
+        "[...document.querySelectorAll('section:first-of-type figure .legend')]"
+        ".map(each => each.innerText.trim().split(/\\s*\\n\\s*/))"
+    )
+    assert [len(each) for each in legends] == [3, 5, 4]
+    assert "no answer" in legends[1]
+    assert "a host that is left alone" in legends[2]
+
+
 @pytest.mark.parametrize("width", [320, 360, 700, 1000, 1280])
 def test_no_width_needs_scrolling_sideways(width, browser, report):
     page = Page(browser, report, width=width, height=780, phone=width < 800)
@@ -286,7 +314,17 @@ def test_colour_schemes(scheme, browser, report):
     ):
         ink = page.eval(f"getComputedStyle(document.querySelector({what!r})).color")
         assert contrast(ink, paper) >= 4.5, what
-    for what in ("rect.pages", "rect.robots", "rect.refused"):
+    for what in (
+        "rect.pages",
+        "rect.robots",
+        "rect.refused",
+        "rect.missing",
+        "rect.failing",
+        "rect.silent",
+        "rect.backoff",
+        "rect.wait-pace",
+        "rect.wait-unreachable",
+    ):
         ink = page.eval(f"getComputedStyle(document.querySelector({what!r})).fill")
         assert contrast(ink, paper) >= 3, what
     mark = page.eval(

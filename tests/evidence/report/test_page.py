@@ -16,6 +16,8 @@ from scrapy_rep.protocol.printable import printable
 from tests.audits import (
     START,
     allowed,
+    answered,
+    back_off,
     by_rule,
     copy,
     crawl,
@@ -24,6 +26,8 @@ from tests.audits import (
     refused,
     run,
     sent,
+    waiting,
+    with_answers,
     write,
 )
 
@@ -179,6 +183,18 @@ def test_empty_audit(tmp_path):
             "says. No request was refused. 1 run did not come to an end.",
             id="dry run, killed",
         ),
+        pytest.param(
+            [
+                run(),
+                back_off(START, "a", 5.0),
+                back_off(START, "b", 5.0),
+                {**end(START + 1), "unsent": {"parked": 1}},
+            ],
+            "No host asked for a delay. No request was refused. 2 hosts were left alone for a "
+            "time, as they asked for that or were in trouble. 1 request was still waiting at "
+            "the end.",
+            id="left alone",
+        ),
     ],
 )
 def test_it_begins_with_what_the_crawl_comes_to(records, said, tmp_path):
@@ -193,6 +209,52 @@ def test_dry_run_is_told_apart(tmp_path):
     assert "Against robots.txt, but sent (REP_OBEY) 1" in text
     assert "1 request sent all the same (REP_OBEY), though against" in text
     assert "The audit does not have its text" in text
+
+
+def test_what_came_of_requests_and_why_others_waited(tmp_path):
+    host = "a.example"
+    records = [
+        run(),
+        *(sent(START + number, host, "/") for number in range(3)),
+        answered(START + 3, host, "/"),
+        answered(START + 4, host, "/", status=503),
+        answered(START + 5, host, "/", error="timeout"),
+        answered(START + 5, host, "/robots.txt", robots=True),
+        back_off(START + 4, host, 10.0),
+        back_off(START + 5, host, 10.0, what="timeout"),
+        waiting(START + 5, "parked", 7, hosts=1),
+        waiting(START + 5, "parked", 7, host=host, until=START + 15),
+        waiting(START + 6, "odd", 1, host="b.example"),
+        waiting(START + 6, "odd", 2, hosts=1),
+        end(START + 9),
+    ]
+    found = outline(made(tmp_path, *records)[1])
+    assert "Failed, of 3 answers 2" in found.text
+    assert "1 with status 503" in found.text
+    assert "Answers: 200 (1), 503 (1), timeout (1)" in found.text
+    # The second pause begins within the first.
+    assert "Left alone 2 times, 11 s in all: 503 (1), timeout (1)" in found.text
+    assert (
+        "2026-10-26 07:33:25: 7 requests wait until 2026-10-26 07:33:35 for a host that is "
+        "left alone" in found.text
+    )
+    assert "2026-10-26 07:33:26: 1 request waits for odd" in found.text
+    assert "at most 9 at a time" in found.text
+    assert [tag for tag, _ in found.tags].count("figure") == 3
+
+
+def test_an_audit_of_before_has_no_empty_places(tmp_path):
+    """Nor has one in which all went well."""
+    text = outline(made(tmp_path, *ONE_HOST)[1]).text
+    well = outline(
+        made(tmp_path, *ONE_HOST[:-1], answered(START + 2, "a.example", "/"))[1]
+    ).text
+    assert "answers" not in text
+    assert "Failed, of 1 answer 0" in well
+    for each in (text, well):
+        assert "Answers over time" not in each
+        assert "left alone" not in each
+        assert "Requests that waited" not in each
 
 
 # From outside
@@ -429,7 +491,8 @@ def test_memory_does_not_grow_with_the_records(tmp_path):
     """The same hosts, six times the records."""
     peaks = []
     for requests in (2_000, 12_000):
-        audit = write(tmp_path / f"{requests}.jsonl", crawl(requests, 50))
+        records = with_answers(crawl(requests, 50))
+        audit = write(tmp_path / f"{requests}.jsonl", records)
         tracemalloc.start()
         try:
             made_ = make([audit], tmp_path / "report.html")

@@ -270,7 +270,9 @@ async def test_what_happened_next(tmp_path):
         1,
     )
     assert hosts["127.0.0.3"]["requests"] == 2
-    assert 0 < hosts["127.0.0.3"]["until"] - hosts["127.0.0.3"]["time"] <= 1000
+    assert (
+        0 < hosts["127.0.0.3"]["until"] - hosts["127.0.0.3"]["time"] < 2000
+    )  # with jitter
     assert found[-1]["unsent"] == {"parked": 1, "unreachable": 2}
     tally = Tally()
     tally.take(Files([str(path)], lambda digest, body: None).records())

@@ -24,6 +24,7 @@ from scrapy_rep.protocol.rules import (
 )
 from scrapy_rep.protocol.wildcards import (
     FEW_QUERIES,
+    MANY_PATTERNS,
     ScoredParts,
     Wildcards,
     join_pieces,
@@ -283,7 +284,23 @@ class RuleSet:
 
         `text` is what the rule set was compiled from.
         """
-        for pattern, rule in self.scored(text).get(score, ()):
+        rules = self.scored(text).get(score, ())
+        if len(rules) >= MANY_PATTERNS:
+            # Rules with wildcards are looked up: to try thousands takes far longer.
+            kinds = (self.wildcards, path), (self.escapes, encode_reserved(path))
+            wild, encoded = (
+                set() if kept is None else kept.matching(form, score)
+                for kept, form in kinds
+            )
+            for pattern, rule in rules:
+                if pattern.encoded or len(pattern.parts) > 1:
+                    found = encoded if pattern.encoded else wild
+                    if (pattern.parts, pattern.anchored) in found:
+                        return rule
+                elif pattern.matches(path):
+                    return rule
+            return None
+        for pattern, rule in rules:
             if pattern.matches(path):
                 return rule
         return None

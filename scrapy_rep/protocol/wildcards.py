@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 MANY_PATTERNS = 200  # patterns, from which on an index of their letters pays
 VERY_MANY_PATTERNS = 1000  # from which on it pays for the first query
 FEW_QUERIES = 16  # answered before it pays for fewer
-GRAM_LETTERS = 4  # letters of an index entry
-INDEXED_LETTERS = (
-    24  # letters of a part, which may be of any length, among which one is chosen
-)
+WINDOWS = (32, 16, 8, 4)  # letters of an index entry: as many as a part has room for
+INDEXED_LETTERS = 64  # letters of a part, besides its last, among which one is chosen
 
 HEX_DIGITS = tuple("0123456789ABCDEF")
 
@@ -22,6 +22,8 @@ ScoredParts = tuple[int, tuple[str, ...], bool]
 """Score, parts, and whether the last part ends the path."""
 Wildcard = tuple[int, str, tuple[str, ...], bool]
 """Score, longest part, parts, and whether the last part ends the path."""
+Index = dict[int, dict[str, list[Wildcard]]]
+"""Patterns by letters of theirs, and these by their number."""
 
 
 def join_pieces(pieces: Sequence[str], anchored: bool) -> tuple[tuple[str, ...], bool]:
@@ -86,7 +88,7 @@ class Wildcards:
             else:
                 kind = with_query if "?" in needle else anywhere
             kind.append((score, needle, parts, anchored))
-        self.index: dict[str, list[Wildcard]] | None = None
+        self.index: Index | None = None
         self.until_index: int | None = None  # queries; None: there is to be none
         if len(scored) >= MANY_PATTERNS:
             self.until_index = FEW_QUERIES if len(scored) < VERY_MANY_PATTERNS else 0
@@ -104,11 +106,9 @@ class Wildcards:
         """The highest score of a pattern that matches the path, `floor` if none is higher."""
         if self.until_index is not None:
             if self.until_index <= 0:
-                if self.index is None:
-                    self.index = index_by_letters(
-                        self.with_query + self.headed + self.endings + self.anywhere
-                    )
-                return best_of_many(self.index, path, floor)
+                for some in self.candidates(path):
+                    floor = best_of_few(some, path, floor)
+                return floor
             self.until_index -= 1
         for needle in self.needles:
             if needle in path:
@@ -122,39 +122,60 @@ class Wildcards:
             floor = best_of_few(self.with_query, path, floor)
         return floor
 
+    def candidates(self, path: str) -> Iterator[list[Wildcard]]:
+        """The patterns that may match, the highest score first in each list."""
+        if self.index is None:
+            in_order = sorted(self.patterns(), key=itemgetter(0), reverse=True)
+            self.index = index_by_letters(in_order)
+        for letters, filed in self.index.items():
+            if letters:
+                starts = range(len(path) - letters + 1)
+                grams = {path[start : start + letters] for start in starts}
+                for gram in filed.keys() & grams:
+                    yield filed[gram]
+            else:
+                yield filed[""]
+
+    def patterns(self) -> tuple[Wildcard, ...]:
+        return self.with_query + self.headed + self.endings + self.anywhere
+
+    def matching(self, path: str, score: int) -> set[tuple[tuple[str, ...], bool]]:
+        """The patterns of that score which match the path: parts, and whether they end it."""
+        if self.until_index is None:
+            some: Iterable[Wildcard] = self.patterns()
+        else:
+            some = chain.from_iterable(self.candidates(path))
+        return {
+            (parts, anchored)
+            for its_score, needle, parts, anchored in some
+            if its_score == score
+            and needle in path
+            and parts_occur(parts, anchored, path)
+        }
+
     def size_bytes(self) -> int:
         """Octets of memory but for the letters, estimated."""
-        kinds = (self.with_query, self.headed, self.endings, self.anywhere)
-        patterns = sum(map(len, kinds))
+        patterns = len(self.patterns())
         # Half an index, be there one or not: it is made behind the back of who weighs us.
         return 170 + (260 if self.until_index is None else 350) * patterns
 
 
-def index_by_letters(wildcards: Sequence[Wildcard]) -> dict[str, list[Wildcard]]:
+def index_by_letters(wildcards: Sequence[Wildcard]) -> Index:
     """File each pattern under the letters of its that the fewest patterns share.
 
-    A path then only meets the patterns of which it has these letters; short ones are
-    filed under "" and meet every path.
+    They come, and are filed, the highest score first. A path then only meets the patterns
+    of which it has these letters; short ones are filed under "" and meet every path.
     """
-    index: dict[str, list[Wildcard]] = {}
-    grams = [grams_of(needle[:INDEXED_LETTERS]) for _, needle, _, _ in wildcards]
+    index: Index = {}
+    grams = [grams_of(needle) for _, needle, _, _ in wildcards]
     shared = Counter(gram for some in grams for gram in some)
     for wildcard, some in zip(wildcards, grams, strict=True):
         rarest = min(some, key=shared.__getitem__, default="")
-        index.setdefault(rarest, []).append(wildcard)
+        index.setdefault(len(rarest), {}).setdefault(rarest, []).append(wildcard)
     return index
 
 
-def best_of_many(index: dict[str, list[Wildcard]], path: str, floor: int) -> int:
-    """The highest score of an indexed pattern that matches, `floor` if none is higher."""
-    for gram in ("", *index.keys() & grams_of(path)):
-        for score, needle, parts, anchored in index.get(gram, ()):
-            if score > floor and needle in path and parts_occur(parts, anchored, path):
-                floor = score
-    return floor
-
-
-def best_of_few(wildcards: tuple[Wildcard, ...], path: str, floor: int) -> int:
+def best_of_few(wildcards: Sequence[Wildcard], path: str, floor: int) -> int:
     """The score of the first that matches, or `floor`; they are sorted, highest first."""
     for score, needle, parts, anchored in wildcards:
         if score <= floor:
@@ -165,9 +186,14 @@ def best_of_few(wildcards: tuple[Wildcard, ...], path: str, floor: int) -> int:
     return floor
 
 
-def grams_of(text: str) -> set[str]:
-    """All that can be read in `text` through a window of GRAM letters."""
-    return {
-        text[start : start + GRAM_LETTERS]
-        for start in range(len(text) - GRAM_LETTERS + 1)
-    }
+def grams_of(needle: str) -> set[str]:
+    """Letters that a path has if it has `needle`: windows side by side, and the last one."""
+    room = len(needle)
+    for letters in WINDOWS:
+        if letters <= room:
+            starts = (
+                *range(0, min(room, INDEXED_LETTERS) - letters + 1, letters),
+                room - letters,
+            )
+            return {needle[start : start + letters] for start in starts}
+    return set()

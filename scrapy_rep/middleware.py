@@ -89,6 +89,7 @@ class RepMiddleware:
             ),
         )
         self._witness = crawl.witness
+        self._explains = crawl.witness is not None or bool(crawl.settings.purpose)
         self._judge = crawl.judge
         self._patient = Judge(replace(crawl.settings, wait=True))
         self._has_cache = crawl.http_cache is not None
@@ -176,6 +177,10 @@ class RepMiddleware:
                 return answer
             known = answer
         agent = self._agents.of(request)
+        if known.ready is not None:
+            await self._policies.aside.make_ready(
+                known, agent, url, explain=self._explains
+            )
         policy, now = known.policy, self._policies.now()
         if self._witness is None:
             allowed = policy.allowed(url, agent)

@@ -7,7 +7,7 @@ from scrapy_rep.downloader.failures import kind_of
 from scrapy_rep.downloader.handed_out import HandedOut
 from scrapy_rep.downloader.http_cache import HttpCache
 from scrapy_rep.downloader.prompt import at_prompt
-from scrapy_rep.downloader.timers import Alarm, sleep
+from scrapy_rep.downloader.timers import Alarm, sleep, wait_for
 
 __all__ = [
     "ROBOTS_HOP",
@@ -20,4 +20,5 @@ __all__ = [
     "at_prompt",
     "kind_of",
     "sleep",
+    "wait_for",
 ]

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from scrapy.utils.asyncio import call_later
+from scrapy.utils.asyncio import call_later, is_asyncio_available
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import Future
 
     from scrapy.utils.asyncio import CallLaterResult
+
+T = TypeVar("T")
 
 
 async def sleep(seconds: float) -> None:
@@ -20,6 +24,21 @@ async def sleep(seconds: float) -> None:
     done: Deferred[None] = Deferred(lambda _: timer.cancel())
     timer = call_later(max(0.0, seconds), done.callback, None)
     await maybe_deferred_to_future(done)
+
+
+async def wait_for(future: Future[T]) -> T:
+    """Return the result of *future*, which a thread sets.
+
+    To cancel the wait does not cancel the work.
+    """
+    if is_asyncio_available():
+        return await asyncio.shield(asyncio.wrap_future(future))
+    from twisted.internet import reactor
+
+    done: Deferred[None] = Deferred()
+    future.add_done_callback(lambda _: reactor.callFromThread(done.callback, None))
+    await done
+    return future.result()
 
 
 class Alarm:

@@ -126,6 +126,8 @@ class Judge:
         """
         if known.requests_wait and self.settings.wait:
             return _wait_for_robots(_by_rules(known.origin, known, agent), known, now)
+        if not known.is_ready(agent):  # the gate has that done, and then knows its pace
+            return SEND
         ruling = self._by_pace(known.pace_for(agent, self.settings), now)
         return SEND if ruling.action is Action.REFUSE else ruling
 

@@ -38,6 +38,7 @@ class Known:
         "key",
         "origin",
         "policy",
+        "ready",
         "requests_wait",
         "standing",
         "varies",
@@ -58,6 +59,9 @@ class Known:
         """Equal for equal answers; ``None`` where no answer decides."""
         self.evidence: Any = None
         """What a listener of ``Policies.on_learned`` keeps here of the answer, if anything."""
+        self.ready: set[tuple[Agent, bool]] | None = None
+        """For whom all that takes long has been done, and whether ``allowed`` alone or what
+        explains it, too; ``None``: nothing takes long."""
         self.requests_wait = False
         """Unreachable, and requests wait for the next retry rather than being refused."""
         self.fault: Exception | None = None
@@ -72,6 +76,10 @@ class Known:
     @property
     def unreachable(self) -> bool:
         return self.standing.state is State.UNREACHABLE
+
+    def is_ready(self, agent: Agent, *, explain: bool = False) -> bool:
+        """Tell whether nothing that *agent* asks of the policy holds the event loop for long."""
+        return self.ready is None or (agent, explain) in self.ready
 
     def pace_for(self, agent: Agent, settings: Settings) -> Pace:
         """Return the pace that the policy asks of *agent*."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+from functools import partial
 from math import inf
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from scrapy_rep.access.origins import origin_of, robots_url
 from scrapy_rep.access.results import Access
 from scrapy_rep.pacing import Asking
 from scrapy_rep.parser import RepRobotParser
+from scrapy_rep.policies.aside import LARGE_SIZE, Aside
 from scrapy_rep.policies.cache import Known, PolicyCache
 from scrapy_rep.policies.concurrency import PATIENCE_SECONDS
 from scrapy_rep.policies.fetcher import validators_of
@@ -89,6 +91,7 @@ class Policies:
         self._waiters: dict[str, list[Deferred[Known]]] = {}
         self._tasks: set[Deferred[None]] = set()
         self._closing = False
+        self.aside = Aside()
         # Wall time that no step of the wall clock changes while we run.
         self._wall_at_zero = time() - monotonic()
 
@@ -203,6 +206,7 @@ class Policies:
         self._closing = True
         for task in list(self._tasks):
             task.cancel()
+        self.aside.close()
         self._sharing.leave()
         await self._with_store("close", "", self._store.close())
         self._log.note_evictions(self._cache.evictions)
@@ -295,7 +299,7 @@ class Policies:
         stands = standing_of(snapshot, self.now(), self._settings)
         if stands.state in WAITING_STATES:
             return snapshot, None
-        return snapshot, self._learn(key, snapshot, stands, page)
+        return snapshot, await self._learn(key, snapshot, stands, page)
 
     async def _take(
         self, asked: str, before: Snapshot | None, learned: Learned, page: Request
@@ -319,7 +323,7 @@ class Policies:
             self._log.count("cache/revalidated")
         # As it was learned: the store may have taken longer than it is to be relied on.
         stands = standing_of(snapshot, at, self._settings)
-        known = self._learn(key, snapshot, stands, page)
+        known = await self._learn(key, snapshot, stands, page)
         if not self._settings.wait:  # else it would hold many frames for long
             known.fault = outcome.fault
         self._keep_pace(known, snapshot, page)
@@ -331,7 +335,7 @@ class Policies:
             )
         return known
 
-    def _learn(
+    async def _learn(
         self, key: str, snapshot: Snapshot, stands: Standing, page: Request
     ) -> Known:
         origin = origin_of_key(key)
@@ -345,10 +349,15 @@ class Policies:
             known = before  # the same file: nothing to parse
             known.standing = stands
         else:
-            policy = policy_of(snapshot, stands.state, self._settings)
+            agent = self._agent_of(page)
+            parsing = partial(policy_of, snapshot, stands.state, self._settings)
+            is_large = answer is not None and len(answer.body) > LARGE_SIZE
+            policy = await self.aside.run(parsing) if is_large else parsing()
             known = Known(origin, policy, stands, answer_id)
             known.key = key
-            agent = self._agent_of(page)
+            if is_large:
+                known.ready = set()
+                await self.aside.make_ready(known, agent, origin + "/")
             if answer_id is not None and policy.denies_all(agent):
                 verdict = policy.verdict(origin + "/", agent)
                 self._log.note_denial_of_all(origin, verdict)

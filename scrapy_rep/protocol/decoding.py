@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from contextlib import suppress
 from functools import lru_cache
 from sys import getsizeof
 
@@ -67,13 +68,11 @@ class Text:
 
 def narrowed(lines: str) -> tuple[str | bytes, str]:
     """`lines` in little memory, and how errors are handled when they are decoded again."""
-    for errors in ("strict", "surrogateescape"):
-        try:
-            kept = lines.encode("utf-8", errors)
-            if kept.decode("utf-8", errors) == lines:
-                return kept, errors
-        except UnicodeEncodeError:
-            pass
+    errors = "surrogateescape"
+    with suppress(UnicodeEncodeError):
+        kept = lines.encode("utf-8", errors)
+        if kept.decode("utf-8", errors) == lines:
+            return kept, errors
     # Surrogates that stand for no octets take 0.3 µs each to be decoded.
     kept = lines.encode("utf-8", "surrogatepass")
     return (kept if len(kept) < 1.25 * len(lines) else lines), "surrogatepass"

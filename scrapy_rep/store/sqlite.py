@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import sqlite3
 import zlib
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from random import randrange
@@ -14,11 +13,10 @@ from time import monotonic, sleep, time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from scrapy.exceptions import NotConfigured
-from scrapy.utils.asyncio import is_asyncio_available
 from scrapy.utils.job import job_dir
 from scrapy.utils.project import data_path
-from twisted.internet.defer import Deferred
 
+from scrapy_rep.downloader import wait_for
 from scrapy_rep.settings import DAY, DEFAULTS, Settings
 from scrapy_rep.store import Store
 from scrapy_rep.store.rows import FACTS, flatten, pack_body, read_row
@@ -142,15 +140,15 @@ class SqliteStore(Store):
         return cls(path, settings.unreachable_max)
 
     async def get(self, origin: str) -> Snapshot | None:
-        return await _wait_for(self._worker.submit(self._work, _get, origin))
+        return await wait_for(self._worker.submit(self._work, _get, origin))
 
     async def put(self, origin: str, snapshot: Snapshot) -> None:
-        await _wait_for(
+        await wait_for(
             self._worker.submit(self._work, self._write, _put, origin, snapshot)
         )
 
     async def touch(self, origin: str, snapshot: Snapshot) -> None:
-        await _wait_for(
+        await wait_for(
             self._worker.submit(self._work, self._write, _touch, origin, snapshot)
         )
 
@@ -158,7 +156,7 @@ class SqliteStore(Store):
         if self._closed:
             return
         self._closed = True
-        await _wait_for(self._worker.submit(self._disconnect))
+        await wait_for(self._worker.submit(self._disconnect))
         self._worker.shutdown()  # the thread is idle: this does not wait
 
     # What follows runs in the worker.
@@ -328,18 +326,3 @@ def _path(settings: BaseSettings) -> Path:
         return Path(data_path(FILE_NAME))
     except NotConfigured:  # a settings module without a scrapy.cfg
         return Path(".scrapy", FILE_NAME)
-
-
-async def _wait_for(future: Future[T]) -> T:
-    """Wait for *future*, under whatever event loop runs.
-
-    To cancel the wait does not cancel the work.
-    """
-    if is_asyncio_available():
-        return await asyncio.shield(asyncio.wrap_future(future))
-    from twisted.internet import reactor
-
-    done: Deferred[None] = Deferred()
-    future.add_done_callback(lambda _: reactor.callFromThread(done.callback, None))
-    await done
-    return future.result()

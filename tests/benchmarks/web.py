@@ -116,7 +116,7 @@ async def _serve_forever(plan: Plan, pipe: Any) -> None:
                         robots = hosts[host]
                         if robots is None:
                             await asyncio.sleep(3600)
-                        body = (robots or "").encode()
+                        body = (robots or "").encode("utf-8", "surrogateescape")
                     elif closes == "kept" and served > 1:
                         break
                     else:

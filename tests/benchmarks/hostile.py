@@ -18,7 +18,7 @@ REFUSAL = "\nUser-agent: *\nDisallow: /y\n"
 
 
 def filled(piece: str, head: str = EVERYBODY, tail: str = REFUSAL) -> bytes:
-    """*piece* over and over; "\\udce9" and the like stand for octets."""
+    """*piece* over and over; lone surrogates stand for octets."""
     return numbered(lambda _: piece, head, tail)
 
 
@@ -117,22 +117,17 @@ def long_lines() -> dict[str, str]:
     return {
         **{
             f"{start} {piece!a}": start + "{}" + piece
-            for start in ("user-agent:", "disallow:/", "crawl-delay:", "")
+            for start in ("user-agent:", "disallow:/")
             for piece in (
                 "a",
                 "a ",
-                "*a",
                 "*%3a",
                 "%",
-                "%41",
                 "%2f*",
                 "\u4e2d*",
                 ":",
-                "' ",
                 "\udce9",
                 "\0",
-                " ",
-                "#",
             )
         }
     }

@@ -1,0 +1,105 @@
+"""Large files are read by a thread: nothing that they hold is compiled by the event loop."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from scrapy import Request
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+
+from scrapy_rep.policies.aside import LARGE_SIZE, Aside
+from scrapy_rep.policies.cache import Known
+from scrapy_rep.policies.lifecycle import Standing, State
+from scrapy_rep.protocol import parse
+from scrapy_rep.protocol.ruleset import RuleSet
+from tests.site import Reply, Site
+from tests.utils import Pages, coroutine_test, crawl, make_crawler, sleep
+
+FILLING = "# filling\n" * (LARGE_SIZE // 10 + 1)
+RULES = (
+    "User-agent: *\nDisallow: /p\nDisallow: /*a\n\nUser-agent: other\nDisallow: /o\n"
+)
+
+
+@coroutine_test
+async def test_the_event_loop_goes_on_meanwhile():
+    aside, told = Aside(), threading.Event()
+    waits = deferred_from_coro(aside.run(lambda: told.wait(60)))
+    others = deferred_from_coro(aside.run(threading.current_thread))
+    await sleep(0.01)
+    told.set()
+    assert await maybe_deferred_to_future(waits) is True
+    thread = await maybe_deferred_to_future(others)
+    assert thread is not threading.current_thread()
+    aside.close()
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+@coroutine_test
+async def test_what_cannot_be_read_raises_where_it_is_wanted():
+    aside = Aside()
+    with pytest.raises(ZeroDivisionError):
+        await aside.run(lambda: 1 // 0)
+    aside.close()
+
+
+@coroutine_test
+async def test_what_explains_is_made_when_it_is_needed():
+    aside, origin = Aside(), "https://example.com"
+    policy = parse(RULES)
+    known = Known(origin, policy, Standing(State.FRESH, 0.0, 0.0), 1)
+    known.ready = set()
+    await aside.make_ready(known, "a", origin + "/x")
+    assert (known.is_ready("a"), known.is_ready("a", explain=True)) == (True, False)
+    await aside.make_ready(known, "a", origin + "/p")
+    assert known.is_ready("a", explain=True)
+    assert not known.is_ready("b")
+    await aside.make_ready(known, "b", origin + "/x", explain=True)
+    assert known.is_ready("b", explain=True)
+    aside.close()
+
+
+class Asking(Pages):
+    """Asks for pages as two agents."""
+
+    def requests(self):
+        yield from super().requests()
+        for url in self.urls:
+            meta = {"robotstxt_user_agent": "other"}
+            yield Request(url, meta=meta, errback=self.failed, dont_filter=True)
+
+
+@pytest.mark.parametrize("filling", [FILLING, ""], ids=["large", "small"])
+@coroutine_test
+async def test_a_crawl_reads_large_files_aside(filling, monkeypatch):
+    by: dict[str, set[Any]] = {"rules": set(), "reasons": set()}
+    compile_rules, scored = RuleSet.compile, RuleSet.scored
+
+    def compile_by(self: RuleSet, text: str) -> None:
+        by["rules"].add(threading.current_thread())
+        compile_rules(self, text)
+
+    def scored_by(self: RuleSet, text: str) -> Any:
+        if self.by_score is None:
+            by["reasons"].add(threading.current_thread())
+        return scored(self, text)
+
+    monkeypatch.setattr(RuleSet, "compile", compile_by)
+    monkeypatch.setattr(RuleSet, "scored", scored_by)
+    with Site({"/robots.txt": Reply(body=(RULES + filling).encode())}) as site:
+        crawler = make_crawler(Asking)
+        await crawl(crawler, urls=[site.url("/p"), site.url("/o"), site.url("/x")])
+        got = sorted(url.rpartition("/")[2] for url in crawler.spider.got)
+    refused = sorted(str(failure.verdict.rule) for failure in crawler.spider.failures)
+    assert got == ["o", "p", "x", "x"]
+    assert len(refused) == 2
+    assert "line=2" in refused[1]
+    assert "line=6" in refused[0]
+    here = {threading.current_thread()}
+    for threads in by.values():
+        assert threads
+        assert (threads == here) is not bool(filling)
+        assert not (filling and here & threads)

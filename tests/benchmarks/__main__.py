@@ -1,6 +1,6 @@
 """Every benchmark of speed, one after the other: ``python -m tests.benchmarks [FOLDER]``.
 
-FOLDER has real robots.txt files; without it they are generated. It takes some ten minutes.
+FOLDER has real robots.txt files; without it they are generated. It takes half an hour.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ PARTS = (
     ("protocol", True),
     ("middleware", True),
     ("throughput", False),
+    ("origins", False),
+    ("stretch", True),
     ("queue", False),
     ("imports", False),
 )

@@ -21,6 +21,37 @@ URL_EXPECTED = "an absolute http or https URL such as https://example.com/page"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FleetOptions:
+    """What to tell of a fleet's queue, or to do with it."""
+
+    spider: str | None = None
+    """Whose queue it is."""
+    order: str | None = None
+    """"pause", "resume" or "drain"."""
+    block: tuple[str, ...] = ()
+    unblock: tuple[str, ...] = ()
+    purge: tuple[str, ...] = ()
+    check: bool = False
+    repair: bool = False
+
+    @property
+    def acts(self) -> int:
+        """How many kinds of things there are to do; 0: to tell what is there."""
+        of_hosts = bool(self.block or self.unblock or self.purge)
+        return (self.order is not None) + of_hosts + self.check + self.repair
+
+    def faults(self) -> Iterator[str]:
+        if self.acts > 1:
+            yield (
+                "--pause, --resume, --drain, what is done with hosts, --check and --repair"
+                " exclude each other, expected one of them"
+            )
+        for host in (*self.block, *self.unblock, *self.purge):
+            if not host or "/" in host:
+                yield f"host is {without_user(host)!r}, expected one as --fleet shows it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """The arguments of one call; ``"-"`` stands for standard input."""
 
@@ -42,9 +73,11 @@ class Options:
     output: str | None = None
     """The page to write it to."""
     hosts: tuple[str, ...] = ()
-    """What it shows in detail in any case."""
+    """What it shows in detail in any case; what alone is shown of a fleet."""
     job: str | None = None
     """The job directory to look at."""
+    fleet: FleetOptions | None = None
+    """The queue to look at, or what to do with it."""
 
     @property
     def offline(self) -> bool:
@@ -54,11 +87,21 @@ class Options:
             or self.compare is not None
             or self.audits is not None
             or self.job is not None
+            or self.fleet is not None
         )
 
     @classmethod
     def read(cls, args: list[str], opts: argparse.Namespace) -> Self:
         """Return the options, or raise ``UsageError``: what is wrong, what is expected."""
+        fleet = FleetOptions(
+            spider=opts.fleet,
+            order=opts.order,
+            block=tuple(opts.block),
+            unblock=tuple(opts.unblock),
+            purge=tuple(opts.purge),
+            check=opts.check,
+            repair=opts.repair,
+        )
         options = cls(
             urls=tuple(args),
             file=opts.file,
@@ -73,6 +116,7 @@ class Options:
             output=opts.output,
             hosts=tuple(opts.hosts),
             job=opts.job,
+            fleet=None if fleet == FleetOptions() else fleet,
         )
         for fault in options.faults():
             raise UsageError(fault)
@@ -88,13 +132,16 @@ class Options:
             if self != type(self)(job=self.job, json=self.json):
                 yield "--job is given with others, expected --json only beside it"
             return
+        if self.fleet is not None:
+            yield from self.faults_of_fleet(self.fleet)
+            return
         if self.audits is not None:
             yield from self.faults_of_report()
             return
         if self.output is not None:
             yield "-o is for --report AUDIT..., expected that beside it"
         if self.hosts:
-            yield "--host is for --report AUDIT..., expected that beside it"
+            yield "--host is for --report and --fleet, expected one of them beside it"
         if self.compare is not None:
             yield from self.faults_of_compare()
             return
@@ -123,6 +170,18 @@ class Options:
             for url in self.urls:
                 if url != STDIN_NAME and origin_of(url) is None:
                     yield f"URL is {without_user(url)!r}, expected {URL_EXPECTED}"
+
+    def faults_of_fleet(self, fleet: FleetOptions) -> Iterator[str]:
+        if fleet.spider is None:
+            yield "it is not said whose queue is meant, expected --fleet SPIDER"
+        if self != type(self)(fleet=fleet, hosts=self.hosts, json=self.json):
+            yield (
+                "--fleet is given with others, expected only --json, --host and what to do"
+                " with the queue beside it"
+            )
+        if self.hosts and fleet.acts:
+            yield "--host is for what is told of a queue, expected nothing to be done"
+        yield from fleet.faults()
 
     def faults_of_compare(self) -> Iterator[str]:
         beside = {
@@ -225,11 +284,52 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         dest="hosts",
         metavar="HOST",
-        help="host that the report shows in detail, however many there are; may be given "
-        "several times",
+        help="host that the report shows in detail, however many there are, or that alone "
+        "--fleet tells of; may be given several times",
     )
     group.add_argument(
         "--job",
         metavar="DIR",
         help="tell what waits in the job of that JOBDIR, by host; nothing is fetched",
+    )
+    add_fleet_options(parser)
+
+
+def add_fleet_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group(title="A fleet's queue in Redis")
+    group.add_argument(
+        "--fleet",
+        metavar="SPIDER",
+        help="tell what waits in the queue of that spider, by host, why and until when, and "
+        "what its workers have; nothing is fetched",
+    )
+    for order, does in (
+        ("pause", "workers take nothing more from it; what they have is sent"),
+        ("resume", "end a --pause or a --drain"),
+        ("drain", "workers finish what they have begun, and end"),
+    ):
+        group.add_argument(
+            f"--{order}", action="store_const", const=order, dest="order", help=does
+        )
+    for name, does in (
+        ("block", "hand out none of this host's requests; they stay in the queue"),
+        ("unblock", "end that"),
+        ("purge", "delete what waits for this host"),
+    ):
+        group.add_argument(
+            f"--{name}",
+            action="append",
+            default=[],
+            metavar="HOST",
+            help=f"{does}; may be given several times",
+        )
+    group.add_argument(
+        "--check",
+        action="store_true",
+        help="tell what is wrong in the queue; exit 1 if anything is",
+    )
+    group.add_argument(
+        "--repair",
+        action="store_true",
+        help="repair that; exit 1 if requests were lost",
     )

@@ -62,6 +62,12 @@ def run(
         raise UsageError(str(error)) from error
     screen = Screen()
     try:
+        if options.fleet is not None:
+            # Needs what the extra "redis" brings.
+            from scrapy_rep.commands.fleet import do  # noqa: PLC0415
+
+            lease = settings.redis_lease
+            return do(options.fleet, scrapy_settings, screen, lease, options)
         if options.compare is not None:
             return compare(options, agents, settings, screen)
         task = task_of(options, agents, settings, screen)

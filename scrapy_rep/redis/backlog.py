@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from contextlib import suppress
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
@@ -11,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from redis.exceptions import ResponseError
 from scrapy.utils.defer import deferred_from_coro
 
+from scrapy_rep.log.waits import counted
 from scrapy_rep.redis.clients import AWAY, impatient, is_forgotten, script
 from scrapy_rep.redis.fleet import Link, RedisAwayError
-from scrapy_rep.redis.keys import queue_keys
+from scrapy_rep.redis.keys import hosts_and_workers, pattern, queue_keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,10 +120,11 @@ class Backlog:
 
     def _note_epoch(self, answer: Any) -> None:
         """Note what the server has answered of the epoch that it is in."""
-        epoch, queued, lost, has_none = answer
+        epoch, queued, lost, has_none, blocked = answer
         self._epoch = [epoch, queued]
         if self._lost is None:
             self._warn_of_eviction()
+            self._warn_of_blocked(blocked)
         self._lost = lost
         if has_none:
             self._repair_soon()
@@ -143,6 +144,16 @@ class Backlog:
                 "The Redis server deletes keys when its memory is full (maxmemory-policy"
                 " %s), and with them %s: have it say noeviction",
                 *(policy, risk),
+                extra={"spider": self._crawler.spider},
+            )
+
+    def _warn_of_blocked(self, hosts: int) -> None:
+        if hosts:
+            logger.warning(
+                "Of the queue %s an operator has blocked %s: what waits there stays, and"
+                " the crawl does not end before that is purged or unblocked (scrapy robots"
+                " --fleet)",
+                *(self.prefix, counted(hosts, "host", "hosts")),
                 extra={"spider": self._crawler.spider},
             )
 
@@ -187,16 +198,17 @@ class Backlog:
     async def _repair(self) -> None:
         """Have the scripts know again of all that is there, and count it."""
         again = 0
-        found: list[str] = []
+        found: list[bytes] = []
+        skip = len(self.prefix.encode())
         async for key in self.link.client.scan_iter(
-            match=_escape(self.prefix) + "*", count=AT_A_TIME
+            match=pattern(self.prefix), count=AT_A_TIME
         ):
-            found.append(key.decode(errors="replace").removeprefix(self.prefix))
+            found.append(key[skip:])
             if len(found) >= AT_A_TIME:
                 again += await self._file_again(found)
                 found.clear()
         again += await self._file_again(found)
-        number, counted, lost = await self._call("recount", self._with([]))
+        number, counted, lost = await self._call("recount", self._with([0]))
         if again or number > counted:
             self._stat("rep/redis/repaired")
             logger.warning(
@@ -207,13 +219,6 @@ class Backlog:
             )
         self.note(number, lost, 0)
 
-    async def _file_again(self, names: list[str]) -> int:
-        hosts = [name[5:] for name in names if name.startswith("host:")]
-        workers = [name[4:] for name in names if name.startswith("out:")]
-        args = [self._lease, len(hosts), *hosts, *workers]
-        return int(await self._call("file_again", self._with(args)))
-
-
-def _escape(text: str) -> str:
-    """Return *text* as a pattern of SCAN that matches it alone."""
-    return re.sub(r"([\\*?\[\]])", r"\\\1", text)
+    async def _file_again(self, names: list[bytes]) -> int:
+        args = [self._lease, 0, *hosts_and_workers(names)]
+        return len(await self._call("file_again", self._with(args))) // 3

@@ -88,8 +88,8 @@ def client(settings: BaseSettings) -> redis.asyncio.Redis:
     return made
 
 
-def impatient(server: Any) -> Any:
-    """Return a client for what *server* is connected to, which gives up after TIMEOUT.
+def impatient(server: Any, timeout: float = TIMEOUT) -> Any:
+    """Return a client for what *server* is connected to, which gives up after *timeout* s.
 
     Where that cannot be told, as with a cluster's client, it is *server* itself.
     """
@@ -98,7 +98,7 @@ def impatient(server: Any) -> Any:
         return server
     given = dict(pool.connection_kwargs)
     given.pop("retry_on_timeout", None)
-    given |= _impatient(given, redis.retry.Retry)
+    given |= _impatient(given, redis.retry.Retry, timeout)
     quick = type(pool)(connection_class=pool.connection_class, **given)
     return redis.Redis.from_pool(quick)  # which it closes when it goes
 
@@ -139,10 +139,7 @@ def greet(settings: BaseSettings) -> None:
     Raises ``RedisStartError`` where it refuses us; and where it cannot be had, if the
     scheduler is scrapy-redis', which cannot begin without it.
     """
-    url = settings.get("REDIS_URL") or (
-        f"{settings.get('REDIS_HOST') or 'localhost'}"
-        f":{settings.get('REDIS_PORT') or 6379}"
-    )
+    url = url_of(settings)
     with warnings.catch_warnings():
         # redis-py says so of what scrapy-redis gives it; its own call does say it.
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -165,6 +162,14 @@ def greet(settings: BaseSettings) -> None:
         close(server)
 
 
+def url_of(settings: BaseSettings) -> str:
+    """Return the URL of the server, or its host and port; it may have a password."""
+    return settings.get("REDIS_URL") or (
+        f"{settings.get('REDIS_HOST') or 'localhost'}"
+        f":{settings.get('REDIS_PORT') or 6379}"
+    )
+
+
 def is_forgotten(error: Exception) -> bool:
     """Tell whether a script says that the server has lost what it had (common.lua)."""
     return isinstance(error, redis.ResponseError) and str(error).startswith("REPFORGOT")
@@ -179,10 +184,12 @@ def script(name: str, *, after: str = "") -> str:
     )
 
 
-def _impatient(given: dict[str, Any], retry: Any) -> dict[str, Any]:
+def _impatient(
+    given: dict[str, Any], retry: Any, timeout: float = TIMEOUT
+) -> dict[str, Any]:
     return {
         "decode_responses": False,
-        "socket_timeout": min(TIMEOUT, given.get("socket_timeout") or TIMEOUT),
+        "socket_timeout": min(timeout, given.get("socket_timeout") or timeout),
         "socket_connect_timeout": min(
             TIMEOUT, given.get("socket_connect_timeout") or TIMEOUT
         ),

@@ -29,6 +29,8 @@ TOGETHER = 0.005
 MOST = 500
 """Requests in one call; the server serves nobody else meanwhile."""
 UNPACED = b"free"
+ORDERS = {-1: "pause", -2: "drain"}
+"""What an operator has ordered, by the time that a pop has answered."""
 
 
 class Pushed(NamedTuple):
@@ -39,6 +41,8 @@ class Pushed(NamedTuple):
     score: int
     member: bytes
     parked_until: float
+    why: str
+    """It is parked, as a cause in the stats; "" where it is not."""
     seen: Unseen | None
 
 
@@ -85,6 +89,7 @@ class Exchange:
         most_of_a_host: int,
         done: Callable[[], dict[object, Handed]],
         pace_of: Callable[[Handed], str],
+        ordered: Callable[[str], None],
     ) -> None:
         self._crawler = crawler
         self._backlog = backlog
@@ -94,6 +99,7 @@ class Exchange:
         self._most_of_a_host = most_of_a_host
         self._done = done
         self._pace_of = pace_of
+        self._ordered = ordered
         self._me = backlog.link.me
         self._lease = backlog.link.settings.redis_lease
         self.hand: deque[Popped] = deque()
@@ -131,7 +137,10 @@ class Exchange:
         self.send_soon()
 
     def tell(self, host: str, pace: str, wait: float) -> None:
-        """Have the others know that *host* may be asked again in *wait* s."""
+        """Have the others know that *host* may be asked again in *wait* s.
+
+        *pace* is "free", "paced", or why nobody may before that.
+        """
         self._told.append((host, pace, monotonic() + wait if wait else 0.0))
         self.send_soon()
 
@@ -161,6 +170,7 @@ class Exchange:
 
     async def _send(self, done: dict[object, Handed]) -> bool:
         pushed, told = self.outbox[:MOST], self._told[:]
+        own = len(told)
         if len(self.outbox) > MOST:
             done = {}  # not before all that came of them is there
         # It was refused, or goes back: its host has not been asked.
@@ -168,20 +178,24 @@ class Exchange:
             if gone.holds:
                 told.append((gone.host, self._pace_of(gone), 0.0))
         now = monotonic()
+        told += [
+            (one.host, one.why, one.parked_until)
+            for one in pushed
+            if one.parked_until > now
+        ]
         args: list[Any] = [self._me, int(self._places() > 0 and not self._closed)]
         args += [len(done), *(gone.id for gone in done.values()), len(told)]
         for host, pace, until in told:
             args += [host, pace, _micros(until - now)]
         for one in pushed:
-            wait = _micros(one.parked_until - now)
             fingerprint = one.seen.fingerprint if one.seen else ""
-            args += [one.host, one.score, one.member, wait, fingerprint]
+            args += [one.host, one.score, one.member, fingerprint]
         answer = await self._backlog.call("put", args, *self._fingerprints)
         if answer is None:
             return False
         queued, length, is_due, wait, *old = answer
         del self.outbox[: len(pushed)]
-        del self._told[: len(told) - sum(gone.holds for gone in done.values())]
+        del self._told[:own]
         for request in done:
             self.handed_out.pop(request, None)
         self._backlog.note_queued(queued)
@@ -252,11 +266,12 @@ class Exchange:
             for at in range(0, len(found), 3):
                 member, host, pace = found[at : at + 3]
                 self.hand.append(Popped(member, host.decode(errors="replace"), pace))
+            self._ordered(ORDERS.get(wait, ""))
             if length < 0:  # there may be more
                 self._ask_at = 0.0
             else:
                 self._backlog.note(length, lost, is_wrong)
-                self._ask_in(wait / 1e6)
+                self._ask_in(LOOK_AGAIN if wait in ORDERS else wait / 1e6)
 
     # Signs of life
 

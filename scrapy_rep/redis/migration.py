@@ -44,7 +44,7 @@ def take_over(
             request = serializer.loads(data)
             host = request["meta"].get("download_slot")
             host = host or urlsplit(request["url"]).hostname or ""
-            args += [host, score, as_member(data, moved), 0, ""]
+            args += [host, score, as_member(data, moved), ""]
             moved += 1
         put(keys=keys, args=args)
         server.zrem(key, *(data for data, _ in found))

@@ -14,6 +14,8 @@ from scrapy_redis.queue import Base
 
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.judging import Action, Ruling, leave_behind
+from scrapy_rep.judging.ruling import PARKED, UNREACHABLE, VISIT_TIME
+from scrapy_rep.log.waits import PACE
 from scrapy_rep.queue import key_of, line_name, slot_in
 from scrapy_rep.redis.backlog import LOST, Backlog
 from scrapy_rep.redis.bookings import RedisBookings
@@ -40,6 +42,19 @@ LEAD_PART, LEAD_MOST = 0.1, 0.1
 """The part of an interval, and at most the seconds, by which a host's next request is
 handed out ahead of its time, so that it is at hand when that comes."""
 CLEARED_AT_A_TIME = 1000
+DRAINED = "drained"
+"""The reason with which a crawl ends that an operator has had finish what it has."""
+ORDERED = {
+    "": "The queue %(queue)s is not held back any more: the crawl goes on",
+    "pause": "The queue %(queue)s is paused: nothing more is taken from it before it is"
+    " resumed (scrapy robots --fleet %(spider)s --resume)",
+    "drain": "The queue %(queue)s is being drained: the crawl finishes what it has begun, and"
+    " ends; the rest stays there",
+}
+CANNOT_END = (
+    "The queue %(queue)s is being drained, but without SCHEDULER_PERSIST a crawl that ends"
+    " deletes it: nothing more is taken from it, and the crawl does not end"
+)
 
 
 class PoliteQueue(Base):  # type: ignore[misc]
@@ -82,7 +97,9 @@ class PoliteQueue(Base):  # type: ignore[misc]
             most_of_a_host=self._most_of_a_host,
             done=self._done_with,
             pace_of=self._pace_of,
+            ordered=self._obey,
         )
+        self._order = ""
         self._idle_before_close = 0.0
         self._last_request_at = monotonic()
         self._pushed = 0
@@ -100,6 +117,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
     def push(self, request: Request) -> None:
         leave_behind(request, self._downloader)
         host = self._host_of(request)
+        wait, why = self._wait_of(request)
         self._pushed += 1
         self._serial += 1
         self._exchange.push(
@@ -108,7 +126,8 @@ class PoliteQueue(Base):  # type: ignore[misc]
                 host,
                 -request.priority,
                 as_member(self._encode_request(request), self._serial),
-                monotonic() + self._wait_of(request),
+                monotonic() + wait,
+                why,
                 unseen.pop(request, None),
             )
         )
@@ -198,7 +217,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
 
     def _parked(self, host: str, seconds: float) -> None:
         """A site wants to be left alone; the others are not handed any of this host."""
-        self._exchange.tell(host, "parked", seconds)
+        self._exchange.tell(host, PARKED, seconds)
 
     def _pace_of(self, handed: Handed) -> str:
         host = slot_in(handed.host)
@@ -216,8 +235,8 @@ class PoliteQueue(Base):  # type: ignore[misc]
             return host
         return line_name(host, key_of(request, self._crawl.agents, host))
 
-    def _wait_of(self, request: Request) -> float:
-        """Return the seconds for which *request*, and its host's others, are to wait.
+    def _wait_of(self, request: Request) -> tuple[float, str]:
+        """Return the seconds for which *request*, and its host's others, wait, and why.
 
         That is known of one whose host is parked, such as a retry, and of one that was
         handed out too early, and comes back.
@@ -226,10 +245,13 @@ class PoliteQueue(Base):  # type: ignore[misc]
         parked = self._keeper.back_off.holds(host)
         ruling = None if parked else self._ruling_on(request)
         if ruling is None:
-            return parked
+            return parked, PARKED
         if ruling.action is Action.WAIT:
-            return ruling.seconds
-        return self._keeper.due_in(host) if ruling.interval else 0.0
+            visits = (
+                ruling.objection is not None and ruling.objection.cause == VISIT_TIME
+            )
+            return ruling.seconds, VISIT_TIME if visits else UNREACHABLE
+        return self._keeper.due_in(host) if ruling.interval else 0.0, PACE
 
     def _ruling_on(self, request: Request) -> Ruling | None:
         """Return what holds *request*, which comes back; ``None``: it does not."""
@@ -247,6 +269,26 @@ class PoliteQueue(Base):  # type: ignore[misc]
 
     # The engine
 
+    def _obey(self, order: str) -> None:
+        """Do as an operator says: "pause", "drain", or go on ("")."""
+        if order == self._order:
+            return
+        self._order = order
+        how = ORDERED[order]
+        # It would delete what waits, of all workers.
+        may_end = self._crawler.settings.getbool("SCHEDULER_PERSIST")
+        if order == "drain" and not may_end:
+            how = CANNOT_END
+        values = {"queue": self.key, "spider": self.spider.name}
+        logger.log(
+            logging.WARNING if order else logging.INFO,
+            how,
+            values,
+            extra={"spider": self.spider},
+        )
+        if order == "drain" and may_end and not self._downloader.ends():
+            self._downloader.close(DRAINED)
+
     def _let_spider_read(self) -> None:
         """Have a ``RedisSpider`` read more start URLs, where it would when idle.
 
@@ -254,9 +296,9 @@ class PoliteQueue(Base):  # type: ignore[misc]
         """
         read = getattr(self.spider, "schedule_next_requests", None)
         last_at, pushed = self._spider_read_at
-        if read is None or (
-            pushed == self._pushed and monotonic() < last_at + LOOK_AGAIN
-        ):
+        if read is None or self._order:
+            return
+        if pushed == self._pushed and monotonic() < last_at + LOOK_AGAIN:
             return
         self._spider_read_at = monotonic(), self._pushed
         call_later(0, self._read, read)

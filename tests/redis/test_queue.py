@@ -124,10 +124,10 @@ async def test_the_engine_is_woken_when_a_host_is_due(redis_server):
 async def test_a_parked_host_is_parked_for_all(redis_server):
     async with Crawl(redis_server) as one, Crawl(redis_server) as two:
         began = time.monotonic()
-        one.queue._wait_of = lambda request: 0.5
+        one.queue._wait_of = lambda request: (0.5, "parked")
         await one.push("a", 1)
         await one.push("b", 1)
-        one.queue._wait_of = lambda request: 0.0
+        one.queue._wait_of = lambda request: (0.0, "parked")
         await two.push("c", 1)
         await two.push("a", 2)  # who does not know it does not bring it back
         assert short(await two.pop()) == "c1"
@@ -187,7 +187,7 @@ async def test_a_host_that_is_held_stays_parked_for_longer(redis_server):
     async with Crawl(redis_server) as one, Crawl(redis_server) as two:
         await one.push("a", 1)
         await one.pop()
-        two.queue._wait_of = lambda request: 3600.0
+        two.queue._wait_of = lambda request: (3600.0, "parked")
         await two.push("a", 2)
         await one.exchange.beat()
         seconds, _ = redis_server.client.time()
@@ -247,7 +247,7 @@ async def test_all_keys_of_a_queue_are_in_one_slot_of_a_cluster(redis_server):
     async with Crawl(redis_server) as worker:
         for host in "abc":
             await worker.push(host)
-        worker.queue._wait_of = lambda request: 60.0
+        worker.queue._wait_of = lambda request: (60.0, "parked")
         await worker.push("d")
         await worker.pop()
         keys = [k for k in redis_server.client.keys("*") if not k.startswith(b"rep:")]

@@ -4,7 +4,9 @@
 -- KEYS: all of one queue, so that they live in one slot of a cluster
 --   due      hosts that may be asked, by since when
 --   later    hosts that may not yet, by when they may
---   pace     host -> "free" (nothing asked of our speed), "paced" or "parked"; else unknown
+--   pace     host -> "free" (nothing asked of our speed), "paced", or "held" (a worker has one
+--            of its requests, and has not told when that started); any other word is why
+--            nobody may ask it before its time in later, such as "parked"; else unknown
 --   count    how many requests wait or are handed out. No script trusts it alone: what waits
 --            is looked for in due, later and out:W, and what does not agree is repaired
 --   workers  worker -> until when it is taken for alive
@@ -15,14 +17,19 @@
 -- and, made from the prefix in ARGV[1] (in the same slot, too):
 --   host:H   requests that wait for host H, most urgent first
 --   out:W    what worker W has been handed: request -> where it came from
+--   blocked  hosts of which nothing is handed out until an operator says so
+--   order    what an operator has ordered: "pause" or "drain"; missing: nothing
 -- None of them expires while a worker is there or anything waits, so that no server which
--- makes room evicts them first; leave.lua has the rest of an empty queue expire.
+-- makes room evicts them first; leave.lua has the rest of an empty queue expire, but for what
+-- an operator has said, which holds until that is taken back.
 --
 -- ARGV[2] and ARGV[3] are the id and the number of requests that the worker has last read
 -- of epoch. A server that has another id, or fewer, has forgotten what it said it had:
 -- it was emptied, or came back without all of its data. Nothing is done then.
 local DUE, LATER, PACE, COUNT, WORKERS, CLOCK, IDLE, EPOCH = unpack(KEYS)
 local prefix = ARGV[1]
+local BLOCKED, ORDER = prefix .. 'blocked', prefix .. 'order'
+local FOREVER = 9000000000000000 -- the time of a blocked host: the year 2255
 local HOUR = 3600000 -- in milliseconds
 local KEPT_FOR = 90 * 24 * HOUR -- a queue that no worker uses any more
 
@@ -83,13 +90,24 @@ local function set_pace(host, pace)
   redis.call('HSET', PACE, host, pace)
 end
 
+local NOT_PARKED = {free = true, paced = true, held = true}
+local function is_parked(host)
+  local pace = redis.call('HGET', PACE, host)
+  return pace and not NOT_PARKED[pace]
+end
+
 -- Hands out no request of *host* before *at*, whatever a worker that has one tells.
-local function park(host, at)
-  if redis.call('HGET', PACE, host) == 'parked' then -- else it is only held
-    at = math.max(at, tonumber(redis.call('ZSCORE', LATER, host) or 0))
+local function park(host, at, why)
+  local until_now = is_parked(host) and tonumber(redis.call('ZSCORE', LATER, host) or 0) or 0
+  if at >= until_now then -- else it is parked for longer, for what was told before
+    set_pace(host, why)
   end
-  set_pace(host, 'parked')
-  put_off(host, at)
+  put_off(host, math.max(at, until_now))
+end
+
+-- Whether *host*, or the one of which it is a line, is blocked.
+local function is_blocked(host)
+  return redis.call('SISMEMBER', BLOCKED, string.match(host, '^[^\n]*')) == 1
 end
 
 -- Has *host*, for which something waits now, be asked some time.
@@ -133,6 +151,9 @@ local function next_turn(worker, now)
   local before = 0
   for i = 2, #hosts, 2 do
     local at = tonumber(hosts[i])
+    if at >= FOREVER then
+      break
+    end
     while others[2 * before + 2] and tonumber(others[2 * before + 2]) <= at do
       before = before + 1
     end

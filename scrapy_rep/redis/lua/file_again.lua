@@ -1,22 +1,57 @@
--- Has the scripts know again of what waits, where due, later or workers were lost.
--- ARGV: prefix, id, requests, microseconds of a lease, how many hosts, those hosts, workers
--- Answers how many were not known.
-local lease, hosts = tonumber(ARGV[4]), tonumber(ARGV[5])
+-- Looks whether due, later and workers agree with what waits and what is handed out, and has
+-- them do so.
+-- ARGV: prefix, id, requests, microseconds of a lease, whether to look only, how many hosts,
+-- those hosts, workers
+-- Answers what was wrong: for each of it its kind, the host or worker, how many requests.
+local lease, acts, hosts = tonumber(ARGV[4]), ARGV[5] == '0', tonumber(ARGV[6])
 local now = time()
-local found = 0
-for i = 6, 5 + hosts do
-  local host = ARGV[i]
-  redis.call('PERSIST', prefix .. 'host:' .. host)
-  if waiting(host) and not redis.call('ZSCORE', LATER, host) and not redis.call('ZSCORE', DUE, host) then
-    make_due(host, now)
-    found = found + 1
+local found = {}
+local function note(kind, name, number)
+  for _, value in ipairs({kind, name, number}) do
+    found[#found + 1] = value
   end
 end
-for i = 6 + hosts, #ARGV do
-  local out = prefix .. 'out:' .. ARGV[i]
-  redis.call('PERSIST', out)
-  if redis.call('EXISTS', out) == 1 then -- one that is alive shows up until then
-    found = found + redis.call('ZADD', WORKERS, 'NX', text(now + lease), ARGV[i])
+
+for i = 7, 6 + hosts do
+  local host = ARGV[i]
+  local number = redis.call('ZCARD', prefix .. 'host:' .. host)
+  local is_later, is_due = redis.call('ZSCORE', LATER, host), redis.call('ZSCORE', DUE, host)
+  if acts then
+    redis.call('PERSIST', prefix .. 'host:' .. host)
+  end
+  if number > 0 and not is_later and not is_due then
+    note('unknown host', host, number)
+    if acts then
+      make_due(host, now)
+    end
+  elseif is_due and (is_later or number == 0) then
+    note(is_later and 'host twice' or 'empty host', host, number)
+    if acts then
+      redis.call('ZREM', DUE, host)
+    end
+  end
+end
+
+for i = 7 + hosts, #ARGV do
+  local worker = ARGV[i]
+  local out = prefix .. 'out:' .. worker
+  local number, ends = redis.call('HLEN', out), redis.call('ZSCORE', WORKERS, worker)
+  if acts then
+    redis.call('PERSIST', out)
+  end
+  if number > 0 and not ends then
+    note('unknown worker', worker, number)
+    if acts then -- one that is alive shows up until then
+      redis.call('ZADD', WORKERS, text(now + lease), worker)
+    end
+  elseif number > 0 and tonumber(ends) <= now then
+    note('dead worker', worker, number)
+    if acts then
+      for _, id in ipairs(redis.call('HKEYS', out)) do
+        take_back(worker, id, now)
+      end
+      redis.call('ZREM', WORKERS, worker)
+    end
   end
 end
 return found

@@ -1,7 +1,8 @@
 -- ARGV: prefix, id, requests, worker, microseconds for which a host is held, how many requests
 -- it wants, how many at most of a host of which nothing is asked, how many hosts it has
 -- already, and for each of those the host and how many more may be had of it
--- Answers {microseconds until it is to ask again, how many wait or are handed out (-1: not
+-- Answers {microseconds until it is to ask again (-1: the queue is paused, -2: it is being
+-- drained), how many wait or are handed out (-1: not
 -- looked, as there was all that it wants), how many were lost, whether that is wrong, and for
 -- each request itself, its host and the host's pace}.
 local worker, hold, want = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
@@ -12,8 +13,13 @@ local out = prefix .. 'out:' .. worker
 -- Not only by its signs of life: before the next one all may have been deleted.
 redis.call('ZADD', WORKERS, 'NX', text(now + hold), worker)
 
+local order = redis.call('GET', ORDER)
+if order then
+  return {order == 'drain' and -2 or -1, unpack(length())}
+end
+
 for _, host in ipairs(redis.call('ZRANGEBYSCORE', LATER, '-inf', text(now), 'LIMIT', 0, 100)) do
-  if redis.call('HGET', PACE, host) == 'parked' then
+  if is_parked(host) then
     redis.call('HDEL', PACE, host)
   end
   if waiting(host) then
@@ -39,6 +45,7 @@ local function take(host, pace, number)
     found[#found + 1] = pace
   end
   if #first > 0 and pace ~= 'free' then
+    set_pace(host, 'held')
     put_off(host, now + hold) -- until the worker tells when it started
   elseif waiting(host) then
     redis.call('ZADD', DUE, text(now), host) -- behind the others
@@ -50,8 +57,12 @@ local function take(host, pace, number)
 end
 local hosts = redis.call('ZRANGE', DUE, 0, has + want - 1)
 local paces = #hosts > 0 and redis.call('HMGET', PACE, unpack(hosts))
+local blocks, has_met_blocked = redis.call('EXISTS', BLOCKED) == 1, false
 for number, host in ipairs(hosts) do
-  if #hand < 2 * want and (left[host] or most) > 0 then
+  if blocks and is_blocked(host) then
+    put_off(host, FOREVER)
+    has_met_blocked = true
+  elseif #hand < 2 * want and (left[host] or most) > 0 then
     take(host, paces[number] or '', 1)
   end
 end
@@ -68,4 +79,5 @@ if #hand == 2 * want then
   return {0, -1, 0, 0, unpack(found)}
 end
 local all, lost, wrong = unpack(length())
-return {next_turn(worker, now), all, lost, wrong, unpack(found)}
+-- Behind those that are blocked there may be others.
+return {has_met_blocked and 0 or next_turn(worker, now), all, lost, wrong, unpack(found)}

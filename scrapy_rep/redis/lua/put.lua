@@ -2,9 +2,9 @@
 -- that it was handed it is done with. All or nothing, so that nothing is lost in between.
 -- KEYS[9]: the fingerprints, if any
 -- ARGV: prefix, id, requests, worker, whether it could take more, how many it is done with,
--- those, how many hosts, for each the host, "free", "paced" or "parked" and the microseconds
--- until it may be asked again; for each request its host, score, itself, the microseconds to
--- park its host for (0: do not), and its fingerprint, or ""
+-- those, how many hosts, for each the host, its pace, which may be why it is parked, and the
+-- microseconds until it may be asked again; for each request its host, score, itself, and its
+-- fingerprint, or ""
 -- Answers {how many were ever queued, how many wait or are handed out, whether a host is due,
 -- microseconds until it is to ask again, and which requests (the first is 1) are not new}.
 local worker, done = ARGV[4], tonumber(ARGV[6])
@@ -14,16 +14,15 @@ local first = told + 1 + 3 * tonumber(ARGV[told])
 
 local old = {}
 local by_host = {}
-for i = first, #ARGV, 5 do
-  local host, fingerprint = ARGV[i], ARGV[i + 4]
+for i = first, #ARGV, 4 do
+  local host, fingerprint = ARGV[i], ARGV[i + 3]
   if fingerprint ~= '' and redis.call('SADD', KEYS[9], fingerprint) == 0 then
-    old[#old + 1] = (i - first) / 5 + 1
+    old[#old + 1] = (i - first) / 4 + 1
   else
-    local requests = by_host[host] or {wait = 0}
+    local requests = by_host[host] or {}
     by_host[host] = requests
     requests[#requests + 1] = ARGV[i + 1]
     requests[#requests + 1] = ARGV[i + 2]
-    requests.wait = math.max(requests.wait, tonumber(ARGV[i + 3]))
   end
 end
 local new, queued = 0, 0
@@ -33,9 +32,6 @@ for host, requests in pairs(by_host) do
     new = new + redis.call('ZADD', prefix .. 'host:' .. host, unpack(requests, i, math.min(#requests, i + 999)))
   end
   index(host, now)
-  if requests.wait > 0 then
-    park(host, now + requests.wait)
-  end
 end
 if KEYS[9] then
   redis.call('PERSIST', KEYS[9])
@@ -44,9 +40,9 @@ count(new)
 
 for i = told + 1, first - 1, 3 do
   local host, pace, wait = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
-  if pace == 'parked' then
-    park(host, now + wait)
-  elseif redis.call('HGET', PACE, host) ~= 'parked' then
+  if not NOT_PARKED[pace] then
+    park(host, now + wait, pace)
+  elseif not is_parked(host) then
     if wait > 0 then
       redis.call('HSET', PACE, host, pace)
       put_off(host, now + wait)

@@ -1,5 +1,5 @@
--- ARGV: prefix, id, requests. Answers {how many there are, how many were counted, how many
--- were lost in all}.
+-- ARGV: prefix, id, requests, whether to look only. Answers {how many there are, how many
+-- were counted, how many were lost in all}.
 local found = 0
 local function wait(host)
   found = found + redis.call('ZCARD', prefix .. 'host:' .. host)
@@ -10,5 +10,8 @@ each_of(WORKERS, function(worker)
   found = found + redis.call('HLEN', prefix .. 'out:' .. worker)
 end)
 local counted = tonumber(redis.call('GET', COUNT) or 0)
+if ARGV[4] == '1' then
+  return {found, counted, tonumber(redis.call('HGET', EPOCH, 'lost') or 0)}
+end
 redis.call('SET', COUNT, found)
 return {found, counted, redis.call('HINCRBY', EPOCH, 'lost', math.max(0, counted - found))}

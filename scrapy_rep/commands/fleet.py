@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import UsageError
@@ -68,11 +67,11 @@ ORDERED = {
 }
 FAULTS = {
     "count": "{counted} are counted, {requests} are there",
-    "unknown host": "nobody asks for {requests} of {name}",
-    "empty host": "{name} is asked for, and nothing waits",
-    "host twice": "{name} may be asked now, and not yet",
-    "unknown worker": "{requests} are out with {name}, which is not known",
-    "dead worker": "{requests} are out with {name}, whose lease is over",
+    "unknown_host": "nobody asks for {requests} of {name}",
+    "empty_host": "{name} is asked for, and nothing waits",
+    "host_twice": "{name} may be asked now, and not yet",
+    "unknown_worker": "{requests} are out with {name}, which is not known",
+    "dead_worker": "{requests} are out with {name}, whose lease is over",
 }
 
 
@@ -91,10 +90,7 @@ def do(
     assert fleet.spider is not None
     own = settings_of(fleet.spider, settings)
     try:
-        with warnings.catch_warnings():
-            # redis-py says so of what scrapy-redis gives it.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            queue = connect(own, fleet.spider)
+        queue = connect(own, fleet.spider)
         if not any(part.exists() for part in queue):
             problem = (
                 f"--fleet is {fleet.spider!r}, expected a spider with a queue in Redis"
@@ -226,15 +222,23 @@ class Fleet:
 
     def _tell_programs(self, chosen: Sequence[str]) -> None:
         now = state(self._queue)
-        queue = {"spider": self._fleet.spider, **now._asdict(), "in_hand": now.in_hand}
-        queue["blocked"] = sorted(now.blocked)
-        del queue["workers"]
-        self._screen.write(line({"kind": "queue", **queue}))
+        told: dict[str, Any] = {
+            "kind": "queue",
+            "spider": self._fleet.spider,
+            "state": now.does,
+            "requests": now.counted,
+            "in_hand": now.in_hand,
+            "queued": now.queued,
+            "purged": now.purged,
+            "lost": now.lost,
+            "blocked": sorted(now.blocked),
+        }
+        self._screen.write(line(told))
         for worker in now.workers:
             told = {**worker._asdict(), "lease": round_off(worker.lease)}
             self._screen.write(line({"kind": "worker", **told}))
         for host in hosts(self._queue, now.workers, chosen):
-            told = {**host._asdict(), "seconds": round_off(host.seconds)}
+            told = {**host._asdict(), "wait": round_off(host.wait)}
             self._screen.write(line({"kind": "host", **told}))
 
     def _tell(self, chosen: Sequence[str]) -> None:
@@ -253,11 +257,18 @@ class Fleet:
             sum(row.waiting for row in rows), "request waits", "requests wait"
         )
         of = counted(len({row.name for row in rows}), "host", "hosts")
-        workers = counted(len(now.workers), "worker has", "workers have")
-        self._screen.write(
-            printable(f"{self._fleet.spider} is {now.does}: {waiting} for {of}, ")
-            + f"{workers} {now.in_hand:,} in hand"
-        )
+        have = "no worker is at it"
+        if now.workers:
+            have = counted(len(now.workers), "worker has", "workers have")
+            have += f" {now.in_hand:,} in hand"
+        spider = printable(self._fleet.spider or "")
+        self._screen.write(f"{spider} is {now.does}: {waiting} for {of}, {have}")
+        if now.blocked and of_all:
+            names = sorted(now.blocked)[:MOST]
+            more = (
+                [f"{len(now.blocked) - MOST:,} more"] if len(now.blocked) > MOST else []
+            )
+            self._screen.write(printable("blocked: " + ", ".join([*names, *more])))
         for number, what in ((now.lost, "lost by Redis"), (now.purged, "purged")):
             if number and of_all:
                 requests = counted(number, "request was", "requests were")
@@ -284,7 +295,7 @@ class Fleet:
     def _write_hosts(self, rows: Iterable[Host]) -> None:
         cells: list[tuple[str, ...]] = [("host", "waiting", "in hand", "until", "why")]
         for row in rows:
-            until = "-" if row.seconds is None else f"in {duration(row.seconds)}"
+            until = "-" if row.wait is None else f"in {duration(row.wait)}"
             holders = " and ".join(row.workers) or "a worker that is gone"
             cells.append(
                 (

@@ -37,8 +37,8 @@ class Host(NamedTuple):
     is), "visit_time" (that wants visits at another time), ``BLOCKED`` (by an operator), or
     ``IN_HAND``: nothing waits."""
     waiting: int
-    seconds: float | None
-    """Until the first of them may be asked; ``None``: now, or nobody knows."""
+    wait: float | None
+    """Seconds until the first of them may be asked; ``None``: now, or nobody knows."""
     in_hand: int = 0
     """Of the host that are with workers; where it has several rows, in its first."""
     workers: tuple[str, ...] = ()
@@ -152,9 +152,9 @@ def _add(rows: dict[tuple[str, str], Host], row: Host) -> None:
     """Join *row* with the one of the same host that waits for the same, if there is one."""
     before = rows.get((row.name, row.why), row)
     if before is not row:
-        times = [each.seconds for each in (before, row) if each.seconds is not None]
+        times = [each.wait for each in (before, row) if each.wait is not None]
         row = row._replace(
-            waiting=before.waiting + row.waiting, seconds=min(times, default=None)
+            waiting=before.waiting + row.waiting, wait=min(times, default=None)
         )
     rows[row.name, row.why] = row
 

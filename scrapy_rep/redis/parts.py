@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +79,10 @@ def connect(settings: BaseSettings, spider: str) -> list[Part]:
 
     Raises ``ValueError`` where REDIS_URL is no URL.
     """
-    server = impatient(get_redis_from_settings(settings), PATIENCE)
+    with warnings.catch_warnings():
+        # redis-py says so of what scrapy-redis gives it.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        server = impatient(get_redis_from_settings(settings), PATIENCE)
     key = settings.get("SCHEDULER_QUEUE_KEY", SCHEDULER_QUEUE_KEY)
     return [Part(server, *each) for each in parts_of(key % {"spider": spider})]
 

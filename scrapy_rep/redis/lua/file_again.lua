@@ -20,12 +20,12 @@ for i = 7, 6 + hosts do
     redis.call('PERSIST', prefix .. 'host:' .. host)
   end
   if number > 0 and not is_later and not is_due then
-    note('unknown host', host, number)
+    note('unknown_host', host, number)
     if acts then
       make_due(host, now)
     end
   elseif is_due and (is_later or number == 0) then
-    note(is_later and 'host twice' or 'empty host', host, number)
+    note(is_later and 'host_twice' or 'empty_host', host, number)
     if acts then
       redis.call('ZREM', DUE, host)
     end
@@ -40,12 +40,12 @@ for i = 7 + hosts, #ARGV do
     redis.call('PERSIST', out)
   end
   if number > 0 and not ends then
-    note('unknown worker', worker, number)
+    note('unknown_worker', worker, number)
     if acts then -- one that is alive shows up until then
       redis.call('ZADD', WORKERS, text(now + lease), worker)
     end
   elseif number > 0 and tonumber(ends) <= now then
-    note('dead worker', worker, number)
+    note('dead_worker', worker, number)
     if acts then
       for _, id in ipairs(redis.call('HKEYS', out)) do
         take_back(worker, id, now)

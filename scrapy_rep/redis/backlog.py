@@ -41,6 +41,7 @@ class Backlog:
         self.quick = impatient(server)
         self.link = link = Link.of(crawler)
         self._crawler = crawler
+        self.name = key
         self.prefix, self.keys = queue_keys(key)
         self.has_lost = False
         """Whether requests were lost since this crawl began."""
@@ -150,10 +151,10 @@ class Backlog:
     def _warn_of_blocked(self, hosts: int) -> None:
         if hosts:
             logger.warning(
-                "Of the queue %s an operator has blocked %s: what waits there stays, and"
-                " the crawl does not end before that is purged or unblocked (scrapy robots"
+                "An operator has blocked %s of the queue %s: what waits there stays, and the"
+                " crawl does not end before that is purged or unblocked (scrapy robots"
                 " --fleet)",
-                *(self.prefix, counted(hosts, "host", "hosts")),
+                *(counted(hosts, "host", "hosts"), self.name),
                 extra={"spider": self._crawler.spider},
             )
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 PATIENCE = 30.0
-"""Seconds that a call may take; to count a million hosts takes one or two."""
+"""Seconds that a call may take; to count a million hosts takes two or three."""
 AT_A_TIME = 500
 """Hosts that are looked at in one go; the server serves nobody else meanwhile."""
 

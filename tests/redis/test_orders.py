@@ -47,7 +47,7 @@ def lines(caplog: Any, level: int) -> list[str]:
     return [
         record.getMessage()
         for record in caplog.records
-        if record.levelno == level and record.name.startswith("scrapy_rep")
+        if record.levelno == level and "he queue quiet:" in record.getMessage()
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from scrapy.settings import Settings
 
-from scrapy_rep.redis.orders import faults
+from scrapy_rep.redis.orders import block, faults
 from scrapy_rep.redis.overview import hosts as look_at_hosts
 from scrapy_rep.redis.overview import state
 from scrapy_rep.redis.parts import connect
@@ -17,6 +18,7 @@ from tests.benchmarks.fleet import delayed, hosts, pages, seeded
 from tests.benchmarks.web import Web
 from tests.commands.cli import Done, robots
 from tests.commands.test_schema import documented
+from tests.documents import blocks, room
 from tests.fleet import Fleet, seed
 from tests.redis_server import RedisServer
 from tests.site import Reply, some_sites
@@ -109,6 +111,40 @@ def test_what_is_told_and_done_in_words(queue):
         "host       waiting  in hand  until  why",
         "c.example        1        0  now    it may be asked now",
     ]
+
+
+def test_the_page_of_fleets_shows_what_it_prints(redis_server):
+    (part,) = parts(redis_server)
+    worker, second = "crawler1-71-5d0c31a9", 10**6
+
+    def wait(host: str, number: int) -> None:
+        seed(redis_server, [f"http://{host}.example/{n}" for n in range(number)])
+
+    def tell(host: str, pace: str, seconds: float) -> None:
+        told = [1, f"{host}.example", pace, round(seconds * second)]
+        part.run("put", worker, 0, 0, *told)
+
+    wait("a", 8)
+    part.run("pop", worker, round(54.9 * second), 1, 8, 0)
+    tell("a", "free", 0)
+    wait("c", 3)
+    part.run("pop", worker, round(54.9 * second), 3, 8, 0)
+    for host, number in {"b": 4, "d": 1, "e": 1}.items():
+        wait(host, number)
+    tell("b", "paced", 18.9)
+    tell("d", "parked", 2 * 3600 + 50)
+    block(parts(redis_server), "e.example")
+    (page,) = [
+        text
+        for text in blocks("console", room("redis"))
+        if text.startswith("$ scrapy robots")
+    ]
+    shown = fleet(redis_server).out.replace("fleet is", "shop is")
+    assert timeless(shown) == timeless(page.partition("\n")[2] + "\n")
+
+
+def timeless(text: str) -> str:
+    return re.sub(r"\d\d s", "so many s", text)
 
 
 def test_check_and_repair(queue):

@@ -42,7 +42,10 @@ URL = "https://example.com/"
         (("--report", "A"), "--report lacks its page, expected -o FILE"),
         (("--report", "-", "-", "-o", "P"), "- is given twice"),
         (("--report", "A", "-o", "P", "--json"), "--json is given with --report"),
-        (("--host", "H", URL), "--host is for --report AUDIT..., expected that beside"),
+        (
+            ("--host", "H", URL),
+            "--host is for --report and --fleet, expected one of them beside",
+        ),
         (("-o", "P", URL), "-o is for --report AUDIT..., expected that beside it"),
         (("-s", "REP_DIALECT=x", URL), "REP_DIALECT is 'x', expected"),
         (("-s", "REP_DIALECT", URL), "Invalid -s value, use -s NAME=VALUE"),

@@ -52,7 +52,6 @@ def link(host: int) -> list[Any]:
         f"www.host{host:07d}.example",
         0,
         number.to_bytes(16, "big") + DATA,
-        0,
         f"{number:040x}",
     ]
 

@@ -266,7 +266,7 @@ async def test_who_begins_is_told_of_blocked_hosts(redis_server, caplog):
         orders.block(queue_at(redis_server), "a.example")
     async with Crawl(redis_server):
         (line,) = lines(caplog, logging.WARNING)
-        assert "an operator has blocked 1 host" in line
+        assert "An operator has blocked 1 host of the queue" in line
 
 
 @coroutine_test

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -186,6 +187,7 @@ async def test_who_would_delete_the_queue_does_not_end_when_it_is_drained(
         await worker.push("a")
         orders.give(queue_at(redis_server), "drain")
         assert await worker.pop() is None
+        await asyncio.sleep(0.1)
         assert not worker.queue._downloader.ends()
         assert "without SCHEDULER_PERSIST" in lines(caplog, logging.WARNING)[0]
         assert await worker.length() == 1
@@ -253,7 +255,8 @@ async def test_those_behind_many_blocked_hosts_are_served(redis_server):
             orders.block(queue, f"h{number}.example")
             await worker.push(f"h{number}")
         await worker.push("z")
-        worker.exchange._ask_at = 0.0
+        wait, *_ = await worker.backlog.call("pop", [worker.link.me, 10**7, 1, 1, 0])
+        assert wait == 0  # not only when the next host is due
         await until(worker.pop)
         assert await worker.length() == 31
 

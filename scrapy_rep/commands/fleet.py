@@ -8,8 +8,8 @@ from scrapy.exceptions import UsageError
 from scrapy.spiderloader import get_spider_loader
 
 from scrapy_rep.commands.as_json import line, round_off
-from scrapy_rep.log.waits import PACE, WHY, counted
-from scrapy_rep.protocol.printable import duration, mask_uri, printable
+from scrapy_rep.log.waits import PACE, WHY
+from scrapy_rep.protocol.printable import counted, duration, mask_uri, printable
 
 try:
     from scrapy_rep.redis import orders

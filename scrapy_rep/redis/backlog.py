@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from redis.exceptions import ResponseError
 from scrapy.utils.defer import deferred_from_coro
 
-from scrapy_rep.log.waits import counted
+from scrapy_rep.protocol.printable import counted
 from scrapy_rep.redis.clients import AWAY, impatient, is_forgotten, script
 from scrapy_rep.redis.fleet import Link, RedisAwayError
 from scrapy_rep.redis.keys import hosts_and_workers, pattern, queue_keys

@@ -120,6 +120,8 @@ class Exchange:
         self._beating: CallLaterResult | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_asking = False
+        self._puts = 0
+        """How many calls have queued requests."""
         self._closed = False
         self._beat_again(0.0)
 
@@ -196,6 +198,7 @@ class Exchange:
         queued, length, is_due, wait, *old = answer
         del self.outbox[: len(pushed)]
         del self._told[:own]
+        self._puts += bool(pushed)
         for request in done:
             self.handed_out.pop(request, None)
         self._backlog.note_queued(queued)
@@ -256,6 +259,7 @@ class Exchange:
             args += [self._most_of_a_host, len(left)]
             args += [*(part for pair in left.items() for part in pair)]
             self._stat("rep/redis/pops", 1)
+            puts = self._puts
             answer = await self._backlog.call("pop", args)
             if answer is None:
                 # Who cannot look must not take the crawl for finished.
@@ -267,11 +271,14 @@ class Exchange:
                 member, host, pace = found[at : at + 3]
                 self.hand.append(Popped(member, host.decode(errors="replace"), pace))
             self._ordered(ORDERS.get(wait, ""))
-            if length < 0:  # there may be more
-                self._ask_at = 0.0
-            else:
+            if length >= 0:
                 self._backlog.note(length, lost, is_wrong)
+            if puts != self._puts:  # it may be from before that, and knows of none
+                self._backlog.known_length = max(1, self._backlog.known_length)
+            elif length >= 0:
                 self._ask_in(LOOK_AGAIN if wait in ORDERS else wait / 1e6)
+                return
+            self._ask_at = 0.0  # there may be more
 
     # Signs of life
 

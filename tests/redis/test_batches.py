@@ -141,6 +141,26 @@ async def test_who_knows_that_nothing_is_due_does_not_ask(redis_server):
 
 
 @coroutine_test
+async def test_what_is_queued_while_an_answer_comes_is_not_overlooked(redis_server):
+    async with Crawl(redis_server) as worker:
+        call = worker.backlog.call
+
+        async def slow(name: str, *args: Any) -> Any:
+            answer = await call(name, *args)
+            if name == "pop":  # the answer is that there is nothing
+                worker.backlog.call = call
+                await worker.push("late")
+            return answer
+
+        worker.backlog.call = slow
+        await worker.exchange.receive()
+        assert not worker.exchange.hand
+        assert len(worker.queue)  # else the crawl would end
+        await worker.exchange.receive()
+        assert len(worker.exchange.hand) == 1
+
+
+@coroutine_test
 async def test_a_host_without_a_delay_fills_its_places_at_once(redis_server):
     settings = {"CONCURRENT_REQUESTS_PER_DOMAIN": 6}
     async with Crawl(redis_server, **settings) as worker:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -143,4 +143,5 @@ def handed_over(departure: Departure) -> Iterator[None]:
         yield
     finally:
         departures.clear()
-        _leaving.reset(token)
+        with suppress(ValueError):  # Twisted 21.7 may go on in another context
+            _leaving.reset(token)

@@ -1,8 +1,10 @@
 """What a request costs in the chain of middlewares, in instructions rather than seconds.
 
 Run it with ``python -m tests.benchmarks.instructions``; it needs valgrind. The chains are
-those of ``tests.benchmarks.middleware``. Other processes do not change these figures, so a
-difference of one in a hundred is one; what waiting for memory costs is not in them.
+those of ``tests.benchmarks.middleware``, and ours once more with all that is done when a
+request is handed to its download handler and answered, with and without back-off. Other
+processes do not change these figures, so a difference of one in a hundred is one; what
+waiting for memory costs is not in them.
 """
 
 from __future__ import annotations
@@ -15,21 +17,36 @@ import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from scrapy import Request
+from scrapy import Request, signals
+from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
+from scrapy.utils.misc import build_from_crawler
+from scrapy.utils.test import get_crawler
 
-from tests.benchmarks.corpus import SEED
+from tests.benchmarks.corpus import AGENT, SEED
 from tests.benchmarks.middleware import (
+    ANSWER,
     KINDS,
     ROBOTS,
+    Idle,
     chain_of,
+    download,
     host,
     make_known,
     send,
 )
 
+if TYPE_CHECKING:
+    from scrapy.http import Response
+
 HOSTS, WARM, REQUESTS = 20, 20, 200
+OURS = {"ADDONS": {"scrapy_rep.Addon": 500}}
+PACES = ["disallow", "crawl-delay", "request-rate", "visit-time"]
+HANDED_OVER: dict[str, dict[str, Any]] = {
+    "handed over": {**OURS, "REP_OBEY": [*PACES, "retry-after"]},
+    "the same with back-off": {**OURS, "REP_OBEY": [*PACES, "retry-after", "back-off"]},
+}
 MARK = "getloadavg"
 """A function of the C library that nothing else here calls: the count begins anew."""
 
@@ -45,19 +62,46 @@ def made(number: int, each: str) -> list[Request]:
     ]
 
 
+class Engine:
+    """As much of an engine as it takes to hand requests over, which are answered at once."""
+
+    def __init__(self) -> None:
+        self.downloader = self.handlers = self
+        self.slots: dict[str, Any] = {}
+        self.active: set[Request] = set()
+        self.total_concurrency = 16
+
+    async def download_request_async(self, request: Request) -> Response:
+        return ANSWER
+
+
+def handed_over(settings: dict[str, Any]) -> tuple[Any, Any]:
+    """Return a chain, and what downloads at its end."""
+    crawler: Any = get_crawler(Idle, {**settings, "USER_AGENT": AGENT})
+    crawler.spider = Idle.from_crawler(crawler)
+    crawler.engine = engine = Engine()
+    chain = build_from_crawler(DownloaderMiddlewareManager, crawler)
+    crawler.signals.send_catch_log(signals.engine_started)
+    return chain, engine.download_request_async
+
+
 def child() -> None:
     logging.disable(logging.CRITICAL)
     chains: dict[str, Any] = {kind: chain_of(kind) for kind in KINDS}
-    for chain in chains.values():
+    downloads = dict.fromkeys(KINDS, download)
+    for kind, settings in HANDED_OVER.items():
+        chains[kind], downloads[kind] = handed_over(settings)
+    for kind, chain in chains.items():
         for number in range(HOSTS):
             make_known(chain, number, ROBOTS)
-            send(chain, [Request(f"https://{host(number)}/{n}") for n in range(WARM)])
+            warm = [Request(f"https://{host(number)}/{n}") for n in range(WARM)]
+            send(chain, warm, downloads[kind])
     gc.disable()
-    for chain in chains.values():
-        send(chain, made(REQUESTS, "warm"))
+    for kind, chain in chains.items():
+        send(chain, made(REQUESTS, "warm"), downloads[kind])
         requests = made(REQUESTS, "count")
         os.getloadavg()
-        send(chain, requests)
+        send(chain, requests, downloads[kind])
         os.getloadavg()
 
 
@@ -84,14 +128,17 @@ def main() -> int:
     if "--child" in sys.argv:
         child()
         return 0
-    totals = counts_of("tests.benchmarks.instructions", len(KINDS), "--child")
+    kinds = [*KINDS, *HANDED_OVER]
+    totals = counts_of("tests.benchmarks.instructions", len(kinds), "--child")
     counts = [total / REQUESTS for total in totals]
-    found = dict(zip(KINDS, counts, strict=True))
+    found = dict(zip(kinds, counts, strict=True))
     added = {kind: count - found["none"] for kind, count in found.items()}
     for kind, count in found.items():
         print(f"{kind:24}{count:10,.0f} instructions, adds {added[kind]:8,.0f}")
     ratio = added["ours"] / added["Scrapy's own"]
     print(f"ours adds {ratio:.2f} of what Scrapy's own adds (goal: 0.5)")
+    without, with_it = (found[kind] for kind in HANDED_OVER)
+    print(f"back-off adds {with_it / without - 1:.2%} of a request (goal: 3 %)")
     return 0
 
 

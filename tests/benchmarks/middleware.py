@@ -99,7 +99,7 @@ async def download(request: Request) -> Response:
 ANSWER = Response("https://www.host0.example/")
 
 
-def send(chain: Any, requests: list[Request]) -> None:
+def send(chain: Any, requests: list[Request], download: Any = download) -> None:
     for request in requests:
         try:
             chain.download_async(download, request).send(None)

@@ -18,8 +18,12 @@ from scrapy_rep.protocol.rules import Rule
 from scrapy_rep.protocol.statements import Group
 from scrapy_rep.protocol.user_agents import Agent, product_tokens
 
+COMPILED = not __file__.endswith(".py")
+"""Whether this runs as machine code: the same source, built with mypyc."""
+
 __all__ = [
     "CODES",
+    "COMPILED",
     "GYM2008",
     "MK1996",
     "RFC9309",

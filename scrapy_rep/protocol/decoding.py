@@ -65,6 +65,9 @@ class Text:
         """Octets of memory."""
         return getsizeof(self) + getsizeof(self._kept)
 
+    def __reduce__(self) -> tuple[type[Text], tuple[str, tuple[str, ...], str | None]]:
+        return Text, (self.lines, self.problems, self.charset)  # compiled, too
+
 
 def narrowed(lines: str) -> tuple[str | bytes, str]:
     """`lines` in little memory, and how errors are handled when they are decoded again."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,10 @@ class Dialect:
 
     deny_statuses: frozenset[int] = frozenset()
     """Response codes of the 4xx class that forbid the whole site."""
+
+    def __reduce__(self) -> tuple[type[Dialect], tuple[object, ...]]:
+        # Compiled, too: what dataclasses has for a frozen class with slots sets attributes.
+        return Dialect, tuple(getattr(self, each.name) for each in fields(self))
 
 
 RFC9309 = Dialect("rfc9309")

@@ -118,7 +118,7 @@ def octets_of(error: UnicodeError) -> tuple[bytes, int]:
     found = error.object[error.start : error.end]
     return b"".join(
         bytes([ord(char) - 0xDC00])
-        if "\udc80" <= char <= "\udcff"
+        if 0xDC80 <= ord(char) <= 0xDCFF
         else char.encode("utf-8", "surrogatepass")
         for char in found
     ), error.end

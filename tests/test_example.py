@@ -182,11 +182,7 @@ def test_table(runs, name, expected):
 
 @pytest.mark.parametrize("name", ["tour", "guest", "one address"])
 def test_crawl_delay_is_kept(runs, name):
-    rows = runs[name].rows()
-    gap = rows.pop("Crawl-delay: 1").gap
-    assert gap >= PART * 1
-    # The others do not wait for it.
-    assert any(row.gap < gap for row in rows.values() if row.gap is not None)
+    assert runs[name].rows()["Crawl-delay: 1"].gap >= PART * 1
 
 
 def test_servers_saw_nothing_disallowed(runs):

@@ -25,10 +25,8 @@ from scrapy_rep.evidence.format import (
     ANSWER,
     COPY,
     CRAWL,
-    DECISION,
     END,
     FORMAT,
-    SENT,
     TIME_DECIMALS,
     as_text,
 )
@@ -39,6 +37,7 @@ from scrapy_rep.settings import DEFAULTS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
@@ -53,8 +52,6 @@ MAX_DIGESTS = 10_000
 """Digests that are remembered, so that each body is written once."""
 USERS_SETTINGS = ("ROBOTSTXT_USER_AGENT", "USER_AGENT", "DOWNLOAD_DELAY")
 """Settings of Scrapy that are written down beside ours."""
-
-NO_NAMES = "", ""
 
 
 @lru_cache(maxsize=1024)
@@ -98,12 +95,12 @@ class Audit:
         self._agent = agent
         self._sink: Sink | None = None
         self.put: Callable[[Record], None] = _ignore
-        """Of the sink: writes what was decided, ``(time, url, names, decision, delay,
-        preferences)``, the names being those of its host and its download slot; what was
-        sent, ``(time, url, names, whether it is a robots.txt, 0.0, None)``; what came of
-        it, ``(time, url, names, status or error, seconds, octets)``; or a line,
-        ``(0.0, line, ("", ""), None, 0.0, None)``. Before there is a spider, and when it is
-        gone, nothing is.
+        """Of the sink: writes what was decided, ``(time, url, host, slot, decision, delay,
+        preferences)``; what was sent, ``(moment, url, host, slot, whether it is a
+        robots.txt, 0.0, None)``; what came of it, ``(moment, url, host, "", status or
+        error, seconds, octets)``; or a line, ``(0.0, line, "", "", None, 0.0, None)``.
+        A moment is of ``time.monotonic()``. Before there is a spider, and when it is gone,
+        nothing is.
         """
         self._digests: dict[str, None] = {}  # in the order in which they came
         self._errors = 0  # of the sink, as far as they were noticed
@@ -153,7 +150,7 @@ class Audit:
     def write(self, record_type: RecordType, **values: object) -> None:
         """Write a record of now that has *values*."""
         line = record_type.line({"time": self._time(), **values})
-        self.put((0.0, line, NO_NAMES, None, 0.0, None))
+        self.put((0.0, line, "", "", None, 0.0, None))
 
     def write_copy(self, copy: Copy, body: bytes) -> None:
         """Write what is known of an origin; *body* where it is not written yet."""
@@ -172,20 +169,18 @@ class Audit:
         """Write that a request has left *at* that time, by ``time.monotonic()``."""
         request = departure.request
         is_robots = ROBOTS_HOP in request.meta
-        url = without_user(request.url)
-        names = departure.host, departure.slot or ""
-        self.put((self._at(at), url, names, is_robots, 0.0, None))
+        slot = departure.slot or ""
+        self.put((at, request.url, departure.host, slot, is_robots, 0.0, None))
 
     def write_answer(self, departure: Departure, response: Response) -> None:
         """Write that a request was answered."""
         request, now = departure.request, monotonic()
         seconds = now - (departure.left_at or departure.started_at)
-        url, octets = without_user(request.url), len(response.body)
+        status, octets = response.status, len(response.body)
         if ROBOTS_HOP in request.meta:
-            self._write_of_robots(url, seconds, octets=octets, status=response.status)
+            self._write_of_robots(request, seconds, octets=octets, status=status)
             return
-        names = departure.host, ""
-        self.put((self._at(now), url, names, response.status, seconds, octets))
+        self.put((now, request.url, departure.host, "", status, seconds, octets))
 
     def write_failure(self, departure: Departure, error: Exception) -> None:
         """Write that a request was not answered, if it has left at all."""
@@ -193,15 +188,17 @@ class Audit:
         left_at = departure.left_at or departure.started_at
         if not left_at:
             return
-        url, kind = without_user(request.url), kind_of(error)
+        seconds, kind = now - left_at, kind_of(error)
         if ROBOTS_HOP in request.meta:
-            self._write_of_robots(url, now - left_at, error=kind)
+            self._write_of_robots(request, seconds, error=kind)
             return
-        self.put((self._at(now), url, (departure.host, ""), kind, now - left_at, None))
+        self.put((now, request.url, departure.host, "", kind, seconds, None))
 
-    def _write_of_robots(self, url: str, seconds: float, **values: object) -> None:
+    def _write_of_robots(
+        self, request: Request, seconds: float, **values: object
+    ) -> None:
         """Write an answer of which there are few."""
-        seconds = round(seconds, TIME_DECIMALS)
+        url, seconds = without_user(request.url), round(seconds, TIME_DECIMALS)
         self.write(ANSWER, url=url, seconds=seconds, robots=True, **values)
 
     # In the sink's thread
@@ -209,35 +206,44 @@ class Audit:
     def _lines_of(self, records: Iterable[Record]) -> str:
         """Return *records* in JSON. Times have ``TIME_DECIMALS`` decimals."""
         lines = []
-        sent, decided, answered = SENT.name, DECISION.name, ANSWER.name
+        zero = self._at(0.0)
         last = in_quotes = authority = ""
-        for time, url, names, what, delay, preferences in records:
+        for time, url, host, slot, what, delay, more in records:
             if what is None:
                 lines.append(url)
                 continue
             if url is not last:  # what was decided is often sent at once
-                last, in_quotes = url, quote(url)
+                last = url
+                if "@" in url:
+                    url = without_user(url)  # noqa: PLW2901
+                in_quotes = quote(url)
                 authority = url.partition("//")[2].partition("/")[0]
             of_type = type(what)
-            if of_type is int or of_type is str:
-                if of_type is int:
-                    result = f'"octets":{preferences},"status":{what}'
-                else:
-                    result = f'"error":{quote(what)}'
-                lines.append(
-                    f'{{"type":"{answered}","time":{time:.4f},"url":{in_quotes}'
-                    f'{host_in_json(names[0], authority)},"seconds":{delay:.4f},'
-                    f"{result}}}\n"
+            if of_type is int:
+                line = (
+                    f'{{"type":"answer","time":{zero + time:.4f},"url":{in_quotes}'
+                    f'{host_in_json(host, authority)},"seconds":{delay:.4f},'
+                    f'"octets":{more},"status":{what}}}\n'
                 )
-                continue
-            if of_type is bool:
-                kind, rest = sent, ',"robots":true' if what else ""
+            elif of_type is bool:
+                robots = ',"robots":true' if what else ""
+                line = (
+                    f'{{"type":"sent","time":{zero + time:.4f},"url":{in_quotes},'
+                    f"{names_in_json(host, slot, authority)}{robots}}}\n"
+                )
+            elif of_type is str:
+                line = (
+                    f'{{"type":"answer","time":{zero + time:.4f},"url":{in_quotes}'
+                    f'{host_in_json(host, authority)},"seconds":{delay:.4f},'
+                    f'"error":{quote(what)}}}\n'
+                )
             else:
-                kind, rest = decided, what.in_json(delay, preferences)
-            lines.append(
-                f'{{"type":"{kind}","time":{time:.4f},"url":{in_quotes},'
-                f"{names_in_json(*names, authority)}{rest}}}\n"
-            )
+                line = (
+                    f'{{"type":"decision","time":{time:.4f},"url":{in_quotes},'
+                    f"{names_in_json(host, slot, authority)}"
+                    f"{what.in_json(delay, more)}}}\n"
+                )
+            lines.append(line)
         return "".join(lines)
 
     async def close(self, reason: str, unsent: dict[str, int] | None = None) -> None:

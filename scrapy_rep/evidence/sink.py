@@ -45,9 +45,9 @@ GZIP_WBITS = 16 + zlib.MAX_WBITS
 RECORD_BYTES = 128
 """Octets of memory that a waiting record takes, besides its text."""
 
-Record = tuple[float, str, tuple[str, str], Any, float, Any]
+Record = tuple[float, str, str, str, Any, float, Any]
 """What makes a line. The text that comes second is the longest thing that it alone has."""
-RECORD_FIELDS = 6
+RECORD_FIELDS = 7
 
 
 class Sink:

@@ -275,8 +275,8 @@ class Witness:
             agent = self._agents.of(request)
             preferences = stated_answers(known.policy.preferences(url, agent))
         if self._audit is not None:
-            names = self._host_of(request), self._downloader.slot_of(request)
-            self._audit.put((now, url, names, decision, delay, preferences))
+            host, slot = self._host_of(request), self._downloader.slot_of(request)
+            self._audit.put((now, url, host, slot, decision, delay, preferences))
         if self._on_meta:
             # Each request has its own: nothing that a spider does to one alters another.
             evidence = decision.evidence.copy()

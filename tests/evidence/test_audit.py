@@ -66,7 +66,7 @@ def departure(found: Audit, url: str, host: str, slot: str) -> Departure:
     return leaving
 
 
-async def write_sample(path: Path) -> None:
+async def write_sample(path: Path, monkeypatch: Any) -> None:
     """Write the audit that is the sample."""
     crawler = make_crawler(REP_DENY_STATUSES=[403])
     crawler.spider = Pages()
@@ -78,12 +78,18 @@ async def write_sample(path: Path) -> None:
 
     agent = "ExampleBot/1.0"
     found = Audit(
-        crawler, str(path), now=now, at=lambda _: now(), agent=lambda: f"{agent}, other"
+        crawler,
+        str(path),
+        now=now,
+        at=lambda moment: START + moment,
+        agent=lambda: f"{agent}, other",
     )
+    moments = iter([2.592591, 2.716049, 2.8])
+    monkeypatch.setattr("scrapy_rep.evidence.audit.monotonic", lambda: next(moments))
 
     robots = departure(found, "https://a.example/robots.txt", "a.example", "a.example")
     robots.request.meta["rep_hop"] = 1
-    found.write_sent(robots, 0.0)
+    found.write_sent(robots, now() - START)
     kept = {
         "https://a.example": snapshot(
             "https://www.a.example/robots.txt", body=RULES.encode()
@@ -143,14 +149,16 @@ async def write_sample(path: Path) -> None:
             known.evidence, agent, verdict, cause, enforced, pace, preferences
         )
         when = now()
-        found.put((when, url, names, decision, pace.asked(when), preferences))
+        found.put((when, url, *names, decision, pace.asked(when), preferences))
         if cause is None:
-            found.write_sent(departure(found, url, *names), 0.0)
+            found.write_sent(departure(found, url, *names), now() - START)
     answered = departure(found, "https://a.example/?q=1", "a.example", "a.example")
-    answered.started_at = time.monotonic()
+    answered.started_at = 0.5
     found.write_answer(answered, Response("https://a.example/", body=b"page"))
     answered.host = 'my "hosts"'
     found.write_failure(answered, TimeoutError())
+    for _ in range(2):  # for the two of moments of their own
+        now()
     robots.started_at = answered.started_at
     found.write_answer(robots, Response("https://a.example/robots.txt", status=404))
     found.write(
@@ -199,10 +207,10 @@ def masked(text: str) -> str:
 
 
 @coroutine_test
-async def test_the_lines_are_those_of_the_sample(tmp_path):
+async def test_the_lines_are_those_of_the_sample(tmp_path, monkeypatch):
     """Octet by octet: audits of before are read with those of after."""
     path = tmp_path / "audit.jsonl"
-    await write_sample(path)
+    await write_sample(path, monkeypatch)
     assert masked(path.read_text("ascii")) == SAMPLE.read_text("ascii")
 
 

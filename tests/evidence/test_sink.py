@@ -24,7 +24,7 @@ EACH_WAY = pytest.mark.parametrize(
 
 def only(line: str) -> sink.Record:
     """Return a record that consists of nothing else."""
-    return 0.0, line, ("", ""), None, 0.0, None
+    return 0.0, line, "", "", None, 0.0, None
 
 
 def as_they_are(records):

@@ -160,7 +160,7 @@ class Watch:
             causes = _by_cause(refused, REFUSED)
             sums.append(f"{sum(refused.values()):,} refused ({causes})")
         if left:
-            causes = _by_cause({cause: left[cause] for cause in left}, AS_WHY)
+            causes = _by_cause(left, AS_WHY)
             kept = f"; {self._waits.kept:,} of them are in JOBDIR" * bool(
                 self._waits.kept
             )

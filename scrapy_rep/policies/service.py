@@ -22,7 +22,6 @@ from scrapy_rep.policies.cache import Known, PolicyCache
 from scrapy_rep.policies.concurrency import PATIENCE_SECONDS
 from scrapy_rep.policies.fetcher import validators_of
 from scrapy_rep.policies.lifecycle import (
-    MEANWHILE_WORDS,
     STATES_WITHOUT_ANSWER,
     WAITING_STATES,
     Standing,
@@ -33,6 +32,7 @@ from scrapy_rep.policies.lifecycle import (
     snapshot_after,
     standing_of,
 )
+from scrapy_rep.policies.news import News
 from scrapy_rep.policies.sharing import Learned
 from scrapy_rep.protocol import Policy
 from scrapy_rep.store import Snapshot, origin_of_key, variant
@@ -84,6 +84,7 @@ class Policies:
         self._store = store
         self._sharing = sharing
         self._log = log
+        self._news = News(log, settings)
         self._keep = keep
         self._listeners: list[Callable[[Known, Snapshot], None]] = []
         self._cache = PolicyCache(settings.cache_bytes)
@@ -341,8 +342,7 @@ class Policies:
         origin = origin_of_key(key)
         before = self._cache.peek(key)
         state_before = None if before is None else before.standing.state
-        answer, failures = snapshot.answer, snapshot.failures
-        answer_id = None
+        answer, answer_id = snapshot.answer, None
         if answer is not None and stands.state not in STATES_WITHOUT_ANSWER:
             answer_id = (answer.status, answer.encoding, hash(answer.body))
         if before and answer_id and before.answer_id == answer_id:
@@ -358,33 +358,11 @@ class Policies:
             if is_large:
                 known.ready = set()
                 await self.aside.make_ready(known, agent, origin + "/")
-            if answer_id is not None and policy.denies_all(agent):
-                verdict = policy.verdict(origin + "/", agent)
-                self._log.note_denial_of_all(origin, verdict)
-            pace = known.pace_for(agent, self._settings)
-            if not pace.free and (
-                before is None or before.pace_for(agent, self._settings) != pace
-            ):
-                self._log.note_pace(
-                    origin, pace, self.now(), self._settings.visit_time_max
-                )
+            self._news.tell_of_file(known, before, agent, self.now())
         known.requests_wait = requests_wait(snapshot, stands.state, self._settings)
         if before is None and key == origin:
             self._log.count("origins")
-        if failures is not None and stands.state in MEANWHILE_WORDS:
-            words = MEANWHILE_WORDS[stands.state]
-            if stands.state is State.UNREACHABLE and known.policy.allowed("/", ""):
-                words = "it is taken for missing until it is asked again"
-            self._log.note_unreachable(
-                origin,
-                failures.reason,
-                words,
-                failures.retry_at - self.now(),
-                again=stands.state is state_before,
-                waits=known.requests_wait and self._settings.wait,
-            )
-        elif failures is None and state_before is State.UNREACHABLE:
-            self._log.note_reachable(origin)
+        self._news.tell_of_reach(known, state_before, snapshot, self.now())
         for learned in self._listeners:
             learned(known, snapshot)
         self._cache.put(known)

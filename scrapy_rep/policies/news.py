@@ -1,0 +1,55 @@
+"""What the log is told when it is known what decides for an origin, or known anew."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scrapy_rep.policies.lifecycle import MEANWHILE_WORDS, State
+
+if TYPE_CHECKING:
+    from scrapy_rep.log import CrawlLog
+    from scrapy_rep.policies.cache import Known
+    from scrapy_rep.protocol import Agent
+    from scrapy_rep.settings import Settings
+    from scrapy_rep.store import Snapshot
+
+
+class News:
+    """Tells of an origin what is new since *before*: what was known of it until then."""
+
+    def __init__(self, log: CrawlLog, settings: Settings) -> None:
+        self._log = log
+        self._settings = settings
+
+    def tell_of_file(
+        self, known: Known, before: Known | None, agent: Agent, now: float
+    ) -> None:
+        """Tell what a file that is new asks of *agent*."""
+        origin, policy = known.origin, known.policy
+        if known.answer_id is not None and policy.denies_all(agent):
+            self._log.note_denial_of_all(origin, policy.verdict(origin + "/", agent))
+        pace = known.pace_for(agent, self._settings)
+        if not pace.free and (
+            before is None or before.pace_for(agent, self._settings) != pace
+        ):
+            self._log.note_pace(origin, pace, now, self._settings.visit_time_max)
+
+    def tell_of_reach(
+        self, known: Known, before: State | None, snapshot: Snapshot, now: float
+    ) -> None:
+        """Tell whether the origin can be asked; *before* is the state until then."""
+        state, failures = known.standing.state, snapshot.failures
+        if failures is not None and state in MEANWHILE_WORDS:
+            words = MEANWHILE_WORDS[state]
+            if state is State.UNREACHABLE and known.policy.allowed("/", ""):
+                words = "it is taken for missing until it is asked again"
+            self._log.note_unreachable(
+                known.origin,
+                failures.reason,
+                words,
+                failures.retry_at - now,
+                again=state is before,
+                waits=known.requests_wait and self._settings.wait,
+            )
+        elif failures is None and before is State.UNREACHABLE:
+            self._log.note_reachable(known.origin)

@@ -69,6 +69,8 @@ class Decision:
     """The answers for every URL; ``None``: they depend on it."""
     evidence: dict[str, Any] = field(init=False)
     """A plain dict; what depends on the request is to be filled in."""
+    host: str = ""
+    """Whose pace its requests keep, where that is the same for all; else empty."""
     _shared: str = ""
     """What all of its records have in common, without braces."""
     _json: str = ""

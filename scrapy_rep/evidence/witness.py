@@ -73,6 +73,7 @@ class Witness:
         self._downloader = downloader
         self._waits = waits
         self._host_of = host_of
+        self._origin_tells_host = not callable(settings.pace_by)
         self._all_kept = settings.obey >= PACE_DIRECTIVES
         self._all_paces = replace(settings, obey=PACE_DIRECTIVES)
         # All are emptied when they are full.
@@ -275,7 +276,12 @@ class Witness:
             agent = self._agents.of(request)
             preferences = stated_answers(known.policy.preferences(url, agent))
         if self._audit is not None:
-            host, slot = self._host_of(request), self._downloader.slot_of(request)
+            host = decision.host
+            if not host:
+                host = self._host_of(request)
+                if self._origin_tells_host:
+                    decision.host = host
+            slot = self._downloader.slot_of(request)
             self._audit.put((now, url, host, slot, decision, delay, preferences))
         if self._on_meta:
             # Each request has its own: nothing that a spider does to one alters another.

@@ -287,3 +287,22 @@ async def test_audit_lines_of_one_decision_differ_in_slot_and_preferences(tmp_pa
         ("d", yes),
     ]
     assert {one["reason"] for one in found} == {"no rule matches"}
+
+
+def by_page(request):
+    return request.url[-1]
+
+
+@coroutine_test
+async def test_audit_lines_of_one_decision_name_who_keeps_the_pace(tmp_path):
+    """The host of all, or where REP_PACE_BY is a function what that says of each."""
+    for pace_by, names in (("host", ["a.example"] * 2), (by_page, ["a", "b"])):
+        path = tmp_path / f"{names[0]}.jsonl"
+        gate = Gate(fetched(), REP_AUDIT_URI=str(path), REP_PACE_BY=pace_by)
+        for each in "ab":
+            await gate.judge(f"/{each}", download_slot="127.0.0.1")
+        witness = gate.crawl.witness
+        assert witness is not None
+        await witness.close("finished")
+        found = of_type("decision", records_of(path))
+        assert [one.get("host") for one in found] == names

@@ -118,7 +118,9 @@ def sent_now(judgement: Judgement) -> str:
     objection = ruling.objection
     if objection is None:
         causes = ", ".join(each.cause for each in ruling.left_out)
-        return f"sent, though against it is: {causes} (REP_OBEY)" if causes else "sent"
+        if not causes:
+            return "sent"
+        return f"sent, although this is against it: {causes} (left out of REP_OBEY)"
     why = printable(explain(objection.verdict))
     if ruling.action is Action.WAIT:
         return f"waits {duration(ruling.seconds)}: {why}"

@@ -63,8 +63,8 @@ class Answered:
         if handle is None or answered is None:
             self._requests = None
             logger.warning(
-                "This version of Scrapy is not known: what it drops in order to stop"
-                " sooner may be lost"
+                "This version of Scrapy is not known to scrapy_rep: requests that it"
+                " drops in order to stop sooner may be lost"
             )
             return
 

@@ -298,7 +298,7 @@ class CrawlLog:
         """A host gets no more requests of this crawl: the first one is refused."""
         self.tell(
             "hosts with a spent budget",
-            "%(host)s has had the %(requests)s that it gets of this crawl "
+            "%(host)s has had the %(requests)s that this crawl may send it "
             "(REP_HOST_BUDGET): all others are refused%(waiting)s",
             host=host,
             requests=counted(budget, "request"),

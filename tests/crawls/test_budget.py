@@ -70,7 +70,7 @@ async def test_who_has_had_all_it_gets_waits_for_nothing(caplog):
     assert crawler.stats.get_value("rep/forbidden/budget") == 5  # the retry among them
     (line,) = [each for each in caplog.messages if "REP_HOST_BUDGET" in each]
     assert line.startswith(
-        "127.0.0.1 has had the 1 request that it gets of this crawl (REP_HOST_BUDGET): "
+        "127.0.0.1 has had the 1 request that this crawl may send it (REP_HOST_BUDGET): "
         "all others are refused, "
     )
     assert not [each for each in caplog.messages if "asked again" in each]

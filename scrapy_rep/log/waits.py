@@ -78,6 +78,8 @@ class Waits:
         self._is_busy = is_busy
         self._why_parked = why_parked
         self.holders: list[Holder] = []
+        self.elsewhere: list[Holder] = []
+        """Those of what several crawls share. It is told of, and no crawl counts it as its own."""
         self._idle_since: float | None = None
         self._idle_listeners: list[Callable[[float], None]] = []
         self.idle_time = 0.0
@@ -127,7 +129,7 @@ class Waits:
         """Return what waits, that which goes on first first."""
         since_1970 = time() - monotonic()
         found: dict[tuple[str, str], Held] = {}
-        for held in self.held():
+        for held in chain(self.held(), *(each.held() for each in self.elsewhere)):
             join(found, held)
         waiting = (
             Waiting(host, self.why(host, cause), at and at + since_1970, number)

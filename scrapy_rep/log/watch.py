@@ -62,6 +62,7 @@ class Watch:
             waits.on_idle(self._end_if_long)
         self._every = crawler.settings.getfloat("LOGSTATS_INTERVAL")
         self._pages = 0
+        self._quiet = 0.0
         self._timer: CallLaterResult | None = None
 
     def opened(self) -> None:
@@ -91,8 +92,10 @@ class Watch:
         self._timer = call_later(self._every, self._look)
         pages, self._pages = self._pages, self._downloader.pages
         if pages != self._pages:
+            self._quiet = 0.0
             return
-        quiet = self._waits.idle_for() if self._waits.has_queue() else self._every
+        self._quiet += self._every
+        quiet = self._waits.idle_for() if self._waits.has_queue() else self._quiet
         if quiet < self._every / 2:
             return
         waiting = self._waits.waiting()

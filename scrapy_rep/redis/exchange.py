@@ -119,7 +119,8 @@ class Exchange:
         self._soon: CallLaterResult | None = None
         self._beating: CallLaterResult | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._is_asking = False
+        self.is_asking = False
+        """Whether an answer to what may be had is on its way."""
         self._puts = 0
         """How many calls have queued requests."""
         self._closed = False
@@ -128,7 +129,7 @@ class Exchange:
     def __len__(self) -> int:
         """Return how many wait or are with a worker, as far as that is known; 0: none."""
         length = self._backlog.known_length + len(self.outbox)
-        return max(1, length) if self._is_asking else length
+        return max(1, length) if self.is_asking else length
 
     # What is to be told
 
@@ -228,8 +229,8 @@ class Exchange:
         wait = self._ask_at - monotonic()
         if wait > 0:
             self._alarm.set(wait)
-        elif not self._is_asking and not self._closed:
-            self._is_asking = True
+        elif not self.is_asking and not self._closed:
+            self.is_asking = True
             self._run(self._ask())
 
     def ask_again(self) -> None:
@@ -245,7 +246,7 @@ class Exchange:
         try:
             await self.receive()
         finally:
-            self._is_asking = False
+            self.is_asking = False
         self._wake()
 
     async def receive(self) -> None:

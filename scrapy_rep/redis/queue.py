@@ -30,6 +30,7 @@ from scrapy_rep.redis.exchange import (
 )
 from scrapy_rep.redis.fleet import Link
 from scrapy_rep.redis.keys import ID_LENGTH, as_member
+from scrapy_rep.redis.waiting import FleetWaits
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider
@@ -86,6 +87,8 @@ class PoliteQueue(Base):  # type: ignore[misc]
         self._keeper.on_booked(self._started)
         self._keeper.back_off.on_parked(self._parked)
         self._backlog = Backlog(server, crawler, self.key)
+        self._elsewhere = FleetWaits([self._backlog])
+        crawl.waits.elsewhere.append(self._elsewhere)
         self._serial = crc32(self._link.me.encode()) << 32
         self._most_of_a_host = self._downloader.most_of_a_slot
         self._exchange = Exchange(
@@ -146,6 +149,8 @@ class PoliteQueue(Base):  # type: ignore[misc]
                 return request
         self._exchange.ask()
         self._let_spider_read()
+        if not self._exchange.handed_out and not self._exchange.is_asking:
+            self._elsewhere.look()
         return None
 
     def clear(self) -> None:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
+from scrapy_rep import __version__
 from scrapy_rep.access.origins import origin_of
+from scrapy_rep.protocol import COMPILED
 from scrapy_rep.protocol.printable import without_user
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 STDIN_NAME = "-"
+FORM = "compiled" if COMPILED else "plain Python"
 URL_EXPECTED = "an absolute http or https URL such as https://example.com/page"
 
 
@@ -291,6 +294,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--job",
         metavar="DIR",
         help="tell what waits in the job of that JOBDIR, by host; nothing is fetched",
+    )
+    group.add_argument(
+        "--version",
+        action="version",
+        version=f"scrapy_rep {__version__}; the protocol is {FORM}",
+        help="tell the version, and whether the protocol is compiled",
     )
     add_fleet_options(parser)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from scrapy_rep import __version__
+from scrapy_rep.protocol import COMPILED
 from tests.commands.cli import robots
 
 URL = "https://example.com/"
@@ -79,6 +81,14 @@ def test_help_names_every_option():
         "compare",
         "urls",
         "report",
+        "version",
     ):
         assert f"\n  --{option}" in done.out
     assert "\n  -o FILE" in done.out or "\n  -o, --output" in done.out
+
+
+def test_the_version_says_which_form_runs():
+    done = robots("--version")
+    form = "compiled" if COMPILED else "plain Python"
+    assert done.status == 0
+    assert done.out == f"scrapy_rep {__version__}; the protocol is {form}\n"

@@ -14,6 +14,7 @@ import scrapy
 from scrapy_redis import picklecompat
 
 from scrapy_rep.redis import take_over
+from tests.forking import Forked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -51,7 +52,9 @@ class Worker:
         self._file = Path(name)
         self._log = ""
         with os.fdopen(handle, "w") as out:
-            self.process = subprocess.Popen(
+            # Whose clock is to be wrong has not imported it yet.
+            popen = subprocess.Popen if "CLOCKS_OFF" in settings else Forked
+            self.process = popen(
                 [
                     sys.executable,
                     *("-m", "tests.crawls.fleet_worker", json.dumps(settings)),

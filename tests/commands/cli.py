@@ -81,8 +81,13 @@ def scrapy(
     return Done(process.returncode, out.decode(), err.decode())
 
 
-def on_terminal(*args: str, columns: int = 80, **env: str) -> tuple[int, str]:
-    """Run it on a pseudo-terminal; return the exit status and all that it showed."""
+def on_terminal(
+    *args: str, columns: int = 80, anew: bool = False, **env: str
+) -> tuple[int, str]:
+    """Run it on a pseudo-terminal; return the exit status and all that it showed.
+
+    *Anew* it imports all that it needs itself.
+    """
     import fcntl
     import pty
     import struct
@@ -90,7 +95,7 @@ def on_terminal(*args: str, columns: int = 80, **env: str) -> tuple[int, str]:
 
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    with Forked(
+    with (subprocess.Popen if anew else Forked)(
         command(*args),
         stdin=slave,
         stdout=slave,

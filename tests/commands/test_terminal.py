@@ -105,7 +105,7 @@ def test_progress_of_what_takes_long():
 def test_progress_without_tqdm(tmp_path):
     (tmp_path / "tqdm.py").write_text("raise ImportError\n")
     with Site({"/robots.txt": Reply("", after=TAKES_LONG)}) as site:
-        _, shown = on_terminal(site.url("/"), PYTHONPATH=str(tmp_path))
+        _, shown = on_terminal(site.url("/"), anew=True, PYTHONPATH=str(tmp_path))
     assert "\r\x1b[K0 of 1 URLs" in shown
 
 

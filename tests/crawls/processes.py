@@ -27,18 +27,18 @@ TIMEOUT = 60.0
 
 
 def start(
-    module: str, folder: Path, *, forked: bool = False, **plan: Any
+    module: str, folder: Path, *, anew: bool = False, **plan: Any
 ) -> subprocess.Popen[str]:
     """Start a crawl, with the kind of event loop that these tests run with.
 
-    *module* calls ``crawl`` with what it is given as its argument. Where a test starts many,
-    some may be forked; the others have a Python of their own, with its own seed of hashes.
+    *module* calls ``crawl`` with what it is given as its argument. A crawl that begins *anew*
+    has a Python of its own, with its own seed of hashes.
     """
     reactor = "none"
     if is_reactor_installed():
         reactor = "asyncio" if is_asyncio_reactor_installed() else "default"
     plan |= {"folder": str(folder), "reactor": reactor}
-    return (Forked if forked else subprocess.Popen)(
+    return (subprocess.Popen if anew else Forked)(
         [sys.executable, "-m", module, json.dumps(plan)],
         cwd=REPOSITORY,
         stdout=subprocess.PIPE,
@@ -48,7 +48,7 @@ def start(
 
 
 def wait_for_hit(process: subprocess.Popen[str], sites: list[Site]) -> None:
-    """Wait until the crawl reaches a site, which takes it a second."""
+    """Wait until the crawl reaches a site."""
     before = sum(len(site.hits) for site in sites)
     deadline = time.monotonic() + TIMEOUT
     while sum(len(site.hits) for site in sites) == before:

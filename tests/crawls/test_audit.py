@@ -28,6 +28,7 @@ from tests.audits import digest, lines_of, of_type, records_of
 from tests.crawls.test_leaks import both
 from tests.crawls.test_middleware import LEAKS_OF_SCRAPY
 from tests.evidence.test_sink import EACH_WAY
+from tests.forking import Forked
 from tests.site import Reply, Site, some_sites
 from tests.utils import Pages, coroutine_test, crawl, make_crawler, sleep
 
@@ -531,7 +532,7 @@ def run(origin, pages, *, most=0, **settings):
         "settings": settings,
         "most": most,
     }
-    return subprocess.Popen(
+    return Forked(
         [sys.executable, "-m", "tests.crawls.audit_crawl", json.dumps(plan)],
         cwd=REPOSITORY,
         stdout=subprocess.PIPE,
@@ -630,7 +631,7 @@ process.crawl(Slow)
 process.start()
 """
     with Site({"/robots.txt": RULES}) as site:
-        process = subprocess.Popen(
+        process = Forked(
             [sys.executable, "-c", code.format(url=site.url("/a"))],
             cwd=REPOSITORY,
             stdout=subprocess.PIPE,

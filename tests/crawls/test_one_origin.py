@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import subprocess
 import sys
 from typing import Any
 
@@ -16,6 +15,7 @@ from scrapy_rep.access.results import Access
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.policies import sharing
 from scrapy_rep.policies.sharing import Commons, Learned
+from tests.forking import run
 from tests.site import Reply, Site
 from tests.utils import SCRAPYS_QUEUE, Pages, coroutine_test, crawl, make_crawler, sleep
 
@@ -339,8 +339,6 @@ def test_two_spiders_of_a_process(process, settings, theirs, asked):
         code = TWO_SPIDERS.format(
             urls=urls, theirs=theirs, process=process, settings=settings
         )
-        done = subprocess.run(
-            [sys.executable, "-c", code], check=True, capture_output=True, text=True
-        )
-        assert done.stderr == ""
+        done = run([sys.executable, "-c", code])
+        assert (done.returncode, done.stderr) == (0, "")
         assert sorted(site.paths) == ["/q"] * 2 + ["/robots.txt"] * asked

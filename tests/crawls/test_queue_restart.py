@@ -20,13 +20,11 @@ DELAY = 0.3
 DELAYED_HOSTS, PAGES = 3, 20
 
 
-def run(
-    folder: Path, urls: list[str], *, forked: bool = False
-) -> subprocess.Popen[str]:
+def run(folder: Path, urls: list[str], *, anew: bool = False) -> subprocess.Popen[str]:
     return start(
         "tests.crawls.queue_restart_crawl",
         folder / "job",
-        forked=forked,
+        anew=anew,
         done=str(folder / "done"),
         urls=urls,
         settings={},
@@ -57,7 +55,7 @@ def test_killed_again_and_again(tmp_path):
         rnd.shuffle(urls)
         killed = 0
         while killed < KILLS and set(done(tmp_path)) != set(urls):
-            process = run(tmp_path, urls, forked=True)
+            process = run(tmp_path, urls)
             wait_for_hit(process, sites)
             while not killed and not all(len(site.hits) > 1 for site in sites):
                 assert process.poll() is None, process.communicate()
@@ -67,7 +65,7 @@ def test_killed_again_and_again(tmp_path):
             process.communicate()
             killed += 1
         assert killed >= KILLS // 3
-        process = run(tmp_path, urls)
+        process = run(tmp_path, urls, anew=True)
         _, errors = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 0, errors
     assert "Traceback" not in errors, errors

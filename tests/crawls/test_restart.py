@@ -33,13 +33,13 @@ def run(
     urls: list[str],
     *,
     once: bool = False,
-    forked: bool = False,
+    anew: bool = False,
     **settings: Any,
 ) -> Any:
     return start(
         "tests.crawls.restart_crawl",
         folder,
-        forked=forked,
+        anew=anew,
         urls=urls,
         once=once,
         settings=settings,
@@ -179,7 +179,7 @@ def test_killed_and_started_again(tmp_path):
         allowed, forbidden = expected(sites, rules)
         urls = mixed(sorted(allowed | forbidden))
         for kill in range(KILLS):
-            process = run(job, urls, forked=bool(kill % 5), **settings)
+            process = run(job, urls, **settings)
             if kill % 5:
                 wait_for_hit(process, sites)
                 time.sleep(rnd.uniform(0, 0.7))
@@ -190,7 +190,7 @@ def test_killed_and_started_again(tmp_path):
             assert is_whole(job, tmp_path / f"copy-{kill}"), kill
         failing.healed = True
         time.sleep(0.4)  # what was unreachable is asked again
-        fates = end_of(run(job, urls, **settings))
+        fates = end_of(run(job, urls, anew=True, **settings))
         crossed = [
             site.url(path)
             for site in sites
@@ -216,7 +216,7 @@ def test_a_queue_that_a_kill_has_left_half_written(tmp_path, kept, durable):
         allowed, forbidden = expected([site], [NO_PRIVATE])
         urls = mixed(sorted(allowed | forbidden))
         files: dict[str, Any] = {"CONCURRENT_REQUESTS": 1, "REP_DURABLE_JOB": False}
-        with run(job, urls, forked=True, **files) as process:
+        with run(job, urls, **files) as process:
             wait_for_hit(process, [site])
             process.kill()
         queues = [path for path in job.rglob("q0*") if path.stat().st_size]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import pickle
-import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ import pytest
 
 from scrapy_rep.exceptions import RedisStartError
 from scrapy_rep.redis.store import RedisStore
+from tests.forking import run
 from tests.redis.workers import Crawl, until
 from tests.redis_server import RedisServer
 from tests.utils import coroutine_test, make_crawler
@@ -93,13 +93,7 @@ async def test_a_cluster_of_several_servers(tmp_path: Path):
 def test_the_exit_status(tmp_path: Path):
     (tmp_path / "mine.py").write_text(SPIDER)
     command = [sys.executable, "-m", "scrapy", "runspider", "mine.py"]
-    done = subprocess.run(
-        [*command, "-s", f"REDIS_URL={NOBODY}"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run([*command, "-s", f"REDIS_URL={NOBODY}"], cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr.count("Traceback") == 1
     last = done.stderr.strip().splitlines()[-1]

@@ -28,6 +28,7 @@ from scrapy_rep.store.sqlite import (
     SqliteStore,
     StoreError,
 )
+from tests.forking import Forked
 from tests.snapshots import answer_of, changed, snapshot_of
 from tests.store.test_stores import FAILING, GOOD, ORIGIN
 from tests.store.writer import ORIGINS, is_whole, number_of, own, sample
@@ -574,9 +575,7 @@ async def test_file_that_another_crawl_has_moved_aside_is_not_moved_again(path, 
 def start(path: Path, name: str, total: int = 0) -> subprocess.Popen[str]:
     """Run a writer of *total* samples, or of ever more."""
     command = [sys.executable, "-m", "tests.store.writer", str(path), name, str(total)]
-    return subprocess.Popen(
-        command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True, bufsize=1
-    )
+    return Forked(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True, bufsize=1)
 
 
 async def assert_kept(store: SqliteStore, name: str, last: int) -> None:

@@ -297,7 +297,7 @@ async def run(plan: Plan, folder: str) -> None:
 
 @pytest.mark.only_asyncio
 @given(plan=plans)
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(derandomize=True, deadline=None, max_examples=15)
 def test_what_is_forbidden_is_never_allowed_for_lack_of_memory(plan):
     # Hypothesis awaits nothing, and this thread's event loop may be running already.
     with TemporaryDirectory() as folder, ThreadPoolExecutor(1) as thread:

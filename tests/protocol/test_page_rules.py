@@ -244,7 +244,7 @@ def test_nothing_makes_it_raise(headers, metas):
 )
 @pytest.mark.parametrize("begin", ["", "unavailable_after: ", "max-snippet:"])
 def test_time_is_linear(begin, part):
-    header = begin + part * (100_000 // len(part)) + ", robots: noindex"
+    header = begin + part * (50_000 // len(part)) + ", robots: noindex"
     begun = time.process_time()
     assert "noindex" in rules([header], [("robots", header)])
     assert time.process_time() - begun < 4

@@ -28,7 +28,7 @@ from . import reference
 # A shared machine may be slow at any moment: neither a deadline nor a slow start is a failure.
 settings.register_profile(
     "short",
-    max_examples=200,
+    max_examples=100,
     deadline=None,
     derandomize=True,
     database=None,

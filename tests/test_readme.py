@@ -107,17 +107,17 @@ def test_doctests(path, least):
     assert results.failed == 0
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in DOCUMENTS if blocks("python", path)], ids=name_of
-)
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
 def test_snippets_compile(path):
     for code in blocks("python", path):
         compile(code, str(path), "exec")
 
 
-@pytest.mark.parametrize("code", blocks("python"))
-def test_snippets_of_the_front_run(code, tmp_path):
-    executed(code, tmp_path)
+def test_snippets_of_the_front_run(tmp_path):
+    for number, code in enumerate(blocks("python")):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        executed(code, folder)
 
 
 def anchors(path: Path) -> set[str]:

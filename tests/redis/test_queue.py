@@ -14,7 +14,7 @@ from redis.crc import key_slot
 from scrapy import signals
 from scrapy_redis.queue import FifoQueue, PriorityQueue
 
-from scrapy_rep.redis import take_over
+from scrapy_rep.redis import queue, take_over
 from scrapy_rep.redis.dupefilter import DupeFilter
 from scrapy_rep.redis.fleet import RedisAwayError
 from scrapy_rep.redis.keys import as_member
@@ -222,11 +222,12 @@ async def test_length_counts_what_waits_and_what_is_handed_out(redis_server):
 
 
 @coroutine_test
-async def test_clear_deletes_everything(redis_server):
+async def test_clear_deletes_everything(redis_server, monkeypatch):
+    monkeypatch.setattr(queue, "CLEARED_AT_A_TIME", 100)
     async with Crawl(redis_server) as one, Crawl(redis_server) as two:
         redis_server.client.zadd("quiet:requests", {"theirs": 1})
         one.exchange.outbox = []
-        for number in range(5000):
+        for number in range(250):
             await one.push(f"h{number}", number)
         await two.take(60.0)
         await one.pop()

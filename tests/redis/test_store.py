@@ -154,7 +154,7 @@ FACTS = {
     "retry_at": 0,
 }
 BODY = pack_body(answer_of(GOOD).body)
-BOMB = pack_body(bytes(100 * 2**20))
+BOMB = pack_body(bytes(10 * 2**20))
 
 
 def row(facts: Any = None, **fields: Any) -> dict[str, Any]:

@@ -33,7 +33,7 @@ GOOD = snapshot_of(
     grace=86400.0,
 )
 BODY = pack_body(facts_of(GOOD)["body"])
-BOMB = pack_body(bytes(100 * 2**20))
+BOMB = pack_body(bytes(10 * 2**20))
 """100 KB that are 100 MiB."""
 
 

@@ -475,7 +475,7 @@ def change_type(path: Path) -> None:
 
 
 def change_to_bomb(path: Path) -> None:
-    change(path, f"UPDATE robots SET body = x'{pack_body(bytes(100 * 2**20)).hex()}'")
+    change(path, f"UPDATE robots SET body = x'{pack_body(bytes(10 * 2**20)).hex()}'")
 
 
 def change_encoding(path: Path) -> None:
@@ -591,7 +591,7 @@ async def assert_kept(store: SqliteStore, name: str, last: int) -> None:
 
 @coroutine_test
 async def test_crawls_share_a_file(path):
-    total = 200
+    total = 100
     store = SqliteStore(path)
     writers = {name: start(path, name, total) for name in ("a", "b")}
     number = 0
@@ -611,7 +611,7 @@ async def test_crawls_share_a_file(path):
 @coroutine_test
 async def test_kill_leaves_a_readable_file(path, caplog):
     rnd = random.Random(9309)
-    for kills in range(0, 20, 2):  # two at once, as they share the file
+    for kills in range(0, 12, 2):  # two at once, as they share the file
         writers = {str(name): start(path, str(name)) for name in (kills, kills + 1)}
         reported = {}
         for name, writer in writers.items():

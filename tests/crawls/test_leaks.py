@@ -57,6 +57,7 @@ async def test_a_leak_is_found(monkeypatch):
         return put(self, *args)
 
     monkeypatch.setattr(PolicyCache, "put", leaking_put)
+    monkeypatch.setattr(leaks, "WARM_UP", 10)
     found = await leaks.look(100)
     assert "builtins.list" in found.grown
 

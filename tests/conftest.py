@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+TESTS = Path(__file__).parent
 LONG_FILES = {
     "test_example.py",
     "test_fleet.py",
@@ -41,6 +45,19 @@ def pytest_configure(config: pytest.Config) -> None:
         from scrapy.utils.reactorless import install_reactor_import_hook
 
         install_reactor_import_hook()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """With -n: compile a share of all modules first, so that the others find them compiled."""
+    share = getattr(session.config, "workerinput", None)
+    if share is None or session.config.args != ["tests"]:
+        return
+    first = int(share["workerid"].removeprefix("gw"))
+    for path in sorted(TESTS.rglob("test_*.py"))[first :: share["workercount"]]:
+        name = ".".join(path.relative_to(TESTS.parent).with_suffix("").parts)
+        with suppress(Exception, pytest.skip.Exception):  # told when it is collected
+            import_module(name)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

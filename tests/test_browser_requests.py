@@ -36,11 +36,13 @@ class Asking(Pages):
         return self.answer
 
 
-async def asked(site: Site, asks: Any, **settings: Any) -> Any:
+async def asked(
+    site: Site, asks: Any, spider: type[Asking] = Asking, **settings: Any
+) -> Any:
     """Return a crawler after *asks* was called with what judges, the site being known."""
     site.replies.setdefault("/robots.txt", RULES)
     name = "scrapy_rep.abort_disallowed"
-    crawler = make_crawler(Asking, **{SETTING: name, **settings})
+    crawler = make_crawler(spider, **{SETTING: name, **settings})
     await crawl(crawler, urls=[site.url("/")], asks=asks)
     assert crawler.spider.got
     return crawler
@@ -116,13 +118,17 @@ async def test_a_host_that_is_left_alone_is_left_alone():
     found: list[bool] = []
     with Site() as site:
 
-        def asks(judge):
-            keeper = Crawl.of(judge._crawler).keeper
-            keeper.back_off.park(site.host, 60)
-            found.append(judge(wants(site.url("/x"))))
-            keeper.back_off.until.clear()
+        class Parking(Asking):
+            def parse(self, response):
+                back_off = Crawl.of(self.crawler).keeper.back_off
+                back_off.park(site.host, 60)
+                yield from super().parse(response) or ()
+                back_off.until.clear()
 
-        crawler = await asked(site, asks)
+        def asks(judge):
+            found.append(judge(wants(site.url("/x"))))
+
+        crawler = await asked(site, asks, Parking)
     assert found == [True]
     assert crawler.stats.get_value("rep/browser/aborted/parked") == 1
 
@@ -150,11 +156,11 @@ async def test_without_a_gate_nothing_is_judged():
     ],
 )
 def test_the_add_on_has_each_crawl_judge_for_itself(name):
-    one, other = (make_crawler(PLAYWRIGHT_ABORT_REQUEST=name) for _ in range(2))
-    for crawler in (one, other):
-        bound = crawler.settings[SETTING]
-        assert isinstance(bound, AbortDisallowed)
-        assert bound._crawler is crawler
+    judges = {
+        make_crawler(PLAYWRIGHT_ABORT_REQUEST=name).settings[SETTING] for _ in range(2)
+    }
+    assert len(judges) == 2
+    assert {type(judge) for judge in judges} == {AbortDisallowed}
 
 
 def test_what_the_user_has_chosen_stays():

@@ -213,6 +213,17 @@ async def stop(crawler: Any) -> None:
     await (stopping or maybe_deferred_to_future(crawler.stop()))
 
 
+def all_commons() -> list[Commons]:
+    """Return what crawls share, for each event loop that there was."""
+    return list(sharing._of_loops.values())
+
+
+async def until_both_ask() -> None:
+    """Wait until one crawl waits for what another one has asked."""
+    (commons,) = (each for each in all_commons() if each.members)
+    await until(lambda: any(commons.under_way.values()))
+
+
 async def break_off(crawler: Any) -> None:
     """Have all that it asks broken off, as where its process is told twice to end."""
     await Crawl.of(crawler).policies.close()
@@ -228,8 +239,7 @@ async def test_a_crawl_that_ends_while_another_one_waits_for_its_fetch(end):
         running = [deferred_from_coro(crawl(ending, urls=urls))]
         await until(lambda: site.count("/robots.txt"))
         running.append(deferred_from_coro(crawl(other, urls=urls)))
-        (commons,) = (each for each in sharing._of_loops.values() if each.members)
-        await until(lambda: any(commons.under_way.values()))
+        await until_both_ask()
         await end(ending)
         for each in running:
             await maybe_deferred_to_future(each)
@@ -247,8 +257,7 @@ async def test_who_is_cancelled_takes_nobody_else_down():
         running = [deferred_from_coro(crawl(asking, urls=urls))]
         await until(lambda: site.count("/robots.txt"))
         running.append(deferred_from_coro(crawl(waiting, urls=urls)))
-        (commons,) = (each for each in sharing._of_loops.values() if each.members)
-        await until(lambda: any(commons.under_way.values()))
+        await until_both_ask()
         await break_off(waiting)
         for each in running:
             await maybe_deferred_to_future(each)
@@ -279,7 +288,8 @@ def test_what_is_shared_is_bounded_and_the_last_used_stays():
         assert first.outcome.body == learned(0).outcome.body
     assert commons.recall(1) is None
     assert commons.recall(499) is not None
-    assert 10 < len(commons._packed) < 50
+    kept = sum(commons.recall(number) is not None for number in range(500))
+    assert 10 < kept < 50
 
 
 @coroutine_test
@@ -288,10 +298,9 @@ async def test_nothing_is_left_when_all_are_over():
         crawlers = [make_crawler() for _ in range(2)]
         await at_once(*(crawl(each, urls=[site.url("/q")]) for each in crawlers))
     gc.collect()
-    for commons in sharing._of_loops.values():
-        assert not commons.members
+    for commons in all_commons():
+        assert (len(commons.members), commons.bytes) == (0, 0)
         assert not commons.under_way
-        assert not commons._packed
 
 
 TWO_SPIDERS = """

@@ -14,7 +14,6 @@ from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
 from scrapy_rep import RobotsUnreachable
-from scrapy_rep.crawl import Crawl
 from scrapy_rep.policies.service import Policies
 from tests.site import Reply, Site, gaps_between, some_sites
 from tests.utils import (
@@ -584,29 +583,6 @@ async def test_what_falls_out_of_memory_is_not_asked_for_ever():
     assert len(crawler.spider.failures) == 6
     # Three times in patience; then for each request that is to be refused.
     assert all(3 <= site.count("/robots.txt") <= 5 for site in sites)
-
-
-@coroutine_test
-async def test_many_slots_leave_nothing_behind():
-    class Many(Pages):
-        def requests(self):
-            for number, made in enumerate(super().requests()):
-                made.meta["download_slot"] = f"slot{number}"
-                yield made
-
-        def closed(self, reason):
-            shared: Any = Crawl.of(self.crawler)
-            queue = scheduler_of(self.crawler).mqs
-            self.left = [len(queue._slots), len(queue.pqueues), len(queue._later)]
-            self.handed_out = len(shared.downloader.handed_out._by_slot)
-
-    with Site() as site:
-        crawler = make_crawler(Many)
-        await crawl(crawler, urls=pages(site, 300))
-    assert len(crawler.spider.got) == 300
-    assert crawler.spider.left == [0, 0, 0]
-    # They are swept when there are more than twice the active ones and sixteen.
-    assert crawler.spider.handed_out <= 2 * 16 + 16 + 1
 
 
 @coroutine_test

@@ -6,7 +6,7 @@ import pickle
 import shutil
 import sqlite3
 from contextlib import closing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,9 +14,12 @@ from hypothesis import strategies as st
 from scrapy import Request
 from scrapy.squeues import PickleFifoDiskQueue, PickleLifoDiskQueue
 
-from scrapy_rep.job import FifoQueue, Job, LifoQueue
+from scrapy_rep.job import FILE_NAME, FifoQueue, Job, LifoQueue
 from tests.queue.test_polite_queue import on_crawler
 from tests.utils import coroutine_test
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 STEPS = st.lists(
     st.sampled_from(
@@ -31,17 +34,27 @@ def number_of(request: Request) -> int:
     return int(request.url.rpartition("/")[2])
 
 
-def in_file(job: Job) -> set[int]:
+def rows_in(folder: Path, table: str) -> list[Any]:
     """Return what would be there if the process was killed now."""
-    path = job._file.path
-    copy = path.with_name("copy")
-    shutil.copytree(path.parent, copy)
+    copy = folder / "copy"
+    shutil.copytree(folder, copy)
     try:
-        with closing(sqlite3.connect(copy / path.name)) as db:
-            rows = db.execute("SELECT body FROM requests").fetchall()
+        with closing(sqlite3.connect(copy / FILE_NAME)) as db:
+            return db.execute(f"SELECT * FROM {table}").fetchall()
     finally:
         shutil.rmtree(copy)
-    return {number_of(Request(pickle.loads(body)["url"])) for (body,) in rows}
+
+
+def in_file(folder: Path) -> set[int]:
+    bodies = rows_in(folder, "(SELECT body FROM requests)")
+    return {number_of(Request(pickle.loads(body)["url"])) for (body,) in bodies}
+
+
+def queue_at(crawler: Any, place: str, kind: Any = LifoQueue) -> Any:
+    """Return the queue that Scrapy's priority queues make at *place*."""
+    return kind.from_crawler(
+        crawler, f"{crawler.settings['JOBDIR']}/requests.queue/{place}"
+    )
 
 
 @pytest.mark.parametrize(("kind", "end"), [(LifoQueue, -1), (FifoQueue, 0)])
@@ -59,7 +72,7 @@ async def test_as_a_list(kind, end, tmp_path):
         nonlocal runs
         runs += 1
         job = Job.of(crawler)
-        queue = kind.from_crawler(crawler, f"{job._root}/{runs}/0")
+        queue = queue_at(crawler, f"{runs}/0", kind)
         job._answered.done_with = list  # type: ignore[assignment, method-assign]
         waits: list[int] = []
         taken: set[int] = set()
@@ -88,7 +101,7 @@ async def test_as_a_list(kind, end, tmp_path):
                 taken.clear()
             else:
                 assert job.write()
-                assert in_file(job) >= {*waits, *taken}
+                assert in_file(tmp_path / "job") >= {*waits, *taken}
                 if step == "shed":
                     for each in job._holders:
                         each.shed()
@@ -96,7 +109,7 @@ async def test_as_a_list(kind, end, tmp_path):
             assert len(queue) == len(waits)
         job._note_done()
         assert job.write()
-        assert in_file(job) == set(waits)
+        assert in_file(tmp_path / "job") == set(waits)
         while waits:
             popped = queue.pop()
             assert popped is not None
@@ -104,7 +117,7 @@ async def test_as_a_list(kind, end, tmp_path):
         assert queue.pop() is None
         job._note_done()
         assert job.write()
-        assert in_file(job) == set()
+        assert in_file(tmp_path / "job") == set()
         queue.close()
 
     await on_crawler(compare, JOBDIR=str(tmp_path / "job"))
@@ -132,7 +145,7 @@ async def test_requests_come_back_as_from_scrapys_queues(kind, scrapys, tmp_path
             flags=["f"],
         )
         theirs = scrapys.from_crawler(crawler, str(tmp_path / "theirs" / "0"))
-        ours = kind.from_crawler(crawler, f"{Job.of(crawler)._root}/x/3")
+        ours = queue_at(crawler, "x/3", kind)
         for queue in (theirs, ours):
             queue.push(request)
         found, expected = ours.pop(), theirs.pop()
@@ -161,7 +174,7 @@ async def test_what_was_seen_is_what_was_pushed(tmp_path):
 
     def body(crawler: Any) -> None:
         job = Job.of(crawler)
-        queue = LifoQueue.from_crawler(crawler, f"{job._root}/x/0")
+        queue = queue_at(crawler, "x/0")
         first, second = (Request(f"http://a.example/{n}") for n in range(2))
         assert not job.has_seen(first, b"1" * 20)
         assert not job.has_seen(second, b"2" * 20)  # the first one was not pushed
@@ -169,7 +182,7 @@ async def test_what_was_seen_is_what_was_pushed(tmp_path):
         assert job.has_seen(first, b"1" * 20)  # in this run
         assert job.has_seen(second, b"2" * 20)
         assert job.write()
-        assert len(job._file.rows("SELECT * FROM seen")) == 1
+        assert len(rows_in(tmp_path / "job", "seen")) == 1
         assert job.has_seen(second, b"2" * 20)
 
     await on_crawler(body, JOBDIR=str(tmp_path / "job"))
@@ -179,7 +192,7 @@ async def test_what_was_seen_is_what_was_pushed(tmp_path):
 async def test_what_goes_back_as_it_was_handed_out_is_there_once(tmp_path):
     def body(crawler: Any) -> None:
         job = Job.of(crawler)
-        queue = LifoQueue.from_crawler(crawler, f"{job._root}/x/0")
+        queue = queue_at(crawler, "x/0")
         queue.push(Request("http://a.example/"))
         for written_before in (False, True):
             if written_before:
@@ -190,8 +203,8 @@ async def test_what_goes_back_as_it_was_handed_out_is_there_once(tmp_path):
             queue.push(popped)
             job._note_done()
             assert job.write()
-            assert len(job._file.rows("SELECT * FROM requests")) == 1
-            assert job._file.rows("SELECT * FROM taken") == []
+            assert len(rows_in(tmp_path / "job", "requests")) == 1
+            assert rows_in(tmp_path / "job", "taken") == []
         assert len(queue) == 1
 
     await on_crawler(body, JOBDIR=str(tmp_path / "job"))

@@ -36,8 +36,13 @@ def clock(monkeypatch):
 
 
 @pytest.fixture
-def back_off():
-    return BackOff(Engine())
+def engine():
+    return Engine()
+
+
+@pytest.fixture
+def back_off(engine):
+    return BackOff(engine)
 
 
 def test_a_slot_is_parked_until_it_is_not(back_off, clock):
@@ -90,15 +95,15 @@ def test_those_that_are_parked_stay(back_off, clock):
 
 
 @coroutine_test
-async def test_who_waits_wakes_the_engine_and_leaves_with_it(back_off):
+async def test_who_waits_wakes_the_engine_and_leaves_with_it(back_off, engine):
     request = Request("http://a.example/")
     await back_off.wait(request, "a")
-    assert back_off._engine.woken == 0
+    assert engine.woken == 0
     back_off.park("a", 0.05)
     await back_off.wait(request, "a")
-    assert back_off._engine.woken == 1
+    assert engine.woken == 1
     back_off.park("a", 3600)
-    back_off._engine.ending = True
+    engine.ending = True
     with pytest.raises(StillParked, match=r"3600 s more, .*: http://a\.example/$"):
         await back_off.wait(request, "a")
 

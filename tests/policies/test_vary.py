@@ -145,7 +145,8 @@ async def test_one_fetch_for_each_request_where_nothing_is_kept(clock):
 @coroutine_test
 async def test_a_site_begins_to_vary_and_stops(clock, make_store):
     site = ByAgent(one=no("/a"), two=no("/a"), three=no("/a"))
-    crawl = Run(site, make_store())
+    store = make_store()
+    crawl = Run(site, store)
     assert [await crawl.forbids(agent) for agent in (ONE, TWO)] == list("aa")
     assert len(site.asked) == 1
     # It begins, and only who asked goes on with what came.
@@ -160,7 +161,7 @@ async def test_a_site_begins_to_vary_and_stops(clock, make_store):
     assert [await crawl.forbids(agent) for agent in agents] == list("ccc")
     assert len(site.asked) == 4
     # From run to run, too.
-    crawl = Run(site, crawl.policies._store)
+    crawl = Run(site, store)
     assert [await crawl.forbids(agent) for agent in agents] == list("ccc")
     assert len(site.asked) == 4
     await crawl.policies.close()

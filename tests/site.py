@@ -198,6 +198,10 @@ def _handler_for(site: Site) -> Callable[..., BaseHTTPRequestHandler]:
     return Handler
 
 
+def pages(site: Site, number: int, start: int = 0) -> list[str]:
+    return [site.url(f"/{n}") for n in range(start, start + number)]
+
+
 @contextmanager
 def some_sites(number: int, robots: Any, first: int = 2) -> Iterator[list[Site]]:
     """Open *number* sites, each on a host of its own."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+import time
 from email.message import Message
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -97,6 +99,23 @@ async def crawl(crawler: Any, within: float = CRAWL_TIMEOUT, **kwargs: Any) -> A
 
     await maybe_deferred_to_future(crawler.crawl(**kwargs).addTimeout(within, reactor))
     return crawler
+
+
+async def at_once(*crawls: Coroutine[Any, Any, Any]) -> None:
+    """Run crawls at the same time."""
+    if not is_reactor_installed():
+        await asyncio.gather(*crawls)
+        return
+    for running in [deferred_from_coro(each) for each in crawls]:
+        await maybe_deferred_to_future(running)
+
+
+async def until(true: Callable[[], Any], seconds: float = 30.0) -> None:
+    """Wait until *true* is, or what it returns comes true."""
+    deadline = time.monotonic() + seconds
+    while not (await found if inspect.iscoroutine(found := true()) else found):
+        assert time.monotonic() < deadline, "it does not come true"
+        await sleep(0.01)
 
 
 def fields(headers: Any = ()) -> Message:

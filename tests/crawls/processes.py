@@ -34,10 +34,7 @@ def start(
     *module* calls ``crawl`` with what it is given as its argument. A crawl that begins *anew*
     has a Python of its own, with its own seed of hashes.
     """
-    reactor = "none"
-    if is_reactor_installed():
-        reactor = "asyncio" if is_asyncio_reactor_installed() else "default"
-    plan |= {"folder": str(folder), "reactor": reactor}
+    plan |= {"folder": str(folder), "reactor": reactor()}
     return (subprocess.Popen if anew else Forked)(
         [sys.executable, "-m", module, json.dumps(plan)],
         cwd=REPOSITORY,
@@ -45,6 +42,13 @@ def start(
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def reactor() -> str:
+    """Tell which event loop these tests run with, as the option --reactor has it."""
+    if not is_reactor_installed():
+        return "none"
+    return "asyncio" if is_asyncio_reactor_installed() else "default"
 
 
 def wait_for_hit(process: subprocess.Popen[str], sites: list[Site]) -> None:

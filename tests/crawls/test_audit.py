@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 from scrapy.exceptions import CloseSpider
-from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_installed
 from twisted.internet.defer import Deferred
 
 from scrapy_rep import SettingError, __version__
@@ -25,12 +24,19 @@ from scrapy_rep.evidence.report.reader import Files
 from scrapy_rep.evidence.report.tally import Tally
 from scrapy_rep.settings import DEFAULTS
 from tests.audits import digest, lines_of, of_type, records_of
-from tests.crawls.test_leaks import both
+from tests.crawls.processes import reactor
 from tests.crawls.test_middleware import LEAKS_OF_SCRAPY
 from tests.evidence.test_sink import EACH_WAY
 from tests.forking import Forked
 from tests.site import Reply, Site, some_sites
-from tests.utils import Pages, coroutine_test, crawl, make_crawler, sleep
+from tests.utils import (
+    Pages,
+    at_once,
+    coroutine_test,
+    crawl,
+    make_crawler,
+    sleep,
+)
 
 REPOSITORY = Path(__file__).parents[2]
 RULES = "User-agent: *\nDisallow: /private/\nContent-Signal: search=yes\n"
@@ -494,7 +500,9 @@ async def test_each_crawl_has_a_file_of_its_own(tmp_path, name):
     with Site({"/robots.txt": RULES}) as site:
         one = make_crawler(USER_AGENT="one", REP_AUDIT_URI=str(path))
         two = make_crawler(USER_AGENT="two", REP_AUDIT_URI=str(path))
-        await both(crawl(one, urls=[site.url("/1")]), crawl(two, urls=[site.url("/2")]))
+        await at_once(
+            crawl(one, urls=[site.url("/1")]), crawl(two, urls=[site.url("/2")])
+        )
         first, second = site.url("/1"), site.url("/2")
     found = [
         records_of(path),
@@ -522,13 +530,10 @@ async def test_what_cannot_be_opened_stops_the_crawl():
 
 def run(origin, pages, *, most=0, **settings):
     """Start a crawl in a process of its own, with the event loop of these tests."""
-    reactor = "none"
-    if is_reactor_installed():
-        reactor = "asyncio" if is_asyncio_reactor_installed() else "default"
     plan = {
         "origin": origin,
         "pages": pages,
-        "reactor": reactor,
+        "reactor": reactor(),
         "settings": settings,
         "most": most,
     }

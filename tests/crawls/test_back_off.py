@@ -22,7 +22,12 @@ from scrapy_rep import RobotsForbidden, RobotsUnreachable
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.log.lines import NEWS_SECONDS
 from scrapy_rep.pacing import HOSTS
-from tests.site import Hit, Reply, Site
+from tests.site import (
+    Hit,
+    Reply,
+    Site,
+    pages,
+)
 from tests.utils import (
     SCRAPYS_QUEUE,
     Enough,
@@ -46,10 +51,6 @@ def busy(seconds: Any, status: int = 429) -> Reply:
 
 def until_a_date(hit: Hit) -> Reply:
     return busy(formatdate(time.time() + 2, usegmt=True), 503)
-
-
-def pages(site: Site, number: int, start: int = 0) -> list[str]:
-    return [site.url(f"/{n}") for n in range(start, start + number)]
 
 
 def when(site: Site, path: str) -> list[float]:

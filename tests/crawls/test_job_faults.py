@@ -21,7 +21,11 @@ from scrapy_rep.exceptions import JobError
 from scrapy_rep.job import FILE_NAME, file
 from tests.crawls.kills import Killed, Web
 from tests.crawls.processes import TIMEOUT, wait_for_hit
-from tests.site import Reply, Site
+from tests.site import (
+    Reply,
+    Site,
+    pages,
+)
 from tests.utils import Pages, coroutine_test, crawl, make_crawler
 
 PAGES = 200
@@ -29,10 +33,6 @@ SMALL = 20_000
 """Octets that a file may have, where there is no more room."""
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals, fork and limits")
-
-
-def pages_of(site: Site, number: int) -> list[str]:
-    return [site.url(f"/{n}") for n in range(number)]
 
 
 def wait_until_quiet(web: Web) -> None:
@@ -134,13 +134,13 @@ async def test_a_file_system_without_shared_memory(tmp_path, monkeypatch, caplog
     with Site() as site:
         got: list[str] = []
         for spider in (Stops, Pages):
-            urls = [] if got else pages_of(site, 30)
+            urls = [] if got else pages(site, 30)
             crawler = make_crawler(
                 spider, JOBDIR=str(tmp_path / "job"), CONCURRENT_REQUESTS=1
             )
             await crawl(crawler, urls=urls)
             got += crawler.spider.got
-    assert sorted(got) == sorted(pages_of(site, 30))
+    assert sorted(got) == sorted(pages(site, 30))
     warnings = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
     assert (
         sum("its journal is of mode delete" in line.lower() for line in warnings) == 2
@@ -193,7 +193,7 @@ async def test_exceptions_at_the_start(tmp_path, caplog):
     """The job is closed, and goes on with the next crawl, here or elsewhere."""
     job: dict[str, Any] = {"JOBDIR": str(tmp_path / "job")}
     with Site() as site:
-        urls = pages_of(site, 4)
+        urls = pages(site, 4)
         crawler = make_crawler(Pages, ITEM_PIPELINES={NoPipeline: 1}, **job)
         with pytest.raises(RuntimeError, match="no pipeline"):
             await crawl(crawler, urls=urls)
@@ -235,7 +235,7 @@ class FindsAndStops(Stops):
 async def test_what_a_fast_stop_drops_is_sent_again(tmp_path):
     job: dict[str, Any] = {"JOBDIR": str(tmp_path / "job")}
     with Site() as site:
-        urls = pages_of(site, 20)
+        urls = pages(site, 20)
         for url in urls[:15]:  # when the crawl has stopped, these are under way
             site.replies[url.removeprefix(site.origin)] = Reply("page", after=0.5)
         job["CONCURRENT_REQUESTS_PER_DOMAIN"] = 16
@@ -265,7 +265,7 @@ class Old(Pages):
 async def test_a_request_whose_callback_is_gone_stays(tmp_path, caplog):
     job: dict[str, Any] = {"JOBDIR": str(tmp_path / "job"), "CONCURRENT_REQUESTS": 1}
     with Site() as site:
-        await crawl(make_crawler(Old, **job), urls=pages_of(site, 20))
+        await crawl(make_crawler(Old, **job), urls=pages(site, 20))
     crawler = make_crawler(Pages, **job)
     await crawl(crawler)
     unreadable = crawler.stats.get_value("rep/unreadable")

@@ -5,13 +5,10 @@ The small form of ``python -m tests.benchmarks.leaks``.
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import logging
 
 from scrapy import signals
-from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
-from scrapy.utils.reactor import is_reactor_installed
 
 from scrapy_rep import PoliteQueue, RepMiddleware
 from scrapy_rep.crawl import Crawl
@@ -19,7 +16,7 @@ from scrapy_rep.policies.cache import PolicyCache
 from scrapy_rep.policies.service import Policies
 from tests.benchmarks import leaks
 from tests.site import Reply, Site
-from tests.utils import Pages, coroutine_test, crawl, make_crawler, sleep
+from tests.utils import Pages, at_once, coroutine_test, crawl, make_crawler, sleep
 
 HOSTS = 400
 DISALLOW_P = "User-agent: *\nDisallow: /p\n"
@@ -79,15 +76,6 @@ async def test_a_crawl_is_gone_when_it_is_over():
         assert alive() == before
 
 
-async def both(*crawls):
-    """Run crawls at the same time."""
-    if not is_reactor_installed():
-        await asyncio.gather(*crawls)
-        return
-    for running in [deferred_from_coro(each) for each in crawls]:
-        await maybe_deferred_to_future(running)
-
-
 @coroutine_test
 async def test_two_crawlers_share_nothing():
     rules = "User-agent: one\nDisallow: /p\n\nUser-agent: two\nDisallow: /q\n"
@@ -95,7 +83,7 @@ async def test_two_crawlers_share_nothing():
         urls = [site.url("/p"), site.url("/q")]
         one = make_crawler(USER_AGENT="one", REP_CRAWL_DELAY_MAX=1)
         two = make_crawler(USER_AGENT="two", REP_OBEY=["crawl-delay"])
-        await both(crawl(one, urls=urls), crawl(two, urls=urls))
+        await at_once(crawl(one, urls=urls), crawl(two, urls=urls))
         # Each asks for itself: under its own User-Agent it may be told other rules.
         assert site.count("/robots.txt") == 2
         agents = {hit.headers["User-Agent"] for hit in site.hits}
@@ -150,7 +138,7 @@ async def test_the_same_spider_twice_at_once():
     with Site({"/robots.txt": DISALLOW_P}) as site:
         urls = [site.url("/p"), site.url("/q")]
         crawlers = [make_crawler(Pages) for _ in range(2)]
-        await both(*(crawl(crawler, urls=urls) for crawler in crawlers))
+        await at_once(*(crawl(crawler, urls=urls) for crawler in crawlers))
         assert sorted(site.paths) == ["/q", "/q", "/robots.txt"]
     for crawler in crawlers:
         assert crawler.spider.got == [site.url("/q")]

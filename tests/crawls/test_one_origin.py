@@ -17,24 +17,18 @@ from scrapy_rep.policies import sharing
 from scrapy_rep.policies.sharing import Commons, Learned
 from tests.forking import run
 from tests.site import Reply, Site
-from tests.utils import SCRAPYS_QUEUE, Pages, coroutine_test, crawl, make_crawler, sleep
+from tests.utils import (
+    SCRAPYS_QUEUE,
+    Pages,
+    at_once,
+    coroutine_test,
+    crawl,
+    make_crawler,
+    until,
+)
 
 NO_P = "User-agent: *\nDisallow: /p\n"
 SLOW = Reply(NO_P, after=0.2)
-
-
-async def at_once(*crawls: Any) -> None:
-    running = [deferred_from_coro(each) for each in crawls]
-    for each in running:
-        await maybe_deferred_to_future(each)
-
-
-async def until(condition: Any) -> None:
-    for _ in range(1000):
-        if condition():
-            return
-        await sleep(0.01)
-    raise AssertionError("it never comes")
 
 
 def stat(name: str, *crawlers: Any) -> int:

@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 import pytest
 import scrapy
 from scrapy.core import downloader as scrapys
-from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.evidence.report.reader import Files
@@ -21,8 +20,20 @@ from scrapy_rep.judging.pace_names import domain_of
 from scrapy_rep.pacing import HOSTS, hosts
 from scrapy_rep.store.memory import MemoryStore
 from tests.audits import of_type, records_of
-from tests.site import Reply, Site, some_sites
-from tests.utils import SCRAPYS_QUEUE, Pages, coroutine_test, crawl, make_crawler
+from tests.site import (
+    Reply,
+    Site,
+    pages,
+    some_sites,
+)
+from tests.utils import (
+    SCRAPYS_QUEUE,
+    Pages,
+    at_once,
+    coroutine_test,
+    crawl,
+    make_crawler,
+)
 
 DELAY = 0.3
 KEPT = 0.98 * DELAY
@@ -71,17 +82,6 @@ def stall(monkeypatch: Any, crawler: Any, seconds: float, *paths: str) -> None:
     monkeypatch.setattr(downloader, "_watch", then_stall)
 
 
-def pages(site: Site, number: int, start: int = 0) -> list[str]:
-    return [site.url(f"/{n}") for n in range(start, start + number)]
-
-
-async def at_once(*crawlers: Any, **kwargs: Any) -> None:
-    """Run *crawlers* in this process at the same time."""
-    running = [deferred_from_coro(crawl(each, **kwargs)) for each in crawlers]
-    for each in running:
-        await maybe_deferred_to_future(each)
-
-
 @QUEUES
 @coroutine_test
 async def test_two_spiders_of_a_process(queue):
@@ -91,7 +91,8 @@ async def test_two_spiders_of_a_process(queue):
             wires.crawler(SCHEDULER_PRIORITY_QUEUE=queue, USER_AGENT=agent)
             for agent in ("one/1.0", "other/1.0")
         )
-        await at_once(one, other, urls=pages(site, 3))
+        urls = pages(site, 3)
+        await at_once(crawl(one, urls=urls), crawl(other, urls=urls))
     assert len(one.spider.got) == len(other.spider.got) == 3
     assert min(wires.gaps(site)) >= KEPT
 

@@ -11,15 +11,22 @@ import pytest
 import scrapy
 from scrapy.core.engine import ExecutionEngine
 from scrapy.utils.asyncio import call_later
-from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_rep import RobotsUnreachable
 from scrapy_rep.policies.service import Policies
-from tests.site import Reply, Site, gaps_between, some_sites
+from tests.site import (
+    Reply,
+    Site,
+    gaps_between,
+    pages,
+    some_sites,
+)
 from tests.utils import (
     SCRAPYS_QUEUE,
     Enough,
     Pages,
+    at_once,
     coroutine_test,
     crawl,
     make_crawler,
@@ -33,10 +40,6 @@ def delay(seconds: float, *more: str) -> str:
     return "\n".join(
         ["User-agent: *", f"Crawl-delay: {seconds}", *more, "Disallow: /no"]
     )
-
-
-def pages(site: Site, number: int, start: int = 0) -> list[str]:
-    return [site.url(f"/{n}") for n in range(start, start + number)]
 
 
 def gaps(*sites: Site) -> list[float]:
@@ -595,12 +598,12 @@ async def test_two_crawls_in_one_process():
 
     with some_sites(2, robots) as sites:
         crawlers = [make_crawler() for _ in sites]
-        crawling = [
-            deferred_from_coro(crawl(crawler, urls=pages(site, 4)))
-            for crawler, site in zip(crawlers, sites, strict=True)
-        ]
-        for one in crawling:
-            await maybe_deferred_to_future(one)
+        await at_once(
+            *(
+                crawl(crawler, urls=pages(site, 4))
+                for crawler, site in zip(crawlers, sites, strict=True)
+            )
+        )
     assert [len(crawler.spider.got) for crawler in crawlers] == [4, 4]
     assert min(gap for site in sites for gap in gaps(site)) >= 0.2
 

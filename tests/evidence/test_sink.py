@@ -13,7 +13,13 @@ import pytest
 
 from scrapy_rep.evidence import sink
 from tests.audits import lines_of
-from tests.utils import Pages, coroutine_test, make_crawler, sleep
+from tests.utils import (
+    Pages,
+    coroutine_test,
+    make_crawler,
+    sleep,
+    until,
+)
 
 EACH_WAY = pytest.mark.parametrize(
     ("name", "packing"),
@@ -37,13 +43,6 @@ def opened(path, **options) -> Any:
     crawler = make_crawler()
     crawler.spider = Pages()
     return sink.Sink(crawler, str(path), "worker", "head\n", as_they_are, **options)
-
-
-async def until(condition) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        await sleep(0.001)
 
 
 async def write(target, line: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,14 @@ from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy_rep.redis import PoliteQueue
 from scrapy_rep.redis.fleet import Link
 from scrapy_rep.redis.store import RedisStore
-from tests.utils import SCRAPYS_QUEUE, crawl, make_crawler
+from tests.utils import (
+    SCRAPYS_QUEUE,
+    crawl,
+    make_crawler,
+)
+from tests.utils import (
+    until,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,14 +57,6 @@ class Worker:
 
     def stat(self, name: str) -> Any:
         return self.crawler.stats.get_value(name)
-
-
-async def until(true: Callable[[], Any], seconds: float = 30.0) -> None:
-    """Wait until *true* is, or what it returns comes true."""
-    deadline = time.monotonic() + seconds
-    while not (await found if inspect.iscoroutine(found := true()) else found):
-        assert time.monotonic() < deadline, "it does not come true"
-        await asyncio.sleep(0.01)
 
 
 async def at_once_when(true: Callable[[], Any]) -> None:

@@ -18,8 +18,6 @@ from tests.utils import (
     SCRAPYS_QUEUE,
     crawl,
     make_crawler,
-)
-from tests.utils import (
     until,
 )
 

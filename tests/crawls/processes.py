@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.site import Site
 
 REPOSITORY = Path(__file__).parents[2]
-TIMEOUT = 60.0
+TIMEOUT = 180.0
 """Seconds that a crawl may take."""
 
 

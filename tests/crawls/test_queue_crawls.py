@@ -570,8 +570,9 @@ async def test_a_cache_that_holds_one_policy():
         crawler = make_crawler(REP_CACHE_BYTES=0)
         await crawl(crawler, urls=[url for site in sites for url in pages(site, 3)])
     assert len(crawler.spider.got) == 15
-    # What falls out of the cache is asked for again, but not before it was of use.
-    assert sum(site.count("/robots.txt") for site in sites) <= 5 + 15
+    # What falls out of the cache is asked for again, and not over and over: once for each
+    # request, or twice where its host's delay held it until the copy had fallen out.
+    assert sum(site.count("/robots.txt") for site in sites) <= 5 + 2 * 15
     assert min(gap for site in sites for gap in site.gaps()) >= 0.1
 
 

@@ -18,7 +18,7 @@ FIFO = {
 @pytest.mark.parametrize(
     ("kills", "settings"),
     [
-        pytest.param(10, {}, id="as the add-on has it"),
+        pytest.param(6, {}, id="as the add-on has it"),
         pytest.param(3, FIFO, id="FIFO, without a queue of start requests"),
         pytest.param(
             3, {"SCHEDULER_PRIORITY_QUEUE": SCRAPYS_QUEUE}, id="Scrapy's slots"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import subprocess
     from pathlib import Path
 
-KILLS = 12
+KILLS = 8
 DELAY = 0.3
 DELAYED_HOSTS, PAGES = 3, 20
 

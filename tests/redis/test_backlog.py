@@ -11,8 +11,8 @@ import pytest
 import scrapy
 
 from scrapy_rep.redis.dupefilter import DupeFilter
-from tests.redis.workers import Crawl, until
-from tests.utils import coroutine_test
+from tests.redis.workers import Crawl
+from tests.utils import coroutine_test, until
 
 if TYPE_CHECKING:
     from tests.redis_server import RedisServer

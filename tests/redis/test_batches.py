@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import scrapy
 
-from tests.redis.workers import Crawl, short, until
+from tests.redis.workers import Crawl, short
 from tests.site import Reply, Site
-from tests.utils import coroutine_test, crawl, make_crawler
+from tests.utils import coroutine_test, crawl, make_crawler, until
 
 pytestmark = [
     pytest.mark.only_asyncio,

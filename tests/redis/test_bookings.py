@@ -11,8 +11,8 @@ import pytest
 
 from scrapy_rep.pacing import ParkedError
 from scrapy_rep.redis import bookings as starts_module
-from tests.redis.workers import Worker, promptly, until
-from tests.utils import coroutine_test
+from tests.redis.workers import Worker, promptly
+from tests.utils import coroutine_test, until
 
 pytestmark = pytest.mark.only_asyncio
 

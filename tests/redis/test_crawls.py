@@ -20,9 +20,8 @@ from tests.crawls.test_vary import (
     by_agent,
     seen,
 )
-from tests.redis.workers import until
 from tests.site import Reply, Site
-from tests.utils import Pages, coroutine_test, crawl, make_crawler, sleep
+from tests.utils import Pages, coroutine_test, crawl, make_crawler, sleep, until
 
 if TYPE_CHECKING:
     from tests.redis_server import RedisServer

@@ -13,8 +13,8 @@ from scrapy.settings import Settings
 from scrapy_rep.redis import orders
 from scrapy_rep.redis.overview import Host, hosts, state
 from scrapy_rep.redis.parts import connect
-from tests.redis.workers import Crawl, short, until
-from tests.utils import coroutine_test
+from tests.redis.workers import Crawl, short
+from tests.utils import coroutine_test, until
 
 if TYPE_CHECKING:
     from tests.redis_server import RedisServer

@@ -19,9 +19,9 @@ from scrapy_rep.redis.dupefilter import DupeFilter
 from scrapy_rep.redis.fleet import RedisAwayError
 from scrapy_rep.redis.keys import as_member
 from scrapy_rep.redis.store import RedisStore
-from tests.redis.workers import Crawl, Quiet, short, until
+from tests.redis.workers import Crawl, Quiet, short
 from tests.redis_server import RedisServer
-from tests.utils import coroutine_test
+from tests.utils import coroutine_test, until
 
 pytestmark = pytest.mark.only_asyncio
 

@@ -12,9 +12,9 @@ import pytest
 from scrapy_rep.exceptions import RedisStartError
 from scrapy_rep.redis.store import RedisStore
 from tests.forking import run
-from tests.redis.workers import Crawl, until
+from tests.redis.workers import Crawl
 from tests.redis_server import RedisServer
-from tests.utils import coroutine_test, make_crawler
+from tests.utils import coroutine_test, make_crawler, until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,10 +15,10 @@ from scrapy_rep.policies.lifecycle import WAITING_STATES, correct_times, standin
 from scrapy_rep.redis import fleet as link_module
 from scrapy_rep.redis import store as store_module
 from scrapy_rep.store.rows import pack_body
-from tests.redis.workers import Worker, at_once_when, promptly, until
+from tests.redis.workers import Worker, at_once_when, promptly
 from tests.site import Site
 from tests.snapshots import answer_of, changed, snapshot_of
-from tests.utils import coroutine_test, crawl, make_crawler
+from tests.utils import coroutine_test, crawl, make_crawler, until
 
 pytestmark = pytest.mark.only_asyncio
 

@@ -12,9 +12,9 @@ from scrapy_rep.log.waits import in_words
 from scrapy_rep.redis import orders
 from tests.fleet import Fleet, seed
 from tests.redis.test_orders import queue_at
-from tests.redis.workers import Crawl, until
+from tests.redis.workers import Crawl
 from tests.site import Reply, Site
-from tests.utils import coroutine_test
+from tests.utils import coroutine_test, until
 
 pytestmark = pytest.mark.only_asyncio
 

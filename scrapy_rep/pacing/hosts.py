@@ -279,6 +279,8 @@ class Hosts:
         for a robots.txt; while nothing is known of the host, only one fetch goes on there.
         """
         host = self._host(departure.host)
+        if host.probe is not None and host.probe() is departure:
+            host.probe = None  # it asks again, and those in the line may be before it
         now = monotonic()
         interval = 0.0
         if host.has_pace:
@@ -358,6 +360,13 @@ class Hosts:
         host.is_measured = True
         assert host.latency is not None
         return host.latency
+
+    def give_back(self, departure: Departure) -> None:
+        """Note that *departure* does not start now, although it was granted."""
+        self.has_left(departure, 0.0)
+        host = self.by_name.get(departure.host)
+        if host is not None and host.probe is not None and host.probe() is departure:
+            host.probe = None
 
     def has_left(self, departure: Departure, at: float) -> None:
         """Note that what was granted has left, or will not; its interval begins *at*."""

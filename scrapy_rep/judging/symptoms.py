@@ -109,6 +109,8 @@ class Symptoms:
 
     def _is_a_row(self, departure: Departure) -> bool:
         """Note that a page failed; tell whether so many have that it is not the page."""
+        if self._keeper.troubles.goes_on(departure.host):
+            return True
         if len(self._rows) >= MAX_ROWS:
             self._rows.clear()
         row = self._rows.setdefault(departure.host, set())

@@ -7,6 +7,7 @@ Pure: the time comes in as an argument, by ``time.monotonic()``. Beyond RFC 9309
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import sqrt
 from random import uniform
 
 JITTER = 0.1
@@ -48,7 +49,9 @@ class Health:
         gap = before.gap_at(now)
         refused_at = 2 * gap
         if before.served:
-            refused_at = max(refused_at, MARGIN * (now - before.at) / before.served)
+            # It bears more than with the pause counted, and less than without.
+            borne = sqrt((now - before.at) * max(0.0, now - before.resumes))
+            refused_at = max(refused_at, MARGIN * borne / before.served)
         return Health(
             before.level + 1,
             now,

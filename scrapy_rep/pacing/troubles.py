@@ -56,6 +56,10 @@ class Troubles:
         """Tell whether *host* was in trouble."""
         return HOSTS.health(host) is not WELL
 
+    def goes_on(self, host: str) -> bool:
+        """Tell whether nothing but failures came of *host* since its trouble began."""
+        return HOSTS.health(host).since is not None
+
     def note_failure(
         self, host: str, started: float, status: int | None, asked: float = 0.0
     ) -> tuple[Health, Health]:
@@ -117,6 +121,8 @@ class Troubles:
 
     def _learn(self, host: str, health: Health) -> None:
         """Take over what is known in common of *host*."""
+        if health.level:
+            self._untold.pop(host, None)  # those were before its trouble
         HOSTS.note_health(host, health)
         left = health.resumes - monotonic()
         if left > self._back_off.left(host) + SAME:

@@ -11,9 +11,12 @@ from threading import Barrier, Lock
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_rep import HostRefused
+from scrapy_rep.judging.symptoms import IN_A_ROW, SPARED
 from scrapy_rep.pacing import HOSTS
+from scrapy_rep.pacing.health import WELL
 from tests.site import Hit, Reply, Site
 from tests.utils import SCRAPYS_QUEUE, Pages, coroutine_test, crawl, make_crawler
 
@@ -154,12 +157,12 @@ async def test_a_site_that_dies_and_comes_back_loses_no_page(queue, bad):
 
 @coroutine_test
 async def test_one_page_whose_host_fails_uses_up_no_tries():
-    with Scripted(Dies(Reply(status=503), after=1, seconds=1.5)) as site:
-        crawler = make_crawler(RETRY_TIMES=1, REP_BACK_OFF_FIRST=0.2)
+    bad = [Reply(status=503)] * (1 + SPARED)
+    with Site({"/0": [*bad, Reply("page")]}) as site:
+        crawler = make_crawler(RETRY_TIMES=1, REP_BACK_OFF_FIRST=0.05)
         await crawl(crawler, urls=pages(site, 1))
     assert crawler.spider.got == pages(site, 1)
-    assert len(site.bad) >= 3
-    assert stat(crawler, "backoff/spared_tries") == len(site.bad) - 1
+    assert stat(crawler, "backoff/spared_tries") == SPARED
 
 
 @coroutine_test
@@ -291,6 +294,58 @@ async def test_a_burst_in_flight_counts_once():
     assert stat(crawler, "backoff/count") == 8
     assert stat(crawler, "backoff/time") <= 0.55
     assert HOSTS.health(site.host).level == 0
+
+
+@coroutine_test
+async def test_once_in_trouble_one_lost_connection_is_enough():
+    def answer(hit: Hit) -> Reply:
+        if hit.path != "/0":
+            return Reply(reset=True)
+        # It went before, comes when the others have failed, and ends their row.
+        while not (HOSTS.health(site.host).level or site.closing.is_set()):
+            time.sleep(0.01)
+        return Reply("page")
+
+    with Scripted(answer) as site:
+        crawler = make_crawler(
+            CONCURRENT_REQUESTS_PER_DOMAIN=2,
+            REP_BACK_OFF_FIRST=0.5,
+            REP_BACK_OFF_GIVE_UP=0.4,
+        )
+        await crawl(crawler, urls=pages(site, 30))
+    count = stat(crawler, "backoff/count")
+    assert count >= 2
+    # One after each pause. What the HTTP client sends twice has the same stamp.
+    assert len({hit.sent for hit in site.bad}) <= IN_A_ROW - 1 + count
+    assert stat(crawler, "forbidden/down")
+
+
+class InTrouble(Pages):
+    """Asks for the other pages when the first one has come, and its host is in trouble."""
+
+    async def start(self):
+        first, *self.others = self.requests()
+        yield first
+
+    def parse(self, response):
+        super().parse(response)
+        if len(self.got) == 1:
+            host = str(urlparse_cached(response).hostname)
+            HOSTS.note_health(host, WELL.in_trouble(time.monotonic() - 2, 1, 300))
+            yield from self.others
+
+
+@both_queues
+@coroutine_test
+async def test_who_is_sent_once_more_and_those_in_its_line_do_not_wait_for_each_other(
+    queue,
+):
+    # The HTTP client sends it once more by itself, while the others wait for its answer.
+    again = {f"/{n}": [Reply(reset=True), "fine"] for n in range(1, 5)}
+    with Site(again) as site:
+        crawler = make_crawler(InTrouble, SCHEDULER_PRIORITY_QUEUE=queue, RETRY_TIMES=2)
+        await crawl(crawler, urls=pages(site, 5), meta={"dont_obey_robotstxt": True})
+    assert len(crawler.spider.got) == 5
 
 
 @pytest.mark.parametrize("status", [500, 502, 504])

@@ -158,25 +158,29 @@ class Downloader:
             )
             departure.needs_telling = self.tells_all
             departure.places = getattr(self._downloader, "total_concurrency", 0)
-            if (granted := self._start(departure)) is not None:
-                await granted
-            slot = self._slot(departure.slot)
-            if slot is not None:
-                slot.lastseen = slot_clock()
-            elif self._slots_are_usable is None:
-                self._look_at(next(iter(self._slots.values()), None))
-            self._watch(request)
             try:
-                with handed_over(departure):
-                    response = await hand_over(request)
-            except Exception as error:
-                for failed in self._failure_listeners:
-                    failed(departure, error)
-                raise
+                if (granted := self._start(departure)) is not None:
+                    await granted
+                slot = self._slot(departure.slot)
+                if slot is not None:
+                    slot.lastseen = slot_clock()
+                elif self._slots_are_usable is None:
+                    self._look_at(next(iter(self._slots.values()), None))
+                self._watch(request)
+                try:
+                    with handed_over(departure):
+                        response = await hand_over(request)
+                except Exception as error:
+                    for failed in self._failure_listeners:
+                        failed(departure, error)
+                    raise
+                finally:
+                    departure.over()
+                for answered in self._answer_listeners:
+                    answered(departure, response)
             finally:
-                departure.over()
-            for answered in self._answer_listeners:
-                answered(departure, response)
+                if departure.at_end is not None:
+                    departure.at_end()
             return response
 
         handlers.download_request_async = follow

@@ -29,6 +29,7 @@ class Departure:
         "_grant",
         "_noting",
         "_tell",
+        "at_end",
         "booking",
         "confirm",
         "host",
@@ -64,6 +65,8 @@ class Departure:
         self.booking: int | None = None
         self.confirm: Callable[[Departure], Awaitable[None] | None] | None = None
         """Asked when there is a connection; what it returns is awaited before it is used."""
+        self.at_end: Callable[[], None] | None = None
+        """Called when it is over and everybody was told, whatever came of it."""
         self.needs_telling = False
         """Whether somebody wants to know when it leaves."""
         self.keeps_pace = False

@@ -38,6 +38,15 @@ class Bookings(Protocol):
         Returns ``False`` where another one was booked since.
         """
 
+    async def claim(self, host: str) -> str:
+        """Have no other process ask *host* until ``give_back``, or this one is dead.
+
+        Returns the claim; empty: another one has it.
+        """
+
+    async def give_back(self, host: str, claim: str) -> None:
+        """Let others ask *host*."""
+
     async def park(self, host: str, seconds: float) -> None:
         """Have no process start any request that it books here for so long."""
 

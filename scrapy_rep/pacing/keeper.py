@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from itertools import count
 from math import inf
 from time import monotonic
@@ -12,7 +13,7 @@ from scrapy import signals
 from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_rep.downloader import ROBOTS_HOP, sleep
-from scrapy_rep.exceptions import NotNow
+from scrapy_rep.exceptions import NotNow, StillParked
 from scrapy_rep.pacing.back_off import BackOff
 from scrapy_rep.pacing.bookings import ParkedError
 from scrapy_rep.pacing.budget import Budget
@@ -22,6 +23,7 @@ from scrapy_rep.pacing.hosts import (
     HOSTS,
     SHARED_GUARD_PART,
 )
+from scrapy_rep.pacing.latency import ResponseTimes, latency_of
 from scrapy_rep.pacing.troubles import Troubles
 from scrapy_rep.settings import LONGEST_AT_PROMPT
 
@@ -45,12 +47,10 @@ RESTLESS_LATE_PART = 0.25
 first request of one of them to a host."""
 NOTICED = 0.002
 """Seconds from which on it is worth telling that a request left late."""
+ASKED_AGAIN = 0.25
+"""Seconds after which is looked again whether another process has its answer."""
 CONFIRMED = 0.01
 """Seconds for which a start that others know of is good without being confirmed."""
-LATENCY = "latency"
-"""In the place of an origin, where it is its response time for which a host waits."""
-WORTH_TELLING = 0.2
-"""The part by which a response time must change before other workers are told."""
 NUMBERS = count()
 """Of the crawls of this process."""
 
@@ -98,11 +98,7 @@ class Keeper:
         downloader.grant_starts(self._grant)
         downloader.on_leave(self._left)
         downloader.on_answer(self._answered)
-        self._factor = settings.latency_factor
-        self._least = settings.latency_delay_min
-        self._most = settings.latency_delay_max
-        if self._factor:
-            downloader.on_answer(self._measure)
+        self._times = ResponseTimes(downloader, settings, self.keep)
 
     # What is kept
 
@@ -151,6 +147,7 @@ class Keeper:
         )
         self.troubles.share(bookings)
         self.budget.share(bookings)
+        self._times.share(bookings)
         self._follow_requests()
 
     @property
@@ -158,7 +155,10 @@ class Keeper:
         return self._bookings is not None
 
     def on_booked(self, listener: Callable[[Request, str, float], None]) -> None:
-        """Call *listener* when a start is granted: the request, its host, its interval."""
+        """Call *listener* when a start is granted: the request, its host, its interval.
+
+        Where a host in trouble is asked one at a time by all processes: when that is over.
+        """
         self._booked_listeners.append(listener)
 
     def shared_interval(self, host: str, slot: str | None) -> float:
@@ -181,7 +181,7 @@ class Keeper:
         if self.budget.is_set and hop is None:
             self.budget.spend(host)
         if not (
-            (self._factor and hop is None and HOSTS.wants_latency(host))
+            (self._times.factor and hop is None and HOSTS.wants_latency(host))
             or self._bookings
             or self._booked_listeners
             or self.back_off.until
@@ -214,6 +214,10 @@ class Keeper:
                 raise
             if self.budget.is_set and ROBOTS_HOP not in departure.request.meta:
                 await self.budget.spend_shared(departure.host)
+        if departure.at_end is None:  # else then
+            self._tell_booked(departure)
+
+    def _tell_booked(self, departure: Departure) -> None:
         request, host = departure.request, departure.host
         for booked in self._booked_listeners:
             booked(request, host, self.shared_interval(host, departure.slot))
@@ -227,7 +231,7 @@ class Keeper:
         try:
             yield
         except BaseException:
-            HOSTS.has_left(departure, 0.0)  # it never will
+            HOSTS.give_back(departure)
             raise
         finally:
             HOSTS.leave_line(departure)
@@ -239,8 +243,8 @@ class Keeper:
     async def _wait(self, departure: Departure, asking: Asking | None) -> None:
         request, host, slot = departure.request, departure.host, departure.slot
         held = False
-        if self._factor and ROBOTS_HOP not in request.meta:
-            await self._learn_latency(host)
+        if self._times.factor and ROBOTS_HOP not in request.meta:
+            await self._times.learn(host)
         while True:
             if self.back_off.left(host):
                 _step_aside(asking)
@@ -255,6 +259,13 @@ class Keeper:
                 continue
             if self._bookings is None:
                 return
+            if not await self._claim(departure):
+                _step_aside(asking)
+                await sleep(ASKED_AGAIN)  # and those in its line with it
+                HOSTS.give_back(departure)
+                if self._downloader.ends():
+                    raise StillParked(request.url, ASKED_AGAIN)
+                continue
             interval = self.shared_interval(host, slot)
             if not (interval or asking):
                 return
@@ -263,13 +274,34 @@ class Keeper:
             try:
                 departure.booking = await self._bookings.book(host, interval)
             except ParkedError as parked:
-                HOSTS.has_left(departure, 0.0)
+                HOSTS.give_back(departure)
+                if departure.at_end is not None:
+                    departure.at_end()
                 await self.troubles.look(host)  # it may be down
                 self.back_off.learn(host, parked.seconds)
                 continue
             HOSTS.restart(departure)
             departure.confirm = self._confirm
             return
+
+    # One at a time, of several processes
+
+    async def _claim(self, departure: Departure) -> bool:
+        """Tell whether no other process asks a host in trouble while *departure* does."""
+        host = departure.host
+        if departure.at_end is not None or not HOSTS.health(host).level:
+            return True
+        assert self._bookings is not None
+        claim = await self._bookings.claim(host)
+        if claim:
+            departure.at_end = partial(self._give_back, departure, claim)
+        return bool(claim)
+
+    def _give_back(self, departure: Departure, claim: str) -> None:
+        assert self._bookings is not None
+        departure.at_end = None
+        self._tell_booked(departure)
+        deferred_from_coro(self._bookings.give_back(departure.host, claim))
 
     # How late a request left
 
@@ -302,32 +334,9 @@ class Keeper:
         departure.booking = booking + round(seconds * 1e6)
         return await self._bookings.late(departure.host, booking, seconds)
 
-    def _measure(self, departure: Departure, response: Response) -> None:
-        """Have its host wait so many times its response time (REP_LATENCY_FACTOR)."""
-        latency, host = _latency_of(departure), departure.host
-        if latency is None or not host or ROBOTS_HOP in departure.request.meta:
-            return
-        before = HOSTS.latency(host)
-        smoothed = HOSTS.measure(host, latency, well=response.status < 400)
-        self._keep_latency(host, smoothed)
-        differs = before is None or abs(smoothed - before) > WORTH_TELLING * before
-        if differs and self._bookings is not None:
-            deferred_from_coro(self._bookings.tell_latency(host, smoothed))
-
-    def _keep_latency(self, host: str, seconds: float) -> None:
-        delay = min(max(self._factor * seconds, self._least), self._most)
-        self.keep(host, LATENCY, delay)
-
-    async def _learn_latency(self, host: str) -> None:
-        """Begin with what another worker has measured."""
-        if self._bookings is not None and HOSTS.wants_latency(host):
-            seconds = await self._bookings.latency(host)
-            if seconds is not None:
-                self._keep_latency(host, HOSTS.measure(host, seconds, well=True))
-
     def _answered(self, departure: Departure, response: Response) -> None:
         """Put off the next one by how much later than the quickest this may have arrived."""
-        latency = _latency_of(departure) if departure.keeps_pace else None
+        latency = latency_of(departure) if departure.keeps_pace else None
         if latency is None:
             return
         left_at = departure.left_at or departure.started_at
@@ -368,14 +377,6 @@ class Keeper:
             if interval:
                 interval += min(self._guard_part * interval, GUARD_MOST)
             self._downloader.hold(slot, interval)
-
-
-def _latency_of(departure: Departure) -> float | None:
-    """Return the seconds from when *departure* left to its answer; ``None``: not known."""
-    latency: float | None = departure.request.meta.get("download_latency")
-    if latency is None or departure.left_at is None:
-        return latency
-    return latency - (departure.left_at - departure.started_at)
 
 
 def _step_aside(asking: Asking | None) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from scrapy_rep.pacing import ParkedError
+from scrapy_rep.redis.claims import Claims
 from scrapy_rep.redis.clients import script
 from scrapy_rep.redis.fleet import SETTLE, Link, RedisAwayError
 from scrapy_rep.redis.health import SharedHealth
@@ -58,6 +59,8 @@ class RedisBookings:
         longest = self._link.settings.crawl_delay_max
         self._expiry = round((longest + KEPT) * 1e3)  # milliseconds
         self._health = SharedHealth(crawler)
+        claims = Claims(crawler)
+        self.claim, self.give_back = claims.take, claims.give_back
         self.change_health = self._health.change
         self.on_health = self._health.on_health
 

@@ -317,6 +317,12 @@ class Fleet:
     async def spend(self, host: str, most: int) -> bool:
         return True
 
+    async def claim(self, host: str) -> str:
+        return "ours"
+
+    async def give_back(self, host: str, claim: str) -> None:
+        pass
+
     async def change_health(self, host: str, change: Any) -> None:
         pass
 

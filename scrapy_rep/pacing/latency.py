@@ -1,0 +1,72 @@
+"""REP_LATENCY_FACTOR: a host waits so many times its response time between two starts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scrapy.utils.defer import deferred_from_coro
+
+from scrapy_rep.downloader import ROBOTS_HOP
+from scrapy_rep.pacing.hosts import HOSTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.http import Response
+
+    from scrapy_rep.downloader import Departure, Downloader
+    from scrapy_rep.pacing.bookings import Bookings
+    from scrapy_rep.settings import Settings
+
+    Keep = Callable[[str, str, float], None]
+
+LATENCY = "latency"
+"""In the place of an origin, where it is its response time for which a host waits."""
+WORTH_TELLING = 0.2
+"""The part by which a response time must change before other workers are told."""
+
+
+class ResponseTimes:
+    """Measures hosts, and has *keep* keep what comes of that; *keep* is ``Keeper.keep``."""
+
+    def __init__(self, downloader: Downloader, settings: Settings, keep: Keep) -> None:
+        self.factor = settings.latency_factor
+        self._least = settings.latency_delay_min
+        self._most = settings.latency_delay_max
+        self._keep = keep
+        self._bookings: Bookings | None = None
+        if self.factor:
+            downloader.on_answer(self._measure)
+
+    def share(self, bookings: Bookings) -> None:
+        self._bookings = bookings
+
+    def _measure(self, departure: Departure, response: Response) -> None:
+        latency, host = latency_of(departure), departure.host
+        if latency is None or not host or ROBOTS_HOP in departure.request.meta:
+            return
+        before = HOSTS.latency(host)
+        smoothed = HOSTS.measure(host, latency, well=response.status < 400)
+        self._keep_to(host, smoothed)
+        differs = before is None or abs(smoothed - before) > WORTH_TELLING * before
+        if differs and self._bookings is not None:
+            deferred_from_coro(self._bookings.tell_latency(host, smoothed))
+
+    def _keep_to(self, host: str, seconds: float) -> None:
+        delay = min(max(self.factor * seconds, self._least), self._most)
+        self._keep(host, LATENCY, delay)
+
+    async def learn(self, host: str) -> None:
+        """Begin with what another worker has measured."""
+        if self._bookings is not None and HOSTS.wants_latency(host):
+            seconds = await self._bookings.latency(host)
+            if seconds is not None:
+                self._keep_to(host, HOSTS.measure(host, seconds, well=True))
+
+
+def latency_of(departure: Departure) -> float | None:
+    """Return the seconds from when *departure* left to its answer; ``None``: not known."""
+    latency: float | None = departure.request.meta.get("download_latency")
+    if latency is None or departure.left_at is None:
+        return latency
+    return latency - (departure.left_at - departure.started_at)

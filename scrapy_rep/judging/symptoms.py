@@ -160,7 +160,8 @@ class Symptoms:
         """Have RetryMiddleware not count this try: the host has failed, not the page."""
         meta = request.meta
         most = meta.get("max_retry_times", self._most_tries)
-        if not most or (status is not None and status not in self._retried):
+        is_last = not most or meta.get("dont_retry")
+        if is_last or (status is not None and status not in self._retried):
             return  # it is not tried again anyway
         if not self._keeper.troubles.is_down(self._keeper.host_of(request)):
             meta["retry_times"] = meta.get("retry_times", 0) - 1

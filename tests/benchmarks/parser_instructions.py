@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import argparse
 import gc
-import os
 import random
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from tests.benchmarks.corpus import SEED, bodies_of, urls_for
-from tests.benchmarks.instructions import counts_of
+from tests.benchmarks.instructions import counted, counts_of
 from tests.benchmarks.peers import OURS, PROTEGO
 from tests.benchmarks.protocol import GOALS, MEDIAN_GOALS, MEDIAN_SIZE, ask
 
@@ -48,26 +48,23 @@ def child(name: str, folder: str) -> None:
     asked = asked_of(name, folder)
     gc.disable()
     for warm in (True, False):
-        mark = (lambda: None) if warm else os.getloadavg
+        counting = nullcontext if warm else counted
         for peer in (OURS, PROTEGO):
             assert peer.begin is not None
-            mark()
-            for body, urls in asked:
-                peer.begin(body, urls[0])
-            mark()
+            with counting():
+                for body, urls in asked:
+                    peer.begin(body, urls[0])
             for number in (1, 10):
-                mark()
-                ask(peer, asked, number)
-                mark()
+                with counting():
+                    ask(peer, asked, number)
             ready = [(peer.parse(body), urls) for body, urls in asked]
             for allowed, urls in ready:
                 for url in urls * 2:
                     allowed(url)
-            mark()
-            for allowed, urls in ready:
-                for url in urls:
-                    allowed(url)
-            mark()
+            with counting():
+                for allowed, urls in ready:
+                    for url in urls:
+                        allowed(url)
 
 
 def main() -> None:

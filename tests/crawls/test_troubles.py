@@ -166,6 +166,15 @@ async def test_one_page_whose_host_fails_uses_up_no_tries():
 
 
 @coroutine_test
+async def test_what_is_not_tried_again_is_spared_nothing():
+    with Scripted(lambda hit: Reply(status=503)) as site:
+        crawler = make_crawler(RETRY_TIMES=2, REP_BACK_OFF_FIRST=0.05)
+        await crawl(crawler, urls=pages(site, 3), meta={"dont_retry": True})
+    assert len(site.bad) == len(crawler.spider.failures) == 3
+    assert stat(crawler, "backoff/spared_tries") == 0
+
+
+@coroutine_test
 async def test_a_page_that_fails_by_itself_uses_them_up():
     def one_is_bad(hit: Hit) -> Reply:
         return Reply(status=503) if hit.path == "/0" else Reply("page", after=0.05)

@@ -16,7 +16,7 @@ from scrapy_rep.redis.claims import Claims
 from tests.redis.test_crawls import FLEET, running, worker
 from tests.redis.workers import Worker, promptly, until
 from tests.site import Hit, Reply, Site
-from tests.utils import SCRAPYS_QUEUE, coroutine_test, make_crawler
+from tests.utils import SCRAPYS_QUEUE, Pages, coroutine_test, make_crawler
 
 if TYPE_CHECKING:
     from tests.redis_server import RedisServer
@@ -140,6 +140,15 @@ async def test_while_another_worker_asks_it_nobody_else_does(
     assert not claims(redis_server)
 
 
+class Impatient(Pages):
+    """Does not wait for the first page."""
+
+    def requests(self):
+        first, *others = super().requests()
+        yield first.replace(meta={"download_timeout": 1})
+        yield from others
+
+
 ENDS = {
     "a page": Reply("page"),
     "a page that fails": Reply(status=500),
@@ -166,10 +175,7 @@ async def test_whatever_comes_of_it_the_next_one_may(redis_server, settings, rep
     with Site(replies) as site:
         await have_in_trouble(redis_server, site.host)
         crawler = make_crawler(
-            REDIS_URL=redis_server.url,
-            DOWNLOAD_TIMEOUT=1,
-            REP_BACK_OFF_MAX=0.2,
-            **settings,
+            Impatient, REDIS_URL=redis_server.url, REP_BACK_OFF_MAX=0.2, **settings
         )
         urls = [site.url(f"/{n}") for n in range(3)]
         await promptly(running(crawler, urls=urls))

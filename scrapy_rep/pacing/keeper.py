@@ -298,10 +298,15 @@ class Keeper:
         return bool(claim)
 
     def _give_back(self, departure: Departure, claim: str) -> None:
-        assert self._bookings is not None
         departure.at_end = None
         self._tell_booked(departure)
-        deferred_from_coro(self._bookings.give_back(departure.host, claim))
+        deferred_from_coro(self._let_others(departure.host, claim))
+
+    async def _let_others(self, host: str, claim: str) -> None:
+        assert self._bookings is not None
+        if left := self.back_off.left(host):  # they must know before they may
+            await self._bookings.park(host, left)
+        await self._bookings.give_back(host, claim)
 
     # How late a request left
 

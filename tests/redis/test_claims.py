@@ -12,6 +12,7 @@ from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy_rep.pacing import HOSTS
 from scrapy_rep.pacing.health import WELL, Health
 from scrapy_rep.redis import claims as claims_module
+from scrapy_rep.redis.bookings import RedisBookings
 from scrapy_rep.redis.claims import Claims
 from tests.redis.test_crawls import FLEET, running, worker
 from tests.redis.workers import Worker, promptly, until
@@ -184,6 +185,31 @@ async def test_whatever_comes_of_it_the_next_one_may(redis_server, settings, rep
     assert {path for path, _ in asked} == {"/robots.txt", "/0", "/1", "/2"}
     assert {number for _, number in asked} == {1}
     assert not claims(redis_server)
+
+
+@coroutine_test
+async def test_the_others_know_of_a_failure_before_they_may(redis_server, monkeypatch):
+    order = []
+    park, give_back = RedisBookings.park, Claims.give_back
+
+    async def slow(self: RedisBookings, host: str, seconds: float) -> None:
+        await asyncio.sleep(0.2)
+        await park(self, host, seconds)
+        order.append("parked")
+
+    async def noted(self: Claims, host: str, claim: str) -> None:
+        order.append("given back")
+        await give_back(self, host, claim)
+
+    monkeypatch.setattr(RedisBookings, "park", slow)
+    monkeypatch.setattr(Claims, "give_back", noted)
+    with Site({"/0": Reply(status=503)}) as site:
+        await have_in_trouble(redis_server, site.host)
+        crawler = worker(redis_server, REP_BACK_OFF_MAX=30)
+        meta = {"dont_obey_robotstxt": True}
+        await promptly(running(crawler, urls=[site.url("/0")], meta=meta))
+        await until(lambda: "given back" in order)
+    assert order[0] == "parked"
 
 
 @coroutine_test

@@ -110,9 +110,10 @@ async def test_a_crawl_settles_below_the_rate_that_a_site_bears(queue):
         await crawl(crawler, urls=urls)
     assert sorted(crawler.spider.got) == sorted(urls)  # none is lost
     assert not crawler.spider.failures
-    for site in (one, two):
+    # A single 503 may be about its page, so that such a site is asked near what it bears.
+    for site, late in ((one, 4), (two, 12)):
         assert len(site.bad) <= 40  # a hundred for one that asks again at once
-        assert late_refusals(site) <= 4
+        assert late_refusals(site) <= late
 
 
 @coroutine_test

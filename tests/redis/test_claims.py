@@ -15,9 +15,9 @@ from scrapy_rep.redis import claims as claims_module
 from scrapy_rep.redis.bookings import RedisBookings
 from scrapy_rep.redis.claims import Claims
 from tests.redis.test_crawls import FLEET, running, worker
-from tests.redis.workers import Worker, promptly, until
+from tests.redis.workers import Worker, promptly
 from tests.site import Hit, Reply, Site
-from tests.utils import SCRAPYS_QUEUE, Pages, coroutine_test, make_crawler
+from tests.utils import Pages, SCRAPYS_QUEUE, coroutine_test, make_crawler, until
 
 if TYPE_CHECKING:
     from tests.redis_server import RedisServer

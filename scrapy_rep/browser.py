@@ -33,7 +33,7 @@ UNKNOWN = Objection("unknown", because("its robots.txt is not known yet"))
 
 
 class BrowserRequest(Protocol):
-    """What is to be known of a request of Playwright."""
+    """What is used of a request of Playwright."""
 
     @property
     def url(self) -> str: ...
@@ -60,11 +60,11 @@ class AbortDisallowed:
         self._asked: set[str] = set()
 
     def __call__(self, request: BrowserRequest) -> bool:
-        """Tell whether *request*, of a page that is shown in a browser, is to be aborted.
+        """Tell whether to abort *request*, of a page that is shown in a browser.
 
-        It is where the robots.txt of its origin is against it, cannot be had, or is not
-        known yet, and where its host is to be left alone. A robots.txt that is not known is
-        asked for, once, but nobody waits for that.
+        It is aborted if the robots.txt of its origin is against it, cannot be had, or is not
+        known yet, and if its host is to be left alone. A robots.txt that is not known is
+        asked for, once, but no request waits for it.
         """
         crawl = Crawl.of(self._crawler)
         url = without_user(request.url)
@@ -138,7 +138,7 @@ class AbortDisallowed:
 def abort_disallowed(request: BrowserRequest) -> bool:
     """For PLAYWRIGHT_ABORT_REQUEST: ``"scrapy_rep.abort_disallowed"``.
 
-    The add-on puts an ``AbortDisallowed`` of each crawl into its place; without that,
+    The add-on puts an ``AbortDisallowed`` for each crawl in its place; without the add-on,
     everything is aborted.
     """
     logger.error(

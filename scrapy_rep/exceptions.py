@@ -109,11 +109,11 @@ class SettingError(ValueError):
 
 
 class JobError(RuntimeError):
-    """The job in JOBDIR cannot be begun: another crawl is at it, or its file is not ours."""
+    """The job in JOBDIR cannot begin: another crawl uses it, or its file is not ours."""
 
 
 class RedisStartError(RuntimeError):
-    """A crawl cannot begin, as its Redis server is away or refuses it; says what to do."""
+    """A crawl cannot begin, as its Redis server is away or refuses it; the message says what to do."""
 
     def __init__(self, server: str, why: str) -> None:
         self.server = server

@@ -143,7 +143,7 @@ class RepMiddleware:
 
     # Where the policy is known, nothing is awaited.
     async def process_request(self, request: Request) -> Request | Response | None:
-        """Let *request* pass, or raise RobotsForbidden or RobotsUnreachable.
+        """Let *request* pass, or raise a ``RobotsRefused``.
 
         A request that may be sent later goes back to a polite queue, to wait there. Where
         the robots.txt cannot be had, a page may come from Scrapy's HTTP cache.
@@ -302,9 +302,9 @@ class RepMiddleware:
     def process_exception(
         self, request: Request, exception: Exception
     ) -> Request | None:
-        """Send back what still waits when the crawl ends, or is not to wait for its host.
+        """Send *request* back to its queue if the crawl ends, or if it may not wait here.
 
-        Where that host is down, or has had what it may, it is refused.
+        If its host is down, or has had all the requests that it may have, it is refused.
         """
         if isinstance(exception, OverBudgetError):
             over = self._over(self._keeper.host_of(request))

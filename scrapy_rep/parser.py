@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class RepRobotParser(RobotParser):
     """A policy, as Scrapy's components expect a parsed robots.txt.
 
-    ``ROBOTSTXT_PARSER = "scrapy_rep.RepRobotParser"`` gives Scrapy's built-in middleware
-    the decisions of this package, and nothing else of it.
+    With ``ROBOTSTXT_PARSER = "scrapy_rep.RepRobotParser"`` Scrapy's built-in middleware decides
+    as this package does, and has nothing else of it.
     """
 
     def __init__(self, policy: Policy) -> None:

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 class Robots:
     """The robots.txt of every origin, as the crawl knows it now.
 
-    URLs are absolute http or https URLs. The agent is the one that requests of this
-    spider answer to, where they name none of their own.
+    URLs are absolute http or https URLs. The agent is that of the spider's requests, unless
+    they name one of their own.
     """
 
     def __init__(
@@ -67,10 +67,10 @@ class Robots:
     def ruling(self, url: str) -> Ruling | None:
         """Return what this crawl would do with a request for *url* now; ``None``: not known.
 
-        Other than ``allowed`` it reckons with the crawl's settings and the time of day:
+        Unlike ``allowed`` this depends on the crawl's settings and the time of day, too:
         ``.action`` is ``Action.SEND``, ``WAIT`` (for ``.seconds``) or ``REFUSE``, and
-        ``.objection`` says why not to send it. Whether the host was asked just now does
-        not count.
+        ``.objection`` says why it is not sent. It does not depend on when the host was asked
+        last.
         """
         known, agent = self._known(url), self._agent(None)
         if known is None:
@@ -79,11 +79,11 @@ class Robots:
         return self._judge.rule(url, known, agent, self._policies.now(), allowed)
 
     def waiting(self) -> list[Waiting]:
-        """Return what waits in the polite queue now, that which goes on first first.
+        """Return which hosts wait in the polite queue now; the first is due first.
 
-        One for each host and reason: ``.host``, ``.why`` in words, ``.until``, in seconds since 1970
-        or ``None`` where nobody knows, and ``.requests``, how many of them wait. It takes time
-        in proportion to the hosts.
+        There is one item for each host and reason: ``.host``, ``.why`` in words, ``.until``, in
+        seconds since 1970 (``None``: nobody knows), and ``.requests``, how many wait. The call
+        takes time in proportion to the hosts.
         """
         return self._waits.waiting()
 
@@ -92,11 +92,11 @@ class Robots:
         return self._ask(url, lambda policy, _: policy)
 
     async def fetch(self, url: str) -> Policy:
-        """Return the policy of the origin of *url*, asked for where it is not known.
+        """Return the policy of the origin of *url*; fetch the robots.txt if it is not known.
 
-        One fetch serves everyone who waits for it. Where the robots.txt cannot be had,
-        the policy is the one that then holds. Raises ``ValueError`` where *url* is not
-        an absolute http or https URL.
+        One fetch serves all who wait for it. If the robots.txt cannot be had, this is the
+        policy that then holds. Raises ``ValueError`` if *url* is not an absolute http or
+        https URL.
         """
         origin = origin_of(url)
         if origin is None:
@@ -106,10 +106,11 @@ class Robots:
         return (await self._policies.get(origin, Request(url))).policy
 
     async def settle(self, request: Request) -> Policy:
-        """Return the policy of the origin of *request*, asked for on its behalf.
+        """Return the policy of the origin of *request*, fetched as for that request.
 
-        As ``fetch``, but a robots.txt that cannot be had is waited for as long as
-        requests in the polite queue wait for it: REP_UNREACHABLE_RETRY_DELAYS, REP_WAIT.
+        As ``fetch``, but if the robots.txt cannot be had, this waits for as long as requests
+        in the polite queue do: REP_UNREACHABLE_RETRY_DELAYS, REP_WAIT. Raises ``ValueError``
+        if the URL of *request* is not an http or https URL.
         """
         origin = origin_of(request.url)
         if origin is None:
@@ -128,15 +129,15 @@ class Robots:
     def page(self, response: Response) -> dict[str, Any]:
         """Return what *response* itself asks for, as ``response.meta["rep_page"]`` has it.
 
-        For responses that no spider middleware has seen, too.
+        This works for responses that no spider middleware has seen, too.
         """
         return read_page(response, lambda: self._agent(response))
 
     def preferences(self, page: str | Response) -> Preferences | None:
         """Return what the site says about the use of *page*, a URL or a response.
 
-        Of a response, its headers count as well as the robots.txt, and the more
-        restrictive of both holds. ``None``: that robots.txt is not known (yet).
+        For a response, its headers count as well as the robots.txt, and the more
+        restrictive of the two holds. ``None``: the robots.txt is not known (yet).
         """
         url, response = (page, None) if isinstance(page, str) else (page.url, page)
         found = self._ask(

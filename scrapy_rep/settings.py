@@ -98,12 +98,12 @@ class Settings:
     crawl_delay_over_max: str = setting(
         "drop",
         one_of(("drop", "clamp")),
-        "hosts that ask for more: drop refuses their requests, clamp keeps the longest",
+        "where a site asks for more: drop refuses its requests, clamp keeps the maximum",
     )
     visit_time_max: float = setting(
         3600.0,
         seconds(),
-        "the longest that requests wait for a visit time; they are refused before",
+        "the longest that requests wait for a visit time; if it is later, they are refused",
         unit="s",
     )
     pace_by: str | Callable[[Any], str] = setting(
@@ -129,16 +129,19 @@ class Settings:
     unreachable_retry_delays: tuple[float, ...] = setting(
         [10.0, 60.0],
         many_seconds,
-        "when it is asked for again, while its requests wait",
+        "when it is asked for again while requests wait",
         unit="s",
     )
     unreachable_ttl: float = setting(
-        3600.0, seconds(above=0), "when it is asked for again after that", unit="s"
+        3600.0,
+        seconds(above=0),
+        "how often it is asked for after that",
+        unit="s",
     )
     unreachable_max: float = setting(
         30 * DAY,
         seconds(),
-        "how long an earlier copy serves; without one, all is allowed after it",
+        "how long an earlier copy is used; without one, all is allowed after that time",
         unit="s",
     )
     retry_after_max: float = setting(
@@ -147,7 +150,7 @@ class Settings:
     back_off_first: float = setting(
         5.0,
         seconds(above=0),
-        "for how long a host in trouble is left alone first; then twice that, and so on",
+        "how long a host in trouble is left alone at first; then twice as long, and so on",
         unit="s",
     )
     back_off_max: float = setting(
@@ -165,10 +168,10 @@ class Settings:
         "how many times its response time a host waits between two starts; 0: none",
     )
     latency_delay_min: float = setting(
-        0.0, seconds(), "the least that it waits because of that", unit="s"
+        0.0, seconds(), "the least that it waits for that reason", unit="s"
     )
     latency_delay_max: float = setting(
-        30.0, seconds(above=0), "the most that it waits because of that", unit="s"
+        30.0, seconds(above=0), "the most that it waits for that reason", unit="s"
     )
     host_budget: int | None = setting(
         None,
@@ -177,12 +180,12 @@ class Settings:
         otherwise="no limit",
     )
     hosts: dict[str, dict[str, Any]] = setting(
-        {}, hosts, 'what is other for some hosts: {"example.com": {"budget": 100}}'
+        {}, hosts, 'exceptions for some hosts: {"example.com": {"budget": 100}}'
     )
     all_parked_max: float | None = setting(
         None,
         seconds(),
-        "the crawl ends where nothing can be sent for longer, as all hosts are parked",
+        "the crawl ends if all hosts are parked for longer than this",
         unit="s",
         otherwise="no limit",
     )
@@ -199,7 +202,7 @@ class Settings:
         otherwise="none; [401, 403] with mk1996",
     )
     max_redirects: int = setting(
-        5, whole(least=0), "redirects that are followed from one robots.txt"
+        5, whole(least=0), "how many redirects of a robots.txt are followed"
     )
     max_size: int = setting(
         MAX_SIZE,
@@ -208,18 +211,21 @@ class Settings:
         unit="octets",
     )
     timeout: float = setting(
-        30.0, seconds(above=0), "for one request of a robots.txt", unit="s"
+        30.0,
+        seconds(above=0),
+        "how long one request for a robots.txt may take",
+        unit="s",
     )
     fetch_concurrency: int = setting(
         None,
         whole(least=1),
-        "robots.txt files that are fetched at a time",
+        "how many robots.txt files are fetched at a time",
         otherwise="half of CONCURRENT_REQUESTS",
     )
     slow_fetches: int = setting(
         700,
         whole(least=1),
-        "beside those, robots.txt files at a time that are long in coming",
+        "how many more may be under way that take long",
     )
     cache_bytes: int = setting(
         64 * MiB, whole(least=0), "memory for parsed robots.txt files", unit="octets"
@@ -239,12 +245,12 @@ class Settings:
     redis_down: str = setting(
         "degrade",
         one_of(("degrade", "pause")),
-        "what workers do while the Redis server is away",
+        "what workers do while Redis is away",
     )
     redis_lease: float = setting(
         15.0,
         seconds(above=0),
-        "after so long a silent worker is taken for dead",
+        "a worker that is silent for so long is taken for dead",
         unit="s",
     )
     durable_job: bool = setting(
@@ -256,10 +262,12 @@ class Settings:
     purpose: tuple[str, ...] = setting(
         [],
         some_of(PURPOSES),
-        "what the crawl is for; what sites say no to is refused",
+        "what the crawl is for; a URL is refused where its site says no to that",
     )
     purpose_unstated: str = setting(
-        "allow", one_of(("allow", "refuse")), "where a site says nothing of a purpose"
+        "allow",
+        one_of(("allow", "refuse")),
+        "where a site says nothing of it: allow, refuse",
     )
     evidence: bool = setting(False, flag, 'whether requests carry meta["rep_evidence"]')
     evidence_field: str | None = setting(
@@ -329,7 +337,7 @@ DEFAULTS = {each.name: each.default for each in DECLARATIONS}
 
 
 def unknown_names(settings: BaseSettings) -> list[str]:
-    """Return a sentence for each ``REP_`` setting that this package does not have."""
+    """Return a sentence for each ``REP_`` name in *settings* that is no setting of ours."""
     sentences = []
     for name in settings:
         if not str(name).startswith("REP_") or name in DEFAULTS:

@@ -6,6 +6,7 @@ request_forbidden = object()
 dropped = object()
 """``handler(what, url, response, cause, reason, spider)``: the rules of a page were obeyed.
 
-*what* came of *response* and goes no further: "request", of which *url* is the URL, or
-"item", where it is that of the page; *cause* is as in the stats, *reason* as the page says it.
+*what* is "request" or "item": which of these, found on *response*, was dropped. *url* is that
+of the request, or for an item that of the page. *cause* is named as in the stats; *reason* is
+what the page says.
 """

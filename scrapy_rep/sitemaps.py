@@ -29,11 +29,10 @@ time is for REP_FETCH_CONCURRENCY to say."""
 class RobotsSitemapSpider(SitemapSpider):
     """Takes the sitemaps that a robots.txt names from the policy of its origin.
 
-    Where ``start`` would ask for the robots.txt of an origin to find sitemaps, as it does
-    for the entries of ``sitemap_urls`` that end in ``/robots.txt``, no request is sent:
-    the sitemaps that the policy names take its place. They are judged as all requests
-    are. Everything else is SitemapSpider's, and so is that where no middleware gave the
-    spider its ``robots``.
+    For the entries of ``sitemap_urls`` that end in ``/robots.txt``, ``start`` sends no
+    request: the sitemaps that the policy names take the place of the entry. They are judged
+    as all requests are. Everything else is as in SitemapSpider. Where no middleware gave the
+    spider its ``robots``, all of it is.
     """
 
     robots: Robots | None = None

@@ -1,7 +1,6 @@
 """Drop-in faces of the protocol core, for code written against other parsers.
 
-Only ``RepRobotParser`` needs Scrapy, so all names are imported when they are first asked
-for.
+None of them needs Scrapy. Each name is imported when it is first used.
 """
 
 from __future__ import annotations

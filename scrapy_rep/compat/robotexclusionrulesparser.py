@@ -37,7 +37,7 @@ DIALECT_NUMBERS = {1: MK1996, 2: GYM2008}
 
 
 class RobotExclusionRulesParser:
-    """Fetches and parses a robots.txt, and punts to the caller what no rule settles."""
+    """Fetches and parses a robots.txt, and answers questions about it."""
 
     def __init__(self) -> None:
         self.user_agent: str | None = None
@@ -101,11 +101,10 @@ class RobotExclusionRulesParser:
         """Fetch the robots.txt at *url*, within *timeout* seconds (30), and parse it.
 
         401 and 403 deny everything, 404 allows everything. Raises ``URLError`` for every
-        other status but 2xx and where there was no answer, ``TimeoutError`` where there
-        was none in time, ``UnicodeError`` where the octets are not in the charset that
-        the answer declares, and ``ValueError`` where *url* is not an absolute http or
-        https URL. What was known of *url* before then stays, and nothing is allowed
-        where nothing was.
+        other status but 2xx and if there was no answer, ``TimeoutError`` if there was none
+        in time, ``UnicodeError`` if the octets are not in the charset that the answer
+        declares, and ``ValueError`` if *url* is not an absolute http or https URL. Earlier
+        rules of *url* then stay; if there were none, nothing is allowed.
         """
         if url != self._source_url:
             self._forget()

@@ -43,10 +43,10 @@ class RobotFileParser:
     def read(self) -> None:
         """Fetch the robots.txt and take its rules.
 
-        Nothing that the site does is raised. Where the file cannot be had nobody knows
-        what it allows, and nothing is (RFC 9309 2.3.1.4), unless an earlier ``read`` of
-        the same URL brought rules: they stay, and so does ``mtime``. Raises
-        ``ValueError`` where the URL is not an absolute http or https URL.
+        Nothing that the site does is raised. If the file cannot be had, nothing is allowed
+        (RFC 9309 2.3.1.4), unless an earlier ``read`` of the same URL brought rules: they
+        stay, and so does ``mtime``. Raises ``ValueError`` if the URL is not an absolute http
+        or https URL.
         """
         answer = fetch(self.url)
         if answer.access is Access.UNREACHABLE and self._copy_of == self.url:

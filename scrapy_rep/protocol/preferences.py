@@ -94,8 +94,8 @@ class Preferences(NamedTuple):
     """By the names in `CATEGORIES`, without those that are unstated."""
     use: Preference = NO_PREFERENCE
     grants_use: bool = False
-    """Whether `use` says yes to what goes no further, and not only no to what does: that of
-    other agents says no more than that."""
+    """Whether `use` also says yes to uses that go no further. False: it stands in groups of
+    other agents, and only says no to uses that go further."""
     licenses: tuple[License, ...] = ()
     """The values of all License records, in file order, in whatever group they stand."""
     tdm_policies: tuple[License, ...] = ()
@@ -103,8 +103,8 @@ class Preferences(NamedTuple):
     def of(self, purpose: str) -> Preference:
         """The answer to a purpose: "yes", "no" or "unstated".
 
-        `purpose` is a key of `PURPOSES`; KeyError when it is not. ``use=full`` and the like
-        are answered "no" where less is wanted than that.
+        `purpose` is a key of `PURPOSES`; KeyError when it is not. The answer to ``use=full``
+        and the like is "no" when the site wants less use than that.
         """
         name = PURPOSES[purpose]
         kind, equals, level = name.partition("=")

@@ -51,11 +51,11 @@ RECHECKED = 2
 class PoliteQueue(SlotQueues):
     """For SCHEDULER_PRIORITY_QUEUE: hands out a request only when it may be sent.
 
-    That is when the policy of its origin is known, the pace that it asks of the request's
-    agent allows it, and its slot has a free place. Slots that are due take turns; within a
-    slot the most urgent request goes that may. Scrapy's own queues keep what waits, so that
-    priorities, disk queues and JOBDIR work as they do with ``DownloaderAwarePriorityQueue``,
-    whose job directories it shares. ``push`` and ``pop`` take O(log slots), ``len`` O(1).
+    It may be sent when the policy of its origin is known, the pace that this asks of the
+    request's agent allows it, and its slot has a free place. Slots that are due take turns;
+    within a slot the most urgent request goes that may. Scrapy's own queues keep the requests,
+    so priorities, disk queues and JOBDIR work as they do with
+    ``DownloaderAwarePriorityQueue``, and a job may change from one to the other. ``push`` and ``pop`` take O(log slots), ``len`` O(1).
     Without ``RepMiddleware`` it is a fair queue that knows the user's delays only.
     """
 
@@ -146,9 +146,9 @@ class PoliteQueue(SlotQueues):
         return None
 
     def peek(self) -> Request | None:
-        """Return a request that waits, one of a slot that is due where there is one.
+        """Return a request that waits, of a slot that is due if there is one.
 
-        Raises ``NotImplementedError`` where the queues inside may not be looked at.
+        Raises ``NotImplementedError`` if looking into the queues inside might lose a request.
         """
         slot = self._due[0] if self._due else next(iter(self._slots.values()), None)
         return None if slot is None else next_of(slot.by_urgency()[0].queue)

@@ -33,12 +33,12 @@ unseen: WeakKeyDictionary[Request, Unseen] = WeakKeyDictionary()
 class DupeFilter(RFPDupeFilter):  # type: ignore[misc]
     """For DUPEFILTER_CLASS, with our ``PoliteQueue``; keys and log are scrapy-redis' own.
 
-    scrapy-redis' filter calls a request seen before it is in the queue: a worker that is
-    killed in between loses it, and so does one that cannot reach Redis. With this one the
-    queue compares and adds the fingerprint in the same step as the request, for all links
-    of a page at once; duplicates are dropped, counted and logged then.
+    scrapy-redis' filter marks a request as seen before it is in the queue: a worker that is
+    killed in between loses the request, and so does one that cannot reach Redis. With this
+    filter the queue adds the fingerprint in the same step as the request, for all links of a
+    page at once; it drops, counts and logs duplicates then.
 
-    In a cluster the key begins as those of the queue do, as one step has one server.
+    In a cluster its key begins as those of the queue do, as one step takes one server.
     """
 
     @classmethod
@@ -52,7 +52,7 @@ class DupeFilter(RFPDupeFilter):  # type: ignore[misc]
         return filter_
 
     def request_seen(self, request: Request) -> bool:
-        """Say no: whether the like of *request* was in the queue is told by that."""
+        """Return False: the queue itself finds duplicates."""
         fingerprint = self.request_fingerprint(request)
         unseen[request] = Unseen(self.key, fingerprint, self.log)
         return False

@@ -23,13 +23,12 @@ def take_over(
     key: str = SCHEDULER_QUEUE_KEY,
     serializer: Any = picklecompat,
 ) -> int:
-    """Move what waits in scrapy-redis' ``PriorityQueue`` of *spider* to ``PoliteQueue``.
+    """Move the requests in scrapy-redis' ``PriorityQueue`` of *spider* to ``PoliteQueue``.
 
-    To be called once, while no worker runs; returns how many requests were moved. Where
-    it is interrupted it can be called again: a request may then be queued twice, but
-    none is lost. *server* is what ``scrapy_redis.get_redis_from_settings`` returns,
+    Call it once, while no worker runs; it returns how many requests were moved. If it is
+    interrupted, call it again: a request may then be queued twice, but none is lost. *server* is what ``scrapy_redis.get_redis_from_settings`` returns,
     *key* and *serializer* are SCHEDULER_QUEUE_KEY and SCHEDULER_SERIALIZER. Raises
-    ``TypeError`` where *key* holds a ``FifoQueue`` or ``LifoQueue``.
+    ``TypeError`` if *key* holds a ``FifoQueue`` or ``LifoQueue``.
     """
     key %= {"spider": spider}
     kind = server.type(key)

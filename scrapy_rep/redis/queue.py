@@ -61,10 +61,10 @@ CANNOT_END = (
 class PoliteQueue(Base):  # type: ignore[misc]
     """For SCHEDULER_QUEUE_CLASS: hands out a request when its host may be asked.
 
-    What was handed out stays in Redis under the worker's name until it was answered,
-    with all that came of it, or refused; what a dead worker had goes back to the queue
-    when its lease, REP_REDIS_LEASE, has run out. So a request may be sent twice, but
-    none is lost.
+    A request that was handed out stays in Redis under the worker's name until it was
+    refused, or was answered and all that followed is done. The requests of a dead worker go
+    back to the queue when its lease, REP_REDIS_LEASE, has run out. So a request may be sent
+    twice, but none is lost.
 
     *server*, *spider*, *key* and *serializer* are as for the queues of scrapy-redis.
     """
@@ -154,7 +154,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
         return None
 
     def clear(self) -> None:
-        """Delete all that waits, for all workers; and scrapy-redis' own queue, if any."""
+        """Delete all requests that wait, for all workers, and scrapy-redis' own queue, if any."""
         super().clear()
         while self._backlog.run("clear", [CLEARED_AT_A_TIME]):
             pass

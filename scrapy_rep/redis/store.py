@@ -103,8 +103,8 @@ class RedisStore(Store):
     async def claim(self, origin: str) -> AsyncIterator[bool]:
         """Be the only worker that asks *origin*.
 
-        Yields whether another one may have asked meanwhile, so that the store may know
-        more. Without Redis each worker asks for itself.
+        Yields whether another worker may have asked meanwhile, so that the store may know
+        more. While Redis is away each worker asks for itself.
         """
         lease = f"{_key(origin)}:asking"
         mine = False

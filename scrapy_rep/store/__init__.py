@@ -31,12 +31,12 @@ def origin_of_key(key: str) -> str:
 class Store(ABC):
     """Where snapshots live, by origin (``https://example.com``); derive your own from it.
 
-    Where its answers depend on the User-Agent, there is a snapshot of each by ``variant``,
-    and one by the origin that ``varies``.
+    If the answers of an origin depend on the User-Agent, there is a snapshot of each answer by
+    ``variant``, and one by the origin that ``varies``.
 
-    A store is an optimisation and a memory, never a judge: what it does not know is
-    fetched again. A method that fails may raise anything; that is logged, counted and
-    taken for "not known". Methods are coroutines so that a store may do I/O.
+    A store remembers and never decides: what it does not know is fetched again. A method
+    that fails may raise anything; that is logged, counted and taken for "not known". Methods
+    are coroutines so that a store may do I/O.
 
     ``get``, ``put``, ``touch`` and ``close`` are yours to write. ``from_crawler``,
     ``bookings`` and ``claim`` say what their defaults do.
@@ -63,9 +63,8 @@ class Store(ABC):
     async def touch(self, origin: str, snapshot: Snapshot) -> None:
         """Keep *snapshot*, whose body and encoding are those already kept, if any.
 
-        Where nothing is kept, keep it if it ``stands_alone``. Where the answer that is kept
-        has another status leave that alone: another crawl that shares the store has put it
-        there since.
+        If nothing is kept, keep it if it ``stands_alone``. If an answer with another status is
+        kept, change nothing: another crawl that shares the store has put it there since.
         """
 
     @abstractmethod
@@ -76,7 +75,7 @@ class Store(ABC):
     async def claim(self, origin: str) -> AsyncIterator[bool]:
         """Let no other process that shares the store ask *origin* within the block.
 
-        Yields whether another one may have asked it meanwhile, so that the store may know
-        more. By default no process is kept from asking, and it yields False.
+        Yields whether another process may have asked it meanwhile, so that the store may know
+        more. By default any process may ask, and it yields False.
         """
         yield False

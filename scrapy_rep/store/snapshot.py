@@ -30,8 +30,8 @@ class KeptAnswer:
     """For how many seconds from then it may serve while it is asked for again."""
     cache_control: str = ""
     expires: str = ""
-    """Its header fields that say how long it may be used, so that a 304 without them changes
-    nothing; empty: it had none, or was kept before they were."""
+    """Its header fields on how long it may be used. They are kept so that a 304 without them
+    changes nothing. Empty: it had none, or is older than this field."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from scrapy_rep.redis.claims import Claims
 from tests.redis.test_crawls import FLEET, running, worker
 from tests.redis.workers import Worker, promptly
 from tests.site import Hit, Reply, Site
-from tests.utils import Pages, SCRAPYS_QUEUE, coroutine_test, make_crawler, until
+from tests.utils import SCRAPYS_QUEUE, Pages, coroutine_test, make_crawler, until
 
 if TYPE_CHECKING:
     from tests.redis_server import RedisServer

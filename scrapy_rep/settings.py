@@ -253,6 +253,12 @@ class Settings:
         "a worker that is silent for so long is taken for dead",
         unit="s",
     )
+    redis_shards: int | None = setting(
+        None,
+        whole(least=1, most=1024),
+        "into how many shards a fleet's queue is cut when it is made",
+        otherwise="1, in a Redis Cluster 16",
+    )
     durable_job: bool = setting(
         True, flag, "whether a job in JOBDIR outlives a kill of its process"
     )

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from tests.redis_cluster import Cluster
     from tests.redis_server import RedisServer
 
 ROOT = Path(__file__).parent.parent
@@ -32,16 +33,19 @@ SCRAPY_REDIS = {
 """The settings with which a worker runs on scrapy-redis' own queue."""
 
 
-def seed(server: RedisServer, urls: Iterable[str], *, ours: bool = True) -> None:
+def seed(
+    server: RedisServer | Cluster, urls: Iterable[str], *, ours: bool = True
+) -> None:
     """Queue *urls*, as scrapy-redis does, and have our queue take them over."""
-    together = server.client.pipeline()
+    client: Any = server.client
+    together = client.pipeline()
     for url in urls:
         request = scrapy.Request(url, dont_filter=True)
         data = picklecompat.dumps(request.to_dict())
         together.execute_command("ZADD", f"{SPIDER}:requests", 0, data)
     together.execute()
     if ours:
-        take_over(server.client, SPIDER)
+        take_over(client, SPIDER)
 
 
 class Worker:
@@ -92,7 +96,9 @@ class Worker:
 class Fleet:
     """So many workers at *server*, which begin together."""
 
-    def __init__(self, server: RedisServer, workers: int, **settings: Any) -> None:
+    def __init__(
+        self, server: RedisServer | Cluster, workers: int, **settings: Any
+    ) -> None:
         self.settings = {"REDIS_URL": server.url, "TOGETHER": workers, **settings}
         self.workers = [Worker(self.settings) for _ in range(workers)]
 

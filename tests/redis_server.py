@@ -12,6 +12,7 @@ import time
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from random import choice
 from typing import TYPE_CHECKING
 
 import redis
@@ -19,8 +20,10 @@ import redis
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-MOST = 2**16  # of ports
-BUS = 10_000  # by so much a cluster's second port is higher
+PORTS = set(range(10_001, 20_000))
+"""For a cluster: the system gives none of these, nor of the buses', to anyone by itself."""
+BUS = 10_000
+"""By so much the second port of each server of a cluster is higher."""
 
 
 CARRIED = {
@@ -42,20 +45,28 @@ def binary() -> str:
     return found
 
 
+def free_port(*, cluster: bool) -> int:
+    """Return one at which nobody listens, nor, for a *cluster*, at that of its bus."""
+    while True:
+        port = choice([*PORTS]) if cluster else 0
+        PORTS.discard(port)
+        with socket.socket() as probe, socket.socket() as bus, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            if cluster:
+                bus.bind(("127.0.0.1", port + BUS))
+            return int(probe.getsockname()[1])
+
+
 class RedisServer:
     """Runs on a port of its own; what it knows is in memory, or in *folder* as well.
 
-    With *cluster*, which needs a folder, it is one, all by itself.
+    With *cluster*, which needs a folder, it is one of a cluster.
     """
 
     def __init__(
         self, folder: Path | None = None, *options: str, cluster: bool = False
     ) -> None:
-        self.port = MOST
-        while self.port >= (MOST - BUS if cluster else MOST):
-            with socket.socket() as probe:
-                probe.bind(("127.0.0.1", 0))
-                self.port = probe.getsockname()[1]
+        self.port = free_port(cluster=cluster)
         self.folder = folder
         self.options = options
         self.cluster = cluster
@@ -83,14 +94,16 @@ class RedisServer:
         if self.cluster:
             options += ["--cluster-enabled", "yes"]
         self.process = subprocess.Popen([binary(), *options], stdout=subprocess.DEVNULL)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while not self._answers():
             assert time.monotonic() < deadline, "the server does not start"
             time.sleep(0.02)
-        if self.cluster:
-            self.client.execute_command("CLUSTER ADDSLOTS", *range(16384))
-            while not self._answers("GET", "any"):
-                time.sleep(0.02)
+
+    def own_all_slots(self) -> None:
+        """Be a cluster, all by itself."""
+        self.client.execute_command("CLUSTER ADDSLOTS", *range(16384))
+        while not self._answers("GET", "any"):
+            time.sleep(0.02)
 
     def _answers(self, *command: str) -> bool:
         with suppress(redis.RedisError):
@@ -98,15 +111,6 @@ class RedisServer:
                 self.client.execute_command(*command or ["PING"])
             return True
         return False
-
-    def join(self, other: RedisServer) -> None:
-        """Make one cluster of this one and *other*, each with half of the slots."""
-        half = MOST // 8
-        self.client.execute_command("CLUSTER DELSLOTS", *range(half))
-        other.client.execute_command("CLUSTER DELSLOTS", *range(half, 2 * half))
-        self.client.execute_command("CLUSTER MEET", "127.0.0.1", other.port)
-        while self.client.execute_command("CLUSTER INFO")["cluster_size"] != "2":
-            time.sleep(0.02)
 
     def kill(self) -> None:
         if self.process is not None:

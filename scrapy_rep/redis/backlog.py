@@ -7,18 +7,24 @@ from contextlib import suppress
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
-from redis.exceptions import ResponseError
+from redis.exceptions import ResponseError, TryAgainError
 from scrapy.utils.defer import deferred_from_coro
 
-from scrapy_rep.protocol.printable import counted
-from scrapy_rep.redis.clients import AWAY, impatient, is_forgotten, script
-from scrapy_rep.redis.fleet import Link, RedisAwayError
-from scrapy_rep.redis.keys import hosts_and_workers, pattern, queue_keys
+from scrapy_rep.redis.clients import AWAY, Script, is_forgotten
+from scrapy_rep.redis.fleet import RedisAwayError
+from scrapy_rep.redis.keys import hosts_and_workers, pattern
+from scrapy_rep.redis.servers import Servers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from scrapy.crawler import Crawler
+
+    from scrapy_rep.redis.fleet import Link
+    from scrapy_rep.redis.keys import QueueKeys
+    from scrapy_rep.redis.quick import Quick
+
+    Given = tuple[Sequence[str], Sequence[Any]]
 
 logger = logging.getLogger("scrapy_rep")
 
@@ -29,7 +35,7 @@ AT_A_TIME = 500
 
 
 class Backlog:
-    """The requests of a queue that wait or are with a worker, as the server has them.
+    """The requests of a shard of a queue that wait or are with a worker, as the server has them.
 
     A server that was emptied, came back without its data or made room by deleting keys is
     found out: by the epoch that each script compares, and at the end by the count, which
@@ -37,31 +43,36 @@ class Backlog:
     again.
     """
 
-    def __init__(self, server: Any, crawler: Crawler, key: str) -> None:
-        self.quick = impatient(server)
-        self.link = link = Link.of(crawler)
+    def __init__(self, quick: Quick, crawler: Crawler, names: QueueKeys) -> None:
+        self._quick = quick
+        self.servers = Servers.of(crawler)
         self._crawler = crawler
-        self.name = key
-        self.prefix, self.keys = queue_keys(key)
+        self.names = names
+        self.prefix, self.keys, _ = names
         self.has_lost = False
         """Whether requests were lost since this crawl began."""
         self.known_length = 1
         """Not 0: a worker that cannot look must not take its crawl for finished."""
-        self._lease = round(link.settings.redis_lease * 1e6)
+        self._lease = round(self.servers.settings.redis_lease * 1e6)
         self._epoch: list[Any] = ["", 0]
+        self.blocked = 0
+        """How many of its hosts an operator had blocked when the crawl began."""
+        self.puts = 0
+        """How many calls of ours have queued requests."""
         self._lost: int | None = None
         self._is_repairing = False
-        self._scripts: dict[tuple[str, bool], Any] = {}
 
     def run(self, name: str, args: Sequence[Any], *more_keys: str) -> Any:
         """Return what a script answers, where the crawl must wait for that.
 
-        ``None``: Redis is away.
+        ``None``: Redis is away, or moves the keys.
         """
         try:
             if not self._epoch[0]:
-                self._note_epoch(self._script("begin", self.quick)(**self._begin()))
-            return self._script(name, self.quick)(**self._with(args, *more_keys))
+                self._note_epoch(self._quick.call(_script("begin"), *self._begin()))
+            return self._quick.call(_script(name), *self._with(args, *more_keys))
+        except TryAgainError:
+            return None
         except AWAY as error:
             if self._has_forgotten(error):
                 return self.run(name, args, *more_keys)
@@ -80,23 +91,40 @@ class Backlog:
             self._has_forgotten(error)
             return await self.call(name, args, *more_keys)
 
-    async def _call(self, name: str, given: dict[str, Any]) -> Any:
-        return await self.link.call(self._script(name, self.link.client), **given)
+    @property
+    def link(self) -> Link:
+        return self.servers.at(self.keys[0])
 
-    def _with(self, args: Sequence[Any], *more_keys: str) -> dict[str, Any]:
-        return {
-            "keys": [*self.keys, *more_keys],
-            "args": [self.prefix, *self._epoch, *args],
-        }
+    async def _call(self, name: str, given: Given) -> Any:
+        return await self.servers.call(_script(name), *given)
 
-    def _begin(self) -> dict[str, Any]:
-        return {"keys": self.keys, "args": [self.prefix, "", "", token_hex(8)]}
+    def _with(self, args: Sequence[Any], *more_keys: str) -> Given:
+        return [*self.keys, *more_keys], [self.prefix, *self._epoch, *args]
+
+    def _begin(self) -> Given:
+        return self.keys, [self.prefix, "", "", token_hex(8)]
 
     def length(self) -> int:
         """Return how many requests wait or are with a worker; an old figure if need be."""
-        if (answer := self.run("length", [])) is not None:
-            self.note(*answer)
+        if (answer := self.run("length", [])) is None:
+            self.note_unknown()
+        else:
+            self.note(*answer[:3])
         return self.known_length
+
+    async def look(self) -> int | None:
+        """Return how many were ever queued; ``None``: some wait, or it is not known."""
+        answer = await self.call("length", [])
+        if answer is None:
+            self.note_unknown()
+            return None
+        *length, queued = answer
+        self.note(*length)
+        return None if self.known_length else int(queued)
+
+    def note_unknown(self) -> None:
+        """Who cannot look must not take the crawl for finished."""
+        self.known_length = max(1, self.known_length)
 
     def note(self, length: int, lost: int, is_wrong: int) -> None:
         """Note what a script has answered of how many wait, and were lost."""
@@ -112,27 +140,23 @@ class Backlog:
         """Note how many the server says were ever queued."""
         self._epoch[1] = max(self._epoch[1], number)
 
-    def _script(self, name: str, client: Any) -> Any:
-        key = name, client is self.quick
-        if key not in self._scripts:
-            text = script(name, after="common")
-            self._scripts[key] = client.register_script(text)
-        return self._scripts[key]
-
     def _note_epoch(self, answer: Any) -> None:
         """Note what the server has answered of the epoch that it is in."""
         epoch, queued, lost, has_none, blocked = answer
         self._epoch = [epoch, queued]
         if self._lost is None:
+            self.blocked = blocked
             self._warn_of_eviction()
-            self._warn_of_blocked(blocked)
         self._lost = lost
         if has_none:
             self._repair_soon()
 
     def _warn_of_eviction(self) -> None:
+        if self.link.is_known:
+            return
+        self.link.is_known = True
         with suppress(*AWAY):  # INFO may be forbidden
-            known = self.quick.info("memory")
+            known = self._quick.at(self.keys[0]).info("memory")
             policy = str(known.get("maxmemory_policy", "noeviction"))
             if not known.get("maxmemory") or policy == "noeviction":
                 return
@@ -145,16 +169,6 @@ class Backlog:
                 "The Redis server deletes keys when its memory is full (maxmemory-policy"
                 " %s), and with them %s: have it say noeviction",
                 *(policy, risk),
-                extra={"spider": self._crawler.spider},
-            )
-
-    def _warn_of_blocked(self, hosts: int) -> None:
-        if hosts:
-            logger.warning(
-                "An operator has blocked %s of the queue %s: what waits there stays, and the"
-                " crawl does not end before that is purged or unblocked (scrapy robots"
-                " --fleet)",
-                *(counted(hosts, "host", "hosts"), self.name),
                 extra={"spider": self._crawler.spider},
             )
 
@@ -223,3 +237,7 @@ class Backlog:
     async def _file_again(self, names: list[bytes]) -> int:
         args = [self._lease, 0, *hosts_and_workers(names)]
         return len(await self._call("file_again", self._with(args))) // 3
+
+
+def _script(name: str) -> Script:
+    return Script.named(name, after="common")

@@ -6,17 +6,21 @@ import asyncio
 import math
 from contextlib import suppress
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 from scrapy_rep.pacing import ParkedError
 from scrapy_rep.redis.claims import Claims
-from scrapy_rep.redis.clients import script
-from scrapy_rep.redis.fleet import SETTLE, Link, RedisAwayError
+from scrapy_rep.redis.clients import Script
+from scrapy_rep.redis.fleet import SETTLE, RedisAwayError
 from scrapy_rep.redis.health import SharedHealth
+from scrapy_rep.redis.keys import latency_key, parked_key, spent_key, start_key
+from scrapy_rep.redis.servers import Servers
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
+
+    from scrapy_rep.redis.fleet import Link
 
 KEPT = 60.0
 """Seconds for which a host's time is kept, beyond the longest delay."""
@@ -50,13 +54,13 @@ class RedisBookings:
     """
 
     def __init__(self, crawler: Crawler) -> None:
-        self._link = Link.of(crawler)
-        self._start = self._link.client.register_script(script("start"))
-        self._late = self._link.client.register_script(script("late"))
-        self._park = self._link.client.register_script(script("park"))
-        self._spend = self._link.client.register_script(script("spend"))
+        self._servers = Servers.of(crawler)
+        self._start = Script.named("start")
+        self._late = Script.named("late")
+        self._park = Script.named("park")
+        self._spend = Script.named("spend")
         self._crawler = crawler
-        longest = self._link.settings.crawl_delay_max
+        longest = self._servers.settings.crawl_delay_max
         self._expiry = round((longest + KEPT) * 1e3)  # milliseconds
         self._health = SharedHealth(crawler)
         claims = Claims(crawler)
@@ -71,32 +75,35 @@ class RedisBookings:
         none. Raises ``ParkedError`` where a worker has parked the host.
         """
         while True:
-            if self._link.up:
-                wait = self._unsettled(interval)
+            link = self._servers.at(start_key(host))
+            if link.up:
+                wait = self._unsettled(link, interval)
                 if not wait:
                     try:
                         wait, booking = await self._ask(host, interval)
                     except RedisAwayError:
+                        await asyncio.sleep(LATE)  # its keys may be on their way
                         continue
                     if not wait:
                         return booking
                 await asyncio.sleep(wait)
-            elif self._link.pauses:
-                await self._link.until_back()
+            elif link.pauses:
+                await link.until_back()
             elif not interval:
-                if not await self._back_soon():
+                if not await self._back_soon(link):
                     return None
-            elif self._link.offset is None:  # nor do we know who else takes turns
-                await self._link.until_back()
-            elif await self._my_turn(host, interval):
+            elif link.offset is None:  # nor do we know who else takes turns
+                await link.until_back()
+            elif await self._my_turn(link, host, interval):
                 return None
 
     @property
     def restless(self) -> bool:
         """Tell whether a request may leave rather late, as all workers are busy."""
-        link = self._link
-        settled = link.changed_at + (SETTLE if link.was_away else 0.0)
-        return monotonic() < settled + BUSY
+        return any(
+            monotonic() < link.changed_at + (SETTLE if link.was_away else 0.0) + BUSY
+            for link in self._servers.all
+        )
 
     async def late(self, host: str, booking: int, seconds: float) -> bool:
         """Note that the request of *booking* started up to *seconds* later.
@@ -105,7 +112,7 @@ class RedisBookings:
         """
         try:
             args = [booking, round(seconds * 1e6)]
-            return bool(await self._link.call(self._late, [_key(host)], args))
+            return bool(await self._servers.call(self._late, [start_key(host)], args))
         except RedisAwayError:
             return True  # then everyone waits for longer than that
 
@@ -116,12 +123,12 @@ class RedisBookings:
         """
         with suppress(RedisAwayError):
             args = [max(1, round(seconds * 1e3))]
-            await self._link.call(self._park, [_parked_key(host)], args)
+            await self._servers.call(self._park, [parked_key(host)], args)
 
     async def latency(self, host: str) -> float | None:
         """Return the response time of *host* that was told last; ``None``: none was."""
         with suppress(RedisAwayError, ValueError):
-            found = await self._link.call(self._get, [_latency_key(host)], [])
+            found = await self._servers.call("GET", [latency_key(host)], [])
             if found is not None and math.isfinite(seconds := float(found)):
                 return max(0.0, seconds)
         return None
@@ -129,13 +136,8 @@ class RedisBookings:
     async def tell_latency(self, host: str, seconds: float) -> None:
         """Have the others know the response time of *host*."""
         with suppress(RedisAwayError):
-            await self._link.call(self._set, [_latency_key(host)], [seconds])
-
-    async def _get(self, keys: list[str], args: list[Any]) -> Any:
-        return await self._link.client.get(keys[0])
-
-    async def _set(self, keys: list[str], args: list[Any]) -> None:
-        await self._link.client.set(keys[0], args[0], px=round(LATENCY_KEPT * 1e3))
+            args = [seconds, "PX", round(LATENCY_KEPT * 1e3)]
+            await self._servers.call("SET", [latency_key(host)], args)
 
     async def spend(self, host: str, most: int) -> bool:
         """Count a request to *host*, of which *most* may start; ``False``: they have.
@@ -144,17 +146,17 @@ class RedisBookings:
         """
         spider = getattr(self._crawler.spider, "name", "")
         try:
-            keys = [f"rep:{{{host}}}:spent:{spider}"]
+            keys = [spent_key(host, spider)]
             args = [most, round(SPENT_KEPT * 1e3)]
-            return bool(await self._link.call(self._spend, keys, args))
+            return bool(await self._servers.call(self._spend, keys, args))
         except RedisAwayError:
             return True
 
     async def _ask(self, host: str, interval: float) -> tuple[float, int | None]:
         sent = monotonic()
         args = [round(interval * 1e6), self._expiry + round(interval * 1e3)]
-        keys = [_key(host), _parked_key(host)]
-        wait, *now = await self._link.call(self._start, keys, args)
+        keys = [start_key(host), parked_key(host)]
+        wait, *now = await self._servers.call(self._start, keys, args)
         if wait and now:
             raise ParkedError(wait / 1e6)
         if wait:
@@ -163,7 +165,8 @@ class RedisBookings:
         for _ in range(TOLD_AT_MOST):
             told = monotonic()
             late = told - sent
-            if not interval or late <= self._link.round_trip + LATE:
+            quickest = self._servers.at(keys[0]).round_trip
+            if not interval or late <= quickest + LATE:
                 break
             if not await self.late(host, booking, late):
                 return LATE, None  # its time is over
@@ -171,51 +174,38 @@ class RedisBookings:
             sent = told
         return 0.0, booking
 
-    def _unsettled(self, interval: float) -> float:
+    def _unsettled(self, link: Link, interval: float) -> float:
         """Return the seconds until Redis knows again of all starts that matter."""
-        link = self._link
         if not link.was_away or link.settings.redis_down == "pause":
             return 0.0
         return max(0.0, link.changed_at + SETTLE + interval - monotonic())
 
-    async def _back_soon(self) -> bool:
+    async def _back_soon(self, link: Link) -> bool:
         """Wait until Redis is back; ``False``: it was away for too long."""
-        longest = self._link.changed_at + UNKNOWN_AWAY - monotonic()
+        longest = link.changed_at + UNKNOWN_AWAY - monotonic()
         with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._link.until_back(), max(0.0, longest))
-        return self._link.up
+            await asyncio.wait_for(link.until_back(), max(0.0, longest))
+        return link.up
 
-    async def _my_turn(self, host: str, interval: float) -> bool:
+    async def _my_turn(self, link: Link, host: str, interval: float) -> bool:
         """Wait for our turn; ``False``: Redis is back before it has come."""
-        link = self._link
         width = interval * (1 + SPARE_PART) + SPARE
         earliest = max(monotonic(), link.changed_at + max(interval, LONG_AWAY))
-        begins = self._next_turn(host, width, earliest)
-        while not link.up:
+        begins = self._next_turn(link, host, width, earliest)
+        while not link.up and not link.gone:
             wait = begins - monotonic()
             if wait <= 0:
                 if -wait < SPARE / 2:
                     return True
-                begins = self._next_turn(host, width, monotonic())  # we came too late
+                begins = self._next_turn(
+                    link, host, width, monotonic()
+                )  # we came too late
                 continue
             await asyncio.sleep(min(wait, 0.1))
         return False
 
-    def _next_turn(self, host: str, width: float, earliest: float) -> float:
-        link = self._link
+    def _next_turn(self, link: Link, host: str, width: float, earliest: float) -> float:
         offset = link.offset or 0.0
         round_trip = max(1, link.workers) * width
         mine = (link.rank + crc32(host.encode()) / 2**32) * width - offset
         return mine + -(-(earliest - mine) // round_trip) * round_trip
-
-
-def _key(host: str) -> str:
-    return f"rep:{{{host}}}:start"
-
-
-def _parked_key(host: str) -> str:
-    return f"rep:{{{host}}}:parked"
-
-
-def _latency_key(host: str) -> str:
-    return f"rep:{{{host}}}:latency"

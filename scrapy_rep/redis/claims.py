@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from scrapy_rep.redis.clients import script
-from scrapy_rep.redis.fleet import Link, RedisAwayError
+from scrapy_rep.redis.clients import Script
+from scrapy_rep.redis.fleet import RedisAwayError
+from scrapy_rep.redis.keys import claim_key
+from scrapy_rep.redis.servers import Servers
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -22,16 +24,17 @@ class Claims:
     """Each is one request's. While Redis is away every worker asks for itself."""
 
     def __init__(self, crawler: Crawler) -> None:
-        self._link = Link.of(crawler)
-        self._renew = self._link.client.register_script(script("renew"))
-        self._release = self._link.client.register_script(script("release"))
+        self._servers = Servers.of(crawler)
+        self._renew = Script.named("renew")
+        self._release = Script.named("release")
         self._renewing: dict[str, asyncio.Task[None]] = {}
 
     async def take(self, host: str) -> str:
         """Return a claim to *host*, which is kept until ``give_back``; empty: it is taken."""
         claim = token_hex(8)
         try:
-            if not await self._link.call(self._take, [_key(host)], [claim]):
+            args = [claim, "NX", "PX", round(LEASE * 1e3)]
+            if not await self._servers.call("SET", [claim_key(host)], args):
                 return ""
         except RedisAwayError:
             return claim
@@ -44,19 +47,11 @@ class Claims:
         if renewing is not None:
             renewing.cancel()
         with suppress(RedisAwayError):  # then it expires
-            await self._link.call(self._release, [_key(host)], [claim])
-
-    async def _take(self, keys: list[str], args: list[Any]) -> bool:
-        px = round(LEASE * 1e3)
-        return bool(await self._link.client.set(keys[0], args[0], nx=True, px=px))
+            await self._servers.call(self._release, [claim_key(host)], [claim])
 
     async def _keep(self, host: str, claim: str) -> None:
         while claim in self._renewing:  # redis-py may swallow the cancellation
             await asyncio.sleep(RENEWED_EVERY)
             with suppress(RedisAwayError):
                 args = [claim, round(LEASE * 1e3)]
-                await self._link.call(self._renew, [_key(host)], args)
-
-
-def _key(host: str) -> str:
-    return f"rep:{{{host}}}:asked"
+                await self._servers.call(self._renew, [claim_key(host)], args)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import warnings
+import math
 from contextlib import suppress
+from functools import cache
+from hashlib import sha1
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import redis
 import redis.asyncio
@@ -14,29 +16,42 @@ from redis.backoff import NoBackoff
 from redis.exceptions import (
     AskError,
     AuthenticationError,
+    ClusterDownError,
     MovedError,
     NoPermissionError,
+    NoScriptError,
     OutOfMemoryError,
     ReadOnlyError,
     RedisError,
+    ResponseError,
+    TryAgainError,
 )
-from scrapy_redis import get_redis_from_settings
 from scrapy_redis.connection import SETTINGS_PARAMS_MAP
 from scrapy_redis.defaults import REDIS_PARAMS
 
-from scrapy_rep.exceptions import RedisStartError, SettingError
+from scrapy_rep.exceptions import SettingError
+from scrapy_rep.redis.topology import Address
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from scrapy.settings import BaseSettings
 
 TIMEOUT = 1.0
 """Seconds that a call waits for the server at the most."""
 AWAY = (RedisError, OSError)
 """What a call raises where the server cannot be had, among others."""
+FOR_ITS_OWN = (
+    *("redis_cls", "retry_on_timeout", "max_connections", "startup_nodes"),
+    *("require_full_coverage", "dynamic_startup_nodes", "reinitialize_steps"),
+    *("read_from_replicas", "load_balancing_strategy", "address_remap"),
+    "cluster_error_retry_attempts",
+)
+"""Of REDIS_PARAMS, what is for scrapy-redis' own client."""
 CREDENTIALS = "REDIS_URL or REDIS_PARAMS must have its user and password"
-ONE_SERVER = (
-    "it is one of several servers of a Redis Cluster, and the queue needs one server, or"
-    " a cluster of one"
+OTHER_SERVER = (
+    "it is one of several servers of a Redis Cluster, and its user must be allowed to ask"
+    " it for CLUSTER SLOTS"
 )
 REFUSALS = {
     "NOAUTH": CREDENTIALS,
@@ -44,10 +59,12 @@ REFUSALS = {
     " and those that begin with rep:",
     "READONLY": "it is a replica: REDIS_URL must name the master",
     "OOM": "its memory is full, and maxmemory must be raised",
-    "MOVED": ONE_SERVER,
-    "ASK": ONE_SERVER,
+    "MOVED": OTHER_SERVER,
+    "ASK": OTHER_SERVER,
 }
 """What a server says that is there, but not for us, and what must be done."""
+IN_MOTION = (AskError, TryAgainError)  # MovedError is an AskError
+"""What a server of a cluster says whose keys go to another one, or come from there."""
 KINDS = {
     AuthenticationError: "NOAUTH",
     NoPermissionError: "NOPERM",
@@ -56,6 +73,22 @@ KINDS = {
     MovedError: "MOVED",
     AskError: "ASK",
 }
+
+
+class Script(NamedTuple):
+    """A Lua script of ours, as a server knows it."""
+
+    text: str
+    digest: str
+
+    @classmethod
+    @cache
+    def named(cls, name: str, *, after: str = "") -> Script:
+        text = script(name, after=after)
+        return cls(text, sha1(text.encode()).hexdigest())  # noqa: S324 - as Redis does
+
+    def command(self, keys: Sequence[str], args: Sequence[Any]) -> list[Any]:
+        return ["EVALSHA", self.digest, len(keys), *keys, *args]
 
 
 def client(settings: BaseSettings) -> redis.asyncio.Redis:
@@ -69,9 +102,8 @@ def client(settings: BaseSettings) -> redis.asyncio.Redis:
     for name, parameter in SETTINGS_PARAMS_MAP.items():
         if settings.get(name):
             given[parameter] = settings.get(name)
-    given.pop("redis_cls", None)
-    given.pop("retry_on_timeout", None)
-    given.pop("max_connections", None)
+    for name in FOR_ITS_OWN:
+        given.pop(name, None)
     ours = _impatient(given, redis.asyncio.retry.Retry)
     url = given.pop("url", None)
     if not url:
@@ -88,19 +120,81 @@ def client(settings: BaseSettings) -> redis.asyncio.Redis:
     return made
 
 
-def impatient(server: Any, timeout: float = TIMEOUT) -> Any:
-    """Return a client for what *server* is connected to, which gives up after *timeout* s.
+async def run(
+    server: redis.asyncio.Redis,
+    what: Script | str,
+    keys: Sequence[str],
+    args: Sequence[Any],
+    *,
+    asking: bool = False,
+) -> Any:
+    """Return what a script or a command answers; *asking*: the keys are just coming."""
+    if isinstance(what, str):
+        return await _execute(server, [what, *keys, *args], asking)
+    command = what.command(keys, args)
+    try:
+        return await _execute(server, command, asking)
+    except NoScriptError:
+        return await _execute(server, ["EVAL", what.text, *command[2:]], asking)
 
-    Where that cannot be told, as with a cluster's client, it is *server* itself.
+
+async def _execute(server: Any, command: list[Any], asking: bool) -> Any:
+    if not asking:
+        return await server.execute_command(*command)
+    async with server.pipeline(transaction=False) as together:
+        together.execute_command("ASKING")
+        together.execute_command(*command)
+        return (await together.execute())[1]
+
+
+async def slots_known_to(server: Any) -> Any:
+    """Return its ``CLUSTER SLOTS``; ``None``: it has all keys, or does not tell."""
+    try:
+        return await server.execute_command("CLUSTER SLOTS")
+    except ResponseError:
+        return None
+
+
+def address_of(server: Any) -> Address:
+    given = server.connection_pool.connection_kwargs
+    host = given.get("path") or given.get("host") or "localhost"
+    return Address(host, int(given.get("port") or 6379))
+
+
+def client_at(known: redis.asyncio.Redis, address: Address) -> redis.asyncio.Redis:
+    """Return a client like *known* for another server of its cluster."""
+    pool = known.connection_pool
+    given = dict(pool.connection_kwargs) | address._asdict()
+    kind = pool.connection_class
+    if given.pop("path", None):  # which leads to one of them
+        kind = redis.asyncio.Connection
+    made = redis.asyncio.ConnectionPool(connection_class=kind, **given)
+    return redis.asyncio.Redis.from_pool(made)
+
+
+def like(
+    server: Any, *, timeout: float | None = None, at: Address | None = None
+) -> redis.Redis:
+    """Return a client of its own for what *server* is connected to, or for *at*.
+
+    That gives up after *timeout* s; ``None``: after TIMEOUT; infinite: as *server* does.
+    What a client of a cluster is connected to is any one of its servers.
     """
-    pool = getattr(server, "connection_pool", None)
-    if pool is None:
-        return server
+    if isinstance(server, redis.RedisCluster):
+        of: Any = server
+        server = of.get_redis_connection(of.get_default_node())
+    pool = server.connection_pool
+    kind = pool.connection_class
     given = dict(pool.connection_kwargs)
-    given.pop("retry_on_timeout", None)
-    given |= _impatient(given, redis.retry.Retry, timeout)
-    quick = type(pool)(connection_class=pool.connection_class, **given)
-    return redis.Redis.from_pool(quick)  # which it closes when it goes
+    if timeout != math.inf:
+        given.pop("retry_on_timeout", None)
+        given |= _impatient(given, redis.retry.Retry, timeout)
+    if at is not None:
+        given |= at._asdict()
+        if given.pop("path", None):  # which leads to one of them
+            kind = redis.Connection
+    made = type(pool)(connection_class=kind, **given)
+    return redis.Redis.from_pool(made)  # which it closes when it goes
 
 
 def close(server: Any) -> None:
@@ -114,15 +208,6 @@ def close(server: Any) -> None:
             closing()
 
 
-def is_cluster(server: Any) -> bool:
-    """Tell whether keys of a script must be in one slot; ``False`` where it is away."""
-    if getattr(server, "connection_pool", None) is None:
-        return True
-    with suppress(*AWAY):
-        return bool(server.info("cluster").get("cluster_enabled"))
-    return False
-
-
 def refusal_of(error: Exception) -> str | None:
     """Return what must be done where a server refuses us; ``None``: it is away."""
     text = str(error)
@@ -133,33 +218,16 @@ def refusal_of(error: Exception) -> str | None:
     return None
 
 
-def greet(settings: BaseSettings) -> None:
-    """Look whether the server is there when a crawl begins, and is one that will do.
+def moved_to(error: AskError, known: Address) -> tuple[int, Address]:
+    """Return which slot has another server, and which one, as *known* has said."""
+    return error.slot_id, Address(error.host or known.host, error.port)
 
-    Raises ``RedisStartError`` where it refuses us; and where it cannot be had, if the
-    scheduler is scrapy-redis', which cannot begin without it.
-    """
-    url = url_of(settings)
-    with warnings.catch_warnings():
-        # redis-py says so of what scrapy-redis gives it; its own call does say it.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        server = impatient(get_redis_from_settings(settings))
-    try:
-        role = server.info("replication")
-        if role.get("role") == "slave" and role.get("slave_read_only", 1):
-            raise ReadOnlyError("It is read only")
-        if is_cluster(server) and int(server.cluster("info")["cluster_size"]) > 1:
-            raise RedisStartError(url, ONE_SERVER)
-    except AWAY as error:
-        refusal = refusal_of(error)
-        if refusal is None and not str(settings["SCHEDULER"]).startswith(
-            "scrapy_redis"
-        ):
-            return
-        kind = str(error) or type(error).__name__
-        raise RedisStartError(url, refusal or f"it cannot be had: {kind}") from None
-    finally:
-        close(server)
+
+def is_in_motion(error: Exception) -> bool:
+    """Tell whether a server is there, and what was asked of is just going elsewhere."""
+    return isinstance(error, IN_MOTION) or (
+        isinstance(error, ClusterDownError) and "not served" in str(error)
+    )
 
 
 def url_of(settings: BaseSettings) -> str:
@@ -185,8 +253,9 @@ def script(name: str, *, after: str = "") -> str:
 
 
 def _impatient(
-    given: dict[str, Any], retry: Any, timeout: float = TIMEOUT
+    given: dict[str, Any], retry: Any, timeout: float | None = None
 ) -> dict[str, Any]:
+    timeout = timeout or TIMEOUT
     return {
         "decode_responses": False,
         "socket_timeout": min(timeout, given.get("socket_timeout") or timeout),

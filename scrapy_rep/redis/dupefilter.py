@@ -8,8 +8,10 @@ from weakref import WeakKeyDictionary
 from scrapy_redis.defaults import SCHEDULER_QUEUE_KEY
 from scrapy_redis.dupefilter import RFPDupeFilter
 
-from scrapy_rep.redis.clients import close, impatient, is_cluster
-from scrapy_rep.redis.keys import queue_keys
+from scrapy_rep.crawl import Crawl
+from scrapy_rep.redis.clients import like
+from scrapy_rep.redis.quick import Quick
+from scrapy_rep.redis.shards import shards_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,17 +40,20 @@ class DupeFilter(RFPDupeFilter):  # type: ignore[misc]
     filter the queue adds the fingerprint in the same step as the request, for all links of a
     page at once; it drops, counts and logs duplicates then.
 
-    In a cluster its key begins as those of the queue do, as one step takes one server.
+    In a cluster, and where the queue is cut into shards, each shard has the fingerprints
+    of its hosts, and their key begins as its others do: one step has one server.
     """
+
+    _queue_key: str
+    _shards: int | None
 
     @classmethod
     def from_spider(cls, spider: Spider) -> Self:
         filter_: Self = super().from_spider(spider)
-        filter_.server = impatient(filter_.server)
-        if is_cluster(filter_.server):
-            key = spider.settings.get("SCHEDULER_QUEUE_KEY", SCHEDULER_QUEUE_KEY)
-            filter_.key = queue_keys(key % {"spider": spider.name})[0] + filter_.key
-        close(filter_.server)  # it is needed only when the filter is cleared
+        filter_.server = like(filter_.server)  # for ``clear``
+        key = spider.settings.get("SCHEDULER_QUEUE_KEY", SCHEDULER_QUEUE_KEY)
+        filter_._queue_key = key % {"spider": spider.name}
+        filter_._shards = Crawl.of(spider.crawler).settings.redis_shards
         return filter_
 
     def request_seen(self, request: Request) -> bool:
@@ -58,5 +63,7 @@ class DupeFilter(RFPDupeFilter):  # type: ignore[misc]
         return False
 
     def clear(self) -> None:
-        super().clear()
-        close(self.server)
+        quick = Quick(self.server)
+        for names in shards_of(quick, self._queue_key, self._shards):
+            quick.call("UNLINK", [names.of_filter(self.key)])
+        quick.close()

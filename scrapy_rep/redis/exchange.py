@@ -7,43 +7,33 @@ from collections import deque
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scrapy import signals
 from scrapy.utils.asyncio import call_later
 
 from scrapy_rep.downloader import Alarm
+from scrapy_rep.redis.keys import ID_LENGTH
+from scrapy_rep.redis.outbox import MOST, Handed, Outbox, Pushed, micros
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.utils.asyncio import CallLaterResult
 
-    from scrapy_rep.redis.backlog import Backlog
-    from scrapy_rep.redis.dupefilter import Unseen
+    from scrapy_rep.redis.shards import Shards
 
 LOOK_AGAIN = 1.0
 """Seconds after which an idle worker looks for what others have queued."""
 TOGETHER = 0.005
 """Seconds for which what is to be told waits for more."""
-MOST = 500
-"""Requests in one call; the server serves nobody else meanwhile."""
+LOOK_ELSEWHERE = 4.0
+"""The same, for shards of which others have been made the first to ask."""
+AT_ONCE = 4
+"""Shards of which one worker asks at a time: few, so that each has some requests for it."""
+HELD_BACK = 10_000
+"""With so many requests that cannot be told of, a worker asks for no more."""
 UNPACED = b"free"
-ORDERS = {-1: "pause", -2: "drain"}
+ORDERS = {0: "", -1: "pause", -2: "drain"}
 """What an operator has ordered, by the time that a pop has answered."""
-
-
-class Pushed(NamedTuple):
-    """A request on its way to the queue."""
-
-    request: Request
-    host: str
-    score: int
-    member: bytes
-    parked_until: float
-    why: str
-    """It is parked, as a cause in the stats; "" where it is not."""
-    seen: Unseen | None
 
 
 class Popped(NamedTuple):
@@ -59,17 +49,6 @@ class Popped(NamedTuple):
         return self.pace != UNPACED
 
 
-class Handed(NamedTuple):
-    """One that the crawl has, or had."""
-
-    id: bytes
-    host: str
-    """Or a line of it."""
-    slot: str
-    """Its download slot here."""
-    holds: bool
-
-
 class Exchange:
     """Sends what came of pages in one call, and asks for as many requests as have a place.
 
@@ -81,7 +60,7 @@ class Exchange:
     def __init__(
         self,
         crawler: Crawler,
-        backlog: Backlog,
+        shards: Shards,
         *,
         wake: Callable[[], None],
         places: Callable[[], int],
@@ -92,51 +71,65 @@ class Exchange:
         ordered: Callable[[str], None],
     ) -> None:
         self._crawler = crawler
-        self._backlog = backlog
+        self._shards = shards
         self._wake = wake
         self._places = places
         self._places_left = places_left
         self._most_of_a_host = most_of_a_host
         self._done = done
-        self._pace_of = pace_of
         self._ordered = ordered
-        self._me = backlog.link.me
-        self._lease = backlog.link.settings.redis_lease
+        self._me = shards.servers.me
+        self._lease = shards.servers.settings.redis_lease
         self.hand: deque[Popped] = deque()
         """What has arrived, and is not in the crawl yet."""
         self.handed_out: dict[object, Handed] = {}
         """What the crawl has, by request."""
-        self.outbox: list[Pushed] = []
-        self._told: list[tuple[str, str, float]] = []
-        """Host, pace and when it may be asked again, by ``time.monotonic()``."""
-        self._fingerprints: list[str] = []
+        self._outbox = Outbox(
+            crawler,
+            shards,
+            pace_of=pace_of,
+            finish=self._finish,
+            could_take=self._could_take,
+            heard=self._heard,
+        )
         self._alarm = Alarm(wake)
-        self._ask_at = 0.0
-        """Before that time there is nothing to be had."""
+        self.ask_at = [0.0] * len(shards)
+        """Before that time there is nothing to be had of a shard."""
+        self._orders = [0] * len(shards)
+        self._turns = 0
+        self._is_empty = False
+        """Whether it is known that nothing is left anywhere."""
+        self._is_looking = False
         self._turn = asyncio.Lock()
         """A sign of life says what we have: nothing may be on its way to us meanwhile."""
-        self._sends = asyncio.Lock()
         self._soon: CallLaterResult | None = None
         self._beating: CallLaterResult | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.is_asking = False
         """Whether an answer to what may be had is on its way."""
-        self._puts = 0
-        """How many calls have queued requests."""
         self._closed = False
         self._beat_again(0.0)
 
     def __len__(self) -> int:
         """Return how many wait or are with a worker, as far as that is known; 0: none."""
-        length = self._backlog.known_length + len(self.outbox)
+        length = self._shards.known_length + len(self.outbox)
+        if length:
+            self._is_empty = False
+        elif len(self._shards) > 1 and not self._is_empty:
+            self._look_whether_empty()
+            return 1
         return max(1, length) if self.is_asking else length
+
+    @property
+    def outbox(self) -> list[Pushed]:
+        """Return what is on its way to the queue."""
+        return [pushed for box in self._outbox.boxes for pushed in box]
 
     # What is to be told
 
     def push(self, pushed: Pushed) -> None:
-        self.outbox.append(pushed)
-        if pushed.seen is not None:
-            self._fingerprints = [pushed.seen.key]
+        self._is_empty = False
+        self._outbox.push(pushed)
         self.send_soon()
 
     def tell(self, host: str, pace: str, wait: float) -> None:
@@ -144,7 +137,7 @@ class Exchange:
 
         *pace* is "free", "paced", or why nobody may before that.
         """
-        self._told.append((host, pace, monotonic() + wait if wait else 0.0))
+        self._outbox.tell(host, pace, wait)
         self.send_soon()
 
     def send_soon(self) -> None:
@@ -153,8 +146,25 @@ class Exchange:
 
     def settle(self) -> None:
         """Send what there is to be sent, if any."""
-        if self.outbox or self._told or self._done():
+        self._finish()
+        if self._outbox.has_any():
             self.send_soon()
+
+    def _finish(self) -> None:
+        """Note what the crawl is through with, all that came of which is in a box."""
+        for request, handed in self._done().items():
+            del self.handed_out[request]
+            self._outbox.finished.append(handed)
+
+    def _could_take(self) -> bool:
+        return self._places() > 0 and not self._closed
+
+    def _heard(self, n: int, wait: float | None) -> None:
+        """Note that of the shard *n* something is due in *wait* s; ``None``: is now."""
+        if wait is None:
+            self._ask_again(n)
+        else:
+            self._ask_in(n, wait)
 
     def _send_now(self) -> None:
         self._soon = None
@@ -162,85 +172,34 @@ class Exchange:
 
     async def send(self) -> bool:
         """Tell whether all that there was is in Redis."""
-        async with self._sends:
-            while True:
-                done = self._done()
-                if not (self.outbox or self._told or done):
-                    return True
-                if not await self._send(done):
-                    self._told.clear()  # their hosts are held until that is over
-                    return False
-
-    async def _send(self, done: dict[object, Handed]) -> bool:
-        pushed, told = self.outbox[:MOST], self._told[:]
-        own = len(told)
-        if len(self.outbox) > MOST:
-            done = {}  # not before all that came of them is there
-        # It was refused, or goes back: its host has not been asked.
-        for gone in done.values():
-            if gone.holds:
-                told.append((gone.host, self._pace_of(gone), 0.0))
-        now = monotonic()
-        told += [
-            (one.host, one.why, one.parked_until)
-            for one in pushed
-            if one.parked_until > now
-        ]
-        args: list[Any] = [self._me, int(self._places() > 0 and not self._closed)]
-        args += [len(done), *(gone.id for gone in done.values()), len(told)]
-        for host, pace, until in told:
-            args += [host, pace, _micros(until - now)]
-        for one in pushed:
-            fingerprint = one.seen.fingerprint if one.seen else ""
-            args += [one.host, one.score, one.member, fingerprint]
-        answer = await self._backlog.call("put", args, *self._fingerprints)
-        if answer is None:
-            return False
-        queued, length, is_due, wait, *old = answer
-        del self.outbox[: len(pushed)]
-        del self._told[:own]
-        self._puts += bool(pushed)
-        for request in done:
-            self.handed_out.pop(request, None)
-        self._backlog.note_queued(queued)
-        for number in old:
-            self._drop(pushed[number - 1])
-        if is_due or length <= 0:
-            self.ask_again()
-        else:
-            self._ask_in(wait / 1e6)
-        return True
-
-    def _drop(self, pushed: Pushed) -> None:
-        """Note that a request is a duplicate."""
-        assert pushed.seen is not None
-        spider = self._crawler.spider
-        self._stat("dupefilter/filtered", 1)
-        self._stat("scheduler/enqueued/redis", -1)
-        pushed.seen.log(pushed.request, spider)
-        self._crawler.signals.send_catch_log(
-            signals.request_dropped, request=pushed.request, spider=spider
-        )
+        return await self._outbox.send()
 
     # What is asked for
 
     def ask(self) -> None:
         """Ask for requests, unless it is known that there are none."""
-        wait = self._ask_at - monotonic()
+        wait = min(self.ask_at) - monotonic()
         if wait > 0:
             self._alarm.set(wait)
         elif not self.is_asking and not self._closed:
             self.is_asking = True
             self._run(self._ask())
 
-    def ask_again(self) -> None:
+    def _ask_again(self, n: int) -> None:
         """Ask as soon as there is a place: there is something new."""
-        self._ask_at = 0.0
+        self.ask_at[n] = 0.0
         self._wake()
 
-    def _ask_in(self, seconds: float) -> None:
-        self._ask_at = monotonic() + min(seconds, LOOK_AGAIN)
-        self._alarm.set(min(seconds, LOOK_AGAIN))
+    def _ask_in(self, n: int, seconds: float) -> None:
+        wait = min(seconds, LOOK_AGAIN if self._is_home(n) else LOOK_ELSEWHERE)
+        self.ask_at[n] = monotonic() + wait
+        self._alarm.set(wait)
+
+    def _is_home(self, n: int) -> bool:
+        """Tell whether the shard *n* is one of those where we look first, and often."""
+        link = self._shards.all[n].link
+        apart = min(link.workers, len(self._shards))
+        return apart < 2 or n % apart == link.rank % apart
 
     async def _ask(self) -> None:
         try:
@@ -252,34 +211,73 @@ class Exchange:
     async def receive(self) -> None:
         """Put into the hand as many requests as have a place, if they are due."""
         async with self._turn:
-            want = min(self._places() - len(self.hand), MOST)
-            if want < 1 or self._closed:
-                return
-            left = self._places_left()
-            args: list[Any] = [self._me, _micros(self._lease), want]
-            args += [self._most_of_a_host, len(left)]
-            args += [*(part for pair in left.items() for part in pair)]
-            self._stat("rep/redis/pops", 1)
-            puts = self._puts
-            answer = await self._backlog.call("pop", args)
-            if answer is None:
-                # Who cannot look must not take the crawl for finished.
-                self._backlog.known_length = max(1, self._backlog.known_length)
-                self._ask_in(LOOK_AGAIN)
-                return
-            wait, length, lost, is_wrong, *found = answer
-            for at in range(0, len(found), 3):
-                member, host, pace = found[at : at + 3]
-                self.hand.append(Popped(member, host.decode(errors="replace"), pace))
-            self._ordered(ORDERS.get(wait, ""))
-            if length >= 0:
-                self._backlog.note(length, lost, is_wrong)
-            if puts != self._puts:  # it may be from before that, and knows of none
-                self._backlog.known_length = max(1, self._backlog.known_length)
-            elif length >= 0:
-                self._ask_in(LOOK_AGAIN if wait in ORDERS else wait / 1e6)
-                return
-            self._ask_at = 0.0  # there may be more
+            while not self._closed:
+                want = min(self._places() - len(self.hand), MOST)
+                shards = self._next_shards()[: max(0, want)]
+                if not shards:
+                    return
+                each, more = divmod(want, len(shards))
+                left = self._places_left()
+                asked = [
+                    self._receive_of(n, each + (place < more), left)
+                    for place, n in enumerate(shards)
+                ]
+                await asyncio.gather(*asked)
+
+    def _next_shards(self) -> list[int]:
+        """Return those that are asked next, together: home first, and in turn."""
+        now, number = monotonic(), len(self._shards)
+        if len(self._outbox) > HELD_BACK:
+            # A server is away, and what belongs to it would fill our memory.
+            self.ask_at = [now + LOOK_AGAIN] * number
+            self._alarm.set(LOOK_AGAIN)
+        self._turns += AT_ONCE
+        in_turn = [(self._turns + n) % number for n in range(number)]
+        ready = [n for n in in_turn if self.ask_at[n] <= now]
+        return sorted(ready, key=lambda n: not self._is_home(n))[:AT_ONCE]
+
+    async def _receive_of(self, n: int, want: int, left: dict[str, int]) -> None:
+        shard = self._shards.all[n]
+        of = self._shards.number_of
+        hosts = [(host, most) for host, most in left.items() if of(host) == n]
+        args: list[Any] = [self._me, micros(self._lease), want]
+        args += [self._most_of_a_host, len(hosts)]
+        args += [*(part for pair in hosts for part in pair)]
+        self._stat("rep/redis/pops", 1)
+        puts = shard.puts
+        answer = await shard.call("pop", args)
+        if answer is None:
+            shard.note_unknown()
+            self._ask_in(n, LOOK_AGAIN)
+            return
+        wait, length, lost, is_wrong, *found = answer
+        for at in range(0, len(found), 3):
+            member, host, pace = found[at : at + 3]
+            self.hand.append(Popped(member, host.decode(errors="replace"), pace))
+        self._orders[n] = wait if wait in ORDERS else 0
+        self._ordered(ORDERS[min(self._orders)])
+        if length >= 0:
+            shard.note(length, lost, is_wrong)
+        if puts != shard.puts:  # it may be from before that, and knows of none
+            shard.note_unknown()
+        elif length >= 0:
+            self._ask_in(n, LOOK_AGAIN if self._orders[n] else wait / 1e6)
+            return
+        self.ask_at[n] = 0.0  # there may be more
+
+    def _look_whether_empty(self) -> None:
+        if not self._is_looking and not self._closed:
+            self._is_looking = True
+            self._run(self._look())
+
+    async def _look(self) -> None:
+        pushed = self._outbox.pushed
+        try:
+            is_empty = await self._shards.is_empty()
+            self._is_empty = is_empty and pushed == self._outbox.pushed
+        finally:
+            self._is_looking = False
+        self._wake()
 
     # Signs of life
 
@@ -293,16 +291,29 @@ class Exchange:
     async def beat(self) -> None:
         """Tell the others that we are alive, and what of theirs is not."""
         async with self._turn:
-            had = list(self.handed_out.values())
-            mine = [one.id for one in had] + [one.member[:16] for one in self.hand]
-            held = {one.host for one in had if one.holds}
-            held |= {one.host for one in self.hand if one.holds}
-            lease = _micros(self._lease)
-            args = [self._me, lease, lease, len(mine), *mine, *held]
-            back = await self._backlog.call("beat", args)
-        if back:
-            self._stat("rep/redis/taken_back", back)
-            self.ask_again()
+            mine: list[list[bytes]] = [[] for _ in self._shards.all]
+            held: list[set[str]] = [set() for _ in self._shards.all]
+            had = (*self.handed_out.values(), *self._outbox.finished)
+            here = [(one.id, one.host, one.holds) for one in had]
+            here += [(one.member[:ID_LENGTH], one.host, one.holds) for one in self.hand]
+            for id_, host, holds in here:
+                n = self._shards.number_of(host)
+                mine[n].append(id_)
+                if holds:
+                    held[n].add(host)
+            lease = micros(self._lease)
+            asked = [
+                shard.call(
+                    "beat", [self._me, lease, lease, len(mine[n]), *mine[n], *held[n]]
+                )
+                for n, shard in enumerate(self._shards.all)
+            ]
+            taken_back = await asyncio.gather(*asked)
+        for n, number in enumerate(taken_back):
+            if number:
+                self._stat("rep/redis/taken_back", number)
+                self._ask_again(n)
+        await self._shards.agree()
 
     # The end
 
@@ -311,10 +322,14 @@ class Exchange:
         self._closed = True
         self.stop()
         async with self._turn:
-            if not await self.send():
-                return  # the others have it all again when our lease is over
+            await self.send()
             self.hand.clear()
-            await self._backlog.call("leave", [self._me], *self._fingerprints)
+            # Of a server that is away the others have it again when our lease is over.
+            asked = [
+                shard.call("leave", [self._me], *self._outbox.filter_of(shard))
+                for shard in self._shards.all
+            ]
+            await asyncio.gather(*asked)
 
     def stop(self) -> None:
         """Do nothing more by itself."""
@@ -326,9 +341,8 @@ class Exchange:
 
     def forget(self) -> None:
         """Note that the queue was cleared."""
-        self.outbox.clear()
+        self._outbox.clear()
         self.hand.clear()
-        self._told.clear()
 
     def _stat(self, name: str, number: int) -> None:
         assert self._crawler.stats is not None
@@ -338,7 +352,3 @@ class Exchange:
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)  # else nobody holds it
         task.add_done_callback(self._tasks.discard)
-
-
-def _micros(seconds: float) -> int:
-    return max(0, round(seconds * 1e6))

@@ -1,39 +1,34 @@
-"""A crawl's connection to Redis: whether it is there, what time it has, who else is."""
+"""A crawl's connection to one server: is it there, what time has it, who else is?"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import socket
 from contextlib import suppress
-from secrets import token_hex
 from time import monotonic
 from typing import TYPE_CHECKING, Any
-from weakref import ReferenceType, WeakKeyDictionary, ref
 
-from scrapy import signals
-from scrapy.utils.asyncio import is_asyncio_available
-
-from scrapy_rep.crawl import Crawl
-from scrapy_rep.exceptions import SettingError
 from scrapy_rep.redis.clients import (
     AWAY,
-    client,
+    Script,
+    address_of,
     end_task,
     is_forgotten,
+    is_in_motion,
     refusal_of,
-    script,
+    run,
 )
+from scrapy_rep.redis.keys import fleet_keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scrapy.crawler import Crawler
+    import redis.asyncio
+
+    from scrapy_rep.redis.servers import Servers
 
 logger = logging.getLogger("scrapy_rep")
 
-WORKERS = ("rep:{fleet}:workers", "rep:{fleet}:names")
 BEAT = 2.0
 """Seconds between two signs of life."""
 PROBE = 0.5
@@ -45,6 +40,7 @@ QUICK = 0.02
 well enough."""
 CALLS = 3
 """Calls at a time; each takes a connection. A fourth one listens (store.py)."""
+SHOW_UP = Script.named("beat_fleet")
 SETTLE = 2.5
 """Seconds after which every worker has noticed that the server is back: PROBE, and twice
 the time that a call may take."""
@@ -55,28 +51,27 @@ class RedisAwayError(Exception):
 
 
 class Link:
-    """One for each crawl, shared by all that use Redis in it.
+    """To one server; ``Servers.of(crawler)`` has one for each.
 
     While the server is away no call is tried but one that looks whether it is back, so
     that a server that hangs does not hold up the crawl.
     """
 
-    # Weak on both sides: a link holds its crawler, and those who use the link hold it.
-    _links: WeakKeyDictionary[Crawler, ReferenceType[Link]] = WeakKeyDictionary()
-
-    def __init__(self, crawler: Crawler) -> None:
-        if not is_asyncio_available():
-            raise SettingError(
-                "TWISTED_REACTOR",
-                crawler.settings.get("TWISTED_REACTOR"),
-                "the asyncio reactor, or none, where Redis is used",
-            )
-        self._crawler = crawler
-        self._crawl = Crawl.of(crawler)
-        self.settings = self._crawl.settings
-        self.client = client(crawler.settings)
-        self.me = f"{socket.gethostname()}-{os.getpid()}-{token_hex(4)}"
+    def __init__(self, servers: Servers, client: redis.asyncio.Redis) -> None:
+        self._servers = servers
+        self._crawler = servers.crawler
+        self.settings = servers.settings
+        self.client = client
+        self.address = address_of(client)
+        self.called = "Redis"
+        """In the log."""
+        self.names = fleet_keys()
+        """Where its workers are."""
+        self.is_known = False
+        """Whether it was looked at how it makes room when its memory is full."""
         self.up = True
+        self.gone = False
+        """Whether the cluster does without it now."""
         self.changed_at = monotonic()
         """When it was last lost, or found again."""
         self.was_away = False
@@ -88,28 +83,11 @@ class Link:
         """How many were last known to be alive."""
         self.rank = 0
         """How many of them come before this one, in an order that is the same for all."""
-        self._beat = self.client.register_script(script("beat_fleet"))
         self._beating: asyncio.Task[None] | None = None
         self._back = asyncio.Event()
         self._met = asyncio.Event()
         self._calls = asyncio.Semaphore(CALLS)
         self._closed = False
-        crawler.signals.connect(self._spider_opened, signals.spider_opened)
-        # After the store has given back its leases.
-        crawler.signals.connect(self.close, signals.engine_stopped)
-
-    @classmethod
-    def of(cls, crawler: Crawler) -> Link:
-        """Return the link of *crawler*, which lives as long as somebody holds it.
-
-        Raises ``SettingError`` without an asyncio event loop, which the client needs.
-        """
-        known = cls._links.get(crawler)
-        link = None if known is None else known()
-        if link is None:
-            link = cls(crawler)
-            cls._links[crawler] = ref(link)
-        return link
 
     @property
     def pauses(self) -> bool:
@@ -117,23 +95,32 @@ class Link:
         return not self.up and self.settings.redis_down == "pause"
 
     async def call(
-        self, function: Any, keys: Sequence[str], args: Sequence[Any]
+        self,
+        what: Script | str,
+        keys: Sequence[str],
+        args: Sequence[Any],
+        *,
+        asking: bool = False,
     ) -> Any:
-        """Run a script; raises ``RedisAwayError`` where the server cannot be had.
+        """Run a script or a command; raises ``RedisAwayError`` where it cannot be had.
 
-        Raises what redis-py does where the script says that the server has forgotten.
+        Raises what redis-py does where the script says that the server has forgotten, and
+        where the keys go to another server; with *asking* they come from there.
         """
-        self._keep_beating()
+        self.keep_beating()
         async with self._calls:
             if not self.up or self._closed:
                 raise RedisAwayError
             try:
-                return await function(keys=keys, args=args)
+                return await run(self.client, what, keys, args, asking=asking)
             except AWAY as error:
-                if is_forgotten(error):
+                if is_forgotten(error) or self._is_there(error):
                     raise
                 self.lost(error)
                 raise RedisAwayError from error
+
+    def _is_there(self, error: Exception) -> bool:
+        return self._servers.topology.is_cluster and is_in_motion(error)
 
     def lost(self, error: Exception) -> None:
         """Note that a call has failed with *error*."""
@@ -161,22 +148,28 @@ class Link:
         extra = {"spider": self._crawler.spider}
         if refusal is None:
             fault = str(error) or type(error).__name__
-            text = "Redis is away (%s): until it is back %s"
-            logger.warning(text, fault, then, extra=extra)
+            text = "%s is away (%s): until it is back %s"
+            logger.warning(text, self.called, fault, then, extra=extra)
         else:
-            text = "Redis refuses us (%s). Until it does not, %s"
-            logger.error(text, refusal, then, extra=extra)
-        self._keep_beating()
+            text = "%s refuses us (%s). Until it does not, %s"
+            logger.error(text, self.called, refusal, then, extra=extra)
+        self.keep_beating()
 
     async def meet(self) -> None:
         """Wait until it is known whether the server is there, and what time it has."""
-        self._keep_beating()
+        self.keep_beating()
         await self._met.wait()
 
     async def until_back(self) -> None:
-        self._keep_beating()
-        while not self.up:
+        self.keep_beating()
+        while not self.up and not self.gone:
             await self._back.wait()
+
+    def end(self) -> None:
+        """Note that the cluster does without this server."""
+        self.gone, self.up = True, False
+        self._back.set()
+        self._met.set()
 
     async def close(self) -> None:
         """Leave the fleet."""
@@ -189,34 +182,43 @@ class Link:
             await self._calls.acquire()
         if was_up:
             with suppress(*AWAY):
-                await self._beat(keys=WORKERS, args=[self.me, 0])
+                await self._beat(0.0)
         await self.client.aclose()
         for _ in range(CALLS):
             self._calls.release()
 
-    def _spider_opened(self) -> None:
-        self._keep_beating()
-
-    def _keep_beating(self) -> None:
-        if not self._closed and (self._beating is None or self._beating.done()):
+    def keep_beating(self) -> None:
+        if not (self._closed or self.gone) and (
+            self._beating is None or self._beating.done()
+        ):
             with suppress(RuntimeError):  # the loop does not run yet
                 self._beating = asyncio.get_running_loop().create_task(self._go_on())
 
     async def _go_on(self) -> None:
         while True:
             await self._show_up()
-            if self._closed:  # redis-py may swallow the cancellation
+            # redis-py may swallow the cancellation
+            if self._closed or self.gone:
                 return
             await asyncio.sleep(BEAT if self.up else PROBE)
+            if not self.up and self._servers.topology.is_cluster:
+                await self._servers.look()
 
     async def _show_up(self) -> None:
         sent = monotonic()
         try:
-            args: list[Any] = [self.me, round(LEASE * 1e6)]
             async with self._calls:
-                now, workers, rank = await self._beat(keys=WORKERS, args=args)
+                await self._servers.meet_with(self)
+                if self.gone:
+                    return
+                sent = monotonic()
+                now, workers, rank = await self._beat(LEASE)
         except AWAY as error:
-            self.lost(error)
+            if self._is_there(error):
+                self._found()
+                await self._servers.look()
+            else:
+                self.lost(error)
             return
         finally:
             self._met.set()
@@ -225,8 +227,17 @@ class Link:
         if self.offset is None or taken < self.round_trip + QUICK:
             self.offset = now / 1e6 - (sent + taken / 2)
         self.workers, self.rank = workers, rank
-        if not self.up:
+        self._found()
+
+    def _found(self) -> None:
+        if not self.up and not self.gone:
             self.up = True
             self.changed_at = monotonic()
             self._back.set()
-            logger.info("Redis is back", extra={"spider": self._crawler.spider})
+            logger.info(
+                "%s is back", self.called, extra={"spider": self._crawler.spider}
+            )
+
+    async def _beat(self, lease: float) -> Any:
+        args = [self._servers.me, round(lease * 1e6)]
+        return await run(self.client, SHOW_UP, self.names, args)

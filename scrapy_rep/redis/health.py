@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 from scrapy import signals
 
 from scrapy_rep.pacing.health import FORGOTTEN_AFTER, WELL, Health
-from scrapy_rep.redis.clients import end_task, script
-from scrapy_rep.redis.fleet import Link, RedisAwayError
+from scrapy_rep.redis.clients import Script, end_task
+from scrapy_rep.redis.fleet import RedisAwayError
+from scrapy_rep.redis.keys import HEALTH
+from scrapy_rep.redis.servers import Servers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
 
     Listener = Callable[[str, Health], None]
 
-KEYS = ["rep:{fleet}:health", "rep:{fleet}:health:changed"]
 LOOK_EVERY = 1.0
 """Seconds at the most between two looks at what others have learned."""
 TRIES = 8
@@ -38,11 +39,10 @@ class SharedHealth:
     """
 
     def __init__(self, crawler: Crawler) -> None:
-        self._link = Link.of(crawler)
-        register = self._link.client.register_script
-        self._change = register(script("change_health"))
-        self._learn = register(script("learn_health"))
-        settings = self._link.settings
+        self._servers = Servers.of(crawler)
+        self._change = Script.named("change_health")
+        self._learn = Script.named("learn_health")
+        settings = self._servers.settings
         longest = max(settings.back_off_max, settings.retry_after_max)
         self._kept_for = round((2 * longest + FORGOTTEN_AFTER) * 1e6)
         # A host is known to be in trouble before it is asked again.
@@ -59,7 +59,7 @@ class SharedHealth:
     async def change(self, host: str, change: Callable[[Health], Health]) -> None:
         """Have *change* made to what is known of *host*; nobody is told while Redis is away."""
         self._look()
-        offset = self._link.offset
+        offset = self._servers.at(HEALTH[0]).offset
         if offset is None:
             return
         taken = b""
@@ -71,7 +71,7 @@ class SharedHealth:
                     break
                 text = "" if changed is WELL else _text(changed, offset)
                 args = [host, taken, text, self._kept_for]
-                known = await self._link.call(self._change, KEYS, args)
+                known = await self._servers.call(self._change, HEALTH, args)
                 if known == taken:
                     health = changed
                     break
@@ -91,8 +91,8 @@ class SharedHealth:
         while not self._closed:  # redis-py may swallow the cancellation
             with suppress(RedisAwayError):
                 args = [since, AT_A_TIME]
-                since, *changed = await self._link.call(self._learn, KEYS, args)
-                offset = self._link.offset
+                since, *changed = await self._servers.call(self._learn, HEALTH, args)
+                offset = self._servers.at(HEALTH[0]).offset
                 if offset is not None:
                     for host, text in zip(changed[::2], changed[1::2], strict=True):
                         self._tell(host.decode(errors="replace"), _read(text, offset))

@@ -6,10 +6,10 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_rep.redis.keys import hosts_and_workers
-from scrapy_rep.redis.parts import AT_A_TIME
+from scrapy_rep.redis.parts import AT_A_TIME, part_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from scrapy_rep.redis.parts import Part
 
@@ -20,32 +20,29 @@ def give(queue: Iterable[Part], order: str | None) -> None:
         part.order(order)
 
 
-def block(queue: Iterable[Part], host: str) -> tuple[bool, int]:
+def block(queue: Sequence[Part], host: str) -> tuple[bool, int]:
     """Have nothing of *host* handed out; return whether that is new, and how much waits."""
     return _block(queue, host, "1")
 
 
-def unblock(queue: Iterable[Part], host: str) -> tuple[bool, int]:
+def unblock(queue: Sequence[Part], host: str) -> tuple[bool, int]:
     """Return whether *host* was blocked, and how many of its requests go on."""
     return _block(queue, host, "0")
 
 
-def _block(queue: Iterable[Part], host: str, blocks: str) -> tuple[bool, int]:
+def _block(queue: Sequence[Part], host: str, blocks: str) -> tuple[bool, int]:
     is_new, waiting = False, 0
-    for part in queue:
-        for lines in _some(part.lines_of(host)):
-            new, number = part.run("block", blocks, host, *lines)
-            is_new, waiting = is_new or bool(new), waiting + number
+    part = part_of(queue, host)
+    for lines in _some(part.lines_of(host)):
+        new, number = part.run("block", blocks, host, *lines)
+        is_new, waiting = is_new or bool(new), waiting + number
     return is_new, waiting
 
 
-def purge(queue: Iterable[Part], host: str) -> int:
+def purge(queue: Sequence[Part], host: str) -> int:
     """Delete what waits for *host*; return how many requests that were."""
-    return sum(
-        part.run("purge", *lines)
-        for part in queue
-        for lines in _some(part.lines_of(host))
-    )
+    part = part_of(queue, host)
+    return sum(part.run("purge", *lines) for lines in _some(part.lines_of(host)))
 
 
 MISCOUNTED = {"unknown_host": 1, "unknown_worker": 1, "host_twice": -1}

@@ -9,13 +9,23 @@ from typing import TYPE_CHECKING, Any
 from scrapy_redis import get_redis_from_settings
 from scrapy_redis.defaults import SCHEDULER_QUEUE_KEY
 
-from scrapy_rep.redis.clients import impatient, script
-from scrapy_rep.redis.keys import literally, parts_of, pattern
+from scrapy_rep.redis.clients import Script, close
+from scrapy_rep.redis.keys import (
+    literally,
+    pattern,
+    queue_keys,
+    shard_number_keys,
+    shard_of,
+)
+from scrapy_rep.redis.quick import Quick
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
+    import redis
     from scrapy.settings import BaseSettings
+
+    from scrapy_rep.redis.keys import QueueKeys
 
 PATIENCE = 30.0
 """Seconds that a call may take; to count a million hosts takes two or three."""
@@ -24,20 +34,21 @@ AT_A_TIME = 500
 
 
 class Part:
-    """One part of a queue, with the scripts for it. All raise what redis-py does."""
+    """A shard of a queue, with the scripts for it. All raise what redis-py does."""
 
-    def __init__(self, server: Any, prefix: str, keys: list[str]) -> None:
-        self.server = server
-        self._prefix = prefix
-        self._keys = keys
-        self._scripts: dict[str, Any] = {}
+    def __init__(self, quick: Quick, names: QueueKeys) -> None:
+        self._quick = quick
+        self._prefix, self._keys, _ = names
+
+    @property
+    def server(self) -> redis.Redis:
+        """Return a client for the server that has it."""
+        return self._quick.at(self._prefix)
 
     def run(self, name: str, *args: Any) -> Any:
         """Return what a script answers."""
-        if name not in self._scripts:
-            text = script(name, after="common")
-            self._scripts[name] = self.server.register_script(text)
-        return self._scripts[name](keys=self._keys, args=[self._prefix, "", "", *args])
+        args = (self._prefix, "", "", *args)
+        return self._quick.call(Script.named(name, after="common"), self._keys, args)
 
     def exists(self) -> bool:
         return bool(self.server.exists(*self._keys)) or any(self.names())
@@ -69,9 +80,14 @@ class Part:
         """Have workers see *order* when they ask for requests; ``None``: there is none."""
         name = f"{self._prefix}order"
         if order is None:
-            self.server.delete(name)
+            self._quick.call("DEL", [name])
         else:
-            self.server.set(name, order)
+            self._quick.call("SET", [name], [order])
+
+
+def part_of(queue: Sequence[Part], host: str) -> Part:
+    """Return the one that has *host* and its lines."""
+    return queue[shard_of(host, len(queue))]
 
 
 def connect(settings: BaseSettings, spider: str) -> list[Part]:
@@ -82,9 +98,12 @@ def connect(settings: BaseSettings, spider: str) -> list[Part]:
     with warnings.catch_warnings():
         # redis-py says so of what scrapy-redis gives it.
         warnings.simplefilter("ignore", DeprecationWarning)
-        server = impatient(get_redis_from_settings(settings), PATIENCE)
-    key = settings.get("SCHEDULER_QUEUE_KEY", SCHEDULER_QUEUE_KEY)
-    return [Part(server, *each) for each in parts_of(key % {"spider": spider})]
+        server = get_redis_from_settings(settings)
+    quick = Quick(server, PATIENCE)
+    close(server)
+    key = settings.get("SCHEDULER_QUEUE_KEY", SCHEDULER_QUEUE_KEY) % {"spider": spider}
+    number = int(quick.call("GET", shard_number_keys(key)[:1]) or 1)
+    return [Part(quick, names) for names in queue_keys(key, number)]
 
 
 def _batches(names: Iterable[bytes]) -> Iterator[list[bytes]]:

@@ -17,19 +17,19 @@ from scrapy_rep.judging import Action, Ruling, leave_behind
 from scrapy_rep.judging.ruling import PARKED, UNREACHABLE, VISIT_TIME
 from scrapy_rep.log.waits import PACE
 from scrapy_rep.queue import key_of, line_name, slot_in
-from scrapy_rep.redis.backlog import LOST, Backlog
+from scrapy_rep.redis.backlog import LOST
 from scrapy_rep.redis.bookings import RedisBookings
 from scrapy_rep.redis.clients import AWAY, close
 from scrapy_rep.redis.dupefilter import unseen
 from scrapy_rep.redis.exchange import (
     LOOK_AGAIN,
     Exchange,
-    Handed,
     Popped,
-    Pushed,
 )
-from scrapy_rep.redis.fleet import Link
 from scrapy_rep.redis.keys import ID_LENGTH, as_member
+from scrapy_rep.redis.outbox import Handed, Pushed
+from scrapy_rep.redis.servers import Servers
+from scrapy_rep.redis.shards import Shards
 from scrapy_rep.redis.waiting import FleetWaits
 
 if TYPE_CHECKING:
@@ -75,8 +75,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
         super().__init__(server, spider, key, serializer)
         crawler = spider.crawler
         self._crawler = crawler
-        self._link = Link.of(crawler)
-        self._lease = self._link.settings.redis_lease
+        self._servers = Servers.of(crawler)
         self._crawl = crawl = Crawl.of(crawler)
         crawl.join_queue()
         self._policies: Policies | None = crawl.policies if crawl.is_judged else None
@@ -86,14 +85,14 @@ class PoliteQueue(Base):  # type: ignore[misc]
             self._keeper.share(RedisBookings(crawler))
         self._keeper.on_booked(self._started)
         self._keeper.back_off.on_parked(self._parked)
-        self._backlog = Backlog(server, crawler, self.key)
-        self._elsewhere = FleetWaits([self._backlog])
+        self._shards = Shards(server, crawler, self.key)
+        self._elsewhere = FleetWaits(self._shards.all)
         crawl.waits.elsewhere.append(self._elsewhere)
-        self._serial = crc32(self._link.me.encode()) << 32
+        self._serial = crc32(self._servers.me.encode()) << 32
         self._most_of_a_host = self._downloader.most_of_a_slot
         self._exchange = Exchange(
             crawler,
-            self._backlog,
+            self._shards,
             wake=self._downloader.wake,
             places=self._downloader.free_places,
             places_left=self._places_left,
@@ -110,7 +109,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
         connect = crawler.signals.connect
         connect(self._spider_idle, signals.spider_idle)
         connect(self._spider_closed, signals.spider_closed)
-        self._backlog.length()
+        self._shards.begin()
         self._close_connections()
 
     def __len__(self) -> int:
@@ -155,15 +154,13 @@ class PoliteQueue(Base):  # type: ignore[misc]
 
     def clear(self) -> None:
         """Delete all requests that wait, for all workers, and scrapy-redis' own queue, if any."""
-        super().clear()
-        while self._backlog.run("clear", [CLEARED_AT_A_TIME]):
-            pass
+        self._shards.clear(CLEARED_AT_A_TIME)
         self._exchange.forget()
         self._close_connections()
 
     def _close_connections(self) -> None:
         """Close what is needed at the start and for ``clear`` alone."""
-        close(self._backlog.quick)
+        self._shards.quick.close()
         close(self.server)
 
     # What this worker has
@@ -314,13 +311,13 @@ class PoliteQueue(Base):  # type: ignore[misc]
         try:
             read()
         except AWAY as error:
-            self._link.lost(error)
+            self._servers.first.lost(error)
 
     def _spider_idle(self) -> None:
         idle_for = monotonic() - self._last_request_at
         if self._idle_before_close and idle_for < self._idle_before_close:
             raise DontCloseSpider
-        if self._backlog.has_lost:
+        if self._shards.has_lost:
             raise CloseSpider(LOST)
 
     async def _spider_closed(self) -> None:

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_rep.exceptions import RedisStartError
 from scrapy_rep.redis.bookings import RedisBookings
-from scrapy_rep.redis.clients import AWAY, TIMEOUT, end_task, greet, script
-from scrapy_rep.redis.fleet import Link, RedisAwayError
+from scrapy_rep.redis.clients import AWAY, TIMEOUT, Script, end_task
+from scrapy_rep.redis.fleet import RedisAwayError
+from scrapy_rep.redis.keys import TOLD, lease_key, snapshot_key
+from scrapy_rep.redis.quick import greet
+from scrapy_rep.redis.servers import Servers
 from scrapy_rep.settings import DAY
 from scrapy_rep.store import Store
 from scrapy_rep.store.rows import MAX_ROW_SIZE, flatten, pack_body, read_row
@@ -22,13 +25,12 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from typing_extensions import Self
 
+    from scrapy_rep.redis.fleet import Link
     from scrapy_rep.store import Snapshot
 
 LEASE = 10.0
 """Seconds for which a worker may be silent while it fetches a robots.txt. One that dies
 meanwhile keeps the others waiting for so long at the most."""
-TOLD = "rep:{fleet}:told"
-"""The channel on which workers tell each other that an origin has been asked."""
 NEVER = -1
 """What Redis says of a key that does not expire."""
 
@@ -37,15 +39,15 @@ class RedisStore(Store):
     """Keeps each snapshot under a key of its own, for as long as it may be of use."""
 
     def __init__(self, crawler: Crawler) -> None:
-        self._link = Link.of(crawler)
+        self._servers = Servers.of(crawler)
         self.bookings = RedisBookings(crawler)
         """What confirms that a request may start."""
-        register = self._link.client.register_script
-        self._read = register(script("read"))
-        self._touch = register(script("touch"))
-        self._release = register(script("release"))
-        self._renew = register(script("renew"))
-        settings = self._link.settings
+        self._read = Script.named("read")
+        self._touch = Script.named("touch")
+        self._release = Script.named("release")
+        self._write = Script.named("write")
+        self._renew = Script.named("renew")
+        settings = self._servers.settings
         self._expiry = round((settings.unreachable_max + settings.max_age + DAY) * 1e3)
         self._wall_at_zero = time() - monotonic()
         self._waiters: dict[str, list[asyncio.Event]] = {}
@@ -58,7 +60,7 @@ class RedisStore(Store):
     def from_crawler(cls, crawler: Crawler) -> Self:
         store = cls(crawler)  # which says what is wrong with the settings
         try:
-            greet(crawler.settings)
+            greet(crawler)
         except RedisStartError:
             # For an old Scrapy's command a crawl that has a spider has not failed.
             crawler.spider = None
@@ -66,32 +68,35 @@ class RedisStore(Store):
         return store
 
     async def get(self, origin: str) -> Snapshot | None:
-        if self._link.pauses:
-            await self._link.until_back()
-        await self._link.meet()
+        key = snapshot_key(origin)
+        while (link := self._servers.at(key)).pauses:
+            await link.until_back()
+        await self._servers.meet(key)
         kept = await self._call(self._read, origin, MAX_ROW_SIZE)
         if kept is None:
             return None
         try:
-            return self._snapshot(*kept)
+            return self._snapshot(origin, *kept)
         except (ValueError, RecursionError) as error:
             # What a touch keeps must not be joined to it.
-            await self._call(self._delete, origin)
+            await self._call("UNLINK", origin)
             raise ValueError(f"what Redis had is damaged: {error}") from error
 
     async def put(self, origin: str, snapshot: Snapshot) -> None:
-        await self._link.meet()
-        await self._call(self._write, origin, snapshot)
+        await self._servers.meet(snapshot_key(origin))
+        row = self._row(origin, snapshot)
+        fields = [part for pair in row.items() for part in pair]
+        await self._call(self._write, origin, self._expiry, *fields)
 
     async def touch(self, origin: str, snapshot: Snapshot) -> None:
-        await self._link.meet()
-        row = self._row(snapshot)
+        await self._servers.meet(snapshot_key(origin))
+        row = self._row(origin, snapshot)
         args = [
             *(row["status"], row["facts"], row["encoding"]),
             *(int(snapshot.stands_alone), self._expiry, row["body"]),
         ]
         with suppress(RedisAwayError):
-            await self._link.call(self._touch, [_key(origin)], args)
+            await self._servers.call(self._touch, [snapshot_key(origin)], args)
 
     async def close(self) -> None:
         self._closed = True
@@ -106,10 +111,11 @@ class RedisStore(Store):
         Yields whether another worker may have asked meanwhile, so that the store may know
         more. While Redis is away each worker asks for itself.
         """
-        lease = f"{_key(origin)}:asking"
+        lease = lease_key(origin)
         mine = False
         with suppress(RedisAwayError):
-            while not (mine := await self._link.call(self._take, [lease], [])):
+            take = [self._servers.me, "NX", "PX", round(LEASE * 1e3)]
+            while not (mine := bool(await self._servers.call("SET", [lease], take))):
                 await self._until_told(origin, lease)
                 if self._closed:  # redis-py may have swallowed the cancellation
                     raise asyncio.CancelledError
@@ -126,46 +132,27 @@ class RedisStore(Store):
             self._leases.discard(lease)
             renewing.cancel()
             with suppress(RedisAwayError):  # then it expires
-                args = [self._link.me, TOLD, origin]
-                await self._link.call(self._release, [lease], args)
+                args = [self._servers.me, TOLD, origin]
+                await self._servers.call(self._release, [lease], args)
 
-    # What is called through the link, which knows when Redis is away
-
-    async def _delete(self, keys: list[str], args: list[Any]) -> None:
-        await self._link.client.unlink(keys[0])
-
-    async def _write(self, keys: list[str], args: list[Any]) -> None:
-        (snapshot,) = args
-        async with self._link.client.pipeline() as together:
-            together.hset(keys[0], mapping=self._row(snapshot))
-            together.pexpire(keys[0], self._expiry)
-            await together.execute()
-
-    async def _take(self, keys: list[str], args: list[Any]) -> bool:
-        return bool(
-            await self._link.client.set(
-                keys[0], self._link.me, nx=True, px=round(LEASE * 1e3)
-            )
-        )
-
-    async def _left(self, keys: list[str], args: list[Any]) -> float:
-        left: int = await self._link.client.pttl(keys[0])
+    async def _left(self, lease: str) -> float:
+        left: int = await self._servers.call("PTTL", [lease], [])
         if left == NEVER:  # none of ours, and all would wait for it
-            await self._link.client.unlink(keys[0])
+            await self._servers.call("UNLINK", [lease], [])
         return left / 1e3
 
-    async def _call(self, function: Any, origin: str, *args: Any) -> Any:
-        """Return what *function* does; ``None`` where Redis is away, which is counted."""
+    async def _call(self, what: Script | str, origin: str, *args: Any) -> Any:
+        """Return what *what* answers; ``None`` where Redis is away, which is counted."""
         with suppress(RedisAwayError):
-            return await self._link.call(function, [_key(origin)], list(args))
+            return await self._servers.call(what, [snapshot_key(origin)], list(args))
         return None
 
     async def _keep(self, lease: str) -> None:
         while lease in self._leases:
             await asyncio.sleep(LEASE / 3)
             with suppress(RedisAwayError):
-                args = [self._link.me, round(LEASE * 1e3)]
-                await self._link.call(self._renew, [lease], args)
+                args = [self._servers.me, round(LEASE * 1e3)]
+                await self._servers.call(self._renew, [lease], args)
 
     # Waiting for another worker
 
@@ -174,10 +161,10 @@ class RedisStore(Store):
         told = asyncio.Event()
         self._waiters.setdefault(origin, []).append(told)
         try:
-            await self._listen()
+            await self._listen(lease)
             # It may have been given back before we listened; and nobody tells of one
             # that expires.
-            left = await self._link.call(self._left, [lease], [])
+            left = await self._left(lease)
             if left > 0:
                 with suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(told.wait(), left)
@@ -187,24 +174,26 @@ class RedisStore(Store):
             if not waiters:
                 del self._waiters[origin]
 
-    async def _listen(self) -> None:
+    async def _listen(self, lease: str) -> None:
         async with self._begin_to_listen:  # one connection serves all who wait
             if self._listening is not None and not self._listening.done():
                 return
-            channel: Any = self._link.client.pubsub()
+            # In a cluster each server passes on what any one is told.
+            link = self._servers.at(lease)
+            channel: Any = link.client.pubsub()
             try:
                 await channel.subscribe(TOLD)
                 # Only now the server will tell us of what comes.
                 await channel.get_message(timeout=TIMEOUT)
             except AWAY as error:
-                self._link.lost(error)
+                link.lost(error)
                 with suppress(*AWAY):
                     await channel.aclose()
                 raise RedisAwayError from error
             loop = asyncio.get_running_loop()
-            self._listening = loop.create_task(self._hear(channel))
+            self._listening = loop.create_task(self._hear(link, channel))
 
-    async def _hear(self, channel: Any) -> None:
+    async def _hear(self, link: Link, channel: Any) -> None:
         try:
             while not self._closed:  # redis-py may swallow the cancellation
                 message = await channel.get_message(
@@ -215,7 +204,7 @@ class RedisStore(Store):
                     for told in self._waiters.get(origin, ()):
                         told.set()
         except AWAY as error:
-            self._link.lost(error)
+            link.lost(error)
         finally:
             # Whoever waits looks for itself.
             for waiters in self._waiters.values():
@@ -226,7 +215,7 @@ class RedisStore(Store):
 
     # From what is in Redis, and to it
 
-    def _snapshot(self, *kept: bytes | None) -> Snapshot:
+    def _snapshot(self, origin: str, *kept: bytes | None) -> Snapshot:
         """Return what was read; raises ``ValueError`` where no worker has written that."""
         if not kept:
             raise ValueError("it is something else, or too long")
@@ -235,16 +224,16 @@ class RedisStore(Store):
         if not isinstance(facts, dict) or f"{facts.get('status')}".encode() != status:
             raise ValueError("it has not the status that it says")
         charset = (encoding or b"").decode() or None
-        return read_row(facts, charset, body, ahead=self._ahead())
+        return read_row(facts, charset, body, ahead=self._ahead(origin))
 
-    def _ahead(self) -> float:
-        """Return by how many seconds the server's clock is ahead of this machine's."""
-        offset = self._link.offset
+    def _ahead(self, origin: str) -> float:
+        """Return by how many seconds its server's clock is ahead of this machine's."""
+        offset = self._servers.at(snapshot_key(origin)).offset
         return 0.0 if offset is None else offset - self._wall_at_zero
 
-    def _row(self, snapshot: Snapshot) -> Any:
+    def _row(self, origin: str, snapshot: Snapshot) -> Any:
         """Return the fields of a hash; all times in it are those of the server's clock."""
-        facts, encoding, body = flatten(snapshot, ahead=self._ahead())
+        facts, encoding, body = flatten(snapshot, ahead=self._ahead(origin))
         status = snapshot.status
         return {
             # In digits: before Python 3.11 str makes the name of an HTTPStatus of it.
@@ -253,7 +242,3 @@ class RedisStore(Store):
             "encoding": encoding or "",
             "body": pack_body(body),
         }
-
-
-def _key(origin: str) -> str:
-    return f"rep:{{{origin}}}:robots"

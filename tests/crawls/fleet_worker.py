@@ -102,7 +102,10 @@ def set_clock_off(seconds: float) -> None:
 
 def wait_for(workers: int, server: str) -> None:
     """Wait until so many have come as far as this, so that all have the same chance."""
-    with redis.Redis.from_url(server) as client:
+    with redis.Redis.from_url(server) as first:
+        in_cluster = first.info("cluster")["cluster_enabled"]
+    kind: Any = redis.RedisCluster if in_cluster else redis.Redis
+    with kind.from_url(server) as client:
         client.incr("fleet:ready")
         while int(client.get("fleet:ready") or 0) < workers:
             time.sleep(0.01)

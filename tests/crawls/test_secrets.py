@@ -20,7 +20,7 @@ from scrapy_rep.compat.urllib_fetch import fetch
 from scrapy_rep.evidence.destination import fill_in
 from scrapy_rep.exceptions import StillParked
 from scrapy_rep.log import CrawlLog
-from scrapy_rep.redis.fleet import Link
+from scrapy_rep.redis.servers import Servers
 from scrapy_rep.robots import Robots
 from tests.commands.cli import robots
 from tests.crawls.test_middleware import LEAKS_OF_SCRAPY
@@ -208,9 +208,9 @@ async def test_a_setting_that_is_wrong_is_shown_without_its_password(
 async def test_a_redis_server_that_is_away_is_told_without_its_password(caplog):
     caplog.set_level(0)
     crawler = make_crawler(REDIS_URL="redis://me:s3c-r3t@127.0.0.1:9/0?client_name=s3c")
-    link = Link.of(crawler)
-    await link.meet()
-    await link.close()
+    servers = Servers.of(crawler)
+    await servers.first.meet()
+    await servers.close()
     told = told_by(crawler, caplog)
     assert "Redis is away" in told
     assert not SECRETS.search(told)

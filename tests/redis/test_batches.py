@@ -49,7 +49,7 @@ async def test_what_is_due_comes_at_once_up_to_the_free_places(redis_server):
         one.places, two.places = 8, 100
         got = {short(await one.pop())[:3]}
         assert len(one.exchange.hand) == 7
-        assert redis_server.client.hlen(f"{PREFIX}out:{one.link.me}") == 8
+        assert redis_server.client.hlen(f"{PREFIX}out:{one.servers.me}") == 8
         while one.exchange.hand:
             got.add(short(one.queue.pop())[:3])
         assert got == {f"h{number:02}" for number in range(8)}
@@ -71,7 +71,7 @@ async def test_a_page_is_done_with_only_when_all_its_links_are_queued(redis_serv
         async def look(name: str, *args: Any) -> Any:
             answer = await call(name, *args)
             waiting = redis_server.client.zcard(f"{PREFIX}host:h.example")
-            in_hand = redis_server.client.hlen(f"{PREFIX}out:{worker.link.me}")
+            in_hand = redis_server.client.hlen(f"{PREFIX}out:{worker.servers.me}")
             seen.append((waiting, in_hand))
             return answer
 
@@ -118,12 +118,14 @@ async def test_idle_workers_wait_for_one_host_each(redis_server):
             await one.take(10.0 * (number + 1))
         waits = {}
         for worker in (one, two):
-            asked = await worker.backlog.call("pop", [worker.link.me, 10**7, 1, 1, 0])
+            asked = await worker.backlog.call(
+                "pop", [worker.servers.me, 10**7, 1, 1, 0]
+            )
             waits[worker] = asked[0] / 1e6
         assert waits[one] == pytest.approx(10, abs=5)
         assert waits[two] == pytest.approx(20, abs=5)
         # Who asks anew has the first that nobody else waits for.
-        asked = await one.backlog.call("pop", [one.link.me, 10**7, 1, 1, 0])
+        asked = await one.backlog.call("pop", [one.servers.me, 10**7, 1, 1, 0])
         assert asked[0] / 1e6 == pytest.approx(10, abs=5)
 
 
@@ -155,9 +157,7 @@ async def test_what_is_queued_while_an_answer_comes_is_not_overlooked(redis_serv
 
         worker.backlog.call = slow
         await worker.exchange.receive()
-        assert not worker.exchange.hand
         assert len(worker.queue)  # else the crawl would end
-        await worker.exchange.receive()
         assert len(worker.exchange.hand) == 1
 
 

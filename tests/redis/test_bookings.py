@@ -32,17 +32,18 @@ def grants_of(*workers: Worker) -> list[int]:
     """Return a list of what the server grants them from now on, by its clock."""
     found: list[int] = []
 
-    def noted(script: Any) -> Any:
-        async def start(**kwargs):
-            wait, *now = await script(**kwargs)
-            if not wait:
-                found.extend(now)
-            return wait, *now
+    def noted(call: Any, start: Any) -> Any:
+        async def note(what, *args):
+            answer = await call(what, *args)
+            if what is start and not answer[0]:
+                found.extend(answer[1:])
+            return answer
 
-        return start
+        return note
 
     for worker in workers:
-        worker.starts._start = noted(worker.starts._start)
+        servers: Any = worker.servers
+        servers.call = noted(servers.call, worker.starts._start)
     return found
 
 
@@ -140,17 +141,18 @@ async def test_who_hears_late_that_it_may_start_asks_again(redis_server):
     """As where its event loop was busy: others have started meanwhile."""
     interval = 0.1
     async with Worker(redis_server) as one, Worker(redis_server) as two:
-        confirmed = one.starts._start
+        servers: Any = one.servers
+        call = servers.call
         asked, others_have_started = asyncio.Event(), asyncio.Event()
 
-        async def late(**kwargs):
-            one.starts._start = confirmed
-            answer = await confirmed(**kwargs)
+        async def late(*args):
+            servers.call = call
+            answer = await call(*args)
             asked.set()
             await others_have_started.wait()
             return answer
 
-        one.starts._start = late
+        servers.call = late
         others = grants_of(two)
         book = asyncio.create_task(one.starts.book(HOST, interval))
         await asked.wait()
@@ -394,7 +396,7 @@ async def test_a_request_at_the_end_of_the_crawl_blocks_nothing(redis_server):
         await worker.starts.book(HOST, 0.3)
         book = asyncio.create_task(worker.starts.book(HOST, 0.3))
         await asyncio.sleep(0.01)
-        await worker.link.close()
+        await worker.servers.close()
         await asyncio.sleep(0.2)  # the event loop goes on
         book.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -9,7 +9,7 @@ import pytest
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
-from scrapy_rep.redis.fleet import Link
+from scrapy_rep.redis.servers import Servers
 from tests.redis.workers import Worker, at_once_when, promptly
 from tests.utils import coroutine_test, make_crawler
 
@@ -20,7 +20,7 @@ class TimesOutWhenCancelled:
     def __init__(self) -> None:
         self.cancelled = False
 
-    async def __call__(self, **_):
+    async def __call__(self, _: float):
         try:
             await asyncio.sleep(0 if self.cancelled else 60)
         except asyncio.CancelledError:
@@ -31,11 +31,11 @@ class TimesOutWhenCancelled:
 @pytest.mark.only_asyncio
 @coroutine_test
 async def test_close_is_not_held_up_by_a_call_that_times_out_then():
-    link = Link.of(make_crawler(REDIS_URL="redis://127.0.0.1:9"))
+    link = Servers.of(make_crawler(REDIS_URL="redis://127.0.0.1:9")).first
     link._beat = TimesOutWhenCancelled()  # type: ignore[assignment]
 
     async def close():
-        link._keep_beating()
+        link.keep_beating()
         await asyncio.sleep(0.05)
         done, _ = await asyncio.wait([asyncio.ensure_future(link.close())], timeout=5)
         assert done
@@ -52,6 +52,6 @@ async def test_who_asks_while_the_crawl_ends_does_not_wait_for_ever(redis_server
         await at_once_when(partial(getattr, worker.link, "_beating"))
         for _ in range(turns):
             await asyncio.sleep(0)
-        await worker.link.close()
+        await worker.servers.close()
         assert await promptly(getting) is None
         await worker.store.close()

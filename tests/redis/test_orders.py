@@ -85,7 +85,7 @@ async def test_why_each_host_waits(redis_server):
             "due": ("due", 1, 0),
             "blocked": ("blocked", 1, 0),
         }
-        me = one.link.me
+        me = one.servers.me
         assert {name for name, row in found.items() if row.workers == (me,)} == {
             *("delay", "held", "free")
         }
@@ -100,11 +100,11 @@ async def test_why_each_host_waits(redis_server):
             10,
         )
         at_work = {worker.name: worker for worker in now.workers}
-        assert at_work.keys() == {me, two.link.me}
+        assert at_work.keys() == {me, two.servers.me}
         assert at_work[me].in_hand == {
             f"{host}.example": 1 for host in ("delay", "held", "free")
         }
-        assert 0 < at_work[me].lease <= one.link.settings.redis_lease
+        assert 0 < at_work[me].lease <= one.servers.settings.redis_lease
         assert rows(redis_server, "due.example", "none.example").keys() == {"due"}
 
 
@@ -255,7 +255,7 @@ async def test_those_behind_many_blocked_hosts_are_served(redis_server):
             orders.block(queue, f"h{number}.example")
             await worker.push(f"h{number}")
         await worker.push("z")
-        wait, *_ = await worker.backlog.call("pop", [worker.link.me, 10**7, 1, 1, 0])
+        wait, *_ = await worker.backlog.call("pop", [worker.servers.me, 10**7, 1, 1, 0])
         assert wait == 0  # not only when the next host is due
         await until(worker.pop)
         assert await worker.length() == 31
@@ -321,7 +321,7 @@ async def test_faults_are_found_and_repaired(redis_server):
         had = await one.pop()
         one.die()
         two.exchange.stop()  # else it takes that back itself
-        dead = one.link.me
+        dead = one.servers.me
         assert short(had) == "a0"
         client.zrem(f"{PREFIX}due", "b.example")
         client.zadd(f"{PREFIX}later", {"c.example": 8e15})
@@ -353,15 +353,15 @@ async def test_what_an_unknown_worker_has_is_not_lost(redis_server):
         await one.push("a")
         assert await one.pop()
         one.die()
-        redis_server.client.zrem(f"{PREFIX}workers", one.link.me)
-        expected = [("unknown_worker", one.link.me, 1, None)]
+        redis_server.client.zrem(f"{PREFIX}workers", one.servers.me)
+        expected = [("unknown_worker", one.servers.me, 1, None)]
         assert wrong(redis_server) == expected
         assert wrong(redis_server, repair=True) == expected
         assert wrong(redis_server) == []
         (seen,) = [w for w in state(queue_at(redis_server)).workers if w.in_hand]
-        assert (seen.name, seen.in_hand) == (one.link.me, {"a.example": 1})
+        assert (seen.name, seen.in_hand) == (one.servers.me, {"a.example": 1})
         assert 0 < seen.lease <= LEASE
-        redis_server.client.zadd(f"{PREFIX}workers", {one.link.me: 1})
+        redis_server.client.zadd(f"{PREFIX}workers", {one.servers.me: 1})
         redis_server.client.zadd(f"{PREFIX}later", {"a.example": 1})
         await two.exchange.beat()
         assert await two.take() == "a0"

@@ -226,7 +226,6 @@ async def test_clear_deletes_everything(redis_server, monkeypatch):
     monkeypatch.setattr(queue, "CLEARED_AT_A_TIME", 100)
     async with Crawl(redis_server) as one, Crawl(redis_server) as two:
         redis_server.client.zadd("quiet:requests", {"theirs": 1})
-        one.exchange.outbox = []
         for number in range(250):
             await one.push(f"h{number}", number)
         await two.take(60.0)
@@ -304,7 +303,7 @@ async def test_a_worker_that_is_slow_keeps_what_it_has(redis_server):
         signs_of_life = set()
 
         def seen() -> int:
-            alive_until = redis_server.client.zscore(f"{PREFIX}workers", one.link.me)
+            alive_until = redis_server.client.zscore(f"{PREFIX}workers", one.servers.me)
             signs_of_life.add(alive_until)
             return len(signs_of_life)
 
@@ -366,7 +365,7 @@ async def test_who_leaves_gives_back_what_it_has(redis_server):
             one.die()
         assert await two.length() == 2
         workers = redis_server.client.zrange(f"{PREFIX}workers", 0, -1)
-        assert workers == [two.link.me.encode()]
+        assert workers == [two.servers.me.encode()]
         waiting = redis_server.client.keys(f"{PREFIX}host:*")
         assert f"{PREFIX}host:{left[:2]}.example".encode() in waiting
 
@@ -438,6 +437,7 @@ async def test_a_full_host_is_still_counted(redis_server):
 @coroutine_test
 async def test_a_cluster(tmp_path):
     with RedisServer(tmp_path, cluster=True) as server:
+        server.own_all_slots()
         async with Crawl(server) as one, Crawl(server) as two:
             with pytest.raises(redis.ResponseError, match="same slot"):
                 server.client.mget("a", "b")
@@ -482,7 +482,7 @@ async def test_a_server_clock_that_was_set_back_stalls_nobody(redis_server):
         client.incrby(f"{PREFIX}clock", ahead)
         assert await worker.pop() is None
         await until(worker.pop)
-        alive_until = client.zscore(f"{PREFIX}workers", worker.link.me) / 1e6
+        alive_until = client.zscore(f"{PREFIX}workers", worker.servers.me) / 1e6
         assert alive_until < client.time()[0] + 600
 
 

@@ -13,8 +13,8 @@ from scrapy_redis import get_redis_from_settings
 
 from scrapy_rep import RepMiddleware
 from scrapy_rep.exceptions import SettingError
-from scrapy_rep.redis.clients import client, impatient
-from scrapy_rep.redis.fleet import Link
+from scrapy_rep.redis.clients import client, like
+from scrapy_rep.redis.servers import Servers
 from tests.utils import coroutine_test, make_crawler
 
 SHARED = (
@@ -65,13 +65,13 @@ def test_the_server_is_the_one_of_scrapy_redis(settings):
     expected, found = kwargs_of(theirs), kwargs_of(ours)
     for name in SHARED:
         assert found.get(name) == expected.get(name), name
-    for quick in (ours, impatient(theirs)):
+    for quick in (ours, like(theirs)):
         known = kwargs_of(quick)
         assert known["socket_timeout"] <= 1
         assert known["socket_connect_timeout"] <= 1
         assert not known["decode_responses"]
     kind = theirs.connection_pool.connection_class
-    assert impatient(theirs).connection_pool.connection_class is kind
+    assert like(theirs).connection_pool.connection_class is kind
     assert ours.connection_pool.connection_class.__name__ == kind.__name__
 
 
@@ -87,7 +87,7 @@ async def test_another_event_loop_is_refused(pytestconfig):
     with pytest.raises(
         SettingError, match=r"TWISTED_REACTOR is .* expected the asyncio"
     ):
-        Link.of(make_crawler())
+        Servers.of(make_crawler())
 
 
 @coroutine_test

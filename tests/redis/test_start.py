@@ -76,20 +76,6 @@ async def test_a_replica(redis_server):
         assert "must name the master" in error(replica.url, **SCRAPY_REDIS)
 
 
-@coroutine_test
-async def test_a_cluster_of_several_servers(tmp_path: Path):
-    folders = [tmp_path / "one", tmp_path / "two"]
-    for folder in folders:
-        folder.mkdir()
-    with (
-        RedisServer(folders[0], cluster=True) as one,
-        RedisServer(folders[1], cluster=True) as two,
-    ):
-        begin(one.url)
-        one.join(two)
-        assert "needs one server" in error(one.url)
-
-
 def test_the_exit_status(tmp_path: Path):
     (tmp_path / "mine.py").write_text(SPIDER)
     command = [sys.executable, "-m", "scrapy", "runspider", "mine.py"]

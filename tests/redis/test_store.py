@@ -12,8 +12,8 @@ import pytest
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
 from scrapy_rep.policies.lifecycle import WAITING_STATES, correct_times, standing_of
-from scrapy_rep.redis import fleet as link_module
 from scrapy_rep.redis import store as store_module
+from scrapy_rep.redis.keys import TOLD, fleet_keys
 from scrapy_rep.store.rows import pack_body
 from tests.redis.workers import Worker, at_once_when, promptly
 from tests.site import Site
@@ -271,7 +271,7 @@ async def test_what_others_say_on_the_channel_wakes_nobody_else(redis_server):
         await until(lambda: log)
         waiting = asyncio.create_task(ask(two, None, log))
         await until(lambda: two.store._waiters)
-        redis_server.client.publish(store_module.TOLD, b"\xff")
+        redis_server.client.publish(TOLD, b"\xff")
         await asyncio.sleep(0.3)
         assert len(log) == 1  # the other one waits still
         answered.set()
@@ -285,7 +285,7 @@ async def test_what_others_say_on_the_channel_wakes_nobody_else(redis_server):
 @coroutine_test
 async def test_a_worker_with_a_name_that_is_no_text_is_counted(redis_server):
     lives = (time.time() + 60) * 1e6
-    for key in link_module.WORKERS:
+    for key in fleet_keys():
         redis_server.client.zadd(key, {b"\xff": lives})
     async with Worker(redis_server) as worker:
         assert worker.link.workers == 2
@@ -349,7 +349,7 @@ async def test_many_who_wait_use_one_connection(redis_server, long_lease):
             ]
             await until(lambda: len(two.store._waiters) == 50)
             await asyncio.sleep(0.2)
-            ((_, listeners),) = redis_server.client.pubsub_numsub(store_module.TOLD)
+            ((_, listeners),) = redis_server.client.pubsub_numsub(TOLD)
             assert listeners == 1
         assert all(await promptly(asyncio.gather(*waiting)))
         assert not two.store._waiters
@@ -383,7 +383,7 @@ async def test_a_worker_that_dies_delays_the_others_by_its_lease(redis_server):
         async with worker.store.claim(ORIGIN) as others_asked:
             assert others_asked
             assert time.monotonic() - began >= 0.5
-            assert redis_server.client.get(LEASE) == worker.link.me.encode()
+            assert redis_server.client.get(LEASE) == worker.servers.me.encode()
 
 
 @coroutine_test
@@ -522,7 +522,7 @@ async def test_a_crawl_that_ends_at_once_leaves_the_fleet(redis_server):
         worker = Worker(redis_server)
         assert await worker.store.get(ORIGIN) is None
         await promptly(worker.__aexit__(None, None, None))
-        assert not redis_server.client.exists(*link_module.WORKERS)
+        assert not redis_server.client.exists(*fleet_keys())
 
 
 @coroutine_test
@@ -541,7 +541,7 @@ async def test_calls_under_way_come_to_their_end_with_the_crawl(redis_server):
             for number in range(100)
         ]
         await asyncio.sleep(0)
-        await promptly(worker.link.close())
+        await promptly(worker.servers.close())
         await asyncio.sleep(0)
         assert all(call.done() for call in begun)
     assert worker.stat("rep/redis/errors") is None

@@ -12,7 +12,7 @@ from scrapy import signals
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
 from scrapy_rep.redis import PoliteQueue
-from scrapy_rep.redis.fleet import Link
+from scrapy_rep.redis.servers import Servers
 from scrapy_rep.redis.store import RedisStore
 from tests.utils import (
     SCRAPYS_QUEUE,
@@ -27,20 +27,22 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from tests.redis_cluster import Cluster
     from tests.redis_server import RedisServer
 
 
 class Worker:
     """What a worker shares with others, without a crawl."""
 
-    def __init__(self, server: RedisServer, **settings: Any) -> None:
+    def __init__(self, server: RedisServer | Cluster, **settings: Any) -> None:
         self.crawler = make_crawler(**{"REDIS_URL": server.url, **settings})
-        self.link = Link.of(self.crawler)
+        self.servers = Servers.of(self.crawler)
+        self.link = self.servers.first
         self.store: Any = RedisStore.from_crawler(self.crawler)
         self.starts: Any = self.store.bookings
 
     async def __aenter__(self) -> Self:
-        self.link._keep_beating()
+        self.link.keep_beating()
         await until(lambda: self.link.offset is not None or not self.link.up)
         return self
 
@@ -51,7 +53,7 @@ class Worker:
         traceback: TracebackType | None,
     ) -> None:
         await self.store.close()
-        await self.link.close()
+        await self.servers.close()
 
     def stat(self, name: str) -> Any:
         return self.crawler.stats.get_value(name)
@@ -105,7 +107,7 @@ class Crawl:
     """For so many requests the crawl has a free place."""
 
     def __init__(
-        self, server: RedisServer, *, serializer: Any = None, **settings: Any
+        self, server: RedisServer | Cluster, *, serializer: Any = None, **settings: Any
     ) -> None:
         self._server = redis.Redis.from_url(server.url)
         self._serializer = serializer
@@ -129,9 +131,11 @@ class Crawl:
             self._server, self.crawler.spider, self.key, self._serializer
         )
         self.queue._keeper.back_off.until = {}  # as in a process of its own
-        self.link = Link.of(self.crawler)
+        self.servers = Servers.of(self.crawler)
+        self.link = self.servers.first
         await self.link.meet()
-        self.backlog: Any = self.queue._backlog
+        self.shards: Any = self.queue._shards
+        self.backlog: Any = self.shards.all[0]
         self.exchange: Any = self.queue._exchange
         self.exchange._places = lambda: self.places
         await self.exchange.beat()
@@ -145,7 +149,7 @@ class Crawl:
         self.stop.set()
         await self._crawling
         self._server.close()
-        self.queue._backlog.quick.close()
+        self.shards.quick.close()
 
     async def push(self, host: str, number: int = 0, **kwargs: Any) -> None:
         self.queue.push(scrapy.Request(f"http://{host}.example/{number}", **kwargs))
@@ -154,8 +158,10 @@ class Crawl:
     async def pop(self) -> Any:
         """Pop a request, which is then on its way; ``None``: there is none to be had."""
         await self.exchange.send()
+        number = len(self.shards)
+        self.exchange.ask_at = [0.0] * number
         await self.exchange.receive()
-        self.exchange._ask_at = time.monotonic() + 3600  # not by itself
+        self.exchange.ask_at = [time.monotonic() + 3600] * number  # not by itself
         request = self.queue.pop()
         if request is not None:
             self.engine._slot.inprogress.add(request)
@@ -164,7 +170,7 @@ class Crawl:
     async def length(self) -> int:
         """Return how many wait or are with a worker, by what Redis says now."""
         await self.exchange.send()
-        return int(self.backlog.length())
+        return int(self.shards.length())
 
     async def is_empty(self) -> bool:
         return not await self.length()

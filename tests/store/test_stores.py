@@ -64,7 +64,7 @@ class LoneRedisStore(RedisStore):
 
     async def close(self) -> None:
         await super().close()
-        await self._link.close()
+        await self._servers.close()
 
 
 @coroutine_test

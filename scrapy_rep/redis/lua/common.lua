@@ -12,6 +12,7 @@
 --   workers  worker -> until when it is taken for alive
 --   clock    the latest time that any script has seen
 --   idle     worker -> when it will ask again, as others are due before
+--   nothing  never there (keys.py)
 --   epoch    id (begin.lua), how many requests were ever queued since, and how many of those
 --            the server has lost
 -- and, made from the prefix in ARGV[1] (in the same slot, too):

@@ -1,5 +1,5 @@
 -- ARGV: prefix, id, requests, worker, what it is done with. The rest it gives back.
--- KEYS[9]: the fingerprints, if any
+-- KEYS[10]: the fingerprints, if any
 local worker = ARGV[4]
 local out = prefix .. 'out:' .. worker
 local now = time()

@@ -1,6 +1,6 @@
 -- What has come of pages: requests, what a worker has learned of hosts, and which of those
 -- that it was handed it is done with. All or nothing, so that nothing is lost in between.
--- KEYS[9]: the fingerprints, if any
+-- KEYS[10]: the fingerprints, if any
 -- ARGV: prefix, id, requests, worker, whether it could take more, how many it is done with,
 -- those, how many hosts, for each the host, its pace, which may be why it is parked, and the
 -- microseconds until it may be asked again; for each request its host, score, itself, and its
@@ -16,7 +16,7 @@ local old = {}
 local by_host = {}
 for i = first, #ARGV, 4 do
   local host, fingerprint = ARGV[i], ARGV[i + 3]
-  if fingerprint ~= '' and redis.call('SADD', KEYS[9], fingerprint) == 0 then
+  if fingerprint ~= '' and redis.call('SADD', KEYS[10], fingerprint) == 0 then
     old[#old + 1] = (i - first) / 4 + 1
   else
     local requests = by_host[host] or {}
@@ -33,8 +33,8 @@ for host, requests in pairs(by_host) do
   end
   index(host, now)
 end
-if KEYS[9] then
-  redis.call('PERSIST', KEYS[9])
+if KEYS[10] then
+  redis.call('PERSIST', KEYS[10])
 end
 count(new)
 

@@ -1,0 +1,161 @@
+"""Calls for which a crawl waits: when it begins, and when its queue is to be deleted."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from contextlib import suppress
+from time import sleep
+from typing import TYPE_CHECKING, Any
+
+from redis import RedisCluster
+from redis.exceptions import (
+    MovedError,
+    NoScriptError,
+    ReadOnlyError,
+    ResponseError,
+    TryAgainError,
+)
+from scrapy_redis import get_redis_from_settings
+
+from scrapy_rep.exceptions import RedisStartError
+from scrapy_rep.redis.clients import (
+    AWAY,
+    address_of,
+    close,
+    is_in_motion,
+    like,
+    moved_to,
+    refusal_of,
+    url_of,
+)
+from scrapy_rep.redis.topology import Topology
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import redis
+    from scrapy.crawler import Crawler
+
+    from scrapy_rep.redis.clients import Script
+    from scrapy_rep.redis.topology import Address
+
+TRIES = 8
+TRY_AGAIN = 0.05
+"""As in servers.py."""
+ITS_CLIENT = (
+    "it is one of several servers of a Redis Cluster, where scrapy-redis' own calls need"
+    ' REDIS_PARAMS = {"redis_cls": "redis.cluster.RedisCluster"}'
+)
+THEIR_FILTER = "scrapy_redis.dupefilter.RFPDupeFilter"
+
+
+class Quick:
+    """What *server*, a client of scrapy-redis', is connected to.
+
+    *timeout* is as for ``like``.
+    """
+
+    def __init__(self, server: Any, timeout: float | None = None) -> None:
+        self.first: Any = like(server, timeout=timeout)
+        self.topology = Topology(address_of(self.first))
+        self._clients = {self.topology.first: self.first}
+        self._asked = False
+
+    def look(self) -> None:
+        """Ask who has which keys; raises what redis-py does where the server is away."""
+        with suppress(ResponseError):  # it is no cluster, or does not tell
+            answer: Any = self.first.execute_command("CLUSTER SLOTS")
+            self.topology.read(answer, self.topology.first)
+        self._asked = True
+
+    def at(self, key: str) -> redis.Redis:
+        return self._client(self.topology.owner(key))
+
+    def call(
+        self, what: Script | str, keys: Sequence[str], args: Sequence[Any] = ()
+    ) -> Any:
+        """Return what a script or a command answers.
+
+        Raises what redis-py does; ``TryAgainError`` where the keys are still on their way.
+        """
+        if not self._asked:
+            self.look()
+        for _ in range(TRIES):
+            try:
+                return _run(self.at(keys[0]), what, keys, args)
+            except AWAY as error:  # noqa: PERF203
+                is_known = self.topology.is_cluster  # else who has what is not told
+                if not (is_known and is_in_motion(error)):
+                    raise
+                if isinstance(error, MovedError):
+                    self.topology.move(*moved_to(error, self.topology.first))
+                else:
+                    sleep(TRY_AGAIN)  # by then it has come to the other one
+        raise TryAgainError(f"{keys[0]} is being moved to another server")
+
+    def close(self) -> None:
+        for client in self._clients.values():
+            close(client)
+
+    def _client(self, address: Address) -> redis.Redis:
+        if address not in self._clients:
+            self._clients[address] = like(self.first, timeout=math.inf, at=address)
+        return self._clients[address]
+
+
+def _run(
+    server: Any,
+    what: Script | str,
+    keys: Sequence[str],
+    args: Sequence[Any],
+) -> Any:
+    if isinstance(what, str):
+        return server.execute_command(what, *keys, *args)
+    command = what.command(keys, args)
+    try:
+        return server.execute_command(*command)
+    except NoScriptError:
+        return server.execute_command("EVAL", what.text, *command[2:])
+
+
+def greet(crawler: Crawler) -> None:
+    """Look whether the server is there when *crawler* begins, and is one that will do.
+
+    Raises ``RedisStartError`` where it refuses us; and where it cannot be had, if the
+    scheduler is scrapy-redis', which cannot begin without it.
+    """
+    settings = crawler.settings
+    url = url_of(settings)
+    needs_it = str(settings["SCHEDULER"]).startswith("scrapy_redis")
+    server = quick = None
+    try:
+        with warnings.catch_warnings():
+            # redis-py says so of what scrapy-redis gives it; its own call does say it.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            server = get_redis_from_settings(settings)
+            quick = Quick(server)
+        quick.look()
+        role = quick.first.info("replication")
+        is_replica = role.get("role") == "slave" and role.get("slave_read_only", 1)
+        if is_replica and not quick.topology.is_cluster:
+            raise ReadOnlyError("It is read only")
+        asks_itself = hasattr(crawler.spidercls, "schedule_next_requests") or (
+            needs_it and settings["DUPEFILTER_CLASS"] == THEIR_FILTER
+        )
+        if (
+            asks_itself
+            and len(quick.topology.servers) > 1
+            and not isinstance(server, RedisCluster)
+        ):
+            raise RedisStartError(url, ITS_CLIENT)
+    except AWAY as error:
+        refusal = refusal_of(error)
+        if refusal or needs_it:
+            kind = str(error) or type(error).__name__
+            why = refusal or f"it cannot be had: {kind}"
+            raise RedisStartError(url, why) from None
+    finally:
+        if quick is not None:
+            quick.close()
+        close(server)

@@ -1,0 +1,152 @@
+"""A real Redis Cluster for a test, each of whose servers a test may kill and start again."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import redis
+from redis.crc import key_slot
+
+from tests.redis_server import RedisServer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from typing_extensions import Self
+
+SLOTS = 2**14
+OPTIONS = (
+    *("--cluster-node-timeout", "1000"),
+    *("--cluster-require-full-coverage", "no"),
+)
+NUMBER = 3
+
+
+class Cluster:
+    """So many masters, each with as many slots as the others."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.servers = []
+        for n in range(NUMBER):
+            own = folder / str(n)
+            own.mkdir()
+            self.servers.append(RedisServer(own, *OPTIONS, *options, cluster=True))
+        self._stack = ExitStack()
+
+    @property
+    def url(self) -> str:
+        return self.servers[0].url
+
+    @property
+    def client(self) -> redis.RedisCluster:
+        """Return a client for all, which is closed with it."""
+        found: redis.RedisCluster = redis.RedisCluster.from_url(self.url)
+        self._stack.callback(found.close)
+        return found
+
+    def __enter__(self) -> Self:
+        for server in self.servers:
+            self._stack.enter_context(server)
+        first, *others = self.servers
+        for n, server in enumerate(self.servers):
+            ask(server, "SET-CONFIG-EPOCH", n + 1)
+            ask(
+                server,
+                "ADDSLOTS",
+                *range(n * SLOTS // NUMBER, (n + 1) * SLOTS // NUMBER),
+            )
+        for other in others:
+            ask(first, "MEET", "127.0.0.1", other.port)
+        self.settle()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def settle(self) -> None:
+        """Wait until all agree that all is there."""
+        until(
+            lambda: all(map(self._is_whole, self.servers)),
+            "the cluster does not come together",
+        )
+
+    def _is_agreed(self) -> bool:
+        """Tell whether all know of each other's last slots."""
+        told = [
+            sorted((node["node_id"], node["epoch"]) for node in nodes.values())
+            for nodes in (ask(server, "NODES") for server in self.servers)
+        ]
+        return all(known == told[0] for known in told)
+
+    def _is_whole(self, server: RedisServer) -> bool:
+        try:
+            info = ask(server, "INFO")
+            nodes = ask(server, "NODES")
+        except redis.ConnectionError:
+            return False
+        whole = info["cluster_slots_ok"] == str(SLOTS) and info["cluster_state"] == "ok"
+        return whole and len(nodes) == NUMBER
+
+    def owner(self, key: str) -> RedisServer:
+        """Return who has *key* now."""
+        slot = key_slot(key.encode())
+        for server in self.servers:
+            if server.process is None:
+                continue
+            (mine,) = [
+                n for n in ask(server, "NODES").values() if "myself" in n["flags"]
+            ]
+            ranges = [range(int(a), int(b) + 1) for a, b in _pairs(mine["slots"])]
+            if any(slot in some for some in ranges):
+                return server
+        raise AssertionError(f"nobody has {key}")
+
+    def begin_to_move(self, key: str) -> tuple[RedisServer, RedisServer, int]:
+        """Have the slot of *key* begin to go from its server to another one."""
+        slot = key_slot(key.encode())
+        source = self.owner(key)
+        target = self.servers[(self.servers.index(source) + 1) % NUMBER]
+        ask(target, "SETSLOT", slot, "IMPORTING", ask(source, "MYID").decode())
+        ask(source, "SETSLOT", slot, "MIGRATING", ask(target, "MYID").decode())
+        return source, target, slot
+
+    def move_keys(
+        self, source: RedisServer, target: RedisServer, slot: int, most: int = 10**6
+    ) -> int:
+        """Move up to *most* keys of *slot*; return how many there were."""
+        keys = ask(source, "GETKEYSINSLOT", slot, most)
+        if keys:
+            to = ("127.0.0.1", target.port, "", 0, 5000, "KEYS", *keys)
+            source.client.execute_command("MIGRATE", *to)
+        return len(keys)
+
+    def end_move(self, source: RedisServer, target: RedisServer, slot: int) -> None:
+        for server in (target, source, *self.servers):
+            ask(server, "SETSLOT", slot, "NODE", ask(target, "MYID").decode())
+        # One that gives a slot away before the others have heard that it was given another
+        # one may still be believed to have both. Then Redis deletes the keys.
+        until(self._is_agreed, "the servers do not agree who has what")
+
+    def move(self, key: str) -> None:
+        source, target, slot = self.begin_to_move(key)
+        while self.move_keys(source, target, slot, 10):
+            pass
+        self.end_move(source, target, slot)
+
+
+def until(true: Callable[[], bool], otherwise: str) -> None:
+    deadline = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < deadline, otherwise
+        time.sleep(0.02)
+
+
+def ask(server: RedisServer, what: str, *args: object) -> Any:
+    return server.client.execute_command(f"CLUSTER {what}", *args)
+
+
+def _pairs(ranges: list[list[str]]) -> list[tuple[str, str]]:
+    return [(found[0], found[-1]) for found in ranges if "->" not in found[0]]

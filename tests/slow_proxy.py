@@ -7,29 +7,42 @@ import contextlib
 import multiprocessing
 from typing import TYPE_CHECKING, Any
 
+from tests.tls import server_context
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from typing_extensions import Self
 
 
 class SlowProxy:
     """Passes on what comes to ``port`` after *seconds*, and the answer at once.
 
+    With *tls*, a folder for a certificate, it is spoken to by TLS, at ``localhost``.
     It is a process of its own, so that a busy test does not slow it down further.
     """
 
-    def __init__(self, target: int, seconds: float) -> None:
+    def __init__(
+        self, target: int, seconds: float = 0.0, *, tls: Path | None = None
+    ) -> None:
         self._target = target
         self._seconds = seconds
+        self._tls = tls
 
     def __enter__(self) -> Self:
         ours, theirs = multiprocessing.Pipe()
         self._process = multiprocessing.Process(
-            target=_serve, args=(self._target, self._seconds, theirs), daemon=True
+            target=_serve,
+            args=(self._target, self._seconds, theirs, self._tls),
+            daemon=True,
         )
         self._process.start()
         theirs.close()
         self.port: int = ours.recv()
         self.url = f"redis://127.0.0.1:{self.port}/0"
+        if self._tls is not None:
+            pem = self._tls / "localhost.pem"
+            self.url = f"rediss://localhost:{self.port}/0?ssl_ca_certs={pem}"
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -37,7 +50,7 @@ class SlowProxy:
         self._process.join()
 
 
-def _serve(target: int, seconds: float, told: Any) -> None:
+def _serve(target: int, seconds: float, told: Any, tls: Path | None) -> None:
     async def pass_on(
         reader: asyncio.StreamReader, writer: asyncio.StreamWriter, late: float
     ) -> None:
@@ -59,7 +72,8 @@ def _serve(target: int, seconds: float, told: Any) -> None:
             )
 
     async def main() -> None:
-        server = await asyncio.start_server(connected, "127.0.0.1", 0)
+        context = None if tls is None else server_context(tls)
+        server = await asyncio.start_server(connected, "127.0.0.1", 0, ssl=context)
         told.send(server.sockets[0].getsockname()[1])
         await server.serve_forever()
 

@@ -107,7 +107,7 @@ def client(settings: BaseSettings) -> redis.asyncio.Redis:
     ours = _impatient(given, redis.asyncio.retry.Retry)
     url = given.pop("url", None)
     if not url:
-        return redis.asyncio.Redis(**given | ours)
+        return _with_one_context(redis.asyncio.Redis(**given | ours))
     try:
         made = redis.asyncio.Redis.from_url(url, **given)
         pool = made.connection_pool
@@ -117,7 +117,26 @@ def client(settings: BaseSettings) -> redis.asyncio.Redis:
         raise SettingError("REDIS_URL", url, expected) from None
     # The options of a URL go before those beside it.
     pool.connection_kwargs |= ours
-    return made
+    return _with_one_context(made)
+
+
+def _with_one_context(server: redis.asyncio.Redis) -> redis.asyncio.Redis:
+    """Have all connections of *server* share their TLS context, if they have any.
+
+    To make one, which reads all certificates, takes longer than to connect.
+    """
+    pool = server.connection_pool
+    if not issubclass(pool.connection_class, redis.asyncio.SSLConnection):
+        return server
+    shared = pool.connection_class(**pool.connection_kwargs).ssl_context
+
+    class SSLConnection(pool.connection_class):  # type: ignore[misc,name-defined]
+        def __init__(self, **kwargs: Any) -> None:
+            super().__init__(**kwargs)
+            self.ssl_context = shared
+
+    pool.connection_class = SSLConnection
+    return server
 
 
 async def run(

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from functools import partial
 
 import pytest
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
+from scrapy_rep.redis import clients
+from scrapy_rep.redis.fleet import CALLS
 from scrapy_rep.redis.servers import Servers
 from tests.redis.workers import Worker, at_once_when, promptly
+from tests.slow_proxy import SlowProxy
 from tests.utils import coroutine_test, make_crawler
 
 
@@ -55,3 +59,28 @@ async def test_who_asks_while_the_crawl_ends_does_not_wait_for_ever(redis_server
         await worker.servers.close()
         assert await promptly(getting) is None
         await worker.store.close()
+
+
+@pytest.mark.only_asyncio
+@coroutine_test
+async def test_a_start_over_tls_makes_one_context_and_few_connections(
+    redis_server, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(clients, "TIMEOUT", 30.0)  # on a busy machine
+    made: list[ssl.SSLContext] = []
+    make = ssl.create_default_context
+
+    def noted() -> ssl.SSLContext:
+        made.append(make())
+        return made[-1]
+
+    with SlowProxy(redis_server.port, tls=tmp_path) as proxy:
+        worker = Worker(proxy)
+        monkeypatch.setattr(ssl, "create_default_context", noted)
+        calls = [worker.servers.call("GET", [f"{n}"], []) for n in range(32)]
+        assert await asyncio.gather(*calls) == [None] * 32
+        connected = redis_server.client.client_list()
+        await worker.servers.close()
+        await worker.store.close()
+    assert len(made) == 1
+    assert len(connected) - 1 <= CALLS

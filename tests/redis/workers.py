@@ -29,12 +29,15 @@ if TYPE_CHECKING:
 
     from tests.redis_cluster import Cluster
     from tests.redis_server import RedisServer
+    from tests.slow_proxy import SlowProxy
 
 
 class Worker:
     """What a worker shares with others, without a crawl."""
 
-    def __init__(self, server: RedisServer | Cluster, **settings: Any) -> None:
+    def __init__(
+        self, server: RedisServer | Cluster | SlowProxy, **settings: Any
+    ) -> None:
         self.crawler = make_crawler(**{"REDIS_URL": server.url, **settings})
         self.servers = Servers.of(self.crawler)
         self.link = self.servers.first

@@ -1,6 +1,6 @@
 """What a fleet's worker and its Redis spend on requests, one by one and many at a time.
 
-``python -m tests.benchmarks.fleet_batches [links|queue|latency|idle]...``, interleaved:
+``python -m tests.benchmarks.fleet_batches [links|queue|latency|idle|crowd]...``, interleaved:
 
 - links: CPU of the server and of the worker for a page with 20 new links.
 - queue: CPU of the server for a pop and what is told after it, by how many at a time.
@@ -8,6 +8,7 @@
   own PriorityQueue.
 - idle: pops a page, and the part of what is allowed, of workers at 30 hosts that ask for
   a second.
+- crowd: the same of 8 and of 32 that are simulated in one process, and their connections.
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ from __future__ import annotations
 import asyncio
 import resource
 import sys
+from contextlib import AsyncExitStack
 from itertools import count
 from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
+
+import scrapy
 
 from tests.benchmarks.fleet import delayed, hosts, pages, seen
 from tests.benchmarks.web import Web
@@ -197,11 +201,68 @@ def idle(number: int = 15) -> None:
         )
 
 
+async def crowd(number: int = 15) -> None:
+    """Have simulated workers do what an engine would, and sites answer in 20 ms."""
+    print(f"crowd: 30 hosts that ask for 1 s, {number} pages each, simulated")
+    for size in (8, 32):
+        await crowd_of(size, [f"h{n}.example" for n in range(30)], number)
+
+
+async def crowd_of(size: int, names: list[str], number: int) -> None:
+    starts: dict[str, list[float]] = {name: [] for name in names}
+    all_ = number * len(names)
+
+    async def page(crawl: Crawl, request: Any) -> None:
+        host = request.url.split("/")[2]
+        await crawl.queue._keeper._bookings.book(host, 1.0)
+        starts[host].append(perf_counter())
+        crawl.queue._started(request, host, 1.0)
+        await asyncio.sleep(0.02)
+        crawl.done(request)
+        crawl.places += 1
+
+    async def work(crawl: Crawl) -> None:
+        crawl.places = 16
+        pages = set()
+        while sum(map(len, starts.values())) < all_:
+            while (request := crawl.queue.pop()) is not None:
+                crawl.engine._slot.inprogress.add(request)
+                crawl.places -= 1
+                pages.add(asyncio.ensure_future(page(crawl, request)))
+            await asyncio.sleep(0.01)
+        await asyncio.gather(*pages)
+
+    async with AsyncExitStack() as stack:
+        server = stack.enter_context(RedisServer())
+        crawls = [await stack.enter_async_context(Crawl(server)) for _ in range(size)]
+        for path in range(number):
+            for name in names:
+                crawls[0].queue.push(scrapy.Request(f"http://{name}/{path}"))
+        await crawls[0].exchange.send()
+        spent, connections = server_seconds(server), 0
+        working = asyncio.gather(*map(work, crawls))
+        while not working.done():
+            known = server.client.info("clients")["connected_clients"] - 1
+            connections = max(connections, known)
+            await asyncio.sleep(0.5)
+        await working
+        spent = server_seconds(server) - spent
+        pops = sum(crawl.stat("rep/redis/pops") or 0 for crawl in crawls)
+    rates = sorted((number - 1) / (at[-1] - at[0]) for at in starts.values())
+    print(
+        f"  {size} workers: {pops / all_:.2f} pops a page, rate {rates[0]:.3f}-"
+        f"{rates[-1]:.3f} (median {median(rates):.3f}), {connections / size:.1f}"
+        f" connections a worker, Redis CPU {spent / all_ * 1e3:.2f} ms a page",
+        flush=True,
+    )
+
+
 PARTS: dict[str, Any] = {
     "links": links,
     "queue": queue,
     "latency": latency,
     "idle": idle,
+    "crowd": crowd,
 }
 
 if __name__ == "__main__":

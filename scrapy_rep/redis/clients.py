@@ -65,6 +65,10 @@ REFUSALS = {
 """What a server says that is there, but not for us, and what must be done."""
 IN_MOTION = (AskError, TryAgainError)  # MovedError is an AskError
 """What a server of a cluster says whose keys go to another one, or come from there."""
+TRIES = 8
+"""How often a call is made again while its slot goes from one server to another."""
+TRY_AGAIN = 0.05
+"""Seconds between two of those."""
 KINDS = {
     AuthenticationError: "NOAUTH",
     NoPermissionError: "NOPERM",

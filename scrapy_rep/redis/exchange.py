@@ -112,7 +112,7 @@ class Exchange:
 
     def __len__(self) -> int:
         """Return how many wait or are with a worker, as far as that is known; 0: none."""
-        length = self._shards.known_length + len(self.outbox)
+        length = self._shards.known_length + self._outbox.number_queued
         if length:
             self._is_empty = False
         elif len(self._shards) > 1 and not self._is_empty:

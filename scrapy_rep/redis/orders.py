@@ -6,7 +6,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_rep.redis.keys import hosts_and_workers
-from scrapy_rep.redis.parts import AT_A_TIME, part_of
+from scrapy_rep.redis.parts import batches, part_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -33,7 +33,7 @@ def unblock(queue: Sequence[Part], host: str) -> tuple[bool, int]:
 def _block(queue: Sequence[Part], host: str, blocks: str) -> tuple[bool, int]:
     is_new, waiting = False, 0
     part = part_of(queue, host)
-    for lines in _some(part.lines_of(host)):
+    for lines in batches(part.lines_of(host)):
         new, number = part.run("block", blocks, host, *lines)
         is_new, waiting = is_new or bool(new), waiting + number
     return is_new, waiting
@@ -42,7 +42,7 @@ def _block(queue: Sequence[Part], host: str, blocks: str) -> tuple[bool, int]:
 def purge(queue: Sequence[Part], host: str) -> int:
     """Delete what waits for *host*; return how many requests that were."""
     part = part_of(queue, host)
-    return sum(part.run("purge", *lines) for lines in _some(part.lines_of(host)))
+    return sum(part.run("purge", *lines) for lines in batches(part.lines_of(host)))
 
 
 MISCOUNTED = {"unknown_host": 1, "unknown_worker": 1, "host_twice": -1}
@@ -96,8 +96,3 @@ def faults(queue: Iterable[Part], lease: float, *, repair: bool) -> Iterator[Fau
 
 def _fault(kind: bytes, name: bytes, requests: int) -> Fault:
     return Fault(kind.decode(), name.decode(errors="replace"), requests)
-
-
-def _some(lines: list[bytes]) -> Iterator[list[bytes]]:
-    for first in range(0, len(lines), AT_A_TIME):
-        yield lines[first : first + AT_A_TIME]

@@ -90,7 +90,12 @@ class Outbox:
         self._sends = asyncio.Lock()
 
     def __len__(self) -> int:
-        return len(self.finished) + sum(map(len, self.boxes))
+        return len(self.finished) + self.number_queued
+
+    @property
+    def number_queued(self) -> int:
+        """Return how many requests are on their way to the queue."""
+        return sum(map(len, self.boxes))
 
     def has_any(self) -> bool:
         return any(self.boxes) or any(self._told) or bool(self.finished)

@@ -57,7 +57,7 @@ class Part:
         """Yield what all keys are called, without what they begin with, some at a time."""
         skip = len(self._prefix.encode())
         found = self.server.scan_iter(pattern(self._prefix), AT_A_TIME)
-        return _batches(key[skip:] for key in found)
+        return batches(key[skip:] for key in found)
 
     def hosts(self, match: str | None = None) -> Iterator[list[bytes]]:
         """Yield the hosts that may be asked, now or later, some at a time.
@@ -67,7 +67,7 @@ class Part:
         """
         for key in self._keys[:2]:  # due and later
             found = self.server.zscan_iter(key, match, AT_A_TIME)
-            yield from _batches(name for name, _ in found)
+            yield from batches(name for name, _ in found)
 
     def lines_of(self, host: str) -> list[bytes]:
         """Return *host* and its lines."""
@@ -106,7 +106,8 @@ def connect(settings: BaseSettings, spider: str) -> list[Part]:
     return [Part(quick, names) for names in queue_keys(key, number)]
 
 
-def _batches(names: Iterable[bytes]) -> Iterator[list[bytes]]:
+def batches(names: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """Yield *names*, ``AT_A_TIME`` at a time."""
     left = iter(names)
     while found := list(islice(left, AT_A_TIME)):
         yield found

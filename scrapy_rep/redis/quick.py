@@ -21,6 +21,8 @@ from scrapy_redis import get_redis_from_settings
 from scrapy_rep.exceptions import RedisStartError
 from scrapy_rep.redis.clients import (
     AWAY,
+    TRIES,
+    TRY_AGAIN,
     address_of,
     close,
     is_in_motion,
@@ -40,9 +42,6 @@ if TYPE_CHECKING:
     from scrapy_rep.redis.clients import Script
     from scrapy_rep.redis.topology import Address
 
-TRIES = 8
-TRY_AGAIN = 0.05
-"""As in servers.py."""
 ITS_CLIENT = (
     "it is one of several servers of a Redis Cluster, where scrapy-redis' own calls need"
     ' REDIS_PARAMS = {"redis_cls": "redis.cluster.RedisCluster"}'

@@ -21,6 +21,8 @@ from scrapy_rep.crawl import Crawl
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.redis.clients import (
     AWAY,
+    TRIES,
+    TRY_AGAIN,
     address_of,
     client,
     client_at,
@@ -41,10 +43,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("scrapy_rep")
 
-TRIES = 8
-"""How often a call is made again while its slot goes from one server to another."""
-TRY_AGAIN = 0.05
-"""Seconds between two of those."""
 STUCK = 30.0
 """Seconds after which a slot that nobody serves is an error."""
 
@@ -116,7 +114,7 @@ class Servers:
         """
         if not self._asked:
             await self.first.meet()
-        slot = slot_of(keys[0])
+        slot = slot_of(keys[0]) if self.topology.is_cluster else 0
         for _ in range(1 if slot in self._stuck else TRIES):
             try:
                 answer = await self._call(self.at(keys[0]), what, keys, args)

@@ -63,14 +63,14 @@ class Declaration(NamedTuple):
 
     name: str
     default: Any
-    """``None``: it depends, see ``otherwise``."""
+    """``None``: it depends."""
     check: Check
     unit: str
     """"s", "octets" or ""."""
     meaning: str
     """In a line."""
     otherwise: str
-    """What holds where the default is ``None``, in words."""
+    """The default in words, where the value does not say it."""
 
 
 def setting(
@@ -88,6 +88,7 @@ class Settings:
         list(DIRECTIVES),
         some_of(DIRECTIVES),
         "what is enforced; the rest is only counted",
+        otherwise="everything",
     )
     dialect: Dialect = setting(
         "rfc9309", one_of(DIALECTS), "how robots.txt is read: or gym2008, mk1996"
@@ -98,28 +99,28 @@ class Settings:
     crawl_delay_over_max: str = setting(
         "drop",
         one_of(("drop", "clamp")),
-        "where a site asks for more: drop refuses its requests, clamp keeps the maximum",
+        "if a site asks for more: drop its requests, or clamp",
     )
     visit_time_max: float = setting(
         3600.0,
         seconds(),
-        "the longest that requests wait for a visit time; if it is later, they are refused",
+        "the longest wait for a visit time; else refused",
         unit="s",
     )
     pace_by: str | Callable[[Any], str] = setting(
         "host",
         pace_by,
-        "what keeps one pace: host, domain, or a function from a request to a name",
+        "what keeps one pace: host, domain, or a function",
     )
     max_age: float = setting(
         None,
         seconds(above=0),
-        "the longest that a robots.txt is used before it is asked for again",
+        "when a robots.txt is asked for again at the latest",
         unit="s",
-        otherwise="86400 s; 7 days with mk1996",
+        otherwise="1 day; mk1996: 7 days",
     )
     min_age: float = setting(
-        60.0, seconds(), "the shortest, whatever its headers say", unit="s"
+        60.0, seconds(), "when at the earliest, whatever its headers say", unit="s"
     )
     unreachable: str = setting(
         "disallow",
@@ -141,7 +142,7 @@ class Settings:
     unreachable_max: float = setting(
         30 * DAY,
         seconds(),
-        "how long an earlier copy is used; without one, all is allowed after that time",
+        "after so long no copy counts, and all is allowed",
         unit="s",
     )
     retry_after_max: float = setting(
@@ -150,7 +151,7 @@ class Settings:
     back_off_first: float = setting(
         5.0,
         seconds(above=0),
-        "how long a host in trouble is left alone at first; then twice as long, and so on",
+        "how long a host in trouble is left alone at first",
         unit="s",
     )
     back_off_max: float = setting(
@@ -159,13 +160,13 @@ class Settings:
     back_off_give_up: float = setting(
         600.0,
         seconds(),
-        "after so long without a success, requests to it are refused",
+        "after so long without a success it is given up",
         unit="s",
     )
     latency_factor: float = setting(
         0.0,
         number,
-        "how many times its response time a host waits between two starts; 0: none",
+        "how many of its response times a host waits; 0: none",
     )
     latency_delay_min: float = setting(
         0.0, seconds(), "the least that it waits for that reason", unit="s"
@@ -176,30 +177,30 @@ class Settings:
     host_budget: int | None = setting(
         None,
         whole(least=0),
-        "how many requests a host gets of a crawl; more are refused",
+        "how many requests a host gets; more are refused",
         otherwise="no limit",
     )
     hosts: dict[str, dict[str, Any]] = setting(
-        {}, hosts, 'exceptions for some hosts: {"example.com": {"budget": 100}}'
+        {}, hosts, 'exceptions: {"example.com": {"budget": 100}}'
     )
     all_parked_max: float | None = setting(
         None,
         seconds(),
-        "the crawl ends if all hosts are parked for longer than this",
+        "the crawl ends if all hosts are parked for longer",
         unit="s",
         otherwise="no limit",
     )
     wait: bool = setting(
         None,
         flag,
-        "whether requests wait for a retry, a visit time, a parked host or a long delay",
-        otherwise="True; False in scrapy shell, fetch, view, parse and robots",
+        "whether requests wait for more than a few seconds",
+        otherwise="True; False in a shell",
     )
     deny_statuses: frozenset[int] = setting(
         None,
         statuses,
         "4xx statuses of a robots.txt that disallow everything",
-        otherwise="none; [401, 403] with mk1996",
+        otherwise="none; mk1996: 401, 403",
     )
     max_redirects: int = setting(
         5, whole(least=0), "how many redirects of a robots.txt are followed"
@@ -220,7 +221,7 @@ class Settings:
         None,
         whole(least=1),
         "how many robots.txt files are fetched at a time",
-        otherwise="half of CONCURRENT_REQUESTS",
+        otherwise="CONCURRENT_REQUESTS / 2",
     )
     slow_fetches: int = setting(
         700,
@@ -233,14 +234,14 @@ class Settings:
     store: str | type = setting(
         None,
         lambda value: value,  # it is checked when it is made
-        "where answers are kept: memory, sqlite, redis, a class or its import path",
-        otherwise="sqlite with JOBDIR or HTTPCACHE_ENABLED, else memory",
+        "where answers are kept: memory, sqlite, redis, a class",
+        otherwise="memory; JOBDIR: sqlite",
     )
     store_path: str | None = setting(
         None,
         text,
         "the file of the SQLite store",
-        otherwise="robots.sqlite in JOBDIR, else in .scrapy",
+        otherwise="robots.sqlite in JOBDIR",
     )
     redis_down: str = setting(
         "degrade",
@@ -256,8 +257,8 @@ class Settings:
     redis_shards: int | None = setting(
         None,
         whole(least=1, most=1024),
-        "into how many shards a fleet's queue is cut when it is made",
-        otherwise="1, in a Redis Cluster 16",
+        "into how many shards a fleet's queue is cut",
+        otherwise="1; 16 in a cluster",
     )
     durable_job: bool = setting(
         True, flag, "whether a job in JOBDIR outlives a kill of its process"
@@ -268,7 +269,7 @@ class Settings:
     purpose: tuple[str, ...] = setting(
         [],
         some_of(PURPOSES),
-        "what the crawl is for; a URL is refused where its site says no to that",
+        "what the crawl is for; sites may say no to that",
     )
     purpose_unstated: str = setting(
         "allow",

@@ -8,9 +8,7 @@ import gzip
 import hashlib
 import json
 import re
-from itertools import zip_longest
 from operator import itemgetter
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -44,7 +42,6 @@ if TYPE_CHECKING:
 
 GUIDE = PACKAGE / "README.rst"
 DISALLOW_P = "User-agent: *\nDisallow: /p\n"
-DEFAULT_WIDTH, MEANING_WIDTH = 26, 46
 BUILT_IN: dict[str, Any] = {"ADDONS": {}, "ROBOTSTXT_OBEY": True}
 
 
@@ -293,30 +290,18 @@ def test_every_setting_has_its_heading():
 
 
 def table_of_settings() -> str:
-    """Return the table of the front, which is pasted from here."""
+    """Return the table of the front, which is pasted from here: a line for each."""
     rows = [
         (f"``{declared.name}``", shown_default(declared), declared.meaning)
         for declared in DECLARATIONS
     ]
-    names = max(len(name) for name, *_ in rows)
-    border = f"{'=' * names}  {'=' * DEFAULT_WIDTH}  {'=' * MEANING_WIDTH}"
-    lines = [
-        border,
-        f"{'setting':{names}}  {'default':{DEFAULT_WIDTH}}  meaning",
-        border,
-    ]
-    for name, default, meaning in rows:
-        cells = zip_longest(
-            [name],
-            wrap(default, DEFAULT_WIDTH, break_on_hyphens=False),
-            wrap(meaning, MEANING_WIDTH),
-            fillvalue="",
-        )
-        lines += [
-            f"{first:{names}}  {second:{DEFAULT_WIDTH}}  {third}".rstrip()
-            for first, second, third in cells
-        ]
-    return "\n".join([*lines, border, ""])
+    titles = ("setting", "default", "meaning")
+    widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
+    border = ["=" * width for width in widths]
+    return "".join(
+        "  ".join(map(str.ljust, row, widths)).rstrip() + "\n"
+        for row in (border, titles, border, *rows, border)
+    )
 
 
 def test_the_table_of_settings_says_what_is_declared():
@@ -324,7 +309,7 @@ def test_the_table_of_settings_says_what_is_declared():
 
 
 def shown_default(declared: Declaration) -> str:
-    if declared.default is None:
+    if declared.otherwise:
         return declared.otherwise
     default = declared.default
     shown = repr(default) if isinstance(default, bool) else json.dumps(default)

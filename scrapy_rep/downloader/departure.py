@@ -122,7 +122,8 @@ class Departure:
             return
         if self.left_at is None:
             self._tell(self, self.started_at)
-        self._note()
+        elif self._noting is not None:
+            self._note()
 
 
 _leaving: ContextVar[list[Departure]] = ContextVar("rep_leaving")

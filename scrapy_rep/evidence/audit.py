@@ -167,9 +167,8 @@ class Audit:
 
     def write_sent(self, departure: Departure, at: float) -> None:
         """Write that a request has left *at* that time, by ``time.monotonic()``."""
-        request = departure.request
+        request, slot = departure.request, departure.slot or ""
         is_robots = ROBOTS_HOP in request.meta
-        slot = departure.slot or ""
         self.put((at, request.url, departure.host, slot, is_robots, 0.0, None))
 
     def write_answer(self, departure: Departure, response: Response) -> None:

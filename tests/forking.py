@@ -202,7 +202,6 @@ def become(plan_file: int, *files: int) -> None:
     sys.stderr = os.fdopen(2, "w", 1, encoding, errors="backslashreplace")
     sys.path[:1] = [plan["cwd"], *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     how, what, *sys.argv[1:] = plan["arguments"]
-    sys.modules["scrapy_rep.pacing"].HOSTS.forget_all()  # which notes when it began
     status: Any = 0
     try:
         if how == "-c":

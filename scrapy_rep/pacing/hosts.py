@@ -6,6 +6,7 @@ belongs to an event loop, so that a crawl may come long after another one has en
 
 from __future__ import annotations
 
+import os
 from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
@@ -164,6 +165,14 @@ class Hosts:
         self._recalled: dict[str, float] = {}
         """Host -> when it was asked last, where that is known of an earlier process."""
         self._sweep_at = SWEEP_AT
+
+    def go_on_in_child(self) -> None:
+        """Go on in a process that was forked: others may have asked any host until now."""
+        self.began = monotonic()
+        self._recalled.clear()
+        for host in self.by_name.values():
+            host.last = self.began
+            host.granted_to = host.line = host.asking = host.probe = None
 
     def _host(self, name: str) -> Host:
         host = self.by_name.get(name)
@@ -381,3 +390,5 @@ class Hosts:
 
 HOSTS = Hosts()
 """Those of this process."""
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=HOSTS.go_on_in_child)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
 from tests.crawls.kills import DELAY, Killed, Web
+from tests.crawls.processes import TIMEOUT, start, wait_for_hit
+from tests.site import Site, gaps_between
 from tests.utils import SCRAPYS_QUEUE
 
 FIFO = {
@@ -43,3 +46,24 @@ def test_nothing_is_lost(kills, settings, tmp_path):
         # Again is asked for what was in hand when it was killed, and not more often.
         assert web.shortest_gap() >= DELAY
     assert "nothing is lost" in log
+
+
+def test_the_next_process_keeps_the_delay(tmp_path):
+    # Both are forked from one that had imported all of this long before.
+    with Site() as site:
+        site.replies |= {"/robots.txt": "User-agent: *\nCrawl-delay: 1.5\n", "/": ""}
+        plan: dict[str, Any] = {
+            "seeds": [site.url("/")],
+            "done": str(tmp_path / "done"),
+            "settings": {},
+        }
+        process = start("tests.crawls.killed_crawl", tmp_path / "job", **plan)
+        while "/" not in site.paths:
+            wait_for_hit(process, [site])
+        process.kill()
+        process.communicate()
+        process = start("tests.crawls.killed_crawl", tmp_path / "job", **plan)
+        _, log = process.communicate(timeout=TIMEOUT)
+        assert process.returncode == 0, log
+    assert site.paths == ["/robots.txt", "/", "/"]
+    assert min(gaps_between(site.hits)) >= 1.5

@@ -192,8 +192,9 @@ class RepMiddleware:
         ruling = self._judge.rule(url, known, agent, now, verdict.allowed)
         again = self._obey(request, url, known, ruling)
         if again is None:
-            left_out = ruling.left_out
-            self._witness.passed(request, url, known, agent, verdict, left_out=left_out)
+            self._witness.passed(
+                request, url, known, agent, verdict, now=now, left_out=ruling.left_out
+            )
         return again
 
     async def _learn(

@@ -1,8 +1,8 @@
 """The only code that touches Scrapy's downloader, its slots and the engine's inner parts."""
 
-from scrapy_rep.downloader.adapter import ROBOTS_HOP, Downloader
+from scrapy_rep.downloader.adapter import Downloader
 from scrapy_rep.downloader.answered import Answered
-from scrapy_rep.downloader.departure import Departure
+from scrapy_rep.downloader.departure import ROBOTS_HOP, Departure
 from scrapy_rep.downloader.failures import kind_of
 from scrapy_rep.downloader.handed_out import HandedOut
 from scrapy_rep.downloader.http_cache import HttpCache

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("scrapy_rep")
 
-ROBOTS_HOP = "rep_hop"
-"""The meta key that marks a robots.txt request."""
 UNLIMITED = 100
 """Requests at a time that are enough where there is no limit."""
 NO_SLOTS: dict[str | None, Any] = {}
@@ -198,7 +196,7 @@ class Downloader:
 
     def _started(self, departure: Departure) -> None:
         departure.started_at = monotonic()
-        if ROBOTS_HOP not in departure.request.meta:
+        if departure.robots_hop is None:
             self.pages += 1
         for listener in self._start_listeners:
             listener(departure)

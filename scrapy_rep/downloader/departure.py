@@ -11,11 +11,15 @@ from scrapy.utils.asyncio import call_later
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
+    from typing import Any
 
     from scrapy import Request
     from scrapy.utils.asyncio import CallLaterResult
 
     Granter = Callable[["Departure"], Awaitable[None] | None]
+
+ROBOTS_HOP = "rep_hop"
+"""The meta key that marks a robots.txt request."""
 
 
 class Departure:
@@ -40,6 +44,7 @@ class Departure:
         "needs_telling",
         "places",
         "request",
+        "robots_hop",
         "slot",
         "started_at",
     )
@@ -54,6 +59,8 @@ class Departure:
         """*grant* is asked before it is sent once more, *tell* called when it leaves."""
         self.request = request
         self.slot = slot
+        self.robots_hop: Any = request.meta.get(ROBOTS_HOP)
+        """What marks the request as that of a robots.txt; ``None``: it is for a page."""
         self.host = ""
         """Whose pace it keeps; empty: nobody's."""
         self.started_at = 0.0

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from scrapy import signals
 
 from scrapy_rep import __version__
-from scrapy_rep.downloader import ROBOTS_HOP, kind_of
+from scrapy_rep.downloader import kind_of
 from scrapy_rep.evidence.destination import SETTING_NAME
 from scrapy_rep.evidence.format import (
     ANSWER,
@@ -52,22 +52,27 @@ MAX_DIGESTS = 10_000
 """Digests that are remembered, so that each body is written once."""
 USERS_SETTINGS = ("ROBOTSTXT_USER_AGENT", "USER_AGENT", "DOWNLOAD_DELAY")
 """Settings of Scrapy that are written down beside ours."""
+LONGEST_SCHEME = len("https://")
 
 
 @lru_cache(maxsize=1024)
-def names_in_json(host: str, slot: str, authority: str) -> str:
+def names_in_json(host: str, slot: str, origin: str) -> str:
     """Return what a record has of a host and a slot: the former where it is not plain."""
     in_json = f'"slot":{quote(slot)}'
-    if host and not (host == slot == authority.partition(":")[0]):
+    if host and not (host == slot == _host_of(origin)):
         in_json += f',"host":{quote(host)}'
     return in_json
 
 
 @lru_cache(maxsize=1024)
-def host_in_json(host: str, authority: str) -> str:
+def host_in_json(host: str, origin: str) -> str:
     """Return what a record that names no slot has of a host."""
-    plain = not host or host == authority.partition(":")[0]
+    plain = not host or host == _host_of(origin)
     return "" if plain else f',"host":{quote(host)}'
+
+
+def _host_of(origin: str) -> str:
+    return origin.partition("//")[2].partition(":")[0]
 
 
 class Audit:
@@ -168,7 +173,7 @@ class Audit:
     def write_sent(self, departure: Departure, at: float) -> None:
         """Write that a request has left *at* that time, by ``time.monotonic()``."""
         request, slot = departure.request, departure.slot or ""
-        is_robots = ROBOTS_HOP in request.meta
+        is_robots = departure.robots_hop is not None
         self.put((at, request.url, departure.host, slot, is_robots, 0.0, None))
 
     def write_answer(self, departure: Departure, response: Response) -> None:
@@ -176,7 +181,7 @@ class Audit:
         request, now = departure.request, monotonic()
         seconds = now - (departure.left_at or departure.started_at)
         status, octets = response.status, len(response.body)
-        if ROBOTS_HOP in request.meta:
+        if departure.robots_hop is not None:
             self._write_of_robots(request, seconds, octets=octets, status=status)
             return
         self.put((now, request.url, departure.host, "", status, seconds, octets))
@@ -188,7 +193,7 @@ class Audit:
         if not left_at:
             return
         seconds, kind = now - left_at, kind_of(error)
-        if ROBOTS_HOP in request.meta:
+        if departure.robots_hop is not None:
             self._write_of_robots(request, seconds, error=kind)
             return
         self.put((now, request.url, departure.host, "", kind, seconds, None))
@@ -206,7 +211,7 @@ class Audit:
         """Return *records* in JSON. Times have ``TIME_DECIMALS`` decimals."""
         lines = []
         zero = self._at(0.0)
-        last = in_quotes = authority = ""
+        last = in_quotes = origin = ""
         for time, url, host, slot, what, delay, more in records:
             if what is None:
                 lines.append(url)
@@ -216,30 +221,31 @@ class Audit:
                 if "@" in url:
                     url = without_user(url)  # noqa: PLW2901
                 in_quotes = quote(url)
-                authority = url.partition("//")[2].partition("/")[0]
+                end = url.find("/", LONGEST_SCHEME)
+                origin = url if end < 0 else url[:end]
             of_type = type(what)
             if of_type is int:
                 line = (
                     f'{{"type":"answer","time":{zero + time:.4f},"url":{in_quotes}'
-                    f'{host_in_json(host, authority)},"seconds":{delay:.4f},'
+                    f'{host_in_json(host, origin)},"seconds":{delay:.4f},'
                     f'"octets":{more},"status":{what}}}\n'
                 )
             elif of_type is bool:
                 robots = ',"robots":true' if what else ""
                 line = (
                     f'{{"type":"sent","time":{zero + time:.4f},"url":{in_quotes},'
-                    f"{names_in_json(host, slot, authority)}{robots}}}\n"
+                    f"{names_in_json(host, slot, origin)}{robots}}}\n"
                 )
             elif of_type is str:
                 line = (
                     f'{{"type":"answer","time":{zero + time:.4f},"url":{in_quotes}'
-                    f'{host_in_json(host, authority)},"seconds":{delay:.4f},'
+                    f'{host_in_json(host, origin)},"seconds":{delay:.4f},'
                     f'"error":{quote(what)}}}\n'
                 )
             else:
                 line = (
                     f'{{"type":"decision","time":{time:.4f},"url":{in_quotes},'
-                    f"{names_in_json(host, slot, authority)}"
+                    f"{names_in_json(host, slot, origin)}"
                     f"{what.in_json(delay, more)}}}\n"
                 )
             lines.append(line)

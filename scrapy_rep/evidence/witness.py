@@ -181,9 +181,10 @@ class Witness:
         agent: Agent,
         verdict: Verdict,
         *,
+        now: float,
         left_out: tuple[Objection, ...],
     ) -> None:
-        """*request*, judged by *url*, may be sent.
+        """*request*, judged by *url* and *now*, may be sent.
 
         Of what is against it, but *left_out* of REP_OBEY, the first counts.
         """
@@ -193,7 +194,7 @@ class Witness:
         decision = self._decision_of(
             known, agent, verdict, cause, enforced=cause is None
         )
-        self._keep(request, url, known, decision)
+        self._keep(request, url, known, decision, now)
 
     def refused(
         self, request: Request, refusal: RobotsRefused, cause: str, known: Known | None
@@ -205,7 +206,7 @@ class Witness:
             decision = Decision(copy, agent, verdict, cause, enforced=True)
         else:
             decision = self._decision_of(known, agent, verdict, cause, enforced=True)
-        self._keep(request, refusal.url, known, decision)
+        self._keep(request, refusal.url, known, decision, self._policies.now())
 
     def _decision_of(
         self,
@@ -266,9 +267,13 @@ class Witness:
         return asked
 
     def _keep(
-        self, request: Request, url: str, known: Known | None, decision: Decision
+        self,
+        request: Request,
+        url: str,
+        known: Known | None,
+        decision: Decision,
+        now: float,
     ) -> None:
-        now = self._policies.now()
         pace, preferences = decision.pace, decision.preferences
         delay = 0.0 if pace is FREE else pace.asked(now)
         if preferences is None:

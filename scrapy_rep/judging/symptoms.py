@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_rep.downloader import ROBOTS_HOP, kind_of
+from scrapy_rep.downloader import kind_of
 from scrapy_rep.downloader.failures import LOST, REFUSED, TIMEOUT
 from scrapy_rep.policies.freshness import fields_of, retry_after
 
@@ -170,4 +170,4 @@ class Symptoms:
 
 def is_page(departure: Departure) -> bool:
     """Tell that it is not for a robots.txt."""
-    return ROBOTS_HOP not in departure.request.meta
+    return departure.robots_hop is None

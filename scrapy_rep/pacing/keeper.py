@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from scrapy import signals
 from scrapy.utils.defer import deferred_from_coro
 
-from scrapy_rep.downloader import ROBOTS_HOP, sleep
+from scrapy_rep.downloader import sleep
 from scrapy_rep.exceptions import NotNow, StillParked
 from scrapy_rep.pacing.back_off import BackOff
 from scrapy_rep.pacing.bookings import ParkedError
@@ -176,7 +176,7 @@ class Keeper:
         departure.host = host = self.host_of(departure.request)
         if not host:
             return None
-        hop = departure.request.meta.get(ROBOTS_HOP)
+        hop = departure.robots_hop
         asking = None if hop is None else getattr(hop, "asking", None)
         if self.budget.is_set and hop is None:
             self.budget.spend(host)
@@ -212,7 +212,7 @@ class Keeper:
             except BaseException:
                 self.budget.give_back(departure.host)
                 raise
-            if self.budget.is_set and ROBOTS_HOP not in departure.request.meta:
+            if self.budget.is_set and departure.robots_hop is None:
                 await self.budget.spend_shared(departure.host)
         if departure.at_end is None:  # else then
             self._tell_booked(departure)
@@ -243,7 +243,7 @@ class Keeper:
     async def _wait(self, departure: Departure, asking: Asking | None) -> None:
         request, host, slot = departure.request, departure.host, departure.slot
         held = False
-        if self._times.factor and ROBOTS_HOP not in request.meta:
+        if self._times.factor and departure.robots_hop is None:
             await self._times.learn(host)
         while True:
             if self.back_off.left(host):

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from scrapy.utils.defer import deferred_from_coro
 
-from scrapy_rep.downloader import ROBOTS_HOP
 from scrapy_rep.pacing.hosts import HOSTS
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ class ResponseTimes:
 
     def _measure(self, departure: Departure, response: Response) -> None:
         latency, host = latency_of(departure), departure.host
-        if latency is None or not host or ROBOTS_HOP in departure.request.meta:
+        if latency is None or not host or departure.robots_hop is not None:
             return
         before = HOSTS.latency(host)
         smoothed = HOSTS.measure(host, latency, well=response.status < 400)

@@ -251,7 +251,7 @@ class Fetcher:
                     bus.disconnect(receiver, signal)
 
     def _started(self, departure: Departure) -> None:
-        hop = departure.request.meta.get(ROBOTS_HOP)
+        hop = departure.robots_hop
         if hop is not None:
             # Its time runs from now, not while it waits.
             hop.started = departure.started_at

@@ -88,7 +88,7 @@ async def write_sample(path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr("scrapy_rep.evidence.audit.monotonic", lambda: next(moments))
 
     robots = departure(found, "https://a.example/robots.txt", "a.example", "a.example")
-    robots.request.meta["rep_hop"] = 1
+    robots.robots_hop = object()
     found.write_sent(robots, now() - START)
     kept = {
         "https://a.example": snapshot(

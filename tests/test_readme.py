@@ -435,11 +435,9 @@ COMPARISON = {
         "crawls/test_crawl_delay.py::test_no_gap_is_shorter",
         "test_readme.py::test_built_in_keeps_no_crawl_delay",
     ],
-    "Retry-After": [
+    "Hosts in trouble": [
         "crawls/test_back_off.py::test_all_of_the_host_waits",
         "crawls/test_back_off.py::test_built_in_asks_again_at_once",
-    ],
-    "Hosts that fail": [
         "crawls/test_troubles.py::test_a_crawl_settles_below_the_rate_that_a_site_bears",
         "crawls/test_troubles.py::test_built_in_asks_as_fast_as_before",
     ],

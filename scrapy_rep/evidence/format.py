@@ -225,8 +225,9 @@ WAITING = RecordType(
         Field(
             "cause",
             TEXT,
-            '"unreachable", "visit_time", "parked" (see backoff), "disk", "pace" (its '
-            'delay), "asked" (its robots.txt); the last two have no lines of hosts',
+            '"unreachable", "visit_time", "parked" (see backoff), "elsewhere" (another '
+            'worker asks it), "disk", "pace" (its delay), "asked" (its robots.txt); the last '
+            "two have no lines of hosts",
             needed=True,
         ),
         Field("host", TEXT, "whose requests wait"),

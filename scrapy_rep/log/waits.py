@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from scrapy_rep.pacing import Keeper
 
 PACE, ASKED, DISK, TURN = "pace", "asked", "disk", "turn"
-PARKED = "parked"
+PARKED, ELSEWHERE = "parked", "elsewhere"
 WHY = {
     "unreachable": "its robots.txt is unreachable",
     "visit_time": "its robots.txt wants visits at another time",
     PARKED: "its site is to be left alone",
+    ELSEWHERE: "its site is in trouble, and another worker asks it",
     PACE: "its delay has not passed yet",
     ASKED: "its robots.txt is being asked for",
     DISK: "its disk queue does not work now",
@@ -185,20 +186,22 @@ class Waits:
 
 
 class InDownloader:
-    """What waits in the downloader for parked hosts, such as requests of media pipelines."""
+    """What waits in the downloader for hosts in trouble, as requests of media pipelines do."""
 
     def __init__(self, downloader: Downloader, keeper: Keeper) -> None:
         self._downloader = downloader
         self._keeper = keeper
 
     def held(self) -> Iterator[Held]:
-        parked = self._keeper.back_off.until
-        if not parked:
+        parked, elsewhere = self._keeper.back_off.until, self._keeper.asked_elsewhere
+        if not (parked or elsewhere):
             return
         hosts = Counter(map(self._keeper.host_of, self._downloader.active()))
         for host, number in hosts.items():
             if host in parked:
                 yield Held(host, PARKED, parked[host], number)
+            elif host in elsewhere:
+                yield Held(host, ELSEWHERE, None, number)
 
     def requests_of(self, host: str, origin: str) -> int:
         return 0

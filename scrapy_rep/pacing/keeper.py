@@ -95,6 +95,8 @@ class Keeper:
         self.back_off = BackOff(downloader, *shared)
         self.troubles = Troubles(self.back_off, settings)
         self.budget = Budget(settings)
+        self.asked_elsewhere: set[str] = set()
+        """Hosts in trouble whose requests wait here while another process asks one."""
         downloader.grant_starts(self._grant)
         downloader.on_leave(self._left)
         downloader.on_answer(self._answered)
@@ -234,6 +236,7 @@ class Keeper:
             HOSTS.give_back(departure)
             raise
         finally:
+            self.asked_elsewhere.discard(departure.host)
             HOSTS.leave_line(departure)
             if lane is None:
                 self._downloader.take_place_back()
@@ -260,6 +263,7 @@ class Keeper:
             if self._bookings is None:
                 return
             if not await self._claim(departure):
+                self.asked_elsewhere.add(host)
                 _step_aside(asking)
                 await sleep(ASKED_AGAIN)  # and those in its line with it
                 HOSTS.give_back(departure)

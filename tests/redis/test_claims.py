@@ -135,6 +135,9 @@ async def test_while_another_worker_asks_it_nobody_else_does(
             await until(lambda: len(answered) >= 4)
             assert not any(answered)
             assert not site.hits
+            waiting = crawler.spider.robots.waiting()
+            why = "its site is in trouble, and another worker asks it"
+            assert (site.host, why) in {(each.host, each.why) for each in waiting}
             await other.starts.give_back(site.host, claim)
             await promptly(crawling)
     assert len(crawler.spider.got) == 6

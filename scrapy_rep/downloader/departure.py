@@ -38,6 +38,7 @@ class Departure:
         "confirm",
         "host",
         "is_over",
+        "is_watched",
         "keeps_pace",
         "late",
         "left_at",
@@ -78,6 +79,8 @@ class Departure:
         """Whether somebody wants to know when it leaves."""
         self.keeps_pace = False
         """Whether that is so as its host may have a pace to keep."""
+        self.is_watched = False
+        """Whether its HTTP client is one that is watched, and so is seen to send it."""
         self.is_over = False
         """Whether it was answered, or never will be."""
         self.places = 0
@@ -122,13 +125,14 @@ class Departure:
     def over(self) -> None:
         """Note that it was answered, or never will be.
 
-        Where nobody has seen it leave it counts as sent when it was granted.
+        What a client that is not watched has sent may have left as late as now. Where one
+        that is watched was not seen to send it, it counts as sent when it was granted.
         """
         self.is_over = True
         if not self.needs_telling:
             return
         if self.left_at is None:
-            self._tell(self, self.started_at)
+            self._tell(self, self.started_at if self.is_watched else monotonic())
         elif self._noting is not None:
             self._note()
 

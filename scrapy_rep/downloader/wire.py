@@ -3,8 +3,8 @@
 Twisted and aiohttp take a body that nothing delimits for whole, however its connection was
 lost; and Twisted takes for a status whatever ``int`` takes for a number. A request leaves
 when its connection is made, and both send it a second time by themselves where a connection
-that they had kept was closed. So the HTTP clients are watched here: nothing is changed, but
-that a request may have to wait before it is written (``Departure``).
+that they had kept was closed. So these HTTP clients, and httpx, are watched here: nothing is
+changed, but that a request may have to wait before it is written (``Departure``).
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ from zope.interface import classImplements  # type: ignore[import-untyped]
 from scrapy_rep.downloader.departure import leaving
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Callable
     from types import ModuleType
 
     from scrapy.http.headers import Headers
 
     from scrapy_rep.downloader.departure import Departure
+
+    Trace = Callable[[str, dict[str, Any]], Awaitable[None]]
 
 
 STATUS_LINE = re.compile(rb"[^ ]+ [0-9]{3}( |$)")
@@ -150,6 +152,7 @@ def _watch_twisted_pools(module: ModuleType) -> None:
         connecting = get_connection(self, key, endpoint)
         if departure is None:
             return connecting
+        departure.is_watched = True
 
         def use(connection: Any) -> Any:
             own = getattr(connection, "_clientProtocol", connection)
@@ -208,8 +211,10 @@ def _watch_aiohttp_connections(module: ModuleType) -> None:
     async def connect_for(self: Any, *args: Any, **options: Any) -> Any:
         departure = leaving()
         _make_room(self, "_limit", departure)
-        if departure is not None and departure.left_at is not None:
-            await departure.again()
+        if departure is not None:
+            departure.is_watched = True
+            if departure.left_at is not None:
+                await departure.again()
         connection = await connect(self, *args, **options)
         granted: Awaitable[None] | None
         if departure is not None and (granted := departure.ready()) is not None:
@@ -228,10 +233,34 @@ def _watch_httpcore_pools(module: ModuleType) -> None:
     handle = pool.handle_async_request
 
     async def handle_async_request(self: Any, request: Any) -> Any:
-        _make_room(self, "_max_connections", leaving())
+        departure = leaving()
+        _make_room(self, "_max_connections", departure)
+        if departure is not None:
+            departure.is_watched = True
+            trace = _traced(departure, request.extensions.get("trace"))
+            request.extensions = {**request.extensions, "trace": trace}
         return await handle(self, request)
 
     pool.handle_async_request = handle_async_request
+
+
+def _traced(departure: Departure, others: Trace | None) -> Trace:
+    """Return what httpcore calls at each step of a request; *others* is called, too."""
+
+    async def trace(step: str, info: dict[str, Any]) -> None:
+        if others is not None:
+            await others(step, info)
+        if not step.endswith(".send_request_headers.started"):
+            return
+        if info["request"].method == b"CONNECT":  # to a proxy, before it
+            return
+        if departure.left_at is not None:
+            await departure.again()
+        if (granted := departure.ready()) is not None:
+            await granted
+        departure.written()
+
+    return trace
 
 
 def _make_room(pool: Any, name: str, departure: Departure | None) -> None:
@@ -250,5 +279,6 @@ CLIENTS = {
     "aiohttp.client_proto": (_watch_aiohttp_answers,),
     "aiohttp.connector": (_watch_aiohttp_connections,),
     "httpcore._async.connection_pool": (_watch_httpcore_pools,),
+    "httpcore2._async.connection_pool": (_watch_httpcore_pools,),
 }
 """By the module, once it is there: the functions that begin to watch it."""

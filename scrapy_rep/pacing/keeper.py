@@ -345,7 +345,8 @@ class Keeper:
 
     def _answered(self, departure: Departure, response: Response) -> None:
         """Put off the next one by how much later than the quickest this may have arrived."""
-        latency = latency_of(departure) if departure.keeps_pace else None
+        watched = departure.keeps_pace and departure.is_watched
+        latency = latency_of(departure) if watched else None
         if latency is None:
             return
         left_at = departure.left_at or departure.started_at

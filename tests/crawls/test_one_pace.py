@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 import time
-from itertools import pairwise
+from itertools import cycle, pairwise
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 import scrapy
 from scrapy.core import downloader as scrapys
+from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.evidence.report.reader import Files
@@ -26,6 +28,7 @@ from tests.site import (
     pages,
     some_sites,
 )
+from tests.tls import server_context
 from tests.utils import (
     SCRAPYS_QUEUE,
     Pages,
@@ -80,6 +83,77 @@ def stall(monkeypatch: Any, crawler: Any, seconds: float, *paths: str) -> None:
             time.sleep(seconds)
 
     monkeypatch.setattr(downloader, "_watch", then_stall)
+
+
+class SlowHandshakes(ssl.SSLSocket):
+    """Of a server that is slow to take every other connection, from the second on."""
+
+    slow = cycle([0.0, 0.6])
+
+    def do_handshake(self, block=False):
+        time.sleep(next(self.slow))
+        super().do_handshake(block)
+
+
+class Unwatched(BaseDownloadHandler):
+    """A download handler that nobody knows of, which is slow to send what it is given."""
+
+    lazy = True
+
+    def __init__(self, crawler):
+        super().__init__(crawler)
+        self.ssl = ssl.create_default_context()
+        self.ssl.check_hostname = False
+        self.ssl.verify_mode = ssl.CERT_NONE
+
+    async def download_request(self, request):
+        url = urlsplit(request.url)
+        reader, writer = await asyncio.open_connection(
+            url.hostname, url.port, ssl=self.ssl
+        )
+        writer.write(f"GET {url.path} HTTP/1.0\r\n\r\n".encode())
+        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+        writer.close()
+        return scrapy.http.HtmlResponse(
+            request.url, status=int(head.split()[1]), body=body, request=request
+        )
+
+    async def close(self):
+        pass
+
+
+HANDLERS = {
+    "Scrapy's": "http11.HTTP11DownloadHandler",
+    "aiohttp": "_aiohttp.AiohttpDownloadHandler",
+    "httpx": "_httpx.HttpxDownloadHandler",
+    "unwatched": Unwatched,
+}
+
+
+@pytest.mark.only_asyncio
+@pytest.mark.parametrize("name", HANDLERS)
+@coroutine_test
+async def test_a_connection_that_is_slow_to_be_made(name, tmp_path):
+    """Its request leaves as late, and the next one that much later."""
+    handler = HANDLERS[name]
+    if isinstance(handler, str):
+        module, _, attribute = handler.partition(".")
+        path = f"scrapy.core.downloader.handlers.{module}"
+        handler = getattr(pytest.importorskip(path), attribute)
+    tls = server_context(tmp_path)
+    tls.sslsocket_class = SlowHandshakes
+    closed = {"Connection": "close"}
+    replies = {path: Reply("page", headers=closed) for path in ("/0", "/1", "/2")}
+    robots = Reply("User-agent: *\nCrawl-delay: 0.8\n", headers=closed)
+    with Site({"/robots.txt": robots, **replies}, tls=tls) as site:
+        crawler = make_crawler(
+            DOWNLOAD_HANDLERS={"https": handler}, DOWNLOAD_VERIFY_CERTIFICATES=False
+        )
+        await crawl(crawler, urls=pages(site, 3))
+    assert len(site.hits) == 4
+    arrived = [hit.seconds for hit in site.hits]
+    gap = min(later - earlier for earlier, later in pairwise(arrived))
+    assert gap >= 0.5  # 0.2 would be by when they were granted
 
 
 @QUEUES

@@ -123,7 +123,7 @@ class Unwatched(BaseDownloadHandler):
 
 
 HANDLERS = {
-    "Scrapy's": "http11.HTTP11DownloadHandler",
+    "Scrapy's": None,
     "aiohttp": "_aiohttp.AiohttpDownloadHandler",
     "httpx": "_httpx.HttpxDownloadHandler",
     "unwatched": Unwatched,
@@ -140,15 +140,14 @@ async def test_a_connection_that_is_slow_to_be_made(name, tmp_path):
         module, _, attribute = handler.partition(".")
         path = f"scrapy.core.downloader.handlers.{module}"
         handler = getattr(pytest.importorskip(path), attribute)
+    own: Any = {} if handler is None else {"DOWNLOAD_HANDLERS": {"https": handler}}
     tls = server_context(tmp_path)
     tls.sslsocket_class = SlowHandshakes
     closed = {"Connection": "close"}
     replies = {path: Reply("page", headers=closed) for path in ("/0", "/1", "/2")}
     robots = Reply("User-agent: *\nCrawl-delay: 0.8\n", headers=closed)
     with Site({"/robots.txt": robots, **replies}, tls=tls) as site:
-        crawler = make_crawler(
-            DOWNLOAD_HANDLERS={"https": handler}, DOWNLOAD_VERIFY_CERTIFICATES=False
-        )
+        crawler = make_crawler(DOWNLOAD_VERIFY_CERTIFICATES=False, **own)
         await crawl(crawler, urls=pages(site, 3))
     assert len(site.hits) == 4
     arrived = [hit.seconds for hit in site.hits]

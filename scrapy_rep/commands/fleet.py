@@ -10,31 +10,10 @@ from scrapy.spiderloader import get_spider_loader
 from scrapy_rep.commands.as_json import line, round_off
 from scrapy_rep.log.waits import PACE, WHY
 from scrapy_rep.protocol.printable import counted, duration, mask_uri, printable
-
-try:
-    from scrapy_rep.redis import orders
-    from scrapy_rep.redis.clients import AWAY, refusal_of, url_of
-    from scrapy_rep.redis.overview import (
-        BLOCKED,
-        DELAY,
-        DUE,
-        HELD,
-        IN_HAND,
-        hosts,
-        state,
-    )
-    from scrapy_rep.redis.parts import connect
-except ImportError as error:
-    if error.name is None or error.name.partition(".")[0] not in {
-        "redis",
-        "scrapy_redis",
-    }:
-        raise
-    msg = (
-        "--fleet needs redis and scrapy-redis, which are not installed: install scrapy_rep "
-        'with its extra "redis"'
-    )
-    raise UsageError(msg, print_help=False) from None
+from scrapy_rep.redis import orders
+from scrapy_rep.redis.clients import AWAY, refusal_of, url_of
+from scrapy_rep.redis.overview import BLOCKED, DELAY, DUE, HELD, IN_HAND, hosts, state
+from scrapy_rep.redis.parts import connect
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -7,18 +7,8 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
+from scrapy_rep.evidence import report as audit_report
 from scrapy_rep.protocol.printable import counted, printable
-
-try:
-    from scrapy_rep.evidence import report as audit_report
-except ImportError as error:
-    if error.name not in {"jinja2", "markupsafe"}:
-        raise
-    msg = (
-        "--report needs Jinja2, which is not installed: install scrapy_rep with its "
-        'extra "report"'
-    )
-    raise UsageError(msg, print_help=False) from None
 
 if TYPE_CHECKING:
     from scrapy_rep.commands.options import Options

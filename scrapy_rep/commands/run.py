@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import contextmanager
 from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
@@ -26,7 +27,7 @@ from scrapy_rep.protocol import parse
 from scrapy_rep.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from scrapy.crawler import CrawlerProcessBase
     from scrapy.settings import Settings as ScrapySettings
@@ -35,6 +36,13 @@ if TYPE_CHECKING:
     from scrapy_rep.protocol import Agent
 
 EXIT_COULD_NOT_TELL = 2
+EXTRAS = {
+    "jinja2": "report",
+    "markupsafe": "report",
+    "redis": "redis",
+    "scrapy_redis": "redis",
+}
+"""Package -> the extra of this project that brings it."""
 
 
 def run(
@@ -47,8 +55,8 @@ def run(
     Raises ``UsageError`` for files that cannot be read and for wrong settings.
     """
     if options.audits is not None:
-        # Needs no settings, but Jinja2, which no other task does.
-        from scrapy_rep.commands.report import report  # noqa: PLC0415
+        with extra_for("--report"):
+            from scrapy_rep.commands.report import report  # noqa: PLC0415
 
         return report(options, Screen())
     if options.job is not None:
@@ -63,8 +71,8 @@ def run(
     screen = Screen()
     try:
         if options.fleet is not None:
-            # Needs what the extra "redis" brings.
-            from scrapy_rep.commands.fleet import do  # noqa: PLC0415
+            with extra_for("--fleet"):
+                from scrapy_rep.commands.fleet import do  # noqa: PLC0415
 
             lease = settings.redis_lease
             return do(options.fleet, scrapy_settings, screen, lease, options)
@@ -80,6 +88,22 @@ def run(
         # flushes standard output at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_COULD_NOT_TELL
+
+
+@contextmanager
+def extra_for(option: str) -> Iterator[None]:
+    """Raise ``UsageError`` where what *option* needs in the block is not installed."""
+    try:
+        yield
+    except ImportError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in EXTRAS:
+            raise
+        msg = (
+            f"{option} needs {missing}, which is not installed: install scrapy_rep with "
+            f'its extra "{EXTRAS[missing]}"'
+        )
+        raise UsageError(msg, print_help=False) from None
 
 
 def agents_of(

@@ -165,23 +165,29 @@ class Downloader:
                 elif self._slots_are_usable is None:
                     self._look_at(next(iter(self._slots.values()), None))
                 self._watch(request)
-                try:
-                    with handed_over(departure):
-                        response = await hand_over(request)
-                except Exception as error:
-                    for failed in self._failure_listeners:
-                        failed(departure, error)
-                    raise
-                finally:
-                    departure.over()
-                for answered in self._answer_listeners:
-                    answered(departure, response)
+                return await self._hand_over(departure, hand_over)
             finally:
                 if departure.at_end is not None:
                     departure.at_end()
-            return response
 
         handlers.download_request_async = follow
+
+    async def _hand_over(
+        self, departure: Departure, to: Callable[[Request], Awaitable[Response]]
+    ) -> Response:
+        """Return what *to* answers; who listens is told of that, or of what it raises."""
+        try:
+            with handed_over(departure):
+                response = await to(departure.request)
+        except Exception as error:
+            for failed in self._failure_listeners:
+                failed(departure, error)
+            raise
+        finally:
+            departure.over()
+        for answered in self._answer_listeners:
+            answered(departure, response)
+        return response
 
     def _start(self, departure: Departure) -> Awaitable[None] | None:
         granted = self._granter(departure)

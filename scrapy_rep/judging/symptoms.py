@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.downloader import kind_of
 from scrapy_rep.downloader.failures import LOST, REFUSED, TIMEOUT
+from scrapy_rep.log.lines import NEWS_SECONDS
+from scrapy_rep.pacing.troubles import TOO_MANY, UNAVAILABLE
 from scrapy_rep.policies.freshness import fields_of, retry_after
 
 if TYPE_CHECKING:
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
     from scrapy_rep.pacing import Keeper
     from scrapy_rep.settings import Settings
 
-REFUSING_STATUSES = frozenset({429, 503})
-"""Those that speak for the host, and whose Retry-After says when requests are welcome again."""
 OF_THE_HOST = frozenset({REFUSED, TIMEOUT})
 """The kinds of failures that speak for the host; a lost connection may be about one page."""
 IN_A_ROW = 3
@@ -31,9 +31,6 @@ SPARED = 3
 of their pages. Then they do, as the page itself may be what fails."""
 MAX_ROWS = 10_000
 """Hosts whose rows are kept; then all begin anew."""
-WORTH_TELLING = 0.5
-"""Seconds by which a host must be parked for longer than before, where it was: what was in
-flight together asks for a pause at nearly the same time."""
 
 
 class BackedOff(NamedTuple):
@@ -85,7 +82,7 @@ class Symptoms:
 
     def answered(self, departure: Departure, response: Response) -> None:
         status, host = response.status, departure.host
-        if status < 500 and status != 429:
+        if status < 500 and status != TOO_MANY:
             if self._rows and is_page(departure):
                 self._rows.pop(host, None)
             if self._keeper.troubles.is_known(host) and is_page(departure):
@@ -94,7 +91,7 @@ class Symptoms:
         if not host or not is_page(departure):
             return
         asked = 0.0
-        if status in REFUSING_STATUSES:
+        if status in {TOO_MANY, UNAVAILABLE}:  # then Retry-After is about the host
             asked = retry_after(fields_of(response.headers), self._now())
         elif not self._is_a_row(departure):
             return
@@ -150,7 +147,7 @@ class Symptoms:
             self._log.note_back_off(host, response, asked, most, longer)
         else:
             self._log.note_trouble(host, what, request.url, pause, longer)
-        if longer and longer >= min(pause, WORTH_TELLING):
+        if longer and longer >= min(pause, NEWS_SECONDS):
             is_down = self._keeper.back_off.refuses(host)
             told = asked if heeded else None
             for listener in self._listeners:

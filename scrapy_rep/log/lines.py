@@ -25,7 +25,8 @@ logger = logging.getLogger("scrapy_rep")
 NEWS_MOST = 10
 """Lines of a kind, at INFO; the others are summed up at the end."""
 NEWS_SECONDS = 0.5
-"""Seconds by which a slot must be parked for longer than before for a line in the log."""
+"""Seconds by which a host must be parked for longer than before for that to be news: what was in
+flight together asks for a pause at nearly the same time."""
 
 
 class CrawlLog:

@@ -138,16 +138,21 @@ def test_wrong_settings_are_no_concern(tmp_path):
     assert robots("--report", audit, "-o", page, "-s", "REP_DIALECT=x").status == 0
 
 
-def test_without_jinja2(tmp_path):
-    """As where the extra is not installed."""
-    audit = write(tmp_path / "audit.jsonl", [run()])
+@pytest.mark.parametrize(
+    ("args", "missing", "extra"),
+    [
+        (["--report", "audit.jsonl", "-o", "report.html"], "jinja2", "report"),
+        (["--fleet", "spider"], "redis", "redis"),
+    ],
+)
+def test_where_an_extra_is_not_installed(args, missing, extra, tmp_path):
+    write(tmp_path / "audit.jsonl", [run()])
     code = (
-        "import sys; sys.modules['jinja2'] = None; "
+        f"import sys; sys.modules[{missing!r}] = None; "
         "from scrapy.cmdline import execute; execute(['scrapy', *sys.argv[1:]])"
     )
-    args = command("--report", audit, "-o", "report.html")[3:]
     done = subprocess.run(
-        [sys.executable, "-c", code, *args],
+        [sys.executable, "-c", code, *command(*args)[3:]],
         capture_output=True,
         text=True,
         check=False,
@@ -155,6 +160,6 @@ def test_without_jinja2(tmp_path):
         env=environment(PYTHONPATH=str(ROOT)),
     )
     assert done.returncode == 2
-    assert "--report needs Jinja2, which is not installed" in done.stderr
-    assert 'install scrapy_rep with its extra "report"' in done.stderr
+    assert f"{args[0]} needs {missing}, which is not installed" in done.stderr
+    assert f'install scrapy_rep with its extra "{extra}"' in done.stderr
     assert "Traceback" not in done.stderr

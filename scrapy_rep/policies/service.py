@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import random
 from functools import partial
 from math import inf
@@ -10,8 +9,6 @@ from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, signals
-from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
-from twisted.internet.defer import CancelledError, Deferred
 
 from scrapy_rep.access.origins import origin_of, robots_url
 from scrapy_rep.access.results import Access
@@ -33,6 +30,7 @@ from scrapy_rep.policies.lifecycle import (
     standing_of,
 )
 from scrapy_rep.policies.news import News
+from scrapy_rep.policies.one_at_a_time import OneAtATime
 from scrapy_rep.policies.sharing import Learned
 from scrapy_rep.protocol import Policy
 from scrapy_rep.store import Snapshot, origin_of_key, variant
@@ -48,8 +46,6 @@ if TYPE_CHECKING:
     from scrapy_rep.protocol import Agent
     from scrapy_rep.settings import Settings
     from scrapy_rep.store import Store
-
-logger = logging.getLogger(__name__)
 
 # scrapy.signals.robots_parsed exists from Scrapy 2.18 on.
 ROBOTS_PARSED = getattr(signals, "robots_parsed", None)
@@ -88,10 +84,7 @@ class Policies:
         self._keep = keep
         self._listeners: list[Callable[[Known, Snapshot], None]] = []
         self._cache = PolicyCache(settings.cache_bytes)
-        # By key being asked: an origin, or a variant of it.
-        self._waiters: dict[str, list[Deferred[Known]]] = {}
-        self._tasks: set[Deferred[None]] = set()
-        self._closing = False
+        self.fetches = OneAtATime(self._ask, self._unknown)
         self.aside = Aside()
         # Wall time that no step of the wall clock changes while we run.
         self._wall_at_zero = time() - monotonic()
@@ -169,8 +162,8 @@ class Policies:
         stands = known.standing
         if now < stands.ask_at and now < stands.until:  # either may come first
             return known
-        if known.key not in self._waiters:
-            self._ask_for(known.key, page)
+        if not self.fetches.is_asked(known.key):
+            self.fetches.begin(known.key, page)
         return known if now < stands.until else None
 
     async def get(self, origin: str, page: Request) -> Known:
@@ -184,12 +177,12 @@ class Policies:
             return known
         cached = self._cache.peek(origin)
         if cached is None or not cached.varies:
-            known = await self._ask_and_wait(origin, page)
+            known = await self.fetches.wait(origin, page)
             if known.key == origin and not known.varies:
                 return known
         key = self._variant(origin, page)
         if known is None or known.key != key:  # it was asked for another User-Agent
-            known = await self._ask_and_wait(key, page)
+            known = await self.fetches.wait(key, page)
         return known
 
     def _variant(self, origin: str, page: Request) -> str:
@@ -204,51 +197,20 @@ class Policies:
 
     async def close(self) -> None:
         """Break off what is being asked; the crawl is over."""
-        self._closing = True
-        for task in list(self._tasks):
-            task.cancel()
+        self.fetches.close()
         self.aside.close()
         self._sharing.leave()
         await self._with_store("close", "", self._store.close())
         self._log.note_evictions(self._cache.evictions)
 
-    # One fetch by a key at a time, as a task of its own
-
-    async def _ask_and_wait(self, key: str, page: Request) -> Known:
-        waiter: Deferred[Known] = Deferred()
-        if key in self._waiters:
-            self._waiters[key].append(waiter)
-        else:
-            self._ask_for(key, page, waiter)
-        return await maybe_deferred_to_future(waiter)
-
-    def _ask_for(self, key: str, page: Request, *waiters: Deferred[Known]) -> None:
-        self._waiters[key] = list(waiters)
-        task = deferred_from_coro(self._ask_and_tell(key, page))
-        self._tasks.add(task)
-        task.addBoth(lambda _: self._tasks.discard(task))
-
-    async def _ask_and_tell(self, key: str, page: Request) -> None:
-        known = None
-        try:
-            if not self._closing:
-                known = await self._ask(key, page)
-        except CancelledError:  # Twisted's; asyncio's is no Exception
-            pass
-        except Exception:
-            # A fault of ours, not of the site: it refuses, and is not remembered.
-            logger.exception("Could not learn what robots.txt of %s says", key)
-        finally:
-            # In every case, also where this task is cancelled: nobody is left waiting.
-            waiters = self._waiters.pop(key)
-            _tell_waiters(waiters, known or self._unknown(origin_of_key(key)))
+    # Asking
 
     async def _ask(self, key: str, page: Request) -> Known:
         snapshot, known = await self._recall(key, page)
         if known is not None:
             if self.now() < known.standing.ask_at:
                 return known
-            _tell_waiters(self._waiters[key], known)  # they need not wait for a refresh
+            self.fetches.tell(key, known)  # they need not wait for a refresh
         async with self._store.claim(key) as others_asked:
             if others_asked:
                 newer, known = await self._recall(key, page)
@@ -391,11 +353,13 @@ class Policies:
         self._cache.put(known)
         return known
 
-    def _unknown(self, origin: str) -> Known:
+    def _unknown(self, key: str) -> Known:
         """Return what decides where asking was broken off: nothing is allowed."""
         policy = Policy.disallow_all("robots.txt unreachable (asking was broken off)")
         now = self.now()
-        return Known(origin, policy, Standing(State.UNREACHABLE, now, now), None)
+        return Known(
+            origin_of_key(key), policy, Standing(State.UNREACHABLE, now, now), None
+        )
 
     async def _with_store(self, doing: str, origin: str, call: Any) -> Any:
         """Return what the store's *call* returns; ``None`` where it fails."""
@@ -404,10 +368,3 @@ class Policies:
         except Exception as error:  # noqa: BLE001 - whatever a store may raise
             self._log.note_store_failure(doing, origin, error)
             return None
-
-
-def _tell_waiters(waiters: list[Deferred[Known]], known: Known) -> None:
-    told, waiters[:] = list(waiters), []
-    for waiter in told:
-        if not waiter.called:  # else it was cancelled
-            waiter.callback(known)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from scrapy_rep.judging import Action
 from scrapy_rep.judging.ruling import PARKED, UNREACHABLE
 from scrapy_rep.log.waits import ASKED, DISK, PACE
-from scrapy_rep.queue.lines import Where, page_of
+from scrapy_rep.queue.lines import page_of
+from scrapy_rep.queue.slots import Where
 from scrapy_rep.settings import LONGEST_AT_PROMPT
 
 if TYPE_CHECKING:

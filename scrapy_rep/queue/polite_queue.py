@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
 from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -16,17 +15,9 @@ from scrapy_rep.log import Held
 from scrapy_rep.log.waits import ASKED, DISK, PACE, TURN
 from scrapy_rep.queue.holds import Holds
 from scrapy_rep.queue.inner_queues import drop_empty, drop_unreadable, look, next_of
-from scrapy_rep.queue.lines import (
-    UNJUDGED,
-    Later,
-    Line,
-    Slot,
-    Where,
-    bring_any_forward,
-    key_of,
-    line_name,
-)
+from scrapy_rep.queue.lines import UNJUDGED, Line, key_of, line_name
 from scrapy_rep.queue.slot_queues import SlotQueues
+from scrapy_rep.queue.slots import Slots, Where
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -36,6 +27,7 @@ if TYPE_CHECKING:
 
     from scrapy_rep.policies import Policies
     from scrapy_rep.queue.lines import Key
+    from scrapy_rep.queue.slots import Slot
 
 logger = logging.getLogger(__name__)
 
@@ -85,13 +77,9 @@ class PoliteQueue(SlotQueues):
         self._keeper = crawl.keeper
         self._most_asked = 2 * (crawler.settings.getint("CONCURRENT_REQUESTS") or 16)
         self._count = 0
-        self._slots: dict[str, Slot] = {}
-        self._due: deque[Slot] = deque()
-        self._later = Later()
-        self._unknown: deque[Slot] = deque()
+        self.slots = Slots()
         self._asked = 0  # policies that are asked for
         self._asks = 0  # those that ever were
-        self._full: deque[Slot] = deque()
         self._alarm = Alarm(crawl.downloader.wake)
         for name, queue in self.pqueues.items():
             self._adopt(name, queue)
@@ -102,7 +90,7 @@ class PoliteQueue(SlotQueues):
     def push(self, request: Request) -> None:
         leave_behind(request, self._downloader)
         name = self._downloader.slot_of(request)
-        slot = self._slots.get(name) or self._add_slot(name)
+        slot = self.slots.get(name)
         key = self._key_of(request)
         if self._holds.has_cache and request in self._downloader.handed_out.sent_back:
             key = (*key[:3], self._holds.is_away(key), key[4])
@@ -124,23 +112,24 @@ class PoliteQueue(SlotQueues):
         """
         if self._job is not None and self._job.is_stuck:
             return None
-        if self._later:
-            for slot in self._later.take_due():
-                self._make_due(slot)
-        if self._unknown:
+        slots = self.slots
+        if slots.later:
+            for slot in slots.later.take_due():
+                slots.make_due(slot)
+        if slots.unknown:
             self._look_ahead()
-        if self._full:
+        if slots.full:
             self._recheck_full(RECHECKED)
         request = self._pop_due()
-        if request is None and self._full:
-            self._recheck_full(len(self._full))
+        if request is None and slots.full:
+            self._recheck_full(len(slots.full))
             request = self._pop_due()
         if request is not None:
             self._waits.over()
             return request
         self._look_ahead()
-        if self._later:
-            self._alarm.set(self._later.left())
+        if slots.later:
+            self._alarm.set(slots.later.left())
         if self._count:
             self._waits.idle()
         return None
@@ -150,19 +139,14 @@ class PoliteQueue(SlotQueues):
 
         Raises ``NotImplementedError`` if looking into the queues inside might lose a request.
         """
-        slot = self._due[0] if self._due else next(iter(self._slots.values()), None)
+        slots = self.slots.due or self.slots.by_name.values()
+        slot = next(iter(slots), None)
         return None if slot is None else next_of(slot.by_urgency()[0].queue)
 
     def close(self) -> dict[str, list[int]]:
         self._alarm.cancel()
         self._waits.close(self, keeps=bool(self.key))
-        for slot in self._slots.values():
-            slot.where = Where.GONE
-        self._slots.clear()
-        self._due.clear()
-        self._later.clear()
-        self._unknown.clear()
-        self._full.clear()
+        self.slots.clear()
         self._count = 0
         return super().close()
 
@@ -170,7 +154,9 @@ class PoliteQueue(SlotQueues):
 
     def held(self) -> Iterator[Held]:
         now = monotonic()
-        for slot in list(self._slots.values()):  # it may take several turns of the loop
+        for slot in list(
+            self.slots.by_name.values()
+        ):  # it may take several turns of the loop
             later = slot.due_at if slot.where is Where.LATER else 0.0
             for line in list(slot.lines.values()):
                 cause, until = line.held_by, line.held_until
@@ -183,17 +169,18 @@ class PoliteQueue(SlotQueues):
     def requests_of(self, host: str, origin: str) -> int:
         return sum(
             line.count
-            for slot in self._slots.values()
+            for slot in self.slots.by_name.values()
             for line in slot.lines.values()
             if line.host == host or (origin and line.key[0] == origin)
         )
 
     def next_due(self) -> float:
-        if self._due or self._full or self._unknown:
+        slots = self.slots
+        if slots.due or slots.full or slots.unknown:
             return 0.0
-        soonest = self._later.left()
+        soonest = slots.later.left()
         if self._asked:  # asking may wait for a parked host, too
-            for slot in self._slots.values():
+            for slot in slots.by_name.values():
                 if slot.where is Where.ASKED:
                     for line in slot.lines.values():
                         soonest = min(soonest, self._keeper.back_off.left(line.host))
@@ -209,10 +196,6 @@ class PoliteQueue(SlotQueues):
         crawl = self._crawl
         return key_of(request, crawl.agents, crawl.keeper.host_of(request))
 
-    def _add_slot(self, name: str) -> Slot:
-        slot = self._slots[name] = Slot(name)
-        return slot
-
     def _add_line(self, slot: Slot, key: Key) -> Line:
         name = line_name(slot.name, key) if slot.name in self.pqueues else slot.name
         queue = self.pqueues[name] = self.pqfactory(name)
@@ -225,8 +208,7 @@ class PoliteQueue(SlotQueues):
             slot_name, key = name, UNJUDGED
         else:
             slot_name, key = self._downloader.slot_of(request), self._key_of(request)
-        slot = self._slots.get(slot_name) or self._add_slot(slot_name)
-        self._file(slot, Line(name, key, queue, mixed=True))
+        self._file(self.slots.get(slot_name), Line(name, key, queue, mixed=True))
 
     def _file(self, slot: Slot, line: Line) -> Line:
         if line.key in slot.lines:  # of two files from a job directory
@@ -234,7 +216,9 @@ class PoliteQueue(SlotQueues):
         slot.lines[line.place] = line
         self._count += line.count
         if slot.where is not Where.FULL:
-            self._make_due(slot)  # what holds its other lines need not hold this one
+            self.slots.make_due(
+                slot
+            )  # what holds its other lines need not hold this one
         return line
 
     def _discard(self, slot: Slot, line: Line) -> None:
@@ -242,21 +226,12 @@ class PoliteQueue(SlotQueues):
         del slot.lines[line.place]
         self._close(self.pqueues.pop(line.name))
         if not slot.lines:
-            slot.where = Where.GONE
-            del self._slots[slot.name]
+            self.slots.discard(slot)
 
     # Where a slot goes
 
-    def _make_due(self, slot: Slot) -> None:
-        if slot.where is not Where.DUE:
-            slot.where = Where.DUE
-            self._due.append(slot)
-
     def _pop_due(self) -> Request | None:
-        while self._due:
-            slot = self._due.popleft()
-            if slot.where is not Where.DUE:
-                continue
+        while (slot := self.slots.take_due()) is not None:
             if (request := self._serve(slot)) is not None:
                 return request
         return None
@@ -288,17 +263,13 @@ class PoliteQueue(SlotQueues):
                     soonest, why = held[0], (line.host, held[1])
             elif held is Where.UNKNOWN or where is Where.LATER:
                 where = held
-        if where is Where.UNKNOWN:
-            self._unknown.append(slot)
-        elif soonest < inf:
-            if where is Where.FULL:
-                soonest = min(soonest, FULL_AGAIN)
-            host, cause = why
-            self._park(slot, host, soonest, cause)
+        if soonest == inf or where is Where.UNKNOWN:
+            self.slots.put(slot, where)
             return None
-        elif where is Where.FULL:
-            self._full.append(slot)
-        slot.where = where
+        if where is Where.FULL:
+            soonest = min(soonest, FULL_AGAIN)
+        host, cause = why
+        self._park(slot, host, soonest, cause)
         return None
 
     def _take_from(self, slot: Slot, line: Line) -> Request | None:
@@ -332,8 +303,7 @@ class PoliteQueue(SlotQueues):
         elif len(slot.lines) > 1:  # of equal urgency, the others go first now
             slot.lines[line.place] = slot.lines.pop(line.place)
         if slot.lines:
-            slot.where = Where.DUE
-            self._due.append(slot)
+            self.slots.put(slot, Where.DUE)
         if request is None:
             return None
         if line.mixed and self._key_of(request) != line.key:
@@ -345,21 +315,22 @@ class PoliteQueue(SlotQueues):
         return request
 
     def _park(self, slot: Slot, host: str, wait: float, cause: str) -> None:
-        self._later.add(slot, wait, len(self._slots))
+        self.slots.park(slot, wait)
         self._crawl.log.note_parked(host, wait, cause)
 
     def _recheck_full(self, most: int) -> None:
-        for _ in range(min(most, len(self._full))):
-            slot = self._full.popleft()
+        slots = self.slots
+        for _ in range(min(most, len(slots.full))):
+            slot = slots.full.popleft()
             if slot.where is not Where.FULL:
                 continue
             if any(
                 self._keeper.has_place(slot.name, line.host)
                 for line in slot.lines.values()
             ):
-                self._make_due(slot)
+                slots.make_due(slot)
             else:
-                self._full.append(slot)
+                slots.put(slot, Where.FULL)
 
     # Asking ahead of need
 
@@ -367,22 +338,21 @@ class PoliteQueue(SlotQueues):
         if self._policies is None:
             return
         most = self._most_asked + self._policies.slow_fetches
-        while self._unknown and self._asked < most:
+        while self.slots.unknown and self._asked < most:
             self._asks += 1
-            if self._asks % 2 and self._policies.hosts_hang:
-                bring_any_forward(self._unknown)
-            slot = self._unknown.popleft()
-            if slot.where is not Where.UNKNOWN:
-                continue
+            any_of_them = bool(self._asks % 2) and self._policies.hosts_hang
+            slot = self.slots.take_unknown(any_of_them=any_of_them)
+            if slot is None:
+                return
             slot.where = Where.ASKED
             for line in slot.lines.values():
                 if not line.asked and not self._holds.is_known(line):
                     self._ask(slot, line)
                     if len(slot.lines) > 1:
-                        self._make_due(slot)  # another line may go meanwhile
+                        self.slots.make_due(slot)  # another line may go meanwhile
                     break
             else:  # known by now
-                self._make_due(slot)
+                self.slots.make_due(slot)
 
     def _ask(self, slot: Slot, line: Line) -> None:
         origin, page = line.key[0], look(line.queue) or line.page()
@@ -399,7 +369,7 @@ class PoliteQueue(SlotQueues):
             # asking again would send robots.txt requests and nothing else.
             line.asked = line.ask_ahead = False
             if slot.where not in {Where.GONE, Where.FULL}:  # else the queue was closed
-                self._make_due(slot)
+                self.slots.make_due(slot)
             self._downloader.wake()
 
         asking.addBoth(answered)

@@ -149,7 +149,7 @@ class Crawl:
 
     async def settle(self, but: Site | None = None) -> None:
         """Wait until nothing is asked in the background any more, but what *but* holds."""
-        while self.policies._tasks and not (but and but.under_way):
+        while self.policies.fetches.tasks and not (but and but.under_way):
             await sleep(0)
 
     @property

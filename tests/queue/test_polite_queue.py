@@ -19,7 +19,7 @@ from scrapy_rep import PoliteQueue
 from scrapy_rep.judging import Action, Judge, Objection, Ruling
 from scrapy_rep.judging.ruling import SEND, because
 from scrapy_rep.policies import Policies
-from scrapy_rep.queue.lines import Where
+from scrapy_rep.queue.slots import Where
 from tests.site import Reply, Site
 from tests.utils import (
     DISK_QUEUES,
@@ -34,7 +34,7 @@ from tests.utils import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from scrapy_rep.queue.lines import Slot
+    from scrapy_rep.queue.slots import Slot
 
 SCRAPY_VERSION = tuple(int(part) for part in scrapy.__version__.split(".")[:2])
 LEAVES_NO_FILES = SCRAPY_VERSION >= (2, 19)
@@ -121,22 +121,24 @@ def assert_empty(queue: PoliteQueue) -> None:
     assert len(queue) == 0
     assert queue.pop() is None
     assert queue.peek() is None
-    for place in ("pqueues", "_slots", "_due", "_unknown", "_asked", "_full"):
-        assert not getattr(queue, place), place
-    assert len(queue._later) <= 17
+    assert not queue.pqueues
+    slots = queue.slots
+    assert not any((slots.by_name, slots.due, slots.unknown, slots.full))
+    assert len(slots.later) <= 17
 
 
 def assert_each_in_one_place(queue: PoliteQueue) -> None:
-    for slot in queue._slots.values():
+    slots = queue.slots
+    for slot in slots.by_name.values():
         places: dict[Where, Iterable[Slot]] = {
-            Where.DUE: queue._due,
-            Where.UNKNOWN: queue._unknown,
-            Where.FULL: queue._full,
+            Where.DUE: slots.due,
+            Where.UNKNOWN: slots.unknown,
+            Where.FULL: slots.full,
             Where.ASKED: [slot] * any(line.asked for line in slot.lines.values()),
-            Where.LATER: queue._later,
+            Where.LATER: slots.later,
         }
         assert [*places[slot.where]].count(slot) == 1
-    lines = [line for slot in queue._slots.values() for line in slot.lines.values()]
+    lines = [line for slot in slots.by_name.values() for line in slot.lines.values()]
     assert {line.name for line in lines} == set(queue.pqueues)
     assert all(line.count == len(line.queue) > 0 for line in lines)
     assert len(queue) == sum(map(len, queue.pqueues.values()))
@@ -362,7 +364,7 @@ async def test_custom_download_slot():
         queue.push(request("a", 1, meta={"download_slot": "mine"}))
         queue.push(request("b", 2, meta={"download_slot": "mine"}))
         queue.push(request("a", 3))
-        assert list(queue._slots) == ["mine", "a.example"]
+        assert list(queue.slots.by_name) == ["mine", "a.example"]
         assert "mine" in queue
         assert [int(url[-1]) for url in all_of(queue)] == [1, 3, 2]
         queue.close()
@@ -379,7 +381,7 @@ async def test_the_most_urgent_request_of_a_slot_goes_first_whatever_its_line():
         ):
             url = f"{scheme}://a.example/{number}"
             queue.push(Request(url, priority=priority))
-        slot = queue._slots["a.example"]
+        slot = queue.slots.by_name["a.example"]
         assert len(slot.lines) == 2
         # Of equal urgency, the lines take turns.
         assert [int(url[-1]) for url in all_of(queue)] == [2, 1, 4, 3, 0]
@@ -446,7 +448,7 @@ async def test_slots_that_stop_waiting_before_their_time_leave_little_behind(
             assert queue.pop() is None
             queue.push(request("a", number))
             assert queue.pop() is not None
-            assert len(queue._later) <= 20
+            assert len(queue.slots.later) <= 20
         queue.close()
 
     await on_crawler(body, ROBOTSTXT_OBEY=True)

@@ -1,0 +1,166 @@
+"""The slots of a polite queue, and where each of them is."""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import Enum, auto
+from heapq import heapify, heappop, heappush
+from math import inf
+from random import randrange
+from time import monotonic
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from scrapy_rep.queue.lines import Line
+
+
+class Where(Enum):
+    """Where a slot is; always in one place."""
+
+    DUE = auto()
+    """It may be asked as far as we know."""
+    LATER = auto()
+    """Not before a time."""
+    UNKNOWN = auto()
+    """A policy is not known, and nobody has asked for it yet."""
+    ASKED = auto()
+    """Somebody has."""
+    FULL = auto()
+    """It has no free place."""
+    GONE = auto()
+    """Nothing waits in it any more."""
+
+
+class Slot:
+    """What waits for one download slot."""
+
+    __slots__ = ("due_at", "lines", "name", "ticket", "where")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.lines: dict[object, Line] = {}  # by place; of equal urgency, in turns
+        self.where = Where.GONE
+        self.ticket = 0  # of its place in ``Later``
+        self.due_at = 0.0  # when it was to leave that; 0: it was not there
+
+    def by_urgency(self) -> list[Line]:
+        lines = list(self.lines.values())
+        if len(lines) > 1:
+            lines.sort(key=lambda line: line.urgency)
+        return lines
+
+
+class Later:
+    """The slots that wait for a time."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Slot]] = []
+        self._tickets = 0
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def __iter__(self) -> Iterator[Slot]:
+        return (slot for *_, slot in filter(self._is_held, self._heap))
+
+    def add(self, slot: Slot, wait: float, slots: int) -> None:
+        """Have *slot*, one of so many *slots*, wait for so many seconds."""
+        slot.where = Where.LATER
+        slot.due_at = monotonic() + wait
+        self._tickets += 1
+        slot.ticket = self._tickets
+        if len(self._heap) > 2 * slots + 16:  # of slots that are due since
+            self._heap = [*filter(self._is_held, self._heap)]
+            heapify(self._heap)
+        heappush(self._heap, (slot.due_at, slot.ticket, slot))
+
+    def left(self) -> float:
+        """Return the seconds until the next one may be due; ``inf``: none waits."""
+        return self._heap[0][0] - monotonic() if self._heap else inf
+
+    def take_due(self) -> Iterator[Slot]:
+        now = monotonic()
+        while self._heap and self._heap[0][0] <= now:
+            place = heappop(self._heap)
+            if self._is_held(place):
+                yield place[-1]
+
+    def clear(self) -> None:
+        self._heap.clear()
+
+    @staticmethod
+    def _is_held(place: tuple[float, int, Slot]) -> bool:
+        _, ticket, slot = place
+        return slot.where is Where.LATER and slot.ticket == ticket
+
+
+class Slots:
+    """All slots with requests, each in the one place that its ``where`` names.
+
+    Of those in a ``deque`` only the ones whose ``where`` is that place are there.
+    """
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, Slot] = {}
+        self.due: deque[Slot] = deque()
+        self.later = Later()
+        self.unknown: deque[Slot] = deque()
+        self.full: deque[Slot] = deque()
+
+    def get(self, name: str) -> Slot:
+        """Return the slot of this *name*, a new one if there is none."""
+        return self.by_name.get(name) or self.by_name.setdefault(name, Slot(name))
+
+    def make_due(self, slot: Slot) -> None:
+        """Have *slot* looked at again in its turn."""
+        if slot.where is not Where.DUE:
+            self.put(slot, Where.DUE)
+
+    def put(self, slot: Slot, where: Where) -> None:
+        """Put *slot* behind the others that are *where*."""
+        slot.where = where
+        if where is Where.DUE:
+            self.due.append(slot)
+        elif where is Where.UNKNOWN:
+            self.unknown.append(slot)
+        elif where is Where.FULL:
+            self.full.append(slot)
+
+    def park(self, slot: Slot, wait: float) -> None:
+        """Have *slot* wait for so many seconds."""
+        self.later.add(slot, wait, len(self.by_name))
+
+    def discard(self, slot: Slot) -> None:
+        slot.where = Where.GONE
+        del self.by_name[slot.name]
+
+    def take_due(self) -> Slot | None:
+        """Take out the one that has been due for longest."""
+        return _next(self.due, Where.DUE)
+
+    def take_unknown(self, *, any_of_them: bool) -> Slot | None:
+        """Take out one whose policy is not known.
+
+        *any_of_them*: who stands behind hundreds of hosts that hang need not wait until all
+        these are asked.
+        """
+        if any_of_them and self.unknown:
+            place = randrange(len(self.unknown))  # noqa: S311
+            self.unknown[0], self.unknown[place] = self.unknown[place], self.unknown[0]
+        return _next(self.unknown, Where.UNKNOWN)
+
+    def clear(self) -> None:
+        for slot in self.by_name.values():
+            slot.where = Where.GONE
+        for place in (self.by_name, self.due, self.later, self.unknown, self.full):
+            place.clear()
+
+
+def _next(place: deque[Slot], where: Where) -> Slot | None:
+    while place:
+        slot = place.popleft()
+        if slot.where is where:  # else it has gone elsewhere since
+            return slot
+    return None

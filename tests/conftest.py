@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -27,6 +28,8 @@ LONG_FILES = {
     "test_restart.py",
 }
 """With -n these begin first, so that none is left alone at the end."""
+FROZEN: set[int] = set()
+"""How many modules there were each time that what they hold was frozen."""
 
 
 def pytest_addoption(
@@ -65,9 +68,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    # All that was imported stays; looking through it after each test takes minutes in all.
     gc.collect()
-    gc.freeze()
+    freeze_imports()
+
+
+def freeze_imports() -> None:
+    """Have no collection look through what was imported, and stays: it takes minutes in all."""
+    if len(sys.modules) not in FROZEN:
+        FROZEN.add(len(sys.modules))
+        gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -88,6 +97,7 @@ def no_unhandled_failures(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     globalLogPublisher.addObserver(observe)  # type: ignore[arg-type]
     yield
     gc.collect()
+    freeze_imports()
     globalLogPublisher.removeObserver(observe)  # type: ignore[arg-type]
     tasks = [
         record.getMessage()

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import scrapy
 from scrapy import squeues
+from scrapy.crawler import Crawler
+from scrapy.settings import Settings
 from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_installed
-from scrapy.utils.test import get_crawler
+from scrapy.utils.test import get_reactor_settings
 from twisted.internet.defer import Deferred
 
 from scrapy_rep.crawl import Crawl
@@ -84,10 +86,15 @@ def make_crawler(spidercls: type[scrapy.Spider] | None = None, **settings: Any) 
         settings["TWISTED_REACTOR_ENABLED"] = False
     elif not is_asyncio_reactor_installed():
         settings["TWISTED_REACTOR"] = None
-    return get_crawler(
-        spidercls or Pages,
-        {"ADDONS": {"scrapy_rep.Addon": 500}, **QUIET, **settings},
-    )
+    settings = {"ADDONS": {"scrapy_rep.Addon": 500}, **QUIET, **settings}
+    # As Scrapy's get_crawler has it, which also looks for the spiders of a project, and
+    # copies settings that nobody else has. That takes as long as a third of a small crawl.
+    own: Any = Settings({**get_reactor_settings(), **settings})
+    own.copy = lambda: own
+    crawler = Crawler(spidercls or Pages, own)
+    del own.copy
+    crawler._apply_settings()
+    return crawler
 
 
 async def crawl(crawler: Any, within: float = CRAWL_TIMEOUT, **kwargs: Any) -> Any:

@@ -56,9 +56,7 @@ class Worker:
         self._file = Path(name)
         self._log = ""
         with os.fdopen(handle, "w") as out:
-            # Whose clock is to be wrong has not imported it yet.
-            popen = subprocess.Popen if "CLOCKS_OFF" in settings else Forked
-            self.process = popen(
+            self.process = Forked(
                 [
                     sys.executable,
                     *("-m", "tests.crawls.fleet_worker", json.dumps(settings)),

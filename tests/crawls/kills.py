@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-DELAY = 0.1
+DELAY = 0.2
 """What the last host asks for."""
 ROBOTS = f"User-agent: *\nCrawl-delay: {DELAY}\n"
 
@@ -34,7 +34,7 @@ class Web:
     last host asks for a delay.
     """
 
-    def __init__(self, pages: int, hosts: int = 4, after: float = 0.02) -> None:
+    def __init__(self, pages: int, hosts: int = 4, after: float = 0.05) -> None:
         self.pages = pages
         self.after = after
         self.sites = [Site(host=f"127.0.0.{2 + number}") for number in range(hosts)]

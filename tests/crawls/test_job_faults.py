@@ -28,7 +28,7 @@ from tests.site import (
 )
 from tests.utils import Pages, coroutine_test, crawl, make_crawler
 
-PAGES = 200
+PAGES = 90
 SMALL = 20_000
 """Octets that a file may have, where there is no more room."""
 
@@ -108,7 +108,7 @@ def test_a_second_crawl_is_refused(tmp_path):
 
 @posix
 def test_a_fork_leaves_the_job_alone(tmp_path):
-    with Web(PAGES) as web:
+    with Web(PAGES // 2) as web:
         killed = Killed(web, tmp_path, {"FORKS": True})
         process = killed.start()
         wait_for_hit(process, web.sites)

@@ -35,7 +35,7 @@ FIFO = {
 )
 def test_nothing_is_lost(kills, settings, tmp_path):
     rnd = random.Random(9309)
-    with Web(pages=60 * kills) as web:
+    with Web(pages=30 * kills) as web:
         killed = Killed(web, tmp_path, settings)
         while killed.kills < kills and killed.kill(rnd, longest=0.8):
             pass

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     import subprocess
     from pathlib import Path
 
-KILLS = 8
+KILLS = 6
 DELAY = 0.3
-DELAYED_HOSTS, PAGES = 3, 20
+DELAYED_HOSTS, PAGES = 3, 14
 
 
 def run(folder: Path, urls: list[str], *, anew: bool = False) -> subprocess.Popen[str]:

@@ -56,7 +56,7 @@ def old_files(folder: Path) -> list[str]:
     ],
 )
 def test_stopped(before, after, tmp_path):
-    with Web(200) as web:
+    with Web(90) as web:
         killed = Killed(web, tmp_path, OLD | before)
         killed.stop()
         assert old_files(tmp_path / "job")
@@ -71,7 +71,7 @@ def test_stopped(before, after, tmp_path):
 def test_killed(tmp_path):
     """As far as it goes, and the log says that it may not be all."""
     rnd = random.Random(9309)
-    with Web(200) as web:
+    with Web(90) as web:
         killed = Killed(web, tmp_path, OLD)
         assert killed.kill(rnd, longest=0.5)
         assert old_files(tmp_path / "job")

@@ -6,7 +6,7 @@ import gzip
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scrapy import Request as ScrapyRequest
 from scrapy.settings import Settings as ScrapySettings
@@ -287,6 +287,7 @@ answers = st.builds(
 )
 
 
+@settings(max_examples=50, deadline=None)  # ``tests.fuzz`` tries more
 @given(
     st.lists(answers, min_size=6, max_size=6), st.sampled_from([None, '"1"', "\xff"])
 )

@@ -80,7 +80,7 @@ ANSWERS = [
     ),
     pytest.param(
         Reply(
-            gzip.compress(DISALLOW_P.encode() + b"# x\n" * 10_000_000),
+            gzip.compress(DISALLOW_P.encode() + b"# x\n" * 10_000_000, 1),
             headers={"Content-Encoding": "gzip"},
         ),
         FORBIDDEN,

@@ -16,7 +16,7 @@ from tests.site import Reply, some_sites
 from tests.utils import SCRAPYS_QUEUE, Pages, coroutine_test, crawl, make_crawler, sleep
 
 BUSY = Reply("busy", 429, {"Retry-After": "1"})
-HOSTS, LINES_AT_THE_END = 1000, 3
+HOSTS, LINES_AT_THE_END = 400, 3
 
 
 @pytest.fixture

@@ -57,13 +57,13 @@ def test_one_pace_and_one_fetch(workers):
     web_hosts = hosts(6, delayed(DELAY))
     with (
         Web(web_hosts, page=0.02, stamped=True) as web,
-        seeded(web, pages(web_hosts, 8), workers) as (_, fleet),
+        seeded(web, pages(web_hosts, 6), workers) as (_, fleet),
     ):
         fleet.join(SOON)
         found = seen(web)
     assert set(found.robots.values()) == {1}
-    assert len(found.urls) == 6 * 8
-    assert all(len(hits) == 8 for hits in found.pages.values())  # none was sent twice
+    assert len(found.urls) == 6 * 6
+    assert all(len(hits) == 6 for hits in found.pages.values())  # none was sent twice
     assert found.gaps[0] >= CLOSE
     assert all(worker.process.returncode == 0 for worker in fleet.workers)
     if workers > 1:
@@ -76,7 +76,7 @@ def test_the_users_own_delay_is_shared():
         Web(web_hosts, page=0.02, stamped=True) as web,
         seeded(
             web,
-            pages(web_hosts, 8),
+            pages(web_hosts, 6),
             3,
             DOWNLOAD_DELAY=DELAY,
             RANDOMIZE_DOWNLOAD_DELAY=False,
@@ -84,7 +84,7 @@ def test_the_users_own_delay_is_shared():
     ):
         fleet.join(SOON)
         found = seen(web)
-    assert len(found.urls) == 3 * 8
+    assert len(found.urls) == 3 * 6
     assert found.gaps[0] >= CLOSE
 
 
@@ -92,12 +92,12 @@ def test_the_store_alone_shares_a_pace():
     # With Scrapy's own scheduler: each worker crawls for itself, but for the pace.
     web_hosts = hosts(2, delayed(DELAY))
     with Web(web_hosts, page=0.02, stamped=True) as web, RedisServer() as server:
-        urls = [web.url(host, f"/{n}") for host in web_hosts for n in range(5)]
+        urls = [web.url(host, f"/{n}") for host in web_hosts for n in range(4)]
         with Fleet(server, 2, URLS=urls, **SCRAPYS) as fleet:
             fleet.join(SOON)
         found = seen(web)
     assert set(found.robots.values()) == {1}
-    assert [len(hits) for hits in found.pages.values()] == [10, 10]
+    assert [len(hits) for hits in found.pages.values()] == [8, 8]
     assert found.gaps[0] >= CLOSE
 
 
@@ -165,10 +165,10 @@ def test_a_request_waits_in_redis_for_a_long_delay():
 def test_a_site_that_asks_to_be_left_alone(rules):
     busy = Reply(status=503, headers={"Retry-After": "3"}, after=0.05)
     with Site({"/robots.txt": rules}) as site, RedisServer() as server:
-        for number in range(30):
+        for number in range(20):
             site.replies[f"/{number}"] = Reply("page", after=0.1)
         site.replies["/8"] = [busy, "fine"]
-        seed(server, [site.url(f"/{number}") for number in range(30)])
+        seed(server, [site.url(f"/{number}") for number in range(20)])
         with Fleet(server, 2, CONCURRENT_REQUESTS_PER_DOMAIN=2) as fleet:
             key = f"rep:{{{site.host}}}:parked"
             until(lambda: server.client.exists(key))
@@ -182,7 +182,7 @@ def test_a_site_that_asks_to_be_left_alone(rules):
         assert len(during) <= (2 if rules == OPEN else 1)
         assert site.count("/8") == 2
         assert max(hit.sent for hit in site.hits) > told + asked
-    assert len(fleet.said("got")) == 30
+    assert len(fleet.said("got")) == 20
     assert sum(counted) == 1
 
 
@@ -191,7 +191,7 @@ def test_a_site_that_asks_to_be_left_alone(rules):
 def test_faults_of_redis(name, tmp_path: Path):
     fault, settings = FAULTS[name]
     web_hosts = hosts(4, delayed(DELAY))
-    paths = {host: [*found, "/no"] for host, found in pages(web_hosts, 10).items()}
+    paths = {host: [*found, "/no"] for host, found in pages(web_hosts, 8).items()}
     with (
         Web(web_hosts, page=0.02, stamped=True) as web,
         seeded(web, paths, 3, folder=tmp_path, **settings) as (server, fleet),
@@ -211,7 +211,7 @@ def test_faults_of_redis(name, tmp_path: Path):
             assert worker.stats["rep/redis/forgot"] == 1
             assert worker.log.count("ERROR: Redis has lost") == 1
     else:
-        assert len(found.urls) == 4 * 10
+        assert len(found.urls) == 4 * 8
         assert found.gaps[0] >= CLOSE
     if name in {"killed and restarted", "hung for 5 s"}:
         for worker in fleet.workers:
@@ -247,13 +247,13 @@ def test_a_server_that_makes_room_loses_no_request(fault):
     web_hosts = {**hosts(4, delayed(DELAY)), **hosts(4, OPEN, network=2)}
     with (
         Web(web_hosts, page=0.02, stamped=True) as web,
-        seeded(web, pages(web_hosts, 10), 3) as (server, fleet),
+        seeded(web, pages(web_hosts, 8), 3) as (server, fleet),
     ):
         until(lambda: all(w.said("got") for w in fleet.workers))
         fault(server)
         fleet.join(SOON)
         found = seen(web)
-    assert len(found.urls) == 8 * 10
+    assert len(found.urls) == 8 * 8
     reasons = {worker.stats["finish_reason"] for worker in fleet.workers}
     assert reasons == {"finished"}
 

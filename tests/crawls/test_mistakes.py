@@ -125,7 +125,7 @@ async def test_nobody_to_write_to(caplog, agent, hints):
     [
         ("", {}, 1),
         ("", {"DOWNLOAD_DELAY": 0.001}, 0),
-        ("", {"AUTOTHROTTLE_ENABLED": True}, 0),
+        ("", {"AUTOTHROTTLE_ENABLED": True, "AUTOTHROTTLE_START_DELAY": 0.05}, 0),
         ("User-agent: *\nCrawl-delay: 0.01\n", {}, 0),
     ],
 )

@@ -125,19 +125,26 @@ async def test_built_in_asks_as_fast_as_before():
     assert len(site.bad) == 15 * 3
 
 
-FAILURES = [
-    pytest.param(Reply(status=429), id="429"),
-    pytest.param(Reply(status=503), id="503"),
-    pytest.param(Reply(status=500), id="500"),
-    pytest.param(Reply(reset=True), id="lost connections"),
-    pytest.param(Reply(hang=True), id="timeouts"),
-]
+OURS = "scrapy_rep.PoliteQueue"
 
 
-@pytest.mark.parametrize("bad", FAILURES)
-@both_queues
+# What counts as a failure is the same with either queue.
+@pytest.mark.parametrize(
+    ("bad", "queue"),
+    [
+        pytest.param(Reply(status=429), OURS, id="429"),
+        pytest.param(Reply(status=503), OURS, id="503"),
+        pytest.param(Reply(status=503), SCRAPYS_QUEUE, id="503, Scrapy's queue"),
+        pytest.param(Reply(status=500), OURS, id="500"),
+        pytest.param(Reply(reset=True), OURS, id="lost connections"),
+        pytest.param(
+            Reply(reset=True), SCRAPYS_QUEUE, id="lost connections, Scrapy's queue"
+        ),
+        pytest.param(Reply(hang=True), OURS, id="timeouts"),
+    ],
+)
 @coroutine_test
-async def test_a_site_that_dies_and_comes_back_loses_no_page(queue, bad):
+async def test_a_site_that_dies_and_comes_back_loses_no_page(bad, queue):
     with Scripted(Dies(bad, after=10, seconds=2)) as site:
         crawler = make_crawler(
             SCHEDULER_PRIORITY_QUEUE=queue,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from scrapy.utils.defer import deferred_from_coro
 from twisted.internet.defer import CancelledError, Deferred
 
 if TYPE_CHECKING:
@@ -26,11 +26,11 @@ class OneAtATime:
 
     def __init__(
         self,
-        ask: Callable[[str, Request], Coroutine[object, object, Known]],
+        find: Callable[[str, Request], Coroutine[object, object, Known]],
         broken_off: Callable[[str], Known],
     ) -> None:
-        """*broken_off* returns what decides by a key where *ask* raises or is cancelled."""
-        self._ask = ask
+        """*broken_off* returns what decides by a key where *find* raises or is cancelled."""
+        self._find = find
         self._broken_off = broken_off
         self._waiters: dict[str, list[Deferred[Known]]] = {}
         """By the keys that are being asked for."""
@@ -48,14 +48,14 @@ class OneAtATime:
         self.tasks.add(task)
         task.addBoth(lambda _: self.tasks.discard(task))
 
-    async def wait(self, key: str, page: Request) -> Known:
+    def ask(self, key: str, page: Request) -> Deferred[Known]:
         """Return what comes of asking for *key*, which begins if need be."""
         waiter: Deferred[Known] = Deferred()
         if key in self._waiters:
             self._waiters[key].append(waiter)
         else:
             self.begin(key, page, waiter)
-        return await maybe_deferred_to_future(waiter)
+        return waiter
 
     def tell(self, key: str, known: Known) -> None:
         """Have nobody wait any longer for *key*, which goes on being asked for."""
@@ -72,7 +72,7 @@ class OneAtATime:
         known = None
         try:
             if not self._closing:
-                known = await self._ask(key, page)
+                known = await self._find(key, page)
         except CancelledError:  # Twisted's; asyncio's is no Exception
             pass
         except Exception:

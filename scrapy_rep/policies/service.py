@@ -9,6 +9,7 @@ from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, signals
+from scrapy.utils.defer import maybe_deferred_to_future
 
 from scrapy_rep.access.origins import origin_of, robots_url
 from scrapy_rep.access.results import Access
@@ -84,7 +85,7 @@ class Policies:
         self._keep = keep
         self._listeners: list[Callable[[Known, Snapshot], None]] = []
         self._cache = PolicyCache(settings.cache_bytes)
-        self.fetches = OneAtATime(self._ask, self._unknown)
+        self.fetches = OneAtATime(self._found, self._unknown)
         self.aside = Aside()
         # Wall time that no step of the wall clock changes while we run.
         self._wall_at_zero = time() - monotonic()
@@ -177,12 +178,12 @@ class Policies:
             return known
         cached = self._cache.peek(origin)
         if cached is None or not cached.varies:
-            known = await self.fetches.wait(origin, page)
+            known = await maybe_deferred_to_future(self.fetches.ask(origin, page))
             if known.key == origin and not known.varies:
                 return known
         key = self._variant(origin, page)
         if known is None or known.key != key:  # it was asked for another User-Agent
-            known = await self.fetches.wait(key, page)
+            known = await maybe_deferred_to_future(self.fetches.ask(key, page))
         return known
 
     def _variant(self, origin: str, page: Request) -> str:
@@ -205,7 +206,7 @@ class Policies:
 
     # Asking
 
-    async def _ask(self, key: str, page: Request) -> Known:
+    async def _found(self, key: str, page: Request) -> Known:
         snapshot, known = await self._recall(key, page)
         if known is not None:
             if self.now() < known.standing.ask_at:

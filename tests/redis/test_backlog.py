@@ -59,7 +59,7 @@ async def test_no_key_expires_while_a_worker_is_there_or_anything_waits(redis_se
             await one.exchange.send()
         await two.take(60.0)
         await two.take()
-        one.queue._keeper.back_off.park("c.example", 60.0)
+        one.keeper.back_off.park("c.example", 60.0)
         await one.exchange.send()
         await one.pop()
         names = {key.decode() for key in redis_server.client.keys("*")}
@@ -68,7 +68,7 @@ async def test_no_key_expires_while_a_worker_is_there_or_anything_waits(redis_se
         assert wait | {PREFIX + name for name in fixed} | {"quiet:dupefilter"} < names
         assert that_expire(redis_server) == set()
         for worker in (one, two):
-            await worker.queue._spider_closed()
+            await worker.leave()
             assert that_expire(redis_server) == set()
         filter_.server.close()
 

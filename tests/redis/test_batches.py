@@ -166,8 +166,8 @@ async def test_a_host_without_a_delay_fills_its_places_at_once(redis_server):
     settings = {"CONCURRENT_REQUESTS_PER_DOMAIN": 6}
     async with Crawl(redis_server, **settings) as worker:
         worker.places = 16
-        in_progress = worker.engine._slot.inprogress
-        worker.queue._keeper.has_place = lambda *_: len(in_progress) < 6
+        in_progress = worker.in_progress
+        worker.keeper.has_place = lambda *_: len(in_progress) < 6
         for number in range(20):
             worker.queue.push(scrapy.Request(f"http://a.example/{number}"))
         first = await worker.pop()  # nothing is known of it yet

@@ -78,7 +78,7 @@ async def take(*workers: Crawl) -> list[str]:
             await worker.exchange.receive()
             while worker.exchange.hand:
                 request = worker.queue.pop()
-                worker.queue._started(request, request.url.split("/")[2], 0.0)
+                await worker.start(request)
                 found.append(short(request))
             await worker.exchange.send()
         if len(found) == before:
@@ -166,7 +166,7 @@ async def test_the_crawl_is_not_at_its_end_while_anything_is_with_another_worker
         assert await one.pop() is not None
         two.exchange.ask_at = [0.0] * len(two.shards)
         assert len(two.queue) >= 1
-        one.done(*list(one.engine._slot.inprogress))
+        one.done(*list(one.in_progress))
         await one.exchange.send()
 
         async def empty() -> bool:

@@ -66,9 +66,9 @@ async def test_why_each_host_waits(redis_server):
         await one.start(taken["dela"], 60.0)
         await one.start(taken["free"])
         for why in ("parked", "unreachable", "visit_time"):
-            two.queue._wait_of = lambda _, why=why: (60.0, why)
+            two.hold(60.0, why)
             await two.push(why.replace("_", "-"))
-        del two.queue._wait_of
+        two.hold(0)
         await two.push("due")
         await two.push("blocked")
         orders.block(queue, "blocked.example")
@@ -113,8 +113,8 @@ async def test_what_waits_for_different_things_is_apart(redis_server):
     async with Crawl(redis_server) as worker:
         await worker.push("a", 1)
         for number, line in enumerate(("one", "two")):
-            worker.queue._host_of = lambda _, line=line: f"a.example\n{line}"
-            worker.queue._wait_of = lambda _, n=number: (60.0 + n, "visit_time")
+            worker.file_under(f"a.example\n{line}")
+            worker.hold(60.0 + number, "visit_time")
             await worker.push("a", 2 + number)
         found = rows(redis_server)
         assert {name: row.waiting for name, row in found.items()} == {
@@ -130,7 +130,7 @@ async def test_many_hosts_and_names_that_are_patterns(redis_server):
     async with Crawl(redis_server) as worker:
         for number in range(1200):
             worker.queue.push(scrapy.Request(f"http://h{number}.example/"))
-        worker.queue._host_of = lambda _: "*\n*"
+        worker.file_under("*\n*")
         await worker.push("a")
         found = rows(redis_server)
         assert len(found) == 1201
@@ -188,7 +188,7 @@ async def test_who_would_delete_the_queue_does_not_end_when_it_is_drained(
         orders.give(queue_at(redis_server), "drain")
         assert await worker.pop() is None
         await asyncio.sleep(0.1)
-        assert not worker.queue._downloader.ends()
+        assert not worker.shared.downloader.ends()
         assert "without SCHEDULER_PERSIST" in lines(caplog, logging.WARNING)[0]
         assert await worker.length() == 1
 
@@ -212,7 +212,7 @@ async def test_a_blocked_host_waits_whatever_is_told_of_it(redis_server):
         await two.push("b", 0)
         await one.start(had, 0.01)
         await two.push("a", 7)
-        one.queue._wait_of = lambda _: (0.01, "parked")
+        one.hold(0.01)
         await one.push("a", 8)
         one.done(had)
         await one.exchange.beat()
@@ -235,10 +235,10 @@ async def test_to_block_a_host_blocks_its_lines_and_no_other_host(redis_server):
         queue = queue_at(redis_server)
         names = ["a.example", "a.example\nx", "a.example\ny", "b.a.example"]
         for number, name in enumerate(names[:2] + names[3:]):
-            worker.queue._host_of = lambda _, name=name: name
+            worker.file_under(name)
             await worker.push("a", number)
         orders.block(queue, "a.example")
-        worker.queue._host_of = lambda _: names[2]
+        worker.file_under(names[2])
         await worker.push("a", 3)  # of a line that was not there
         assert await worker.take() == "a2"
         await until(lambda: put_off(redis_server, worker, *names[:3]))

@@ -124,10 +124,10 @@ async def test_the_engine_is_woken_when_a_host_is_due(redis_server):
 async def test_a_parked_host_is_parked_for_all(redis_server):
     async with Crawl(redis_server) as one, Crawl(redis_server) as two:
         began = time.monotonic()
-        one.queue._wait_of = lambda request: (0.5, "parked")
+        one.hold(0.5)
         await one.push("a", 1)
         await one.push("b", 1)
-        one.queue._wait_of = lambda request: (0.0, "parked")
+        one.hold(0.0)
         await two.push("c", 1)
         await two.push("a", 2)  # who does not know it does not bring it back
         assert short(await two.pop()) == "c1"
@@ -149,7 +149,7 @@ async def test_a_site_that_asks_to_be_left_alone_is_parked_for_all(redis_server)
         await one.take()  # nothing is asked of our speed
         other = await two.pop()
         began = time.monotonic()
-        one.queue._keeper.back_off.park("a.example", 0.5)  # its answer says so
+        one.keeper.back_off.park("a.example", 0.5)  # its answer says so
         await one.exchange.send()
         await two.start(other)  # which says nothing of how it is now
         await two.push("a", 4)
@@ -163,8 +163,8 @@ async def test_a_site_that_asks_to_be_left_alone_is_parked_for_all(redis_server)
 @coroutine_test
 async def test_a_retry_waits_from_the_moment_it_is_queued(redis_server):
     async with Crawl(redis_server) as one, Crawl(redis_server) as two:
-        one.queue._keeper.back_off._listeners.clear()  # the others are not told yet
-        one.queue._keeper.back_off.park("a.example", 5.0)
+        one.keeper.back_off._listeners.clear()  # the others are not told yet
+        one.keeper.back_off.park("a.example", 5.0)
         await one.push("a")
         assert await two.pop() is None
         assert redis_server.client.hget(f"{PREFIX}pace", "a.example") == b"parked"
@@ -175,7 +175,7 @@ async def test_the_longest_pause_counts(redis_server):
     async with Crawl(redis_server) as one, Crawl(redis_server) as two:
         await one.push("a")
         for worker, seconds in ((one, 60.0), (one, 600.0), (two, 300.0)):
-            worker.queue._keeper.back_off.park("a.example", seconds)
+            worker.keeper.back_off.park("a.example", seconds)
             await worker.exchange.send()
         seconds, _ = redis_server.client.time()
         due_at = redis_server.client.zscore(f"{PREFIX}later", "a.example") / 1e6
@@ -187,7 +187,7 @@ async def test_a_host_that_is_held_stays_parked_for_longer(redis_server):
     async with Crawl(redis_server) as one, Crawl(redis_server) as two:
         await one.push("a", 1)
         await one.pop()
-        two.queue._wait_of = lambda request: (3600.0, "parked")
+        two.hold(3600.0)
         await two.push("a", 2)
         await one.exchange.beat()
         seconds, _ = redis_server.client.time()
@@ -203,7 +203,7 @@ async def test_a_full_host_does_not_hold_up_the_others(redis_server):
         first = await worker.pop()
         await worker.start(first)
         await worker.push("b", 0)
-        worker.queue._keeper.has_place = lambda slot, host: host != "a.example"
+        worker.keeper.has_place = lambda slot, host: host != "a.example"
         assert short(await worker.pop()) == "b0"
         assert await worker.pop() is None
 
@@ -247,7 +247,7 @@ async def test_all_keys_of_a_queue_are_in_one_slot_of_a_cluster(redis_server):
     async with Crawl(redis_server) as worker:
         for host in "abc":
             await worker.push(host)
-        worker.queue._wait_of = lambda request: (60.0, "parked")
+        worker.hold(60.0)
         await worker.push("d")
         await worker.pop()
         keys = [k for k in redis_server.client.keys("*") if not k.startswith(b"rep:")]
@@ -361,7 +361,7 @@ async def test_who_leaves_gives_back_what_it_has(redis_server):
             done, other = await one.pop(), await one.pop()
             one.done(done)
             left = short(other)
-            await one.queue._spider_closed()
+            await one.leave()
             one.die()
         assert await two.length() == 2
         workers = redis_server.client.zrange(f"{PREFIX}workers", 0, -1)
@@ -611,9 +611,7 @@ async def test_duplicates_are_found_when_redis_is_back(redis_server):
 
 
 def theirs(worker: Crawl, kind: Any = PriorityQueue, serializer: Any = None) -> Any:
-    return kind(
-        worker._server, worker.crawler.spider, "%(spider)s:requests", serializer
-    )
+    return kind(worker.server, worker.crawler.spider, "%(spider)s:requests", serializer)
 
 
 @pytest.mark.parametrize("serializer", [None, Literals])

@@ -27,13 +27,13 @@ async def test_what_waits_in_redis_is_told(redis_server):
             ("nobody", "unreachable"),
             ("slow", ""),
         ):
-            one.queue._wait_of = lambda _, why=why: (60.0 if why else 0.0, why)
+            one.hold(60.0 if why else 0.0, why)
             for number in range(2):
                 await one.push(host, number)
         await one.start(await one.pop(), 30.0)
         one.done(*one.exchange.handed_out)
         orders.block(queue_at(redis_server), "parked.example")
-        waits: Any = one.queue._crawl.waits
+        waits: Any = one.shared.waits
         assert await one.pop() is None
         await until(waits.waiting)
         found = waits.waiting()

@@ -11,6 +11,7 @@ import scrapy
 from scrapy import signals
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
+from scrapy_rep.crawl import Crawl as Shared
 from scrapy_rep.redis import PoliteQueue
 from scrapy_rep.redis.servers import Servers
 from scrapy_rep.redis.store import RedisStore
@@ -112,7 +113,7 @@ class Crawl:
     def __init__(
         self, server: RedisServer | Cluster, *, serializer: Any = None, **settings: Any
     ) -> None:
-        self._server = redis.Redis.from_url(server.url)
+        self.server = redis.Redis.from_url(server.url)
         self._serializer = serializer
         self.crawler = make_crawler(
             Quiet,
@@ -131,9 +132,11 @@ class Crawl:
         await opened.wait()
         self.engine = self.crawler.engine
         self.queue: Any = PoliteQueue(
-            self._server, self.crawler.spider, self.key, self._serializer
+            self.server, self.crawler.spider, self.key, self._serializer
         )
-        self.queue._keeper.back_off.until = {}  # as in a process of its own
+        self.shared: Any = Shared.of(self.crawler)
+        self.keeper: Any = self.shared.keeper
+        self.keeper.back_off.until = {}  # as in a process of its own
         self.servers = Servers.of(self.crawler)
         self.link = self.servers.first
         await self.link.meet()
@@ -148,11 +151,23 @@ class Crawl:
         await maybe_deferred_to_future(deferred_from_coro(crawl(self.crawler)))
 
     async def __aexit__(self, *_: object) -> None:
-        self.engine._slot.inprogress.clear()
+        self.in_progress.clear()
         self.stop.set()
         await self._crawling
-        self._server.close()
+        self.server.close()
         self.shards.quick.close()
+
+    @property
+    def in_progress(self) -> Any:
+        return self.engine._slot.inprogress
+
+    def hold(self, seconds: float, why: str = "parked") -> None:
+        """Have what is pushed from now on wait for so long; 0: it need not."""
+        self.queue._wait_of = lambda request: (seconds, why)
+
+    def file_under(self, line: str) -> None:
+        """Have what is pushed from now on wait in this line."""
+        self.queue._host_of = lambda request: line
 
     async def push(self, host: str, number: int = 0, **kwargs: Any) -> None:
         self.queue.push(scrapy.Request(f"http://{host}.example/{number}", **kwargs))
@@ -167,7 +182,7 @@ class Crawl:
         self.exchange.ask_at = [time.monotonic() + 3600] * number  # not by itself
         request = self.queue.pop()
         if request is not None:
-            self.engine._slot.inprogress.add(request)
+            self.in_progress.add(request)
         return request
 
     async def length(self) -> int:
@@ -185,7 +200,7 @@ class Crawl:
 
     def done(self, *requests: Any) -> None:
         for request in requests:
-            self.engine._slot.inprogress.discard(request)
+            self.in_progress.discard(request)
 
     async def take(self, interval: float = 0.0) -> str | None:
         """Pop, start and be done with a request; return the first letters of its URL."""
@@ -201,6 +216,10 @@ class Crawl:
         while (url := await self.take()) is not None:
             found.append(url)
         return found
+
+    async def leave(self) -> None:
+        """Take leave, as when the crawl ends."""
+        await self.queue._spider_closed()
 
     def die(self) -> None:
         """Give no more signs of life, and take no leave, as after kill -9."""

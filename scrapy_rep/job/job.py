@@ -268,11 +268,15 @@ class Job(OneForEachCrawler):
         self._changes = Changes()
         self._new_queues.clear()
         if self._held > MOST_HELD:
-            for queue in self._holders:
-                queue.shed()
-            self._holders.clear()
-            self._held = 0
+            self.shed()
         return True
+
+    def shed(self) -> None:
+        """Have nothing in memory that is in the file."""
+        for queue in self._holders:
+            queue.shed()
+        self._holders.clear()
+        self._held = 0
 
     def _write_soon(self) -> None:
         if self._timer is None and not self._closed:
@@ -281,12 +285,12 @@ class Job(OneForEachCrawler):
 
     def _write_now(self) -> None:
         self._timer = None
-        self._note_done()
+        self.note_done()
         self.write()
         if self._taken or self._changes:
             self._write_soon()
 
-    def _note_done(self) -> None:
+    def note_done(self) -> None:
         """Have those deleted that the engine is through with, and the others marked.
 
         What came of them is in the job already, or is written with that.
@@ -317,7 +321,7 @@ class Job(OneForEachCrawler):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._note_done()
+        self.note_done()
         try:
             if self.write():
                 finish(self._file, HOSTS.last_starts())

@@ -97,17 +97,15 @@ async def test_as_a_list(kind, end, tmp_path):
                 peeked = queue.peek()
                 assert (peeked and number_of(peeked)) == (waits[end] if waits else None)
             elif step == "done":
-                job._note_done()
+                job.note_done()
                 taken.clear()
             else:
                 assert job.write()
                 assert in_file(tmp_path / "job") >= {*waits, *taken}
                 if step == "shed":
-                    for each in job._holders:
-                        each.shed()
-                    job._holders.clear()
+                    job.shed()
             assert len(queue) == len(waits)
-        job._note_done()
+        job.note_done()
         assert job.write()
         assert in_file(tmp_path / "job") == set(waits)
         while waits:
@@ -115,7 +113,7 @@ async def test_as_a_list(kind, end, tmp_path):
             assert popped is not None
             assert number_of(popped) == waits.pop(end)
         assert queue.pop() is None
-        job._note_done()
+        job.note_done()
         assert job.write()
         assert in_file(tmp_path / "job") == set()
         queue.close()
@@ -196,12 +194,12 @@ async def test_what_goes_back_as_it_was_handed_out_is_there_once(tmp_path):
         queue.push(Request("http://a.example/"))
         for written_before in (False, True):
             if written_before:
-                job._write_now()
+                assert job.write()
             popped = queue.pop()
             assert popped is not None
-            job._note_done()
+            job.note_done()
             queue.push(popped)
-            job._note_done()
+            job.note_done()
             assert job.write()
             assert len(rows_in(tmp_path / "job", "requests")) == 1
             assert rows_in(tmp_path / "job", "taken") == []

@@ -73,10 +73,9 @@ class Job(OneForEachCrawler):
         self._root = str(Path(folder, "requests.queue"))
         self._file = JobFile(Path(folder))
         finalize(self, self._file.close)
-        self.names_of: Callable[[Request], Iterable[str]] = lambda request: (
+        self._names_of: Callable[[Request], Iterable[str]] = lambda request: (
             self.crawl.downloader.slot_of(request),
         )
-        """Returns what a priority queue may call the queue of a request."""
         self.busy: set[int] = set()
         """Numbers of those that were handed out, or cannot be read."""
         self.unreadable = 0
@@ -128,6 +127,10 @@ class Job(OneForEachCrawler):
             number = rows[0][0]
         return number, self._counts.pop(number, 0)
 
+    def name_by(self, names_of: Callable[[Request], Iterable[str]]) -> None:
+        """Have *names_of* return what a priority queue may call the queue of a request."""
+        self._names_of = names_of
+
     def add_queue(self, place: Place, request: Request) -> int:
         """Return the number of a new queue, whose first request is *request*."""
         if place in self._new_queues:  # it was closed in the meantime
@@ -136,8 +139,10 @@ class Job(OneForEachCrawler):
         folder, leaf = place
         name = None
         if folder:
-            names = (name for name in self.names_of(request))
-            name = next((name for name in names if folder_of(name) == folder), None)
+            names = (
+                each for each in self._names_of(request) if folder_of(each) == folder
+            )
+            name = next(names, None)
         number = self._new_queues[place] = self._next_queue
         self._next_queue += 1
         self._changes.queues[number] = folder, leaf, slot, name

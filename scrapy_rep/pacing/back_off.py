@@ -37,9 +37,15 @@ class BackOff:
         engine: Engine,
         until: dict[str, float] | None = None,
         what: dict[str, str] | None = None,
+        *,
+        is_down: Callable[[str], bool] = lambda host: False,
     ) -> None:
-        """*until* and *what* are what the crawls of a process share."""
+        """*until* and *what* are what the crawls of a process share.
+
+        *is_down* tells whether nobody waits for a host any more while it is parked.
+        """
         self._engine = engine
+        self._is_down = is_down
         self.until: dict[str, float] = {} if until is None else until
         """Host -> when it is parked no more, by ``time.monotonic()``."""
         self.what: dict[str, str] = {} if what is None else what
@@ -47,8 +53,6 @@ class BackOff:
         self._sweep_at = 16
         self._listeners: list[Listener] = []
         self._listeners_here: list[Listener] = []
-        self.is_down: Callable[[str], bool] = lambda host: False
-        """Tells whether nobody waits for a host any more while it is parked."""
 
     def on_parked(self, listener: Listener) -> None:
         """Call *listener* whenever a host is parked: the host, the seconds from now.
@@ -76,11 +80,11 @@ class BackOff:
     def holds(self, host: str) -> float:
         """Return the seconds for which what waits for *host* is to wait; 0: it need not."""
         left = self.left(host) if self.until else 0.0
-        return 0.0 if left and self.is_down(host) else left
+        return 0.0 if left and self._is_down(host) else left
 
     def refuses(self, host: str) -> bool:
         """Tell whether requests to *host* are refused now rather than wait."""
-        return bool(self.until and self.left(host) and self.is_down(host))
+        return bool(self.until and self.left(host) and self._is_down(host))
 
     def park(self, host: str, seconds: float, what: str = "") -> float:
         """Park *host* from now on, unless it is parked for longer; *what* says why.
@@ -105,7 +109,7 @@ class BackOff:
                 self.left(name)
             self._sweep_at = 2 * len(self.until) + 16
         self.until[host] = monotonic() + seconds
-        if not self.is_down(host):
+        if not self._is_down(host):
             for listener in self._listeners:
                 listener(host, seconds)
         return longer
@@ -120,6 +124,6 @@ class BackOff:
         if self.left(host):
             self._engine.wake()  # somebody else may have the place of *request*
         while seconds := self.left(host):
-            if self._engine.ends() or (is_page and self.is_down(host)):
+            if self._engine.ends() or (is_page and self._is_down(host)):
                 raise StillParked(request.url, seconds)
             await sleep(min(seconds, LOOK_UP))

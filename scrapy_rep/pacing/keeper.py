@@ -92,7 +92,7 @@ class Keeper:
         self._guard_part = GUARD_PART
         parks = settings.obey & {"retry-after", "back-off"}
         shared = (HOSTS.parked, HOSTS.parked_for) if parks else ()
-        self.back_off = BackOff(downloader, *shared)
+        self.back_off = BackOff(downloader, *shared, is_down=self._is_down)
         self.troubles = Troubles(self.back_off, settings)
         self.budget = Budget(settings)
         self.asked_elsewhere: set[str] = set()
@@ -101,6 +101,9 @@ class Keeper:
         downloader.on_leave(self._left)
         downloader.on_answer(self._answered)
         self._times = ResponseTimes(downloader, settings, self.keep)
+
+    def _is_down(self, host: str) -> bool:
+        return self.troubles.is_down(host)
 
     # What is kept
 
@@ -179,7 +182,7 @@ class Keeper:
         if not host:
             return None
         hop = departure.robots_hop
-        asking = None if hop is None else getattr(hop, "asking", None)
+        asking = None if hop is None else hop.asking
         if self.budget.is_set and hop is None:
             self.budget.spend(host)
         if not (

@@ -41,7 +41,6 @@ class Troubles:
         self._bookings: Bookings | None = None
         self._untold: dict[str, tuple[int, float]] = {}
         """Host -> the successes that others do not know of, and when they were told last."""
-        back_off.is_down = self.is_down
 
     def share(self, bookings: Bookings) -> None:
         """Have *bookings* tell others of troubles, and here of theirs."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scrapy_rep.pacing import FREE, pace_of
@@ -34,7 +35,6 @@ class Known:
         "answer_id",
         "evidence",
         "fault",
-        "grown",
         "key",
         "origin",
         "policy",
@@ -67,8 +67,6 @@ class Known:
         self.fault: Exception | None = None
         """What asking for it has raised, where somebody at a prompt is to see that."""
         self.weight = 0
-        self.grown: list[Known] | None = None
-        """A list of the cache that keeps it: the entries that are to be weighed again."""
         self._agent: Agent | None = None  # that asked for its pace first
         self._pace = FREE
         self._paces: dict[Agent, Pace] | None = None  # of others
@@ -96,11 +94,6 @@ class Known:
             else:
                 paces[agent] = pace
         return pace
-
-    def grow(self) -> None:
-        """Have it weighed again, as its policy is about to hold more."""
-        if self.grown is not None:
-            self.grown.append(self)
 
 
 def weight_of(known: Known) -> int:
@@ -155,8 +148,7 @@ class PolicyCache:
         self._entries.move_to_end(known.key)
         # What is asked of a policy makes it grow: for each agent's rules, and for the
         # first refusal to three times of what it was.
-        known.grown = self._grown
-        known.policy.watch(known.grow)
+        known.policy.watch(partial(self._grown.append, known))
         known.weight = 0
         self._weigh(known)
 

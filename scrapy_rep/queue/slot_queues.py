@@ -44,7 +44,7 @@ class SlotQueues(DownloaderAwarePriorityQueue):
                 kind = load_object(crawler.settings["SCHEDULER_DISK_QUEUE"])
             if isinstance(kind, type) and issubclass(kind, JobQueue):
                 self._job = Job.of(crawler)
-                self._job.names_of = self.names_of
+                self._job.name_by(self.names_of)
             elif not key:
                 check_list(Path(folder, "requests.queue", "active.json"))
         super().__init__(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scrapy import signals
@@ -15,8 +14,8 @@ from scrapy_rep.downloader import ROBOTS_HOP, sleep
 from scrapy_rep.exceptions import NotNow, StillParked
 from scrapy_rep.judging import (
     Action,
-    Judge,
     Objection,
+    Patience,
     Symptoms,
     judged,
     leave_behind,
@@ -34,7 +33,7 @@ from scrapy_rep.judging.ruling import (
 from scrapy_rep.log import Watch
 from scrapy_rep.pacing import OverBudgetError
 from scrapy_rep.policies import Known
-from scrapy_rep.protocol.printable import counted, duration, without_user
+from scrapy_rep.protocol.printable import counted, without_user
 from scrapy_rep.robots import Robots
 from scrapy_rep.settings import LONGEST_AT_PROMPT
 from scrapy_rep.signals import request_forbidden
@@ -91,7 +90,7 @@ class RepMiddleware:
         self._witness = crawl.witness
         self._explains = crawl.witness is not None or bool(crawl.settings.purpose)
         self._judge = crawl.judge
-        self._patient = Judge(replace(crawl.settings, wait=True))
+        self._patience = Patience(crawl.settings, crawl.agents, crawl.policies.now)
         self._has_cache = crawl.http_cache is not None
         self._waiting = 0
         self._robots = Robots(
@@ -377,7 +376,7 @@ class RepMiddleware:
         refusal = objection.refusal(url, origin)
         instead = ""
         if not self._settings.wait:
-            instead = self._what_crawls_do(request, url, known, wait)
+            instead = self._patience.in_words(request, url, known, wait)
         self._log.note_refusal(refusal, objection.cause, instead)
         if self._witness is not None:
             self._witness.refused(request, refusal, objection.cause, known)
@@ -388,18 +387,3 @@ class RepMiddleware:
             spider=self._crawler.spider,
         )
         return refusal
-
-    def _what_crawls_do(
-        self, request: Request, url: str, known: Known | None, wait: float
-    ) -> str:
-        """Return what a crawl, which waits, would do with *request*, in words."""
-        if known is not None and not wait:
-            agent, now = self._agents.of(request), self._policies.now()
-            allowed = known.policy.allowed(url, agent)
-            wait = self._patient.rule(url, known, agent, now, allowed).seconds
-        if not wait:
-            return "A crawl would not fetch it either"
-        how_long = duration(wait)
-        return (
-            f"A crawl would wait {how_long} for that; with -s REP_WAIT=1 this does, too"
-        )

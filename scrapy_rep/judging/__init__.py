@@ -2,6 +2,7 @@
 
 from scrapy_rep.judging.agents import Agents
 from scrapy_rep.judging.pace_names import namer
+from scrapy_rep.judging.patience import Patience
 from scrapy_rep.judging.purposes import Purposes
 from scrapy_rep.judging.ruling import Action, Judge, Objection, Ruling
 from scrapy_rep.judging.symptoms import Symptoms
@@ -12,6 +13,7 @@ __all__ = [
     "Agents",
     "Judge",
     "Objection",
+    "Patience",
     "Purposes",
     "Ruling",
     "Symptoms",

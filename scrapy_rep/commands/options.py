@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
@@ -20,6 +20,15 @@ if TYPE_CHECKING:
 
 STDIN_NAME = "-"
 FORM = "compiled" if COMPILED else "plain Python"
+OPTIONS = {
+    "urls": "a URL",
+    "agents": "--agent",
+    "url_list": "--urls",
+    "audits": "--report",
+    "output": "-o",
+    "hosts": "--host",
+}
+"""Fields that are not named like their options."""
 URL_EXPECTED = "an absolute http or https URL such as https://example.com/page"
 
 
@@ -132,8 +141,7 @@ class Options:
         if any(not agent.strip() for agent in self.agents):
             yield "--agent is empty, expected a product token or a User-Agent header"
         if self.job is not None:
-            if self != type(self)(job=self.job, json=self.json):
-                yield "--job is given with others, expected --json only beside it"
+            yield from self.faults_beside("--job", "--json", "job", "json")
             return
         if self.fleet is not None:
             yield from self.faults_of_fleet(self.fleet)
@@ -174,49 +182,35 @@ class Options:
                 if url != STDIN_NAME and origin_of(url) is None:
                     yield f"URL is {without_user(url)!r}, expected {URL_EXPECTED}"
 
+    def faults_beside(self, task: str, others: str, *taken: str) -> Iterator[str]:
+        """Tell what is given beside *task* but its *others*; *taken* are the fields of both."""
+        for field in fields(self):
+            if field.name not in taken and getattr(self, field.name) != field.default:
+                name = OPTIONS.get(field.name, f"--{field.name}")
+                yield f"{name} is given with {task}, expected {others} only"
+
     def faults_of_fleet(self, fleet: FleetOptions) -> Iterator[str]:
         if fleet.spider is None:
             yield "it is not said whose queue is meant, expected --fleet SPIDER"
-        if self != type(self)(fleet=fleet, hosts=self.hosts, json=self.json):
-            yield (
-                "--fleet is given with others, expected only --json, --host and what to do"
-                " with the queue beside it"
-            )
+        others = "--json, --host and what to do with the queue"
+        yield from self.faults_beside("--fleet", others, "fleet", "hosts", "json")
         if self.hosts and fleet.acts:
             yield "--host is for what is told of a queue, expected nothing to be done"
         yield from fleet.faults()
 
     def faults_of_compare(self) -> Iterator[str]:
-        beside = {
-            "a URL": self.urls,
-            "--file": self.file is not None,
-            "--lint": self.lint,
-            "--sitemaps": self.sitemaps,
-            "--now": self.now,
-        }
-        for what, given in beside.items():
-            if given:
-                yield f"{what} is given with --compare, expected --urls and --agent only"
+        yield from self.faults_beside(
+            "--compare", "--urls and --agent", "compare", "url_list", "agents", "json"
+        )
         if self.url_list is None:
             yield "--compare lacks its URLs, expected --urls FILE, or --urls - to read them"
         if [*(self.compare or ()), self.url_list].count(STDIN_NAME) > 1:
             yield "- is given twice, but standard input can be read only once"
 
     def faults_of_report(self) -> Iterator[str]:
-        beside = {
-            "a URL": self.urls,
-            "--agent": self.agents,
-            "--file": self.file is not None,
-            "--lint": self.lint,
-            "--sitemaps": self.sitemaps,
-            "--now": self.now,
-            "--json": self.json,
-            "--compare": self.compare is not None,
-            "--urls": self.url_list is not None,
-        }
-        for what, given in beside.items():
-            if given:
-                yield f"{what} is given with --report, expected -o and --host only"
+        yield from self.faults_beside(
+            "--report", "-o and --host", "audits", "output", "hosts"
+        )
         if self.output is None:
             yield "--report lacks its page, expected -o FILE"
         if (self.audits or ()).count(STDIN_NAME) > 1:

@@ -20,10 +20,10 @@ from scrapy_rep.queue.slot_queues import SlotQueues
 from scrapy_rep.queue.slots import Slots, Where
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from scrapy import Request
-    from scrapy.pqueues import QueueProtocol, ScrapyPriorityQueue
+    from scrapy.pqueues import ScrapyPriorityQueue
 
     from scrapy_rep.policies import Policies
     from scrapy_rep.queue.lines import Key
@@ -51,22 +51,8 @@ class PoliteQueue(SlotQueues):
     Without ``RepMiddleware`` it is a fair queue that knows the user's delays only.
     """
 
-    def __init__(
-        self,
-        crawler: Any,
-        downstream_queue_cls: type[QueueProtocol],
-        key: str,
-        slot_startprios: dict[str, Iterable[int]] | None = None,
-        *,
-        start_queue_cls: type[QueueProtocol] | None = None,
-    ) -> None:
-        super().__init__(
-            crawler,
-            downstream_queue_cls,
-            key,
-            slot_startprios,
-            start_queue_cls=start_queue_cls,
-        )
+    def __init__(self, crawler: Any, *args: Any, **kwargs: Any) -> None:
+        super().__init__(crawler, *args, **kwargs)
         crawl = self._crawl
         crawl.join_queue()
         self._waits = crawl.waits

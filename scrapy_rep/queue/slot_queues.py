@@ -30,9 +30,8 @@ class SlotQueues(DownloaderAwarePriorityQueue):
         crawler: Any,
         downstream_queue_cls: type[QueueProtocol],
         key: str,
-        slot_startprios: dict[str, Iterable[int]] | None = None,
-        *,
-        start_queue_cls: type[QueueProtocol] | None = None,
+        *args: Any,
+        **kwargs: Any,
     ) -> None:
         self._crawl = Crawl.of(crawler)
         self._job: Job | None = None
@@ -47,13 +46,7 @@ class SlotQueues(DownloaderAwarePriorityQueue):
                 self._job.name_by(self.names_of)
             elif not key:
                 check_list(Path(folder, "requests.queue", "active.json"))
-        super().__init__(
-            crawler,
-            downstream_queue_cls,
-            key,
-            slot_startprios,
-            start_queue_cls=start_queue_cls,
-        )
+        super().__init__(crawler, downstream_queue_cls, key, *args, **kwargs)
         listed = {queue.key for queue in self.pqueues.values()}
         for name in [name for name, queue in self.pqueues.items() if not len(queue)]:
             self._close(self.pqueues.pop(name))

@@ -192,8 +192,8 @@ def test_names_cannot_steer_the_terminal(redis_server):
         (["--fleet", "x"], "--fleet is 'x', expected a spider with a queue in Redis"),
         (["--pause"], "it is not said whose queue is meant, expected --fleet SPIDER"),
         (["--fleet", "x", "--pause", "--check"], "exclude each other, expected one of"),
-        (["--fleet", "x", "--lint"], "--fleet is given with others, expected only"),
-        (["--fleet", "x", "http://a.example/"], "--fleet is given with others"),
+        (["--fleet", "x", "--lint"], "--lint is given with --fleet, expected --json"),
+        (["--fleet", "x", "http://a.example/"], "a URL is given with --fleet"),
         (["--fleet", "x", "--host", "a", "--pause"], "--host is for what is told of a"),
         (
             ["--fleet", "x", "--block", "http://a/"],

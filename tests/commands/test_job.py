@@ -50,11 +50,14 @@ def test_while_a_crawl_is_at_it(job):
         assert robots("--job", str(job), cwd=job).status == 0
 
 
-@pytest.mark.parametrize("more", [["http://a.example/"], ["--lint"], ["-o", "page"]])
-def test_nothing_else_beside_it(more, job):
+@pytest.mark.parametrize(
+    ("more", "what"),
+    [(["http://a.example/"], "a URL"), (["--lint"], "--lint"), (["-o", "page"], "-o")],
+)
+def test_nothing_else_beside_it(more, what, job):
     done = robots("--job", str(job), *more, cwd=job)
     assert done.status == 2
-    assert "--job is given with others, expected --json only beside it" in done.err
+    assert f"{what} is given with --job, expected --json only" in done.err
 
 
 def test_no_job(tmp_path):

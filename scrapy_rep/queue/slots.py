@@ -116,7 +116,8 @@ class Slots:
     def make_due(self, slot: Slot) -> None:
         """Have *slot* looked at again in its turn."""
         if slot.where is not Where.DUE:
-            self.put(slot, Where.DUE)
+            slot.where = Where.DUE
+            self.due.append(slot)
 
     def put(self, slot: Slot, where: Where) -> None:
         """Put *slot* behind the others that are *where*."""
@@ -138,7 +139,11 @@ class Slots:
 
     def take_due(self) -> Slot | None:
         """Take out the one that has been due for longest."""
-        return _next(self.due, Where.DUE)
+        while self.due:
+            slot = self.due.popleft()
+            if slot.where is Where.DUE:  # else it has gone elsewhere since
+                return slot
+        return None
 
     def take_unknown(self, *, any_of_them: bool) -> Slot | None:
         """Take out one whose policy is not known.
@@ -149,18 +154,14 @@ class Slots:
         if any_of_them and self.unknown:
             place = randrange(len(self.unknown))  # noqa: S311
             self.unknown[0], self.unknown[place] = self.unknown[place], self.unknown[0]
-        return _next(self.unknown, Where.UNKNOWN)
+        while self.unknown:
+            slot = self.unknown.popleft()
+            if slot.where is Where.UNKNOWN:
+                return slot
+        return None
 
     def clear(self) -> None:
         for slot in self.by_name.values():
             slot.where = Where.GONE
         for place in (self.by_name, self.due, self.later, self.unknown, self.full):
             place.clear()
-
-
-def _next(place: deque[Slot], where: Where) -> Slot | None:
-    while place:
-        slot = place.popleft()
-        if slot.where is where:  # else it has gone elsewhere since
-            return slot
-    return None

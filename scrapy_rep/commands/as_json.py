@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from scrapy_rep.commands.findings import Copy, Finding, Judgement
     from scrapy_rep.judging import Ruling
-    from scrapy_rep.protocol import Note, Rule, Verdict
+    from scrapy_rep.protocol import Agent, Note, Rule, Verdict
 
 
 def line(value: dict[str, Any]) -> str:
@@ -36,7 +36,7 @@ def judgement(judged: Judgement) -> dict[str, Any]:
     verdict = judged.verdict
     rate, visit = judged.request_rate, judged.visit_time
     return {
-        "agent": judged.agent if isinstance(judged.agent, str) else list(judged.agent),
+        "agent": agent(judged.agent),
         "allowed": judged.allowed,
         "reason": verdict.reason,
         "rule": rule(verdict.rule),
@@ -69,6 +69,10 @@ def ruling(its: Ruling) -> dict[str, Any]:
         "wait": round_off(its.seconds) if its.action is Action.WAIT else None,
         "left_out": [each.cause for each in its.left_out],
     }
+
+
+def agent(its: Agent) -> str | list[str]:
+    return its if isinstance(its, str) else list(its)
 
 
 def rule(its: Rule | None) -> dict[str, Any] | None:
@@ -106,19 +110,13 @@ def round_off(seconds: float | None) -> float | None:
 
 
 def note(file: str, its: Note) -> dict[str, Any]:
-    return {
-        "file": file,
-        "line": its.line,
-        "severity": its.severity,
-        "code": its.code,
-        "message": its.message,
-    }
+    return {"file": file, **its._asdict()}
 
 
-def change(url: str, agent: Any, old: Verdict, new: Verdict) -> dict[str, Any]:
+def change(url: str, its: Agent, old: Verdict, new: Verdict) -> dict[str, Any]:
     return {
         "url": url,
-        "agent": agent if isinstance(agent, str) else list(agent),
+        "agent": agent(its),
         "old": {"allowed": old.allowed, "reason": old.reason, "rule": rule(old.rule)},
         "new": {"allowed": new.allowed, "reason": new.reason, "rule": rule(new.rule)},
     }

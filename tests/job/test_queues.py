@@ -15,7 +15,7 @@ from scrapy import Request
 from scrapy.squeues import PickleFifoDiskQueue, PickleLifoDiskQueue
 
 from scrapy_rep.job import FILE_NAME, FifoQueue, Job, LifoQueue
-from tests.queue.test_polite_queue import on_crawler
+from tests.queue.test_polite_queue import on_crawler, queue_of
 from tests.utils import coroutine_test
 
 if TYPE_CHECKING:
@@ -204,5 +204,22 @@ async def test_what_goes_back_as_it_was_handed_out_is_there_once(tmp_path):
             assert len(rows_in(tmp_path / "job", "requests")) == 1
             assert rows_in(tmp_path / "job", "taken") == []
         assert len(queue) == 1
+
+    await on_crawler(body, JOBDIR=str(tmp_path / "job"))
+
+
+@coroutine_test
+async def test_two_lines_of_a_slot_are_apart_in_the_file(tmp_path):
+    """So that they are in the next run, too, also where this one is killed."""
+
+    def body(crawler: Any) -> None:
+        queue = queue_of(crawler, f"{crawler.settings['JOBDIR']}/requests.queue")
+        for port in (1, 2):
+            queue.push(Request(f"http://a.example:{port}/"))
+        assert Job.of(crawler).write()
+        names = rows_in(tmp_path / "job", "(SELECT name FROM queues)")
+        assert {name for (name,) in names} == set(queue.pqueues)
+        assert len(names) == 2
+        queue.close()
 
     await on_crawler(body, JOBDIR=str(tmp_path / "job"))

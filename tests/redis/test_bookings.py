@@ -180,7 +180,7 @@ async def test_scripts_survive_a_flush(redis_server):
         redis_server.client.script_flush()
         await worker.starts.book(HOST, 0.05)
         redis_server.client.script_flush()
-        await worker.link._show_up()
+        await worker.show_up()
         assert worker.link.up
         assert not worker.stat("rep/redis/errors")
 
@@ -258,9 +258,9 @@ async def test_all_workers_see_the_fleet_in_the_same_order(redis_server):
     ):
         fleet = [one, two, three]
         for worker in fleet:  # each has been seen last, once
-            await worker.link._show_up()
+            await worker.show_up()
         for worker in fleet[:2]:
-            await worker.link._show_up()
+            await worker.show_up()
         assert [w.link.workers for w in (one, two, three)] == [3] * 3
         assert {w.link.rank for w in (one, two, three)} == {0, 1, 2}
 
@@ -271,11 +271,11 @@ async def test_workers_take_turns_without_redis(redis_server, monkeypatch):
     interval = 0.1
     async with Worker(redis_server) as one, Worker(redis_server) as two:
         for worker in (one, two):
-            await worker.link._show_up()
-        await one.link._show_up()
+            await worker.show_up()
+        await one.show_up()
         redis_server.kill()
         for worker in (one, two):
-            await worker.link._show_up()
+            await worker.show_up()
             assert not worker.link.up
         # How well each knows the server's time is another matter.
         two.link.offset = one.link.offset
@@ -304,9 +304,9 @@ async def test_a_robots_txt_waits_for_redis_and_not_for_ever(redis_server, monke
     monkeypatch.setattr(starts_module, "SETTLE", 0.1)
     monkeypatch.setattr(starts_module, "UNKNOWN_AWAY", 1.0)
     async with Worker(redis_server) as worker:
-        await worker.link._show_up()
+        await worker.show_up()
         redis_server.kill()
-        await worker.link._show_up()
+        await worker.show_up()
         assert await started(worker, 0.0) - worker.link.changed_at >= 1.0
         monkeypatch.setattr(starts_module, "UNKNOWN_AWAY", 3600.0)
         worker.link.changed_at -= 3600.0
@@ -315,7 +315,7 @@ async def test_a_robots_txt_waits_for_redis_and_not_for_ever(redis_server, monke
         await until(lambda: worker.link.up)
         redis_server.client.flushall()
         redis_server.kill()
-        await worker.link._show_up()
+        await worker.show_up()
         book = asyncio.create_task(worker.starts.book(HOST, 0.0))
         await asyncio.sleep(0.2)
         redis_server.start()
@@ -328,12 +328,12 @@ async def test_workers_are_restless_when_they_have_just_met(redis_server, monkey
     monkeypatch.setattr(starts_module, "SETTLE", 100.0)
     monkeypatch.setattr(starts_module, "BUSY", 200.0)
     async with Worker(redis_server) as worker:
-        await worker.link._show_up()
+        await worker.show_up()
         assert worker.starts.restless
         worker.link.changed_at -= 200.0
         assert not worker.starts.restless
         redis_server.kill()
-        await worker.link._show_up()
+        await worker.show_up()
         redis_server.start()
         await until(lambda: worker.link.up)
         worker.link.changed_at -= 200.0

@@ -507,7 +507,7 @@ async def test_pause_waits_before_it_says_that_nothing_is_known(
     async with Worker(redis_server, REP_REDIS_DOWN="pause") as worker:
         await worker.store.put(ORIGIN, GOOD)
         redis_server.hang()
-        await worker.link._show_up()
+        await worker.show_up()
         assert not worker.link.up
         getting = asyncio.create_task(worker.store.get(ORIGIN))
         await asyncio.sleep(0.2)

@@ -59,6 +59,10 @@ class Worker:
         await self.store.close()
         await self.servers.close()
 
+    async def show_up(self) -> None:
+        """Give a sign of life now."""
+        await self.link._show_up()
+
     def stat(self, name: str) -> Any:
         return self.crawler.stats.get_value(name)
 

@@ -12,6 +12,8 @@ ValueError
 RuntimeError
 ├── JobError                 the job in JOBDIR cannot be begun
 └── RedisStartError          the Redis server cannot be used, and a crawl begins
+
+Those that our own code alone catches stand in the room that raises them.
 """
 
 from __future__ import annotations

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 from scrapy_rep.protocol.printable import printable
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from typing_extensions import Self
 
 try:
@@ -91,12 +89,7 @@ class Progress:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def add(self, done: int) -> None:

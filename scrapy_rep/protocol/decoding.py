@@ -8,13 +8,15 @@ from contextlib import suppress
 from functools import lru_cache
 from sys import getsizeof
 
+from scrapy_rep.protocol.patterns import compiled
+
 MAX_SIZE = 512 * 1024
 """Octets (characters, of a str) that are read. RFC 9309 2.5 demands at least 500 KiB."""
 
 UTF8_BOM = codecs.BOM_UTF8
 UTF8_MARK = re.compile(rb"\xef(?:\xbb\xbf|(?![\x80-\xbf]{2})\xbb?)")  # whole or cut
 MOJIBAKE_BOM = UTF8_BOM.decode("latin-1")
-BYTE_ORDER_MARKS = re.compile(rf"\A(?:\ufeff|{MOJIBAKE_BOM})+")
+BYTE_ORDER_MARKS = rf"\A(?:\ufeff|{MOJIBAKE_BOM})+"
 
 # Codecs of Python that decode no charset, some of them slowly, some with warnings.
 NOT_CHARSETS = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"}
@@ -108,7 +110,7 @@ def decode_text(body: bytes | str, encoding: str | None = None) -> Text:
         text, charset, found = decode(body, encoding)
         problems += found
     if not text.isascii() and text.startswith(("\ufeff", MOJIBAKE_BOM)):
-        text = BYTE_ORDER_MARKS.sub("", text, count=1)
+        text = compiled(BYTE_ORDER_MARKS).sub("", text, count=1)
     if "\r" in text:  # RFC 9309 2.2: a line ends with CR, LF or CRLF, and nothing else
         text = "\n".join(text.split("\r\n"))  # sooner than it would be replaced
         if "\r" in text:

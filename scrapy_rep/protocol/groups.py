@@ -27,6 +27,7 @@ from scrapy_rep.protocol.fields import (
     split_record,
     trim,
 )
+from scrapy_rep.protocol.patterns import compiled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,28 +36,23 @@ if TYPE_CHECKING:
 
 # None of these patterns can match across a line end or overlap itself, and all begin with
 # the line end before their line, so a search is one pass over the text.
-CASELESS_FLAGS = re.IGNORECASE | re.ASCII
-
 USER_AGENT_LINE = re.compile(
-    rf"(\n{LINE_MARGIN}user[- ]?agent([{BLANK_CLASS}:][^\n]*))", CASELESS_FLAGS
+    rf"(?ai)(\n{LINE_MARGIN}user[- ]?agent([{BLANK_CLASS}:][^\n]*))"
 )
 RULE_FIELD = r"(?:dis?s?all?ow|diasllow|disallaw|allow)"
-RULE_LINE = re.compile(
-    rf"\n{LINE_MARGIN}{RULE_FIELD}(?=[{BLANK_CLASS}:])[^\n]*", CASELESS_FLAGS
-)
-RECORD_LINE = re.compile(
-    rf"\n{LINE_MARGIN}(?:{RULE_FIELD}|site[- ]?map|crawl[- ]?delay)(?=[{BLANK_CLASS}:])[^\n]*",
-    CASELESS_FLAGS,
+RULE_LINE = rf"(?ai)\n{LINE_MARGIN}{RULE_FIELD}(?=[{BLANK_CLASS}:])[^\n]*"
+RECORD_LINE = (
+    rf"(?ai)\n{LINE_MARGIN}(?:{RULE_FIELD}|site[- ]?map|crawl[- ]?delay)"
+    rf"(?=[{BLANK_CLASS}:])[^\n]*"
 )
 PACE_FIELDS = {CRAWL_DELAY, REQUEST_RATE, VISIT_TIME}
 RECORDS_OF_RUNS = {*PACE_FIELDS, CONTENT_USAGE, CONTENT_SIGNAL}
 RECORD_OF_RUN = re.compile(
-    rf"\n{LINE_MARGIN}(?:crawl[- ]?delay|request-rate|visit-time|content-usage|content-signal)"
-    rf"(?=[{BLANK_CLASS}:])[^\n]*",
-    CASELESS_FLAGS,
+    rf"(?ai)\n{LINE_MARGIN}(?:crawl[- ]?delay|request-rate|visit-time|content-usage"
+    rf"|content-signal)(?=[{BLANK_CLASS}:])[^\n]*"
 )
 USUAL_RULE_START = "\nDisallow:"  # found sooner than RULE_LINE
-BLANK_LINE = re.compile(rf"\n{LINE_MARGIN}(?=\n|\Z)")
+BLANK_LINE = rf"\n{LINE_MARGIN}(?=\n|\Z)"
 
 
 @dataclass(slots=True)
@@ -88,7 +84,7 @@ def groups_of(text: str, dialect: Dialect) -> list[list[Section]]:
             groups[-1].append(section)
         blank = None
         if blank_line_ends_group:
-            blank = BLANK_LINE.search(text, section.start, section.end)
+            blank = compiled(BLANK_LINE).search(text, section.start, section.end)
             if blank is not None:
                 section.end = blank.start()
         # RFC 9309 2.2.4: other records do not end the run of user-agent lines.
@@ -130,7 +126,7 @@ def has_record(text: str, section: Section, *, any_record: bool = False) -> bool
     lines = RECORD_LINE if any_record else RULE_LINE
     return any(
         field_and_value(found[0])[0]
-        for found in lines.finditer(text, section.start, section.end)
+        for found in compiled(lines).finditer(text, section.start, section.end)
     )
 
 
@@ -203,7 +199,7 @@ def rules_among(lines: str) -> list[tuple[bool, str]]:
     """As `rules_in`, without line numbers: allow, path as written."""
     rules = []
     if not lines.isspace():
-        for line in RULE_LINE.findall(lines):
+        for line in compiled(RULE_LINE).findall(lines):
             field, path = field_and_value(line)
             if field:
                 rules.append((field == ALLOW, path))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.protocol import fields, pace_values, preferences
@@ -22,6 +20,7 @@ from scrapy_rep.protocol.fields import (
     trim,
 )
 from scrapy_rep.protocol.groups import RECORDS_OF_RUNS
+from scrapy_rep.protocol.patterns import compiled
 from scrapy_rep.protocol.rules import CUT_ESCAPE, is_path
 from scrapy_rep.protocol.user_agents import BROWSER_WORDS, IDENTIFIER, WHOLE_HEADER
 
@@ -135,15 +134,12 @@ OTHER_FIELDS = {
 }
 
 # An XML declaration, comments or stray elements may stand before the page.
-HTML_TAG = re.compile(
-    r"\s*(?:<.*?)??<(?:!doctype|html|head|body|script|meta)\b",
-    re.IGNORECASE | re.DOTALL,
-)
-CRAWLER_NAME = re.compile(r"[A-Za-z0-9_-]+")  # of a crawler such as MJ12bot
-BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2}|[0-9A-Fa-f]?(?:\*|\Z))")
-RESERVED_ESCAPE = re.compile(r"%(?:2[1789BC]|3[AB]|40|5[BD])", re.IGNORECASE)
-DOT_SEGMENT = re.compile(r"/(?:\.|%2[Ee]){1,2}(?:[/?$]|\Z)")
-ABSOLUTE_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+HTML_TAG = r"(?is)\s*(?:<.*?)??<(?:!doctype|html|head|body|script|meta)\b"
+CRAWLER_NAME = r"[A-Za-z0-9_-]+"  # of a crawler such as MJ12bot
+BAD_ESCAPE = r"%(?![0-9A-Fa-f]{2}|[0-9A-Fa-f]?(?:\*|\Z))"
+RESERVED_ESCAPE = r"(?i)%(?:2[1789BC]|3[AB]|40|5[BD])"
+DOT_SEGMENT = r"/(?:\.|%2[Ee]){1,2}(?:[/?$]|\Z)"
+ABSOLUTE_URL = r"[A-Za-z][A-Za-z0-9+.-]*://"
 PACE_VALUES = {
     fields.CRAWL_DELAY: pace_values.crawl_delay,
     fields.REQUEST_RATE: pace_values.request_rate,
@@ -176,7 +172,7 @@ def notes_on(text: Text, dialect: Dialect) -> Iterator[Note]:
     """The notes on a file, those on the whole of it first, then nearly by line."""
     for problem in text.problems:
         yield note(0, problem)
-    if is_html := HTML_TAG.match(text.lines[:2048]) is not None:
+    if is_html := compiled(HTML_TAG).match(text.lines[:2048]) is not None:
         yield note(0, "html")
     apart = set() if dialect.any_record_ends_agents else RECORDS_OF_RUNS
     guesses: dict[str, str] = {}  # what unknown names may mean
@@ -252,7 +248,7 @@ def notes_on_field(
         pass
     elif not colon:
         yield note(number, "no-colon", content)
-    elif ABSOLUTE_URL.match(content):
+    elif compiled(ABSOLUTE_URL).match(content):
         yield note(number, "bare-url", content)
     elif nearest := nearest_field(name, guesses):
         yield note(number, "garbled-field", f"{name}, perhaps {nearest}")
@@ -271,7 +267,7 @@ def notes_on_pace(number: int, field: str, value: str) -> Iterator[Note]:
 def notes_on_sitemap(number: int, value: str) -> Iterator[Note]:
     if not value:
         yield note(number, "empty-sitemap")
-    elif ABSOLUTE_URL.match(value) is None:
+    elif compiled(ABSOLUTE_URL).match(value) is None:
         yield note(number, "relative-sitemap", value)
 
 
@@ -284,7 +280,7 @@ def notes_on_agent(number: int, value: str, seen: dict[str, int]) -> Iterator[No
         yield note(number, "user-agent-header", value)
     elif value != "*" and IDENTIFIER.fullmatch(value) is None:
         # No owner can help how a crawler is called.
-        named = CRAWLER_NAME.fullmatch(value) is not None
+        named = compiled(CRAWLER_NAME).fullmatch(value) is not None
         code = "user-agent-digits" if named else "user-agent-grammar"
         yield note(number, code, value)
     if value.lower() in seen:
@@ -297,20 +293,20 @@ def notes_on_rule(
     if not path:
         if field == fields.ALLOW and not dialect.blank_rules_count:
             yield note(number, "empty-allow")
-    elif ABSOLUTE_URL.match(path):
+    elif compiled(ABSOLUTE_URL).match(path):
         yield note(number, "absolute-url", path)
     elif not is_path(path, dialect):
         yield note(number, "path-without-slash", path)
     elif path.removesuffix("$") == "/robots.txt":
         yield note(number, "robots-txt-rule", path)
-    if DOT_SEGMENT.search(path):
+    if compiled(DOT_SEGMENT).search(path):
         yield note(number, "dot-segments", path)
     if "%" in path:
-        if BAD_ESCAPE.search(path):
+        if compiled(BAD_ESCAPE).search(path):
             yield note(number, "bad-escape", path)
-        if CUT_ESCAPE.search(path):
+        if compiled(CUT_ESCAPE).search(path):
             yield note(number, "cut-escape", path)
-        if RESERVED_ESCAPE.search(path):
+        if compiled(RESERVED_ESCAPE).search(path):
             yield note(number, "reserved-escape", path)
 
 
@@ -318,6 +314,8 @@ def nearest_field(name: str, guesses: dict[str, str]) -> str:
     """The field that an unknown name looks most like, "" when it looks like none."""
     name = name.lower()[:40]
     if name not in guesses and len(guesses) < MAX_GUESSES:
+        from difflib import get_close_matches  # noqa: PLC0415 - few files need it
+
         found = get_close_matches(name, FIELD_NAMES, n=1, cutoff=0.7)
         guesses[name] = FIELD_NAMES[found[0]] if found else ""
     return guesses.get(name, "")

@@ -6,12 +6,12 @@ in the form given here counts as not written.
 
 from __future__ import annotations
 
-import re
 from datetime import time
 from math import isfinite
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.protocol.fields import CRAWL_DELAY, REQUEST_RATE, VISIT_TIME
+from scrapy_rep.protocol.patterns import compiled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,21 +36,16 @@ class VisitTime(NamedTuple):
     """Before `start` when the time spans midnight."""
 
 
-NUMBER = re.compile(r"\d+(?:\.\d*)?|\.\d+", re.ASCII)
-RATE = re.compile(
-    r"(\d{1,18})[ \t]*/[ \t]*(\d{1,18})[ \t]*([smhd]?)(?:[ \t]+(\S.*))?",
-    re.ASCII | re.IGNORECASE,
-)
+NUMBER = r"(?a)\d+(?:\.\d*)?|\.\d+"
+RATE = r"(?ai)(\d{1,18})[ \t]*/[ \t]*(\d{1,18})[ \t]*([smhd]?)(?:[ \t]+(\S.*))?"
 # White space alone, as in "0200 0630", can mean nothing but the hyphen.
-TIME_SPAN = re.compile(
-    r"(\d\d):?(\d\d)(?:[ \t]*-[ \t]*|[ \t]+)(\d\d):?(\d\d)", re.ASCII
-)
+TIME_SPAN = r"(?a)(\d\d):?(\d\d)(?:[ \t]*-[ \t]*|[ \t]+)(\d\d):?(\d\d)"
 UNIT_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def crawl_delay(value: str) -> float | None:
     """Seconds: a decimal number, "10" or "0.5". None: anything else."""
-    if NUMBER.fullmatch(value) is None:
+    if compiled(NUMBER).fullmatch(value) is None:
         return None
     seconds = float(value)
     return seconds if isfinite(seconds) else None
@@ -58,7 +53,7 @@ def crawl_delay(value: str) -> float | None:
 
 def request_rate(value: str) -> RequestRate | None:
     """Requests per time: "1/10s", "30/60m 0900-1700"; the unit is s, m, h, d or seconds."""
-    found = RATE.fullmatch(value)
+    found = compiled(RATE).fullmatch(value)
     if found is None:
         return None
     requests, seconds = int(found[1]), int(found[2]) * UNIT_SECONDS[found[3].lower()]
@@ -72,7 +67,7 @@ def request_rate(value: str) -> RequestRate | None:
 
 def visit_time(value: str) -> VisitTime | None:
     """Times of day: "0600-0845", "2200-0300" past midnight."""
-    found = TIME_SPAN.fullmatch(value)
+    found = compiled(TIME_SPAN).fullmatch(value)
     if found is None:
         return None
     try:

@@ -8,11 +8,11 @@ the restriction. The draft that would standardise a header without ``X-``
 
 from __future__ import annotations
 
-import re
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from scrapy_rep.protocol.patterns import compiled
 from scrapy_rep.protocol.user_agents import agents_given, names_of
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ RULES_WITHOUT_VALUE = frozenset(
 RULES_IN_ONE = {"none": ("none", "noindex", "nofollow"), "all": ()}
 """Rules that stand for others. ``all`` is the default, and takes nothing back."""
 RULES = {name: name for name in RULES_WITH_VALUE | RULES_WITHOUT_VALUE}
-RULES |= {re.sub("[-_]", "", name): name for name in RULES}
+RULES |= {name.replace("-", "").replace("_", ""): name for name in RULES}
 """What is known to be a rule, and so is no agent; also without hyphens, which people put
 elsewhere."""
 EVERYBODY = frozenset({"robots", "*", "x-robots-tag"})
@@ -49,18 +49,16 @@ ASCII_FORMS[ord("、")] = ","
 # A comma or semicolon; or a word without quotes, and the colon behind it. A colon in a time or a
 # URL is the word's.
 LETTER = r"[^\s,;:\"'`]"
-TOKEN = re.compile(
-    rf"([,;])|((?:{LETTER}+|:(?=//)|(?<=[0-9]):(?=[0-9]))+)[\s\"'`]*(:?)"
-)
-NAME = re.compile(r"[A-Za-z0-9_-]+")
+TOKEN = rf"([,;])|((?:{LETTER}+|:(?=//)|(?<=[0-9]):(?=[0-9]))+)[\s\"'`]*(:?)"
+NAME = r"[A-Za-z0-9_-]+"
 
-LETTERS = re.compile("[a-z]+")
-DAY = re.compile("(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*", re.IGNORECASE)
-DATE_WORD = re.compile(
-    f"{DAY.pattern}|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+LETTERS = "[a-z]+"
+DAY = "(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*"
+DATE_WORD = (
+    f"{DAY}|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
     "|t|z|utc?|gmt|[ecmp][sd]t"
 )
-UTC = re.compile(r"\s*(?:Z|UTC?|GMT)$", re.IGNORECASE)
+UTC = r"(?i)\s*(?:Z|UTC?|GMT)$"
 
 
 class PageRules(NamedTuple):
@@ -166,13 +164,15 @@ def rules_in(text: str, ours: AbstractSet[str], *, is_header: bool) -> Iterator[
 def words_of(text: str) -> Iterator[Word]:
     first = True
     plain = text if text.isascii() else text.translate(ASCII_FORMS)
-    for comma, written, colon in TOKEN.findall(plain):
+    for comma, written, colon in compiled(TOKEN).findall(plain):
         if comma:
             first = True
             continue
         parts = [written]
         # Known rules are found whatever stands between them, as in "noindex|nofollow".
-        if not rule_of(written) and any(map(rule_of, several := NAME.findall(written))):
+        if not rule_of(written) and any(
+            map(rule_of, several := compiled(NAME).findall(written))
+        ):
             parts = several
         last = parts.pop()
         for part in parts:
@@ -204,24 +204,26 @@ def value_of(rule: str, words: list[Word]) -> str:
 
 def is_of_date(word: Word) -> bool:
     text = word.text.lower()
-    letters = LETTERS.findall(text)
+    letters = compiled(LETTERS).findall(text)
     return (
         not word.colon
         and (bool(letters) or any(character.isdigit() for character in text))
-        and all(DATE_WORD.fullmatch(part) for part in letters)
+        and all(compiled(DATE_WORD).fullmatch(part) for part in letters)
     )
 
 
 def parse_date(text: str) -> datetime | None:
     """A date as RFC 822, RFC 850 or ISO 8601 write it, in UTC; None: it is none of them."""
-    text = " ".join(word for word in text.split() if not DAY.fullmatch(word))
+    text = " ".join(
+        word for word in text.split() if not compiled(f"(?i){DAY}").fullmatch(word)
+    )
     if ":" not in text:
         text += " 00:00:00"
     try:
         found = parsedate_to_datetime(text)
     except (ValueError, TypeError, IndexError, OverflowError):
         try:
-            found = datetime.fromisoformat(UTC.sub("+00:00", text))
+            found = datetime.fromisoformat(compiled(UTC).sub("+00:00", text))
         except ValueError:
             return None
     if found.tzinfo is None:

@@ -13,6 +13,8 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from scrapy_rep.protocol.patterns import compiled
+
 if TYPE_CHECKING:
     from scrapy_rep.protocol.dialect import Dialect
 
@@ -23,8 +25,8 @@ URI_CHARACTERS = r"A-Za-z0-9._~:/?\[\]@!$&'()*+,;=-"  # and "#"
 COMPARABLE_PATH = re.compile(
     rf"[{URI_CHARACTERS}]*"
 )  # a path without an escape or a fragment
-CHARACTERS_TO_ENCODE = re.compile(rf"[^%#{URI_CHARACTERS}]+")
-URI_CHARACTER = re.compile(rf"[#{URI_CHARACTERS}]")
+CHARACTERS_TO_ENCODE = rf"[^%#{URI_CHARACTERS}]+"
+URI_CHARACTER = rf"[#{URI_CHARACTERS}]"
 
 RESERVED = ":/?#[]@!$&'()*+,;="
 
@@ -76,7 +78,7 @@ def decode_escapes(text: str, kept_apart: str) -> str:
             octet = table.get(part[:2])
             parts.append("%25" + part if octet is None else octet + part[2:])
         text = "".join(parts)
-    return CHARACTERS_TO_ENCODE.sub(escape, text)
+    return compiled(CHARACTERS_TO_ENCODE).sub(escape, text)
 
 
 def encode_reserved(path: str) -> str:
@@ -134,7 +136,7 @@ def escape_table(kept_apart: str) -> dict[str, str]:
     table = {}
     for pair in (high + low for high in digits for low in digits):
         octet = chr(int(pair, 16))
-        decoded = URI_CHARACTER.match(octet) and octet not in kept_apart
+        decoded = compiled(URI_CHARACTER).match(octet) and octet not in kept_apart
         table[pair] = octet if decoded else "%" + pair.upper()
     return table
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.protocol.decoding import show_octets
 from scrapy_rep.protocol.fields import CONTENT_SIGNAL, CONTENT_USAGE, LINE_MARGIN, trim
-from scrapy_rep.protocol.groups import CASELESS_FLAGS
+from scrapy_rep.protocol.patterns import compiled
 from scrapy_rep.protocol.rules import Pattern, patterns_of
 from scrapy_rep.protocol.structured_fields import dictionary
 
@@ -57,11 +57,8 @@ PURPOSES = {
 }
 """Every name of something that content may be used for, and the name it has here."""
 
-PREFERENCE_LINE = re.compile(
-    rf"\n{LINE_MARGIN}({CONTENT_USAGE}|{CONTENT_SIGNAL}|{LICENSE}){LINE_MARGIN}:([^\n]*)",
-    CASELESS_FLAGS,
-)
-ABSOLUTE_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+PREFERENCE_LINE = rf"(?ai)\n{LINE_MARGIN}({CONTENT_USAGE}|{CONTENT_SIGNAL}|{LICENSE}){LINE_MARGIN}:([^\n]*)"
+ABSOLUTE_URL = r"[A-Za-z][A-Za-z0-9+.-]*:"
 
 
 class Preference(NamedTuple):
@@ -327,7 +324,7 @@ class Stated:
 def statements(text: str) -> Iterator[tuple[str, str, int, int]]:
     """Field, value, line number and position of every record that states a preference."""
     line = counted = 0
-    for found in PREFERENCE_LINE.finditer(text):
+    for found in compiled(PREFERENCE_LINE).finditer(text):
         line += text.count("\n", counted, found.start() + 1)
         counted = found.start() + 1
         value = show_octets(trim(found[2].partition("#")[0]))
@@ -337,7 +334,7 @@ def statements(text: str) -> Iterator[tuple[str, str, int, int]]:
 def faults(field: str, value: str) -> Iterator[tuple[str, str]]:
     """Code and detail of every note on a record of this `field`, one of `RECORD_NAMES`."""
     if field == LICENSE:
-        if not ABSOLUTE_URL.match(value):
+        if not compiled(ABSOLUTE_URL).match(value):
             yield "relative-license", value
     elif field == CONTENT_USAGE:
         preference = path_and_usage(value)[1]

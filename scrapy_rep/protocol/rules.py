@@ -18,6 +18,7 @@ from scrapy_rep.protocol.paths import (
     encode_reserved,
     make_comparable,
 )
+from scrapy_rep.protocol.patterns import compiled
 from scrapy_rep.protocol.wildcards import HEX_DIGITS, join_pieces, parts_occur
 
 if TYPE_CHECKING:
@@ -82,9 +83,9 @@ INDEX_PAGES = ("/index.html", "/index.htm")
 # What a comparable path does not show: a rule that breaks off within an escape, a wildcard
 # that may end within one, and behind a wildcard the escape of what separates, which means
 # one thing in a path and another in a query.
-CUT_ESCAPE = re.compile(r"%([0-9A-Fa-f]?)(?=\*|\Z)")
+CUT_ESCAPE = r"%([0-9A-Fa-f]?)(?=\*|\Z)"
 STAR_AND_DIGIT = re.compile(r"\*[0-9A-F]")
-ESCAPED_SEPARATOR = re.compile(r"%(?:2[6Ff]|3[DdFf])")
+ESCAPED_SEPARATOR = r"%(?:2[6Ff]|3[DdFf])"
 
 
 def is_path(path: str, dialect: Dialect) -> bool:
@@ -115,8 +116,10 @@ def patterns_of(path: str, dialect: Dialect) -> list[Pattern]:
     found = [Pattern(*join_pieces(pieces, ends), length)]
     if not dialect.compares_octets:
         return found
-    cut = "%" in between and CUT_ESCAPE.search(between + "$" * ends) is not None
-    apart = "%" in between and ESCAPED_SEPARATOR.search(
+    cut = (
+        "%" in between and compiled(CUT_ESCAPE).search(between + "$" * ends) is not None
+    )
+    apart = "%" in between and compiled(ESCAPED_SEPARATOR).search(
         between, len(between.partition("*")[0])
     )
     if (
@@ -155,7 +158,7 @@ def within_escapes(
     `cut`: an escape that breaks off is one of which the rest may follow. Else it is literal.
     """
     if cut:
-        between = CUT_ESCAPE.sub(mark_cut_escape, between + "$" * ends)[
+        between = compiled(CUT_ESCAPE).sub(mark_cut_escape, between + "$" * ends)[
             : -1 if ends else None
         ]
     ends = ends and not between.endswith("*")

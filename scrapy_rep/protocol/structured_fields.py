@@ -6,7 +6,7 @@ whether a display string is UTF-8. Of the values only tokens are kept.
 
 from __future__ import annotations
 
-import re
+from scrapy_rep.protocol.patterns import compiled
 
 BARE_ITEMS = (
     r"-?\d{1,12}\.\d{1,3}(?!\d)",  # decimal, 4.2.4
@@ -23,11 +23,9 @@ MEMBER_KEY = r"[a-z*][a-z0-9_.*-]*"  # 4.2.3.3: lower case
 PARAMETERS = rf"(?:; *{MEMBER_KEY}(?:={BARE})?)*"
 ITEM = f"{BARE}{PARAMETERS}"
 INNER_LIST = rf"\((?: *{ITEM}(?: +{ITEM})*)? *\){PARAMETERS}"
-MEMBER = re.compile(
-    rf"({MEMBER_KEY})(?:=(?:({BARE}){PARAMETERS}|{INNER_LIST})|{PARAMETERS})", re.ASCII
-)
-MEMBER_SEPARATOR = re.compile(r"[ \t]*(,?)[ \t]*")
-TOKEN = re.compile(r"[A-Za-z*]")
+MEMBER = rf"(?a)({MEMBER_KEY})(?:=(?:({BARE}){PARAMETERS}|{INNER_LIST})|{PARAMETERS})"
+MEMBER_SEPARATOR = r"[ \t]*(,?)[ \t]*"
+LETTER_OR_STAR = r"[A-Za-z*]"
 
 
 def dictionary(text: str) -> dict[str, str | None] | None:
@@ -40,12 +38,12 @@ def dictionary(text: str) -> dict[str, str | None] | None:
     members: dict[str, str | None] = {}
     position = 0
     while position < len(text):
-        found = MEMBER.match(text, position)
+        found = compiled(MEMBER).match(text, position)
         if found is None:
             return None
         key, value = found.groups()
-        members[key] = value if value and TOKEN.match(value) else None
-        between = MEMBER_SEPARATOR.match(text, found.end())
+        members[key] = value if value and compiled(LETTER_OR_STAR).match(value) else None
+        between = compiled(MEMBER_SEPARATOR).match(text, found.end())
         assert between is not None  # it may be empty
         position = between.end()
         if bool(between[1]) is (

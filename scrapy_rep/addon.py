@@ -10,9 +10,6 @@ from scrapy.pqueues import DownloaderAwarePriorityQueue, ScrapyPriorityQueue
 from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.misc import load_object
 
-from scrapy_rep.browser import bind
-from scrapy_rep.evidence import EvidenceSpiderMiddleware
-from scrapy_rep.job import FILE_NAME, DupeFilter, JobQueue
 from scrapy_rep.middleware import RepMiddleware
 from scrapy_rep.pages import RepSpiderMiddleware
 from scrapy_rep.setting_checks import WrongError, flag
@@ -57,9 +54,12 @@ class Addon:
         settings.setdefault_in_component_priority_dict(
             "SPIDER_MIDDLEWARES", RepSpiderMiddleware, SPIDER_ORDER
         )
-        settings.setdefault_in_component_priority_dict(
-            "SPIDER_MIDDLEWARES", EvidenceSpiderMiddleware, EVIDENCE_ORDER
-        )
+        if settings.get("REP_EVIDENCE_FIELD"):
+            from scrapy_rep.evidence import EvidenceSpiderMiddleware  # noqa: PLC0415 - few need it
+
+            settings.setdefault_in_component_priority_dict(
+                "SPIDER_MIDDLEWARES", EvidenceSpiderMiddleware, EVIDENCE_ORDER
+            )
         # By its path: before Scrapy 2.15 the class as a key left it enabled.
         settings["DOWNLOADER_MIDDLEWARES"].set(BUILT_IN, None, "addon")
         if settings["SCHEDULER"] == SCHEDULER:  # other schedulers have other queues
@@ -68,12 +68,16 @@ class Addon:
                 _make_durable(settings)
         if settings["SCHEDULER_QUEUE_CLASS"] == FLEET_QUEUE:  # scrapy-redis'
             settings.set("DUPEFILTER_CLASS", "scrapy_rep.redis.DupeFilter", "addon")
-        if self._crawler is not None:
+        if self._crawler is not None and settings.get("PLAYWRIGHT_ABORT_REQUEST"):
+            from scrapy_rep.browser import bind  # noqa: PLC0415 - few need it
+
             bind(settings, self._crawler)
 
 
 def _make_durable(settings: BaseSettings) -> None:
     """Have the job in JOBDIR outlive a kill, unless the user has chosen other parts."""
+    from scrapy_rep.job import FILE_NAME, DupeFilter, JobQueue  # noqa: PLC0415 - few need it
+
     try:
         durable = flag(settings.get("REP_DURABLE_JOB", DEFAULTS["REP_DURABLE_JOB"]))
     except WrongError:

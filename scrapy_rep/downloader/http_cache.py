@@ -6,13 +6,13 @@ from functools import cached_property
 from inspect import isawaitable
 from typing import TYPE_CHECKING
 
-from scrapy.downloadermiddlewares.httpcache import HttpCacheMiddleware
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 
 if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
+    from scrapy.downloadermiddlewares.httpcache import HttpCacheMiddleware
 
 
 class HttpCache:
@@ -23,6 +23,8 @@ class HttpCache:
 
     @cached_property
     def _middleware(self) -> HttpCacheMiddleware | None:
+        from scrapy.downloadermiddlewares.httpcache import HttpCacheMiddleware  # noqa: PLC0415 - few need it
+
         return self._crawler.get_downloader_middleware(HttpCacheMiddleware)
 
     async def page(self, request: Request) -> Response | None:

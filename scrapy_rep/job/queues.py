@@ -31,6 +31,8 @@ class JobQueue(ABC):
     """
 
     __slots__ = ("edge", "far", "id", "job", "near", "place", "spider")
+    peeks = True
+    """``peek`` changes nothing."""
 
     def __init__(self, crawler: Crawler, key: str) -> None:
         self.job = Job.of(crawler)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from email.message import Message
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy.extensions.httpcache import rfc1123_to_epoch
+from scrapy_rep.protocol.patterns import compiled
 
 if TYPE_CHECKING:
     from scrapy.http.headers import Headers
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 # being asked for again.
 STRICT_DIRECTIVES = frozenset({"no-store", "no-cache", "must-revalidate"})
 UNCACHED_DIRECTIVES = frozenset({"no-store", "no-cache"})
-DIRECTIVE = re.compile(r'([^\s,="]+)\s*(?:=\s*("(?:\\.|[^"\\])*"|[^,]*))?')
+DIRECTIVE = r'([^\s,="]+)\s*(?:=\s*("(?:\\.|[^"\\])*"|[^,]*))?'
 """RFC 9111 5.2: a token, and for its argument another one or a quoted string."""
 MAX_FIELD_LENGTH = 1000
 """Characters that are read of a Cache-Control or an Expires, and kept."""
@@ -78,8 +77,9 @@ def _directives(cache_control: str) -> dict[str, str]:
     RFC 9111 4.2.1 lets that one count. Both forms of an argument are taken (5.2).
     """
     found: dict[str, str] = {}
-    for name, argument in DIRECTIVE.findall(cache_control):
-        found.setdefault(name.lower(), argument.strip(' \t"'))
+    if cache_control:
+        for name, argument in compiled(DIRECTIVE).findall(cache_control):
+            found.setdefault(name.lower(), argument.strip(' \t"'))
     return found
 
 
@@ -128,6 +128,10 @@ def _site_time(fields: Message, now: float) -> float:
 
 
 def _epoch(date: str) -> float | None:
+    if not date:
+        return None
+    from scrapy.extensions.httpcache import rfc1123_to_epoch  # noqa: PLC0415 - few need it
+
     at: float | None = rfc1123_to_epoch(date)
     return at
 

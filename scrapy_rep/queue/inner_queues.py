@@ -16,13 +16,11 @@ from queuelib.queue import (
     LifoDiskQueue,
 )
 
-from scrapy_rep.job import JobQueue, set_aside
-
 if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.pqueues import ScrapyPriorityQueue
 
-SOUND = FifoMemoryQueue, FifoDiskQueue, FifoSQLiteQueue, JobQueue
+SOUND = FifoMemoryQueue, FifoDiskQueue, FifoSQLiteQueue
 """Queues whose ``peek`` changes nothing; the LIFO ones in memory and SQLite are of them."""
 
 
@@ -48,7 +46,7 @@ def look(queue: ScrapyPriorityQueue) -> Request | None:
 
 
 def _peek(inner: Any) -> Any:
-    if isinstance(inner, SOUND):
+    if isinstance(inner, SOUND) or getattr(inner, "peeks", False):  # a job's
         return inner.peek()
     if not isinstance(inner, LifoDiskQueue):
         # Scrapy peeks at no queue, so what is wrong with it has not shown.
@@ -93,6 +91,8 @@ def drop_unreadable(
                 kind[queue.curprio].close()
             del kind[queue.curprio]
             path = Path(queue.key, f"{queue.curprio}{suffix}")
+            from scrapy_rep.job import set_aside  # noqa: PLC0415 - few need it
+
             set_aside(path, "it cannot be read")
             break
     drop_empty(queue)

@@ -13,8 +13,6 @@ import struct
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scrapy_rep.job import set_aside
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -40,7 +38,7 @@ def check_list(path: Path) -> None:
     except FileNotFoundError:
         pass
     except ValueError as error:
-        set_aside(path, error)
+        _set_aside(path, error)
 
 
 def slot_folders(key: str) -> list[str]:
@@ -89,4 +87,10 @@ def _open(
     except DAMAGED as error:
         if not path.exists():
             raise
-        set_aside(path, error)
+        _set_aside(path, error)
+
+
+def _set_aside(path: Path, why: object) -> None:
+    from scrapy_rep.job import set_aside  # noqa: PLC0415 - few need it
+
+    set_aside(path, why)

@@ -11,7 +11,6 @@ from scrapy.utils.job import job_dir
 from scrapy.utils.misc import load_object
 
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.job import Job, JobQueue
 from scrapy_rep.queue.inner_queues import look
 from scrapy_rep.queue.job_folder import check_list, open_queues, slot_folders
 
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
 
     from scrapy import Request
     from scrapy.pqueues import QueueProtocol, ScrapyPriorityQueue
+
+    from scrapy_rep.job import Job
 
 
 class SlotQueues(DownloaderAwarePriorityQueue):
@@ -36,6 +37,8 @@ class SlotQueues(DownloaderAwarePriorityQueue):
         self._crawl = Crawl.of(crawler)
         self._job: Job | None = None
         if folder := job_dir(crawler.settings):
+            from scrapy_rep.job import Job, JobQueue  # noqa: PLC0415 - few need it
+
             # Of Scrapy's two queues the one in memory is made first, and then the list of
             # slots is read, which a job writes when it is opened.
             kind = downstream_queue_cls

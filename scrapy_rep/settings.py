@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_rep.downloader import at_prompt
@@ -80,7 +79,7 @@ def setting(
     return field(metadata={"setting": (default, check, unit, meaning, otherwise)})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Settings:
     """The settings of one crawl, read and checked once."""
 
@@ -349,6 +348,8 @@ def unknown_names(settings: BaseSettings) -> list[str]:
     for name in settings:
         if not str(name).startswith("REP_") or name in DEFAULTS:
             continue
+        from difflib import get_close_matches  # noqa: PLC0415 - few need it
+
         near = get_close_matches(name, DEFAULTS, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
         sentences.append(f"{name} is not a setting of scrapy_rep{hint}")

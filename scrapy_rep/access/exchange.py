@@ -15,7 +15,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from email.message import Message
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,6 +31,7 @@ REQUEST_HEADERS = {"Accept": "text/plain, */*;q=0.5", "Accept-Encoding": "identi
 CHARSET_PARAMETER = re.compile(
     r"""charset\s*=\s*["']?([\w.:+-]+)""", re.ASCII | re.IGNORECASE
 )
+NO_FIELDS = Message()
 MAX_REASON_LENGTH = 200
 """Characters that are told of what went wrong."""
 
@@ -79,8 +79,7 @@ class Answer(NamedTuple):
     """Whether more than ``Limits.max_size`` octets came, and not all of them are here."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What asking for a robots.txt has brought."""
 
     access: Access
@@ -96,7 +95,7 @@ class Outcome:
     """The charset of its Content-Type, in lower case."""
     url: str = ""
     """Where it came from, redirects followed."""
-    fields: Message = field(default_factory=Message)
+    fields: Message = NO_FIELDS
     """The header fields of the last answer."""
     varies: bool = False
     """An answer on the way says that it depends on the User-Agent (RFC 9111 4.1)."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 import sys
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.defer import deferred_from_coro
@@ -41,14 +40,16 @@ DELIMITERS = frozenset({b"Content-Length", b"Transfer-Encoding"})
 """What tells where a body ends (RFC 9112 6.3); else that is where its connection does."""
 
 
-@dataclass(slots=True)
 class Wire:
     """What was seen of one answer."""
 
-    status_line: bytes = b""
-    """As it was sent; empty where the HTTP client itself is strict about it."""
-    broken: bool = False
-    """Whether the connection was lost in another way than by being closed."""
+    __slots__ = ("broken", "status_line")
+
+    def __init__(self, status_line: bytes = b"") -> None:
+        self.status_line = status_line
+        """As it was sent; empty where the HTTP client itself is strict about it."""
+        self.broken = False
+        """Whether the connection was lost in another way than by being closed."""
 
     def fault(self, headers: Headers, *, stopped: bool) -> str:
         """Return why what came is no whole answer; empty: it is one.

@@ -6,7 +6,7 @@ asks: another agent, or another URL of the same origin, may get another one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -57,8 +57,7 @@ class Objection(NamedTuple):
         return kind(url, origin, self.verdict)
 
 
-@dataclass(frozen=True, slots=True)
-class Ruling:
+class Ruling(NamedTuple):
     """What happens to a request."""
 
     action: Action
@@ -117,7 +116,7 @@ class Judge:
                 left_out.append(too_slow)
         pace = known.pace_for(agent, self.settings)
         ruling = SEND if pace is FREE else self._by_pace(pace, now)
-        return replace(ruling, left_out=tuple(left_out)) if left_out else ruling
+        return ruling._replace(left_out=tuple(left_out)) if left_out else ruling
 
     def rule_line(self, known: Known, agent: Agent, now: float) -> Ruling:
         """Return what happens to all requests of *agent* that the rules allow.

@@ -5,8 +5,7 @@ Pure: the time comes in as an argument. Beyond RFC 9309, which knows no such rec
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from datetime import time
@@ -17,8 +16,7 @@ if TYPE_CHECKING:
 DAY = 86400.0
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
+class Pace(NamedTuple):
     """How fast an origin may be asked, and when. Times are in seconds."""
 
     delay: float = 0.0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import contextmanager
-from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -44,17 +43,27 @@ sent on it before that is sent again by Twisted: without asyncio, the site saw i
 PRIVATE_HEADERS = (b"Cookie", b"Authorization")
 
 
-@dataclass(slots=True, eq=False)
 class _Hop:
     """One request of a fetch, as it goes through the downloader."""
 
-    origin: str
-    first_origin: str
-    asking: Asking
-    started: float = 0.0
-    received: int = 0
-    content_encoding: str = ""
-    wire: Wire | None = None
+    __slots__ = (
+        "asking",
+        "content_encoding",
+        "first_origin",
+        "origin",
+        "received",
+        "started",
+        "wire",
+    )
+
+    def __init__(self, origin: str, first_origin: str, asking: Asking) -> None:
+        self.origin = origin
+        self.first_origin = first_origin
+        self.asking = asking
+        self.started = 0.0
+        self.received = 0
+        self.content_encoding = ""
+        self.wire: Wire | None = None
 
 
 class Fetcher:

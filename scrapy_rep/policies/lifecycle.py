@@ -26,9 +26,8 @@ other two wait for the answer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from w3lib.encoding import resolve_encoding
 
@@ -74,8 +73,7 @@ MEANWHILE_WORDS = {
 """What is done in the states of failure, for the log."""
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(NamedTuple):
     """How an origin stands at one moment."""
 
     state: State
@@ -132,7 +130,7 @@ def snapshot_after(
     snapshot = snapshot or Snapshot()
     if outcome.access is Access.UNREACHABLE:
         failures = _count_failure(snapshot.failures, outcome, now, settings, jitter)
-        return replace(snapshot, failures=failures)
+        return snapshot._replace(failures=failures)
     fields = outcome.fields
     terms = Terms.of(fields)
     answer = snapshot.answer
@@ -148,8 +146,7 @@ def snapshot_after(
             url=outcome.url,
         )
     lifetime, grace = lifetime_and_grace(terms, fields, now, settings)
-    answer = replace(
-        answer,
+    answer = answer._replace(
         etag=fields.get("ETag") or answer.etag,
         last_modified=fields.get("Last-Modified") or answer.last_modified,
         checked=now,
@@ -194,8 +191,7 @@ def correct_times(snapshot: Snapshot, now: float, settings: Settings) -> Snapsho
     if answer is not None:
         of_future = answer.checked > now + MAX_CLOCK_DIFFERENCE
         longest = 0.0 if of_future else settings.max_age
-        answer = replace(
-            answer,
+        answer = answer._replace(
             checked=min(answer.checked, now),
             lifetime=min(answer.lifetime, longest),
             grace=min(answer.grace, longest),
@@ -204,12 +200,11 @@ def correct_times(snapshot: Snapshot, now: float, settings: Settings) -> Snapsho
         delays = settings.unreachable_ttl, *settings.unreachable_retry_delays
         delay = (1 + RETRY_JITTER_SHARE) * max(settings.retry_after_max, *delays)
         too_late = failures.retry_at > now + MAX_CLOCK_DIFFERENCE + delay
-        failures = replace(
-            failures,
+        failures = failures._replace(
             since=min(failures.since, now),
             retry_at=now if too_late else failures.retry_at,
         )
-    return replace(snapshot, answer=answer, failures=failures)
+    return snapshot._replace(answer=answer, failures=failures)
 
 
 def requests_wait(snapshot: Snapshot, state: State, settings: Settings) -> bool:

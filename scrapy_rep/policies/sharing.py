@@ -13,7 +13,6 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import count
 from sys import getsizeof
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -124,7 +123,7 @@ class Commons:
     def keep(self, likeness: Hashable, learned: Learned) -> None:
         self._forget(likeness)
         # What went wrong is told in words; the exception may hold whatever it likes.
-        learned = learned._replace(outcome=replace(learned.outcome, fault=None))
+        learned = learned._replace(outcome=learned.outcome._replace(fault=None))
         packed = zlib.compress(pickle.dumps(learned), ZLIB_LEVEL)
         self._packed[likeness] = packed
         self.bytes += _weight(packed)

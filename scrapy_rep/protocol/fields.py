@@ -59,10 +59,12 @@ FIELD_NAMES |= MISSPELLINGS
 # as zero-width spaces, marks of direction and of byte order; in octets that are not UTF-8,
 # the no-break space and the soft hyphen of ISO-8859-1.
 BLANK_RANGES = (
-    "\0\t", "\x0b ", "\x7f\xa0", "\xad\xad", "\u061c\u061c", "\u1680\u1680", "\u180e\u180e",
-    "\u2000\u200f", "\u2028\u202f", "\u205f\u2064", "\u2066\u206f", "\u3000\u3000",
-    "\ufeff\ufeff", "\udca0\udca0", "\udcad\udcad",
+    ("\0", "\t"), ("\v", " "), ("\x7f", "\xa0"), ("\xad", "\xad"), ("\u061c", "\u061c"),
+    ("\u1680", "\u1680"), ("\u180e", "\u180e"), ("\u2000", "\u200f"), ("\u2028", "\u202f"),
+    ("\u205f", "\u2064"), ("\u2066", "\u206f"), ("\u3000", "\u3000"), ("\ufeff", "\ufeff"),
+    ("\udca0", "\udca0"), ("\udcad", "\udcad"),
 )  # fmt: skip
+"""First and last; without the line end."""
 BLANK_CLASS = "".join(f"{first}-{last}" for first, last in BLANK_RANGES)
 # How often, in a pattern whose repeated part nothing that follows can begin with: to try fewer
 # would be in vain. Without this it is, for every octet of a wide margin.

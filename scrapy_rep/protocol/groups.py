@@ -55,7 +55,7 @@ USUAL_RULE_START = "\nDisallow:"  # found sooner than RULE_LINE
 BLANK_LINE = rf"\n{LINE_MARGIN}(?=\n|\Z)"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Section:
     """One user-agent line and what follows it, up to the next one or what ends it."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.protocol.decoding import spellings_of
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
     from scrapy_rep.protocol.dialect import Dialect
 
 
-@dataclass(slots=True)
-class Reading:
+class Reading(NamedTuple):
     """What decides, besides its own text, how a rule is read."""
 
     dialect: Dialect

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import replace
 from sys import getsizeof
 from typing import TYPE_CHECKING, Any
 
@@ -224,7 +223,7 @@ class RuleSet:
             return self
         own = self.own
         if own is None or own.reading.origin != origin:
-            reading = replace(self.reading, origin=origin)
+            reading = self.reading._replace(origin=origin)
             self.own = own = RuleSet(text, self.chosen, reading, self.agent)
         return own
 

@@ -42,7 +42,9 @@ def dictionary(text: str) -> dict[str, str | None] | None:
         if found is None:
             return None
         key, value = found.groups()
-        members[key] = value if value and compiled(LETTER_OR_STAR).match(value) else None
+        members[key] = (
+            value if value and compiled(LETTER_OR_STAR).match(value) else None
+        )
         between = compiled(MEMBER_SEPARATOR).match(text, found.end())
         assert between is not None  # it may be empty
         position = between.end()

@@ -5,11 +5,10 @@ All times are seconds since 1970 in this machine's wall clock.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptAnswer:
+class KeptAnswer(NamedTuple):
     """A good answer: a 2xx or a 4xx, anything that settles what may be fetched."""
 
     status: int
@@ -34,11 +33,10 @@ class KeptAnswer:
     changes nothing. Empty: it had none, or is older than this field."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failures:
+class Failures(NamedTuple):
     """Asking has failed, and nothing else came of it since."""
 
-    count: int
+    count: int  # type: ignore[assignment]  # tuples have a method of that name
     """How many times in a row; 1 or more."""
     since: float
     """When the first of them was."""
@@ -48,8 +46,7 @@ class Failures:
     """What the last one was, in words."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class Snapshot(NamedTuple):
     """What is known of an origin. A failure never overwrites an answer."""
 
     answer: KeptAnswer | None = None

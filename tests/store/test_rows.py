@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import tracemalloc
-from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -99,9 +98,9 @@ def test_each_part_has_its_facts(snapshot, known):
 
 
 def test_there_is_a_fact_for_every_field():
-    of_answer = {field.name for field in fields(KeptAnswer)}
+    of_answer = {*KeptAnswer._fields}
     assert of_answer == {*ANSWER_FACTS, "body", "encoding"}
-    assert {field.name for field in fields(Failures)} == {*FAILURE_FACTS.values()}
+    assert {*Failures._fields} == {*FAILURE_FACTS.values()}
     assert {*FACTS} == {*ANSWER_FACTS, *FAILURE_FACTS}
 
 

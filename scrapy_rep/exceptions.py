@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import IgnoreRequest
 
-from scrapy_rep.protocol.printable import duration, mask_uri, without_user
+from scrapy_rep.protocol.printable import duration, mask_uri, shown, without_user
 
 if TYPE_CHECKING:
     from scrapy_rep.protocol import Verdict
@@ -104,7 +104,7 @@ class SettingError(ValueError):
         self.name = name
         self.value = value
         self.expected = expected
-        super().__init__(f"{name} is {_shown(value)}, expected {expected}")
+        super().__init__(f"{name} is {shown(value)}, expected {expected}")
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.name, self.value, self.expected)
@@ -124,16 +124,6 @@ class RedisStartError(RuntimeError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.server, self.why)
-
-
-def _shown(value: object) -> str:
-    """Return *value* without a password, where it is a URI that has one."""
-    try:
-        return (
-            repr(mask_uri(value)) if isinstance(value, str) else mask_uri(repr(value))
-        )
-    except Exception:  # noqa: BLE001 - an int of 5000 digits, or whatever it may be
-        return f"{type(value).__name__} that cannot be shown"
 
 
 def explain(verdict: Verdict) -> str:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from scrapy.utils.misc import load_object
 
+from scrapy_rep.protocol.printable import shown
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
@@ -134,7 +136,9 @@ def hosts(value: Any) -> dict[str, dict[str, Any]]:
             raise WrongError(expected)
         for name, its in own.items():
             if name != "budget":
-                raise WrongError(f"{expected}; {name!r} is nothing that a host has")
+                raise WrongError(
+                    f"{expected}; {shown(name)} is nothing that a host has"
+                )
             try:
                 budget = None if its is None else whole(least=0)(its)
             except WrongError as error:
@@ -162,7 +166,7 @@ def _items(value: Any, convert: Check, expected: str) -> list[Any]:
         try:
             converted.append(convert(item))
         except (TypeError, ValueError, OverflowError):  # noqa: PERF203 - it names it
-            raise WrongError(f"{expected}; {item!r} is none") from None
+            raise WrongError(f"{expected}; {shown(item)} is none") from None
     return converted
 
 

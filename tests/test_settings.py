@@ -182,6 +182,15 @@ def test_values_that_cannot_be_shown(name):
         read(**{name: 10**5000})
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("REP_OBEY", [10**5000]), ("REP_HOSTS", {"example.com": {10**5000: 1}})],
+)
+def test_what_is_in_a_value_may_be_such(name, value):
+    with pytest.raises(SettingError, match="; int that cannot be shown is no"):
+        read(**{name: value})
+
+
 def test_a_default_that_does_not_fit_is_shown():
     with pytest.raises(SettingError, match=r"REP_MIN_AGE is 60\.0, expected at most"):
         read(REP_MAX_AGE=30)

@@ -47,6 +47,16 @@ def mask_uri(uri: str) -> str:
     return shown_and_secret(uri)[0]
 
 
+def shown(value: object) -> str:
+    """Return *value* without a password, where it is a URI that has one."""
+    try:
+        return (
+            repr(mask_uri(value)) if isinstance(value, str) else mask_uri(repr(value))
+        )
+    except Exception:  # noqa: BLE001 - an int of 5000 digits, or whatever it may be
+        return f"{type(value).__name__} that cannot be shown"
+
+
 def shown_and_secret(uri: str) -> tuple[str, str]:
     """Return *uri* as ``mask_uri`` does, and what must not be shown; "": nothing.
 

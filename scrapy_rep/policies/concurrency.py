@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +10,9 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import CancelledError, Deferred, DeferredSemaphore
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from twisted.python.failure import Failure
 
     from scrapy_rep.downloader import Downloader
-    from scrapy_rep.pacing import Asking
 
 PATIENCE_SECONDS = 0.5
 """Seconds after which a fetch no longer counts in REP_FETCH_CONCURRENCY."""
@@ -49,30 +45,27 @@ class Lanes:
         """Return how many fetches are under way that stand in nobody's way."""
         return self.slow_places.limit - self.slow_places.tokens + self.aside
 
-    @asynccontextmanager
-    async def lane(self, asking: Asking) -> AsyncIterator[None]:
-        """Wait until a fetch may run, and let it run in the block."""
-        await maybe_deferred_to_future(self.prompt_places.acquire())
-        lane = asking.lane = Lane(self)
-        timer = call_later(self.patience, self._lose_patience, lane)
-        began = monotonic()
+    async def enter(self) -> Lane:
+        """Wait until a fetch may run. When it is over, it is to leave its lane."""
+        place = self.prompt_places.acquire()
+        if not place.called:
+            await maybe_deferred_to_future(place)
         self._downloader.lend_place()  # it takes none of a page's
-        try:
-            yield
-        finally:
-            asking.lane = (
-                None  # a host of the process may be kept, and the fetch with it
-            )
-            self._downloader.take_place_back()
-            timer.cancel()
-            lane.leave()
-        if self.patience < monotonic() - began < PATIENCE_SECONDS:
-            self.patience = min(RESTORED * self.patience, PATIENCE_SECONDS)
+        return Lane(self)
 
-    def _lose_patience(self, lane: Lane) -> None:
+    def leave(self) -> None:
+        """Have one fetch less."""
+        self._downloader.take_place_back()
+
+    def lose_patience(self) -> None:
+        """Note that a fetch takes long."""
         if self.prompt_places.waiting:
             self.patience = max(self.patience / 2, LEAST_PATIENCE)
-        lane.make_way()
+
+    def regain_patience(self, seconds: float) -> None:
+        """Note that there was an answer after so many *seconds*."""
+        if self.patience < seconds < PATIENCE_SECONDS:
+            self.patience = min(RESTORED * self.patience, PATIENCE_SECONDS)
 
     def has_room_aside(self) -> bool:
         return self.aside < self.slow_places.limit
@@ -90,6 +83,12 @@ class Lane:
         self._is_prompt = True
         self._slow: Deferred[Any] | None = None
         self._is_aside = False
+        self._began = monotonic()
+        self._timer = call_later(lanes.patience, self._take_long)
+
+    def _take_long(self) -> None:
+        self._lanes.lose_patience()
+        self.make_way()
 
     def make_way(self) -> None:
         """Count among the slow ones, as soon as there is a place."""
@@ -121,8 +120,14 @@ class Lane:
             self._lanes.aside -= 1
             self.make_way()
 
+    def answered(self) -> None:
+        """Note that there is an answer."""
+        self._lanes.regain_patience(monotonic() - self._began)
+
     def leave(self) -> None:
         """Be over."""
+        self._timer.cancel()
+        self._lanes.leave()
         self._lanes.aside -= self._is_aside
         self._is_aside = False
         self._leave_prompt()

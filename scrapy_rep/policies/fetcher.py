@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +22,6 @@ from scrapy_rep.policies.concurrency import Lanes
 from scrapy_rep.policies.freshness import fields_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
@@ -93,12 +90,12 @@ class Fetcher:
             settings.max_redirects, settings.max_size, settings.deny_statuses
         )
         self._downloading = 0
+        self._jumps_queues = False
         downloader.on_start(self._started)
+        downloader.on_answer(self._answered)
         self._receivers = (
-            (self._request_reached_downloader, signals.request_reached_downloader),
             (self._headers_received, signals.headers_received),
             (self._bytes_received, signals.bytes_received),
-            (self._response_downloaded, signals.response_downloaded),
         )
 
     async def fetch(
@@ -226,38 +223,51 @@ class Fetcher:
         self._keeper.check_wait(request, self._keeper.back_off.left(host))
         # A host that wants to be left alone for an hour keeps no place for so long.
         await self._keeper.back_off.wait(request, host)
-        async with self.lanes.lane(hop.asking):
+        hop.asking.lane = lane = await self.lanes.enter()
+        try:
             if self._downloader.ends_without(page):
                 raise CancelledError
-            with self._receive_signals():
+            self._begin(request)
+            over = True
+            try:
                 response = await engine.download_async(request)
+            except (asyncio.CancelledError, CancelledError):
+                over = False  # its request may be on its way all the same
+                raise
+            finally:
+                self._end(over)
+            lane.answered()
+        finally:
+            hop.asking.lane = (
+                None  # a host of the process may be kept, and the fetch with it
+            )
+            lane.leave()
         if "download_stopped" in response.flags:
             await sleep(CLOSING_SECONDS)
         return response
 
-    @contextmanager
-    def _receive_signals(self) -> Iterator[None]:
+    def _begin(self, request: Request) -> None:
         """Receive signals for as long as a robots.txt is downloaded.
 
         Scrapy sends them for every page, too, and each receiver takes its time.
         """
-        bus = self._crawler.signals
+        connect = self._crawler.signals.connect
         self._downloading += 1
         if self._downloading == 1:
             wire.watch()
             for receiver, signal in self._receivers:
-                bus.connect(receiver, signal)
-        over = True
-        try:
-            yield
-        except (asyncio.CancelledError, CancelledError):
-            over = False  # its request may be on its way all the same
-            raise
-        finally:
-            self._downloading -= over
-            if not self._downloading:
-                for receiver, signal in self._receivers:
-                    bus.disconnect(receiver, signal)
+                connect(receiver, signal)
+        if not self._jumps_queues and self._downloader.has_slot(
+            self._downloader.slot_of(request)
+        ):  # as of few crawls: others may wait there
+            self._jumps_queues = True
+            connect(self._reached_downloader, signals.request_reached_downloader)
+
+    def _end(self, over: bool) -> None:
+        self._downloading -= over
+        if not self._downloading:
+            for receiver, signal in self._receivers:
+                self._crawler.signals.disconnect(receiver, signal)
 
     def _started(self, departure: Departure) -> None:
         hop = departure.robots_hop
@@ -266,19 +276,21 @@ class Fetcher:
             hop.started = departure.started_at
             if hop.asking.lane is not None:
                 hop.asking.lane.come_back()
+            # At the last moment, as a middleware may have put them on.
+            headers = departure.request.headers
+            headers.pop(b"Referer", None)
+            if hop.origin != hop.first_origin:
+                for name in PRIVATE_HEADERS:
+                    headers.pop(name, None)
 
-    def _request_reached_downloader(self, request: Request) -> None:
-        """Take off, at the last moment, what a middleware may have put on."""
+    def _reached_downloader(self, request: Request) -> None:
+        """Have *request*, of a robots.txt, wait for its turn only, and in nobody's way."""
         hop = request.meta.get(ROBOTS_HOP)
         if hop is None:
             return
         self._downloader.go_first(request)
         if hop.asking.lane is not None and self._must_wait(request):
             hop.asking.lane.step_aside()
-        request.headers.pop(b"Referer", None)
-        if hop.origin != hop.first_origin:
-            for name in PRIVATE_HEADERS:
-                request.headers.pop(name, None)
 
     def _must_wait(self, request: Request) -> bool:
         """Tell whether *request*, in its slot by now, is not to start at once."""
@@ -304,9 +316,9 @@ class Fetcher:
         if monotonic() - hop.started > self._settings.timeout:
             raise StopDownload(fail=True)
 
-    def _response_downloaded(self, response: Response, request: Request) -> None:
+    def _answered(self, departure: Departure, response: Response) -> None:
         """Keep the coding from Scrapy, which refuses a body that is too long or cut."""
-        hop = request.meta.get(ROBOTS_HOP)
+        hop = departure.request.meta.get(ROBOTS_HOP)
         if hop is not None:
             codings = response.headers.getlist(b"Content-Encoding")
             hop.content_encoding = b",".join(codings).decode("latin-1")

@@ -12,10 +12,10 @@ import pickle
 import zlib
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
-from contextlib import contextmanager
+from email.message import Message
 from itertools import count
 from sys import getsizeof
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from weakref import WeakKeyDictionary, WeakSet
 
 from scrapy.utils.defer import maybe_deferred_to_future
@@ -27,7 +27,7 @@ from scrapy_rep.policies.lifecycle import snapshot_after, standing_of
 from scrapy_rep.store import Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable
 
     from scrapy import Request
     from scrapy.crawler import Crawler
@@ -53,6 +53,8 @@ CACHE_DIVISOR = 8
 """What is shared may take the greatest REP_CACHE_BYTES divided by this."""
 ENTRY_OCTETS = 400
 """Octets that an entry takes besides what was learned."""
+MIN_COMPRESSED_OCTETS = 1024
+"""Octets from which on compressing saves more than it takes."""
 ZLIB_LEVEL = 1
 
 
@@ -117,15 +119,11 @@ class Commons:
         if packed is None:
             return None
         self._packed.move_to_end(likeness)
-        learned: Learned = pickle.loads(zlib.decompress(packed))  # noqa: S301 - our own
-        return learned
+        return _unpack(packed)
 
     def keep(self, likeness: Hashable, learned: Learned) -> None:
         self._forget(likeness)
-        # What went wrong is told in words; the exception may hold whatever it likes.
-        learned = learned._replace(outcome=learned.outcome._replace(fault=None))
-        packed = zlib.compress(pickle.dumps(learned), ZLIB_LEVEL)
-        self._packed[likeness] = packed
+        packed = self._packed[likeness] = _pack(learned)
         self.bytes += _weight(packed)
         while self.bytes > self.max_bytes:
             self._forget(next(iter(self._packed)))
@@ -216,38 +214,30 @@ class Sharing:
             learned = None  # which its own store knows, if anybody
         while learned is None or not serves(learned, waited=waited):
             if likeness not in commons.under_way:
-                with self._asking(commons, likeness) as tell:
-                    learned = await fetch()
-                    tell(learned)
-                return learned, True
+                return await self._ask(commons, likeness, fetch), True
             waiter: Deferred[Learned | None] = Deferred()
             commons.under_way[likeness].append(waiter)
             learned, waited = await maybe_deferred_to_future(waiter), True
         return learned, False
 
-    @contextmanager
-    def _asking(
-        self, commons: Commons, likeness: Hashable
-    ) -> Iterator[Callable[[Learned], None]]:
-        """Be the one who asks; what is yielded takes what was learned.
-
-        Who waits is told when the block is over, however that comes.
-        """
+    async def _ask(
+        self,
+        commons: Commons,
+        likeness: Hashable,
+        fetch: Callable[[], Awaitable[Learned]],
+    ) -> Learned:
+        """Be the one who asks. Who waits is told when that is over, however that comes."""
         found: Learned | None = None
-
-        def tell(learned: Learned) -> None:
-            nonlocal found
-            outcome = learned.outcome
-            unanswered = outcome.access is Access.UNREACHABLE and outcome.status is None
-            if unanswered and self._ends():
-                return  # that may be because of us
-            found = learned
-            if self._commons is commons:
-                commons.keep(likeness, learned._replace(by=self._number))
-
         waiters = commons.under_way[likeness] = []
         try:
-            yield tell
+            learned = await fetch()
+            outcome = learned.outcome
+            unanswered = outcome.access is Access.UNREACHABLE and outcome.status is None
+            if not (unanswered and self._ends()):  # else that may be because of us
+                found = learned
+                if self._commons is commons:
+                    commons.keep(likeness, learned._replace(by=self._number))
+            return learned
         finally:
             del commons.under_way[likeness]
             for waiter in waiters:
@@ -271,6 +261,28 @@ def _hashable(value: Any) -> Hashable:
     if isinstance(value, (list, tuple)):
         return tuple(map(_hashable, value))
     return value if isinstance(value, Hashable) else id(value)
+
+
+def _pack(learned: Learned) -> bytes:
+    """Return *learned* as one object, for which the garbage collector has no work."""
+    outcome = learned.outcome
+    # What went wrong is told in words; the exception may hold whatever it likes.
+    items: Any = [*outcome.fields.raw_items()]  # a Message takes longer
+    plain = outcome._replace(fault=None, fields=items)
+    data = pickle.dumps(learned._replace(outcome=plain))
+    return (
+        zlib.compress(data, ZLIB_LEVEL) if len(data) > MIN_COMPRESSED_OCTETS else data
+    )
+
+
+def _unpack(packed: bytes) -> Learned:
+    if not packed.startswith(pickle.PROTO):
+        packed = zlib.decompress(packed)
+    learned: Learned = pickle.loads(packed)  # noqa: S301 - our own
+    fields, items = Message(), cast("Any", learned.outcome.fields)
+    for name, value in items:
+        fields[name] = value
+    return learned._replace(outcome=learned.outcome._replace(fields=fields))
 
 
 def _weight(packed: bytes) -> int:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from contextlib import asynccontextmanager
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from scrapy_rep.store.snapshot import Failures, KeptAnswer, Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from contextlib import AbstractAsyncContextManager
 
     from scrapy.crawler import Crawler
     from typing_extensions import Self
@@ -71,11 +71,10 @@ class Store(ABC):
     async def close(self) -> None:
         """Write what is not yet written; the crawl is over."""
 
-    @asynccontextmanager
-    async def claim(self, origin: str) -> AsyncIterator[bool]:
+    def claim(self, origin: str) -> AbstractAsyncContextManager[bool]:
         """Let no other process that shares the store ask *origin* within the block.
 
         Yields whether another process may have asked it meanwhile, so that the store may know
         more. By default any process may ask, and it yields False.
         """
-        yield False
+        return nullcontext(False)

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy.crawler import Crawler
+    from twisted.internet.defer import Deferred
 
     from scrapy_rep.log import CrawlLog
     from scrapy_rep.policies.fetcher import Fetcher
@@ -176,15 +177,25 @@ class Policies:
         known = self.known(origin, page)
         if known is not None:
             return known
+        return await maybe_deferred_to_future(self.ask(origin, page))
+
+    def ask(self, origin: str, page: Request) -> Deferred[Known]:
+        """Have *origin* asked, on behalf of *page*; what comes of it decides for *page*."""
         cached = self._cache.peek(origin)
-        if cached is None or not cached.varies:
-            known = await maybe_deferred_to_future(self.fetches.ask(origin, page))
-            if known.key == origin and not known.varies:
-                return known
+        varies = cached is not None and cached.varies
+        asking = self.fetches.ask(
+            self._variant(origin, page) if varies else origin, page
+        )
+        return asking.addCallback(self._of_page, origin, page)
+
+    def _of_page(
+        self, known: Known, origin: str, page: Request
+    ) -> Known | Deferred[Known]:
+        if known.key == origin and not known.varies:
+            return known
         key = self._variant(origin, page)
-        if known is None or known.key != key:  # it was asked for another User-Agent
-            known = await maybe_deferred_to_future(self.fetches.ask(key, page))
-        return known
+        # Else it was asked for another User-Agent.
+        return known if known.key == key else self.fetches.ask(key, page)
 
     def _variant(self, origin: str, page: Request) -> str:
         return variant(origin, self._user_agent_of(page))

@@ -7,8 +7,6 @@ from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from scrapy.utils.defer import deferred_from_coro
-
 from scrapy_rep.downloader import Alarm
 from scrapy_rep.judging import leave_behind
 from scrapy_rep.log import Held
@@ -347,7 +345,7 @@ class PoliteQueue(SlotQueues):
         assert page is not None
         self._asked += 1
         line.asked = True
-        asking = deferred_from_coro(self._policies.get(origin, page))
+        asking = self._policies.ask(origin, page)
 
         def answered(_: object) -> None:
             self._asked -= 1

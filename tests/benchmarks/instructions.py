@@ -11,13 +11,8 @@ from __future__ import annotations
 
 import gc
 import logging
-import os
 import random
-import subprocess
 import sys
-from contextlib import contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, signals
@@ -37,10 +32,9 @@ from tests.benchmarks.middleware import (
     make_known,
     send,
 )
+from tests.benchmarks.valgrind import counted, counts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from scrapy.http import Response
 
 HOSTS, WARM, REQUESTS = 20, 20, 200
@@ -50,8 +44,6 @@ HANDED_OVER: dict[str, dict[str, Any]] = {
     "handed over": {**OURS, "REP_OBEY": [*PACES, "retry-after"]},
     "the same with back-off": {**OURS, "REP_OBEY": [*PACES, "retry-after", "back-off"]},
 }
-MARK = "getloadavg"
-"""A function of the C library that nothing else here calls: the count begins anew."""
 
 
 def made(number: int, each: str) -> list[Request]:
@@ -105,35 +97,6 @@ def child() -> None:
         requests = made(REQUESTS, "count")
         with counted():
             send(chain, requests, downloads[kind])
-
-
-@contextmanager
-def counted() -> Iterator[None]:
-    """Have valgrind count what is done in the block; it takes ten times as long then."""
-    control = ["callgrind_control", str(os.getpid()), "-i"]
-    subprocess.run([*control, "on"], check=True, capture_output=True)
-    os.getloadavg()
-    yield
-    os.getloadavg()
-    subprocess.run([*control, "off"], check=True, capture_output=True)
-
-
-def counts_of(module: str, number: int, *arguments: str) -> list[int]:
-    """Run *module* in valgrind; return the instructions of each of *number* blocks."""
-    with TemporaryDirectory() as folder:
-        command = ["valgrind", "--tool=callgrind", f"--dump-before={MARK}"]
-        command += ["--instr-atstart=no"]
-        command += [f"--callgrind-out-file={folder}/out"]
-        command += [sys.executable, "-m", module, *arguments]
-        environ = {**os.environ, "PYTHONHASHSEED": "0"}
-        subprocess.run(command, env=environ, check=True, capture_output=True)
-        # Before the first mark, and between two blocks, is what is not to be counted.
-        return [
-            int(line.split()[1])
-            for index in range(number)
-            for line in Path(folder, f"out.{2 * index + 2}").read_text().splitlines()
-            if line.startswith("totals:")
-        ]
 
 
 def main() -> int:

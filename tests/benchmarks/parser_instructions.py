@@ -13,9 +13,9 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from tests.benchmarks.corpus import SEED, bodies_of, urls_for
-from tests.benchmarks.instructions import counted, counts_of
 from tests.benchmarks.peers import OURS, PROTEGO
 from tests.benchmarks.protocol import GOALS, MEDIAN_GOALS, MEDIAN_SIZE, ask
+from tests.benchmarks.valgrind import counted, counts_of
 
 if TYPE_CHECKING:
     from tests.benchmarks.protocol import Asked

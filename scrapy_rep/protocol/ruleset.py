@@ -13,7 +13,6 @@ from scrapy_rep.protocol.rules import (
     INDEX_PAGES,
     STAR_AND_DIGIT,
     USUAL_RULE,
-    Pattern,
     Reading,
     Rule,
     origin_in,
@@ -27,6 +26,7 @@ from scrapy_rep.protocol.wildcards import (
     ScoredParts,
     Wildcards,
     join_pieces,
+    parts_occur,
 )
 
 if TYPE_CHECKING:
@@ -43,6 +43,11 @@ VERDICT_TABLE_BYTES = 200  # octets of memory, of the table of verdicts
 VERDICT_BYTES = 120  # of each in it, with its place
 PREFIX_BYTES = 56  # octets of memory besides its letters, once they are sorted
 FEW_PREFIXES = 20  # all tried at once sooner than the right one is searched for
+
+# Tuples of no other type and what holds no container are nothing to the garbage collector, which
+# would hold all threads for as long as it takes to look at half a million of them.
+Explained = tuple[tuple[str, ...], bool, bool, tuple[bool, str, int]]
+"""Of a pattern its parts, whether they end the path, and whether it is `encoded`; the `Rule`."""
 
 
 class RuleSet:
@@ -92,7 +97,7 @@ class RuleSet:
         self.wildcards: Wildcards | None = None
         self.escapes: Wildcards | None = None  # for a path as `encoded` has it
         self.fresh = FEW_QUERIES  # before the table of prefixes pays for itself
-        self.by_score: dict[int, list[tuple[Pattern, Rule]]] | None = None
+        self.by_score: dict[int, list[Explained]] | None = None
         self.paces: Paces | None = None  # these, too, are read when first asked for
         self.stated: Stated | None = None  # preferences
         # Origins that rules name, which are whole URLs, and the rules for URLs of one of them.
@@ -284,24 +289,24 @@ class RuleSet:
         `text` is what the rule set was compiled from.
         """
         rules = self.scored(text).get(score, ())
+        encoded_path = encode_reserved(path)
         if len(rules) >= MANY_PATTERNS:
             # Rules with wildcards are looked up: to try thousands takes far longer.
-            kinds = (self.wildcards, path), (self.escapes, encode_reserved(path))
+            kinds = (self.wildcards, path), (self.escapes, encoded_path)
             wild, encoded = (
                 set() if kept is None else kept.matching(form, score)
                 for kept, form in kinds
             )
-            for pattern, rule in rules:
-                if pattern.encoded or len(pattern.parts) > 1:
-                    found = encoded if pattern.encoded else wild
-                    if (pattern.parts, pattern.anchored) in found:
-                        return rule
-                elif pattern.matches(path):
-                    return rule
+            for parts, ends, is_encoded, rule in rules:
+                if is_encoded or len(parts) > 1:
+                    if (parts, ends) in (encoded if is_encoded else wild):
+                        return Rule(*rule)
+                elif parts_occur(parts, ends, path):
+                    return Rule(*rule)
             return None
-        for pattern, rule in rules:
-            if pattern.matches(path):
-                return rule
+        for parts, ends, is_encoded, rule in rules:
+            if parts_occur(parts, ends, encoded_path if is_encoded else path):
+                return Rule(*rule)
         return None
 
     def remember(self, score: int, verdict: Any) -> None:
@@ -317,30 +322,43 @@ class RuleSet:
         for `rule_for`.
         """
         by_score = self.scored(text)
+        encoded_path = encode_reserved(path)
         found = [
             rule
             for score in sorted(by_score, reverse=True)
-            for pattern, rule in by_score[score]
-            if pattern.matches(path)
+            for parts, ends, is_encoded, rule in by_score[score]
+            if parts_occur(parts, ends, encoded_path if is_encoded else path)
         ]
-        return tuple(dict.fromkeys(found))  # a rule may have several readings
+        # A rule may have several readings.
+        return tuple([Rule(*rule) for rule in dict.fromkeys(found)])
 
-    def scored(self, text: str) -> dict[int, list[tuple[Pattern, Rule]]]:
+    def scored(self, text: str) -> dict[int, list[Explained]]:
         """Every rule by its scores, in file order; compiled when first asked for."""
         by_score = self.by_score
         if by_score is None:
             by_score = {}
-            read: dict[tuple[bool, str], list[tuple[int, Pattern]]] = {}
+            read: dict[
+                tuple[bool, str], tuple[tuple[int, tuple[str, ...], bool, bool], ...]
+            ] = {}
             rules = rules_of(text, self.chosen.sections)
-            for order, rule in zip(RULE_ORDERS, rules, strict=False):
-                found = read.get(rule[:2])
+            for order, (allow, path, line) in zip(RULE_ORDERS, rules, strict=False):
+                found = read.get((allow, path))
                 if found is None:
-                    found = readings_of(rule[0], rule[1], order, self.reading)
+                    found = tuple(
+                        [
+                            (score, pattern.parts, pattern.anchored, pattern.encoded)
+                            for score, pattern in readings_of(
+                                allow, path, order, self.reading
+                            )
+                        ]
+                    )
                     if self.reading.dialect.most_specific:  # else its place counts
-                        read[rule[:2]] = found
-                shown = Rule(rule[0], show_octets(rule[1]), rule[2])
-                for its_score, pattern in found:
-                    by_score.setdefault(its_score, []).append((pattern, shown))
+                        read[allow, path] = found
+                rule = allow, show_octets(path), line
+                for score, parts, ends, is_encoded in found:
+                    by_score.setdefault(score, []).append(
+                        (parts, ends, is_encoded, rule)
+                    )
             self.by_score = by_score
         return by_score
 

@@ -15,6 +15,9 @@ VERY_MANY_PATTERNS = 1000  # from which on it pays for the first query
 FEW_QUERIES = 16  # answered before it pays for fewer
 WINDOWS = (32, 16, 8, 4)  # letters of an index entry: as many as a part has room for
 INDEXED_LETTERS = 64  # letters of a part, besides its last, among which one is chosen
+MANY_OF_LETTERS = (
+    8  # patterns: fewer are a tuple, which takes the garbage collector no time
+)
 
 HEX_DIGITS = tuple("0123456789ABCDEF")
 
@@ -22,7 +25,7 @@ ScoredParts = tuple[int, tuple[str, ...], bool]
 """Score, parts, and whether the last part ends the path."""
 Wildcard = tuple[int, str, tuple[str, ...], bool]
 """Score, longest part, parts, and whether the last part ends the path."""
-Index = dict[int, dict[str, list[Wildcard]]]
+Index = dict[int, dict[str, tuple[Wildcard, ...] | list[Wildcard]]]
 """Patterns by letters of theirs, and these by their number."""
 
 
@@ -122,7 +125,7 @@ class Wildcards:
             floor = best_of_few(self.with_query, path, floor)
         return floor
 
-    def candidates(self, path: str) -> Iterator[list[Wildcard]]:
+    def candidates(self, path: str) -> Iterator[Sequence[Wildcard]]:
         """The patterns that may match, the highest score first in each list."""
         if self.index is None:
             in_order = sorted(self.patterns(), key=itemgetter(0), reverse=True)
@@ -171,7 +174,15 @@ def index_by_letters(wildcards: Sequence[Wildcard]) -> Index:
     shared = Counter(gram for some in grams for gram in some)
     for wildcard, some in zip(wildcards, grams, strict=True):
         rarest = min(some, key=shared.__getitem__, default="")
-        index.setdefault(len(rarest), {}).setdefault(rarest, []).append(wildcard)
+        filed = index.setdefault(len(rarest), {})
+        others = filed.get(rarest)
+        if others is None:
+            filed[rarest] = (wildcard,)
+        elif isinstance(others, list):
+            others.append(wildcard)
+        else:
+            more = *others, wildcard
+            filed[rarest] = more if len(more) < MANY_OF_LETTERS else list(more)
     return index
 
 
@@ -186,7 +197,7 @@ def best_of_few(wildcards: Sequence[Wildcard], path: str, floor: int) -> int:
     return floor
 
 
-def grams_of(needle: str) -> set[str]:
+def grams_of(needle: str) -> tuple[str, ...]:
     """Letters that a path has if it has `needle`: windows side by side, and the last one."""
     room = len(needle)
     for letters in WINDOWS:
@@ -195,5 +206,5 @@ def grams_of(needle: str) -> set[str]:
                 *range(0, min(room, INDEXED_LETTERS) - letters + 1, letters),
                 room - letters,
             )
-            return {needle[start : start + letters] for start in starts}
-    return set()
+            return tuple({needle[start : start + letters] for start in starts})
+    return ()

@@ -6,6 +6,7 @@ that does other things; it measures nothing. It is of CPU time, of which others 
 
 from __future__ import annotations
 
+import gc
 import random
 import string
 import tracemalloc
@@ -330,3 +331,17 @@ def test_nul_octets_within_a_rule() -> None:
     assert policy.allowed("/x", "a") is False
     assert policy.allowed("/a", "a") is True
     assert policy.allowed("/a%00b", "a") is False
+
+
+@pytest.mark.parametrize("rule", ["/{}#", "*{}$", "*{0}*x{0}"])
+def test_large_files_are_nothing_to_the_garbage_collector(rule):
+    """It holds all threads, for as long as it takes to look at each object that it may free."""
+    lines = "\n".join(f"Allow: {rule.format(number)}" for number in range(20_000))
+    gc.collect()
+    before = len(gc.get_objects())
+    policy = parse(f"User-agent: *\n{lines}\nDisallow: /\n")
+    for number in range(20):
+        policy.verdict(f"/{number}/x{number}", "bot")
+    gc.collect()
+    gc.collect()  # of a tuple it learns in the first pass whether it holds any container
+    assert len(gc.get_objects()) - before < 1000

@@ -152,7 +152,7 @@ def statuses(value: Any) -> frozenset[int]:
     numbers = _items(value, int, expected)
     for number in numbers:
         if not 400 <= number < 500:
-            raise WrongError(f"{expected}; {number} is none")
+            raise WrongError(f"{expected}; {shown(number)} is none")
     return frozenset(numbers)
 
 

@@ -184,7 +184,11 @@ def test_values_that_cannot_be_shown(name):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("REP_OBEY", [10**5000]), ("REP_HOSTS", {"example.com": {10**5000: 1}})],
+    [
+        ("REP_OBEY", [10**5000]),
+        ("REP_HOSTS", {"example.com": {10**5000: 1}}),
+        ("REP_DENY_STATUSES", [10**5000]),
+    ],
 )
 def test_what_is_in_a_value_may_be_such(name, value):
     with pytest.raises(SettingError, match="; int that cannot be shown is no"):

@@ -15,9 +15,7 @@ VERY_MANY_PATTERNS = 1000  # from which on it pays for the first query
 FEW_QUERIES = 16  # answered before it pays for fewer
 WINDOWS = (32, 16, 8, 4)  # letters of an index entry: as many as a part has room for
 INDEXED_LETTERS = 64  # letters of a part, besides its last, among which one is chosen
-MANY_OF_LETTERS = (
-    8  # patterns: fewer are a tuple, which takes the garbage collector no time
-)
+MANY_OF_LETTERS = 64  # patterns; fewer are a tuple, which the garbage collector ignores
 
 HEX_DIGITS = tuple("0123456789ABCDEF")
 

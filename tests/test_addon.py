@@ -185,3 +185,23 @@ def test_importing_brings_in_no_more_than_it_must(statement, absent):
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert result.stdout.strip() == "[]"
+
+
+def test_what_few_crawls_need_is_not_imported():
+    few = [
+        "browser",
+        "evidence.format",
+        "evidence.items",
+        "job",
+        "redis",
+        "store.sqlite",
+    ]
+    code = (
+        "import sys, scrapy_rep.addon, scrapy_rep.queue, scrapy_rep.store.memory;"
+        f"print([name for name in {few} if 'scrapy_rep.' + name in sys.modules],"
+        " 'difflib' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[] False\n"

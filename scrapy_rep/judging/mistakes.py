@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
@@ -19,6 +18,17 @@ if TYPE_CHECKING:
 
 META_KEYS = (EXEMPT_KEY, INSTEAD_KEY, "robotstxt_user_agent")
 """What a user may say on ``request.meta``."""
+USUAL_KEYS = frozenset(
+    {
+        "allow_offsite", "autothrottle_dont_adjust_delay", "cookiejar", "depth", "dont_cache",
+        "dont_merge_cookies", "dont_redirect", "dont_retry", "download_fail_on_dataloss",
+        "download_latency", "download_maxsize", "download_slot", "download_timeout",
+        "download_warnsize", "handle_httpstatus_all", "is_start_request", "link_text", "proxy",
+        "redirect_reasons", "redirect_times", "redirect_ttl", "redirect_urls", "rep_hop", "rule",
+        "retry_times",
+    }
+)  # fmt: skip
+"""What Scrapy has there, and requests for robots.txt: none is a slip."""
 ALIKE = 0.8
 """How near a name must come to one of those, by difflib, to be taken for a slip."""
 MAX_META_KEYS = 1000
@@ -80,7 +90,7 @@ class MetaKeys:
 
     def __init__(self, log: CrawlLog) -> None:
         self._log = log
-        self.seen = set(META_KEYS)
+        self.seen = {*META_KEYS, *USUAL_KEYS}
 
     def look(self, meta: dict[str, Any]) -> None:
         """Warn of names on *meta* that nobody reads, once each."""
@@ -88,6 +98,8 @@ class MetaKeys:
         if len(self.seen) > MAX_META_KEYS:
             return
         self.seen |= names
+        from difflib import get_close_matches  # noqa: PLC0415 - few crawls need it
+
         for name in names:
             near = get_close_matches(str(name), META_KEYS, n=1, cutoff=ALIKE)
             if near:

@@ -238,17 +238,17 @@ class RuleSet:
         The prefixes of a path are then the last one that sorts before the path, if it is
         one, else some of those it is linked to. The scores then count all linked ones in.
         """
-        pairs = sorted(zip(*self.prefixes[:2], strict=True))
-        prefixes = tuple([prefix for prefix, _ in pairs])
+        known = dict(zip(*self.prefixes[:2], strict=True))
+        prefixes = tuple(sorted(known))  # pairs would be sorted for far longer
         parents: list[int] = []
         scores: list[int] = []
         nested: list[int] = []  # the chain of prefixes that the last one begins with
-        for index, (prefix, score) in enumerate(pairs):
+        for index, prefix in enumerate(prefixes):
             while nested and not prefix.startswith(prefixes[nested[-1]]):
                 nested.pop()
             inherited = scores[nested[-1]] if nested else self.base
             parents.append(nested[-1] if nested else -1)
-            scores.append(max(score, inherited))
+            scores.append(max(known[prefix], inherited))
             nested.append(index)
         self.prefixes = prefixes, small(scores), tuple(parents)
 

@@ -80,7 +80,7 @@ class Wildcards:
         headed: list[Wildcard] = []
         endings: list[Wildcard] = []
         anywhere: list[Wildcard] = []
-        for score, parts, anchored in sorted(scored, reverse=True):
+        for score, parts, anchored in sorted(scored, key=itemgetter(0), reverse=True):
             needle = parts[1] if len(parts) == 2 else max(parts, key=len)
             if len(parts[0]) > 1:
                 kind = headed

@@ -318,7 +318,7 @@ class Fetcher:
 
     def _answered(self, departure: Departure, response: Response) -> None:
         """Keep the coding from Scrapy, which refuses a body that is too long or cut."""
-        hop = departure.request.meta.get(ROBOTS_HOP)
+        hop = departure.robots_hop
         if hop is not None:
             codings = response.headers.getlist(b"Content-Encoding")
             hop.content_encoding = b",".join(codings).decode("latin-1")

@@ -277,7 +277,11 @@ async def test_robots_txt_travels_light():
         )
         crawler = make_crawler(
             Private,
-            DEFAULT_REQUEST_HEADERS={"Authorization": "Basic y", "Cookie": "c=d"},
+            DEFAULT_REQUEST_HEADERS={
+                "Authorization": "Basic y",
+                "Cookie": "c=d",
+                "Referer": "http://secret/",
+            },
         )
         crawler.signals.connect(reached, signals.request_reached_downloader)
         await crawl(crawler)

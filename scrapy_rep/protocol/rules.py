@@ -24,15 +24,20 @@ if TYPE_CHECKING:
     from scrapy_rep.protocol.dialect import Dialect
 
 
-class Reading(NamedTuple):
+class Reading:
     """What decides, besides its own text, how a rule is read."""
 
-    dialect: Dialect
-    origin: str | None = None
-    """That of the URLs to be judged, as `origin_of` gives it; None: of none that is named in
-    a rule."""
-    charset: str | None = None
-    """In which the text was read, see `Text`."""
+    __slots__ = ("charset", "dialect", "origin")
+
+    def __init__(
+        self, dialect: Dialect, origin: str | None = None, charset: str | None = None
+    ) -> None:
+        self.dialect = dialect
+        self.origin = origin
+        """That of the URLs to be judged, as `origin_of` gives it; None: of none that is named
+        in a rule."""
+        self.charset = charset
+        """In which the text was read, see `Text`."""
 
 
 class Rule(NamedTuple):

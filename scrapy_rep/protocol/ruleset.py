@@ -228,7 +228,7 @@ class RuleSet:
             return self
         own = self.own
         if own is None or own.reading.origin != origin:
-            reading = self.reading._replace(origin=origin)
+            reading = Reading(self.reading.dialect, origin, self.reading.charset)
             self.own = own = RuleSet(text, self.chosen, reading, self.agent)
         return own
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from scrapy_rep.protocol.groups import groups_of, runs_of
 
@@ -109,7 +110,8 @@ def agents_given(agent: str | Sequence[str]) -> tuple[str, ...]:
     return agents
 
 
-class Chosen(NamedTuple):
+@dataclass(slots=True, repr=False)
+class Chosen:
     """What of a file is meant for an agent."""
 
     sections: list[Section]

@@ -25,11 +25,14 @@ class Bookings(Protocol):
     def restless(self) -> bool:
         """Tell whether requests may leave rather late, as all processes are busy."""
 
-    async def book(self, host: str, interval: float) -> int | None:
+    async def book(
+        self, host: str, interval: float, waits: Callable[[], object] = lambda: None
+    ) -> int | None:
         """Return when *interval* s have passed since the last start, and book this one.
 
-        Returns the booking, for ``late``; ``None`` where there is none. Raises
-        ``ParkedError`` where another process has parked the host.
+        0: what is asked for is not known here. Returns the booking, for ``late``; ``None``
+        where there is none. Calls *waits* before it waits. Raises ``ParkedError`` where another
+        process has parked the host.
         """
 
     async def late(self, host: str, booking: int, seconds: float) -> bool:

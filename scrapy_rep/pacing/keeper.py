@@ -276,10 +276,10 @@ class Keeper:
             interval = self.shared_interval(host, slot)
             if not (interval or asking):
                 return
-            if interval:
-                _step_aside(asking)
             try:
-                departure.booking = await self._bookings.book(host, interval)
+                step_aside = partial(_step_aside, asking)
+                booking = await self._bookings.book(host, interval, step_aside)
+                departure.booking = booking
             except ParkedError as parked:
                 HOSTS.give_back(departure)
                 if departure.at_end is not None:

@@ -6,7 +6,7 @@ import asyncio
 import math
 from contextlib import suppress
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from scrapy_rep.pacing import ParkedError
@@ -18,6 +18,8 @@ from scrapy_rep.redis.keys import latency_key, parked_key, spent_key, start_key
 from scrapy_rep.redis.servers import Servers
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy.crawler import Crawler
 
     from scrapy_rep.redis.fleet import Link
@@ -61,33 +63,40 @@ class RedisBookings:
         self._spend = Script.named("spend")
         self._crawler = crawler
         longest = self._servers.settings.crawl_delay_max
-        self._expiry = round((longest + KEPT) * 1e3)  # milliseconds
+        self._kept = round((longest + KEPT) * 1e3)  # milliseconds
         self._health = SharedHealth(crawler)
         claims = Claims(crawler)
         self.claim, self.give_back = claims.take, claims.give_back
         self.change_health = self._health.change
         self.on_health = self._health.on_health
 
-    async def book(self, host: str, interval: float) -> int | None:
+    async def book(
+        self, host: str, interval: float, waits: Callable[[], object] = lambda: None
+    ) -> int | None:
         """Return when a request to *host* may start, *interval* s after the one before.
 
-        It is booked then. Returns the booking, for ``late``; ``None`` where there is
-        none. Raises ``ParkedError`` where a worker has parked the host.
+        Who does not know what is asked for (0) keeps what another worker has kept last. It is
+        booked then. Returns the booking, for ``late``; ``None`` where there is none. Calls
+        *waits* before it waits. Raises ``ParkedError`` where a worker has parked the host.
         """
         while True:
             link = self._servers.at(start_key(host))
+            told_for = self._told_for(link)
             if link.up:
-                wait = self._unsettled(link, interval)
+                wait = max(0.0, -told_for)
                 if not wait:
                     try:
-                        wait, booking = await self._ask(host, interval)
+                        wait, booking = await self._ask(host, interval, told_for)
                     except RedisAwayError:
                         await asyncio.sleep(LATE)  # its keys may be on their way
                         continue
                     if not wait:
                         return booking
+                waits()
                 await asyncio.sleep(wait)
-            elif link.pauses:
+                continue
+            waits()
+            if link.pauses:
                 await link.until_back()
             elif not interval:
                 if not await self._back_soon(link):
@@ -152,9 +161,12 @@ class RedisBookings:
         except RedisAwayError:
             return True
 
-    async def _ask(self, host: str, interval: float) -> tuple[float, int | None]:
+    async def _ask(
+        self, host: str, interval: float, told_for: float
+    ) -> tuple[float, int | None]:
         sent = monotonic()
-        args = [round(interval * 1e6), self._expiry + round(interval * 1e3)]
+        args: list[Any] = [round(interval * 1e6), self._kept]
+        args.append("" if told_for == math.inf else round(told_for * 1e6))
         keys = [start_key(host), parked_key(host)]
         wait, *now = await self._servers.call(self._start, keys, args)
         if wait and now:
@@ -166,7 +178,7 @@ class RedisBookings:
             told = monotonic()
             late = told - sent
             quickest = self._servers.at(keys[0]).round_trip
-            if not interval or late <= quickest + LATE:
+            if late <= quickest + LATE:
                 break
             if not await self.late(host, booking, late):
                 return LATE, None  # its time is over
@@ -174,11 +186,14 @@ class RedisBookings:
             sent = told
         return 0.0, booking
 
-    def _unsettled(self, link: Link, interval: float) -> float:
-        """Return the seconds until Redis knows again of all starts that matter."""
+    def _told_for(self, link: Link) -> float:
+        """Return for how many seconds all workers have told Redis of each start.
+
+        Negative: not before so many have passed.
+        """
         if not link.was_away or link.settings.redis_down == "pause":
-            return 0.0
-        return max(0.0, link.changed_at + SETTLE + interval - monotonic())
+            return math.inf
+        return monotonic() - link.changed_at - SETTLE
 
     async def _back_soon(self, link: Link) -> bool:
         """Wait until Redis is back; ``False``: it was away for too long."""

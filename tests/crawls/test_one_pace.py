@@ -7,7 +7,7 @@ import logging
 import ssl
 import time
 from itertools import cycle, pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -37,6 +37,9 @@ from tests.utils import (
     crawl,
     make_crawler,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 DELAY = 0.3
 KEPT = 0.98 * DELAY
@@ -366,7 +369,9 @@ class Fleet:
         self.booked: list[float] = []
         self.told: list[float] = []
 
-    async def book(self, host: str, interval: float) -> int | None:
+    async def book(
+        self, host: str, interval: float, waits: Callable[[], object] = lambda: None
+    ) -> int | None:
         if interval and self.booked:
             await asyncio.sleep(max(0, self.booked[-1] + interval - time.monotonic()))
         self.booked.append(time.monotonic())

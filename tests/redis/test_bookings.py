@@ -12,6 +12,7 @@ import pytest
 from scrapy_rep.pacing import ParkedError
 from scrapy_rep.redis import bookings as starts_module
 from tests.redis.workers import Worker, promptly
+from tests.redis_server import RedisServer
 from tests.utils import coroutine_test, until
 
 pytestmark = pytest.mark.only_asyncio
@@ -26,6 +27,11 @@ async def start_often(starts: Any, interval, times, number):
     for _ in range(number):
         await starts.book(HOST, interval)
         times.append(time.monotonic())
+
+
+def booked(server: Any) -> int:
+    """Return the last booking."""
+    return int(server.client.get(KEY).split()[0])
 
 
 def grants_of(*workers: Worker) -> list[int]:
@@ -84,7 +90,7 @@ async def test_a_start_is_booked_exactly(redis_server):
         booking = await worker.starts.book(HOST, 1.5)
         took = time.monotonic() - began
         after = redis_server.client.time()
-        assert int(redis_server.client.get(KEY)) == booking
+        assert booked(redis_server) == booking
         assert booking > 1e15  # microseconds, which "%.14g" would round
         assert before <= divmod(booking, 10**6)
         # An answer of the server that takes long puts off the start.
@@ -94,11 +100,29 @@ async def test_a_start_is_booked_exactly(redis_server):
 
 
 @coroutine_test
-async def test_robots_txt_is_booked_and_does_not_wait(redis_server):
+async def test_robots_txt_is_booked(redis_server):
     async with Worker(redis_server) as one, Worker(redis_server) as two:
-        await one.starts.book(HOST, 300.0)
         began = await promptly(two.starts.book(HOST, 0.0))
         assert await one.starts.book(HOST, 0.2) >= began + 200_000
+
+
+@coroutine_test
+async def test_who_does_not_know_the_delay_keeps_the_one_that_others_keep(redis_server):
+    """As a worker that cannot read the robots.txt, and fetches it."""
+    waited: list[None] = []
+    async with Worker(redis_server) as one, Worker(redis_server) as two:
+        before = await started(one, 0.4)
+        for _ in range(2):  # what it does not know it does not overwrite
+            booking = await two.starts.book(HOST, 0.0, lambda: waited.append(None))
+            now = time.monotonic()
+            assert now - before >= 0.35  # an answer may be told late
+            before = now
+        await asyncio.sleep(0.2)
+        assert await two.starts.late(HOST, booking, 0.1)
+        assert await two.starts.book(HOST, 0.0) >= booking + 450_000
+        assert waited
+        expiry = two.link.settings.crawl_delay_max + starts_module.KEPT + 0.4
+        assert redis_server.client.pttl(KEY) == pytest.approx(expiry * 1e3, abs=30_000)
 
 
 @coroutine_test
@@ -114,7 +138,7 @@ async def test_a_request_that_came_late_puts_off_the_next(redis_server):
         booking = await one.starts.book(HOST, 0.5)
         await asyncio.sleep(0.4)
         assert await one.starts.late(HOST, booking, 0.1)
-        assert int(redis_server.client.get(KEY)) == booking + 100_000
+        assert booked(redis_server) == booking + 100_000
         assert await two.starts.book(HOST, 0.5) >= booking + 600_000
 
 
@@ -124,7 +148,7 @@ async def test_late_says_nothing_of_a_later_start(redis_server):
         booking = await one.starts.book(HOST, 0.05)
         later = await two.starts.book(HOST, 0.05)
         assert not await one.starts.late(HOST, booking, 9.0)
-        assert int(redis_server.client.get(KEY)) == later
+        assert booked(redis_server) == later
 
 
 @coroutine_test
@@ -136,8 +160,9 @@ async def test_a_late_one_is_remembered_for_as_long_as_its_delay(redis_server):
         assert redis_server.client.pttl(KEY) > 500_000
 
 
+@pytest.mark.parametrize("known", [0.1, 0.0])
 @coroutine_test
-async def test_who_hears_late_that_it_may_start_asks_again(redis_server):
+async def test_who_hears_late_that_it_may_start_asks_again(redis_server, known):
     """As where its event loop was busy: others have started meanwhile."""
     interval = 0.1
     async with Worker(redis_server) as one, Worker(redis_server) as two:
@@ -154,7 +179,7 @@ async def test_who_hears_late_that_it_may_start_asks_again(redis_server):
 
         servers.call = late
         others = grants_of(two)
-        book = asyncio.create_task(one.starts.book(HOST, interval))
+        book = asyncio.create_task(one.starts.book(HOST, known))
         await asked.wait()
         await start_often(two.starts, interval, [], 2)
         others_have_started.set()
@@ -376,18 +401,20 @@ async def test_pause_waits_for_redis(redis_server, monkeypatch):
         await promptly(asyncio.gather(*booked))
 
 
+@pytest.mark.parametrize("known", [0.2, 0.0])
 @coroutine_test
-async def test_who_finds_redis_again_waits_until_all_have(redis_server, monkeypatch):
+async def test_who_finds_redis_again_waits_until_all_have(tmp_path, monkeypatch, known):
     monkeypatch.setattr(starts_module, "LONG_AWAY", 0.1)
     monkeypatch.setattr(starts_module, "SETTLE", 0.5)
-    async with Worker(redis_server) as worker:
-        await worker.starts.book(HOST, 0.1)
-        redis_server.kill()
-        await worker.starts.book(HOST, 0.1)
-        redis_server.start()
-        await until(lambda: worker.link.up)
-        # By then the others have, and Redis knows of what they have started since.
-        assert await started(worker, 0.2) - worker.link.changed_at >= 0.7
+    with RedisServer(tmp_path) as server:
+        async with Worker(server) as worker:
+            await worker.starts.book(HOST, 0.2)
+            server.kill()
+            await worker.starts.book(HOST, 0.2)
+            server.start()
+            await until(lambda: worker.link.up)
+            # By then the others have, and Redis knows of what they have started since.
+            assert await started(worker, known) - worker.link.changed_at >= 0.7
 
 
 @coroutine_test
@@ -428,7 +455,7 @@ async def test_what_is_no_time_of_a_start_is_taken_for_now(redis_server, what):
         began = time.monotonic()
         booking = await worker.starts.book(HOST, 0.3)
         assert time.monotonic() - began >= 0.29
-        assert int(redis_server.client.get(KEY)) == booking
+        assert booked(redis_server) == booking
         assert worker.stat("rep/redis/errors") is None
 
 

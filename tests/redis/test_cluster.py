@@ -20,12 +20,13 @@ from scrapy_rep.redis import clients, orders, servers
 from scrapy_rep.redis.clients import refusal_of
 from scrapy_rep.redis.dupefilter import DupeFilter
 from scrapy_rep.redis.fleet import RedisAwayError
-from scrapy_rep.redis.keys import queue_keys, shard_of, start_key
+from scrapy_rep.redis.keys import queue_keys, shard_of, snapshot_key, start_key
 from scrapy_rep.redis.overview import hosts, state
 from scrapy_rep.redis.parts import connect
 from scrapy_rep.redis.quick import Quick, greet
 from scrapy_rep.redis.servers import Servers
 from scrapy_rep.redis.shards import IN_A_CLUSTER
+from scrapy_rep.store import Snapshot
 from tests.redis.workers import Crawl, Worker, short
 from tests.redis_cluster import NUMBER, Cluster, ask
 from tests.utils import coroutine_test, make_crawler, until
@@ -246,6 +247,27 @@ async def test_one_server_that_is_away_pauses_its_own_hosts_alone(cluster, caplo
     said = [r.getMessage() for r in caplog.records if "away" in r.getMessage()]
     assert said
     assert all(f"Redis at 127.0.0.1:{victim.port} is away" in text for text in said)
+
+
+@coroutine_test
+async def test_who_cannot_read_a_robots_txt_keeps_its_delay_all_the_same(cluster):
+    """It fetches the file, of a host whose times lie on a server that is there."""
+    victim = cluster.servers[2]
+    host = next(
+        host
+        for host in HOSTS
+        if cluster.owner(snapshot_key(f"http://{host}")) is victim
+        and cluster.owner(start_key(host)) is not victim
+    )
+    async with Worker(cluster) as one, Worker(cluster) as two:
+        await one.store.put(f"http://{host}", Snapshot(varies_at=time.time()))
+        assert await two.store.get(f"http://{host}") is not None
+        victim.kill()
+        booking = await one.starts.book(host, 0.5)
+        assert await two.store.get(f"http://{host}") is None
+        assert await two.starts.book(host, 0.0) >= booking + 450_000
+        victim.start()
+        cluster.settle()
 
 
 # A slot on its way

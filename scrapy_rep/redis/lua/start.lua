@@ -1,6 +1,9 @@
 -- May a request to a host start now? One script for one host, shared by all spiders.
--- KEYS: when the last one started, for how long the host was parked (park.lua).
--- ARGV: microseconds that are to lie between two, milliseconds after which that is over.
+-- KEYS: when the last one started, and the microseconds that were to lie before it; for how
+-- long the host was parked (park.lua).
+-- ARGV: microseconds that are to lie between two (0: the asker does not know, so as many as
+-- before), milliseconds after those for which it is kept, and the microseconds since when Redis
+-- is told of all starts ('': it always was).
 -- Answers {0, now}: yes, and it is booked; {microseconds to wait}: not yet; {microseconds,
 -- 1}: not yet, as the host is parked.
 local left = redis.call('PTTL', KEYS[2])
@@ -15,16 +18,31 @@ if left > 0 then
 end
 local parts = redis.call('TIME')
 local now = parts[1] * 1000000 + parts[2]
-local delay = tonumber(ARGV[1])
-local last = tonumber(redis.pcall('GET', KEYS[1]) or 0)
-if not last or not (last <= now) then
+local delay, told_for = tonumber(ARGV[1]), tonumber(ARGV[3])
+local kept = redis.pcall('GET', KEYS[1])
+local last, before = 0, 0
+if kept then
+  last, before = string.match(tostring(kept), '^(%d+) ?(%d*)$')
+  last, before = tonumber(last), tonumber(before) or 0
+end
+if delay == 0 then
+  delay = before
+end
+local function keep(at)
+  local text = string.format('%.0f %.0f', at, delay)
+  redis.call('SET', KEYS[1], text, 'PX', string.format('%.0f', ARGV[2] + delay / 1000))
+end
+if not last or last > now then
   -- The server's clock was set back, or it is no time: how long ago it was is not known, so
   -- once more.
   last = now
-  redis.call('SET', KEYS[1], string.format('%.0f', last), 'PX', ARGV[2])
+  keep(last)
+end
+if told_for then -- until then others may have asked
+  last = math.max(last, now - told_for)
 end
 if last + delay > now then
   return {last + delay - now}
 end
-redis.call('SET', KEYS[1], string.format('%.0f', now), 'PX', ARGV[2])
+keep(now)
 return {0, now}

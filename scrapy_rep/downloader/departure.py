@@ -40,7 +40,6 @@ class Departure:
         "is_over",
         "is_watched",
         "keeps_pace",
-        "late",
         "left_at",
         "needs_telling",
         "places",
@@ -68,9 +67,8 @@ class Departure:
         """When it was granted last, by ``time.monotonic()``."""
         self.left_at: float | None = None
         """When it left last; ``None``: that was not seen."""
-        self.late = 0.0
-        """The seconds from the one to the other, as far as they were booked."""
-        self.booking: int | None = None
+        self.booking: tuple[int, float] | None = None
+        """The start that others know of, and when that is by ``time.monotonic()``."""
         self.confirm: Callable[[Departure], Awaitable[None] | None] | None = None
         """Asked when there is a connection; what it returns is awaited before it is used."""
         self.at_end: Callable[[], None] | None = None
@@ -95,7 +93,6 @@ class Departure:
         """Have it granted once more, as its client is about to send it once more."""
         self._note()
         self.left_at = self.booking = None
-        self.late = 0.0
         if (granted := self._grant(self)) is not None:
             await granted
 

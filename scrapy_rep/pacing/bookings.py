@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,8 +18,17 @@ class ParkedError(Exception):
         super().__init__(f"parked for {seconds:g} s")
 
 
+class Booking(NamedTuple):
+    """A start that the pace of a host has granted."""
+
+    at: int
+    """In microseconds, by the clock that the processes share."""
+    here: float
+    """The same by ``time.monotonic()``: who leaves later than that is to tell."""
+
+
 class Bookings(Protocol):
-    """Grants each start. A booking is a start that the pace of a host has granted."""
+    """Grants each start."""
 
     @property
     def restless(self) -> bool:
@@ -27,7 +36,7 @@ class Bookings(Protocol):
 
     async def book(
         self, host: str, interval: float, waits: Callable[[], object] = lambda: None
-    ) -> int | None:
+    ) -> Booking | None:
         """Return when *interval* s have passed since the last start, and book this one.
 
         0: what is asked for is not known here. Returns the booking, for ``late``; ``None``
@@ -35,8 +44,8 @@ class Bookings(Protocol):
         process has parked the host.
         """
 
-    async def late(self, host: str, booking: int, seconds: float) -> bool:
-        """Note that the request of *booking* may have started so much later.
+    async def late(self, host: str, at: int, seconds: float) -> bool:
+        """Note that the request that was booked *at* may have started so much later.
 
         Returns ``False`` where another one was booked since.
         """

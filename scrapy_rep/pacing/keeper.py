@@ -15,7 +15,7 @@ from scrapy.utils.defer import deferred_from_coro
 from scrapy_rep.downloader import sleep
 from scrapy_rep.exceptions import NotNow, StillParked
 from scrapy_rep.pacing.back_off import BackOff
-from scrapy_rep.pacing.bookings import ParkedError
+from scrapy_rep.pacing.bookings import Booking, ParkedError
 from scrapy_rep.pacing.budget import Budget
 from scrapy_rep.pacing.hosts import (
     GUARD_MOST,
@@ -319,10 +319,8 @@ class Keeper:
 
     def _confirm(self, departure: Departure) -> Awaitable[None] | None:
         """See to it that *departure*, about to be written, is still who was granted last."""
-        late = monotonic() - departure.started_at
-        if departure.booking is None or late < CONFIRMED:
-            return None
-        return self._confirmed(departure, late)
+        late = _late(departure, monotonic())
+        return None if late < CONFIRMED else self._confirmed(departure, late)
 
     async def _confirmed(self, departure: Departure, late: float) -> None:
         if not await self._tell_late(departure, late):
@@ -333,18 +331,17 @@ class Keeper:
         if not departure.keeps_pace:
             return
         HOSTS.has_left(departure, at)
-        late = at - departure.started_at - departure.late
+        late = _late(departure, at)
         if late >= NOTICED:
             deferred_from_coro(self._tell_late(departure, late))
 
     async def _tell_late(self, departure: Departure, seconds: float) -> bool:
         """Tell that *departure* leaves later than it was booked; ``False``: too late."""
-        departure.late += seconds
-        booking = departure.booking
-        if booking is None or self._bookings is None:
+        if departure.booking is None or self._bookings is None:
             return True
-        departure.booking = booking + round(seconds * 1e6)
-        return await self._bookings.late(departure.host, booking, seconds)
+        at, here = departure.booking
+        departure.booking = Booking(at + round(seconds * 1e6), here + seconds)
+        return await self._bookings.late(departure.host, at, seconds)
 
     def _answered(self, departure: Departure, response: Response) -> None:
         """Put off the next one by how much later than the quickest this may have arrived."""
@@ -390,6 +387,11 @@ class Keeper:
             if interval:
                 interval += min(self._guard_part * interval, GUARD_MOST)
             self._downloader.hold(slot, interval)
+
+
+def _late(departure: Departure, at: float) -> float:
+    """Return by how many seconds who leaves *at* is later than others know."""
+    return 0.0 if departure.booking is None else at - departure.booking[1]
 
 
 def _step_aside(asking: Asking | None) -> None:

@@ -9,7 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from scrapy_rep.pacing import ParkedError
+from scrapy_rep.pacing import Booking, ParkedError
 from scrapy_rep.redis.claims import Claims
 from scrapy_rep.redis.clients import Script
 from scrapy_rep.redis.fleet import SETTLE, RedisAwayError
@@ -34,7 +34,8 @@ LATE = 0.005
 """An answer of the server that took so many seconds more than the quickest says that we
 start later than it has booked."""
 TOLD_AT_MOST = 5
-"""How often we tell the server of that, if its answer to that is late as well."""
+"""How often we tell the server of that, if its answer to that is late as well; what is left
+then is told when the request leaves."""
 LONG_AWAY = 3.0
 """Seconds for which the server must have been away before we go on without it. By then
 each worker that is alive has noticed."""
@@ -72,7 +73,7 @@ class RedisBookings:
 
     async def book(
         self, host: str, interval: float, waits: Callable[[], object] = lambda: None
-    ) -> int | None:
+    ) -> Booking | None:
         """Return when a request to *host* may start, *interval* s after the one before.
 
         Who does not know what is asked for (0) keeps what another worker has kept last. It is
@@ -114,13 +115,13 @@ class RedisBookings:
             for link in self._servers.all
         )
 
-    async def late(self, host: str, booking: int, seconds: float) -> bool:
-        """Note that the request of *booking* started up to *seconds* later.
+    async def late(self, host: str, at: int, seconds: float) -> bool:
+        """Note that the request that was booked *at* started up to *seconds* later.
 
         Returns ``False`` where another one was booked since.
         """
         try:
-            args = [booking, round(seconds * 1e6)]
+            args = [at, round(seconds * 1e6)]
             return bool(await self._servers.call(self._late, [start_key(host)], args))
         except RedisAwayError:
             return True  # then everyone waits for longer than that
@@ -163,8 +164,8 @@ class RedisBookings:
 
     async def _ask(
         self, host: str, interval: float, told_for: float
-    ) -> tuple[float, int | None]:
-        sent = monotonic()
+    ) -> tuple[float, Booking | None]:
+        here = monotonic()
         args: list[Any] = [round(interval * 1e6), self._kept]
         args.append("" if told_for == math.inf else round(told_for * 1e6))
         keys = [start_key(host), parked_key(host)]
@@ -173,18 +174,18 @@ class RedisBookings:
             raise ParkedError(wait / 1e6)
         if wait:
             return wait / 1e6, None
-        booking: int = now[0]
+        at: int = now[0]
         for _ in range(TOLD_AT_MOST):
             told = monotonic()
-            late = told - sent
+            late = told - here
             quickest = self._servers.at(keys[0]).round_trip
             if late <= quickest + LATE:
-                break
-            if not await self.late(host, booking, late):
+                return 0.0, Booking(at, told)
+            if not await self.late(host, at, late):
                 return LATE, None  # its time is over
-            booking += round(late * 1e6)
-            sent = told
-        return 0.0, booking
+            at += round(late * 1e6)
+            here = told
+        return 0.0, Booking(at, here)
 
     def _told_for(self, link: Link) -> float:
         """Return for how many seconds all workers have told Redis of each start.

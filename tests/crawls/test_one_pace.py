@@ -19,7 +19,7 @@ from scrapy_rep.crawl import Crawl
 from scrapy_rep.evidence.report.reader import Files
 from scrapy_rep.evidence.report.tally import Tally
 from scrapy_rep.judging.pace_names import domain_of
-from scrapy_rep.pacing import HOSTS, hosts
+from scrapy_rep.pacing import HOSTS, Booking, hosts
 from scrapy_rep.store.memory import MemoryStore
 from tests.audits import of_type, records_of
 from tests.site import (
@@ -364,6 +364,8 @@ class Fleet:
     """Grants all at once, but tells once that a late request has lost its turn."""
 
     restless = False
+    hears_late = 0.0
+    """So many seconds later than it grants a start, this crawl is told."""
 
     def __init__(self) -> None:
         self.booked: list[float] = []
@@ -371,13 +373,13 @@ class Fleet:
 
     async def book(
         self, host: str, interval: float, waits: Callable[[], object] = lambda: None
-    ) -> int | None:
+    ) -> Booking:
         if interval and self.booked:
             await asyncio.sleep(max(0, self.booked[-1] + interval - time.monotonic()))
         self.booked.append(time.monotonic())
-        return round(self.booked[-1] * 1e6)
+        return Booking(round(self.booked[-1] * 1e6), self.booked[-1] - self.hears_late)
 
-    async def late(self, host: str, booking: int, seconds: float) -> bool:
+    async def late(self, host: str, at: int, seconds: float) -> bool:
         if seconds < 0.1:
             return True
         self.told.append(seconds)
@@ -432,6 +434,21 @@ async def test_a_late_request_of_a_fleet_is_confirmed_before_it_is_written(monke
     assert len(fleet.booked) == 1 + 3 + 1  # one had lost its turn, and took another one
     assert len(fleet.told) == 1
     assert min(wires.gaps(site)) >= KEPT
+
+
+@pytest.mark.only_asyncio
+@coroutine_test
+async def test_what_a_fleet_was_not_told_of_an_answer_is_told_then(monkeypatch):
+    monkeypatch.setattr(Fleet, "hears_late", 0.15)
+    with Site({"/robots.txt": DELAYED}) as site:
+        crawler = Wires().crawler(Pages, REP_STORE=Shared)
+        await crawl(crawler, urls=pages(site, 2))
+        fleet: Any = Crawl.of(crawler).store.bookings
+    assert len(crawler.spider.got) == 2
+    assert (
+        len(fleet.told) == len(fleet.booked) == 4
+    )  # one was too late, and booked again
+    assert min(fleet.told) >= 0.15
 
 
 # A Scrapy whose slots are others

@@ -87,7 +87,7 @@ async def test_a_start_is_booked_exactly(redis_server):
     async with Worker(redis_server) as worker:
         before = redis_server.client.time()
         began = time.monotonic()
-        booking = await worker.starts.book(HOST, 1.5)
+        booking = (await worker.starts.book(HOST, 1.5)).at
         took = time.monotonic() - began
         after = redis_server.client.time()
         assert booked(redis_server) == booking
@@ -102,8 +102,8 @@ async def test_a_start_is_booked_exactly(redis_server):
 @coroutine_test
 async def test_robots_txt_is_booked(redis_server):
     async with Worker(redis_server) as one, Worker(redis_server) as two:
-        began = await promptly(two.starts.book(HOST, 0.0))
-        assert await one.starts.book(HOST, 0.2) >= began + 200_000
+        began = (await promptly(two.starts.book(HOST, 0.0))).at
+        assert (await one.starts.book(HOST, 0.2)).at >= began + 150_000
 
 
 @coroutine_test
@@ -113,13 +113,13 @@ async def test_who_does_not_know_the_delay_keeps_the_one_that_others_keep(redis_
     async with Worker(redis_server) as one, Worker(redis_server) as two:
         before = await started(one, 0.4)
         for _ in range(2):  # what it does not know it does not overwrite
-            booking = await two.starts.book(HOST, 0.0, lambda: waited.append(None))
+            booking = (await two.starts.book(HOST, 0.0, lambda: waited.append(None))).at
             now = time.monotonic()
             assert now - before >= 0.35  # an answer may be told late
             before = now
         await asyncio.sleep(0.2)
         assert await two.starts.late(HOST, booking, 0.1)
-        assert await two.starts.book(HOST, 0.0) >= booking + 450_000
+        assert (await two.starts.book(HOST, 0.0)).at >= booking + 450_000
         assert waited
         expiry = two.link.settings.crawl_delay_max + starts_module.KEPT + 0.4
         assert redis_server.client.pttl(KEY) == pytest.approx(expiry * 1e3, abs=30_000)
@@ -135,18 +135,18 @@ async def test_hosts_are_apart(redis_server):
 @coroutine_test
 async def test_a_request_that_came_late_puts_off_the_next(redis_server):
     async with Worker(redis_server) as one, Worker(redis_server) as two:
-        booking = await one.starts.book(HOST, 0.5)
+        booking = (await one.starts.book(HOST, 0.5)).at
         await asyncio.sleep(0.4)
         assert await one.starts.late(HOST, booking, 0.1)
         assert booked(redis_server) == booking + 100_000
-        assert await two.starts.book(HOST, 0.5) >= booking + 600_000
+        assert (await two.starts.book(HOST, 0.5)).at >= booking + 600_000
 
 
 @coroutine_test
 async def test_late_says_nothing_of_a_later_start(redis_server):
     async with Worker(redis_server) as one, Worker(redis_server) as two:
-        booking = await one.starts.book(HOST, 0.05)
-        later = await two.starts.book(HOST, 0.05)
+        booking = (await one.starts.book(HOST, 0.05)).at
+        later = (await two.starts.book(HOST, 0.05)).at
         assert not await one.starts.late(HOST, booking, 9.0)
         assert booked(redis_server) == later
 
@@ -155,7 +155,7 @@ async def test_late_says_nothing_of_a_later_start(redis_server):
 async def test_a_late_one_is_remembered_for_as_long_as_its_delay(redis_server):
     """The user's own delay may be longer than REP_CRAWL_DELAY_MAX."""
     async with Worker(redis_server, REP_CRAWL_DELAY_MAX=1) as worker:
-        booking = await worker.starts.book(HOST, 500.0)
+        booking = (await worker.starts.book(HOST, 500.0)).at
         await worker.starts.late(HOST, booking, 0.1)
         assert redis_server.client.pttl(KEY) > 500_000
 
@@ -183,7 +183,28 @@ async def test_who_hears_late_that_it_may_start_asks_again(redis_server, known):
         await asked.wait()
         await start_often(two.starts, interval, [], 2)
         others_have_started.set()
-        assert await book >= others[-1] + interval * 1e6
+        assert (await book).at >= others[-1] + interval * 1e6
+
+
+@coroutine_test
+async def test_what_comes_late_again_and_again_is_told_when_the_request_leaves(
+    redis_server,
+):
+    async with Worker(redis_server) as worker:
+        servers: Any = worker.servers
+        call = servers.call
+
+        async def late(*args):
+            answer = await call(*args)
+            await asyncio.sleep(0.05)
+            return answer
+
+        servers.call = late
+        granted = grants_of(worker)
+        booking = await worker.starts.book(HOST, 0.1)
+        assert time.monotonic() - booking.here >= 0.045
+        assert booking.at - granted[0] >= 0.045e6 * starts_module.TOLD_AT_MOST
+        assert booked(redis_server) == booking.at
 
 
 @coroutine_test
@@ -199,7 +220,7 @@ async def test_a_server_clock_that_was_set_back_stalls_nobody(redis_server):
 @coroutine_test
 async def test_scripts_survive_a_flush(redis_server):
     async with Worker(redis_server) as worker:
-        booking = await worker.starts.book(HOST, 0.05)
+        booking = (await worker.starts.book(HOST, 0.05)).at
         redis_server.client.script_flush()
         await worker.starts.late(HOST, booking, 0.01)
         redis_server.client.script_flush()
@@ -213,7 +234,7 @@ async def test_scripts_survive_a_flush(redis_server):
 @coroutine_test
 async def test_all_keys_expire(redis_server):
     async with Worker(redis_server) as worker:
-        booking = await worker.starts.book(HOST, 0.05)
+        booking = (await worker.starts.book(HOST, 0.05)).at
         await worker.starts.late(HOST, booking, 0.01)
         await worker.starts.park(HOST, 5.0)
         keys = redis_server.client.keys()
@@ -453,7 +474,7 @@ async def test_what_is_no_time_of_a_start_is_taken_for_now(redis_server, what):
         plant(redis_server, KEY, what, 60)
         assert not await worker.starts.late(HOST, 1, 1.0)
         began = time.monotonic()
-        booking = await worker.starts.book(HOST, 0.3)
+        booking = (await worker.starts.book(HOST, 0.3)).at
         assert time.monotonic() - began >= 0.29
         assert booked(redis_server) == booking
         assert worker.stat("rep/redis/errors") is None

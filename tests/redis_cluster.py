@@ -137,7 +137,7 @@ class Cluster:
         self.end_move(source, target, slot)
 
 
-def until(true: Callable[[], bool], otherwise: str) -> None:
+def until(true: Callable[[], bool], otherwise: str = "it does not come true") -> None:
     deadline = time.monotonic() + 60
     while not true():
         assert time.monotonic() < deadline, otherwise

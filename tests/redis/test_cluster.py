@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shutil
 import time
 from functools import partial
 from itertools import pairwise
@@ -27,12 +28,19 @@ from scrapy_rep.redis.quick import Quick, greet
 from scrapy_rep.redis.servers import Servers
 from scrapy_rep.redis.shards import IN_A_CLUSTER
 from scrapy_rep.store import Snapshot
+from tests.benchmarks.fleet import delayed
+from tests.benchmarks.fleet import hosts as hosts_of_the_web
+from tests.benchmarks.web import Web
+from tests.fleet import Fleet, seed
 from tests.redis.workers import Crawl, Worker, short
 from tests.redis_cluster import NUMBER, Cluster, ask
+from tests.redis_cluster import until as wait_until
 from tests.utils import coroutine_test, make_crawler, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.redis_server import RedisServer
 
 pytestmark = [
     pytest.mark.only_asyncio,
@@ -268,6 +276,43 @@ async def test_who_cannot_read_a_robots_txt_keeps_its_delay_all_the_same(cluster
         assert (await two.starts.book(host, 0.0)).at >= booking + 450_000
         victim.start()
         cluster.settle()
+
+
+def empty(server: RedisServer) -> None:
+    server.client.flushall()
+
+
+def restart_without_its_data(server: RedisServer) -> None:
+    assert server.folder is not None
+    server.kill()
+    for path in server.folder.glob("appendonly*"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    server.start()
+
+
+def make_room(server: RedisServer) -> None:
+    """As with ``allkeys-lru``: what waits for one host is gone."""
+    key = next(server.client.scan_iter("*:host:*", 1000))
+    assert server.client.delete(key)
+
+
+@pytest.mark.parametrize("fault", [empty, restart_without_its_data, make_room])
+def test_no_crawl_ends_as_finished_where_one_of_the_servers_forgot(cluster, fault):
+    web_hosts = hosts_of_the_web(12, delayed(0.4))
+    with Web(web_hosts) as web:
+        seed(cluster, [web.url(host, f"/{n}") for n in range(8) for host in web_hosts])
+        with Fleet(cluster, 2) as fleet:
+            wait_until(lambda: has_more(fleet.said("got"), 12))
+            fault(cluster.servers[1])
+            fleet.join(180)
+        got = set(fleet.said("got"))
+    for worker in fleet.workers:
+        assert worker.stats["finish_reason"] == "requests_lost"
+        assert worker.log.count("ERROR: Redis has lost") >= 1
+        name = "lost" if fault is make_room else "forgot"
+        assert worker.stats[f"rep/redis/{name}"] >= 1
+    assert 12 < len(got) < 12 * 8
+    cluster.settle()
 
 
 # A slot on its way

@@ -433,6 +433,33 @@ async def test_what_an_operator_sees_and_does_holds_for_all_shards(cluster, capl
 
 
 @coroutine_test
+async def test_the_strongest_order_of_all_shards_counts(cluster, caplog):
+    """As where it has reached some of the servers, and not the others."""
+    caplog.set_level(logging.INFO, logger="scrapy_rep")
+    async with Crawl(cluster) as worker:
+        queue = connect(Settings({"REDIS_URL": cluster.url}), "quiet")
+        steps = [
+            (3, "pause", "paused", "paused: nothing"),
+            (7, "drain", "draining", "being drained, but"),
+            (7, None, "paused", "paused: nothing"),
+            (3, None, "running", "not held back any more"),
+        ]
+        for number, (shard, order, does, _) in enumerate(steps):
+            queue[shard].order(order)
+            for host in HOSTS:
+                await worker.push(host, number)
+            found = await take(worker)  # which asks each shard more than once
+            assert state(queue).does == does
+            held = {n for n, part in enumerate(queue) if part.run("look")[1]}
+            of = {shard_of(f"{url[:-1]}.example", IN_A_CLUSTER) for url in found}
+            assert held == set(range(IN_A_CLUSTER)) - of
+    told = [r.getMessage().partition(" is ")[2] for r in caplog.records]
+    told = [text for text in told if any(text.startswith(said) for *_, said in steps)]
+    assert len(told) == len(steps)
+    assert all(map(str.startswith, told, (said for *_, said in steps)))
+
+
+@coroutine_test
 async def test_a_slot_on_its_way_is_told_as_that(cluster):
     async with Crawl(cluster) as worker:
         await worker.push("h0")

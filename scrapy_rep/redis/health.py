@@ -28,7 +28,8 @@ LOOK_EVERY = 1.0
 """Seconds at the most between two looks at what others have learned."""
 TRIES = 8
 """How often a change is tried where others change the same."""
-AT_A_TIME = 1000
+AT_A_TIME = 250
+"""Hosts of which is learned in one call: more would hold the event loop."""
 
 
 class SharedHealth:
@@ -96,6 +97,8 @@ class SharedHealth:
                 if offset is not None:
                     for host, text in zip(changed[::2], changed[1::2], strict=True):
                         self._tell(host.decode(errors="replace"), _read(text, offset))
+                if len(changed) == 2 * AT_A_TIME:
+                    continue  # there are more
             await asyncio.sleep(self._look_every)
 
     def _tell(self, host: str, health: Health) -> None:

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from scrapy_rep.redis.dupefilter import Unseen
     from scrapy_rep.redis.shards import Shards
 
-MOST = 500
-"""Requests in one call; the server serves nobody else meanwhile."""
+MOST = 250
+"""Requests in one call, those that are done with and hosts that are told of, each; the server
+serves nobody else meanwhile, nor does the event loop before it."""
 
 
 class Pushed(NamedTuple):
@@ -158,10 +159,11 @@ class Outbox:
     async def _put(self, n: int, done: list[Handed]) -> bool:
         """Tell the shard *n* what there is for it, and that *done* is done with."""
         shard, box = self._shards.all[n], self.boxes[n]
-        pushed, told = box[:MOST], self._told[n]
-        self._told[n] = []
+        pushed, told, done = box[:MOST], self._told[n][:MOST], done[:MOST]
+        del self._told[n][:MOST]
         # It was refused, or goes back: its host has not been asked.
         held = [one for m, one in self._finished_by_shard() if m == n and one.holds]
+        del held[MOST:]
         told += [Told(one.host, self._pace_of(one), 0.0) for one in held]
         now = monotonic()
         told += [

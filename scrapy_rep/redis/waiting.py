@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from scrapy_rep.redis.backlog import Backlog
 
 MOST = 1000
-"""Hosts, those that are due first; the server serves nobody else while it looks."""
+"""Hosts of a shard, those that are due first."""
+AT_A_TIME = 200
+"""The same in one call, in which the server serves nobody else, and the event loop after it."""
 EVERY = 20.0
 """Seconds from one look to the next one; there is none while anything can be sent."""
 CAUSES = {
@@ -58,10 +60,16 @@ class FleetWaits:
     async def _look(self) -> None:
         found = []
         for backlog in self._backlogs:
-            answer = await backlog.call("later", [MOST])
-            now = monotonic()
-            for line, number, pace, micros in answer or ():
-                why = PACES.get(pace.decode(), pace.decode())
-                until = None if why == BLOCKED else now + float(micros) / 1e6
-                found.append(Held(host_of(line), CAUSES.get(why, why), until, number))
+            for first in range(0, MOST, AT_A_TIME):
+                answer = await backlog.call("later", [first, AT_A_TIME]) or ()
+                now = monotonic()
+                for line, number, pace, micros in answer:
+                    if not number:
+                        continue
+                    why = PACES.get(pace.decode(), pace.decode())
+                    until = None if why == BLOCKED else now + float(micros) / 1e6
+                    held = Held(host_of(line), CAUSES.get(why, why), until, number)
+                    found.append(held)
+                if len(answer) < AT_A_TIME:
+                    break
         self._found = found

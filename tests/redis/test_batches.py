@@ -9,6 +9,11 @@ from typing import Any
 import pytest
 import scrapy
 
+from scrapy_rep.pacing import Health
+from scrapy_rep.redis.dupefilter import DupeFilter
+from scrapy_rep.redis.fleet import Link
+from scrapy_rep.redis.health import SharedHealth
+from scrapy_rep.redis.outbox import MOST
 from tests.redis.workers import Crawl, short
 from tests.site import Reply, Site
 from tests.utils import coroutine_test, crawl, make_crawler, until
@@ -62,7 +67,7 @@ async def test_a_page_is_done_with_only_when_all_its_links_are_queued(redis_serv
     async with Crawl(redis_server) as worker:
         await worker.push("page")
         page = await worker.pop()
-        for number in range(1200):  # more than go in one call
+        for number in range(2 * MOST + 20):  # more than go in one call
             worker.queue.push(scrapy.Request(f"http://h.example/{number}"))
         worker.done(page)
         seen = []
@@ -77,7 +82,7 @@ async def test_a_page_is_done_with_only_when_all_its_links_are_queued(redis_serv
 
         worker.backlog.call = look
         await worker.exchange.send()
-        assert seen == [(500, 1), (1000, 1), (1200, 0)]
+        assert seen == [(MOST, 1), (2 * MOST, 1), (2 * MOST + 20, 0)]
 
 
 @coroutine_test
@@ -200,3 +205,57 @@ async def test_many_pages_of_one_site_are_asked_for_at_a_time(redis_server):
         assert len(crawler.spider.got) == 24
     # Eight at a time is a second and a half; one at a time is twelve.
     assert time.monotonic() - began < 8
+
+
+def items(answer: Any) -> int:
+    return sum(map(items, answer)) if isinstance(answer, list) else 1
+
+
+@coroutine_test
+async def test_no_call_is_so_large_that_the_event_loop_is_held(
+    redis_server, monkeypatch
+):
+    """For how long each of them does is a benchmark (``tests.benchmarks.held``)."""
+    sizes: dict[str, int] = {}
+    call = Link.call
+
+    async def noted(link: Link, what: Any, keys: Any, args: Any, **kwargs: Any) -> Any:
+        answer = await call(link, what, keys, args, **kwargs)
+        name = getattr(what, "text", what)
+        sizes[name] = max(sizes.get(name, 0), len(args), items(answer))
+        return answer
+
+    monkeypatch.setattr(Link, "call", noted)
+    many = 3 * MOST
+    async with Crawl(redis_server, SCHEDULER_PERSIST=True) as worker:
+        filter_ = DupeFilter.from_spider(worker.crawler.spider)
+        for number in range(many):
+            request = scrapy.Request(f"http://h{number}.example/")
+            filter_.request_seen(request)
+            worker.queue.push(request)
+        assert await worker.exchange.send()
+        worker.places = many
+        worker.exchange.ask_at = [0.0]
+        await worker.exchange.receive()
+        assert len(worker.exchange.hand) == many
+        while worker.exchange.hand:
+            request = worker.queue.pop()
+            worker.queue._started(request, request.url.split("/")[2], 60.0)
+        assert await worker.exchange.send()
+        assert await worker.length() == 0
+        for number in range(many):
+            worker.queue.push(scrapy.Request(f"http://h{number}.example/other"))
+        assert await worker.exchange.send()
+        await worker.queue._elsewhere._look()
+        assert len(list(worker.queue._elsewhere.held())) == many
+        await worker.backlog._repair()
+        ill = Health(1, time.monotonic(), time.monotonic(), None, 0, 0.0, 0.0)
+        for number in range(many):
+            bookings = worker.queue._keeper._bookings
+            await bookings.change_health(f"h{number}.example", lambda _: ill)
+        health = SharedHealth(worker.crawler)  # as that of another worker
+        known: set[str] = set()
+        health.on_health(lambda host, _: known.add(host))
+        await until(lambda: len(known) == many)
+        filter_.server.close()
+    assert max(sizes.values()) < 5 * MOST

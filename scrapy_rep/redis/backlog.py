@@ -213,16 +213,13 @@ class Backlog:
     async def _repair(self) -> None:
         """Have the scripts know again of all that is there, and count it."""
         again = 0
-        found: list[bytes] = []
         skip = len(self.prefix.encode())
-        async for key in self.link.client.scan_iter(
-            match=pattern(self.prefix), count=AT_A_TIME
-        ):
-            found.append(key[skip:])
-            if len(found) >= AT_A_TIME:
-                again += await self._file_again(found)
-                found.clear()
-        again += await self._file_again(found)
+        match = ["MATCH", pattern(self.prefix), "COUNT", AT_A_TIME]
+        link, at = self.link, None
+        while at != 0:
+            at, found = await link.call("SCAN", [str(at or 0)], match)
+            if found:
+                again += await self._file_again([key[skip:] for key in found])
         number, counted, lost = await self._call("recount", self._with([0]))
         if again or number > counted:
             self._stat("rep/redis/repaired")

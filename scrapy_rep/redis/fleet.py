@@ -17,6 +17,7 @@ from scrapy_rep.redis.clients import (
     is_in_motion,
     refusal_of,
     run,
+    slots_known_to,
 )
 from scrapy_rep.redis.keys import fleet_keys
 
@@ -154,6 +155,11 @@ class Link:
             text = "%s refuses us (%s). Until it does not, %s"
             logger.error(text, self.called, refusal, then, extra=extra)
         self.keep_beating()
+
+    async def slots(self) -> Any:
+        """Return its ``CLUSTER SLOTS``, as ``slots_known_to`` does."""
+        async with self._calls:
+            return None if self._closed else await slots_known_to(self.client)
 
     async def meet(self) -> None:
         """Wait until it is known whether the server is there, and what time it has."""

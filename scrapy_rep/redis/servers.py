@@ -182,7 +182,7 @@ class Servers:
         try:
             for link in [*(link for link in self.all if link.up), self.first]:
                 with suppress(*AWAY):
-                    answer = await slots_known_to(link.client)
+                    answer = await link.slots()
                     if answer:
                         self._note(self.topology.read(answer, link.address))
                         return

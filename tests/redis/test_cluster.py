@@ -20,13 +20,14 @@ from scrapy_rep.exceptions import RedisStartError
 from scrapy_rep.redis import clients, orders, servers
 from scrapy_rep.redis.clients import refusal_of
 from scrapy_rep.redis.dupefilter import DupeFilter
-from scrapy_rep.redis.fleet import RedisAwayError
+from scrapy_rep.redis.fleet import CALLS, RedisAwayError
 from scrapy_rep.redis.keys import queue_keys, shard_of, snapshot_key, start_key
 from scrapy_rep.redis.overview import hosts, state
 from scrapy_rep.redis.parts import connect
 from scrapy_rep.redis.quick import Quick, greet
 from scrapy_rep.redis.servers import Servers
 from scrapy_rep.redis.shards import IN_A_CLUSTER
+from scrapy_rep.redis.store import RedisStore
 from scrapy_rep.store import Snapshot
 from tests.benchmarks.fleet import delayed
 from tests.benchmarks.fleet import hosts as hosts_of_the_web
@@ -183,6 +184,37 @@ async def test_the_crawl_is_not_at_its_end_while_anything_is_with_another_worker
             return len(two.queue) == 0
 
         await until(empty)
+
+
+# Connections
+
+
+@coroutine_test
+async def test_a_worker_has_at_most_four_connections_to_each_server(cluster):
+    def connected(server: RedisServer) -> set[str]:
+        return {each["id"] for each in server.client.client_list()}
+
+    before = {server: connected(server) for server in cluster.servers}
+    async with Crawl(cluster) as worker:
+        store: Any = RedisStore.from_crawler(worker.crawler)
+
+        async def ask(origin: str) -> None:
+            async with store.claim(origin):
+                for host in HOSTS:
+                    await worker.push(host)
+                await asyncio.gather(
+                    *(worker.servers.call("GET", [host], []) for host in HOSTS * 5),
+                    *(worker.servers.look() for _ in range(3)),
+                    *(shard._repair() for shard in worker.shards.all),
+                    *(link._show_up() for link in worker.servers.all),
+                    worker.exchange.beat(),
+                )
+
+        # Who waits for another one's claim listens on a connection of its own.
+        await asyncio.gather(*(ask("http://a.example") for _ in range(2)))
+        found = [len(connected(server) - before[server]) for server in cluster.servers]
+        assert sorted(found) == [CALLS, CALLS, CALLS + 1]
+        await store.close()
 
 
 # How many shards

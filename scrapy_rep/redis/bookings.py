@@ -5,16 +5,23 @@ from __future__ import annotations
 import asyncio
 import math
 from contextlib import suppress
+from secrets import token_hex
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from scrapy_rep.pacing import Booking, ParkedError
-from scrapy_rep.redis.claims import Claims
 from scrapy_rep.redis.clients import Script
 from scrapy_rep.redis.fleet import SETTLE, RedisAwayError
 from scrapy_rep.redis.health import SharedHealth
-from scrapy_rep.redis.keys import latency_key, parked_key, spent_key, start_key
+from scrapy_rep.redis.keys import (
+    claim_key,
+    latency_key,
+    parked_key,
+    spent_key,
+    start_key,
+)
+from scrapy_rep.redis.leases import Leases
 from scrapy_rep.redis.servers import Servers
 
 if TYPE_CHECKING:
@@ -66,8 +73,7 @@ class RedisBookings:
         longest = self._servers.settings.crawl_delay_max
         self._kept = round((longest + KEPT) * 1e3)  # milliseconds
         self._health = SharedHealth(crawler)
-        claims = Claims(crawler)
-        self.claim, self.give_back = claims.take, claims.give_back
+        self._leases = Leases(crawler)
         self.change_health = self._health.change
         self.on_health = self._health.on_health
 
@@ -125,6 +131,20 @@ class RedisBookings:
             return bool(await self._servers.call(self._late, [start_key(host)], args))
         except RedisAwayError:
             return True  # then everyone waits for longer than that
+
+    async def claim(self, host: str) -> str:
+        """Return a claim to *host*, which is kept until ``give_back``; empty: it is taken.
+
+        While Redis is away every worker asks for itself.
+        """
+        claim = token_hex(8)
+        with suppress(RedisAwayError):
+            if not await self._leases.take(claim_key(host), claim):
+                return ""
+        return claim
+
+    async def give_back(self, host: str, claim: str) -> None:
+        await self._leases.give_back(claim_key(host), claim)
 
     async def park(self, host: str, seconds: float) -> None:
         """Have no worker start a request that is confirmed here for so long.

@@ -13,6 +13,7 @@ from scrapy_rep.redis.bookings import RedisBookings
 from scrapy_rep.redis.clients import AWAY, TIMEOUT, Script, end_task
 from scrapy_rep.redis.fleet import RedisAwayError
 from scrapy_rep.redis.keys import TOLD, lease_key, snapshot_key
+from scrapy_rep.redis.leases import Leases
 from scrapy_rep.redis.quick import greet
 from scrapy_rep.redis.servers import Servers
 from scrapy_rep.settings import DAY
@@ -28,9 +29,8 @@ if TYPE_CHECKING:
     from scrapy_rep.redis.fleet import Link
     from scrapy_rep.store import Snapshot
 
-LEASE = 10.0
-"""Seconds for which a worker may be silent while it fetches a robots.txt. One that dies
-meanwhile keeps the others waiting for so long at the most."""
+LISTENS = 10.0
+"""Seconds after which who listens looks whether the store is closed."""
 LARGE = 64 * 1024
 """Octets of a body beyond which it is packed by a thread: of 512 KiB that takes 16 ms."""
 NEVER = -1
@@ -46,16 +46,14 @@ class RedisStore(Store):
         """What confirms that a request may start."""
         self._read = Script.named("read")
         self._touch = Script.named("touch")
-        self._release = Script.named("release")
         self._write = Script.named("write")
-        self._renew = Script.named("renew")
         settings = self._servers.settings
         self._expiry = round((settings.unreachable_max + settings.max_age + DAY) * 1e3)
         self._wall_at_zero = time() - monotonic()
         self._waiters: dict[str, list[asyncio.Event]] = {}
         self._listening: asyncio.Task[None] | None = None
         self._begin_to_listen = asyncio.Lock()
-        self._leases: set[str] = set()
+        self._leases = Leases(crawler)
         self._closed = False
 
     @classmethod
@@ -113,29 +111,22 @@ class RedisStore(Store):
         Yields whether another worker may have asked meanwhile, so that the store may know
         more. While Redis is away each worker asks for itself.
         """
-        lease = lease_key(origin)
+        lease, me = lease_key(origin), self._servers.me
         mine = False
         with suppress(RedisAwayError):
-            take = [self._servers.me, "NX", "PX", round(LEASE * 1e3)]
-            while not (mine := bool(await self._servers.call("SET", [lease], take))):
+            while not (mine := await self._leases.take(lease, me)):
                 await self._until_told(origin, lease)
                 if self._closed:  # redis-py may have swallowed the cancellation
                     raise asyncio.CancelledError
         if not mine:
             yield False
             return
-        self._leases.add(lease)
-        renewing = asyncio.get_running_loop().create_task(self._keep(lease))
         try:
             # Also where we did not wait: another one may have been through with it between
             # our last look and our lease.
             yield True
         finally:
-            self._leases.discard(lease)
-            renewing.cancel()
-            with suppress(RedisAwayError):  # then it expires
-                args = [self._servers.me, TOLD, origin]
-                await self._servers.call(self._release, [lease], args)
+            await self._leases.give_back(lease, me, TOLD, origin)
 
     async def _left(self, lease: str) -> float:
         left: int = await self._servers.call("PTTL", [lease], [])
@@ -148,13 +139,6 @@ class RedisStore(Store):
         with suppress(RedisAwayError):
             return await self._servers.call(what, [snapshot_key(origin)], list(args))
         return None
-
-    async def _keep(self, lease: str) -> None:
-        while lease in self._leases:
-            await asyncio.sleep(LEASE / 3)
-            with suppress(RedisAwayError):
-                args = [self._servers.me, round(LEASE * 1e3)]
-                await self._servers.call(self._renew, [lease], args)
 
     # Waiting for another worker
 
@@ -199,7 +183,7 @@ class RedisStore(Store):
         try:
             while not self._closed:  # redis-py may swallow the cancellation
                 message = await channel.get_message(
-                    ignore_subscribe_messages=True, timeout=LEASE
+                    ignore_subscribe_messages=True, timeout=LISTENS
                 )
                 if message is not None:
                     origin = message["data"].decode(errors="replace")

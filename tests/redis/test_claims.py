@@ -11,9 +11,8 @@ from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
 from scrapy_rep.pacing import HOSTS
 from scrapy_rep.pacing.health import WELL, Health
-from scrapy_rep.redis import claims as claims_module
+from scrapy_rep.redis import leases
 from scrapy_rep.redis.bookings import RedisBookings
-from scrapy_rep.redis.claims import Claims
 from tests.redis.test_crawls import FLEET, running, worker
 from tests.redis.workers import Worker, promptly
 from tests.site import Hit, Reply, Site
@@ -79,17 +78,14 @@ async def test_one_has_it_at_a_time(redis_server):
 
 @coroutine_test
 async def test_it_is_kept_for_as_long_as_its_worker_lives(redis_server, monkeypatch):
-    monkeypatch.setattr(claims_module, "LEASE", 3600)
-    monkeypatch.setattr(claims_module, "RENEWED_EVERY", 0.05)
+    monkeypatch.setattr(leases, "LEASE", 3.0)
     async with Worker(redis_server) as one, Worker(redis_server) as two:
         claim = await one.starts.claim(HOST)
         (key,) = claims(redis_server)
-        redis_server.client.pexpire(key, 600_000)
-        await until(lambda: redis_server.client.pttl(key) > 1_000_000)
+        await until(lambda: redis_server.client.pttl(key) < 2500)
+        await until(lambda: redis_server.client.pttl(key) > 2500)
         assert redis_server.client.get(key) == claim.encode()
-        monkeypatch.setattr(claims_module, "RENEWED_EVERY", 3600)  # it is dead
-        await asyncio.sleep(0.2)
-        redis_server.client.pexpire(key, 1)
+        one.starts._leases.renewing.clear()  # as if it were dead
         await until(lambda: two.starts.claim(HOST))
 
 
@@ -106,13 +102,13 @@ async def test_without_redis_each_asks_for_itself(redis_server):
 def note_claims(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list of what is answered to who wants a claim from now on."""
     found: list[str] = []
-    take = Claims.take
+    take = RedisBookings.claim
 
-    async def noted(self: Claims, host: str) -> str:
+    async def noted(self: RedisBookings, host: str) -> str:
         found.append(await take(self, host))
         return found[-1]
 
-    monkeypatch.setattr(Claims, "take", noted)
+    monkeypatch.setattr(RedisBookings, "claim", noted)
     return found
 
 
@@ -193,19 +189,19 @@ async def test_whatever_comes_of_it_the_next_one_may(redis_server, settings, rep
 @coroutine_test
 async def test_the_others_know_of_a_failure_before_they_may(redis_server, monkeypatch):
     order = []
-    park, give_back = RedisBookings.park, Claims.give_back
+    park, give_back = RedisBookings.park, RedisBookings.give_back
 
     async def slow(self: RedisBookings, host: str, seconds: float) -> None:
         await asyncio.sleep(0.2)
         await park(self, host, seconds)
         order.append("parked")
 
-    async def noted(self: Claims, host: str, claim: str) -> None:
+    async def noted(self: RedisBookings, host: str, claim: str) -> None:
         order.append("given back")
         await give_back(self, host, claim)
 
     monkeypatch.setattr(RedisBookings, "park", slow)
-    monkeypatch.setattr(Claims, "give_back", noted)
+    monkeypatch.setattr(RedisBookings, "give_back", noted)
     with Site({"/0": Reply(status=503)}) as site:
         await have_in_trouble(redis_server, site.host)
         crawler = worker(redis_server, REP_BACK_OFF_MAX=30)

@@ -12,6 +12,7 @@ import pytest
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
 from scrapy_rep.policies.lifecycle import WAITING_STATES, correct_times, standing_of
+from scrapy_rep.redis import leases
 from scrapy_rep.redis import store as store_module
 from scrapy_rep.redis.keys import TOLD, fleet_keys
 from scrapy_rep.store.rows import pack_body
@@ -297,7 +298,7 @@ async def test_a_worker_with_a_name_that_is_no_text_is_counted(redis_server):
 @pytest.fixture
 def long_lease(monkeypatch):
     """Have leases outlast a test, so that none is over because its time is."""
-    monkeypatch.setattr(store_module, "LEASE", 600.0)
+    monkeypatch.setattr(leases, "LEASE", 600.0)
 
 
 async def ask(worker: Worker, until_: asyncio.Event | None, log: list[Any]) -> None:
@@ -388,12 +389,12 @@ async def test_a_worker_that_dies_delays_the_others_by_its_lease(redis_server):
 
 @coroutine_test
 async def test_a_lease_is_renewed_while_it_takes_long(redis_server, monkeypatch):
-    monkeypatch.setattr(store_module, "LEASE", 3.0)
+    monkeypatch.setattr(leases, "LEASE", 3.0)
     async with Worker(redis_server) as one:
         async with one.store.claim(ORIGIN):
             await until(lambda: redis_server.client.pttl(LEASE) < 2500)
             await until(lambda: redis_server.client.pttl(LEASE) > 2500)
-        assert not one.store._leases
+        assert not one.store._leases.renewing
 
 
 @coroutine_test

@@ -34,14 +34,13 @@ from tests.benchmarks.fleet import hosts as hosts_of_the_web
 from tests.benchmarks.web import Web
 from tests.fleet import Fleet, seed
 from tests.redis.workers import Crawl, Worker, short
-from tests.redis_cluster import NUMBER, Cluster, ask
+from tests.redis_cluster import NUMBER, OPTIONS, Cluster, ask
 from tests.redis_cluster import until as wait_until
+from tests.redis_server import RedisServer
 from tests.utils import coroutine_test, make_crawler, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from tests.redis_server import RedisServer
 
 pytestmark = [
     pytest.mark.only_asyncio,
@@ -308,6 +307,37 @@ async def test_who_cannot_read_a_robots_txt_keeps_its_delay_all_the_same(cluster
         assert (await two.starts.book(host, 0.0)).at >= booking + 450_000
         victim.start()
         cluster.settle()
+
+
+@coroutine_test
+async def test_a_replica_takes_over(tmp_path):
+    for name in ("cluster", "replica"):
+        (tmp_path / name).mkdir()
+    with (
+        Cluster(tmp_path / "cluster") as cluster,
+        RedisServer(tmp_path / "replica", *OPTIONS, cluster=True) as replica,
+    ):
+        first, *_, victim = cluster.servers
+        ask(replica, "MEET", "127.0.0.1", first.port)
+        its_id = ask(victim, "MYID").decode()
+        wait_until(lambda: its_id in str(ask(replica, "NODES")))
+        ask(replica, "REPLICATE", its_id)
+        wait_until(
+            lambda: replica.client.info("replication").get("master_link_status") == "up"
+        )
+        async with Crawl(cluster) as worker:
+            for host in HOSTS:
+                await worker.push(host)
+            assert victim.client.wait(1, 30_000) == 1
+            victim.kill()
+            found = await take_until(len(HOSTS), worker)
+            assert sorted(found) == sorted(f"{host}0" for host in HOSTS)
+            assert not worker.shards.has_lost
+            (taken_over,) = [
+                link for link in worker.servers.all if link.address.port == replica.port
+            ]
+            # Others may have taken turns at its hosts.
+            assert taken_over.was_away
 
 
 def empty(server: RedisServer) -> None:

@@ -293,6 +293,34 @@ async def test_a_worker_that_dies_before_its_next_sign_of_life(redis_server):
 
 
 @coroutine_test
+async def test_a_worker_that_was_cut_off_loses_nothing(redis_server):
+    """For longer than its lease, so that another one has what it has; it comes back."""
+    lease = {"REP_REDIS_LEASE": 1.5}
+    async with Crawl(redis_server, **lease) as one, Crawl(redis_server, **lease) as two:
+        for host in "ab":
+            await one.push(host)
+        one.places = 2
+        first = await one.pop()
+        one.exchange.stop()  # gives no more signs of life
+        taken: list[str] = []
+
+        async def both() -> bool:
+            taken.extend(await two.take_all())
+            return len(taken) == 2
+
+        await until(both)
+        one.exchange._beat_again(0.0)
+        one.queue.push(scrapy.Request("http://c.example/"))  # of its page
+        one.done(first)
+        while one.exchange.hand:
+            one.queue.pop()
+        assert await one.exchange.send()
+        assert await two.take() == "c"
+        assert await two.length() == await one.length() == 0
+        assert not two.shards.has_lost
+
+
+@coroutine_test
 async def test_a_worker_that_is_slow_keeps_what_it_has(redis_server):
     lease = {"REP_REDIS_LEASE": 3}
     async with Crawl(redis_server, **lease) as one, Crawl(redis_server, **lease) as two:

@@ -94,9 +94,17 @@ def make_a_replica(server: RedisServer) -> None:
     server.client.replicaof("127.0.0.1", "9")
 
 
+def fill(server: RedisServer) -> None:
+    server.client.config_set("maxmemory", 1)
+
+
 @pytest.mark.parametrize(
     ("fault", "advice"),
-    [(deny_scripts, "allowed to run scripts"), (make_a_replica, "it is a replica")],
+    [
+        (deny_scripts, "allowed to run scripts"),
+        (make_a_replica, "it is a replica"),
+        (fill, "maxmemory must be raised"),
+    ],
 )
 @coroutine_test
 async def test_a_server_that_refuses_us_is_not_away(fault, advice, caplog):
@@ -110,6 +118,7 @@ async def test_a_server_that_refuses_us_is_not_away(fault, advice, caplog):
             assert worker.stat("rep/redis/away") is None
             server.client.execute_command("ACL", "SETUSER", "default", "+@all")
             server.client.replicaof("NO", "ONE")
+            server.client.config_set("maxmemory", 0)
             await until(lambda: worker.link.up)
             assert {await worker.take(), await worker.take()} == {"a0", "b0"}
     said = [r for r in caplog.records if "Redis refuses us" in r.getMessage()]

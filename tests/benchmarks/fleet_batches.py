@@ -1,6 +1,6 @@
 """What a fleet's worker and its Redis spend on requests, one by one and many at a time.
 
-``python -m tests.benchmarks.fleet_batches [links|queue|latency|idle|crowd]...``, interleaved:
+``python -m tests.benchmarks.fleet_batches [links|queue|latency|idle|crowd|tls]...``, interleaved:
 
 - links: CPU of the server and of the worker for a page with 20 new links.
 - queue: CPU of the server for a pop and what is told after it, by how many at a time.
@@ -9,6 +9,7 @@
 - idle: pops a page, and the part of what is allowed, of workers at 30 hosts that ask for
   a second.
 - crowd: the same of 8 and of 32 that are simulated in one process, and their connections.
+- tls: for how long a worker that begins waits for its first calls, over TLS and without.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ import resource
 import sys
 from contextlib import AsyncExitStack
 from itertools import count
+from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +30,7 @@ import scrapy
 from tests.benchmarks.fleet import delayed, hosts, pages, seen
 from tests.benchmarks.web import Web
 from tests.fleet import SCRAPY_REDIS, Fleet, seed
-from tests.redis.workers import Crawl
+from tests.redis.workers import Crawl, Worker
 from tests.redis_server import RedisServer
 from tests.slow_proxy import SlowProxy
 
@@ -257,12 +260,34 @@ async def crowd_of(size: int, names: list[str], number: int) -> None:
     )
 
 
+async def tls(calls: int = 32, rounds: int = 5) -> None:
+    print(f"tls: {calls} first calls at once, ms (median of {rounds})")
+    found: dict[bool, list[float]] = {True: [], False: []}
+    with TemporaryDirectory() as folder, RedisServer() as server:
+        for _ in range(rounds):
+            for by_tls, all_ in found.items():
+                certificate = Path(folder) if by_tls else None
+                with SlowProxy(server.port, tls=certificate) as proxy:
+                    worker = Worker(proxy, TWISTED_REACTOR_ENABLED=False)
+                    began = perf_counter()
+                    asked = [
+                        worker.servers.call("GET", [f"{n}"], []) for n in range(calls)
+                    ]
+                    await asyncio.gather(*asked)
+                    all_.append(perf_counter() - began)
+                    await worker.servers.close()
+                    await worker.store.close()
+    for by_tls, all_ in found.items():
+        print(f"  {'TLS' if by_tls else 'plain'}: {median(all_) * 1e3:.0f}", flush=True)
+
+
 PARTS: dict[str, Any] = {
     "links": links,
     "queue": queue,
     "latency": latency,
     "idle": idle,
     "crowd": crowd,
+    "tls": tls,
 }
 
 if __name__ == "__main__":

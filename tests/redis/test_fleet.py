@@ -12,6 +12,7 @@ from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
 from scrapy_rep.redis import clients
 from scrapy_rep.redis.fleet import CALLS
+from scrapy_rep.redis.keys import fleet_keys
 from scrapy_rep.redis.servers import Servers
 from tests.redis.workers import Worker, at_once_when, promptly
 from tests.slow_proxy import SlowProxy
@@ -84,3 +85,16 @@ async def test_a_start_over_tls_makes_one_context_and_few_connections(
         await worker.store.close()
     assert len(made) == 1
     assert len(connected) - 1 <= CALLS
+
+
+@pytest.mark.only_asyncio
+@coroutine_test
+async def test_a_sign_of_life_is_as_short_in_a_large_fleet(redis_server):
+    """Else what all workers are told would grow with the square of their number."""
+    async with Worker(redis_server) as worker:
+        by_lease, by_name = fleet_keys()
+        others = dict.fromkeys((f"{n}" for n in range(5000)), 4e15)
+        redis_server.client.zadd(by_lease, others)
+        redis_server.client.zadd(by_name, dict.fromkeys(others, 0))
+        _, workers, _ = await worker.link._beat(10.0)
+        assert workers == 5001

@@ -573,6 +573,18 @@ async def test_what_is_pushed_without_redis_arrives_later(redis_server):
 
 
 @coroutine_test
+async def test_who_has_queued_what_cannot_be_had_yet_is_not_at_its_end(redis_server):
+    """As where another worker holds the host, and the queue was empty at the start."""
+    async with Crawl(redis_server) as one, Crawl(redis_server) as two:
+        await one.push("a")
+        assert await one.pop() is not None
+        assert len(two.queue) == 0
+        await two.push("a", 1)
+        assert len(two.queue) >= 1
+        assert await two.length() == 2
+
+
+@coroutine_test
 async def test_a_worker_that_cannot_look_is_not_at_its_end(redis_server):
     async with Crawl(redis_server) as worker:
         redis_server.kill()

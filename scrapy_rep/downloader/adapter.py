@@ -60,6 +60,7 @@ class Downloader:
         self._raised: dict[str, float] = {}  # slot -> the delay that we gave it
         self._slots_are_usable: bool | None = None  # None: there was none yet
         self._granter: Granter = _grant_at_once
+        self._confirm: Granter = _grant_at_once
         self._start_listeners: list[Callable[[Departure], None]] = []
         self._leave_listeners: list[Callable[[Departure, float], None]] = []
         self._answer_listeners: list[AnswerListener] = []
@@ -117,20 +118,26 @@ class Downloader:
 
     # The start of a request
 
-    def grant_starts(self, granter: Granter) -> None:
-        """Have *granter* asked before each start; what it returns is awaited first."""
-        self._granter = granter
+    def grant_starts(self, granter: Granter, confirm: Granter) -> None:
+        """Have *granter* asked before each start; what it returns is awaited first.
+
+        *confirm* is asked once more of those that are booked, when they have a connection.
+        """
+        self._granter, self._confirm = granter, confirm
 
     def on_start(self, listener: Callable[[Departure], None]) -> None:
         """Call *listener* at each start."""
         self._start_listeners.append(listener)
 
-    def on_leave(self, listener: Callable[[Departure, float], None]) -> None:
+    def on_leave(
+        self, listener: Callable[[Departure, float], None], *, of_all: bool = False
+    ) -> None:
         """Call *listener* when a request leaves, and the time, by ``time.monotonic()``.
 
-        That is of those whose ``needs_telling`` was set when they started.
+        Without *of_all* that is of those whose ``needs_telling`` was set when they started.
         """
         self._leave_listeners.append(listener)
+        self.tells_all |= of_all
 
     def on_answer(self, listener: AnswerListener) -> None:
         """Call *listener* with each one that was answered, and the response."""
@@ -151,8 +158,9 @@ class Downloader:
         hand_over = handlers.download_request_async
 
         async def follow(request: Request) -> Any:
+            slot_name = request.meta.get("download_slot")
             departure = Departure(
-                request, request.meta.get("download_slot"), self._start, self._left
+                request, slot_name, self._start, self._left, confirm=self._confirm
             )
             departure.needs_telling = self.tells_all
             departure.places = getattr(self._downloader, "total_concurrency", 0)
@@ -167,8 +175,7 @@ class Downloader:
                 self._watch(request)
                 return await self._hand_over(departure, hand_over)
             finally:
-                if departure.at_end is not None:
-                    departure.at_end()
+                departure.let_go()
 
         handlers.download_request_async = follow
 

@@ -30,12 +30,12 @@ class Departure:
 
     __slots__ = (
         "__weakref__",
+        "_confirm",
+        "_give_back",
         "_grant",
         "_noting",
         "_tell",
-        "at_end",
         "booking",
-        "confirm",
         "host",
         "is_over",
         "is_watched",
@@ -55,8 +55,14 @@ class Departure:
         slot: str | None,
         grant: Granter,
         tell: Callable[[Departure, float], None],
+        *,
+        confirm: Granter = lambda _: None,
     ) -> None:
-        """*grant* is asked before it is sent once more, *tell* called when it leaves."""
+        """*grant* is asked before it is sent once more, *tell* called when it leaves.
+
+        *confirm* is asked when one that is booked has a connection; what it returns is awaited
+        before that is used.
+        """
         self.request = request
         self.slot = slot
         self.robots_hop: Any = request.meta.get(ROBOTS_HOP)
@@ -69,10 +75,6 @@ class Departure:
         """When it left last; ``None``: that was not seen."""
         self.booking: tuple[int, float] | None = None
         """The start that others know of, and when that is by ``time.monotonic()``."""
-        self.confirm: Callable[[Departure], Awaitable[None] | None] | None = None
-        """Asked when there is a connection; what it returns is awaited before it is used."""
-        self.at_end: Callable[[], None] | None = None
-        """Called when it is over and everybody was told, whatever came of it."""
         self.needs_telling = False
         """Whether somebody wants to know when it leaves."""
         self.keeps_pace = False
@@ -85,6 +87,8 @@ class Departure:
         """How many requests may be on their way just now; 0: any number."""
         self._grant = grant
         self._tell = tell
+        self._confirm = confirm
+        self._give_back: Callable[[], None] | None = None
         self._noting: CallLaterResult | None = None
 
     # For those who watch the HTTP clients
@@ -98,7 +102,7 @@ class Departure:
 
     def ready(self) -> Awaitable[None] | None:
         """Note that it has a connection; return what is to be awaited before it is used."""
-        return None if self.confirm is None else self.confirm(self)
+        return None if self.booking is None else self._confirm(self)
 
     def written(self) -> None:
         """Note that it is written: it leaves in this turn of the event loop, or the next."""
@@ -132,6 +136,21 @@ class Departure:
             self._tell(self, self.started_at if self.is_watched else monotonic())
         elif self._noting is not None:
             self._note()
+
+    # What it holds on to
+
+    @property
+    def holds(self) -> bool:
+        return self._give_back is not None
+
+    def hold(self, give_back: Callable[[], None]) -> None:
+        """Have *give_back* called once, at the latest when all were told what came of it."""
+        self._give_back = give_back
+
+    def let_go(self) -> None:
+        give_back, self._give_back = self._give_back, None
+        if give_back is not None:
+            give_back()
 
 
 _leaving: ContextVar[list[Departure]] = ContextVar("rep_leaving")

@@ -94,8 +94,7 @@ class Witness:
                 at=policies.at,
                 agent=lambda: name_of(agents.default()),
             )
-            downloader.tells_all = True
-            downloader.on_leave(self._audit.write_sent)
+            downloader.on_leave(self._audit.write_sent, of_all=True)
             downloader.on_answer(self._audit.write_answer)
             downloader.on_failure(self._audit.write_failure)
             self._waiting_lines = WaitingLines(crawler, self._audit, waits, policies.at)

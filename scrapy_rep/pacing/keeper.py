@@ -97,7 +97,7 @@ class Keeper:
         self.budget = Budget(settings)
         self.asked_elsewhere: set[str] = set()
         """Hosts in trouble whose requests wait here while another process asks one."""
-        downloader.grant_starts(self._grant)
+        downloader.grant_starts(self._grant, self._confirm)
         downloader.on_leave(self._left)
         downloader.on_answer(self._answered)
         self._times = ResponseTimes(downloader, settings, self.keep)
@@ -219,7 +219,7 @@ class Keeper:
                 raise
             if self.budget.is_set and departure.robots_hop is None:
                 await self.budget.spend_shared(departure.host)
-        if departure.at_end is None:  # else then
+        if not departure.holds:  # else when it lets go
             self._tell_booked(departure)
 
     def _tell_booked(self, departure: Departure) -> None:
@@ -282,13 +282,11 @@ class Keeper:
                 departure.booking = booking
             except ParkedError as parked:
                 HOSTS.give_back(departure)
-                if departure.at_end is not None:
-                    departure.at_end()
+                departure.let_go()
                 await self.troubles.look(host)  # it may be down
                 self.back_off.learn(host, parked.seconds)
                 continue
             HOSTS.restart(departure)
-            departure.confirm = self._confirm
             return
 
     # One at a time, of several processes
@@ -296,16 +294,15 @@ class Keeper:
     async def _claim(self, departure: Departure) -> bool:
         """Tell whether no other process asks a host in trouble while *departure* does."""
         host = departure.host
-        if departure.at_end is not None or not HOSTS.health(host).level:
+        if departure.holds or not HOSTS.health(host).level:
             return True
         assert self._bookings is not None
         claim = await self._bookings.claim(host)
         if claim:
-            departure.at_end = partial(self._give_back, departure, claim)
+            departure.hold(partial(self._give_back, departure, claim))
         return bool(claim)
 
     def _give_back(self, departure: Departure, claim: str) -> None:
-        departure.at_end = None
         self._tell_booked(departure)
         deferred_from_coro(self._let_others(departure.host, claim))
 

@@ -59,21 +59,18 @@ FIELD_NAMES |= MISSPELLINGS
 # as zero-width spaces, marks of direction and of byte order; in octets that are not UTF-8,
 # the no-break space and the soft hyphen of ISO-8859-1.
 BLANK_RANGES = (
-    ("\0", "\t"), ("\v", " "), ("\x7f", "\xa0"), ("\xad", "\xad"), ("\u061c", "\u061c"),
-    ("\u1680", "\u1680"), ("\u180e", "\u180e"), ("\u2000", "\u200f"), ("\u2028", "\u202f"),
-    ("\u205f", "\u2064"), ("\u2066", "\u206f"), ("\u3000", "\u3000"), ("\ufeff", "\ufeff"),
-    ("\udca0", "\udca0"), ("\udcad", "\udcad"),
+    (0x0, 0x9), (0xB, 0x20), (0x7F, 0xA0), (0xAD, 0xAD), (0x61C, 0x61C), (0x1680, 0x1680),
+    (0x180E, 0x180E), (0x2000, 0x200F), (0x2028, 0x202F), (0x205F, 0x2064), (0x2066, 0x206F),
+    (0x3000, 0x3000), (0xFEFF, 0xFEFF), (0xDCA0, 0xDCA0), (0xDCAD, 0xDCAD),
 )  # fmt: skip
-"""First and last; without the line end."""
-BLANK_CLASS = "".join(f"{first}-{last}" for first, last in BLANK_RANGES)
+"""The first and the last; without the line end."""
+BLANK_CLASS = "".join(rf"\u{first:04x}-\u{last:04x}" for first, last in BLANK_RANGES)
 # How often, in a pattern whose repeated part nothing that follows can begin with: to try fewer
 # would be in vain. Without this it is, for every octet of a wide margin.
 ALL = "*+" if sys.version_info >= (3, 11) else "*"
 LINE_MARGIN = rf"[{BLANK_CLASS}]{ALL}"  # at the beginning of a line
 BLANKS = "\n" + "".join(
-    chr(number)
-    for first, last in BLANK_RANGES
-    for number in range(ord(first), ord(last) + 1)
+    chr(number) for first, last in BLANK_RANGES for number in range(first, last + 1)
 )
 BLANKS_OF_ASCII = "".join(filter(str.isascii, BLANKS))
 SITEMAP_LINE = rf"(?ai)\n{LINE_MARGIN}site[- ]?map[^\n]*"

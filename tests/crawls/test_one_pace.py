@@ -58,9 +58,9 @@ class Wires:
         crawler = make_crawler(spidercls, **settings)
         self._crawls.append(Crawl.of(crawler))
         downloader = self._crawls[-1].downloader
-        downloader.tells_all = True
         downloader.on_leave(
-            lambda departure, at: self.left.append((at, departure.request.url))
+            lambda departure, at: self.left.append((at, departure.request.url)),
+            of_all=True,
         )
         return crawler
 

@@ -466,6 +466,18 @@ def test_nothing_makes_it_raise(parts, url):
     _ = policy.notes
 
 
+def memory_for_preferences(part: str, url: str) -> tuple[int, int]:
+    """Return the octets that it takes to ask, and those of them that the policy tells of."""
+    policy = parse("User-agent: x\n" + part * (50_000 // len(part)))
+    policy.allowed("/", "x")
+    before = policy.size_bytes()
+    tracemalloc.start()
+    policy.preferences(url, "x")
+    used = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    return used, policy.size_bytes() - before
+
+
 @pytest.mark.parametrize(
     "part",
     [
@@ -482,13 +494,7 @@ def test_time_and_memory_are_bounded(part):
     begun = time.process_time()
     policy.preferences(url, "x")
     assert time.process_time() - begun < 3
-    policy = parse("User-agent: x\n" + part * (50_000 // len(part)))
-    policy.allowed("/", "x")
-    before = policy.size_bytes()
-    tracemalloc.start()
-    policy.preferences(url, "x")
-    used = tracemalloc.get_traced_memory()[0]
-    tracemalloc.stop()
-    grown = policy.size_bytes() - before
+    # What another thread takes meanwhile, such as that of pytest-xdist, it does not take twice.
+    used, grown = min(memory_for_preferences(part, url) for _ in range(2))
     assert used < 2 * grown + 100_000
     assert grown < 3 * used + 100_000

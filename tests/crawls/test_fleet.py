@@ -57,13 +57,13 @@ def test_one_pace_and_one_fetch(workers):
     web_hosts = hosts(6, delayed(DELAY))
     with (
         Web(web_hosts, page=0.02, stamped=True) as web,
-        seeded(web, pages(web_hosts, 6), workers) as (_, fleet),
+        seeded(web, pages(web_hosts, 10), workers) as (_, fleet),
     ):
         fleet.join(SOON)
         found = seen(web)
     assert set(found.robots.values()) == {1}
-    assert len(found.urls) == 6 * 6
-    assert all(len(hits) == 6 for hits in found.pages.values())  # none was sent twice
+    assert len(found.urls) == 6 * 10
+    assert all(len(hits) == 10 for hits in found.pages.values())  # none was sent twice
     assert found.gaps[0] >= CLOSE
     assert all(worker.process.returncode == 0 for worker in fleet.workers)
     if workers > 1:
@@ -191,7 +191,7 @@ def test_a_site_that_asks_to_be_left_alone(rules):
 def test_faults_of_redis(name, tmp_path: Path):
     fault, settings = FAULTS[name]
     web_hosts = hosts(4, delayed(DELAY))
-    paths = {host: [*found, "/no"] for host, found in pages(web_hosts, 8).items()}
+    paths = {host: [*found, "/no"] for host, found in pages(web_hosts, 12).items()}
     with (
         Web(web_hosts, page=0.02, stamped=True) as web,
         seeded(web, paths, 3, folder=tmp_path, **settings) as (server, fleet),
@@ -211,7 +211,7 @@ def test_faults_of_redis(name, tmp_path: Path):
             assert worker.stats["rep/redis/forgot"] == 1
             assert worker.log.count("ERROR: Redis has lost") == 1
     else:
-        assert len(found.urls) == 4 * 8
+        assert len(found.urls) == 4 * 12
         assert found.gaps[0] >= CLOSE
     if name in {"killed and restarted", "hung for 5 s"}:
         for worker in fleet.workers:
@@ -247,13 +247,13 @@ def test_a_server_that_makes_room_loses_no_request(fault):
     web_hosts = {**hosts(4, delayed(DELAY)), **hosts(4, OPEN, network=2)}
     with (
         Web(web_hosts, page=0.02, stamped=True) as web,
-        seeded(web, pages(web_hosts, 8), 3) as (server, fleet),
+        seeded(web, pages(web_hosts, 12), 3) as (server, fleet),
     ):
         until(lambda: all(w.said("got") for w in fleet.workers))
         fault(server)
         fleet.join(SOON)
         found = seen(web)
-    assert len(found.urls) == 8 * 8
+    assert len(found.urls) == 8 * 12
     reasons = {worker.stats["finish_reason"] for worker in fleet.workers}
     assert reasons == {"finished"}
 

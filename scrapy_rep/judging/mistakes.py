@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 
+from scrapy_rep.downloader import ROBOTS_HOP
 from scrapy_rep.judging.target import EXEMPT_KEY, INSTEAD_KEY
 from scrapy_rep.settings import unknown_names
 
@@ -24,8 +25,8 @@ USUAL_KEYS = frozenset(
         "dont_merge_cookies", "dont_redirect", "dont_retry", "download_fail_on_dataloss",
         "download_latency", "download_maxsize", "download_slot", "download_timeout",
         "download_warnsize", "handle_httpstatus_all", "is_start_request", "link_text", "proxy",
-        "redirect_reasons", "redirect_times", "redirect_ttl", "redirect_urls", "rep_hop", "rule",
-        "retry_times",
+        "redirect_reasons", "redirect_times", "redirect_ttl", "redirect_urls", "retry_times", "rule",
+        ROBOTS_HOP,
     }
 )  # fmt: skip
 """What Scrapy has there, and requests for robots.txt: none is a slip."""

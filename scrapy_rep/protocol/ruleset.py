@@ -289,10 +289,9 @@ class RuleSet:
         `text` is what the rule set was compiled from.
         """
         rules = self.scored(text).get(score, ())
-        encoded_path = encode_reserved(path)
         if len(rules) >= MANY_PATTERNS:
             # Rules with wildcards are looked up: to try thousands takes far longer.
-            kinds = (self.wildcards, path), (self.escapes, encoded_path)
+            kinds = (self.wildcards, path), (self.escapes, encode_reserved(path))
             wild, encoded = (
                 set() if kept is None else kept.matching(form, score)
                 for kept, form in kinds
@@ -305,7 +304,7 @@ class RuleSet:
                     return Rule(*rule)
             return None
         for parts, ends, is_encoded, rule in rules:
-            if parts_occur(parts, ends, encoded_path if is_encoded else path):
+            if parts_occur(parts, ends, encode_reserved(path) if is_encoded else path):
                 return Rule(*rule)
         return None
 

@@ -16,6 +16,8 @@ from queuelib.queue import (
     LifoDiskQueue,
 )
 
+from scrapy_rep.queue.job_folder import set_aside
+
 if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.pqueues import ScrapyPriorityQueue
@@ -91,8 +93,6 @@ def drop_unreadable(
                 kind[queue.curprio].close()
             del kind[queue.curprio]
             path = Path(queue.key, f"{queue.curprio}{suffix}")
-            from scrapy_rep.job import set_aside  # noqa: PLC0415 - few need it
-
             set_aside(path, "it cannot be read")
             break
     drop_empty(queue)

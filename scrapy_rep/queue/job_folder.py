@@ -38,7 +38,7 @@ def check_list(path: Path) -> None:
     except FileNotFoundError:
         pass
     except ValueError as error:
-        _set_aside(path, error)
+        set_aside(path, error)
 
 
 def slot_folders(key: str) -> list[str]:
@@ -87,10 +87,11 @@ def _open(
     except DAMAGED as error:
         if not path.exists():
             raise
-        _set_aside(path, error)
+        set_aside(path, error)
 
 
-def _set_aside(path: Path, why: object) -> None:
-    from scrapy_rep.job import set_aside  # noqa: PLC0415 - few need it
+def set_aside(path: Path, why: object) -> None:
+    """As the job's own: that is imported when there is something to set aside."""
+    from scrapy_rep import job  # noqa: PLC0415
 
-    set_aside(path, why)
+    job.set_aside(path, why)

@@ -116,8 +116,7 @@ class Slots:
     def make_due(self, slot: Slot) -> None:
         """Have *slot* looked at again in its turn."""
         if slot.where is not Where.DUE:
-            slot.where = Where.DUE
-            self.due.append(slot)
+            self.put(slot, Where.DUE)
 
     def put(self, slot: Slot, where: Where) -> None:
         """Put *slot* behind the others that are *where*."""

@@ -6,9 +6,9 @@ Pure: the time comes in as an argument, by ``time.monotonic()``. Beyond RFC 9309
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from math import sqrt
 from random import uniform
+from typing import NamedTuple
 
 JITTER = 0.1
 """The part by which a pause varies, so that hosts that failed together are not asked together."""
@@ -24,8 +24,7 @@ FORGOTTEN_AFTER = 1800.0
 """Seconds after its last trouble, and the pause for it, that a host is as any other."""
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
+class Health(NamedTuple):
     """What is known of one host since its first trouble."""
 
     level: int = 0
@@ -65,12 +64,11 @@ class Health:
         """Return the same where it has refused us for asking too fast."""
         if not self.refused_at:
             return self
-        return replace(self, gap=max(self.gap, self.refused_at), refused_at=0.0)
+        return self._replace(gap=max(self.gap, self.refused_at), refused_at=0.0)
 
     def served_well(self, number: int = 1) -> Health:
         """Return what is known after *number* successes that began since its trouble."""
-        return replace(
-            self,
+        return self._replace(
             level=max(0, self.level - number),
             since=None,
             served=self.served + number,

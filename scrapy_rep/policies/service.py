@@ -8,13 +8,16 @@ from math import inf
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
+from pydispatch.dispatcher import (  # type: ignore[import-untyped]
+    getAllReceivers,
+    liveReceivers,
+)
 from scrapy import Request, signals
 from scrapy.utils.defer import maybe_deferred_to_future
 
 from scrapy_rep.access.origins import origin_of, robots_url
 from scrapy_rep.access.results import Access
 from scrapy_rep.pacing import Asking
-from scrapy_rep.parser import RepRobotParser
 from scrapy_rep.policies.aside import LARGE_SIZE, Aside
 from scrapy_rep.policies.cache import Known, PolicyCache
 from scrapy_rep.policies.concurrency import PATIENCE_SECONDS
@@ -302,13 +305,22 @@ class Policies:
         if not self._settings.wait:  # else it would hold many frames for long
             known.fault = outcome.fault
         self._keep_pace(known, snapshot, page)
-        if outcome.access is Access.SUCCESSFUL and ROBOTS_PARSED is not None:
-            await self._crawler.signals.send_catch_log_async(
-                signal=ROBOTS_PARSED,
-                robotparser=RepRobotParser(known.policy),
-                request=page,
-            )
+        if outcome.access is Access.SUCCESSFUL:
+            await self._tell_of_parsed(known.policy, page)
         return known
+
+    async def _tell_of_parsed(self, policy: Policy, page: Request) -> None:
+        """Send Scrapy's signal of a robots.txt that was parsed, if anybody listens."""
+        if ROBOTS_PARSED is None or not any(
+            liveReceivers(getAllReceivers(self._crawler, ROBOTS_PARSED))
+        ):
+            return
+        # Late, as Scrapy's interface of parsers imports Protego, too.
+        from scrapy_rep.parser import RepRobotParser  # noqa: PLC0415
+
+        await self._crawler.signals.send_catch_log_async(
+            signal=ROBOTS_PARSED, robotparser=RepRobotParser(policy), request=page
+        )
 
     async def _learn(
         self, key: str, snapshot: Snapshot, stands: Standing, page: Request

@@ -162,7 +162,7 @@ class Fetcher:
             raise BrokenAnswerError(fault)
         fields = fields_of(response.headers)
         if hop.content_encoding:
-            fields["Content-Encoding"] = hop.content_encoding
+            fields["content-encoding"] = [hop.content_encoding]
         return access.Answer(response.status, fields, response.body, cut)
 
     def _request(

@@ -12,10 +12,9 @@ import pickle
 import zlib
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
-from email.message import Message
 from itertools import count
 from sys import getsizeof
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet
 
 from scrapy.utils.defer import maybe_deferred_to_future
@@ -267,8 +266,7 @@ def _pack(learned: Learned) -> bytes:
     """Return *learned* as one object, for which the garbage collector has no work."""
     outcome = learned.outcome
     # What went wrong is told in words; the exception may hold whatever it likes.
-    items: Any = [*outcome.fields.raw_items()]  # a Message takes longer
-    plain = outcome._replace(fault=None, fields=items)
+    plain = outcome._replace(fault=None)
     data = pickle.dumps(learned._replace(outcome=plain))
     return (
         zlib.compress(data, ZLIB_LEVEL) if len(data) > MIN_COMPRESSED_OCTETS else data
@@ -279,10 +277,7 @@ def _unpack(packed: bytes) -> Learned:
     if not packed.startswith(pickle.PROTO):
         packed = zlib.decompress(packed)
     learned: Learned = pickle.loads(packed)  # noqa: S301 - our own
-    fields, items = Message(), cast("Any", learned.outcome.fields)
-    for name, value in items:
-        fields[name] = value
-    return learned._replace(outcome=learned.outcome._replace(fields=fields))
+    return learned
 
 
 def _weight(packed: bytes) -> int:

@@ -7,6 +7,7 @@ them is a section, and sections are read only for an agent that is asked about.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -54,19 +55,17 @@ USUAL_RULE_START = "\nDisallow:"  # found sooner than RULE_LINE
 BLANK_LINE = rf"\n{LINE_MARGIN}(?=\n|\Z)"
 
 
+@dataclass(slots=True, repr=False)
 class Section:
     """One user-agent line and what follows it, up to the next one or what ends it."""
 
-    __slots__ = ("agent", "end", "head", "start")
-
-    def __init__(self, agent: str, head: int, start: int, end: int) -> None:
-        self.agent = agent
-        """Value of the user-agent line, as written."""
-        self.head = head
-        """Where the line end before the user-agent line stands in the text."""
-        self.start = start
-        """Where the line end after it stands; equal to `end` when nothing follows."""
-        self.end = end
+    agent: str
+    """Value of the user-agent line, as written."""
+    head: int
+    """Where the line end before the user-agent line stands in the text."""
+    start: int
+    """Where the line end after it stands; equal to `end` when nothing follows."""
+    end: int
 
 
 def groups_of(text: str, dialect: Dialect) -> list[list[Section]]:

@@ -153,7 +153,7 @@ class Policies:
             known = self._cache.peek(self._variant(origin, page() or Request(origin)))
         return known
 
-    def known(self, origin: str, page: Request) -> Known | None:
+    def known(self, origin: str, page: Request, now: float) -> Known | None:
         """Return what decides for *page* now; ``None``: its *origin* must be asked.
 
         Where a refresh is due one begins, on behalf of *page*, which does not wait.
@@ -163,7 +163,6 @@ class Policies:
             known = self._cache.get(self._variant(origin, page))
         if known is None:
             return None
-        now = self._wall_at_zero + monotonic()
         stands = known.standing
         if now < stands.ask_at and now < stands.until:  # either may come first
             return known
@@ -177,7 +176,7 @@ class Policies:
         All who want the same share one fetch; who is cancelled while it runs takes nobody
         else down.
         """
-        known = self.known(origin, page)
+        known = self.known(origin, page, self.now())
         if known is not None:
             return known
         return await maybe_deferred_to_future(self.ask(origin, page))

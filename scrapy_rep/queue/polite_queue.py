@@ -72,7 +72,7 @@ class PoliteQueue(SlotQueues):
         return self._count
 
     def push(self, request: Request) -> None:
-        leave_behind(request, self._downloader)
+        leave_behind(request, request.meta, self._downloader)
         name = self._downloader.slot_of(request)
         slot = self.slots.get(name)
         key = self._key_of(request)

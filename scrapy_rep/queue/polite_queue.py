@@ -15,7 +15,7 @@ from scrapy_rep.queue.holds import Holds
 from scrapy_rep.queue.inner_queues import drop_empty, drop_unreadable, look, next_of
 from scrapy_rep.queue.lines import UNJUDGED, Line, key_of, line_name
 from scrapy_rep.queue.slot_queues import SlotQueues
-from scrapy_rep.queue.slots import Slots, Where
+from scrapy_rep.queue.slots import DUE, LATER, Slots, Where
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,7 +97,7 @@ class PoliteQueue(SlotQueues):
         if self._job is not None and self._job.is_stuck:
             return None
         slots = self.slots
-        if slots.later:
+        if slots.later.heap:
             for slot in slots.later.take_due():
                 slots.make_due(slot)
         if slots.unknown:
@@ -112,7 +112,7 @@ class PoliteQueue(SlotQueues):
             self._waits.over()
             return request
         self._look_ahead()
-        if slots.later:
+        if slots.later.heap:
             self._alarm.set(slots.later.left())
         if self._count:
             self._waits.idle()
@@ -141,7 +141,7 @@ class PoliteQueue(SlotQueues):
         for slot in list(
             self.slots.by_name.values()
         ):  # it may take several turns of the loop
-            later = slot.due_at if slot.where is Where.LATER else 0.0
+            later = slot.due_at if slot.where is LATER else 0.0
             for line in list(slot.lines.values()):
                 cause, until = line.held_by, line.held_until
                 if cause != ASKED and until <= now:
@@ -233,7 +233,7 @@ class PoliteQueue(SlotQueues):
 
     def _next_line(self, slot: Slot) -> Line | None:
         """Return the most urgent line that may go; ``None``: *slot* waits for one."""
-        where, soonest, why = Where.LATER, inf, ("", "")
+        where, soonest, why = LATER, inf, ("", "")
         for line in slot.by_urgency():
             if not self._keeper.has_place(slot.name, line.host):
                 where = where if where is Where.UNKNOWN else Where.FULL
@@ -245,7 +245,7 @@ class PoliteQueue(SlotQueues):
             if not isinstance(held, Where):
                 if held[0] < soonest:
                     soonest, why = held[0], (line.host, held[1])
-            elif held is Where.UNKNOWN or where is Where.LATER:
+            elif held is Where.UNKNOWN or where is LATER:
                 where = held
         if soonest == inf or where is Where.UNKNOWN:
             self.slots.put(slot, where)
@@ -287,7 +287,7 @@ class PoliteQueue(SlotQueues):
         elif len(slot.lines) > 1:  # of equal urgency, the others go first now
             slot.lines[line.place] = slot.lines.pop(line.place)
         if slot.lines:
-            self.slots.put(slot, Where.DUE)
+            self.slots.put(slot, DUE)
         if request is None:
             return None
         if line.mixed and self._key_of(request) != line.key:

@@ -7,6 +7,7 @@ import inspect
 import time
 from functools import wraps
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import pytest
 import scrapy
@@ -20,7 +21,8 @@ from scrapy.utils.test import get_reactor_settings
 from twisted.internet.defer import Deferred
 
 from scrapy_rep.access import header_fields
-from scrapy_rep.crawl import Crawl
+from scrapy_rep.policies import service
+from scrapy_rep.settings import DAY
 from scrapy_rep.store import Store
 from tests.wire import STAMPED
 
@@ -173,15 +175,16 @@ class InTurn(Pages):
     """Asks for its URLs one after the other, and has a day pass after each answer."""
 
     async def start(self):
-        policies: Any = Crawl.of(self.crawler).policies
         stat = self.crawler.stats.get_value
-        for number, request in enumerate(self.requests(), 1):
-            yield request
-            while len(self.got) + len(self.failures) < number or stat(
-                "robotstxt/request_count", 0
-            ) > stat("robotstxt/response_count", 0):
-                await sleep(0.01)
-            policies._wall_at_zero += 86400
+        days = 0
+        with patch.object(service, "monotonic", lambda: time.monotonic() + days * DAY):
+            for number, request in enumerate(self.requests(), 1):
+                yield request
+                while len(self.got) + len(self.failures) < number or stat(
+                    "robotstxt/request_count", 0
+                ) > stat("robotstxt/response_count", 0):
+                    await sleep(0.01)
+                days += 1
 
 
 class Enough(Pages):
@@ -193,6 +196,13 @@ class Enough(Pages):
         super().parse(response)
         if len(self.got) == self.enough:
             raise scrapy.exceptions.CloseSpider("enough")
+
+
+class Through:
+    """In the place of ``job.Answered``: the engine is through with all that was handed out."""
+
+    def __init__(self, *_: object) -> None:
+        self.done_with = list
 
 
 class BrokenStore(Store):

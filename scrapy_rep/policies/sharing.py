@@ -137,7 +137,7 @@ class Commons:
         self.bytes = self.max_bytes = 0
 
 
-_of_loops: WeakKeyDictionary[Any, Commons] = WeakKeyDictionary()
+OF_LOOPS: WeakKeyDictionary[Any, Commons] = WeakKeyDictionary()
 """By event loop: what is under way under another one would never be over here."""
 
 
@@ -157,7 +157,7 @@ class Sharing:
 
     def _join(self) -> Commons:
         if self._commons is None:
-            self._commons = _of_loops.setdefault(_event_loop(), Commons())
+            self._commons = OF_LOOPS.setdefault(_event_loop(), Commons())
             if not self._commons.members:  # some may be gone that never left
                 self._commons.clear()
             self._commons.members.add(self)

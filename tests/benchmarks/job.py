@@ -31,9 +31,10 @@ from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.pqueues import _path_safe
 
 from scrapy_rep.job import Job
+from scrapy_rep.job import job as job_module
 from scrapy_rep.job.file import JobFile
 from scrapy_rep.job.fingerprints import SIZE
-from tests.utils import sleep
+from tests.utils import Through, sleep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,7 +75,6 @@ class Measuring(scrapy.Spider):
         scheduler = engine._slot.scheduler
         if self.plan["ours"]:
             job = Job.of(self.crawler)
-            job._answered.done_with = list  # type: ignore[assignment, method-assign]
         took = 0.0
         some = self.plan["some"]
         for first in range(self.plan["first"], self.plan["first"] + number, some):
@@ -88,7 +88,8 @@ class Measuring(scrapy.Spider):
             took += process_time() - began
         if self.plan["ours"]:
             began = process_time()
-            job._write_now()
+            job.note_done()
+            job.write()
             took += process_time() - began
         return took / number
 
@@ -129,6 +130,7 @@ def crawl(plan: dict[str, Any]) -> None:
         print(json.dumps({"opened": perf_counter() - began}), flush=True)
 
     Job.__init__ = timed  # type: ignore[assignment, method-assign]
+    job_module.Answered = Through  # type: ignore[assignment, misc]
     process = AsyncCrawlerProcess(
         {
             "ADDONS": {"scrapy_rep.Addon": 500},

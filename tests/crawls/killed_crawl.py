@@ -17,7 +17,7 @@ from typing import Any
 import scrapy
 
 from scrapy_rep.exceptions import JobError
-from scrapy_rep.job import Job
+from scrapy_rep.job.file import OPEN
 from tests.crawls.processes import crawl
 from tests.utils import sleep
 
@@ -37,7 +37,7 @@ class Found(scrapy.Spider):
 
     async def parse_page(self, response, number=0):
         if self.settings.getbool("FORKS"):
-            in_a_child(self.crawler)
+            in_a_child()
         links = [json.loads(line) for line in response.text.splitlines()]
         for url, how in links:
             yield scrapy.Request(url, self.parse_page, **how)
@@ -45,16 +45,17 @@ class Found(scrapy.Spider):
         yield {"url": response.url, "number": number}
 
 
-def in_a_child(crawler: Any) -> None:
+def in_a_child() -> None:
     """Fork, as some libraries do, and have the child do what it must not."""
+    (file,) = OPEN
     if os.fork():
         return
     status = 1
     try:
-        Job.of(crawler)._file.rows("DELETE FROM requests")
+        file.rows("DELETE FROM requests")
     except JobError:
         status = 0
-    del crawler
+    del file
     gc.collect()
     os._exit(status)
 

@@ -12,6 +12,7 @@ from scrapy.core.spidermw import SpiderMiddlewareManager
 from scrapy.utils.test import get_crawler
 
 from scrapy_rep import RepSpiderMiddleware
+from scrapy_rep.pacing import Keeper
 from tests.site import Site
 from tests.utils import Pages, coroutine_test, crawl, make_crawler
 
@@ -24,10 +25,10 @@ OF_EACH_REQUEST = (
 
 
 def our_receivers(crawler):
-    """Return the receivers of ours that Scrapy calls for each page."""
+    """Return whose methods Scrapy calls for each page, of ours."""
     sender = crawler.signals.sender
     return {
-        receiver.__qualname__
+        type(receiver.__self__)
         for signal in OF_EACH_REQUEST
         for receiver in liveReceivers(getAllReceivers(sender, signal))
         if receiver.__module__.startswith("scrapy_rep.")
@@ -35,7 +36,7 @@ def our_receivers(crawler):
 
 
 class Looking(Pages):
-    receivers: set[str]
+    receivers: set[type]
 
     def parse(self, response):
         super().parse(response)
@@ -48,7 +49,7 @@ class Looking(Pages):
         pytest.param(DISALLOW_P, set(), id="no pace to keep"),
         pytest.param(
             "User-agent: *\nCrawl-delay: 0.1\n",
-            {"Keeper._hold"},
+            {Keeper},
             id="a pace to keep",
         ),
     ],

@@ -13,8 +13,7 @@ from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy_rep.access import Outcome
 from scrapy_rep.access.results import Access
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.policies import sharing
-from scrapy_rep.policies.sharing import Commons, Learned
+from scrapy_rep.policies.sharing import OF_LOOPS, Commons, Learned
 from tests.forking import run
 from tests.site import Reply, Site
 from tests.utils import (
@@ -207,14 +206,9 @@ async def stop(crawler: Any) -> None:
     await (stopping or maybe_deferred_to_future(crawler.stop()))
 
 
-def all_commons() -> list[Commons]:
-    """Return what crawls share, for each event loop that there was."""
-    return list(sharing._of_loops.values())
-
-
 async def until_both_ask() -> None:
     """Wait until one crawl waits for what another one has asked."""
-    (commons,) = (each for each in all_commons() if each.members)
+    (commons,) = (each for each in OF_LOOPS.values() if each.members)
     await until(lambda: any(commons.under_way.values()))
 
 
@@ -292,7 +286,7 @@ async def test_nothing_is_left_when_all_are_over():
         crawlers = [make_crawler() for _ in range(2)]
         await at_once(*(crawl(each, urls=[site.url("/q")]) for each in crawlers))
     gc.collect()
-    for commons in all_commons():
+    for commons in OF_LOOPS.values():
         assert (len(commons.members), commons.bytes) == (0, 0)
         assert not commons.under_way
 

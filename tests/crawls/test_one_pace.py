@@ -16,6 +16,8 @@ from scrapy.core import downloader as scrapys
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 
 from scrapy_rep.crawl import Crawl
+from scrapy_rep.downloader import adapter
+from scrapy_rep.downloader.departure import handed_over
 from scrapy_rep.evidence.report.reader import Files
 from scrapy_rep.evidence.report.tally import Tally
 from scrapy_rep.judging.pace_names import domain_of
@@ -40,6 +42,8 @@ from tests.utils import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from scrapy_rep.downloader import Departure
 
 DELAY = 0.3
 KEPT = 0.98 * DELAY
@@ -75,17 +79,15 @@ class Wires:
         return [later - earlier for earlier, later in pairwise(times)]
 
 
-def stall(monkeypatch: Any, crawler: Any, seconds: float, *paths: str) -> None:
+def stall(monkeypatch: Any, seconds: float, *paths: str) -> None:
     """Have the process stand still between the grants of *paths* and their connections."""
-    downloader = Crawl.of(crawler).downloader
-    watch = downloader._watch
 
-    def then_stall(request: scrapy.Request) -> None:
-        watch(request)
-        if request.url.endswith(paths):
+    def stalled(departure: Departure) -> Any:
+        if departure.request.url.endswith(paths):
             time.sleep(seconds)
+        return handed_over(departure)
 
-    monkeypatch.setattr(downloader, "_watch", then_stall)
+    monkeypatch.setattr(adapter, "handed_over", stalled)
 
 
 class SlowHandshakes(ssl.SSLSocket):
@@ -298,7 +300,7 @@ async def test_a_stall_between_grant_and_wire_puts_off_the_next(queue, monkeypat
     wires = Wires()
     with Site({"/robots.txt": DELAYED}) as site:
         crawler = wires.crawler(SCHEDULER_PRIORITY_QUEUE=queue)
-        stall(monkeypatch, crawler, 0.6 * DELAY, "/1", "/3")
+        stall(monkeypatch, 0.6 * DELAY, "/1", "/3")
         await crawl(crawler, urls=pages(site, 5))
     assert len(crawler.spider.got) == 5
     assert min(wires.gaps(site)) >= KEPT
@@ -427,7 +429,7 @@ async def test_a_late_request_of_a_fleet_is_confirmed_before_it_is_written(monke
     with Site({"/robots.txt": DELAYED}) as site:
         site.replies["/robots.txt"] = Reply(DELAYED, headers={"Connection": "close"})
         crawler = wires.crawler(Pages, REP_STORE=Shared)
-        stall(monkeypatch, crawler, 0.1, "/1")
+        stall(monkeypatch, 0.1, "/1")
         await crawl(crawler, urls=pages(site, 3))
         fleet: Any = Crawl.of(crawler).store.bookings
     assert len(crawler.spider.got) == 3

@@ -6,10 +6,12 @@ from time import monotonic
 from typing import Any
 
 import pytest
+from scrapy import signals
 
+from scrapy_rep.evidence import waiting
 from scrapy_rep.evidence.waiting import AT_A_TIME, MOST_HOSTS, WaitingLines
 from scrapy_rep.log import Held, Waits
-from tests.utils import Pages, coroutine_test, make_crawler
+from tests.utils import Pages, coroutine_test, make_crawler, until
 
 
 class Queue:
@@ -49,17 +51,23 @@ def queue():
 
 
 @pytest.fixture
-def look(queue):
-    """Return a function that looks once, and returns what was written."""
+def look(queue, monkeypatch):
+    """Return a function that has it look once more, and returns what was written."""
     waits, lines = Waits(), Lines()
+    alarms: list[Any] = []
+    monkeypatch.setattr(
+        waiting, "call_later", lambda seconds, look: alarms.append(look)
+    )
     waits.holders.append(queue)
     crawler = make_crawler()
     crawler.spider = Pages()
     found = WaitingLines(crawler, lines, waits, lambda at: at)  # type: ignore[arg-type]
+    crawler.signals.send_catch_log(signals.spider_opened)
+    assert found is not None  # a signal alone would not keep it
 
     async def once():
-        await found._look()
-        found._timer.cancel()  # type: ignore[union-attr]
+        alarms.pop()()
+        await until(lambda: alarms)
         return lines.new()
 
     return once

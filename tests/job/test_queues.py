@@ -15,8 +15,9 @@ from scrapy import Request
 from scrapy.squeues import PickleFifoDiskQueue, PickleLifoDiskQueue
 
 from scrapy_rep.job import FILE_NAME, FifoQueue, Job, LifoQueue
+from scrapy_rep.job import job as job_module
 from tests.queue.test_polite_queue import on_crawler, queue_of
-from tests.utils import coroutine_test
+from tests.utils import Through, coroutine_test
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,7 +60,8 @@ def queue_at(crawler: Any, place: str, kind: Any = LifoQueue) -> Any:
 
 @pytest.mark.parametrize(("kind", "end"), [(LifoQueue, -1), (FifoQueue, 0)])
 @coroutine_test
-async def test_as_a_list(kind, end, tmp_path):
+async def test_as_a_list(kind, end, tmp_path, monkeypatch):
+    monkeypatch.setattr(job_module, "Answered", Through)
     runs = 0
 
     @settings(
@@ -73,7 +75,6 @@ async def test_as_a_list(kind, end, tmp_path):
         runs += 1
         job = Job.of(crawler)
         queue = queue_at(crawler, f"{runs}/0", kind)
-        job._answered.done_with = list  # type: ignore[assignment, method-assign]
         waits: list[int] = []
         taken: set[int] = set()
         pushed = 0

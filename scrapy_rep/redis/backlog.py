@@ -204,13 +204,13 @@ class Backlog:
         async def repair() -> None:
             try:
                 with suppress(RedisAwayError, *AWAY):
-                    await self._repair()
+                    await self.repair()
             finally:
                 self._is_repairing = False
 
         deferred_from_coro(repair())
 
-    async def _repair(self) -> None:
+    async def repair(self) -> None:
         """Have the scripts know again of all that is there, and count it."""
         again = 0
         skip = len(self.prefix.encode())

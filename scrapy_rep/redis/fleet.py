@@ -202,7 +202,7 @@ class Link:
 
     async def _go_on(self) -> None:
         while True:
-            await self._show_up()
+            await self.show_up()
             # redis-py may swallow the cancellation
             if self._closed or self.gone:
                 return
@@ -210,7 +210,7 @@ class Link:
             if not self.up and self._servers.topology.is_cluster:
                 await self._servers.look()
 
-    async def _show_up(self) -> None:
+    async def show_up(self) -> None:
         sent = monotonic()
         try:
             async with self._calls:

@@ -85,14 +85,14 @@ class PoliteQueue(Base):  # type: ignore[misc]
             self._keeper.share(RedisBookings(crawler))
         self._keeper.on_booked(self._started)
         self._keeper.back_off.on_parked(self._parked)
-        self._shards = Shards(server, crawler, self.key)
-        self._elsewhere = FleetWaits(self._shards.all)
+        self.shards = Shards(server, crawler, self.key)
+        self._elsewhere = FleetWaits(self.shards.all)
         crawl.waits.elsewhere.append(self._elsewhere)
         self._serial = crc32(self._servers.me.encode()) << 32
         self._most_of_a_host = self._downloader.most_of_a_slot
-        self._exchange = Exchange(
+        self.exchange = Exchange(
             crawler,
-            self._shards,
+            self.shards,
             wake=self._downloader.wake,
             places=self._downloader.free_places,
             places_left=self._places_left,
@@ -109,12 +109,12 @@ class PoliteQueue(Base):  # type: ignore[misc]
         connect = crawler.signals.connect
         connect(self._spider_idle, signals.spider_idle)
         connect(self._spider_closed, signals.spider_closed)
-        self._shards.begin()
+        self.shards.begin()
         self._close_connections()
 
     def __len__(self) -> int:
         """Return how many requests wait, or are with a worker; an old figure if need be."""
-        return len(self._exchange)
+        return len(self.exchange)
 
     def push(self, request: Request) -> None:
         leave_behind(request, request.meta, self._downloader)
@@ -122,7 +122,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
         wait, why = self._wait_of(request)
         self._pushed += 1
         self._serial += 1
-        self._exchange.push(
+        self.exchange.push(
             Pushed(
                 request,
                 host,
@@ -141,26 +141,26 @@ class PoliteQueue(Base):  # type: ignore[misc]
         SCHEDULER_IDLE_BEFORE_CLOSE, is for how many seconds an idle spider stays open.
         """
         self._idle_before_close = timeout
-        self._exchange.settle()
-        while self._exchange.hand:
-            request = self._take(self._exchange.hand.popleft())
+        self.exchange.settle()
+        while self.exchange.hand:
+            request = self._take(self.exchange.hand.popleft())
             if request is not None:
                 return request
-        self._exchange.ask()
+        self.exchange.ask()
         self._let_spider_read()
-        if not self._exchange.handed_out and not self._exchange.is_asking:
+        if not self.exchange.handed_out and not self.exchange.is_asking:
             self._elsewhere.look()
         return None
 
     def clear(self) -> None:
         """Delete all requests that wait, for all workers, and scrapy-redis' own queue, if any."""
-        self._shards.clear(CLEARED_AT_A_TIME)
-        self._exchange.forget()
+        self.shards.clear(CLEARED_AT_A_TIME)
+        self.exchange.forget()
         self._close_connections()
 
     def _close_connections(self) -> None:
         """Close what is needed at the start and for ``clear`` alone."""
-        self._shards.quick.close()
+        self.shards.quick.close()
         close(self.server)
 
     # What this worker has
@@ -174,10 +174,10 @@ class PoliteQueue(Base):  # type: ignore[misc]
             logger.exception("A request for %s cannot be read", handed.host)
             assert self._crawler.stats is not None
             self._crawler.stats.inc_value("rep/unreadable")
-            self._exchange.handed_out[object()] = handed  # nothing that is in progress
+            self.exchange.handed_out[object()] = handed  # nothing that is in progress
             return None
         slot = self._downloader.slot_of(request)
-        self._exchange.handed_out[request] = handed._replace(slot=slot)
+        self.exchange.handed_out[request] = handed._replace(slot=slot)
         self._last_request_at = monotonic()
         self._downloader.handed_out.add(slot, slot_in(handed.host), request)
         return request
@@ -189,7 +189,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
             return {}
         return {
             request: handed
-            for request, handed in self._exchange.handed_out.items()
+            for request, handed in self.exchange.handed_out.items()
             if request not in in_progress
         }
 
@@ -199,27 +199,27 @@ class PoliteQueue(Base):  # type: ignore[misc]
         That is of those of which it has any.
         """
         left: dict[str, int] = {}
-        for handed in self._exchange.handed_out.values():
+        for handed in self.exchange.handed_out.values():
             most = left.get(handed.host, self._most_of_a_host)
             free = self._keeper.has_place(handed.slot, slot_in(handed.host))
             left[handed.host] = max(1, most - 1) if free and most else 0
-        for popped in self._exchange.hand:
+        for popped in self.exchange.hand:
             most = left.get(popped.host, self._most_of_a_host)
             left[popped.host] = max(0, most - 1)
         return left
 
     def _started(self, request: Request, host: str, interval: float) -> None:
         """A request is handed to its handler; Redis may hand out the host's next one."""
-        handed = self._exchange.handed_out.get(request)
+        handed = self.exchange.handed_out.get(request)
         if handed is None or (not handed.holds and not interval):
             return
-        self._exchange.handed_out[request] = handed._replace(holds=False)
+        self.exchange.handed_out[request] = handed._replace(holds=False)
         lead = min(LEAD_PART * interval, LEAD_MOST)
-        self._exchange.tell(handed.host, _pace(interval), interval - lead)
+        self.exchange.tell(handed.host, _pace(interval), interval - lead)
 
     def _parked(self, host: str, seconds: float) -> None:
         """A site wants to be left alone; the others are not handed any of this host."""
-        self._exchange.tell(host, PARKED, seconds)
+        self.exchange.tell(host, PARKED, seconds)
 
     def _pace_of(self, handed: Handed) -> str:
         host = slot_in(handed.host)
@@ -317,11 +317,11 @@ class PoliteQueue(Base):  # type: ignore[misc]
         idle_for = monotonic() - self._last_request_at
         if self._idle_before_close and idle_for < self._idle_before_close:
             raise DontCloseSpider
-        if self._shards.has_lost:
+        if self.shards.has_lost:
             raise CloseSpider(LOST)
 
     async def _spider_closed(self) -> None:
-        await self._exchange.leave()
+        await self.exchange.leave()
 
 
 def _pace(interval: float) -> str:

@@ -240,19 +240,20 @@ async def test_no_call_is_so_large_that_the_event_loop_is_held(
         assert len(worker.exchange.hand) == many
         while worker.exchange.hand:
             request = worker.queue.pop()
-            worker.queue._started(request, request.url.split("/")[2], 60.0)
+            worker.hand_over(request, 60.0)
         assert await worker.exchange.send()
         assert await worker.length() == 0
         for number in range(many):
             worker.queue.push(scrapy.Request(f"http://h{number}.example/other"))
         assert await worker.exchange.send()
-        await worker.queue._elsewhere._look()
-        assert len(list(worker.queue._elsewhere.held())) == many
-        await worker.backlog._repair()
+        (elsewhere,) = worker.shared.waits.elsewhere
+        elsewhere.look()
+        await until(lambda: len(list(elsewhere.held())) == many)
+        await worker.backlog.repair()
         ill = Health(1, time.monotonic(), time.monotonic(), None, 0, 0.0, 0.0)
+        health = SharedHealth(worker.crawler)
         for number in range(many):
-            bookings = worker.queue._keeper._bookings
-            await bookings.change_health(f"h{number}.example", lambda _: ill)
+            await health.change(f"h{number}.example", lambda _: ill)
         health = SharedHealth(worker.crawler)  # as that of another worker
         known: set[str] = set()
         health.on_health(lambda host, _: known.add(host))

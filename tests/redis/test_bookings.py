@@ -11,6 +11,7 @@ import pytest
 
 from scrapy_rep.pacing import ParkedError
 from scrapy_rep.redis import bookings as starts_module
+from scrapy_rep.redis.clients import Script
 from tests.redis.workers import Worker, promptly
 from tests.redis_server import RedisServer
 from tests.utils import coroutine_test, until
@@ -38,10 +39,10 @@ def grants_of(*workers: Worker) -> list[int]:
     """Return a list of what the server grants them from now on, by its clock."""
     found: list[int] = []
 
-    def noted(call: Any, start: Any) -> Any:
+    def noted(call: Any) -> Any:
         async def note(what, *args):
             answer = await call(what, *args)
-            if what is start and not answer[0]:
+            if what is Script.named("start") and not answer[0]:
                 found.extend(answer[1:])
             return answer
 
@@ -49,7 +50,7 @@ def grants_of(*workers: Worker) -> list[int]:
 
     for worker in workers:
         servers: Any = worker.servers
-        servers.call = noted(servers.call, worker.starts._start)
+        servers.call = noted(servers.call)
     return found
 
 

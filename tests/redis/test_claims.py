@@ -13,6 +13,7 @@ from scrapy_rep.pacing import HOSTS
 from scrapy_rep.pacing.health import WELL, Health
 from scrapy_rep.redis import leases
 from scrapy_rep.redis.bookings import RedisBookings
+from scrapy_rep.redis.fleet import RedisAwayError
 from tests.redis.test_crawls import FLEET, running, worker
 from tests.redis.workers import Worker, promptly
 from tests.site import Hit, Reply, Site
@@ -76,6 +77,10 @@ async def test_one_has_it_at_a_time(redis_server):
         assert len(claims(redis_server)) == 1  # of the other host
 
 
+async def away(*_: Any) -> None:
+    raise RedisAwayError
+
+
 @coroutine_test
 async def test_it_is_kept_for_as_long_as_its_worker_lives(redis_server, monkeypatch):
     monkeypatch.setattr(leases, "LEASE", 3.0)
@@ -85,7 +90,7 @@ async def test_it_is_kept_for_as_long_as_its_worker_lives(redis_server, monkeypa
         await until(lambda: redis_server.client.pttl(key) < 2500)
         await until(lambda: redis_server.client.pttl(key) > 2500)
         assert redis_server.client.get(key) == claim.encode()
-        one.starts._leases.renewing.clear()  # as if it were dead
+        one.servers.call = away  # type: ignore[method-assign]  # as if it were dead
         await until(lambda: two.starts.claim(HOST))
 
 

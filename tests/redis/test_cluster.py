@@ -204,8 +204,8 @@ async def test_a_worker_has_at_most_four_connections_to_each_server(cluster):
                 await asyncio.gather(
                     *(worker.servers.call("GET", [host], []) for host in HOSTS * 5),
                     *(worker.servers.look() for _ in range(3)),
-                    *(shard._repair() for shard in worker.shards.all),
-                    *(link._show_up() for link in worker.servers.all),
+                    *(shard.repair() for shard in worker.shards.all),
+                    *(link.show_up() for link in worker.servers.all),
                     worker.exchange.beat(),
                 )
 

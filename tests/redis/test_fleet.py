@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from functools import partial
 
 import pytest
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
-from scrapy_rep.redis import clients
+from scrapy_rep.redis import clients, fleet
 from scrapy_rep.redis.fleet import CALLS
 from scrapy_rep.redis.keys import fleet_keys
 from scrapy_rep.redis.servers import Servers
@@ -25,7 +24,7 @@ class TimesOutWhenCancelled:
     def __init__(self) -> None:
         self.cancelled = False
 
-    async def __call__(self, _: float):
+    async def __call__(self, *_: object):
         try:
             await asyncio.sleep(0 if self.cancelled else 60)
         except asyncio.CancelledError:
@@ -35,9 +34,9 @@ class TimesOutWhenCancelled:
 
 @pytest.mark.only_asyncio
 @coroutine_test
-async def test_close_is_not_held_up_by_a_call_that_times_out_then():
+async def test_close_is_not_held_up_by_a_call_that_times_out_then(monkeypatch):
     link = Servers.of(make_crawler(REDIS_URL="redis://127.0.0.1:9")).first
-    link._beat = TimesOutWhenCancelled()  # type: ignore[assignment]
+    monkeypatch.setattr(fleet, "run", TimesOutWhenCancelled())
 
     async def close():
         link.keep_beating()
@@ -54,7 +53,8 @@ async def test_who_asks_while_the_crawl_ends_does_not_wait_for_ever(redis_server
     for turns in range(4):
         worker = Worker(redis_server)
         getting = asyncio.create_task(worker.store.get("https://example.com"))
-        await at_once_when(partial(getattr, worker.link, "_beating"))
+        before = asyncio.all_tasks()
+        await at_once_when(lambda: asyncio.all_tasks() - before)  # noqa: B023
         for _ in range(turns):
             await asyncio.sleep(0)
         await worker.servers.close()
@@ -96,5 +96,5 @@ async def test_a_sign_of_life_is_as_short_in_a_large_fleet(redis_server):
         others = dict.fromkeys((f"{n}" for n in range(5000)), 4e15)
         redis_server.client.zadd(by_lease, others)
         redis_server.client.zadd(by_name, dict.fromkeys(others, 0))
-        _, workers, _ = await worker.link._beat(10.0)
-        assert workers == 5001
+        await worker.show_up()
+        assert worker.link.workers == 5001

@@ -15,11 +15,12 @@ from scrapy import signals
 from scrapy_redis.queue import FifoQueue, PriorityQueue
 
 from scrapy_rep.redis import queue, take_over
+from scrapy_rep.redis.clients import Script
 from scrapy_rep.redis.dupefilter import DupeFilter
 from scrapy_rep.redis.fleet import RedisAwayError
 from scrapy_rep.redis.keys import as_member
 from scrapy_rep.redis.store import RedisStore
-from tests.redis.workers import Crawl, Quiet, short
+from tests.redis.workers import Crawl, Quiet, nothing, short
 from tests.redis_server import RedisServer
 from tests.utils import coroutine_test, until
 
@@ -108,15 +109,14 @@ async def test_a_paced_host_is_handed_out_a_little_ahead_of_its_time(redis_serve
 @coroutine_test
 async def test_the_engine_is_woken_when_a_host_is_due(redis_server):
     async with Crawl(redis_server) as worker:
-        woken = []
-        worker.exchange._alarm._ring = lambda: woken.append(time.monotonic())
         await worker.push("a", 1)
         await worker.push("a", 2)
         began = time.monotonic()
         await worker.take(0.4)
         assert await worker.pop() is None
-        await until(lambda: woken)
-        assert woken[0] - began > 0.2
+        worker.woken.clear()
+        await until(lambda: worker.woken)
+        assert worker.woken[0] - began > 0.2
         await until(worker.pop)  # the server may have heard of the start a little later
 
 
@@ -163,7 +163,7 @@ async def test_a_site_that_asks_to_be_left_alone_is_parked_for_all(redis_server)
 @coroutine_test
 async def test_a_retry_waits_from_the_moment_it_is_queued(redis_server):
     async with Crawl(redis_server) as one, Crawl(redis_server) as two:
-        one.keeper.back_off._listeners.clear()  # the others are not told yet
+        one.exchange.tell = lambda *_: None  # the others are not told yet
         one.keeper.back_off.park("a.example", 5.0)
         await one.push("a")
         assert await two.pop() is None
@@ -301,7 +301,7 @@ async def test_a_worker_that_was_cut_off_loses_nothing(redis_server):
             await one.push(host)
         one.places = 2
         first = await one.pop()
-        one.exchange.stop()  # gives no more signs of life
+        beat, one.exchange.beat = one.exchange.beat, nothing
         taken: list[str] = []
 
         async def both() -> bool:
@@ -309,7 +309,8 @@ async def test_a_worker_that_was_cut_off_loses_nothing(redis_server):
             return len(taken) == 2
 
         await until(both)
-        one.exchange._beat_again(0.0)
+        one.exchange.beat = beat
+        await beat()
         one.queue.push(scrapy.Request("http://c.example/"))  # of its page
         one.done(first)
         while one.exchange.hand:
@@ -363,16 +364,18 @@ async def test_an_answer_that_was_lost_is_found_again(redis_server):
 @coroutine_test
 async def test_a_push_whose_answer_was_lost_is_no_second_request(redis_server):
     async with Crawl(redis_server) as worker:
-        backlog: Any = worker.backlog
-        call = backlog._call
+        servers: Any = worker.servers
+        call = servers.call
 
-        async def lose(*args):
-            await call(*args)
-            backlog._call = call
+        async def lose(what, *args):
+            answer = await call(what, *args)
+            if what is not Script.named("put", after="common"):
+                return answer
+            servers.call = call
             worker.link.lost(redis.ConnectionError("lost"))
             raise RedisAwayError
 
-        backlog._call = lose
+        servers.call = lose
         await worker.push("a")
         await until(lambda: worker.link.up)
         await worker.pop()
@@ -455,11 +458,13 @@ async def test_what_was_evicted_is_waited_for_by_nobody(redis_server):
 @coroutine_test
 async def test_a_full_host_is_still_counted(redis_server):
     async with Crawl(redis_server) as worker:
-        await worker.push("a")
+        for number in range(2):
+            await worker.push("a", number)
+        await worker.start(await worker.pop())
+        worker.keeper.has_place = lambda *_: False
         redis_server.client.delete(f"{PREFIX}workers")
-        worker.exchange._places_left = lambda: {"a.example": 0}
         assert await worker.pop() is None
-        assert await worker.length() == 1
+        assert await worker.length() == 2
 
 
 @coroutine_test

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import redis
 import scrapy
-from scrapy import signals
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
 from scrapy_rep.crawl import Crawl as Shared
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from scrapy_rep.redis.outbox import Pushed
     from tests.redis_cluster import Cluster
     from tests.redis_server import RedisServer
     from tests.slow_proxy import SlowProxy
@@ -61,7 +61,7 @@ class Worker:
 
     async def show_up(self) -> None:
         """Give a sign of life now."""
-        await self.link._show_up()
+        await self.link.show_up()
 
     def stat(self, name: str) -> Any:
         return self.crawler.stats.get_value(name)
@@ -74,6 +74,10 @@ async def at_once_when(true: Callable[[], Any]) -> None:
             return
         await asyncio.sleep(0)
     raise AssertionError("it does not come true")
+
+
+async def nothing() -> None:
+    """Do nothing, in the place of something."""
 
 
 async def promptly(coroutine: Any) -> Any:
@@ -134,22 +138,41 @@ class Crawl:
         opened = Quiet.opened
         self._crawling = asyncio.ensure_future(self._crawl())
         await opened.wait()
-        self.engine = self.crawler.engine
-        self.queue: Any = PoliteQueue(
-            self.server, self.crawler.spider, self.key, self._serializer
-        )
         self.shared: Any = Shared.of(self.crawler)
         self.keeper: Any = self.shared.keeper
         self.keeper.back_off.until = {}  # as in a process of its own
+        # What the queue is told of starts we tell it, and note what it tells the engine.
+        self._booked: list[Any] = []
+        self.keeper.on_booked = self._booked.append
+        self.woken: list[float] = []
+        downloader = self.shared.downloader
+        downloader.free_places = lambda: self.places
+        wake, downloader.wake = downloader.wake, lambda: self._woken(wake)
+        self.queue: Any = PoliteQueue(
+            self.server, self.crawler.spider, self.key, self._serializer
+        )
         self.servers = Servers.of(self.crawler)
         self.link = self.servers.first
         await self.link.meet()
-        self.shards: Any = self.queue._shards
+        self.shards: Any = self.queue.shards
         self.backlog: Any = self.shards.all[0]
-        self.exchange: Any = self.queue._exchange
-        self.exchange._places = lambda: self.places
+        self.exchange: Any = self.queue.exchange
+        self._held: tuple[float, str] | None = None
+        self._line = ""
+        self._push, self.exchange.push = self.exchange.push, self._file
         await self.exchange.beat()
         return self
+
+    def _woken(self, wake: Callable[[], None]) -> None:
+        self.woken.append(time.monotonic())
+        wake()
+
+    def _file(self, pushed: Pushed) -> None:
+        if self._held is not None:
+            seconds, why = self._held
+            until = time.monotonic() + seconds
+            pushed = pushed._replace(parked_until=until, why=why)
+        self._push(pushed._replace(host=self._line or pushed.host))
 
     async def _crawl(self) -> None:
         await maybe_deferred_to_future(deferred_from_coro(crawl(self.crawler)))
@@ -163,15 +186,15 @@ class Crawl:
 
     @property
     def in_progress(self) -> Any:
-        return self.engine._slot.inprogress
+        return self.shared.downloader.in_progress()
 
     def hold(self, seconds: float, why: str = "parked") -> None:
         """Have what is pushed from now on wait for so long; 0: it need not."""
-        self.queue._wait_of = lambda request: (seconds, why)
+        self._held = seconds, why
 
     def file_under(self, line: str) -> None:
         """Have what is pushed from now on wait in this line."""
-        self.queue._host_of = lambda request: line
+        self._line = line
 
     async def push(self, host: str, number: int = 0, **kwargs: Any) -> None:
         self.queue.push(scrapy.Request(f"http://{host}.example/{number}", **kwargs))
@@ -199,8 +222,12 @@ class Crawl:
 
     async def start(self, request: Any, interval: float = 0.0) -> None:
         """Have *request* handed to its handler; the others know of it by then."""
-        self.queue._started(request, request.url.split("/")[2], interval)
+        self.hand_over(request, interval)
         await self.exchange.send()
+
+    def hand_over(self, request: Any, interval: float) -> None:
+        for booked in self._booked:
+            booked(request, request.url.split("/")[2], interval)
 
     def done(self, *requests: Any) -> None:
         for request in requests:
@@ -223,13 +250,12 @@ class Crawl:
 
     async def leave(self) -> None:
         """Take leave, as when the crawl ends."""
-        await self.queue._spider_closed()
+        await self.exchange.leave()
 
     def die(self) -> None:
         """Give no more signs of life, and take no leave, as after kill -9."""
         self.exchange.stop()
-        signals_ = self.crawler.signals
-        signals_.disconnect(self.queue._spider_closed, signals.spider_closed)
+        self.exchange.leave = nothing
 
     def stat(self, name: str) -> Any:
         return self.crawler.stats.get_value(name)

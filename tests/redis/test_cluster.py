@@ -274,7 +274,9 @@ async def test_one_server_that_is_away_pauses_its_own_hosts_alone(cluster, caplo
         page = await worker.pop()
         worker.done(page)
         assert not await worker.exchange.send()
-        assert worker.exchange._outbox.finished != []
+        key = shard_key(short(page)[:-1])
+        in_hand = key.rpartition(":")[0] + f":out:{worker.servers.me}"
+        assert cluster.owner(key).client.hlen(in_hand) == 1
         assert len(worker.exchange.outbox) == 1
         victim.start()
         cluster.settle()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import time
-from functools import partial
 from typing import Any
 
 import pytest
@@ -40,6 +40,18 @@ def calls(server: Any, command: str) -> int:
     """Return how many commands of that name the server has served."""
     stats = server.client.info("commandstats").get(f"cmdstat_{command}", {})
     return int(stats.get("calls", 0))
+
+
+def listeners(server: Any) -> int:
+    """Return how many connections wait to be told that a lease was given back."""
+    ((_, number),) = server.client.pubsub_numsub(TOLD)
+    return int(number)
+
+
+def alive(kind: type) -> int:
+    """Return how many objects of that class there are."""
+    gc.collect()
+    return sum(type(each) is kind for each in gc.get_objects())
 
 
 # Times
@@ -271,16 +283,14 @@ async def test_what_others_say_on_the_channel_wakes_nobody_else(redis_server):
         asking = asyncio.create_task(ask(one, answered, log))
         await until(lambda: log)
         waiting = asyncio.create_task(ask(two, None, log))
-        await until(lambda: two.store._waiters)
+        await until(lambda: listeners(redis_server))
         redis_server.client.publish(TOLD, b"\xff")
         await asyncio.sleep(0.3)
         assert len(log) == 1  # the other one waits still
         answered.set()
         await asyncio.gather(asking, waiting)
         assert log[1::2] == ["over", "over"]
-        listening = two.store._listening
-        assert listening is not None
-        assert not listening.done()
+        assert listeners(redis_server)
 
 
 @coroutine_test
@@ -345,15 +355,16 @@ async def test_those_who_come_one_after_the_other_look_again(redis_server):
 async def test_many_who_wait_use_one_connection(redis_server, long_lease):
     async with Worker(redis_server) as one, Worker(redis_server) as two:
         async with asking_all(one, 50):
+            looked, before = calls(redis_server, "pttl"), alive(asyncio.Event)
             waiting = [
                 asyncio.create_task(_claimed(two, number)) for number in range(50)
             ]
-            await until(lambda: len(two.store._waiters) == 50)
+            await until(lambda: calls(redis_server, "pttl") >= looked + 50)
             await asyncio.sleep(0.2)
-            ((_, listeners),) = redis_server.client.pubsub_numsub(TOLD)
-            assert listeners == 1
+            assert listeners(redis_server) == 1
+            assert alive(asyncio.Event) == before + 50
         assert all(await promptly(asyncio.gather(*waiting)))
-        assert not two.store._waiters
+        assert alive(asyncio.Event) <= before + 1  # who listens may have the last one
 
 
 class asking_all:
@@ -391,10 +402,11 @@ async def test_a_worker_that_dies_delays_the_others_by_its_lease(redis_server):
 async def test_a_lease_is_renewed_while_it_takes_long(redis_server, monkeypatch):
     monkeypatch.setattr(leases, "LEASE", 3.0)
     async with Worker(redis_server) as one:
+        before = asyncio.all_tasks()
         async with one.store.claim(ORIGIN):
             await until(lambda: redis_server.client.pttl(LEASE) < 2500)
             await until(lambda: redis_server.client.pttl(LEASE) > 2500)
-        assert not one.store._leases.renewing
+        assert asyncio.all_tasks() <= before
 
 
 @coroutine_test
@@ -416,15 +428,16 @@ async def test_a_fault_or_a_cancellation_gives_the_lease_back(redis_server):
         never = asyncio.Event()
         asking = asyncio.create_task(ask(one, never, log))
         await until(lambda: log)
+        before = alive(asyncio.Event)
         waiting = asyncio.create_task(ask(two, never, []))
         # Before, redis-py may swallow the cancellation.
-        await until(lambda: two.store._listening)
+        await until(lambda: listeners(redis_server))
         await asyncio.sleep(0.2)
         for task in (waiting, asking):
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-        assert not two.store._waiters
+        assert alive(asyncio.Event) == before
         assert not redis_server.client.exists(LEASE)
 
 
@@ -436,7 +449,7 @@ async def test_a_lost_connection_to_listen_is_made_anew(redis_server, long_lease
         asking = asyncio.create_task(ask(one, answered, log))
         await until(lambda: log)
         waiting = asyncio.create_task(ask(two, None, log))
-        await until(lambda: two.store._waiters)
+        await until(lambda: listeners(redis_server))
         await asyncio.sleep(0.2)
         redis_server.client.client_kill_filter(_type="pubsub")
         await asyncio.sleep(0.2)
@@ -476,7 +489,7 @@ async def test_who_waits_goes_on_when_redis_dies(redis_server, long_lease):
         asking = asyncio.create_task(ask(one, answered, log))
         await until(lambda: log)
         waiting = asyncio.create_task(ask(two, None, []))
-        await until(lambda: two.store._waiters)
+        await until(lambda: listeners(redis_server))
         redis_server.kill()
         await promptly(waiting)
         answered.set()
@@ -555,7 +568,8 @@ async def test_nobody_waits_beyond_the_end_of_the_crawl(redis_server):
         async with Worker(redis_server) as worker:
             redis_server.client.set(LEASE, "another", px=600_000)
             waiting = asyncio.create_task(ask(worker, None, []))
-            await at_once_when(partial(getattr, worker.store, "_listening"))
+            before = asyncio.all_tasks()
+            await at_once_when(lambda: asyncio.all_tasks() - before)  # noqa: B023
             for _ in range(turns):
                 await asyncio.sleep(0)
             await worker.store.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 import zlib
 from typing import Any
@@ -38,18 +39,38 @@ def as_they_are(records):
     return "".join(record[1] for record in records)
 
 
-def opened(path, **options) -> Any:
+def opened(path, lines_of=as_they_are, **options) -> Any:
     """Return a sink for such records."""
     crawler = make_crawler()
     crawler.spider = Pages()
-    return sink.Sink(crawler, str(path), "worker", "head\n", as_they_are, **options)
+    return sink.Sink(crawler, str(path), "worker", "head\n", lines_of, **options)
 
 
 async def write(target, line: str) -> None:
     """Put *line*, and wait until the thread has dealt with it."""
+    before = target.written + target.lost
     target.put(only(line))
-    target._hurry.set()
-    await until(lambda: target._done == target._given)
+    await until(lambda: target.written + target.lost > before)
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """Have the thread write each record as it comes."""
+    monkeypatch.setattr(sink, "WRITE_AT_BYTES", 0)
+
+
+@pytest.fixture
+def waits(monkeypatch):
+    """Return a list of the times, in seconds, for which the thread waits; None: for ever."""
+    found: list[float | None] = []
+
+    class Noted(threading.Event):
+        def wait(self, timeout=None):
+            found.append(timeout)
+            return super().wait(timeout)
+
+    monkeypatch.setattr(sink, "Event", Noted)
+    return found
 
 
 @pytest.mark.parametrize(
@@ -67,7 +88,7 @@ def test_the_extra_is_used_where_it_is_installed(before, expected):
 @EACH_WAY
 @coroutine_test
 async def test_what_is_written_can_be_read_before_the_end(
-    tmp_path, monkeypatch, name, packing
+    tmp_path, monkeypatch, at_once, name, packing
 ):
     if packing == "zlib":
         monkeypatch.setattr(sink, "packing", zlib)
@@ -93,42 +114,40 @@ async def test_nothing_is_lost_between_two_threads(tmp_path, monkeypatch):
             target.put(only(f"{number}\n"))
     finally:
         sys.setswitchinterval(interval)
+    await until(lambda: target.written == 50_000)
+    last = "x" * sink.WRITE_AT_BYTES
+    # It takes all the room: no octet of those before may be counted as waiting.
+    room = sink.RECORD_BYTES + len(last) + 1
+    monkeypatch.setattr(sink, "MAX_WAITING_BYTES", room)
+    target.put(only(f"{last}\n"))
     await target.close()
-    assert lines_of(path) == ["head", *map(str, range(50_000))]
-    assert (target.written, target.lost) == (50_000, 0)
-    assert target._done == target._given
+    assert lines_of(path) == ["head", *map(str, range(50_000)), last]
+    assert (target.written, target.lost) == (50_001, 0)
 
 
 @coroutine_test
-async def test_it_sleeps_while_nothing_comes(tmp_path, monkeypatch):
+async def test_it_sleeps_while_nothing_comes(tmp_path, monkeypatch, waits):
     """A crawl that goes on for hours without a request is not woken twice a second."""
     monkeypatch.setattr(sink, "GATHER_SECONDS", 0.01)
     path = tmp_path / "audit.jsonl"
     target = opened(path)
     for number in range(3):
         target.put(only(f"{number}\n"))
-        assert not target._asleep
-        await until(lambda: target._asleep)
+        await until(lambda: waits.count(None) > number)  # noqa: B023
         assert lines_of(path) == ["head", *map(str, range(number + 1))]
     await target.close()
 
 
 @coroutine_test
-async def test_it_need_not_be_woken_while_something_comes(tmp_path, monkeypatch):
+async def test_it_need_not_be_woken_while_something_comes(
+    tmp_path, monkeypatch, at_once, waits
+):
     monkeypatch.setattr(sink, "GATHER_SECONDS", 60)
     target = opened(tmp_path / "audit.jsonl")
-    woken = []
-    wake = target._wake_thread
-
-    def wake_thread():
-        woken.append(target.written)
-        wake()
-
-    target._wake_thread = wake_thread
     for number in range(3):
         await write(target, f"{number}\n")
         await sleep(0.05)  # it could fall asleep in
-    assert woken == [0]
+    assert set(waits) == {60}
     await target.close()
 
 
@@ -148,10 +167,9 @@ def test_a_disk_that_does_not_take_it(tmp_path, monkeypatch):
         for _ in range(2 * sink.MAX_WAITING_BYTES // len(line)):
             full.put(only(line))
         assert time.monotonic() - began < 5
-        waiting = full._waiting[1 :: sink.RECORD_FIELDS]
-        assert (
-            sum(map(len, waiting)) < sink.MAX_WAITING_BYTES + 10 * sink.WRITE_AT_BYTES
-        )
+        waiting = 2 * sink.MAX_WAITING_BYTES // len(line) - full.lost
+        most = sink.MAX_WAITING_BYTES + 10 * sink.WRITE_AT_BYTES
+        assert waiting * len(line) < most
         assert full.lost > 0.4 * sink.MAX_WAITING_BYTES / len(line)
         coroutine = full.close()
         with pytest.raises(StopIteration):
@@ -162,13 +180,18 @@ def test_a_disk_that_does_not_take_it(tmp_path, monkeypatch):
 
 
 @coroutine_test
-async def test_another_file_is_begun_after_a_while(tmp_path, monkeypatch):
+async def test_another_file_is_begun_after_a_while(tmp_path, monkeypatch, at_once):
+    def lines(records):
+        text = as_they_are(records)
+        if "2" in text:
+            raise OSError("the disk is full")
+        return text
+
     monkeypatch.setattr(sink, "RETRY_SECONDS", 0.0)
     path = tmp_path / "audit.jsonl.gz"
     errors: list[int] = []
-    target: Any = opened(path, notice=lambda: errors.append(target.errors))
+    target: Any = opened(path, lines, notice=lambda: errors.append(target.errors))
     await write(target, "1\n")
-    target._file.close()
     await write(target, "2\n")
     await write(target, "3\n")
     await target.close()

@@ -9,7 +9,9 @@ from __future__ import annotations
 import gzip
 import math
 import zlib
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
+from unittest.mock import patch
 
 from scrapy.http.headers import Headers
 from scrapy.settings import BaseSettings
@@ -40,6 +42,7 @@ from scrapy_rep.protocol import (
     parse,
     product_tokens,
 )
+from scrapy_rep.protocol.decoding import decode_text
 from scrapy_rep.robots import sitemap_urls
 from scrapy_rep.settings import DEFAULTS, Settings, unknown_names
 from tests.protocol import reference
@@ -117,7 +120,7 @@ def check_parse(
     assert again == policy
     start()
     # A charset in which octets were read that are not UTF-8 is not in the text.
-    if policy._text.charset is None:
+    if decode_text(body, encoding).charset is None:
         assert again.allowed(url, agent) is verdict.allowed
 
 
@@ -183,7 +186,7 @@ def check_headers(
         assert outcome is not None
         assert outcome.access is Access.SUCCESSFUL
         assert not outcome.policy().allowed("/x", "a")
-        rerp._expiration(outcome)
+        read_by_another(outcome)
         snapshot = snapshot_after(None, outcome, NOW, SETTINGS)
         answer = snapshot.answer
         assert answer is not None
@@ -244,6 +247,14 @@ def check_coding(
 # Dates, and the values that ask for a pace
 
 
+def read_by_another(outcome: Outcome) -> None:
+    """Have robotexclusionrulesparser's interface take *outcome* as what it has fetched."""
+    parser = RobotExclusionRulesParser()
+    with patch.object(rerp, "fetch", lambda *_, **__: outcome), suppress(UnicodeError):
+        parser.fetch("https://example.com/robots.txt")
+    assert math.isfinite(parser.expiration_date)
+
+
 def make_dates(rnd: Random) -> tuple[Any, ...]:
     return made.date(rnd), made.date(rnd), made.pace(rnd)
 
@@ -254,7 +265,7 @@ def check_dates(expires: bytes, date: bytes, pace: str) -> None:
     lifetime, grace = lifetime_and_grace(Terms.of(fields), fields, NOW, SETTINGS)
     assert SETTINGS.min_age <= lifetime <= grace == SETTINGS.max_age
     assert 0 <= retry_after(fields, NOW) < math.inf
-    rerp._expiration(Outcome(access=Access.SUCCESSFUL, fields=fields))
+    read_by_another(Outcome(access=Access.SUCCESSFUL, fields=fields))
     delay, rate = pace_values.crawl_delay(pace), pace_values.request_rate(pace)
     assert delay is None or 0 <= delay < math.inf
     assert rate is None or 0 < rate.seconds / rate.requests < math.inf

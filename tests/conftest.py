@@ -21,13 +21,16 @@ if TYPE_CHECKING:
 
 
 TESTS = Path(__file__).parent
-LONG_FILES = {
+LONG_FILES = [
+    "crawls/test_fleet.py",
     "test_example.py",
-    "test_fleet.py",
-    "test_queue_restart.py",
-    "test_restart.py",
-}
+    "crawls/test_fleet_troubles.py",
+    "crawls/test_queue_restart.py",
+    "crawls/test_restart.py",
+]
 """With -n these begin first, so that none is left alone at the end."""
+WAITING = {"commands", "crawls", "redis", "test_example.py"}
+"""Where tests wait for sites, servers and other processes more than they compute."""
 FROZEN: set[int] = set()
 """How many modules there were each time that what they hold was frozen."""
 
@@ -64,7 +67,18 @@ def pytest_collection(session: pytest.Session) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: item.path.name not in LONG_FILES)
+    """Mix files whose tests wait with those whose tests compute: the cores have always work."""
+    waiting, computing = [], []
+    long_files = dict.fromkeys(TESTS / name for name in LONG_FILES)
+    for path in long_files | dict.fromkeys(item.path for item in items):
+        room = path.relative_to(TESTS).parts[0]
+        (waiting if room in WAITING else computing).append(path)
+    places = {
+        path: (number / len(paths), room)
+        for room, paths in enumerate((waiting, computing))
+        for number, path in enumerate(paths)
+    }
+    items.sort(key=lambda item: places[item.path])
 
 
 def pytest_collection_finish() -> None:

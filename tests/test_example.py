@@ -133,11 +133,14 @@ def runs(folder: Path) -> dict[str, Run]:
             "-s",
             "REP_EVIDENCE=0",
         ),
+        "fleet": ("-m", "example.fleet"),  # with a server of its own
     }
-    with ThreadPoolExecutor() as pool:
+    with ThreadPoolExecutor(len(commands)) as pool:
         results = pool.map(
-            # One as the package is installed.
-            lambda name: run(*commands[name], anew=name == "tour"),
+            # Two as the package is installed.
+            lambda name: run(
+                *commands[name], anew=name in {"tour", "fleet"}, REDIS_URL=""
+            ),
             commands,
         )
         return dict(zip(commands, results, strict=True))
@@ -326,9 +329,8 @@ class HostRow(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def fleet() -> Run:
-    """Return a run of the fleet with a server of its own."""
-    return run("-m", "example.fleet", anew=True, REDIS_URL="")
+def fleet(runs: dict[str, Run]) -> Run:
+    return runs["fleet"]
 
 
 def fleet_rows(done: Run) -> dict[str, HostRow]:

@@ -310,7 +310,8 @@ def test_why_hosts_wait_and_every_key_is_documented(redis_server):
 
 def test_pause_block_purge_and_drain_with_real_workers():
     quick, slow = hosts(2, delayed(0.2)), hosts(2, delayed(3), network=2)
-    paths = pages({**quick, **slow}, 30)
+    number = 20
+    paths = pages({**quick, **slow}, number)
     blocked, purged = slow
     with (
         Web({**quick, **slow}, page=0.05, stamped=True) as web,
@@ -329,13 +330,15 @@ def test_pause_block_purge_and_drain_with_real_workers():
         assert purge["requests"] > 0
         assert fleet(server, "--resume").status == 0
         kept = block["requests"] + purge["requests"]
-        until(lambda: len(crawling.said("got")) == 4 * 30 - kept)
+        until(lambda: len(crawling.said("got")) == 4 * number - kept)
         until(lambda: [row.name for row in rows(server)] == [blocked])
         (row,) = rows(server)
         assert (row.why, row.waiting, row.in_hand) == ("blocked", block["requests"], 0)
         assert fleet(server, "--unblock", blocked).status == 0
         until(
-            lambda: len(crawling.said("got")) + purge["requests"] + row.waiting > 4 * 30
+            lambda: (
+                len(crawling.said("got")) + purge["requests"] + row.waiting > 4 * number
+            )
         )
         assert fleet(server, "--drain").status == 0
         crawling.join(SOON)
@@ -349,5 +352,5 @@ def test_pause_block_purge_and_drain_with_real_workers():
         assert not state(parts(server)).workers
         (row,) = rows(server)
         assert row.name == blocked
-        assert len(got) + row.waiting + purge["requests"] == 4 * 30
+        assert len(got) + row.waiting + purge["requests"] == 4 * number
         assert list(faults(parts(server), 60.0, repair=False)) == []

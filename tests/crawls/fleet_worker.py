@@ -19,6 +19,7 @@ from scrapy import signals
 from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.utils.asyncio import call_later
 
+from scrapy_rep.redis import waiting
 from tests.wire import STAMPED
 
 SETTINGS: dict[str, Any] = {
@@ -117,6 +118,7 @@ def wait_for(workers: int, server: str) -> None:
 if __name__ == "__main__":
     given = json.loads(sys.argv[1])
     set_clock_off(given.pop("CLOCKS_OFF", 0.0))
+    waiting.EVERY = given.pop("LOOK_EVERY", waiting.EVERY)
     together = given.pop("TOGETHER")
     process = AsyncCrawlerProcess(SETTINGS | given)
     wait_for(together, given["REDIS_URL"])

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+SOME = 5
+"""Pages after which a crawl has much to do yet."""
 DELAY = 0.2
 """What the last host asks for."""
 ROBOTS = f"User-agent: *\nCrawl-delay: {DELAY}\n"
@@ -133,11 +135,19 @@ class Killed:
         self.kills += 1
         return True
 
-    def stop(self) -> None:
-        """Start it, and stop it as Ctrl-C does when it has found some."""
+    def start_and_do_some(self) -> subprocess.Popen[str]:
+        """Start it, and wait until it has done some."""
         process = self.start()
-        wait_for_hit(process, self.web.sites)
-        time.sleep(0.3)
+        deadline = time.monotonic() + TIMEOUT
+        while len(self.done()) < SOME:
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        return process
+
+    def stop(self) -> None:
+        """Stop it as Ctrl-C does when it has done some."""
+        process = self.start_and_do_some()
         process.send_signal(signal.SIGINT)
         _, log = process.communicate(timeout=TIMEOUT)
         assert "Traceback" not in log, log

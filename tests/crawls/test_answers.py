@@ -16,7 +16,7 @@ from scrapy.utils.reactor import is_reactor_installed
 from scrapy_rep import RobotsForbidden, RobotsUnreachable
 from tests.site import Reply, Site
 from tests.tls import server_context
-from tests.utils import Pages, coroutine_test, crawl, make_crawler, sleep
+from tests.utils import InTurn, Pages, coroutine_test, crawl, make_crawler
 
 DISALLOW_P = "User-agent: *\nDisallow: /p\n"
 
@@ -480,14 +480,8 @@ async def test_47_unreachable_is_asked_again_after_a_pause():
 )
 @coroutine_test
 async def test_d31_only_a_file_is_held_when_it_is_out_of_date(first, expected):
-    class Twice(Pages):
-        async def start(self):
-            for request in self.requests():
-                yield request
-                await sleep(1.2)
-
     with Site({"/robots.txt": [first, Reply(status=503)]}) as site:
-        crawler = make_crawler(Twice, REP_MIN_AGE=0, REP_MAX_AGE=0.5)
+        crawler = make_crawler(InTurn, REP_MIN_AGE=0, REP_MAX_AGE=3600)
         await crawl(crawler, urls=[site.url("/p"), site.url("/q")])
         assert site.count("/robots.txt") == 2
     assert crawler.spider.got == [site.url("/p"), site.url("/q")][:expected]
@@ -515,7 +509,7 @@ async def test_time_in_the_slot_is_no_time_of_the_fetch():
     robots = {"/robots.txt": DISALLOW_P}
     # On one host, so in one slot.
     with Site({"/a": "a", **robots}) as one, Site({"/b": "b", **robots}) as other:
-        crawler = make_crawler(REP_TIMEOUT=0.4, DOWNLOAD_DELAY=1.0)
+        crawler = make_crawler(REP_TIMEOUT=0.4, DOWNLOAD_DELAY=0.7)
         await crawl(crawler, urls=[one.url("/a"), other.url("/b")])
     assert crawler.spider.failures == []
     assert "/b" in other.paths

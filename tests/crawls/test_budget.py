@@ -78,13 +78,13 @@ async def test_who_has_had_all_it_gets_waits_for_nothing(caplog):
 
 @coroutine_test
 async def test_retries_and_redirects_count_and_a_pace_is_not_waited_for():
-    with Site({"/robots.txt": "User-agent: *\nCrawl-delay: 1"}) as site:
+    with Site({"/robots.txt": "User-agent: *\nCrawl-delay: 0.5"}) as site:
         site.replies["/0"] = Reply(status=500)
         site.replies["/1"] = Reply(status=301, headers={"Location": "/moved"})
         crawler = make_crawler(RETRY_TIMES=1, REP_HOST_BUDGET=4)
-        await crawl(crawler, urls=pages(site, 80))
+        await crawl(crawler, urls=pages(site, 160))
         assert sent(site) == 4
-    assert len(crawler.spider.failures) + len(crawler.spider.got) == 80
+    assert len(crawler.spider.failures) + len(crawler.spider.got) == 160
 
 
 @coroutine_test

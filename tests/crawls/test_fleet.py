@@ -57,13 +57,13 @@ def test_one_pace_and_one_fetch(workers):
     web_hosts = hosts(6, delayed(DELAY))
     with (
         Web(web_hosts, page=0.02, stamped=True) as web,
-        seeded(web, pages(web_hosts, 10), workers) as (_, fleet),
+        seeded(web, pages(web_hosts, 7), workers) as (_, fleet),
     ):
         fleet.join(SOON)
         found = seen(web)
     assert set(found.robots.values()) == {1}
-    assert len(found.urls) == 6 * 10
-    assert all(len(hits) == 10 for hits in found.pages.values())  # none was sent twice
+    assert len(found.urls) == 6 * 7
+    assert all(len(hits) == 7 for hits in found.pages.values())  # none was sent twice
     assert found.gaps[0] >= CLOSE
     assert all(worker.process.returncode == 0 for worker in fleet.workers)
     if workers > 1:

@@ -180,23 +180,23 @@ async def test_retry_after_of_garbage(value):
 @pytest.mark.parametrize(
     "reply",
     [
-        Reply(DISALLOW_P * 100, drip=1.0),
-        Reply(raw=b"HTTP/1.1 200 OK\r\nX: " + b"x" * 1000, drip=1.0),
+        Reply(DISALLOW_P * 100, drip=0.5),
+        Reply(raw=b"HTTP/1.1 200 OK\r\nX: " + b"x" * 1000, drip=0.5),
     ],
     ids=["body", "headers"],
 )
 @coroutine_test
-async def test_an_octet_a_second(reply):
+async def test_an_octet_each_half_second(reply):
     # Each octet is in time, all of them are not; and the other site does not wait.
     other = Site({"/robots.txt": DISALLOW_P}, host="127.0.0.2")
     start = monotonic()
     with other, Site({"/robots.txt": reply}) as site:
-        crawler = make_crawler(REP_TIMEOUT=3, CONCURRENT_REQUESTS=1)
+        crawler = make_crawler(REP_TIMEOUT=1.5, CONCURRENT_REQUESTS=1)
         await crawl(crawler, urls=[site.url("/p"), other.url("/q")])
         assert other.paths == ["/robots.txt", "/q"]
         assert site.paths == ["/robots.txt"]
         assert crawler.spider.got == [other.url("/q")]
-    assert 2.5 < monotonic() - start < SOON
+    assert 1.3 < monotonic() - start < SOON
 
 
 @pytest.mark.parametrize(

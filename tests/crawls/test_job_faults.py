@@ -50,11 +50,9 @@ def wait_until_quiet(web: Web) -> None:
     "signals", [[signal.SIGINT], [signal.SIGINT] * 2, [signal.SIGTERM]]
 )
 def test_stopped(signals, tmp_path):
-    with Web(PAGES) as web:
+    with Web(PAGES // 2) as web:
         killed = Killed(web, tmp_path)
-        process = killed.start()
-        wait_for_hit(process, web.sites)
-        time.sleep(0.3)
+        process = killed.start_and_do_some()
         for number in signals:
             process.send_signal(number)
             time.sleep(0.1)
@@ -70,11 +68,9 @@ def test_stopped(signals, tmp_path):
 def test_the_disk_is_full(is_killed, tmp_path):
     """No more is sent until there is room; what was sent is sent again by another run."""
     resource = pytest.importorskip("resource")
-    with Web(PAGES) as web:
+    with Web(PAGES // 2) as web:
         killed = Killed(web, tmp_path)
-        process = killed.start()
-        wait_for_hit(process, web.sites)
-        time.sleep(0.2)
+        process = killed.start_and_do_some()
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (SMALL, -1))
         wait_until_quiet(web)
         assert process.poll() is None

@@ -56,7 +56,7 @@ def old_files(folder: Path) -> list[str]:
     ],
 )
 def test_stopped(before, after, tmp_path):
-    with Web(90) as web:
+    with Web(45) as web:
         killed = Killed(web, tmp_path, OLD | before)
         killed.stop()
         assert old_files(tmp_path / "job")

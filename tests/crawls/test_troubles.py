@@ -145,19 +145,19 @@ OURS = "scrapy_rep.PoliteQueue"
 )
 @coroutine_test
 async def test_a_site_that_dies_and_comes_back_loses_no_page(bad, queue):
-    with Scripted(Dies(bad, after=10, seconds=2)) as site:
+    with Scripted(Dies(bad, after=10, seconds=1)) as site:
         crawler = make_crawler(
             SCHEDULER_PRIORITY_QUEUE=queue,
             CONCURRENT_REQUESTS=8,
             RETRY_TIMES=2,
-            REP_BACK_OFF_FIRST=0.2,
+            REP_BACK_OFF_FIRST=0.1,
             DOWNLOAD_TIMEOUT=0.5,
         )
         await crawl(crawler, urls=pages(site, 40))
     assert sorted(crawler.spider.got) == sorted(pages(site, 40))
     assert not crawler.spider.failures
     # Those that were in flight, all of them where Scrapy's queue has them wait together, and
-    # then one at a time: after 0.2 s, 0.4 s, 0.8 s, 1.6 s. Without it three times as many.
+    # then one at a time: after 0.1 s, 0.2 s, 0.4 s, 0.8 s. Without it three times as many.
     # An HTTP client sends what gets no answer on an old connection a second time.
     assert len(site.bad) <= (40 + 5) * (1 + bad.reset)
     assert stat(crawler, "backoff/count") >= 1

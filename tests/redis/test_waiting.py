@@ -54,7 +54,8 @@ async def test_what_waits_in_redis_is_told(redis_server):
 def test_a_worker_that_only_waits_says_so(redis_server):
     with Site({"/robots.txt": Reply("User-agent: *\nCrawl-delay: 100\n")}) as site:
         seed(redis_server, [f"{site.origin}/{number}" for number in "12"])
-        with Fleet(redis_server, 1, LOGSTATS_INTERVAL=0.5) as fleet:
+        settings = {"LOGSTATS_INTERVAL": 0.5, "LOOK_EVERY": 0.5}
+        with Fleet(redis_server, 1, **settings) as fleet:
             (worker,) = fleet.workers
             told = "due first, as its delay has not passed yet"
             while told not in worker.log:

@@ -145,7 +145,8 @@ OURS = "scrapy_rep.PoliteQueue"
 )
 @coroutine_test
 async def test_a_site_that_dies_and_comes_back_loses_no_page(bad, queue):
-    with Scripted(Dies(bad, after=10, seconds=1)) as site:
+    seconds = 2 if bad.hang else 1  # each of those takes half a second
+    with Scripted(Dies(bad, after=10, seconds=seconds)) as site:
         crawler = make_crawler(
             SCHEDULER_PRIORITY_QUEUE=queue,
             CONCURRENT_REQUESTS=8,

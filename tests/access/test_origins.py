@@ -12,6 +12,7 @@ from scrapy import Request as ScrapyRequest
 from twisted.web.client import URI
 
 from scrapy_rep.access.origins import is_private, origin_of, redirect_target
+from tests.strategies import CHARACTERS
 
 
 @pytest.mark.parametrize(
@@ -173,7 +174,7 @@ def test_43_a_private_host_may_redirect_to_another():
     ),
     location=st.text(
         st.one_of(
-            st.characters(),
+            CHARACTERS,
             st.characters(max_codepoint=0xFF),
             st.sampled_from("127.0.0.1localhost[]:@\\/?#%.\u00b9\u00ba\u00ad\u3002"),
         ),

@@ -80,7 +80,7 @@ class Gate(scrapy.Spider):
     async def start(self):
         shared: Any = Crawl.of(self.crawler)
         for origin, snapshot in self.snapshots.items():
-            await shared.policies._store.put(origin, snapshot)
+            await shared.store.put(origin, snapshot)
             known = await shared.policies.get(origin, scrapy.Request(origin))
             if known.ready is not None:  # a large file, which is read aside
                 await shared.policies.aside.make_ready(
@@ -94,9 +94,9 @@ class Gate(scrapy.Spider):
 
     def time(self, urls: list[str]) -> Time:
         gate = self.gate
-        shared = gate._crawl
+        shared = Crawl.of(self.crawler)
         downloader = shared.downloader
-        audit = gate._witness and gate._witness._audit
+        audit: Any = shared.witness and shared.witness._audit
         requests = [scrapy.Request(url) for url in urls]
         for request in requests:  # as it comes of a request's way through the scheduler
             request.meta["download_slot"] = downloader.slot_of(request)

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import scrapy
 
+from scrapy_rep.redis.bookings import RedisBookings
 from tests.benchmarks.fleet import delayed, hosts, pages, seen
 from tests.benchmarks.web import Web
 from tests.fleet import SCRAPY_REDIS, Fleet, seed
@@ -217,9 +218,9 @@ async def crowd_of(size: int, names: list[str], number: int) -> None:
 
     async def page(crawl: Crawl, request: Any) -> None:
         host = request.url.split("/")[2]
-        await crawl.queue._keeper._bookings.book(host, 1.0)
+        await bookings[crawl].book(host, 1.0)
         starts[host].append(perf_counter())
-        crawl.queue._started(request, host, 1.0)
+        crawl.hand_over(request, 1.0)
         await asyncio.sleep(0.02)
         crawl.done(request)
         crawl.places += 1
@@ -229,7 +230,7 @@ async def crowd_of(size: int, names: list[str], number: int) -> None:
         pages = set()
         while sum(map(len, starts.values())) < all_:
             while (request := crawl.queue.pop()) is not None:
-                crawl.engine._slot.inprogress.add(request)
+                crawl.in_progress.add(request)
                 crawl.places -= 1
                 pages.add(asyncio.ensure_future(page(crawl, request)))
             await asyncio.sleep(0.01)
@@ -238,6 +239,7 @@ async def crowd_of(size: int, names: list[str], number: int) -> None:
     async with AsyncExitStack() as stack:
         server = stack.enter_context(RedisServer())
         crawls = [await stack.enter_async_context(Crawl(server)) for _ in range(size)]
+        bookings = {crawl: RedisBookings(crawl.crawler) for crawl in crawls}
         for path in range(number):
             for name in names:
                 crawls[0].queue.push(scrapy.Request(f"http://{name}/{path}"))

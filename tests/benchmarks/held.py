@@ -25,6 +25,7 @@ from scrapy_rep.store import KeptAnswer, Snapshot
 from tests.benchmarks.stretch import unit
 from tests.redis.workers import Crawl, Worker
 from tests.redis_server import RedisServer
+from tests.utils import until
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -60,7 +61,7 @@ async def note(name: str, call: Callable[[], Awaitable[Any]]) -> None:
 
 async def queue(server: RedisServer) -> None:
     async with Crawl(server, TWISTED_REACTOR_ENABLED=False) as crawl:
-        exchange, waits = crawl.exchange, crawl.queue._elsewhere
+        exchange, (waits,) = crawl.exchange, crawl.shared.waits.elsewhere
         for number in range(LINKS):
             crawl.queue.push(scrapy.Request(f"http://h{number}.example/page"))
         await note(f"{LINKS} links of a page", exchange.send)
@@ -70,18 +71,23 @@ async def queue(server: RedisServer) -> None:
         await note(f"a sign of life of who has {LINKS}", exchange.beat)
         while exchange.hand:
             request = crawl.queue.pop()
-            crawl.queue._started(request, request.url.split("/")[2], 60.0)
+            crawl.hand_over(request, 60.0)
         crawl.done(*exchange.handed_out)
         await note(f"{LINKS} are sent, and done with", exchange.send)
         for number in range(LINKS):
             crawl.queue.push(scrapy.Request(f"http://h{number}.example/other"))
         await exchange.send()
-        await note(f"what waits, at {LINKS} hosts", waits._look)
-        await note("a repair", crawl.backlog._repair)
-        bookings = crawl.queue._keeper._bookings
+
+        async def look() -> None:
+            waits.look()
+            await until(lambda: any(waits.held()))
+
+        await note(f"what waits, at {LINKS} hosts", look)
+        await note("a repair", crawl.backlog.repair)
         ill = Health(1, monotonic(), monotonic(), None, 0, monotonic(), 0.0)
+        another = SharedHealth(crawl.crawler)
         for number in range(LINKS):
-            await bookings.change_health(f"h{number}.example", lambda _: ill)
+            await another.change(f"h{number}.example", lambda _: ill)
         health = SharedHealth(crawl.crawler)
         known: set[str] = set()
         all_known = asyncio.Event()
@@ -93,7 +99,6 @@ async def queue(server: RedisServer) -> None:
 
         health.on_health(learned)
         await note(f"{LINKS} hosts in trouble", all_known.wait)
-        await health._close()
         crawl.queue.clear()
 
 

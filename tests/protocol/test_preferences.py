@@ -19,6 +19,7 @@ from scrapy_rep.protocol.preferences import (
     combine,
     header_preferences,
 )
+from tests.strategies import CHARACTERS
 
 Y, N, U = "yes", "no", "unstated"
 
@@ -452,9 +453,9 @@ def test_it_is_read_only_when_asked_for(monkeypatch):
             ["Content-Usage:", "Content-Signal:", "License:", "User-agent:", "\n", " "]
         )
         | st.sampled_from(["train-ai=n", "/a*", "$", ",", "*", "x", "ai-train=no", "%"])
-        | st.text(max_size=3)
+        | st.text(CHARACTERS, max_size=3)
     ),
-    st.text(),
+    st.text(CHARACTERS),
 )
 def test_nothing_makes_it_raise(parts, url):
     text = "".join(parts)

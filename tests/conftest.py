@@ -68,7 +68,8 @@ def pytest_collection(session: pytest.Session) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mix files whose tests wait with those whose tests compute: the cores have always work."""
-    waiting, computing = [], []
+    waiting: list[Path] = []
+    computing: list[Path] = []
     long_files = dict.fromkeys(TESTS / name for name in LONG_FILES)
     for path in long_files | dict.fromkeys(item.path for item in items):
         room = path.relative_to(TESTS).parts[0]

@@ -28,6 +28,7 @@ from tests.wire import STAMPED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
+    from pathlib import Path
 
     import scrapy_rep
     from scrapy_rep.access import HeaderFields
@@ -37,6 +38,10 @@ if TYPE_CHECKING:
 CRAWL_TIMEOUT = 60.0  # seconds; a crawl that hangs must not take the reactor with it
 
 SCRAPYS_QUEUE = "scrapy.pqueues.DownloaderAwarePriorityQueue"
+
+both_queues = pytest.mark.parametrize(
+    "queue", ["scrapy_rep.PoliteQueue", SCRAPYS_QUEUE]
+)
 
 HAS_SQLITE = hasattr(squeues, "PickleLifoSQLiteQueue")  # in Scrapy 2.19 and later
 DISK_QUEUES = [
@@ -196,6 +201,23 @@ class Enough(Pages):
         super().parse(response)
         if len(self.got) == self.enough:
             raise scrapy.exceptions.CloseSpider("enough")
+
+
+class Media(Pages):
+    """Yields *item* for each page, for a pipeline that downloads."""
+
+    item: dict[str, list[str]]
+
+    def parse(self, response):
+        super().parse(response)
+        yield self.item
+
+
+def with_files(folder: Path, **settings: Any) -> Any:
+    """Return a crawler of ``Media`` whose files go to *folder*."""
+    pipeline = "scrapy.pipelines.files.FilesPipeline"
+    store = {"ITEM_PIPELINES": {pipeline: 1}, "FILES_STORE": str(folder)}
+    return make_crawler(Media, **store, **settings)
 
 
 class Through:

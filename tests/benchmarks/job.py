@@ -130,7 +130,7 @@ def crawl(plan: dict[str, Any]) -> None:
         print(json.dumps({"opened": perf_counter() - began}), flush=True)
 
     Job.__init__ = timed  # type: ignore[assignment, method-assign]
-    job_module.Answered = Through  # type: ignore[assignment, misc]
+    vars(job_module)["Answered"] = Through
     process = AsyncCrawlerProcess(
         {
             "ADDONS": {"scrapy_rep.Addon": 500},

@@ -450,15 +450,16 @@ async def test_47_unreachable_may_be_made_to_allow():
     assert outcome == ALLOWED
 
 
+class Patient(Pages):
+    """Asks again where robots.txt was unreachable, as long as it takes."""
+
+    def failed(self, failure):
+        super().failed(failure)
+        return failure.request.replace(priority=-1)
+
+
 @coroutine_test
 async def test_47_unreachable_is_asked_again_after_a_pause():
-    class Patient(Pages):
-        """Asks again where robots.txt was unreachable, as long as it takes."""
-
-        def failed(self, failure):
-            super().failed(failure)
-            return failure.request.replace(priority=-1)
-
     with Site(
         {"/robots.txt": [Reply(status=503), Reply(status=503), "# fine"]}
     ) as site:
@@ -490,11 +491,6 @@ async def test_d31_only_a_file_is_held_when_it_is_out_of_date(first, expected):
 
 @coroutine_test
 async def test_53_retry_after_is_respected():
-    class Patient(Pages):
-        def failed(self, failure):
-            super().failed(failure)
-            return failure.request.replace(priority=-1)
-
     answers = [Reply(status=503, headers={"Retry-After": "1"}), "# fine"]
     with Site({"/robots.txt": answers}) as site:
         crawler = make_crawler(Patient, REP_UNREACHABLE_RETRY_DELAYS=[0.1])

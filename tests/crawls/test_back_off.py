@@ -32,17 +32,17 @@ from tests.utils import (
     SCRAPYS_QUEUE,
     Enough,
     Pages,
+    both_queues,
     coroutine_test,
     crawl,
     make_crawler,
     sleep,
+    with_files,
 )
 
 OURS = "scrapy_rep.PoliteQueue"
 DELAY = "User-agent: *\nCrawl-delay: 0.3\n"
 LONG = 3600
-
-both_queues = pytest.mark.parametrize("queue", [OURS, SCRAPYS_QUEUE])
 
 
 def busy(seconds: Any, status: int = 429) -> Reply:
@@ -353,21 +353,12 @@ async def test_a_delay_is_kept_when_it_is_over(queue, robots, settings):
 
 @coroutine_test
 async def test_requests_that_never_were_in_a_queue(tmp_path):
-    class Media(Pages):
-        def parse(self, response):
-            super().parse(response)
-            yield {"file_urls": [site.url("/file.pdf"), site.url("/busy")]}
-
     with Site({"/busy": [busy(1), "fine"]}) as site:
         site.replies["/file.pdf"] = [busy(1), "fine"]
-        crawler = make_crawler(
-            Media,
-            ITEM_PIPELINES={"scrapy.pipelines.files.FilesPipeline": 1},
-            FILES_STORE=str(tmp_path),
-            RETRY_TIMES=2,
-        )
+        crawler = with_files(tmp_path, RETRY_TIMES=2)
         pauses = Pauses(crawler)
-        await crawl(crawler, urls=[site.url("/start")])
+        item = {"file_urls": [site.url("/file.pdf"), site.url("/busy")]}
+        await crawl(crawler, urls=[site.url("/start")], item=item)
     assert site.count("/busy") == site.count("/file.pdf") == 2
     assert pauses.sent_meanwhile(site) == []
     assert crawler.stats.get_value("file_status_count/downloaded") == 2

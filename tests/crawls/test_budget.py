@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
-
-import pytest
+from typing import TYPE_CHECKING
 
 from scrapy_rep import HostRefused
 from tests.fleet import Fleet, seed
 from tests.redis_server import RedisServer
-from tests.site import Reply, Site
-from tests.utils import SCRAPYS_QUEUE, Pages, coroutine_test, crawl, make_crawler
+from tests.site import Reply, Site, pages
+from tests.utils import (
+    both_queues,
+    coroutine_test,
+    crawl,
+    make_crawler,
+    with_files,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-both_queues = pytest.mark.parametrize(
-    "queue", ["scrapy_rep.PoliteQueue", SCRAPYS_QUEUE]
-)
-
-
-def pages(site: Site, number: int) -> list[str]:
-    return [site.url(f"/{n}") for n in range(number)]
 
 
 def sent(site: Site) -> int:
@@ -97,19 +93,10 @@ async def test_hosts_that_share_a_pace_share_a_budget():
 
 @coroutine_test
 async def test_media_count_too(tmp_path: Path):
-    class Media(Pages):
-        def parse(self, response: Any) -> Any:
-            super().parse(response)
-            yield {"file_urls": [site.url(f"/{n}.pdf") for n in range(5)]}
-
     with Site() as site:
-        crawler = make_crawler(
-            Media,
-            ITEM_PIPELINES={"scrapy.pipelines.files.FilesPipeline": 1},
-            FILES_STORE=str(tmp_path),
-            REP_HOST_BUDGET=3,
-        )
-        await crawl(crawler, urls=[site.url("/start")])
+        crawler = with_files(tmp_path, REP_HOST_BUDGET=3)
+        files = [site.url(f"/{n}.pdf") for n in range(5)]
+        await crawl(crawler, urls=[site.url("/start")], item={"file_urls": files})
         assert sent(site) == 3
 
 

@@ -18,6 +18,7 @@ from tests.utils import (
     crawl,
     make_crawler,
     sleep,
+    with_files,
 )
 from tests.wire import Stamping
 
@@ -175,17 +176,10 @@ async def test_a_request_that_is_answered_late_puts_off_the_next():
 
 @coroutine_test
 async def test_media_requests_keep_it_too(tmp_path):
-    class Media(Pages):
-        def parse(self, response):
-            yield {"file_urls": [site.url(f"/{n}.pdf") for n in range(3)]}
-
     with Site({"/robots.txt": DELAYED}) as site:
-        crawler = make_crawler(
-            Media,
-            ITEM_PIPELINES={"scrapy.pipelines.files.FilesPipeline": 1},
-            FILES_STORE=str(tmp_path),
-        )
-        await crawl(crawler, urls=[site.url("/start")])
+        files = [site.url(f"/{n}.pdf") for n in range(3)]
+        urls = [site.url("/start")]
+        await crawl(with_files(tmp_path), urls=urls, item={"file_urls": files})
     assert len(site.gaps()) == 3
     assert min(site.gaps()) >= DELAY
 

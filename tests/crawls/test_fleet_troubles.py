@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from tests.crawls.test_troubles import Dies, Limiter, Scripted, late_refusals, pages
+from tests.crawls.test_troubles import Dies, Limiter, Scripted, late_refusals
 from tests.fleet import Fleet, seed
 from tests.redis_server import RedisServer
-from tests.site import Reply
+from tests.site import Reply, pages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

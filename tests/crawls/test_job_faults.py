@@ -26,7 +26,7 @@ from tests.site import (
     Site,
     pages,
 )
-from tests.utils import Pages, coroutine_test, crawl, make_crawler
+from tests.utils import Enough, Pages, coroutine_test, crawl, make_crawler
 
 PAGES = 90
 SMALL = 20_000
@@ -115,21 +115,13 @@ def test_a_fork_leaves_the_job_alone(tmp_path):
         assert set(killed.done()) == set(web.urls)
 
 
-class Stops(Pages):
-    """Ends with its first page."""
-
-    def parse(self, response):
-        super().parse(response)
-        raise exceptions.CloseSpider("enough")
-
-
 @coroutine_test
 async def test_a_file_system_without_shared_memory(tmp_path, monkeypatch, caplog):
     """As some network file systems are; this interface of SQLite has none either."""
     monkeypatch.setattr(file, "VFS", "unix-dotfile")
     with Site() as site:
         got: list[str] = []
-        for spider in (Stops, Pages):
+        for spider in (Enough, Pages):
             urls = [] if got else pages(site, 30)
             crawler = make_crawler(
                 spider, JOBDIR=str(tmp_path / "job"), CONCURRENT_REQUESTS=1
@@ -217,7 +209,7 @@ class CutsOff:
         return response
 
 
-class FindsAndStops(Stops):
+class FindsAndStops(Enough):
     """Has all in the queue before it stops."""
 
     async def start(self):

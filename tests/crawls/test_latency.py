@@ -8,19 +8,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.site import Hit, Reply, Site
-from tests.utils import SCRAPYS_QUEUE, Pages, coroutine_test, crawl, make_crawler
+from tests.site import Hit, Reply, Site, pages
+from tests.utils import (
+    Pages,
+    both_queues,
+    coroutine_test,
+    crawl,
+    make_crawler,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-both_queues = pytest.mark.parametrize(
-    "queue", ["scrapy_rep.PoliteQueue", SCRAPYS_QUEUE]
-)
-
-
-def pages(site: Site, number: int) -> list[str]:
-    return [site.url(f"/{n}") for n in range(number)]
 
 
 class Loaded:

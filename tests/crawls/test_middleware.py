@@ -18,7 +18,15 @@ from scrapy_rep import RobotsForbidden, RobotsUnreachable, SettingError
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.signals import request_forbidden
 from tests.site import Reply, Site
-from tests.utils import SCRAPYS_QUEUE, Pages, coroutine_test, crawl, make_crawler, sleep
+from tests.utils import (
+    SCRAPYS_QUEUE,
+    Pages,
+    coroutine_test,
+    crawl,
+    make_crawler,
+    sleep,
+    with_files,
+)
 
 DISALLOW_P = "User-agent: *\nDisallow: /p\n"
 AGENTS = (
@@ -570,17 +578,10 @@ async def test_download_async_is_judged_too():
 
 @coroutine_test
 async def test_media_pipeline_requests_are_judged_too(tmp_path):
-    class Media(Pages):
-        def parse(self, response):
-            yield {"file_urls": [site.url("/p.pdf"), site.url("/q.pdf")]}
-
     with Site({"/robots.txt": DISALLOW_P}) as site:
-        crawler = make_crawler(
-            Media,
-            ITEM_PIPELINES={"scrapy.pipelines.files.FilesPipeline": 1},
-            FILES_STORE=str(tmp_path),
-        )
-        await crawl(crawler, urls=[site.url("/start")])
+        crawler = with_files(tmp_path)
+        files = [site.url("/p.pdf"), site.url("/q.pdf")]
+        await crawl(crawler, urls=[site.url("/start")], item={"file_urls": files})
         assert sorted(site.paths) == ["/q.pdf", "/robots.txt", "/start"]
     assert crawler.stats.get_value("rep/forbidden/rule") == 1
 

@@ -35,6 +35,7 @@ from tests.utils import (
     SCRAPYS_QUEUE,
     Pages,
     at_once,
+    both_queues,
     coroutine_test,
     crawl,
     make_crawler,
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
 DELAY = 0.3
 KEPT = 0.98 * DELAY
 DELAYED = f"User-agent: *\nCrawl-delay: {DELAY}\n"
-QUEUES = pytest.mark.parametrize("queue", ["scrapy_rep.PoliteQueue", SCRAPYS_QUEUE])
 
 
 class Wires:
@@ -160,7 +160,7 @@ async def test_a_connection_that_is_slow_to_be_made(name, tmp_path):
     assert gap >= 0.5  # 0.2 would be by when they were granted
 
 
-@QUEUES
+@both_queues
 @coroutine_test
 async def test_two_spiders_of_a_process(queue):
     wires = Wires()
@@ -205,7 +205,7 @@ class Spreading:
         request.meta["download_slot"] = f"proxy {self.number % 3}"
 
 
-@QUEUES
+@both_queues
 @pytest.mark.parametrize(
     ("spider", "middlewares"),
     [
@@ -273,7 +273,7 @@ class Holding(Pages):
         time.sleep(0.6 * DELAY)
 
 
-@QUEUES
+@both_queues
 @coroutine_test
 async def test_callbacks_that_hold_the_event_loop_and_new_connections(queue, tmp_path):
     wires, audit = Wires(), tmp_path / "audit.jsonl"
@@ -294,7 +294,7 @@ async def test_callbacks_that_hold_the_event_loop_and_new_connections(queue, tmp
     assert max(offsets) - min(offsets) < 0.001  # the audit has the times of the wire
 
 
-@QUEUES
+@both_queues
 @coroutine_test
 async def test_a_stall_between_grant_and_wire_puts_off_the_next(queue, monkeypatch):
     wires = Wires()
@@ -518,7 +518,7 @@ def strange(kind: str) -> type:
         pytest.param("none", id="no slots"),
     ],
 )
-@QUEUES
+@both_queues
 @coroutine_test
 async def test_a_scrapy_whose_slots_are_others(queue, kind, caplog):
     if (queue, kind) == (SCRAPYS_QUEUE, "none"):  # which counts what is in the slots
@@ -548,7 +548,7 @@ def by_network(request: scrapy.Request) -> str:
     return urlsplit(request.url).netloc.rpartition(".")[0]
 
 
-@QUEUES
+@both_queues
 @coroutine_test
 async def test_hosts_that_belong_together(queue):
     wires = Wires()

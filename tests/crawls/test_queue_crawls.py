@@ -18,6 +18,7 @@ from scrapy_rep.policies.service import Policies
 from tests.site import (
     Reply,
     Site,
+    at_night_only,
     gaps_between,
     pages,
     some_sites,
@@ -25,6 +26,7 @@ from tests.site import (
 from tests.utils import (
     SCRAPYS_QUEUE,
     Enough,
+    Media,
     Pages,
     at_once,
     coroutine_test,
@@ -143,12 +145,6 @@ async def test_media_of_a_delayed_host(kind, tmp_path):
         "image": "scrapy.pipelines.images.ImagesPipeline",
     }[kind]
 
-    class Media(Pages):
-        def parse(self, response):
-            super().parse(response)
-            urls = [slow.url(f"/{n}.png") for n in range(3)]
-            yield {f"{kind}_urls": urls}
-
     with Site() as quick, some_sites(1, delay(0.2)) as (slow,):
         crawler = make_crawler(
             Media,
@@ -156,7 +152,8 @@ async def test_media_of_a_delayed_host(kind, tmp_path):
             FILES_STORE=str(tmp_path),
             IMAGES_STORE=str(tmp_path),
         )
-        await crawl(crawler, urls=[quick.url("/"), *pages(slow, 2)])
+        item = {f"{kind}_urls": [slow.url(f"/{n}.png") for n in range(3)]}
+        await crawl(crawler, urls=[quick.url("/"), *pages(slow, 2)], item=item)
     assert len(crawler.spider.got) == 3
     assert len(slow.hits) == 6
     assert min(gaps(slow)) >= 0.2
@@ -165,13 +162,6 @@ async def test_media_of_a_delayed_host(kind, tmp_path):
 @coroutine_test
 async def test_a_request_at_the_wrong_time_of_day_holds_no_other():
     """Nor does it where it is at the head of the line of its host."""
-    opens = time.gmtime(time.time() + 2 * 3600)
-    closes = time.gmtime(time.time() + 3 * 3600)
-    rules = (
-        f"User-agent: night\nVisit-time: {opens.tm_hour:02}{opens.tm_min:02}-"
-        f"{closes.tm_hour:02}{closes.tm_min:02}\nDisallow: /no\n"
-        "User-agent: *\nDisallow: /no\n"
-    )
 
     class Mixed(Pages):
         async def start(self):
@@ -187,7 +177,7 @@ async def test_a_request_at_the_wrong_time_of_day_holds_no_other():
             if len(self.got) == 5:
                 raise scrapy.exceptions.CloseSpider("enough")
 
-    with Site({"/robots.txt": rules}) as site:
+    with Site({"/robots.txt": at_night_only("night")}) as site:
         crawler = make_crawler(Mixed, USER_AGENT="day", REP_VISIT_TIME_MAX=86400)
         await crawl(crawler, urls=pages(site, 10))
         assert site.count("/robots.txt") == 1
@@ -284,7 +274,7 @@ async def test_what_was_in_a_job_waits_for_no_robots_txt_of_what_comes_now(tmp_p
 
     with Site() as before, Site({"/robots.txt": robots}) as now:
         urls = pages(before, 6)
-        first = make_crawler(EndsAtOnce, **job)
+        first = make_crawler(Enough, **job)
         await crawl(first, urls=urls)
         left = len(urls) - len(first.spider.got)
         second = make_crawler(LetAnswer, **job)
@@ -634,19 +624,13 @@ async def test_what_a_crawl_that_ends_does_not_ask_for_is_no_failure(tmp_path):
     settings: dict[str, Any] = {"JOBDIR": str(tmp_path), "REP_FETCH_CONCURRENCY": 1}
     with some_sites(8, Reply("# fine", after=0.2)) as sites:
         urls = [site.url("/0") for site in sites]
-        first = make_crawler(EndsAtOnce, **settings, ITEM_PIPELINES={Slow: 1})
+        first = make_crawler(Enough, **settings, ITEM_PIPELINES={Slow: 1})
         await crawl(first, urls=urls)
         assert sum(site.count("/robots.txt") for site in sites) < 8
         second = make_crawler(**settings)
         await crawl(second, urls=[])
     assert not second.spider.failures
     assert sorted(first.spider.got + second.spider.got) == sorted(urls)
-
-
-class EndsAtOnce(Pages):
-    def parse(self, response):
-        super().parse(response)
-        raise scrapy.exceptions.CloseSpider("enough")
 
 
 @coroutine_test

@@ -17,19 +17,18 @@ from scrapy_rep import HostRefused
 from scrapy_rep.judging.symptoms import IN_A_ROW, SPARED
 from scrapy_rep.pacing import HOSTS
 from scrapy_rep.pacing.health import WELL
-from tests.site import Hit, Reply, Site
-from tests.utils import SCRAPYS_QUEUE, Pages, coroutine_test, crawl, make_crawler
+from tests.site import Hit, Reply, Site, pages
+from tests.utils import (
+    SCRAPYS_QUEUE,
+    Pages,
+    both_queues,
+    coroutine_test,
+    crawl,
+    make_crawler,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-both_queues = pytest.mark.parametrize(
-    "queue", ["scrapy_rep.PoliteQueue", SCRAPYS_QUEUE]
-)
-
-
-def pages(site: Site, number: int) -> list[str]:
-    return [site.url(f"/{n}") for n in range(number)]
 
 
 def stat(crawler: Any, name: str) -> Any:

@@ -15,18 +15,14 @@ from scrapy_rep.redis import leases
 from scrapy_rep.redis.bookings import RedisBookings
 from scrapy_rep.redis.fleet import RedisAwayError
 from tests.redis.test_crawls import FLEET, running, worker
-from tests.redis.workers import Worker, promptly
+from tests.redis.workers import Worker, fleet_tests, promptly
 from tests.site import Hit, Reply, Site
 from tests.utils import SCRAPYS_QUEUE, Pages, coroutine_test, make_crawler, until
 
 if TYPE_CHECKING:
     from tests.redis_server import RedisServer
 
-pytestmark = [
-    pytest.mark.only_asyncio,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::scrapy.exceptions.ScrapyDeprecationWarning"),
-]
+pytestmark = fleet_tests
 
 HOST = "ill.example"
 QUEUES = {
@@ -90,7 +86,7 @@ async def test_it_is_kept_for_as_long_as_its_worker_lives(redis_server, monkeypa
         await until(lambda: redis_server.client.pttl(key) < 2500)
         await until(lambda: redis_server.client.pttl(key) > 2500)
         assert redis_server.client.get(key) == claim.encode()
-        one.servers.call = away  # type: ignore[method-assign]  # as if it were dead
+        monkeypatch.setattr(one.servers, "call", away)  # as if it were dead
         await until(lambda: two.starts.claim(HOST))
 
 

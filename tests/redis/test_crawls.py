@@ -20,18 +20,14 @@ from tests.crawls.test_vary import (
     by_agent,
     seen,
 )
-from tests.site import Reply, Site
-from tests.utils import Pages, coroutine_test, crawl, make_crawler, sleep, until
+from tests.redis.workers import fleet_tests
+from tests.site import Reply, Site, at_night_only
+from tests.utils import Enough, Pages, coroutine_test, crawl, make_crawler, sleep, until
 
 if TYPE_CHECKING:
     from tests.redis_server import RedisServer
 
-pytestmark = [
-    pytest.mark.only_asyncio,
-    # What scrapy-redis does is deprecated in these versions of Scrapy and redis-py.
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::scrapy.exceptions.ScrapyDeprecationWarning"),
-]
+pytestmark = fleet_tests
 
 FLEET: dict[str, Any] = {
     "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
@@ -98,13 +94,6 @@ async def test_workers_share_the_copy_of_each_agent(redis_server):
 
 @coroutine_test
 async def test_a_request_at_the_wrong_time_of_day_holds_no_other(redis_server):
-    opens, closes = (time.gmtime(time.time() + hours * 3600) for hours in (2, 3))
-    rules = (
-        f"User-agent: night\nVisit-time: {opens.tm_hour:02}{opens.tm_min:02}-"
-        f"{closes.tm_hour:02}{closes.tm_min:02}\nDisallow: /no\n"
-        "User-agent: *\nDisallow: /no\n"
-    )
-
     class Mixed(Pages):
         async def start(self):
             for number, request in enumerate(self.requests()):
@@ -116,7 +105,7 @@ async def test_a_request_at_the_wrong_time_of_day_holds_no_other(redis_server):
             if len(self.got) == 5:
                 raise scrapy.exceptions.CloseSpider("enough")
 
-    with Site({"/robots.txt": rules}) as site:
+    with Site({"/robots.txt": at_night_only("night")}) as site:
         urls = [site.url(f"/{number}") for number in range(10)]
         crawler = worker(
             redis_server,
@@ -284,15 +273,10 @@ async def test_a_worker_that_ends_gives_back_what_is_parked(redis_server):
 @pytest.mark.parametrize("persist", [True, False])
 @coroutine_test
 async def test_what_is_left_is_kept_where_it_is_to_persist(redis_server, persist):
-    class Stops(Pages):
-        def parse(self, response):
-            super().parse(response)
-            raise scrapy.exceptions.CloseSpider("enough")
-
     settings = {"SCHEDULER_PERSIST": persist, "CONCURRENT_REQUESTS": 1}
     with Site() as site:
         urls = [site.url(f"/{number}") for number in range(60)]
-        begun = worker(redis_server, Stops, **settings)
+        begun = worker(redis_server, Enough, **settings)
         await crawl(begun, urls=urls)
         ended = worker(redis_server, **settings)
         await crawl(ended, urls=[])

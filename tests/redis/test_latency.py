@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.redis.test_crawls import worker
-from tests.redis.workers import Worker
+from tests.redis.workers import Worker, fleet_tests
 from tests.site import Site
 from tests.utils import coroutine_test, crawl
 
-pytestmark = [
-    pytest.mark.only_asyncio,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::scrapy.exceptions.ScrapyDeprecationWarning"),
-]
+pytestmark = fleet_tests
 
 
 @coroutine_test

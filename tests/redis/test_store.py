@@ -6,7 +6,8 @@ import asyncio
 import gc
 import json
 import time
-from typing import Any
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
@@ -20,6 +21,11 @@ from tests.redis.workers import Worker, at_once_when, promptly
 from tests.site import Site
 from tests.snapshots import answer_of, changed, snapshot_of
 from tests.utils import coroutine_test, crawl, make_crawler, until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.redis_server import RedisServer
 
 pytestmark = pytest.mark.only_asyncio
 
@@ -277,13 +283,7 @@ async def test_a_lease_that_does_not_expire_is_none(redis_server):
 
 @coroutine_test
 async def test_what_others_say_on_the_channel_wakes_nobody_else(redis_server):
-    async with Worker(redis_server) as one, Worker(redis_server) as two:
-        log: list[Any] = []
-        answered = asyncio.Event()
-        asking = asyncio.create_task(ask(one, answered, log))
-        await until(lambda: log)
-        waiting = asyncio.create_task(ask(two, None, log))
-        await until(lambda: listeners(redis_server))
+    async with one_asks(redis_server) as (log, answered, asking, waiting):
         redis_server.client.publish(TOLD, b"\xff")
         await asyncio.sleep(0.3)
         assert len(log) == 1  # the other one waits still
@@ -318,6 +318,28 @@ async def ask(worker: Worker, until_: asyncio.Event | None, log: list[Any]) -> N
         if until_ is not None:
             await until_.wait()
         log.append("over")
+
+
+class OneAsks(NamedTuple):
+    """What comes of two workers, of which one asks and the other waits for that."""
+
+    log: list[Any]
+    """Of both, as ``ask`` notes it."""
+    answered: asyncio.Event
+    asking: asyncio.Task[None]
+    waiting: asyncio.Task[None]
+
+
+@asynccontextmanager
+async def one_asks(server: RedisServer) -> AsyncIterator[OneAsks]:
+    async with Worker(server) as one, Worker(server) as two:
+        log: list[Any] = []
+        answered = asyncio.Event()
+        asking = asyncio.create_task(ask(one, answered, log))
+        await until(lambda: log)
+        waiting = asyncio.create_task(ask(two, None, log))
+        await until(lambda: listeners(server))
+        yield OneAsks(log, answered, asking, waiting)
 
 
 @coroutine_test
@@ -443,13 +465,7 @@ async def test_a_fault_or_a_cancellation_gives_the_lease_back(redis_server):
 
 @coroutine_test
 async def test_a_lost_connection_to_listen_is_made_anew(redis_server, long_lease):
-    async with Worker(redis_server) as one, Worker(redis_server) as two:
-        log: list[Any] = []
-        answered = asyncio.Event()
-        asking = asyncio.create_task(ask(one, answered, log))
-        await until(lambda: log)
-        waiting = asyncio.create_task(ask(two, None, log))
-        await until(lambda: listeners(redis_server))
+    async with one_asks(redis_server) as (log, answered, asking, waiting):
         await asyncio.sleep(0.2)
         redis_server.client.client_kill_filter(_type="pubsub")
         await asyncio.sleep(0.2)
@@ -483,13 +499,7 @@ async def test_without_redis_each_asks_for_itself(redis_server):
 
 @coroutine_test
 async def test_who_waits_goes_on_when_redis_dies(redis_server, long_lease):
-    async with Worker(redis_server) as one, Worker(redis_server) as two:
-        log: list[Any] = []
-        answered = asyncio.Event()
-        asking = asyncio.create_task(ask(one, answered, log))
-        await until(lambda: log)
-        waiting = asyncio.create_task(ask(two, None, []))
-        await until(lambda: listeners(redis_server))
+    async with one_asks(redis_server) as (_, answered, asking, waiting):
         redis_server.kill()
         await promptly(waiting)
         answered.set()

@@ -6,6 +6,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import redis
 import scrapy
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
@@ -31,6 +32,15 @@ if TYPE_CHECKING:
     from tests.redis_cluster import Cluster
     from tests.redis_server import RedisServer
     from tests.slow_proxy import SlowProxy
+
+
+fleet_tests = [
+    pytest.mark.only_asyncio,
+    # What scrapy-redis does is deprecated in these versions of Scrapy and redis-py.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::scrapy.exceptions.ScrapyDeprecationWarning"),
+]
+"""The marks of modules that use a ``Crawl``, or scrapy-redis otherwise."""
 
 
 class Worker:
@@ -141,13 +151,7 @@ class Crawl:
         self.shared: Any = Shared.of(self.crawler)
         self.keeper: Any = self.shared.keeper
         self.keeper.back_off.until = {}  # as in a process of its own
-        # What the queue is told of starts we tell it, and note what it tells the engine.
-        self._booked: list[Any] = []
-        self.keeper.on_booked = self._booked.append
-        self.woken: list[float] = []
-        downloader = self.shared.downloader
-        downloader.free_places = lambda: self.places
-        wake, downloader.wake = downloader.wake, lambda: self._woken(wake)
+        self._stand_in()
         self.queue: Any = PoliteQueue(
             self.server, self.crawler.spider, self.key, self._serializer
         )
@@ -159,9 +163,22 @@ class Crawl:
         self.exchange: Any = self.queue.exchange
         self._held: tuple[float, str] | None = None
         self._line = ""
-        self._push, self.exchange.push = self.exchange.push, self._file
+        self._stand_between()
         await self.exchange.beat()
         return self
+
+    def _stand_in(self) -> None:
+        """Tell the queue of starts as the keeper does, and note when it wakes the engine."""
+        self._booked: list[Any] = []
+        self.keeper.on_booked = self._booked.append
+        self.woken: list[float] = []
+        downloader = self.shared.downloader
+        downloader.free_places = lambda: self.places
+        wake, downloader.wake = downloader.wake, lambda: self._woken(wake)
+
+    def _stand_between(self) -> None:
+        """Have the queue hand over here what it pushes."""
+        self._push, self.exchange.push = self.exchange.push, self._file
 
     def _woken(self, wake: Callable[[], None]) -> None:
         self.woken.append(time.monotonic())

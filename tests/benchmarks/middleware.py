@@ -28,6 +28,7 @@ from scrapy.utils.misc import build_from_crawler
 from scrapy.utils.test import get_crawler
 
 from scrapy_rep import RepMiddleware
+from scrapy_rep.crawl import Crawl
 from scrapy_rep.policies.cache import Known
 from scrapy_rep.policies.lifecycle import Standing, State
 from scrapy_rep.protocol import parse
@@ -81,7 +82,7 @@ def make_known(chain: Any, number: int, body: bytes) -> None:
     """Tell the chain's middleware the robots.txt of a host, as if it had been fetched."""
     for gate in chain.middlewares:
         if isinstance(gate, RepMiddleware):
-            shared = gate._crawl
+            shared = Crawl.of(chain.crawler)
             far = shared.policies.now() + 1e6
             standing = Standing(State.FRESH, far, far)
             known = Known(f"https://{host(number)}", parse(body), standing, None)

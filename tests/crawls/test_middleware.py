@@ -13,7 +13,6 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.asyncio import is_asyncio_available
 
-import scrapy_rep
 from scrapy_rep import RobotsForbidden, RobotsUnreachable, SettingError
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.signals import request_forbidden
@@ -590,20 +589,22 @@ async def test_media_pipeline_requests_are_judged_too(tmp_path):
 async def test_at_most_so_many_requests_wait_in_the_middleware(monkeypatch):
     """The others go back to the scheduler, where they are not lost."""
     monkeypatch.setattr("scrapy_rep.middleware.MAX_WAITING", 5)
-    most = 0
+    waiting = most = 0
 
-    class Watched(scrapy_rep.RepMiddleware):
-        async def _wait_for(self, *args):
-            nonlocal most
-            most = max(most, self._waiting + 1)
-            return await super()._wait_for(*args)
+    async def watched(*args):
+        nonlocal waiting, most
+        waiting += 1
+        most = max(most, waiting)
+        try:
+            return await get(*args)
+        finally:
+            waiting -= 1
 
     with Site({"/robots.txt": Reply(DISALLOW_P, after=0.3)}) as site:
-        crawler = make_crawler(
-            DOWNLOADER_MIDDLEWARES={scrapy_rep.RepMiddleware: None, Watched: 100},
-            SCHEDULER_PRIORITY_QUEUE=SCRAPYS_QUEUE,
-            CONCURRENT_REQUESTS=50,
-        )
+        settings = {"SCHEDULER_PRIORITY_QUEUE": SCRAPYS_QUEUE}
+        crawler = make_crawler(CONCURRENT_REQUESTS=50, **settings)
+        policies: Any = Crawl.of(crawler).policies
+        get, policies.get = policies.get, watched
         urls = [site.url(f"/{n}") for n in range(20)] + [site.url("/p")]
         await crawl(crawler, urls=urls)
         assert site.count("/robots.txt") == 1

@@ -601,8 +601,11 @@ async def test_at_most_so_many_requests_wait_in_the_middleware(monkeypatch):
             waiting -= 1
 
     with Site({"/robots.txt": Reply(DISALLOW_P, after=0.3)}) as site:
-        settings = {"SCHEDULER_PRIORITY_QUEUE": SCRAPYS_QUEUE}
-        crawler = make_crawler(CONCURRENT_REQUESTS=50, **settings)
+        settings = {
+            "CONCURRENT_REQUESTS": 50,
+            "SCHEDULER_PRIORITY_QUEUE": SCRAPYS_QUEUE,
+        }
+        crawler = make_crawler(None, **settings)
         policies: Any = Crawl.of(crawler).policies
         get, policies.get = policies.get, watched
         urls = [site.url(f"/{n}") for n in range(20)] + [site.url("/p")]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from functools import partial
+from inspect import Signature, signature
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -64,6 +66,22 @@ async def on_crawler(body: Callable[[Any], Any], **kwargs: Any) -> Any:
     for error in raised:
         raise error
     return crawler
+
+
+def in_a_crawl(**kwargs: Any) -> Callable[[Callable[..., None]], Any]:
+    """Have a test run on such a crawler, which is its first argument."""
+
+    def decorate(test: Callable[..., None]) -> Any:
+        async def run(**fixtures: Any) -> None:
+            await on_crawler(partial(test, **fixtures), **kwargs)
+
+        _, *others = signature(test).parameters.values()
+        within: Any = coroutine_test(run)
+        within.__signature__ = Signature(others)
+        within.__doc__ = test.__doc__
+        return within
+
+    return decorate
 
 
 def queue_of(crawler: Any, key: str = "", state: Any = None) -> PoliteQueue:
@@ -144,87 +162,72 @@ def assert_each_in_one_place(queue: PoliteQueue) -> None:
     assert len(queue) == sum(map(len, queue.pqueues.values()))
 
 
-@coroutine_test
-async def test_length_is_counted():
-    def body(crawler):
-        queue = queue_of(crawler)
-        assert len(queue) == 0
-        for number in range(30):
-            queue.push(request(f"h{number % 7}", number))
-            assert len(queue) == number + 1
-        for left in range(29, -1, -1):
-            assert queue.pop() is not None
-            assert len(queue) == left
-        assert_empty(queue)
-        queue.close()
-
+@in_a_crawl()
+def test_length_is_counted(crawler):
     # Scrapy's own takes the sum over all its slots, each time that it is asked.
-    await on_crawler(body)
+    queue = queue_of(crawler)
+    assert len(queue) == 0
+    for number in range(30):
+        queue.push(request(f"h{number % 7}", number))
+        assert len(queue) == number + 1
+    for left in range(29, -1, -1):
+        assert queue.pop() is not None
+        assert len(queue) == left
+    assert_empty(queue)
+    queue.close()
 
 
-@coroutine_test
-async def test_priorities_within_a_slot():
-    def body(crawler):
-        queue = queue_of(crawler)
-        for number, priority in enumerate([0, 5, -3, 5, 100, 0]):
-            queue.push(request("h", number, priority=priority))
-        numbers = [int(url[-1]) for url in all_of(queue)]
-        assert numbers == [4, 3, 1, 5, 0, 2]
-        queue.close()
-
-    await on_crawler(body)
+@in_a_crawl()
+def test_priorities_within_a_slot(crawler):
+    queue = queue_of(crawler)
+    for number, priority in enumerate([0, 5, -3, 5, 100, 0]):
+        queue.push(request("h", number, priority=priority))
+    numbers = [int(url[-1]) for url in all_of(queue)]
+    assert numbers == [4, 3, 1, 5, 0, 2]
+    queue.close()
 
 
-@coroutine_test
-async def test_start_requests_come_in_order_and_after_the_others():
-    def body(crawler):
-        queue = queue_of(crawler)
-        for number in range(3):
-            queue.push(request("h", number, meta={"is_start_request": True}))
-        queue.push(request("h", 3))
-        queue.push(request("h", 4))
-        numbers = [int(url[-1]) for url in all_of(queue)]
-        assert numbers == [4, 3, 0, 1, 2]
-        queue.close()
-
-    await on_crawler(body)
+@in_a_crawl()
+def test_start_requests_come_in_order_and_after_the_others(crawler):
+    queue = queue_of(crawler)
+    for number in range(3):
+        queue.push(request("h", number, meta={"is_start_request": True}))
+    queue.push(request("h", 3))
+    queue.push(request("h", 4))
+    numbers = [int(url[-1]) for url in all_of(queue)]
+    assert numbers == [4, 3, 0, 1, 2]
+    queue.close()
 
 
-@coroutine_test
-async def test_slots_take_turns():
-    def body(crawler):
-        queue = queue_of(crawler)
-        for number in range(4):
-            for host in "abc":
-                queue.push(request(host, number))
-        hosts = [url[7] for url in all_of(queue)]
-        assert hosts == list("abc") * 4
-        queue.close()
-
-    await on_crawler(body)
+@in_a_crawl()
+def test_slots_take_turns(crawler):
+    queue = queue_of(crawler)
+    for number in range(4):
+        for host in "abc":
+            queue.push(request(host, number))
+    hosts = [url[7] for url in all_of(queue)]
+    assert hosts == list("abc") * 4
+    queue.close()
 
 
-@coroutine_test
-async def test_a_slot_is_handed_out_as_often_as_it_has_places():
-    def body(crawler):
-        queue, flights = queue_of(crawler), Flights(crawler)
-        for number in range(5):
-            queue.push(request("a", number))
-            queue.push(request("b", number))
-        names = []
-        while (popped := queue.pop()) is not None:
-            names.append(flights.begin(popped))
-        assert Counter(names) == {"a.example": 2, "b.example": 2}
-        flights.end(0)
-        popped = queue.pop()
-        assert popped is not None
-        assert flights.begin(popped) == names[0]
-        assert queue.pop() is None
-        assert_each_in_one_place(queue)
-        flights.end_all()
-        queue.close()
-
-    await on_crawler(body, CONCURRENT_REQUESTS_PER_DOMAIN=2)
+@in_a_crawl(CONCURRENT_REQUESTS_PER_DOMAIN=2)
+def test_a_slot_is_handed_out_as_often_as_it_has_places(crawler):
+    queue, flights = queue_of(crawler), Flights(crawler)
+    for number in range(5):
+        queue.push(request("a", number))
+        queue.push(request("b", number))
+    names = []
+    while (popped := queue.pop()) is not None:
+        names.append(flights.begin(popped))
+    assert Counter(names) == {"a.example": 2, "b.example": 2}
+    flights.end(0)
+    popped = queue.pop()
+    assert popped is not None
+    assert flights.begin(popped) == names[0]
+    assert queue.pop() is None
+    assert_each_in_one_place(queue)
+    flights.end_all()
+    queue.close()
 
 
 @coroutine_test
@@ -357,38 +360,32 @@ async def test_every_request_is_popped_exactly_once(queues, most, tmp_path):
     await on_crawler(property_of, CONCURRENT_REQUESTS_PER_DOMAIN=2, **(queues or {}))
 
 
-@coroutine_test
-async def test_custom_download_slot():
-    def body(crawler):
-        queue = queue_of(crawler)
-        queue.push(request("a", 1, meta={"download_slot": "mine"}))
-        queue.push(request("b", 2, meta={"download_slot": "mine"}))
-        queue.push(request("a", 3))
-        assert list(queue.slots.by_name) == ["mine", "a.example"]
-        assert "mine" in queue
-        assert [int(url[-1]) for url in all_of(queue)] == [1, 3, 2]
-        queue.close()
-
-    await on_crawler(body)
+@in_a_crawl()
+def test_custom_download_slot(crawler):
+    queue = queue_of(crawler)
+    queue.push(request("a", 1, meta={"download_slot": "mine"}))
+    queue.push(request("b", 2, meta={"download_slot": "mine"}))
+    queue.push(request("a", 3))
+    assert list(queue.slots.by_name) == ["mine", "a.example"]
+    assert "mine" in queue
+    assert [int(url[-1]) for url in all_of(queue)] == [1, 3, 2]
+    queue.close()
 
 
-@coroutine_test
-async def test_the_most_urgent_request_of_a_slot_goes_first_whatever_its_line():
-    def body(crawler):
-        queue = queue_of(crawler)
-        for number, (scheme, priority) in enumerate(
-            [("http", 0), ("https", 5), ("http", 9), ("https", 0), ("http", 5)]
-        ):
-            url = f"{scheme}://a.example/{number}"
-            queue.push(Request(url, priority=priority))
-        slot = queue.slots.by_name["a.example"]
-        assert len(slot.lines) == 2
-        # Of equal urgency, the lines take turns.
-        assert [int(url[-1]) for url in all_of(queue)] == [2, 1, 4, 3, 0]
-        assert_empty(queue)
-        queue.close()
-
-    await on_crawler(body)
+@in_a_crawl()
+def test_the_most_urgent_request_of_a_slot_goes_first_whatever_its_line(crawler):
+    queue = queue_of(crawler)
+    for number, (scheme, priority) in enumerate(
+        [("http", 0), ("https", 5), ("http", 9), ("https", 0), ("http", 5)]
+    ):
+        url = f"{scheme}://a.example/{number}"
+        queue.push(Request(url, priority=priority))
+    slot = queue.slots.by_name["a.example"]
+    assert len(slot.lines) == 2
+    # Of equal urgency, the lines take turns.
+    assert [int(url[-1]) for url in all_of(queue)] == [2, 1, 4, 3, 0]
+    assert_empty(queue)
+    queue.close()
 
 
 @pytest.mark.parametrize("key", ["", "queues"], ids=["in memory", "on disk"])
@@ -454,49 +451,42 @@ async def test_slots_that_stop_waiting_before_their_time_leave_little_behind(
     await on_crawler(body, ROBOTSTXT_OBEY=True)
 
 
-@coroutine_test
-async def test_a_job_of_scrapys_with_several_origins_and_agents_in_a_slot(tmp_path):
+@in_a_crawl()
+def test_a_job_of_scrapys_with_several_origins_and_agents_in_a_slot(crawler, tmp_path):
     """Only the next request of what was left tells what it is."""
-
-    def body(crawler):
-        scrapys = DownloaderAwarePriorityQueue.from_crawler(
-            crawler,
-            load_object(crawler.settings["SCHEDULER_DISK_QUEUE"]),
-            str(tmp_path),
-            start_queue_cls=load_object(crawler.settings["SCHEDULER_START_DISK_QUEUE"]),
-        )
-        for number in range(9):
-            scheme = ("http", "https", "http")[number % 3]
-            meta = {"robotstxt_user_agent": "night"} if number % 3 == 2 else {}
-            scrapys.push(Request(f"{scheme}://a.example/{number}", meta=meta))
-        queue = queue_of(crawler, str(tmp_path), scrapys.close())
-        assert len(queue) == 9
-        first = queue.pop()
-        assert first is not None
-        assert_each_in_one_place(queue)
-        found = [first.url, *all_of(queue)]
-        assert sorted(int(url[-1]) for url in found) == list(range(9))
-        assert_empty(queue)
-        queue.close()
-
-    await on_crawler(body)
+    scrapys = DownloaderAwarePriorityQueue.from_crawler(
+        crawler,
+        load_object(crawler.settings["SCHEDULER_DISK_QUEUE"]),
+        str(tmp_path),
+        start_queue_cls=load_object(crawler.settings["SCHEDULER_START_DISK_QUEUE"]),
+    )
+    for number in range(9):
+        scheme = ("http", "https", "http")[number % 3]
+        meta = {"robotstxt_user_agent": "night"} if number % 3 == 2 else {}
+        scrapys.push(Request(f"{scheme}://a.example/{number}", meta=meta))
+    queue = queue_of(crawler, str(tmp_path), scrapys.close())
+    assert len(queue) == 9
+    first = queue.pop()
+    assert first is not None
+    assert_each_in_one_place(queue)
+    found = [first.url, *all_of(queue)]
+    assert sorted(int(url[-1]) for url in found) == list(range(9))
+    assert_empty(queue)
+    queue.close()
 
 
-@coroutine_test
-async def test_peek():
-    def body(crawler):
-        queue = queue_of(crawler)
-        assert queue.peek() is None
-        queue.push(request("a", 1))
-        queue.push(request("b", 2))
-        while len(queue):
-            peeked = queue.peek()
-            assert peeked is not None
-            assert queue.pop() is peeked
-        assert queue.peek() is None
-        queue.close()
-
-    await on_crawler(body)
+@in_a_crawl()
+def test_peek(crawler):
+    queue = queue_of(crawler)
+    assert queue.peek() is None
+    queue.push(request("a", 1))
+    queue.push(request("b", 2))
+    while len(queue):
+        peeked = queue.peek()
+        assert peeked is not None
+        assert queue.pop() is peeked
+    assert queue.peek() is None
+    queue.close()
 
 
 @pytest.mark.parametrize("of_starts", [False, True])
@@ -546,33 +536,25 @@ class OwnQueue:
 
 
 @pytest.mark.parametrize("queue_class", [NoPeek, OwnQueue])
-@coroutine_test
-async def test_queues_that_cannot_be_looked_at(queue_class):
-    def body(crawler):
-        queue = PoliteQueue.from_crawler(crawler, queue_class, "")
-        queue.push(request("a", 1))
-        with pytest.raises((NotImplementedError, AttributeError)):
-            queue.peek()
-        assert queue.pop() is not None
-        assert_empty(queue)
-        queue.close()
-
-    await on_crawler(body)
+@in_a_crawl()
+def test_queues_that_cannot_be_looked_at(crawler, queue_class):
+    queue = PoliteQueue.from_crawler(crawler, queue_class, "")
+    queue.push(request("a", 1))
+    with pytest.raises((NotImplementedError, AttributeError)):
+        queue.peek()
+    assert queue.pop() is not None
+    assert_empty(queue)
+    queue.close()
 
 
 @pytest.mark.filterwarnings("ignore:The CONCURRENT_REQUESTS_PER_IP setting")
-@coroutine_test
-async def test_concurrent_requests_per_ip_is_refused_as_scrapy_does():
-    def body(crawler):
-        crawler.settings.frozen = False
-        crawler.settings.set("CONCURRENT_REQUESTS_PER_IP", 1)
-        with pytest.raises(
-            ValueError, match="does not support CONCURRENT_REQUESTS_PER_IP"
-        ):
-            queue_of(crawler)
-        crawler.settings.set("CONCURRENT_REQUESTS_PER_IP", 0)
-
-    await on_crawler(body)
+@in_a_crawl()
+def test_concurrent_requests_per_ip_is_refused_as_scrapy_does(crawler):
+    crawler.settings.frozen = False
+    crawler.settings.set("CONCURRENT_REQUESTS_PER_IP", 1)
+    with pytest.raises(ValueError, match="does not support CONCURRENT_REQUESTS_PER_IP"):
+        queue_of(crawler)
+    crawler.settings.set("CONCURRENT_REQUESTS_PER_IP", 0)
 
 
 @pytest.mark.skipif(SCRAPY_VERSION < (2, 15), reason="there 0 meant: none")
@@ -699,58 +681,47 @@ async def test_what_cannot_be_serialized_waits_in_memory(tmp_path):
 
 
 @pytest.mark.parametrize("waiting", [0, 2])
-@coroutine_test
-async def test_a_push_that_fails_changes_nothing(waiting, tmp_path):
-    def body(crawler):
-        queue = queue_of(crawler, str(tmp_path))
-        for number in range(waiting):
-            queue.push(request("a", number))
-        for _ in range(2):
-            with pytest.raises(ValueError, match="lambda"):
-                queue.push(request("a", 9, meta={"lambda": lambda: None}))
-            assert len(queue) == waiting
-            assert_each_in_one_place(queue)
-        assert len(all_of(queue)) == waiting
-        assert_empty(queue)
-        queue.push(request("a", 3))
-        assert len(all_of(queue)) == 1
-        assert queue.close() == {}
-        assert list(tmp_path.iterdir()) == []
-
-    await on_crawler(body)
-
-
-@coroutine_test
-async def test_a_push_that_fails_is_not_in_the_way_of_start_requests(tmp_path):
-    """Those come after the queue that it would have been in, and is left empty."""
-
-    def body(crawler):
-        queue = queue_of(crawler, str(tmp_path))
-        for number in range(3):
-            queue.push(request("a", number, meta={"is_start_request": True}))
-            with pytest.raises(ValueError, match="lambda"):
-                queue.push(request("a", 9, meta={"lambda": lambda: None}))
-        assert len(all_of(queue)) == 3
-        assert_empty(queue)
-        assert queue.close() == {}
-
-    await on_crawler(body)
-
-
-@coroutine_test
-async def test_a_job_directory_may_name_slots_where_nothing_waits(tmp_path):
-    """Scrapy's own queue leaves such a name where a push has failed."""
-
-    def body(crawler):
-        queue = queue_of(crawler, str(tmp_path), {"a.example": [0], "b.example": []})
+@in_a_crawl()
+def test_a_push_that_fails_changes_nothing(crawler, waiting, tmp_path):
+    queue = queue_of(crawler, str(tmp_path))
+    for number in range(waiting):
+        queue.push(request("a", number))
+    for _ in range(2):
+        with pytest.raises(ValueError, match="lambda"):
+            queue.push(request("a", 9, meta={"lambda": lambda: None}))
+        assert len(queue) == waiting
         assert_each_in_one_place(queue)
-        assert_empty(queue)
-        queue.push(request("a", 1))
-        assert len(all_of(queue)) == 1
-        assert queue.close() == {}
-        assert list(tmp_path.iterdir()) == [] or not LEAVES_NO_FILES
+    assert len(all_of(queue)) == waiting
+    assert_empty(queue)
+    queue.push(request("a", 3))
+    assert len(all_of(queue)) == 1
+    assert queue.close() == {}
+    assert list(tmp_path.iterdir()) == []
 
-    await on_crawler(body)
+
+@in_a_crawl()
+def test_a_push_that_fails_is_not_in_the_way_of_start_requests(crawler, tmp_path):
+    """Those come after the queue that it would have been in, and is left empty."""
+    queue = queue_of(crawler, str(tmp_path))
+    for number in range(3):
+        queue.push(request("a", number, meta={"is_start_request": True}))
+        with pytest.raises(ValueError, match="lambda"):
+            queue.push(request("a", 9, meta={"lambda": lambda: None}))
+    assert len(all_of(queue)) == 3
+    assert_empty(queue)
+    assert queue.close() == {}
+
+
+@in_a_crawl()
+def test_a_job_directory_may_name_slots_where_nothing_waits(crawler, tmp_path):
+    """Scrapy's own queue leaves such a name where a push has failed."""
+    queue = queue_of(crawler, str(tmp_path), {"a.example": [0], "b.example": []})
+    assert_each_in_one_place(queue)
+    assert_empty(queue)
+    queue.push(request("a", 1))
+    assert len(all_of(queue)) == 1
+    assert queue.close() == {}
+    assert list(tmp_path.iterdir()) == [] or not LEAVES_NO_FILES
 
 
 @pytest.mark.parametrize("queues", DISK_QUEUES)

@@ -9,22 +9,22 @@ import pytest
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
-from scrapy_rep.redis import clients, fleet
+from scrapy_rep.redis import clients, fleet, servers
 from scrapy_rep.redis.fleet import CALLS
 from scrapy_rep.redis.keys import fleet_keys
 from scrapy_rep.redis.servers import Servers
 from tests.redis.workers import Worker, at_once_when, promptly
 from tests.slow_proxy import SlowProxy
-from tests.utils import coroutine_test, make_crawler
+from tests.utils import coroutine_test, make_crawler, until
 
 
 class TimesOutWhenCancelled:
     """A call that hangs, and says only that it has timed out when it is cancelled."""
 
-    def __init__(self) -> None:
-        self.cancelled = False
+    called = cancelled = False
 
     async def __call__(self, *_: object):
+        self.called = True
         try:
             await asyncio.sleep(0 if self.cancelled else 60)
         except asyncio.CancelledError:
@@ -32,16 +32,23 @@ class TimesOutWhenCancelled:
         raise RedisTimeoutError("Timeout reading")
 
 
+async def nobody(_: object) -> None:
+    """Answer as a server that is of no cluster."""
+
+
 @pytest.mark.only_asyncio
 @coroutine_test
 async def test_close_is_not_held_up_by_a_call_that_times_out_then(monkeypatch):
     link = Servers.of(make_crawler(REDIS_URL="redis://127.0.0.1:9")).first
-    monkeypatch.setattr(fleet, "run", TimesOutWhenCancelled())
+    hangs = TimesOutWhenCancelled()
+    monkeypatch.setattr(fleet, "run", hangs)
+    monkeypatch.setattr(servers, "slots_known_to", nobody)
 
     async def close():
         link.keep_beating()
-        await asyncio.sleep(0.05)
-        done, _ = await asyncio.wait([asyncio.ensure_future(link.close())], timeout=5)
+        await until(lambda: hangs.called)
+        # Not wait_for: what it cancels may come to its end after all.
+        done, _ = await asyncio.wait([asyncio.ensure_future(link.close())], timeout=10)
         assert done
 
     await maybe_deferred_to_future(deferred_from_coro(close()))

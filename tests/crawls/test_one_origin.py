@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy import version_info
@@ -25,6 +25,9 @@ from tests.utils import (
     make_crawler,
     until,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
 
 NO_P = "User-agent: *\nDisallow: /p\n"
 SLOW = Reply(NO_P, after=0.2)
@@ -206,10 +209,19 @@ async def stop(crawler: Any) -> None:
     await (stopping or maybe_deferred_to_future(crawler.stop()))
 
 
-async def until_both_ask() -> None:
-    """Wait until one crawl waits for what another one has asked."""
+async def one_after_the_other(
+    site: Site, asking: Any, waiting: Any, *, meanwhile: Callable[[], Awaitable[None]]
+) -> None:
+    """Run both to their end, and do *meanwhile* while one waits for what the other asks."""
+    urls = [site.url("/p"), site.url("/q")]
+    running = [deferred_from_coro(crawl(asking, urls=urls))]
+    await until(lambda: site.count("/robots.txt"))
+    running.append(deferred_from_coro(crawl(waiting, urls=urls)))
     (commons,) = (each for each in OF_LOOPS.values() if each.members)
     await until(lambda: any(commons.under_way.values()))
+    await meanwhile()
+    for each in running:
+        await maybe_deferred_to_future(each)
 
 
 async def break_off(crawler: Any) -> None:
@@ -223,14 +235,7 @@ async def break_off(crawler: Any) -> None:
 async def test_a_crawl_that_ends_while_another_one_waits_for_its_fetch(end):
     with Site({"/robots.txt": [Reply(hang=True), NO_P]}) as site:
         ending, other = (make_crawler(REP_TIMEOUT=1) for _ in range(2))
-        urls = [site.url("/p"), site.url("/q")]
-        running = [deferred_from_coro(crawl(ending, urls=urls))]
-        await until(lambda: site.count("/robots.txt"))
-        running.append(deferred_from_coro(crawl(other, urls=urls)))
-        await until_both_ask()
-        await end(ending)
-        for each in running:
-            await maybe_deferred_to_future(each)
+        await one_after_the_other(site, ending, other, meanwhile=lambda: end(ending))
         assert site.count("/robots.txt") == 2
         assert site.count("/p") == 0
     assert ending.spider.got == []
@@ -241,14 +246,9 @@ async def test_a_crawl_that_ends_while_another_one_waits_for_its_fetch(end):
 async def test_who_is_cancelled_takes_nobody_else_down():
     with Site({"/robots.txt": SLOW}) as site:
         asking, waiting = make_crawler(), make_crawler()
-        urls = [site.url("/p"), site.url("/q")]
-        running = [deferred_from_coro(crawl(asking, urls=urls))]
-        await until(lambda: site.count("/robots.txt"))
-        running.append(deferred_from_coro(crawl(waiting, urls=urls)))
-        await until_both_ask()
-        await break_off(waiting)
-        for each in running:
-            await maybe_deferred_to_future(each)
+        await one_after_the_other(
+            site, asking, waiting, meanwhile=lambda: break_off(waiting)
+        )
         assert site.count("/p") == 0
     assert asking.spider.got == [site.url("/q")]
     assert waiting.spider.got == []

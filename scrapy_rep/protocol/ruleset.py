@@ -129,8 +129,8 @@ class RuleSet:
         escapes: list[ScoredParts] = []
         for path, score in starred.items():
             ends = path[-1] == "$"
-            parts = tuple((path[:-1] if ends else path).split("*"))
-            if "" in parts:
+            parts = tuple((path[:-1] if ends else path.rstrip("*")).split("*"))
+            if "" in parts[1:]:
                 parts, ends = join_pieces(parts, ends)
             kind = wildcards if len(parts) > 1 else plain
             kind.append((score, parts, ends))

@@ -172,6 +172,9 @@ class RuleSet:
         ):
             if between:
                 rest.append(between)
+            if not (is_allow or tail or "*" in start):  # as most of them are
+                literals.setdefault(start, 2 * len(start))
+                continue
             path, score = start, 2 * len(start)
             if tail:
                 path = start + tail

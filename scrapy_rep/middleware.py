@@ -178,12 +178,13 @@ class RepMiddleware:
             known, now = answer, self._policies.now()
         agent = self._agents.of(request)
         if known.ready is not None:
-            await self._policies.aside.make_ready(
-                known, agent, url, explain=self._explains
-            )
+            await self._policies.aside.make_ready(known, agent, explain=self._explains)
             now = self._policies.now()
         if self._witness is None:
             allowed = known.policy.allowed(url, agent)
+            if not allowed and known.ready is not None:
+                await self._policies.aside.make_ready(known, agent, explain=True)
+                now = self._policies.now()
             ruling = self._judge.rule(url, known, agent, now, allowed)
             if ruling is SEND and not (
                 self._keeper.keeps_intervals or self._back_off.until

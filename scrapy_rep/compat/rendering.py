@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from scrapy_rep.protocol import pace_values
 from scrapy_rep.protocol.decoding import show_octets
 from scrapy_rep.protocol.fields import CRAWL_DELAY, REQUEST_RATE
-from scrapy_rep.protocol.groups import groups_of, paces_among, rules_among
+from scrapy_rep.protocol.groups import groups_of, lines_of, paces_among, rules_among
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,7 +41,7 @@ def write_policy(policy: Policy) -> str:
 def _lines(text: str, group: list[Section]) -> Iterable[str]:
     for section in group:
         yield f"User-agent: {section.agent}"
-        for field, value in paces_among(text, [section]):
+        for field, value in paces_among(text, lines_of([section])):
             name, read = PACE_FIELDS.get(field, ("", None))
             if read is not None and read(value) is not None:
                 yield f"{name}: {value}"

@@ -41,15 +41,13 @@ class Aside:
         return await wait_for(self._worker.submit(work))
 
     async def make_ready(
-        self, known: Known, agent: Agent, url: str, *, explain: bool = False
+        self, known: Known, agent: Agent, *, explain: bool = False
     ) -> None:
-        """Have *known*, of a large file, do what answers about *url* need before they are short.
+        """Have *known*, of a large file, do what answers need before they are short.
 
-        To *explain*, and where *url* is not allowed, that is more.
+        To *explain* them, as a refusal is, that is more.
         """
-        for more in (False, True):
-            if more and not explain and known.policy.allowed(url, agent):
-                return
+        for more in (False, True) if explain else (False,):
             if not known.is_ready(agent, explain=more):
                 origin, policy = known.origin, known.policy
                 await self.run(partial(_make_ready, policy, origin, agent, more))

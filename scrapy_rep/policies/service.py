@@ -342,7 +342,9 @@ class Policies:
             known.key = key
             if is_large:
                 known.ready = set()
-                await self.aside.make_ready(known, agent, origin + "/")
+                await self.aside.make_ready(known, agent)
+                if policy.denies_all(agent):  # which is told of
+                    await self.aside.make_ready(known, agent, explain=True)
             self._news.tell_of_file(known, before, agent, self.now())
         known.requests_wait = requests_wait(snapshot, stands.state, self._settings)
         if before is None and key == origin:

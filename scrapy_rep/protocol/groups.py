@@ -30,7 +30,7 @@ from scrapy_rep.protocol.fields import (
 from scrapy_rep.protocol.patterns import compiled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from scrapy_rep.protocol.dialect import Dialect
 
@@ -53,6 +53,10 @@ RECORD_OF_RUN = re.compile(
 )
 USUAL_RULE_START = "\nDisallow:"  # found sooner than RULE_LINE
 BLANK_LINE = rf"\n{LINE_MARGIN}(?=\n|\Z)"
+
+Lines = tuple[int, int, int]
+"""Of a section that something follows: its `head`, `start` and `end`. What is kept of a policy
+is plain tuples, since the garbage collector, which holds all threads, soon skips those."""
 
 
 @dataclass(slots=True, repr=False)
@@ -139,15 +143,16 @@ def runs_of(text: str, group: list[Section]) -> list[list[Section]]:
     """
     runs = [group[:1]]
     for before, section in pairwise(group):
-        if before.start < before.end and any(records_of_run(text, before)):
+        start, end = before.start, before.end
+        if start < end and any(records_of_run(text, start, end)):
             runs.append([])
         runs[-1].append(section)
     return runs
 
 
-def records_of_run(text: str, section: Section) -> Iterator[tuple[str, str]]:
+def records_of_run(text: str, start: int, end: int) -> Iterator[tuple[str, str]]:
     """Field and value of what a section asks of the run of user-agent lines above it."""
-    for found in RECORD_OF_RUN.finditer(text, section.start, section.end):
+    for found in RECORD_OF_RUN.finditer(text, start, end):
         record = split_record(found[0])
         if record is not None:
             name = record[0].lower()
@@ -156,31 +161,42 @@ def records_of_run(text: str, section: Section) -> Iterator[tuple[str, str]]:
                 yield field, record[1]
 
 
-def paces_among(text: str, sections: list[Section]) -> list[tuple[str, str]]:
+def lines_of(sections: Iterable[Section]) -> tuple[Lines, ...]:
+    """Where those of them stand that something follows."""
+    return tuple(
+        [
+            (section.head, section.start, section.end)
+            for section in sections
+            if section.start < section.end
+        ]
+    )
+
+
+def paces_among(text: str, sections: tuple[Lines, ...]) -> list[tuple[str, str]]:
     """Those of them that ask for a pace, of several sections."""
     return [
         record
-        for section in sections
-        if section.start < section.end
-        for record in records_of_run(text, section)
+        for _, start, end in sections
+        for record in records_of_run(text, start, end)
         if record[0] in PACE_FIELDS
     ]
 
 
-def rules_of(text: str, sections: list[Section]) -> list[tuple[bool, str, int]]:
+def rules_of(text: str, sections: tuple[Lines, ...]) -> list[tuple[bool, str, int]]:
     """The rules of a group or of several: allow, path as written, line number."""
     rules: list[tuple[bool, str, int]] = []
-    for section, line in zip(sections, line_numbers(text, sections), strict=True):
-        rules += rules_in(text[section.start : section.end], line)
+    heads = [head for head, _, _ in sections]
+    for (_, start, end), line in zip(sections, line_numbers(text, heads), strict=True):
+        rules += rules_in(text[start:end], line)
     return rules
 
 
-def line_numbers(text: str, sections: list[Section]) -> Iterator[int]:
-    """The number of the user-agent line of each section, from 1."""
+def line_numbers(text: str, heads: list[int]) -> Iterator[int]:
+    """The number, from 1, of each user-agent line before which a line end stands there."""
     line = counted = 0
-    for section in sections:
-        line += text.count("\n", counted, section.head + 1)
-        counted = section.head + 1
+    for head in heads:
+        line += text.count("\n", counted, head + 1)
+        counted = head + 1
         yield line
 
 

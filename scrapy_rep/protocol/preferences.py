@@ -19,19 +19,22 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from itertools import chain
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.protocol.decoding import show_octets
 from scrapy_rep.protocol.fields import CONTENT_SIGNAL, CONTENT_USAGE, LINE_MARGIN, trim
+from scrapy_rep.protocol.paths import encode_reserved
 from scrapy_rep.protocol.patterns import compiled
-from scrapy_rep.protocol.rules import Pattern, patterns_of
+from scrapy_rep.protocol.rules import patterns_of
 from scrapy_rep.protocol.structured_fields import dictionary
+from scrapy_rep.protocol.wildcards import parts_occur
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from scrapy_rep.protocol.dialect import Dialect
-    from scrapy_rep.protocol.groups import Section
+    from scrapy_rep.protocol.groups import Lines
 
 YES, NO, UNSTATED = "yes", "no", "unstated"
 
@@ -233,17 +236,13 @@ def header_preferences(headers: Iterable[tuple[str, str]]) -> Preferences:
     return Preferences(strictest_of(*found), use, stated, (), policies)
 
 
-class UsageRule(NamedTuple):
-    """A Content-Usage rule of robots.txt."""
-
-    octets: int
-    """Of its path, as `Pattern.octets`; 0 without one."""
-    patterns: tuple[Pattern, ...]
-    """What the path stands for; none without one."""
-    says: dict[str, Preference]
-
-    def matches(self, path: str) -> bool:
-        return not self.patterns or any(one.matches(path) for one in self.patterns)
+UsagePattern = tuple[tuple[str, ...], bool, bool]
+"""Of a `Pattern`: parts, anchored, encoded."""
+Said = tuple[str, tuple[str, str, int]]
+"""A category, and what makes the `Preference`."""
+UsageRule = tuple[int, tuple[UsagePattern, ...], tuple[Said, ...]]
+"""A Content-Usage rule of robots.txt: the octets of its path, as `Pattern.octets`, the patterns
+that it stands for, 0 and none without a path, and what it says. As for `groups.Lines`, tuples."""
 
 
 class Stated:
@@ -251,32 +250,35 @@ class Stated:
 
     __slots__ = ("everywhere", "rules")
 
-    def __init__(self, text: str, sections: list[Section], dialect: Dialect) -> None:
+    def __init__(
+        self, text: str, sections: tuple[Lines, ...], dialect: Dialect
+    ) -> None:
         """Read the whole `text`, of which `sections` are said to the agent."""
-        self.rules: list[UsageRule] = []  # the most specific first
+        rules: list[UsageRule] = []
         licenses: list[License] = []
-        # What stands anywhere in the file, and what is said to the agent.
-        in_file: list[tuple[dict[str, Preference], Preference]] = []
-        in_group: list[tuple[dict[str, Preference], Preference]] = []
-        starts = [section.start for section in sections]  # they stand in file order
+        # What signals anywhere in the file say, and those that are said to the agent.
+        whole: dict[str, Preference] = {}
+        group: dict[str, Preference] = {}
+        use, granted = NO_PREFERENCE, False
+        starts = [start for _, start, _ in sections]  # they stand in file order
         for field, value, line, position in statements(text):
             before = bisect_right(starts, position)
-            own = before > 0 and position < sections[before - 1].end
+            own = before > 0 and position < sections[before - 1][2]
             if field == LICENSE:
                 licenses.append(License(value, line))
             elif field == CONTENT_SIGNAL:
-                in_file.append(parse_signal(value, line))
+                categories, its_use = parse_signal(value, line)
+                whole = strictest_of(whole, categories)
+                use = lowest_use(use, its_use)
                 if own:
-                    in_group.append(in_file[-1])
+                    group = strictest_of(group, categories)
+                    granted = granted or its_use.answer != UNSTATED
             elif own:
-                self.add(value, line, dialect)
-        self.rules.sort(key=lambda rule: rule.octets, reverse=True)
+                rules.append(usage_rule(value, line, dialect))
+        self.rules = tuple(sorted(rules, key=itemgetter(0), reverse=True))
+        """The most specific first."""
         # Sites and tools disagree whether a signal is of a group or of the file. Either
         # reading may say no; yes is what both of them say.
-        whole = strictest_of(*(categories for categories, _ in in_file))
-        group = strictest_of(*(categories for categories, _ in in_group))
-        use = lowest_use(*(use for _, use in in_file))
-        granted = lowest_use(*(use for _, use in in_group)).answer != UNSTATED
         if use.answer == USES[-1] and not granted:  # it restricts nothing
             use = NO_PREFERENCE
         self.everywhere = Preferences(
@@ -290,35 +292,53 @@ class Stated:
             tuple(licenses),
         )
 
-    def add(self, value: str, line: int, dialect: Dialect) -> None:
-        path, preference = path_and_usage(value)
-        says = parse_usage(preference, line)
-        if not path:
-            self.rules.append(UsageRule(0, (), says))
-            return
-        patterns = tuple(patterns_of(path, dialect))  # some, as it begins with a slash
-        self.rules.append(UsageRule(patterns[0].octets, patterns, says))
-
     def at(self, path: str) -> Preferences:
         """What is stated for a comparable path that the agent may fetch.
 
         The most specific Content-Usage rule decides, as Allow and Disallow do; of equals
         the more restrictive one (attach 3.1).
         """
-        best: list[UsageRule] = []
-        for rule in self.rules:
-            if best and rule.octets < best[0].octets:
+        encoded_path = encode_reserved(path)
+        found: dict[str, Preference] = {}
+        least = 0  # octets of the rules that match, if there are any
+        for octets, patterns, says in self.rules:
+            if octets < least:
                 break
-            if rule.matches(path):
-                best.append(rule)
-        if not best:
-            return self.everywhere
-        found = strictest_of(*(rule.says for rule in best), self.everywhere.categories)
+            if not patterns or any(
+                parts_occur(parts, ends, encoded_path if is_encoded else path)
+                for parts, ends, is_encoded in patterns
+            ):
+                least = octets
+                found = strictest_of(
+                    found, {category: Preference(*said) for category, said in says}
+                )
+        found = strictest_of(found, self.everywhere.categories)
         return self.everywhere._replace(categories=found)
 
     def size_bytes(self) -> int:
         """Octets of memory, estimated."""
-        return 400 + 800 * len(self.rules) + 150 * len(self.everywhere.licenses)
+        rules = sum(
+            100 + 230 * (len(patterns) + len(says)) for _, patterns, says in self.rules
+        )
+        return 400 + rules + 150 * len(self.everywhere.licenses)
+
+
+def usage_rule(value: str, line: int, dialect: Dialect) -> UsageRule:
+    path, preference = path_and_usage(value)
+    says = tuple(
+        [
+            (category, (its.answer, its.said, its.line))
+            for category, its in parse_usage(preference, line).items()
+        ]
+    )
+    if not path:
+        return 0, (), says
+    patterns = patterns_of(path, dialect)  # some, as it begins with a slash
+    return (
+        patterns[0].octets,
+        tuple([(its.parts, its.anchored, its.encoded) for its in patterns]),
+        says,
+    )
 
 
 def statements(text: str) -> Iterator[tuple[str, str, int, int]]:

@@ -18,7 +18,7 @@ from scrapy_rep.protocol.paths import (
     make_comparable,
 )
 from scrapy_rep.protocol.patterns import compiled
-from scrapy_rep.protocol.wildcards import HEX_DIGITS, join_pieces, parts_occur
+from scrapy_rep.protocol.wildcards import HEX_DIGITS, join_pieces
 
 if TYPE_CHECKING:
     from scrapy_rep.protocol.dialect import Dialect
@@ -61,12 +61,6 @@ class Pattern(NamedTuple):
 
     encoded: bool = False
     """It is compared with a path as `paths.encoded` has it, not with a comparable one."""
-
-    def matches(self, path: str) -> bool:
-        """Whether the comparable `path` matches."""
-        return parts_occur(
-            self.parts, self.anchored, encode_reserved(path) if self.encoded else path
-        )
 
 
 # Nearly every rule is spelt like this, and has a pattern that is its own comparable form: no

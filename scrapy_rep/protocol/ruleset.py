@@ -97,7 +97,7 @@ class RuleSet:
         self.wildcards: Wildcards | None = None
         self.escapes: Wildcards | None = None  # for a path as `encoded` has it
         self.fresh = FEW_QUERIES  # before the table of prefixes pays for itself
-        self.by_score: dict[int, list[Explained]] | None = None
+        self.by_score: dict[int, tuple[Explained, ...]] | None = None
         self.paces: Paces | None = None  # these, too, are read when first asked for
         self.stated: Stated | None = None  # preferences
         # Origins that rules name, which are whole URLs, and the rules for URLs of one of them.
@@ -118,19 +118,18 @@ class RuleSet:
         literals: dict[str, int] = {}
         starred: dict[str, int] = {}
         others: list[tuple[bool, str]] = []
-        for section in self.chosen.sections:
-            if section.start < section.end:
-                lines = text[section.start : section.end]
-                if dialect.most_specific and dialect.wildcards:
-                    lines = self.cut_out(lines, literals, starred, others)
-                others += rules_among(lines)
+        for _, start, end in self.chosen.sections:
+            lines = text[start:end]
+            if dialect.most_specific and dialect.wildcards:
+                lines = self.cut_out(lines, literals, starred, others)
+            others += rules_among(lines)
         wildcards: list[ScoredParts] = []
         plain: list[ScoredParts] = []  # a prefix or a whole path after all
         escapes: list[ScoredParts] = []
         for path, score in starred.items():
             ends = path[-1] == "$"
-            parts = tuple((path[:-1] if ends else path).split("*"))
-            if "" in parts:
+            parts = tuple((path[:-1] if ends else path.rstrip("*")).split("*"))
+            if "" in parts[1:]:
                 parts, ends = join_pieces(parts, ends)
             kind = wildcards if len(parts) > 1 else plain
             kind.append((score, parts, ends))
@@ -173,6 +172,9 @@ class RuleSet:
         ):
             if between:
                 rest.append(between)
+            if not (is_allow or tail or "*" in start):  # as most of them are
+                literals.setdefault(start, 2 * len(start))
+                continue
             path, score = start, 2 * len(start)
             if tail:
                 path = start + tail
@@ -331,11 +333,11 @@ class RuleSet:
         # A rule may have several readings.
         return tuple([Rule(*rule) for rule in dict.fromkeys(found)])
 
-    def scored(self, text: str) -> dict[int, list[Explained]]:
+    def scored(self, text: str) -> dict[int, tuple[Explained, ...]]:
         """Every rule by its scores, in file order; compiled when first asked for."""
         by_score = self.by_score
         if by_score is None:
-            by_score = {}
+            lists: dict[int, list[Explained]] = {}
             read: dict[
                 tuple[bool, str], tuple[tuple[int, tuple[str, ...], bool, bool], ...]
             ] = {}
@@ -355,9 +357,8 @@ class RuleSet:
                         read[allow, path] = found
                 rule = allow, show_octets(path), line
                 for score, parts, ends, is_encoded in found:
-                    by_score.setdefault(score, []).append(
-                        (parts, ends, is_encoded, rule)
-                    )
+                    lists.setdefault(score, []).append((parts, ends, is_encoded, rule))
+            by_score = {score: tuple(rules) for score, rules in lists.items()}
             self.by_score = by_score
         return by_score
 
@@ -370,8 +371,8 @@ class RuleSet:
     def size_bytes(self) -> int:
         """Octets of memory, estimated from the numbers of what is kept."""
         sections = self.chosen.sections
-        letters = sum(section.end - section.start for section in sections)
-        size = 360 + 230 * len(sections) + letters
+        letters = sum(end - start for _, start, end in sections)
+        size = 360 + 170 * len(sections) + letters
         # Tabulated or not: that happens behind the back of who weighs us.
         size += PREFIX_BYTES * len(self.prefixes[0])
         if self.exact is not None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.protocol.decoding import show_octets
-from scrapy_rep.protocol.fields import (
-    sitemaps_in,
-)
+from scrapy_rep.protocol.fields import sitemaps_in
 from scrapy_rep.protocol.groups import (
     groups_of,
     line_numbers,
+    lines_of,
     paces_among,
     rules_among,
     rules_in,
@@ -35,7 +34,7 @@ class Group(NamedTuple):
 
 def groups_as_written(text: str, groups: list[list[Section]]) -> tuple[Group, ...]:
     """Some groups of a text, given as their sections."""
-    lines = line_numbers(text, [section for group in groups for section in group])
+    lines = line_numbers(text, [section.head for group in groups for section in group])
     found = []
     for sections in groups:
         numbered = [(section, next(lines)) for section in sections]
@@ -54,7 +53,8 @@ def statements(text: str, dialect: Dialect) -> tuple[object, ...]:
     groups = tuple(
         (
             tuple(
-                (section.agent, *paces_among(text, [section])) for section in sections
+                (section.agent, *paces_among(text, lines_of([section])))
+                for section in sections
             ),
             tuple(
                 rule

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_rep.protocol.groups import groups_of, runs_of
+from scrapy_rep.protocol.groups import groups_of, lines_of, runs_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from scrapy_rep.protocol.dialect import Dialect
-    from scrapy_rep.protocol.groups import Section
+    from scrapy_rep.protocol.groups import Lines, Section
 
 Agent = str | tuple[str, ...]
 """A product token or a whole User-Agent header, or several tokens, most wanted first."""
@@ -112,9 +113,9 @@ def agents_given(agent: str | Sequence[str]) -> tuple[str, ...]:
 class Chosen(NamedTuple):
     """What of a file is meant for an agent."""
 
-    sections: list[Section]
+    sections: tuple[Lines, ...]
     """Of its groups: all rules in them are its own."""
-    asked: list[Section]
+    asked: tuple[Lines, ...]
     """Those of them that have its own records of pace and preferences: see `runs_of`."""
     tokens: tuple[str, ...] | None
     """The user-agent lines of the groups, or ("*",) by default; None: there is no group."""
@@ -123,17 +124,19 @@ class Chosen(NamedTuple):
 def chosen_for(agents: tuple[str, ...], text: str, dialect: Dialect) -> Chosen:
     """What of a text is meant for `agents`, most wanted first."""
     groups, by_default = groups_for(agents, groups_of(text, dialect), dialect)
-    sections = [section for group in groups for section in group]
     if not groups:
-        return Chosen(sections, sections, None)
-    asked = sections
+        return Chosen((), (), None)
+    sections = list(chain.from_iterable(groups))
+    asked = lines = lines_of(sections)
     if len(sections) > len(groups):
         runs = [run for group in groups for run in runs_of(text, group)]
         if len(runs) > len(groups):
             runs, _ = groups_for(agents, runs, dialect)
-            asked = [section for run in runs for section in run]
-    tokens = ["*"] if by_default else [section.agent for section in sections]
-    return Chosen(sections, asked, tuple(dict.fromkeys(tokens)))
+            asked = lines_of(chain.from_iterable(runs))
+    if by_default:
+        return Chosen(lines, asked, ("*",))
+    tokens = dict.fromkeys([section.agent for section in sections])
+    return Chosen(lines, asked, tuple(tokens))
 
 
 def groups_for(

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 MANY_PATTERNS = 200  # patterns, from which on an index of their letters pays
 VERY_MANY_PATTERNS = 1000  # from which on it pays for the first query
 FEW_QUERIES = 16  # answered before it pays for fewer
-WINDOWS = (32, 16, 8, 4)  # letters of an index entry: as many as a part has room for
+# Letters of an index entry: as many as a part has room for.
+WINDOWS = (32, 16, 8, 4, 2, 1)
 INDEXED_LETTERS = 64  # letters of a part, besides its last, among which one is chosen
 MANY_OF_LETTERS = 64  # patterns; fewer are a tuple, which the garbage collector ignores
 
@@ -129,13 +130,10 @@ class Wildcards:
             in_order = sorted(self.patterns(), key=itemgetter(0), reverse=True)
             self.index = index_by_letters(in_order)
         for letters, filed in self.index.items():
-            if letters:
-                starts = range(len(path) - letters + 1)
-                grams = {path[start : start + letters] for start in starts}
-                for gram in filed.keys() & grams:
-                    yield filed[gram]
-            else:
-                yield filed[""]
+            starts = range(len(path) - letters + 1)
+            grams = {path[start : start + letters] for start in starts}
+            for gram in filed.keys() & grams:
+                yield filed[gram]
 
     def patterns(self) -> tuple[Wildcard, ...]:
         return self.with_query + self.headed + self.endings + self.anywhere
@@ -165,13 +163,13 @@ def index_by_letters(wildcards: Sequence[Wildcard]) -> Index:
     """File each pattern under the letters of its that the fewest patterns share.
 
     They come, and are filed, the highest score first. A path then only meets the patterns
-    of which it has these letters; short ones are filed under "" and meet every path.
+    of which it has these letters.
     """
     index: Index = {}
     grams = [grams_of(needle) for _, needle, _, _ in wildcards]
     shared = Counter(gram for some in grams for gram in some)
     for wildcard, some in zip(wildcards, grams, strict=True):
-        rarest = min(some, key=shared.__getitem__, default="")
+        rarest = min(some, key=shared.__getitem__)
         filed = index.setdefault(len(rarest), {})
         others = filed.get(rarest)
         if others is None:
@@ -189,20 +187,20 @@ def best_of_few(wildcards: Sequence[Wildcard], path: str, floor: int) -> int:
     for score, needle, parts, anchored in wildcards:
         if score <= floor:
             break
-        # Nearly always one search, for the longest part, tells a pattern off.
-        if needle in path and parts_occur(parts, anchored, path):
+        # Nearly always one search, for the longest part, tells a pattern off, else often the last.
+        if needle in path and parts[-1] in path and parts_occur(parts, anchored, path):
             return score
     return floor
 
 
 def grams_of(needle: str) -> tuple[str, ...]:
-    """Letters that a path has if it has `needle`: windows side by side, and the last one."""
+    """Letters that a path has if it has `needle`, which is not empty: windows side by side, and
+    the last one.
+    """
     room = len(needle)
-    for letters in WINDOWS:
-        if letters <= room:
-            starts = (
-                *range(0, min(room, INDEXED_LETTERS) - letters + 1, letters),
-                room - letters,
-            )
-            return tuple({needle[start : start + letters] for start in starts})
-    return ()
+    letters = next(window for window in WINDOWS if window <= room)
+    starts = (
+        *range(0, min(room, INDEXED_LETTERS) - letters + 1, letters),
+        room - letters,
+    )
+    return tuple({needle[start : start + letters] for start in starts})

@@ -52,12 +52,12 @@ async def test_what_explains_is_made_when_it_is_needed():
     policy = parse(RULES)
     known = Known(origin, policy, Standing(State.FRESH, 0.0, 0.0), 1)
     known.ready = set()
-    await aside.make_ready(known, "a", origin + "/x")
+    await aside.make_ready(known, "a")
     assert (known.is_ready("a"), known.is_ready("a", explain=True)) == (True, False)
-    await aside.make_ready(known, "a", origin + "/p")
+    await aside.make_ready(known, "a", explain=True)
     assert known.is_ready("a", explain=True)
     assert not known.is_ready("b")
-    await aside.make_ready(known, "b", origin + "/x", explain=True)
+    await aside.make_ready(known, "b", explain=True)
     assert known.is_ready("b", explain=True)
     aside.close()
 
@@ -103,3 +103,22 @@ async def test_a_crawl_reads_large_files_aside(filling, monkeypatch):
         assert threads
         assert (threads == here) is not bool(filling)
         assert not (filling and here & threads)
+
+
+@coroutine_test
+async def test_a_file_that_denies_all_is_explained_aside(monkeypatch):
+    by, scored = set(), RuleSet.scored
+
+    def scored_by(self: RuleSet, text: str) -> Any:
+        if self.by_score is None:
+            by.add(threading.current_thread())
+        return scored(self, text)
+
+    monkeypatch.setattr(RuleSet, "scored", scored_by)
+    body = ("User-agent: *\nDisallow: /\n" + FILLING).encode()
+    with Site({"/robots.txt": Reply(body=body)}) as site:
+        crawler = make_crawler(Pages)
+        await crawl(crawler, urls=[site.url("/p")])
+    assert not crawler.spider.got
+    assert by
+    assert threading.current_thread() not in by

@@ -31,8 +31,6 @@ class JobQueue(ABC):
     """
 
     __slots__ = ("edge", "far", "id", "job", "near", "place", "spider")
-    peeks = True
-    """``peek`` changes nothing."""
 
     def __init__(self, crawler: Crawler, key: str) -> None:
         self.job = Job.of(crawler)
@@ -83,6 +81,7 @@ class JobQueue(ABC):
         return request
 
     def peek(self) -> Request | None:
+        """Return what ``pop`` would; nothing changes."""
         return self._request(self._next()[1]) if self._has_near() else None
 
     def close(self) -> None:

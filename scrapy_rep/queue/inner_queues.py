@@ -22,33 +22,36 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.pqueues import ScrapyPriorityQueue
 
-SOUND = FifoMemoryQueue, FifoDiskQueue, FifoSQLiteQueue
+    Kinds = tuple[type, ...]
+
+SAFE_TO_PEEK: Kinds = FifoMemoryQueue, FifoDiskQueue, FifoSQLiteQueue
 """Queues whose ``peek`` changes nothing; the LIFO ones in memory and SQLite are of them."""
 
 
-def next_of(queue: ScrapyPriorityQueue) -> Request | None:
+def next_of(queue: ScrapyPriorityQueue, safe: Kinds) -> Request | None:
     """Return what ``queue.pop()`` would, and leave it where it is.
 
-    Scrapy's own ``peek`` has another order. Raises ``NotImplementedError`` where looking
-    might do harm, and whatever a request that cannot be read raises.
+    *safe* are the classes whose ``peek`` changes nothing. Scrapy's own ``peek`` has
+    another order. Raises ``NotImplementedError`` where looking might do harm, and whatever
+    a request that cannot be read raises.
     """
     for priority in sorted({*queue.queues, *queue._start_queues}):
         for kind in (queue.queues, queue._start_queues):
             if inner := kind.get(priority):
-                request: Request | None = _peek(inner)
+                request: Request | None = _peek(inner, safe)
                 return request
     return None
 
 
-def look(queue: ScrapyPriorityQueue) -> Request | None:
+def look(queue: ScrapyPriorityQueue, safe: Kinds) -> Request | None:
     """Return the next request of *queue*; ``None``: it cannot tell, or there is none."""
     with suppress(Exception):  # where it cannot be read, ``pop`` will say why
-        return next_of(queue)
+        return next_of(queue, safe)
     return None
 
 
-def _peek(inner: Any) -> Any:
-    if isinstance(inner, SOUND) or getattr(inner, "peeks", False):  # a job's
+def _peek(inner: Any, safe: Kinds) -> Any:
+    if isinstance(inner, safe):
         return inner.peek()
     if not isinstance(inner, LifoDiskQueue):
         # Scrapy peeks at no queue, so what is wrong with it has not shown.

@@ -125,7 +125,9 @@ class PoliteQueue(SlotQueues):
         """
         slots = self.slots.due or self.slots.by_name.values()
         slot = next(iter(slots), None)
-        return None if slot is None else next_of(slot.by_urgency()[0].queue)
+        if slot is None:
+            return None
+        return next_of(slot.by_urgency()[0].queue, self._safe_to_peek)
 
     def close(self) -> dict[str, list[int]]:
         self._alarm.cancel()
@@ -187,7 +189,7 @@ class PoliteQueue(SlotQueues):
 
     def _adopt(self, name: str, queue: ScrapyPriorityQueue) -> None:
         """Take in what an earlier run has left; its next request tells what it is."""
-        request = look(queue)
+        request = look(queue, self._safe_to_peek)
         if request is None:
             slot_name, key = name, UNJUDGED
         else:
@@ -339,7 +341,7 @@ class PoliteQueue(SlotQueues):
                 self.slots.make_due(slot)
 
     def _ask(self, slot: Slot, line: Line) -> None:
-        origin, page = line.key[0], look(line.queue) or line.page()
+        origin, page = line.key[0], look(line.queue, self._safe_to_peek) or line.page()
         assert self._policies is not None
         assert origin is not None
         assert page is not None

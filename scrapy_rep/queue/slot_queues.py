@@ -11,7 +11,7 @@ from scrapy.utils.job import job_dir
 from scrapy.utils.misc import load_object
 
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.queue.inner_queues import look
+from scrapy_rep.queue.inner_queues import SAFE_TO_PEEK, look
 from scrapy_rep.queue.job_folder import check_list, open_queues, slot_folders
 
 if TYPE_CHECKING:
@@ -36,11 +36,13 @@ class SlotQueues(DownloaderAwarePriorityQueue):
     ) -> None:
         self._crawl = Crawl.of(crawler)
         self._job: Job | None = None
+        self._safe_to_peek = SAFE_TO_PEEK
         if folder := job_dir(crawler.settings):
             from scrapy_rep.job import Job, JobQueue  # noqa: PLC0415 - few need it
 
             # Of Scrapy's two queues the one in memory is made first, and then the list of
             # slots is read, which a job writes when it is opened.
+            self._safe_to_peek += (JobQueue,)
             kind = downstream_queue_cls
             if not key:
                 kind = load_object(crawler.settings["SCHEDULER_DISK_QUEUE"])
@@ -77,7 +79,7 @@ class SlotQueues(DownloaderAwarePriorityQueue):
         queue = super().pqfactory("")
         queue.key = folder
         open_queues(queue)
-        request = look(queue)
+        request = look(queue, self._safe_to_peek)
         names = () if request is None else self.names_of(request)
         for name in names:
             if super().pqfactory(name).key == folder:

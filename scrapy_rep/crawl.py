@@ -64,7 +64,7 @@ class Crawl(OneForEachCrawler):
 
     def __init__(self, crawler: Crawler) -> None:
         self.crawler = crawler
-        self.settings = Settings.read(crawler.settings)
+        self.settings = Settings.of(crawler)
         self.downloader = Downloader(crawler)
         self.waits = Waits(
             self.downloader.is_busy,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from scrapy_rep.downloader import at_prompt
 from scrapy_rep.exceptions import SettingError
@@ -29,6 +30,7 @@ from scrapy_rep.setting_checks import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
     from typing_extensions import Self
 
@@ -289,6 +291,13 @@ class Settings:
     """ROBOTSTXT_USER_AGENT, which is Scrapy's."""
 
     @classmethod
+    def of(cls, crawler: Crawler) -> Settings:
+        """Return those of *crawler*, read once. Raises ``SettingError`` as ``read`` does."""
+        if crawler not in _of_crawlers:
+            _of_crawlers[crawler] = cls.read(crawler.settings)
+        return _of_crawlers[crawler]
+
+    @classmethod
     def read(cls, settings: BaseSettings) -> Self:
         """Return the values in *settings*, with the defaults of this package.
 
@@ -333,6 +342,7 @@ class Settings:
         return cls(**found, user_agent=check_agent("ROBOTSTXT_USER_AGENT", user_agent))
 
 
+_of_crawlers: WeakKeyDictionary[Crawler, Settings] = WeakKeyDictionary()
 FIELDS = [each.name for each in fields(Settings) if each.metadata]
 DECLARATIONS = [
     Declaration(f"REP_{each.name.upper()}", *each.metadata["setting"])

@@ -105,8 +105,8 @@ class Sink:
         self._uri = fill_in(uri, crawler, worker)
         try:
             self._storage = storage(crawler, self._uri)
-            self._path: str = getattr(self._storage, "path", "")
             self._local = isinstance(self._storage, FileFeedStorage)
+            self._path: str = self._storage.path if self._local else ""
             self._open()
         except SettingError:
             raise

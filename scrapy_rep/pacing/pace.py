@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from scrapy_rep.settings import DAY
+
 if TYPE_CHECKING:
     from datetime import time
 
     from scrapy_rep.protocol import Agent, Policy, RequestRate, VisitTime
     from scrapy_rep.settings import Settings
-
-DAY = 86400.0
 
 
 class Pace(NamedTuple):

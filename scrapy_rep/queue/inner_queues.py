@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.pqueues import ScrapyPriorityQueue
 
-    Kinds = tuple[type, ...]
+    Kinds = tuple[type[Any], ...]
 
 SAFE_TO_PEEK: Kinds = FifoMemoryQueue, FifoDiskQueue, FifoSQLiteQueue
 """Queues whose ``peek`` changes nothing; the LIFO ones in memory and SQLite are of them."""

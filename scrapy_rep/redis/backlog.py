@@ -140,6 +140,12 @@ class Backlog:
         """Note how many the server says were ever queued."""
         self._epoch[1] = max(self._epoch[1], number)
 
+    def note_put(self, length: int) -> None:
+        """Note that a call of ours has queued requests, and that *length* are there now."""
+        self.puts += 1
+        if length > 0:
+            self.note_unknown()  # it may have been empty at the last look
+
     def _note_epoch(self, answer: Any) -> None:
         """Note what the server has answered of the epoch that it is in."""
         epoch, queued, lost, has_none, blocked = answer
@@ -152,9 +158,8 @@ class Backlog:
             self._repair_soon()
 
     def _warn_of_eviction(self) -> None:
-        if self.link.is_known:
+        if not self.link.begin_eviction_check():
             return
-        self.link.is_known = True
         with suppress(*AWAY):  # INFO may be forbidden
             known = self._quick.at(self.keys[0]).info("memory")
             policy = str(known.get("maxmemory_policy", "noeviction"))

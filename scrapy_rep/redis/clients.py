@@ -225,10 +225,8 @@ def close(server: Any) -> None:
 
     scrapy-redis leaves that to the garbage collector.
     """
-    closing = getattr(server, "close", None)
-    if closing is not None:
-        with suppress(*AWAY):
-            closing()
+    with suppress(*AWAY):
+        server.close()
 
 
 def refusal_of(error: Exception) -> str | None:

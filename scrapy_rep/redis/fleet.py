@@ -68,8 +68,7 @@ class Link:
         """In the log."""
         self.names = fleet_keys()
         """Where its workers are."""
-        self.is_known = False
-        """Whether it was looked at how it makes room when its memory is full."""
+        self._is_eviction_checked = False
         self.up = True
         self.gone = False
         """Whether the cluster does without it now."""
@@ -155,6 +154,21 @@ class Link:
             text = "%s refuses us (%s). Until it does not, %s"
             logger.error(text, self.called, refusal, then, extra=extra)
         self.keep_beating()
+
+    def note_takeover(self) -> None:
+        """Note that it took over from a server that was away, and may lack what that had."""
+        self.was_away, self.changed_at = True, monotonic()
+
+    def serve(self, slots: list[int] | None, *, alone: bool) -> None:
+        """Go on with the *slots* that it has now; *alone*: there is no other server."""
+        self.names = fleet_keys(slots)
+        self.called = "Redis" if alone else f"Redis at {self.address}"
+        self.keep_beating()
+
+    def begin_eviction_check(self) -> bool:
+        """Tell whether nobody has checked yet what it deletes when its memory is full."""
+        is_first, self._is_eviction_checked = not self._is_eviction_checked, True
+        return is_first
 
     async def slots(self) -> Any:
         """Return its ``CLUSTER SLOTS``, as ``slots_known_to`` does."""

@@ -192,9 +192,8 @@ class Outbox:
             if one.id not in gone
         ]
         shard.note_queued(queued)
-        shard.puts += bool(pushed)
-        if pushed and length > 0:
-            shard.note_unknown()  # it may have been empty at the last look
+        if pushed:
+            shard.note_put(length)
         for number in old:
             self._drop(pushed[number - 1])
         self._heard(n, None if is_due or length <= 0 else wait / 1e6)

@@ -31,7 +31,7 @@ from scrapy_rep.redis.clients import (
     slots_known_to,
 )
 from scrapy_rep.redis.fleet import Link, RedisAwayError
-from scrapy_rep.redis.keys import fleet_keys, slot_of
+from scrapy_rep.redis.keys import slot_of
 from scrapy_rep.redis.topology import Address, Topology
 
 if TYPE_CHECKING:
@@ -195,15 +195,12 @@ class Servers:
             before = [self._links[old] for old in olds if old in self._links]
             if any(not link.up for link in before):
                 # What it was last told may be missing, and others may take turns.
-                link = self._link(new)
-                link.was_away, link.changed_at = True, monotonic()
+                self._link(new).note_takeover()
         servers = self.topology.servers
         for address in [known for known in self._links if known not in servers]:
             self._links.pop(address).end()
         for link in self.all:
-            link.names = fleet_keys(self.topology.slots(link.address))
-            link.called = f"Redis at {link.address}" if len(servers) > 1 else "Redis"
-            link.keep_beating()
+            link.serve(self.topology.slots(link.address), alone=len(servers) == 1)
 
     def _link(self, address: Address) -> Link:
         if address not in self._links:

@@ -51,7 +51,7 @@ class MemoryStore(Store):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(Settings.read(crawler.settings).cache_bytes // CACHE_DIVISOR)
+        return cls(Settings.of(crawler).cache_bytes // CACHE_DIVISOR)
 
     async def get(self, origin: str) -> Snapshot | None:
         packed = self._packed.get(origin)

@@ -135,7 +135,7 @@ class SqliteStore(Store):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        settings = Settings.read(crawler.settings)
+        settings = Settings.of(crawler)
         path = settings.store_path or _path(crawler.settings)
         return cls(path, settings.unreachable_max)
 

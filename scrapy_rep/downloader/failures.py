@@ -8,7 +8,7 @@ REFUSED, NOT_FOUND, TIMEOUT = (
     "timeout",
 )
 CUT_SHORT, LOST = "cut short", "connection lost"
-KINDS = (
+FAILURE_KINDS = (
     ("refused", REFUSED),
     ("resolvehost", NOT_FOUND),
     ("lookup", NOT_FOUND),
@@ -27,4 +27,4 @@ def kind_of(error: BaseException) -> str:
     """Return the kind of a failure; that of no known kind is called as its exception."""
     name = type(error).__name__
     lower = name.lower()
-    return next((kind for part, kind in KINDS if part in lower), name)
+    return next((kind for part, kind in FAILURE_KINDS if part in lower), name)

@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from scrapy_rep.evidence.audit import Audit
     from scrapy_rep.log import Held, Waits
 
-LOOK_LEAST, LOOK_MOST = 1.0, 60.0
+LEAST_LOOK_SECONDS, MOST_LOOK_SECONDS = 1.0, 60.0
 """Seconds between two looks: at first, and at the most."""
-LOOK_PART = 0.01
+LOOK_TIME_PART = 0.01
 """The part of the time of the crawl so far after which is looked again."""
-MOST_COST = 0.002
+MOST_COST_PART = 0.002
 """The part of the time that looks may take, if there is much to look at."""
 AT_A_TIME = 500
 """What is looked at in one turn of the event loop."""
 MOST_HOSTS = 20
 """Hosts that one look names; the next one names others."""
-SAME = 1.0
+SAME_END_SECONDS = 1.0
 """Seconds by which the end of a wait may move without being told again."""
-EVERYWHERE = frozenset({PACE, ASKED})
+COMMON_CAUSES = frozenset({PACE, ASKED})
 """What all hosts wait for, and shortly: of these there are no lines of hosts."""
 
 
@@ -68,7 +68,7 @@ class WaitingLines:
 
     def _begin(self) -> None:
         self._began = monotonic()
-        self._look_in(LOOK_LEAST)
+        self._look_in(LEAST_LOOK_SECONDS)
 
     def _look_in(self, seconds: float) -> None:
         if not self._closed:
@@ -98,8 +98,8 @@ class WaitingLines:
         self._write_hosts(found)
         now = monotonic()
         took += now - begun
-        part = min(LOOK_PART * (now - self._began), LOOK_MOST)
-        self._look_in(max(LOOK_LEAST, part, took / MOST_COST))
+        part = min(LOOK_TIME_PART * (now - self._began), MOST_LOOK_SECONDS)
+        self._look_in(max(LEAST_LOOK_SECONDS, part, took / MOST_COST_PART))
 
     def _write_sums(self, found: dict[tuple[str, str], Held]) -> None:
         by_cause: dict[str, list[Held]] = {cause: [] for cause in self._last}
@@ -130,9 +130,10 @@ class WaitingLines:
         new = (
             held
             for key, held in found.items()
-            if held.cause not in EVERYWHERE
+            if held.cause not in COMMON_CAUSES
             and (
-                key not in self._named or (held.until or 0.0) > self._named[key] + SAME
+                key not in self._named
+                or (held.until or 0.0) > self._named[key] + SAME_END_SECONDS
             )
         )
         for held in nlargest(MOST_HOSTS, new, key=lambda held: held.requests):

@@ -114,7 +114,7 @@ class JobFile:
         except BaseException:
             self.close()
             raise
-        OPEN.add(self)
+        OPEN_FILES.add(self)
 
     def rows(self, sql: str, args: tuple[Any, ...] = ()) -> list[Any]:
         """Return what *sql* selects. Raises ``sqlite3.Error``."""
@@ -137,7 +137,7 @@ class JobFile:
     def close(self) -> None:
         """Close it; a crawl that does not come so far leaves it as a kill would."""
         self._is_closed = True
-        OPEN.discard(self)
+        OPEN_FILES.discard(self)
         if self._worker is not None:
             self._worker.shutdown()
             self._worker = None
@@ -238,16 +238,16 @@ class JobFile:
         )
 
 
-OPEN: WeakSet[JobFile] = WeakSet()
-PARENTS: list[object] = []
+OPEN_FILES: WeakSet[JobFile] = WeakSet()
+PARENTS_CONNECTIONS: list[object] = []
 """Connections of the process that this one was forked from: to close them here could let
 go of its locks, and spoil its log."""
 
 
 def _leave_to_parent() -> None:
-    for file in list(OPEN):
-        PARENTS.extend(file.leave_to_parent())
-    OPEN.clear()
+    for file in list(OPEN_FILES):
+        PARENTS_CONNECTIONS.extend(file.leave_to_parent())
+    OPEN_FILES.clear()
 
 
 if hasattr(os, "register_at_fork"):

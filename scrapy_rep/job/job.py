@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-WRITE_AFTER = 0.05
+WRITE_AFTER_SECONDS = 0.05
 """Seconds for which changes are gathered, to be written in one transaction."""
-WRITE_AGAIN_AFTER = 1.0
+WRITE_RETRY_SECONDS = 1.0
 """The same where the last one failed."""
-MOST_UNWRITTEN = 128
+MOST_UNWRITTEN_REQUESTS = 128
 """Requests after which it is written at once: it must not hold the event loop for long."""
-MOST_HELD = 16 * 2**20
+MOST_HELD_OCTETS = 16 * 2**20
 """Octets of requests that wait, and are in memory as well."""
 READ_UP = "SELECT id, body FROM requests WHERE queue = ? AND id > ? ORDER BY id LIMIT ?"
 READ_DOWN = (
@@ -201,7 +201,7 @@ class Job(OneForEachCrawler):
         if self._unclaimed is not None and self._unclaimed[0] is request:
             changes.seen.add(self._unclaimed[1])
             self._unclaimed = None
-        if len(changes.requests) >= MOST_UNWRITTEN and not self.is_stuck:
+        if len(changes.requests) >= MOST_UNWRITTEN_REQUESTS and not self.is_stuck:
             self.write()
         self._write_soon()
         return number
@@ -272,7 +272,7 @@ class Job(OneForEachCrawler):
         self._marked = (self._marked | self._changes.taken) - self._changes.done
         self._changes = Changes()
         self._new_queues.clear()
-        if self._held > MOST_HELD:
+        if self._held > MOST_HELD_OCTETS:
             self.shed()
         return True
 
@@ -285,7 +285,7 @@ class Job(OneForEachCrawler):
 
     def _write_soon(self) -> None:
         if self._timer is None and not self._closed:
-            wait = WRITE_AGAIN_AFTER if self.is_stuck else WRITE_AFTER
+            wait = WRITE_RETRY_SECONDS if self.is_stuck else WRITE_AFTER_SECONDS
             self._timer = call_later(wait, self._write_now)
 
     def _write_now(self) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scrapy.utils.request import request_from_dict
 
 from scrapy_rep.job.folders import folder_of
-from scrapy_rep.job.takeover import LEAF, take_over
+from scrapy_rep.job.takeover import QUEUE_NAME, take_over
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-HOSTS_TOLD = 5
-COUNTS = "SELECT queue, count(*) FROM requests GROUP BY queue"
-UNNAMED = "SELECT id, leaf, slot FROM queues WHERE name IS NULL AND folder != ''"
-NOT_LISTED = (
+MOST_HOSTS_TOLD = 5
+COUNT_BY_QUEUE = "SELECT queue, count(*) FROM requests GROUP BY queue"
+UNNAMED_QUEUES = "SELECT id, leaf, slot FROM queues WHERE name IS NULL AND folder != ''"
+UNLISTED_QUEUES = (
     "SELECT queue, min(id) FROM requests"
     " WHERE queue NOT IN (SELECT id FROM queues) GROUP BY queue"
 )
@@ -71,7 +71,7 @@ def begin(
             file.path.parent,
             taken,
         )
-    counts = dict(file.rows(COUNTS))
+    counts = dict(file.rows(COUNT_BY_QUEUE))
     if counts:
         logger.info(summary(file))
     next_number, next_queue = (
@@ -127,9 +127,9 @@ def summary(file: JobFile) -> str:
         return f"Nothing waits in the job in {file.path.parent}"
     told = [
         f"{host or '(none)'} {number:,}"
-        for host, number in hosts.most_common(HOSTS_TOLD)
+        for host, number in hosts.most_common(MOST_HOSTS_TOLD)
     ]
-    if len(hosts) > HOSTS_TOLD:
+    if len(hosts) > MOST_HOSTS_TOLD:
         told.append("...")
     return (
         f"Requests that wait in the job in {file.path.parent}: {hosts.total():,}, by host:"
@@ -140,7 +140,7 @@ def summary(file: JobFile) -> str:
 def _list_again(file: JobFile, downloader: Downloader, spider: Spider | None) -> None:
     """List the queues that a damaged file has lost, by what waits in them."""
     lost = 0
-    for queue, _ in file.rows(NOT_LISTED):
+    for queue, _ in file.rows(UNLISTED_QUEUES):
         request = _some_of(file, queue, spider)
         if request is None:
             lost += 1
@@ -166,7 +166,7 @@ def _some_of(file: JobFile, queue: int, spider: Spider | None) -> Request | None
 
 def _name_all(file: JobFile) -> None:
     """Have each queue whose name is not known go by that of its slot."""
-    for number, leaf, slot in file.rows(UNNAMED):
+    for number, leaf, slot in file.rows(UNNAMED_QUEUES):
         place = folder_of(slot), leaf
         sql = "SELECT id FROM queues WHERE folder = ? AND leaf = ?"
         same = [row[0] for row in file.rows(sql, place)]
@@ -188,7 +188,7 @@ def _write_list(file: JobFile, path: Path) -> None:
     slots: dict[str, list[int]] = {}
     no_slots: list[int] = []
     for folder, leaf, name in file.rows("SELECT folder, leaf, name FROM queues"):
-        if found := LEAF.fullmatch(leaf):
+        if found := QUEUE_NAME.fullmatch(leaf):
             priorities = slots.setdefault(name, []) if folder else no_slots
             if int(found[1]) not in priorities:
                 priorities.append(int(found[1]))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 PICKLE_PROTOCOL = 4  # Scrapy's
-LOADED = 16
+REQUESTS_PER_READ = 16
 """How many requests are read at a time."""
 UNSERIALISABLE = pickle.PicklingError, AttributeError, TypeError, RecursionError
 
@@ -105,7 +105,9 @@ class JobQueue(ABC):
             if rows is None:
                 return False
             # Where there are fewer than should be, the file has lost some.
-            self.far = max(0, self.far - len(rows)) if len(rows) == LOADED else 0
+            self.far = (
+                max(0, self.far - len(rows)) if len(rows) == REQUESTS_PER_READ else 0
+            )
             for number, body in rows:
                 self._put_back(number, body)
                 self.job.hold(self, len(body))
@@ -158,7 +160,7 @@ class LifoQueue(JobQueue):
         return self.near[-1]
 
     def _read(self, queue: int) -> list[tuple[int, bytes]] | None:
-        return self.job.read_down(queue, self.edge, LOADED)
+        return self.job.read_down(queue, self.edge, REQUESTS_PER_READ)
 
     def _put_back(self, number: int, body: bytes) -> None:
         self.near.appendleft((number, body))
@@ -178,7 +180,7 @@ class FifoQueue(JobQueue):
     __slots__ = ()
 
     def _put(self, number: int, body: bytes) -> None:
-        if self.far or len(self.near) >= LOADED:
+        if self.far or len(self.near) >= REQUESTS_PER_READ:
             self.far += 1
         else:
             self._put_back(number, body)
@@ -191,7 +193,7 @@ class FifoQueue(JobQueue):
         return self.near[0]
 
     def _read(self, queue: int) -> list[tuple[int, bytes]] | None:
-        return self.job.read_up(queue, self.edge, LOADED)
+        return self.job.read_up(queue, self.edge, REQUESTS_PER_READ)
 
     def _put_back(self, number: int, body: bytes) -> None:
         self.near.append((number, body))

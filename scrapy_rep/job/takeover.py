@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SLOT_FOLDER = re.compile(r".*-[0-9a-f]{32}")
-LEAF = re.compile(r"(-?\d+)s?")
+QUEUE_NAME = re.compile(r"(-?\d+)s?")
 """A priority, negated, and whether it is of start requests."""
 
 
@@ -109,7 +109,7 @@ def _places(root: Path) -> Iterator[tuple[str, str]]:
     named = [path for path in folders if SLOT_FOLDER.fullmatch(path.name)]
     for folder in (root, *named):
         for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-            if LEAF.fullmatch(path.name):
+            if QUEUE_NAME.fullmatch(path.name):
                 yield ("" if folder is root else folder.name), path.name
 
 

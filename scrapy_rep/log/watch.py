@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from scrapy_rep.log.waits import Waits
     from scrapy_rep.settings import Settings
 
-REFUSED = {
+REFUSED_WORDS = {
     "rule": "by a rule",
     "status": "by the status of a robots.txt",
     "unreachable": "as a robots.txt is unreachable",
@@ -36,7 +36,7 @@ REFUSED = {
 }
 """By what requests are refused, by the cause in ``rep/forbidden``. Others are shown as they
 are."""
-FORBIDDEN = "forbidden/"
+FORBIDDEN_STATS = "forbidden/"
 ALL_PARKED = "all_parked"
 """The reason of a crawl that ends for REP_ALL_PARKED_MAX."""
 
@@ -134,9 +134,9 @@ class Watch:
         if idle_time:
             stats.set_value("rep/parked_time", idle_time)
         refused = {
-            name.partition(FORBIDDEN)[2]: number
+            name.partition(FORBIDDEN_STATS)[2]: number
             for name, number in stats.get_stats().items()
-            if name.startswith(f"rep/{FORBIDDEN}")
+            if name.startswith(f"rep/{FORBIDDEN_STATS}")
         }
         self._log.tell_user(self._sums(refused, stats.get_value("rep/would_forbid", 0)))
         number = sum(refused.values())
@@ -160,10 +160,10 @@ class Watch:
         left, idle_time = self._waits.left, self._waits.idle_time
         sums = [f"{counted(self._downloader.pages, 'request')} sent"]
         if refused:
-            causes = _by_cause(refused, REFUSED)
+            causes = _by_cause(refused, REFUSED_WORDS)
             sums.append(f"{sum(refused.values()):,} refused ({causes})")
         if left:
-            causes = _by_cause(left, AS_WHY)
+            causes = _by_cause(left, WAITING_WORDS)
             kept = f"; {self._waits.kept:,} of them are in JOBDIR" * bool(
                 self._waits.kept
             )
@@ -177,7 +177,7 @@ class Watch:
         return f"In all: {'; '.join(sums)}"
 
 
-AS_WHY = {cause: f"as {why}" for cause, why in WHY.items()}
+WAITING_WORDS = {cause: f"as {why}" for cause, why in WHY.items()}
 
 
 def _by_cause(numbers: Mapping[str, int], words: Mapping[str, str]) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Listener = Callable[[str, float], object]
 
-LOOK_UP = 0.5
+END_CHECK_SECONDS = 0.5
 """Seconds after which who waits in the downloader looks whether the crawl is ending."""
 
 
@@ -126,4 +126,4 @@ class BackOff:
         while seconds := self.left(host):
             if self._engine.ends() or (is_page and self._is_down(host)):
                 raise StillParked(request.url, seconds)
-            await sleep(min(seconds, LOOK_UP))
+            await sleep(min(seconds, END_CHECK_SECONDS))

@@ -10,17 +10,17 @@ from dataclasses import dataclass, replace
 from math import sqrt
 from random import uniform
 
-JITTER = 0.1
+PAUSE_JITTER = 0.1
 """The part by which a pause varies, so that hosts that failed together are not asked together."""
-ONE_AT_A_TIME = 0.001
+ONE_AT_A_TIME_GAP = 0.001
 """The gap, in seconds, of a host that is asked one request at a time and as fast as it answers."""
-MARGIN = 1.25
+GAP_MARGIN = 1.25
 """By so much a gap is longer than what the host has borne."""
 LEAST_GAP = 0.02
 """Seconds; what is shorter has faded."""
-HALVED_AFTER, HALVED_AFTER_GAPS = 120.0, 100
+GAP_HALF_LIFE_SECONDS, GAP_HALF_LIFE_GAPS = 120.0, 100
 """A gap is halved in so many seconds, or in so many times itself where that is longer."""
-FORGOTTEN_AFTER = 1800.0
+TROUBLE_KEPT_SECONDS = 1800.0
 """Seconds after its last trouble, and the pause for it, that a host is as any other."""
 
 
@@ -51,7 +51,7 @@ class Health:
         if before.served:
             # It bears more than with the pause counted, and less than without.
             borne = sqrt((now - before.at) * max(0.0, now - before.resumes))
-            refused_at = max(refused_at, MARGIN * borne / before.served)
+            refused_at = max(refused_at, GAP_MARGIN * borne / before.served)
         return Health(
             before.level + 1,
             now,
@@ -84,20 +84,20 @@ class Health:
         """Return what is left of its gap."""
         if not self.gap:
             return 0.0
-        half = max(HALVED_AFTER, HALVED_AFTER_GAPS * self.gap)
+        half = max(GAP_HALF_LIFE_SECONDS, GAP_HALF_LIFE_GAPS * self.gap)
         gap = self.gap * 0.5 ** (max(0.0, now - self.resumes) / half)
         return gap if gap >= LEAST_GAP else 0.0
 
     def interval(self, now: float) -> float:
         """Return the seconds between two starts; 0: as many at a time as anywhere."""
-        return self.gap_at(now) or (ONE_AT_A_TIME if self.level else 0.0)
+        return self.gap_at(now) or (ONE_AT_A_TIME_GAP if self.level else 0.0)
 
     def is_down(self, longest: float) -> bool:
         """Tell whether it has been in trouble for *longest* seconds, and no success."""
         return self.since is not None and self.at - self.since >= longest
 
     def may_be_forgotten(self, now: float) -> bool:
-        return self.resumes + FORGOTTEN_AFTER < now
+        return self.resumes + TROUBLE_KEPT_SECONDS < now
 
 
 WELL = Health()
@@ -106,4 +106,4 @@ WELL = Health()
 def pause_of(level: int, first: float, most: float) -> float:
     """Return for how long a host is left alone, the *level*-th time in a row."""
     doubled = first * 2.0 ** min(level - 1, 64)
-    return min(most, doubled) * uniform(1 - JITTER, 1 + JITTER)  # noqa: S311
+    return min(most, doubled) * uniform(1 - PAUSE_JITTER, 1 + PAUSE_JITTER)  # noqa: S311

@@ -28,18 +28,18 @@ The site measures arrivals, and the way there is not always equally long.
 """
 SHARED_GUARD_PART = 0.01
 """The same where each start is confirmed, which takes some time as well."""
-KEPT = 60.0
+IDLE_HOST_SECONDS = 60.0
 """Seconds for which the last start at a host is kept where nothing is known to be asked: its
 robots.txt may ask for a delay from then on."""
-LOOK_PART, LOOK_MOST = 0.5, 0.25
+RECHECK_PART, RECHECK_MOST = 0.5, 0.25
 """The part of an interval, and at most the seconds, after which is looked again whether a
 request that was granted has left. So nobody comes late: an interval begins when it has."""
-LEARNING = 0.05
+LEARNING_RECHECK_SECONDS = 0.05
 """Seconds after which is looked again whether a robots.txt has been read, or a host in trouble
 has answered."""
-SMOOTHING = 0.25
+LATENCY_SMOOTHING = 0.25
 """The part that one response time has in the smoothed one."""
-SWEEP_AT = 64
+FIRST_SWEEP_HOSTS = 64
 """How many hosts are kept before those that may be forgotten are looked for the first time."""
 
 
@@ -141,7 +141,7 @@ class Host:
         if self.last is not None:
             idle_since = max(idle_since, self.last)
         longest = max((seconds for seconds, _ in self.wishes.values()), default=0.0)
-        return idle_since + max(longest + GUARD_MOST, KEPT) < now
+        return idle_since + max(longest + GUARD_MOST, IDLE_HOST_SECONDS) < now
 
 
 class Hosts:
@@ -164,7 +164,7 @@ class Hosts:
         """A run before this process may have asked any host until then."""
         self._recalled: dict[str, float] = {}
         """Host -> when it was asked last, where that is known of an earlier process."""
-        self._sweep_at = SWEEP_AT
+        self._sweep_at = FIRST_SWEEP_HOSTS
 
     def go_on_in_child(self) -> None:
         """Go on in a process that was forked: others may have asked any host until now."""
@@ -190,7 +190,7 @@ class Hosts:
             n for n, host in self.by_name.items() if host.may_be_forgotten(now)
         ]:
             del self.by_name[name]
-        self._sweep_at = 2 * len(self.by_name) + SWEEP_AT
+        self._sweep_at = 2 * len(self.by_name) + FIRST_SWEEP_HOSTS
 
     # From one run of a job to the next
 
@@ -267,7 +267,7 @@ class Hosts:
             last = self.began if knows else -inf
         left = max(0.0, last + interval - now)
         if host.departing is not None:
-            left = max(left, min(LOOK_PART * interval, LOOK_MOST))
+            left = max(left, min(RECHECK_PART * interval, RECHECK_MOST))
         return left
 
     def _guarded(self, interval: float, guard_part: float) -> float:
@@ -300,14 +300,14 @@ class Hosts:
             if host.asking is None:
                 host.asking = asking
             elif host.asking is not asking and not host.asking.over:
-                wait = max(wait, LEARNING)
+                wait = max(wait, LEARNING_RECHECK_SECONDS)
         if host.is_probed and host.is_probed_by_another(departure):
-            wait = max(wait, LEARNING)
+            wait = max(wait, LEARNING_RECHECK_SECONDS)
         if host.line:
             before = list(host.line)
             place = before.index(departure) if departure in host.line else len(before)
             if place:
-                wait = max(wait + place * interval, LEARNING)
+                wait = max(wait + place * interval, LEARNING_RECHECK_SECONDS)
         if wait:
             if host.line is None:
                 host.line = WeakKeyDictionary()
@@ -365,7 +365,7 @@ class Hosts:
         if before is None:
             host.latency = latency
         elif well or latency > before:
-            host.latency = before + SMOOTHING * (latency - before)
+            host.latency = before + LATENCY_SMOOTHING * (latency - before)
         host.is_measured = True
         assert host.latency is not None
         return host.latency

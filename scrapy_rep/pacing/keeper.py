@@ -45,13 +45,13 @@ late may put off the next one: it may have arrived later than it left."""
 RESTLESS_LATE_PART = 0.25
 """The same part where several processes start together or find each other again, and for the
 first request of one of them to a host."""
-NOTICED = 0.002
+LATE_TOLD_SECONDS = 0.002
 """Seconds from which on it is worth telling that a request left late."""
-ASKED_AGAIN = 0.25
+CLAIM_RETRY_SECONDS = 0.25
 """Seconds after which is looked again whether another process has its answer."""
-CONFIRMED = 0.01
+UNCONFIRMED_SECONDS = 0.01
 """Seconds for which a start that others know of is good without being confirmed."""
-NUMBERS = count()
+CRAWL_NUMBERS = count()
 """Of the crawls of this process."""
 
 
@@ -84,7 +84,7 @@ class Keeper:
         self._crawler = crawler
         self._downloader = downloader
         self.host_of = host_of
-        self._number = next(NUMBERS)
+        self._number = next(CRAWL_NUMBERS)
         self._longest_wait = inf if settings.wait else LONGEST_AT_PROMPT
         self._bookings: Bookings | None = None
         self._booked_listeners: list[Callable[[Request, str, float], None]] = []
@@ -268,10 +268,10 @@ class Keeper:
             if not await self._claim(departure):
                 self.asked_elsewhere.add(host)
                 _step_aside(asking)
-                await sleep(ASKED_AGAIN)  # and those in its line with it
+                await sleep(CLAIM_RETRY_SECONDS)  # and those in its line with it
                 HOSTS.give_back(departure)
                 if self._downloader.ends():
-                    raise StillParked(request.url, ASKED_AGAIN)
+                    raise StillParked(request.url, CLAIM_RETRY_SECONDS)
                 continue
             interval = self.shared_interval(host, slot)
             if not (interval or asking):
@@ -317,7 +317,7 @@ class Keeper:
     def _confirm(self, departure: Departure) -> Awaitable[None] | None:
         """See to it that *departure*, about to be written, is still who was granted last."""
         late = _late(departure, monotonic())
-        return None if late < CONFIRMED else self._confirmed(departure, late)
+        return None if late < UNCONFIRMED_SECONDS else self._confirmed(departure, late)
 
     async def _confirmed(self, departure: Departure, late: float) -> None:
         if not await self._tell_late(departure, late):
@@ -329,7 +329,7 @@ class Keeper:
             return
         HOSTS.has_left(departure, at)
         late = _late(departure, at)
-        if late >= NOTICED:
+        if late >= LATE_TOLD_SECONDS:
             deferred_from_coro(self._tell_late(departure, late))
 
     async def _tell_late(self, departure: Departure, seconds: float) -> bool:
@@ -356,7 +356,7 @@ class Keeper:
             # they wait for what we say.
             quickest = latency if departure.booking is None else 0.0
         late = min(latency - quickest, max(part * delay, LATE_LEAST))
-        if late >= NOTICED:
+        if late >= LATE_TOLD_SECONDS:
             HOSTS.has_left(departure, left_at + late)
             deferred_from_coro(self._tell_late(departure, late))
 

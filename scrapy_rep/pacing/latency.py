@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     Keep = Callable[[str, str, float], None]
 
-LATENCY = "latency"
+LATENCY_WISHER = "latency"
 """In the place of an origin, where it is its response time for which a host waits."""
-WORTH_TELLING = 0.2
+TOLD_CHANGE_PART = 0.2
 """The part by which a response time must change before other workers are told."""
 
 
@@ -47,13 +47,13 @@ class ResponseTimes:
         before = HOSTS.latency(host)
         smoothed = HOSTS.measure(host, latency, well=response.status < 400)
         self._keep_to(host, smoothed)
-        differs = before is None or abs(smoothed - before) > WORTH_TELLING * before
+        differs = before is None or abs(smoothed - before) > TOLD_CHANGE_PART * before
         if differs and self._bookings is not None:
             deferred_from_coro(self._bookings.tell_latency(host, smoothed))
 
     def _keep_to(self, host: str, seconds: float) -> None:
         delay = min(max(self.factor * seconds, self._least), self._most)
-        self._keep(host, LATENCY, delay)
+        self._keep(host, LATENCY_WISHER, delay)
 
     async def learn(self, host: str) -> None:
         """Begin with what another worker has measured."""

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from scrapy_rep.pacing.bookings import Bookings
     from scrapy_rep.settings import Settings
 
-TOO_MANY, UNAVAILABLE = 429, 503
+TOO_MANY_REQUESTS, SERVICE_UNAVAILABLE = 429, 503
 """The statuses by which a site refuses (RFC 6585 4, RFC 9110 15.6.4)."""
-SAME = 0.05
+CLOCK_DIFFERENCE_SECONDS = 0.05
 """Seconds by which the clocks of two workers may differ."""
-TOLD_EVERY = 1.0
+TELL_EVERY_SECONDS = 1.0
 """Seconds in which the successes at a host that is out of trouble are told to others once."""
 
 
@@ -88,7 +88,9 @@ class Troubles:
         if news:
             health = health.in_trouble(monotonic(), pause, self._longest)
         # One 503 may be about its page; where several of a burst are, they are not.
-        too_fast = status == TOO_MANY or (status == UNAVAILABLE and not news)
+        too_fast = status == TOO_MANY_REQUESTS or (
+            status == SERVICE_UNAVAILABLE and not news
+        )
         return health.too_fast() if too_fast else health
 
     def note_success(self, host: str, started: float) -> None:
@@ -101,7 +103,11 @@ class Troubles:
             return
         now = monotonic()
         served, told = self._untold.get(host, (0, now))
-        if before.since is None and not before.level and now < told + TOLD_EVERY:
+        if (
+            before.since is None
+            and not before.level
+            and now < told + TELL_EVERY_SECONDS
+        ):
             self._untold[host] = served + 1, told
         else:
             self._untold.pop(host, None)
@@ -124,7 +130,7 @@ class Troubles:
             self._untold.pop(host, None)  # those were before its trouble
         HOSTS.note_health(host, health)
         left = health.resumes - monotonic()
-        if left > self._back_off.left(host) + SAME:
+        if left > self._back_off.left(host) + CLOCK_DIFFERENCE_SECONDS:
             self._back_off.learn(host, left)
 
 

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 PATIENCE_SECONDS = 0.5
 """Seconds after which a fetch no longer counts in REP_FETCH_CONCURRENCY."""
-LEAST_PATIENCE = 0.005
+LEAST_PATIENCE_SECONDS = 0.005
 """The same where one after the other has taken longer, and others wait."""
-RESTORED = 8
+PATIENCE_GROWTH = 8
 """So many times as much patience there is after an answer that was in time for PATIENCE_SECONDS
 but had made way."""
 
@@ -60,12 +60,12 @@ class Lanes:
     def lose_patience(self) -> None:
         """Note that a fetch takes long."""
         if self.prompt_places.waiting:
-            self.patience = max(self.patience / 2, LEAST_PATIENCE)
+            self.patience = max(self.patience / 2, LEAST_PATIENCE_SECONDS)
 
     def regain_patience(self, seconds: float) -> None:
         """Note that there was an answer after so many *seconds*."""
         if self.patience < seconds < PATIENCE_SECONDS:
-            self.patience = min(RESTORED * self.patience, PATIENCE_SECONDS)
+            self.patience = min(PATIENCE_GROWTH * self.patience, PATIENCE_SECONDS)
 
     def has_room_aside(self) -> bool:
         return self.aside < self.slow_places.limit

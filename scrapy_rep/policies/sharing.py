@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from scrapy_rep.access import Outcome, Validators
     from scrapy_rep.settings import Settings
 
-SETTINGS = (
+REQUEST_SETTINGS = (
     "DEFAULT_REQUEST_HEADERS",
     "DOWNLOADER",
     "DOWNLOADER_MIDDLEWARES",
@@ -58,7 +58,7 @@ MIN_COMPRESSED_OCTETS = 1024
 ZLIB_LEVEL = 1
 
 
-NUMBERS = count(1)
+CRAWL_NUMBERS = count(1)
 """Of the crawls of this process."""
 
 
@@ -152,7 +152,7 @@ class Sharing:
         self._crawler = crawler
         self._settings = settings
         self._ends = ends
-        self._number = next(NUMBERS)
+        self._number = next(CRAWL_NUMBERS)
         self._commons: Commons | None = None
         self._asks_alike: Hashable = None
 
@@ -185,7 +185,7 @@ class Sharing:
             settings.timeout,
             # Who does not heed it would wait for a host that is parked for the other.
             "retry-after" in settings.obey,
-            *(_hashable(self._crawler.settings.get(name)) for name in SETTINGS),
+            *(_hashable(self._crawler.settings.get(name)) for name in REQUEST_SETTINGS),
             *(_hashable(getattr(spider, name, None)) for name in SPIDER_ATTRIBUTES),
         )
 

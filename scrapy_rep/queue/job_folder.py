@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SLOT_FOLDER = re.compile(r".*-[0-9a-f]{32}")
 QUEUE_FILE = re.compile(r"(-?\d+)(s?)")
 """A priority, and whether it is of start requests: a file or a folder."""
-DAMAGED = (
+DAMAGE_ERRORS = (
     struct.error,  # a file queue that is shorter than its count of requests
     ValueError,  # half of the JSON of another one, or no JSON
     LookupError,
@@ -84,7 +84,7 @@ def _open(
             inner.close()
     except sqlite3.OperationalError:  # it is locked, or too many files are open
         raise
-    except DAMAGED as error:
+    except DAMAGE_ERRORS as error:
         if not path.exists():
             raise
         set_aside(path, error)

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-DISK_RETRY = 10.0
+DISK_RETRY_SECONDS = 10.0
 """Seconds after which a disk queue that failed, but is not damaged, is asked again."""
-FULL_AGAIN = 0.1
+FULL_RECHECK_SECONDS = 0.1
 """Seconds after which a slot is looked at again where one host waits for an answer, and another
 one for its time."""
-RECHECKED = 2
+FULL_RECHECKS_PER_POP = 2
 """How many slots without a free place are looked at again at each pop."""
 
 
@@ -103,7 +103,7 @@ class PoliteQueue(SlotQueues):
         if slots.unknown:
             self._look_ahead()
         if slots.full:
-            self._recheck_full(RECHECKED)
+            self._recheck_full(FULL_RECHECKS_PER_POP)
         request = self._pop_due()
         if request is None and slots.full:
             self._recheck_full(len(slots.full))
@@ -253,7 +253,7 @@ class PoliteQueue(SlotQueues):
             self.slots.put(slot, where)
             return None
         if where is Where.FULL:
-            soonest = min(soonest, FULL_AGAIN)
+            soonest = min(soonest, FULL_RECHECK_SECONDS)
         host, cause = why
         self._park(slot, host, soonest, cause)
         return None
@@ -276,7 +276,7 @@ class PoliteQueue(SlotQueues):
                 exc_info=fault,
             )
             if left == line.count:
-                self._park(slot, line.host, DISK_RETRY, DISK)
+                self._park(slot, line.host, DISK_RETRY_SECONDS, DISK)
                 return None
             self.crawler.stats.inc_value("rep/unreadable", line.count - left)
         self._count -= line.count - left

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from redis.exceptions import ResponseError, TryAgainError
 from scrapy.utils.defer import deferred_from_coro
 
-from scrapy_rep.redis.clients import AWAY, Script, is_forgotten
+from scrapy_rep.redis.clients import AWAY_ERRORS, Script, is_forgotten
 from scrapy_rep.redis.fleet import RedisAwayError
 from scrapy_rep.redis.keys import hosts_and_workers, pattern
 from scrapy_rep.redis.servers import Servers
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("scrapy_rep")
 
-LOST = "requests_lost"
+LOST_REASON = "requests_lost"
 """The reason with which a crawl ends whose server has lost requests."""
-AT_A_TIME = 500
+KEYS_PER_CALL = 500
 """Keys that are looked at in one go when the queue is repaired."""
 
 
@@ -73,7 +73,7 @@ class Backlog:
             return self._quick.call(_script(name), *self._with(args, *more_keys))
         except TryAgainError:
             return None
-        except AWAY as error:
+        except AWAY_ERRORS as error:
             if self._has_forgotten(error):
                 return self.run(name, args, *more_keys)
             self.link.lost(error)
@@ -160,7 +160,7 @@ class Backlog:
     def _warn_of_eviction(self) -> None:
         if not self.link.begin_eviction_check():
             return
-        with suppress(*AWAY):  # INFO may be forbidden
+        with suppress(*AWAY_ERRORS):  # INFO may be forbidden
             known = self._quick.at(self.keys[0]).info("memory")
             policy = str(known.get("maxmemory_policy", "noeviction"))
             if not known.get("maxmemory") or policy == "noeviction":
@@ -208,7 +208,7 @@ class Backlog:
 
         async def repair() -> None:
             try:
-                with suppress(RedisAwayError, *AWAY):
+                with suppress(RedisAwayError, *AWAY_ERRORS):
                     await self._repair()
             finally:
                 self._is_repairing = False
@@ -219,7 +219,7 @@ class Backlog:
         """Have the scripts know again of all that is there, and count it."""
         again = 0
         skip = len(self.prefix.encode())
-        match = ["MATCH", pattern(self.prefix), "COUNT", AT_A_TIME]
+        match = ["MATCH", pattern(self.prefix), "COUNT", KEYS_PER_CALL]
         link, at = self.link, None
         while at != 0:
             at, found = await link.call("SCAN", [str(at or 0)], match)

@@ -12,7 +12,7 @@ from zlib import crc32
 
 from scrapy_rep.pacing import Booking, ParkedError
 from scrapy_rep.redis.clients import Script
-from scrapy_rep.redis.fleet import SETTLE, RedisAwayError
+from scrapy_rep.redis.fleet import SETTLE_SECONDS, RedisAwayError
 from scrapy_rep.redis.health import SharedHealth
 from scrapy_rep.redis.keys import (
     claim_key,
@@ -31,27 +31,27 @@ if TYPE_CHECKING:
 
     from scrapy_rep.redis.fleet import Link
 
-KEPT = 60.0
+START_KEPT_SECONDS = 60.0
 """Seconds for which a host's time is kept, beyond the longest delay."""
-SPENT_KEPT = 86400.0
+SPENT_KEPT_SECONDS = 86400.0
 """Seconds after its last request for which is kept how many a host has had."""
-LATENCY_KEPT = 3600.0
+LATENCY_KEPT_SECONDS = 3600.0
 """The same for a response time."""
-LATE = 0.005
+LATE_SECONDS = 0.005
 """An answer of the server that took so many seconds more than the quickest says that we
 start later than it has booked."""
-TOLD_AT_MOST = 5
+MOST_TIMES_TOLD = 5
 """How often we tell the server of that, if its answer to that is late as well; what is left
 then is told when the request leaves."""
-LONG_AWAY = 3.0
+LONG_AWAY_SECONDS = 3.0
 """Seconds for which the server must have been away before we go on without it. By then
 each worker that is alive has noticed."""
-UNKNOWN_AWAY = 30.0
+UNKNOWN_AWAY_SECONDS = 30.0
 """Seconds of its absence for which a robots.txt waits for the server: others may know of a
 delay, and ask that host in their turn."""
-BUSY = 5.0
+BUSY_SECONDS = 5.0
 """Seconds for which workers that start, or find the server again, all have much to do."""
-SPARE_PART, SPARE = 0.02, 0.02
+SPARE_PART, SPARE_SECONDS = 0.02, 0.02
 """By so much turns are longer than the interval: clocks and timers are not exact."""
 
 
@@ -71,7 +71,7 @@ class RedisBookings:
         self._spend = Script.named("spend")
         self._crawler = crawler
         longest = self._servers.settings.crawl_delay_max
-        self._kept = round((longest + KEPT) * 1e3)  # milliseconds
+        self._kept = round((longest + START_KEPT_SECONDS) * 1e3)  # milliseconds
         self._health = SharedHealth(crawler)
         self._leases = Leases(crawler)
         self.change_health = self._health.change
@@ -95,7 +95,9 @@ class RedisBookings:
                     try:
                         wait, booking = await self._ask(host, interval, told_for)
                     except RedisAwayError:
-                        await asyncio.sleep(LATE)  # its keys may be on their way
+                        await asyncio.sleep(
+                            LATE_SECONDS
+                        )  # its keys may be on their way
                         continue
                     if not wait:
                         return booking
@@ -117,7 +119,10 @@ class RedisBookings:
     def restless(self) -> bool:
         """Tell whether a request may leave rather late, as all workers are busy."""
         return any(
-            monotonic() < link.changed_at + (SETTLE if link.was_away else 0.0) + BUSY
+            monotonic()
+            < link.changed_at
+            + (SETTLE_SECONDS if link.was_away else 0.0)
+            + BUSY_SECONDS
             for link in self._servers.all
         )
 
@@ -166,7 +171,7 @@ class RedisBookings:
     async def tell_latency(self, host: str, seconds: float) -> None:
         """Have the others know the response time of *host*."""
         with suppress(RedisAwayError):
-            args = [seconds, "PX", round(LATENCY_KEPT * 1e3)]
+            args = [seconds, "PX", round(LATENCY_KEPT_SECONDS * 1e3)]
             await self._servers.call("SET", [latency_key(host)], args)
 
     async def spend(self, host: str, most: int) -> bool:
@@ -177,7 +182,7 @@ class RedisBookings:
         spider = getattr(self._crawler.spider, "name", "")
         try:
             keys = [spent_key(host, spider)]
-            args = [most, round(SPENT_KEPT * 1e3)]
+            args = [most, round(SPENT_KEPT_SECONDS * 1e3)]
             return bool(await self._servers.call(self._spend, keys, args))
         except RedisAwayError:
             return True
@@ -195,14 +200,14 @@ class RedisBookings:
         if wait:
             return wait / 1e6, None
         at: int = now[0]
-        for _ in range(TOLD_AT_MOST):
+        for _ in range(MOST_TIMES_TOLD):
             told = monotonic()
             late = told - here
             quickest = self._servers.at(keys[0]).round_trip
-            if late <= quickest + LATE:
+            if late <= quickest + LATE_SECONDS:
                 return 0.0, Booking(at, told)
             if not await self.late(host, at, late):
-                return LATE, None  # its time is over
+                return LATE_SECONDS, None  # its time is over
             at += round(late * 1e6)
             here = told
         return 0.0, Booking(at, here)
@@ -214,24 +219,24 @@ class RedisBookings:
         """
         if not link.was_away or link.settings.redis_down == "pause":
             return math.inf
-        return monotonic() - link.changed_at - SETTLE
+        return monotonic() - link.changed_at - SETTLE_SECONDS
 
     async def _back_soon(self, link: Link) -> bool:
         """Wait until Redis is back; ``False``: it was away for too long."""
-        longest = link.changed_at + UNKNOWN_AWAY - monotonic()
+        longest = link.changed_at + UNKNOWN_AWAY_SECONDS - monotonic()
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(link.until_back(), max(0.0, longest))
         return link.up
 
     async def _my_turn(self, link: Link, host: str, interval: float) -> bool:
         """Wait for our turn; ``False``: Redis is back before it has come."""
-        width = interval * (1 + SPARE_PART) + SPARE
-        earliest = max(monotonic(), link.changed_at + max(interval, LONG_AWAY))
+        width = interval * (1 + SPARE_PART) + SPARE_SECONDS
+        earliest = max(monotonic(), link.changed_at + max(interval, LONG_AWAY_SECONDS))
         begins = self._next_turn(link, host, width, earliest)
         while not link.up and not link.gone:
             wait = begins - monotonic()
             if wait <= 0:
-                if -wait < SPARE / 2:
+                if -wait < SPARE_SECONDS / 2:
                     return True
                 begins = self._next_turn(
                     link, host, width, monotonic()

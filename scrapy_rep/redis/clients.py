@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-TIMEOUT = 1.0
+TIMEOUT_SECONDS = 1.0
 """Seconds that a call waits for the server at the most."""
-AWAY = (RedisError, OSError)
+AWAY_ERRORS = (RedisError, OSError)
 """What a call raises where the server cannot be had, among others."""
-FOR_ITS_OWN = (
+SCRAPY_REDIS_PARAMS = (
     *("redis_cls", "retry_on_timeout", "max_connections", "startup_nodes"),
     *("require_full_coverage", "dynamic_startup_nodes", "reinitialize_steps"),
     *("read_from_replicas", "load_balancing_strategy", "address_remap"),
@@ -63,13 +63,13 @@ REFUSALS = {
     "ASK": OTHER_SERVER,
 }
 """What a server says that is there, but not for us, and what must be done."""
-IN_MOTION = (AskError, TryAgainError)  # MovedError is an AskError
+MOVING_ERRORS = (AskError, TryAgainError)  # MovedError is an AskError
 """What a server of a cluster says whose keys go to another one, or come from there."""
-TRIES = 8
+MOVE_TRIES = 8
 """How often a call is made again while its slot goes from one server to another."""
-TRY_AGAIN = 0.05
+MOVE_RETRY_SECONDS = 0.05
 """Seconds between two of those."""
-KINDS = {
+REFUSAL_CODES = {
     AuthenticationError: "NOAUTH",
     NoPermissionError: "NOPERM",
     ReadOnlyError: "READONLY",
@@ -106,7 +106,7 @@ def client(settings: BaseSettings) -> redis.asyncio.Redis:
     for name, parameter in SETTINGS_PARAMS_MAP.items():
         if settings.get(name):
             given[parameter] = settings.get(name)
-    for name in FOR_ITS_OWN:
+    for name in SCRAPY_REDIS_PARAMS:
         given.pop(name, None)
     ours = _impatient(given, redis.asyncio.retry.Retry)
     url = given.pop("url", None)
@@ -200,7 +200,7 @@ def like(
 ) -> redis.Redis:
     """Return a client of its own for what *server* is connected to, or for *at*.
 
-    That gives up after *timeout* s; ``None``: after TIMEOUT; infinite: as *server* does.
+    That gives up after *timeout* s; ``None``: after TIMEOUT_SECONDS; infinite: as *server* does.
     What a client of a cluster is connected to is any one of its servers.
     """
     if isinstance(server, redis.RedisCluster):
@@ -225,14 +225,14 @@ def close(server: Any) -> None:
 
     scrapy-redis leaves that to the garbage collector.
     """
-    with suppress(*AWAY):
+    with suppress(*AWAY_ERRORS):
         server.close()
 
 
 def refusal_of(error: Exception) -> str | None:
     """Return what must be done where a server refuses us; ``None``: it is away."""
     text = str(error)
-    for kind, code in KINDS.items():
+    for kind, code in REFUSAL_CODES.items():
         # What comes of a script in Redis 6 has its code in the text alone.
         if isinstance(error, kind) or f"-{code} " in text:
             return f"{text.removesuffix('.')}: {REFUSALS[code]}"
@@ -246,7 +246,7 @@ def moved_to(error: AskError, known: Address) -> tuple[int, Address]:
 
 def is_in_motion(error: Exception) -> bool:
     """Tell whether a server is there, and what was asked of is just going elsewhere."""
-    return isinstance(error, IN_MOTION) or (
+    return isinstance(error, MOVING_ERRORS) or (
         isinstance(error, ClusterDownError) and "not served" in str(error)
     )
 
@@ -276,12 +276,12 @@ def script(name: str, *, after: str = "") -> str:
 def _impatient(
     given: dict[str, Any], retry: Any, timeout: float | None = None
 ) -> dict[str, Any]:
-    timeout = timeout or TIMEOUT
+    timeout = timeout or TIMEOUT_SECONDS
     return {
         "decode_responses": False,
         "socket_timeout": min(timeout, given.get("socket_timeout") or timeout),
         "socket_connect_timeout": min(
-            TIMEOUT, given.get("socket_connect_timeout") or TIMEOUT
+            TIMEOUT_SECONDS, given.get("socket_connect_timeout") or TIMEOUT_SECONDS
         ),
         # Once: a connection that was open when the server restarted.
         "retry": retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,)),

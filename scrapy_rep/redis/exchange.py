@@ -11,7 +11,7 @@ from scrapy.utils.asyncio import call_later
 
 from scrapy_rep.downloader import Alarm
 from scrapy_rep.redis.keys import ID_LENGTH
-from scrapy_rep.redis.outbox import MOST, Handed, Outbox, Pushed, micros
+from scrapy_rep.redis.outbox import MOST_PER_CALL, Handed, Outbox, Pushed, micros
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
     from scrapy_rep.redis.shards import Shards
 
-LOOK_AGAIN = 1.0
+LOOK_AGAIN_SECONDS = 1.0
 """Seconds after which an idle worker looks for what others have queued."""
-TOGETHER = 0.005
+GATHER_SECONDS = 0.005
 """Seconds for which what is to be told waits for more."""
-LOOK_ELSEWHERE = 4.0
+LOOK_ELSEWHERE_SECONDS = 4.0
 """The same, for shards of which others have been made the first to ask."""
-AT_ONCE = 4
+SHARDS_AT_ONCE = 4
 """Shards of which one worker asks at a time: few, so that each has some requests for it."""
-HELD_BACK = 10_000
+MOST_HELD_BACK = 10_000
 """With so many requests that cannot be told of, a worker asks for no more."""
-UNPACED = b"free"
+UNPACED_MARK = b"free"
 ORDERS = {0: "", -1: "pause", -2: "drain"}
 """What an operator has ordered, by the time that a pop has answered."""
 
@@ -46,7 +46,7 @@ class Popped(NamedTuple):
     @property
     def holds(self) -> bool:
         """Tell whether the others are handed none of its host until we tell of ours."""
-        return self.pace != UNPACED
+        return self.pace != UNPACED_MARK
 
 
 class Exchange:
@@ -142,7 +142,7 @@ class Exchange:
 
     def send_soon(self) -> None:
         if self._soon is None and not self._closed:
-            self._soon = call_later(TOGETHER, self._send_now)
+            self._soon = call_later(GATHER_SECONDS, self._send_now)
 
     def settle(self) -> None:
         """Send what there is to be sent, if any."""
@@ -191,7 +191,9 @@ class Exchange:
         self._wake()
 
     def _ask_in(self, n: int, seconds: float) -> None:
-        wait = min(seconds, LOOK_AGAIN if self._is_home(n) else LOOK_ELSEWHERE)
+        wait = min(
+            seconds, LOOK_AGAIN_SECONDS if self._is_home(n) else LOOK_ELSEWHERE_SECONDS
+        )
         self.ask_at[n] = monotonic() + wait
         self._alarm.set(wait)
 
@@ -212,7 +214,7 @@ class Exchange:
         """Put into the hand as many requests as have a place, if they are due."""
         async with self._turn:
             while not self._closed:
-                want = min(self._places() - len(self.hand), MOST)
+                want = min(self._places() - len(self.hand), MOST_PER_CALL)
                 shards = self._next_shards()[: max(0, want)]
                 if not shards:
                     return
@@ -227,14 +229,14 @@ class Exchange:
     def _next_shards(self) -> list[int]:
         """Return those that are asked next, together: home first, and in turn."""
         now, number = monotonic(), len(self._shards)
-        if len(self._outbox) > HELD_BACK:
+        if len(self._outbox) > MOST_HELD_BACK:
             # A server is away, and what belongs to it would fill our memory.
-            self.ask_at = [now + LOOK_AGAIN] * number
-            self._alarm.set(LOOK_AGAIN)
-        self._turns += AT_ONCE
+            self.ask_at = [now + LOOK_AGAIN_SECONDS] * number
+            self._alarm.set(LOOK_AGAIN_SECONDS)
+        self._turns += SHARDS_AT_ONCE
         in_turn = [(self._turns + n) % number for n in range(number)]
         ready = [n for n in in_turn if self.ask_at[n] <= now]
-        return sorted(ready, key=lambda n: not self._is_home(n))[:AT_ONCE]
+        return sorted(ready, key=lambda n: not self._is_home(n))[:SHARDS_AT_ONCE]
 
     async def _receive_of(self, n: int, want: int, left: dict[str, int]) -> None:
         shard = self._shards.all[n]
@@ -248,7 +250,7 @@ class Exchange:
         answer = await shard.call("pop", args)
         if answer is None:
             shard.note_unknown()
-            self._ask_in(n, LOOK_AGAIN)
+            self._ask_in(n, LOOK_AGAIN_SECONDS)
             return
         wait, length, lost, is_wrong, *found = answer
         for at in range(0, len(found), 3):
@@ -261,7 +263,7 @@ class Exchange:
         if puts != shard.puts:  # it may be from before that, and knows of none
             shard.note_unknown()
         elif length >= 0:
-            self._ask_in(n, LOOK_AGAIN if self._orders[n] else wait / 1e6)
+            self._ask_in(n, LOOK_AGAIN_SECONDS if self._orders[n] else wait / 1e6)
             return
         self.ask_at[n] = 0.0  # there may be more
 

@@ -9,7 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from scrapy_rep.redis.clients import (
-    AWAY,
+    AWAY_ERRORS,
     Script,
     address_of,
     end_task,
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("scrapy_rep")
 
-BEAT = 2.0
+BEAT_SECONDS = 2.0
 """Seconds between two signs of life."""
-PROBE = 0.5
+PROBE_SECONDS = 0.5
 """The same while the server is away."""
-LEASE = 10.0
+WORKER_LEASE_SECONDS = 10.0
 """Seconds after the last sign of life for which a worker counts."""
-QUICK = 0.02
+QUICK_SECONDS = 0.02
 """A round trip that took so many seconds more than the quickest tells the server's time
 well enough."""
-CALLS = 3
+MOST_CALLS = 3
 """Calls at a time; each takes a connection. A fourth one listens (store.py)."""
-SHOW_UP = Script.named("beat_fleet")
-SETTLE = 2.5
-"""Seconds after which every worker has noticed that the server is back: PROBE, and twice
+SHOW_UP_SCRIPT = Script.named("beat_fleet")
+SETTLE_SECONDS = 2.5
+"""Seconds after which every worker has noticed that the server is back: PROBE_SECONDS, and twice
 the time that a call may take."""
 
 
@@ -86,7 +86,7 @@ class Link:
         self._beating: asyncio.Task[None] | None = None
         self._back = asyncio.Event()
         self._met = asyncio.Event()
-        self._calls = asyncio.Semaphore(CALLS)
+        self._calls = asyncio.Semaphore(MOST_CALLS)
         self._closed = False
 
     @property
@@ -113,7 +113,7 @@ class Link:
                 raise RedisAwayError
             try:
                 return await run(self.client, what, keys, args, asking=asking)
-            except AWAY as error:
+            except AWAY_ERRORS as error:
                 if is_forgotten(error) or self._is_there(error):
                     raise
                 self.lost(error)
@@ -198,13 +198,13 @@ class Link:
         task, self._beating = self._beating, None
         if task is not None:
             await end_task(task)
-        for _ in range(CALLS):  # those that are under way come to their end
+        for _ in range(MOST_CALLS):  # those that are under way come to their end
             await self._calls.acquire()
         if was_up:
-            with suppress(*AWAY):
+            with suppress(*AWAY_ERRORS):
                 await self._beat(0.0)
         await self.client.aclose()
-        for _ in range(CALLS):
+        for _ in range(MOST_CALLS):
             self._calls.release()
 
     def keep_beating(self) -> None:
@@ -220,7 +220,7 @@ class Link:
             # redis-py may swallow the cancellation
             if self._closed or self.gone:
                 return
-            await asyncio.sleep(BEAT if self.up else PROBE)
+            await asyncio.sleep(BEAT_SECONDS if self.up else PROBE_SECONDS)
             if not self.up and self._servers.topology.is_cluster:
                 await self._servers.look()
 
@@ -232,8 +232,8 @@ class Link:
                 if self.gone:
                     return
                 sent = monotonic()
-                now, workers, rank = await self._beat(LEASE)
-        except AWAY as error:
+                now, workers, rank = await self._beat(WORKER_LEASE_SECONDS)
+        except AWAY_ERRORS as error:
             if self._is_there(error):
                 self._found()
                 await self._servers.look()
@@ -244,7 +244,7 @@ class Link:
             self._met.set()
         taken = monotonic() - sent
         self.round_trip = min(self.round_trip, taken)
-        if self.offset is None or taken < self.round_trip + QUICK:
+        if self.offset is None or taken < self.round_trip + QUICK_SECONDS:
             self.offset = now / 1e6 - (sent + taken / 2)
         self.workers, self.rank = workers, rank
         self._found()
@@ -260,4 +260,4 @@ class Link:
 
     async def _beat(self, lease: float) -> Any:
         args = [self._servers.me, round(lease * 1e6)]
-        return await run(self.client, SHOW_UP, self.names, args)
+        return await run(self.client, SHOW_UP_SCRIPT, self.names, args)

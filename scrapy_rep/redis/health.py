@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from scrapy import signals
 
-from scrapy_rep.pacing.health import FORGOTTEN_AFTER, WELL, Health
+from scrapy_rep.pacing.health import TROUBLE_KEPT_SECONDS, WELL, Health
 from scrapy_rep.redis.clients import Script, end_task
 from scrapy_rep.redis.fleet import RedisAwayError
-from scrapy_rep.redis.keys import HEALTH
+from scrapy_rep.redis.keys import HEALTH_KEYS
 from scrapy_rep.redis.servers import Servers
 
 if TYPE_CHECKING:
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
     Listener = Callable[[str, Health], None]
 
-LOOK_EVERY = 1.0
+LOOK_SECONDS = 1.0
 """Seconds at the most between two looks at what others have learned."""
-TRIES = 8
+CHANGE_TRIES = 8
 """How often a change is tried where others change the same."""
-AT_A_TIME = 250
+HOSTS_PER_CALL = 250
 """Hosts of which is learned in one call: more would hold the event loop."""
 
 
@@ -45,9 +45,9 @@ class SharedHealth:
         self._learn = Script.named("learn_health")
         settings = self._servers.settings
         longest = max(settings.back_off_max, settings.retry_after_max)
-        self._kept_for = round((2 * longest + FORGOTTEN_AFTER) * 1e6)
+        self._kept_for = round((2 * longest + TROUBLE_KEPT_SECONDS) * 1e6)
         # A host is known to be in trouble before it is asked again.
-        self._look_every = min(LOOK_EVERY, settings.back_off_first / 2)
+        self._look_every = min(LOOK_SECONDS, settings.back_off_first / 2)
         self._listeners: list[Listener] = []
         self._looking: asyncio.Task[None] | None = None
         self._closed = False
@@ -60,19 +60,19 @@ class SharedHealth:
     async def change(self, host: str, change: Callable[[Health], Health]) -> None:
         """Have *change* made to what is known of *host*; nobody is told while Redis is away."""
         self._look()
-        offset = self._servers.at(HEALTH[0]).offset
+        offset = self._servers.at(HEALTH_KEYS[0]).offset
         if offset is None:
             return
         taken = b""
         with suppress(RedisAwayError):
-            for _ in range(TRIES):
+            for _ in range(CHANGE_TRIES):
                 health = changed = _read(taken, offset)
                 changed = change(health)
                 if taken and changed == health:
                     break
                 text = "" if changed is WELL else _text(changed, offset)
                 args = [host, taken, text, self._kept_for]
-                known = await self._servers.call(self._change, HEALTH, args)
+                known = await self._servers.call(self._change, HEALTH_KEYS, args)
                 if known == taken:
                     health = changed
                     break
@@ -91,13 +91,15 @@ class SharedHealth:
         since = b"0"
         while not self._closed:  # redis-py may swallow the cancellation
             with suppress(RedisAwayError):
-                args = [since, AT_A_TIME]
-                since, *changed = await self._servers.call(self._learn, HEALTH, args)
-                offset = self._servers.at(HEALTH[0]).offset
+                args = [since, HOSTS_PER_CALL]
+                since, *changed = await self._servers.call(
+                    self._learn, HEALTH_KEYS, args
+                )
+                offset = self._servers.at(HEALTH_KEYS[0]).offset
                 if offset is not None:
                     for host, text in zip(changed[::2], changed[1::2], strict=True):
                         self._tell(host.decode(errors="replace"), _read(text, offset))
-                if len(changed) == 2 * AT_A_TIME:
+                if len(changed) == 2 * HOSTS_PER_CALL:
                     continue  # there are more
             await asyncio.sleep(self._look_every)
 

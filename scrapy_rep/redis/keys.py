@@ -19,7 +19,7 @@ from redis.crc import key_slot
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-NAMES = (
+QUEUE_KEY_NAMES = (
     *("due", "later", "pace", "count", "workers", "clock", "idle", "epoch"),
     # Never there. A server refuses a script of which it lacks a key while it gives a slot
     # away, or is given one; else a script would find a part of what it needs, and stop
@@ -28,8 +28,8 @@ NAMES = (
 )
 ID_LENGTH = 16
 """Octets before a request that make it one of its kind."""
-HEALTH = ["rep:{fleet}:health", "rep:{fleet}:health:changed"]
-TOLD = "rep:{fleet}:told"
+HEALTH_KEYS = ["rep:{fleet}:health", "rep:{fleet}:health:changed"]
+TOLD_CHANNEL = "rep:{fleet}:told"
 """The channel on which workers tell each other that an origin has been asked."""
 
 
@@ -39,7 +39,7 @@ class QueueKeys(NamedTuple):
     prefix: str
     """With which all its keys begin."""
     fixed: list[str]
-    """Those of NAMES, in that order."""
+    """Those of QUEUE_KEY_NAMES, in that order."""
     in_cluster: bool
 
     def of_filter(self, key: str) -> str:
@@ -62,7 +62,11 @@ def queue_keys(
     tags = [key] if shards == 1 else _tags(key, shards)
     prefixes = [f"{{{tag}}}:" for tag in tags]
     return [
-        QueueKeys(prefix, [prefix + name for name in NAMES], in_cluster or shards > 1)
+        QueueKeys(
+            prefix,
+            [prefix + name for name in QUEUE_KEY_NAMES],
+            in_cluster or shards > 1,
+        )
         for prefix in prefixes
     ]
 

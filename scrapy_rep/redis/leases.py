@@ -13,7 +13,7 @@ from scrapy_rep.redis.servers import Servers
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-LEASE = 10.0
+LEASE_SECONDS = 10.0
 """Seconds after which a worker that is dead keeps the others waiting no more."""
 
 
@@ -31,7 +31,7 @@ class Leases:
 
         Raises ``RedisAwayError``.
         """
-        args = [owner, "NX", "PX", round(LEASE * 1e3)]
+        args = [owner, "NX", "PX", round(LEASE_SECONDS * 1e3)]
         if not await self._servers.call("SET", [key], args):
             return False
         keeping = self._keep(key, owner)
@@ -47,7 +47,7 @@ class Leases:
 
     async def _keep(self, key: str, owner: str) -> None:
         while (key, owner) in self.renewing:  # redis-py may swallow the cancellation
-            await asyncio.sleep(LEASE / 3)
+            await asyncio.sleep(LEASE_SECONDS / 3)
             with suppress(RedisAwayError):
-                args = [owner, round(LEASE * 1e3)]
+                args = [owner, round(LEASE_SECONDS * 1e3)]
                 await self._servers.call(self._renew, [key], args)

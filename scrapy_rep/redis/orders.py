@@ -45,7 +45,7 @@ def purge(queue: Sequence[Part], host: str) -> int:
     return sum(part.run("purge", *lines) for lines in batches(part.lines_of(host)))
 
 
-MISCOUNTED = {"unknown_host": 1, "unknown_worker": 1, "host_twice": -1}
+MISCOUNTS = {"unknown_host": 1, "unknown_worker": 1, "host_twice": -1}
 """How often the requests that a fault is about are left out where all are counted."""
 
 
@@ -85,7 +85,7 @@ def faults(queue: Iterable[Part], lease: float, *, repair: bool) -> Iterator[Fau
             for fault in map(_fault, found[::3], found[1::3], found[2::3]):
                 if fault[:2] not in told:
                     told.add(fault[:2])
-                    miscounted += MISCOUNTED.get(fault.kind, 0) * fault.requests
+                    miscounted += MISCOUNTS.get(fault.kind, 0) * fault.requests
                     yield fault
         number, counted, _ = part.run("recount", int(not repair))
         if not repair:

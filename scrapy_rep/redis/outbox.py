@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from scrapy_rep.redis.dupefilter import Unseen
     from scrapy_rep.redis.shards import Shards
 
-MOST = 250
+MOST_PER_CALL = 250
 """Requests in one call, those that are done with and hosts that are told of, each; the server
 serves nobody else meanwhile, nor does the event loop before it."""
 
@@ -150,7 +150,7 @@ class Outbox:
         """
         full = [n for n, box in enumerate(self.boxes) if box]
         done: dict[int, list[Handed]] = {}
-        if not full or (len(full) == 1 and len(self.boxes[full[0]]) <= MOST):
+        if not full or (len(full) == 1 and len(self.boxes[full[0]]) <= MOST_PER_CALL):
             for n, one in self._finished_by_shard():
                 if not full or n in full:
                     done.setdefault(n, []).append(one)
@@ -159,11 +159,15 @@ class Outbox:
     async def _put(self, n: int, done: list[Handed]) -> bool:
         """Tell the shard *n* what there is for it, and that *done* is done with."""
         shard, box = self._shards.all[n], self.boxes[n]
-        pushed, told, done = box[:MOST], self._told[n][:MOST], done[:MOST]
-        del self._told[n][:MOST]
+        pushed, told, done = (
+            box[:MOST_PER_CALL],
+            self._told[n][:MOST_PER_CALL],
+            done[:MOST_PER_CALL],
+        )
+        del self._told[n][:MOST_PER_CALL]
         # It was refused, or goes back: its host has not been asked.
         held = [one for m, one in self._finished_by_shard() if m == n and one.holds]
-        del held[MOST:]
+        del held[MOST_PER_CALL:]
         told += [Told(one.host, self._pace_of(one), 0.0) for one in held]
         now = monotonic()
         told += [

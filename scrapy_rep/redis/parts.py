@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from scrapy_rep.redis.keys import QueueKeys
 
-PATIENCE = 30.0
+CALL_SECONDS = 30.0
 """Seconds that a call may take; to count a million hosts takes two or three."""
-AT_A_TIME = 500
+HOSTS_PER_CALL = 500
 """Hosts that are looked at in one go; the server serves nobody else meanwhile."""
 
 
@@ -56,7 +56,7 @@ class Part:
     def names(self) -> Iterator[list[bytes]]:
         """Yield what all keys are called, without what they begin with, some at a time."""
         skip = len(self._prefix.encode())
-        found = self.server.scan_iter(pattern(self._prefix), AT_A_TIME)
+        found = self.server.scan_iter(pattern(self._prefix), HOSTS_PER_CALL)
         return batches(key[skip:] for key in found)
 
     def hosts(self, match: str | None = None) -> Iterator[list[bytes]]:
@@ -66,7 +66,7 @@ class Part:
         meanwhile may come twice.
         """
         for key in self._keys[:2]:  # due and later
-            found = self.server.zscan_iter(key, match, AT_A_TIME)
+            found = self.server.zscan_iter(key, match, HOSTS_PER_CALL)
             yield from batches(name for name, _ in found)
 
     def lines_of(self, host: str) -> list[bytes]:
@@ -99,7 +99,7 @@ def connect(settings: BaseSettings, spider: str) -> list[Part]:
         # redis-py says so of what scrapy-redis gives it.
         warnings.simplefilter("ignore", DeprecationWarning)
         server = get_redis_from_settings(settings)
-    quick = Quick(server, PATIENCE)
+    quick = Quick(server, CALL_SECONDS)
     close(server)
     key = settings.get("SCHEDULER_QUEUE_KEY", SCHEDULER_QUEUE_KEY) % {"spider": spider}
     number = int(quick.call("GET", shard_number_keys(key)[:1]) or 1)
@@ -107,7 +107,7 @@ def connect(settings: BaseSettings, spider: str) -> list[Part]:
 
 
 def batches(names: Iterable[bytes]) -> Iterator[list[bytes]]:
-    """Yield *names*, ``AT_A_TIME`` at a time."""
+    """Yield *names*, ``HOSTS_PER_CALL`` at a time."""
     left = iter(names)
-    while found := list(islice(left, AT_A_TIME)):
+    while found := list(islice(left, HOSTS_PER_CALL)):
         yield found

@@ -17,12 +17,12 @@ from scrapy_rep.judging import Action, Ruling, leave_behind
 from scrapy_rep.judging.ruling import PARKED, UNREACHABLE, VISIT_TIME
 from scrapy_rep.log.waits import PACE
 from scrapy_rep.queue import key_of, line_name, slot_in
-from scrapy_rep.redis.backlog import LOST
+from scrapy_rep.redis.backlog import LOST_REASON
 from scrapy_rep.redis.bookings import RedisBookings
-from scrapy_rep.redis.clients import AWAY, close
+from scrapy_rep.redis.clients import AWAY_ERRORS, close
 from scrapy_rep.redis.dupefilter import unseen
 from scrapy_rep.redis.exchange import (
-    LOOK_AGAIN,
+    LOOK_AGAIN_SECONDS,
     Exchange,
     Popped,
 )
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-LEAD_PART, LEAD_MOST = 0.1, 0.1
+LEAD_PART, LEAD_MOST_SECONDS = 0.1, 0.1
 """The part of an interval, and at most the seconds, by which a host's next request is
 handed out ahead of its time, so that it is at hand when that comes."""
-CLEARED_AT_A_TIME = 1000
-DRAINED = "drained"
+CLEARED_PER_CALL = 1000
+DRAINED_REASON = "drained"
 """The reason with which a crawl ends that an operator has had finish what it has."""
 ORDERED = {
     "": "The queue %(queue)s is not held back any more: the crawl goes on",
@@ -154,7 +154,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
 
     def clear(self) -> None:
         """Delete all requests that wait, for all workers, and scrapy-redis' own queue, if any."""
-        self._shards.clear(CLEARED_AT_A_TIME)
+        self._shards.clear(CLEARED_PER_CALL)
         self._exchange.forget()
         self._close_connections()
 
@@ -214,7 +214,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
         if handed is None or (not handed.holds and not interval):
             return
         self._exchange.handed_out[request] = handed._replace(holds=False)
-        lead = min(LEAD_PART * interval, LEAD_MOST)
+        lead = min(LEAD_PART * interval, LEAD_MOST_SECONDS)
         self._exchange.tell(handed.host, _pace(interval), interval - lead)
 
     def _parked(self, host: str, seconds: float) -> None:
@@ -266,7 +266,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
         known = self._policies.peek(origin, lambda: request)
         if known is None:  # it may be asked again just now
             is_away = self._policies.is_away(origin, lambda: request)
-            return Ruling(Action.WAIT, seconds=LOOK_AGAIN) if is_away else None
+            return Ruling(Action.WAIT, seconds=LOOK_AGAIN_SECONDS) if is_away else None
         return self._crawl.judge.rule_line(known, agent, self._policies.now())
 
     # The engine
@@ -289,7 +289,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
             extra={"spider": self.spider},
         )
         if order == "drain" and may_end and not self._downloader.ends():
-            self._downloader.close(DRAINED)
+            self._downloader.close(DRAINED_REASON)
 
     def _let_spider_read(self) -> None:
         """Have a ``RedisSpider`` read more start URLs, where it would when idle.
@@ -300,7 +300,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
         last_at, pushed = self._spider_read_at
         if read is None or self._order:
             return
-        if pushed == self._pushed and monotonic() < last_at + LOOK_AGAIN:
+        if pushed == self._pushed and monotonic() < last_at + LOOK_AGAIN_SECONDS:
             return
         self._spider_read_at = monotonic(), self._pushed
         call_later(0, self._read, read)
@@ -310,7 +310,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
             return  # what it reads could not be queued any more
         try:
             read()
-        except AWAY as error:
+        except AWAY_ERRORS as error:
             self._servers.first.lost(error)
 
     def _spider_idle(self) -> None:
@@ -318,7 +318,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
         if self._idle_before_close and idle_for < self._idle_before_close:
             raise DontCloseSpider
         if self._shards.has_lost:
-            raise CloseSpider(LOST)
+            raise CloseSpider(LOST_REASON)
 
     async def _spider_closed(self) -> None:
         await self._exchange.leave()

@@ -20,9 +20,9 @@ from scrapy_redis import get_redis_from_settings
 
 from scrapy_rep.exceptions import RedisStartError
 from scrapy_rep.redis.clients import (
-    AWAY,
-    TRIES,
-    TRY_AGAIN,
+    AWAY_ERRORS,
+    MOVE_RETRY_SECONDS,
+    MOVE_TRIES,
     address_of,
     close,
     is_in_motion,
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
     from scrapy_rep.redis.clients import Script
     from scrapy_rep.redis.topology import Address
 
-ITS_CLIENT = (
+CLUSTER_CLIENT_ADVICE = (
     "it is one of several servers of a Redis Cluster, where scrapy-redis' own calls need"
     ' REDIS_PARAMS = {"redis_cls": "redis.cluster.RedisCluster"}'
 )
-THEIR_FILTER = "scrapy_redis.dupefilter.RFPDupeFilter"
+SCRAPY_REDIS_FILTER = "scrapy_redis.dupefilter.RFPDupeFilter"
 
 
 class Quick:
@@ -80,17 +80,17 @@ class Quick:
         """
         if not self._asked:
             self.look()
-        for _ in range(TRIES):
+        for _ in range(MOVE_TRIES):
             try:
                 return _run(self.at(keys[0]), what, keys, args)
-            except AWAY as error:  # noqa: PERF203
+            except AWAY_ERRORS as error:  # noqa: PERF203
                 is_known = self.topology.is_cluster  # else who has what is not told
                 if not (is_known and is_in_motion(error)):
                     raise
                 if isinstance(error, MovedError):
                     self.topology.move(*moved_to(error, self.topology.first))
                 else:
-                    sleep(TRY_AGAIN)  # by then it has come to the other one
+                    sleep(MOVE_RETRY_SECONDS)  # by then it has come to the other one
         raise TryAgainError(f"{keys[0]} is being moved to another server")
 
     def close(self) -> None:
@@ -140,15 +140,15 @@ def greet(crawler: Crawler) -> None:
         if is_replica and not quick.topology.is_cluster:
             raise ReadOnlyError("It is read only")
         asks_itself = hasattr(crawler.spidercls, "schedule_next_requests") or (
-            needs_it and settings["DUPEFILTER_CLASS"] == THEIR_FILTER
+            needs_it and settings["DUPEFILTER_CLASS"] == SCRAPY_REDIS_FILTER
         )
         if (
             asks_itself
             and len(quick.topology.servers) > 1
             and not isinstance(server, RedisCluster)
         ):
-            raise RedisStartError(url, ITS_CLIENT)
-    except AWAY as error:
+            raise RedisStartError(url, CLUSTER_CLIENT_ADVICE)
+    except AWAY_ERRORS as error:
         refusal = refusal_of(error)
         if refusal or needs_it:
             kind = str(error) or type(error).__name__

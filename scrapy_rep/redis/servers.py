@@ -20,9 +20,9 @@ from scrapy.utils.asyncio import is_asyncio_available
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.redis.clients import (
-    AWAY,
-    TRIES,
-    TRY_AGAIN,
+    AWAY_ERRORS,
+    MOVE_RETRY_SECONDS,
+    MOVE_TRIES,
     address_of,
     client,
     client_at,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("scrapy_rep")
 
-STUCK = 30.0
+STUCK_SECONDS = 30.0
 """Seconds after which a slot that nobody serves is an error."""
 
 
@@ -78,7 +78,7 @@ class Servers:
         self._asked = False
         self._is_looking = False
         self._stuck: dict[int, float] = {}
-        """Slots that were still on their way after all of TRIES, and since when."""
+        """Slots that were still on their way after all of MOVE_TRIES, and since when."""
         self._closed = False
         crawler.signals.connect(self._spider_opened, signals.spider_opened)
         # After the store has given back its leases.
@@ -115,17 +115,17 @@ class Servers:
         if not self._asked:
             await self.first.meet()
         slot = slot_of(keys[0]) if self.topology.is_cluster else 0
-        for _ in range(1 if slot in self._stuck else TRIES):
+        for _ in range(1 if slot in self._stuck else MOVE_TRIES):
             try:
                 answer = await self._call(self.at(keys[0]), what, keys, args)
-            except AWAY as error:  # noqa: PERF203
+            except AWAY_ERRORS as error:  # noqa: PERF203
                 if not is_in_motion(error):
                     raise
                 if isinstance(error, MovedError):
                     self.topology.move(*moved_to(error, self.first.address))
                     await self.look()
                     continue
-                await asyncio.sleep(TRY_AGAIN)
+                await asyncio.sleep(MOVE_RETRY_SECONDS)
             else:
                 self._stuck.pop(slot, None)
                 return answer
@@ -141,14 +141,14 @@ class Servers:
                 "Redis moves the keys of the slot %d: what is there waits until it has"
             )
             logger.info(text, slot, extra=extra)
-        if now - self._stuck.setdefault(slot, now) > STUCK:
+        if now - self._stuck.setdefault(slot, now) > STUCK_SECONDS:
             self._stuck[slot] = math.inf  # once is enough
             text = (
                 "No server of the Redis Cluster has answered for the slot %d within %d s:"
                 " what is there waits. Unless it is still being moved, redis-cli --cluster"
                 " check says what is wrong with it, and fix mends it"
             )
-            logger.error(text, slot, STUCK, extra=extra)
+            logger.error(text, slot, STUCK_SECONDS, extra=extra)
 
     async def _call(self, link: Link, *what: Any) -> Any:
         try:
@@ -181,7 +181,7 @@ class Servers:
         self._is_looking = True
         try:
             for link in [*(link for link in self.all if link.up), self.first]:
-                with suppress(*AWAY):
+                with suppress(*AWAY_ERRORS):
                     answer = await link.slots()
                     if answer:
                         self._note(self.topology.read(answer, link.address))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy_rep.exceptions import RedisStartError
 from scrapy_rep.protocol.printable import counted
 from scrapy_rep.redis.backlog import Backlog
-from scrapy_rep.redis.clients import AWAY, Script, refusal_of
+from scrapy_rep.redis.clients import AWAY_ERRORS, Script, refusal_of
 from scrapy_rep.redis.fleet import RedisAwayError
 from scrapy_rep.redis.keys import QueueKeys, queue_keys, shard_number_keys, shard_of
 from scrapy_rep.redis.quick import Quick
@@ -21,20 +21,22 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("scrapy_rep")
 
-IN_A_CLUSTER = 16
+SHARDS_IN_A_CLUSTER = 16
 """Shards of a queue that is made in a cluster of several servers, if nobody says else."""
-AGREE = Script.named("shards")
+AGREE_SCRIPT = Script.named("shards")
 
 
 def shards_of(quick: Quick, key: str, wanted: int | None = None) -> list[QueueKeys]:
     """Return the shards of the queue *key*, which is made with *wanted*, if it is new.
 
-    ``None``: one, or IN_A_CLUSTER. Raises what redis-py does where the server is away.
+    ``None``: one, or SHARDS_IN_A_CLUSTER. Raises what redis-py does where the server is away.
     """
     quick.look()
     if wanted is None:
-        wanted = IN_A_CLUSTER if len(quick.topology.servers) > 1 else 1
-    number = int(quick.call(AGREE, shard_number_keys(key), [wanted, token_hex(8)]))
+        wanted = SHARDS_IN_A_CLUSTER if len(quick.topology.servers) > 1 else 1
+    number = int(
+        quick.call(AGREE_SCRIPT, shard_number_keys(key), [wanted, token_hex(8)])
+    )
     return queue_keys(key, number, in_cluster=quick.topology.is_cluster)
 
 
@@ -49,7 +51,7 @@ class Shards:
         wanted = self.servers.settings.redis_shards
         try:
             names = shards_of(self.quick, key, wanted)
-        except AWAY as error:
+        except AWAY_ERRORS as error:
             why = refusal_of(error) or f"it cannot be had: {error}"
             raise RedisStartError(str(self.quick.topology.first), why) from None
         self.all = [Backlog(self.quick, crawler, one) for one in names]
@@ -122,6 +124,6 @@ class Shards:
         if len(self.all) > 1:
             keys = shard_number_keys(self._key)
             try:
-                await self.servers.call(AGREE, keys, [len(self.all), ""])
+                await self.servers.call(AGREE_SCRIPT, keys, [len(self.all), ""])
             except RedisAwayError:
                 return

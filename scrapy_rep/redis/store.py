@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_rep.exceptions import RedisStartError
 from scrapy_rep.redis.bookings import RedisBookings
-from scrapy_rep.redis.clients import AWAY, TIMEOUT, Script, end_task
+from scrapy_rep.redis.clients import AWAY_ERRORS, TIMEOUT_SECONDS, Script, end_task
 from scrapy_rep.redis.fleet import RedisAwayError
-from scrapy_rep.redis.keys import TOLD, lease_key, snapshot_key
+from scrapy_rep.redis.keys import TOLD_CHANNEL, lease_key, snapshot_key
 from scrapy_rep.redis.leases import Leases
 from scrapy_rep.redis.quick import greet
 from scrapy_rep.redis.servers import Servers
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from scrapy_rep.redis.fleet import Link
     from scrapy_rep.store import Snapshot
 
-LISTENS = 10.0
+LISTEN_SECONDS = 10.0
 """Seconds after which who listens looks whether the store is closed."""
-LARGE = 64 * 1024
+LARGE_OCTETS = 64 * 1024
 """Octets of a body beyond which it is packed by a thread: of 512 KiB that takes 16 ms."""
-NEVER = -1
+NO_EXPIRY = -1
 """What Redis says of a key that does not expire."""
 
 
@@ -126,11 +126,11 @@ class RedisStore(Store):
             # our last look and our lease.
             yield True
         finally:
-            await self._leases.give_back(lease, me, TOLD, origin)
+            await self._leases.give_back(lease, me, TOLD_CHANNEL, origin)
 
     async def _left(self, lease: str) -> float:
         left: int = await self._servers.call("PTTL", [lease], [])
-        if left == NEVER:  # none of ours, and all would wait for it
+        if left == NO_EXPIRY:  # none of ours, and all would wait for it
             await self._servers.call("UNLINK", [lease], [])
         return left / 1e3
 
@@ -168,12 +168,12 @@ class RedisStore(Store):
             link = self._servers.at(lease)
             channel: Any = link.client.pubsub()
             try:
-                await channel.subscribe(TOLD)
+                await channel.subscribe(TOLD_CHANNEL)
                 # Only now the server will tell us of what comes.
-                await channel.get_message(timeout=TIMEOUT)
-            except AWAY as error:
+                await channel.get_message(timeout=TIMEOUT_SECONDS)
+            except AWAY_ERRORS as error:
                 link.lost(error)
-                with suppress(*AWAY):
+                with suppress(*AWAY_ERRORS):
                     await channel.aclose()
                 raise RedisAwayError from error
             loop = asyncio.get_running_loop()
@@ -183,20 +183,20 @@ class RedisStore(Store):
         try:
             while not self._closed:  # redis-py may swallow the cancellation
                 message = await channel.get_message(
-                    ignore_subscribe_messages=True, timeout=LISTENS
+                    ignore_subscribe_messages=True, timeout=LISTEN_SECONDS
                 )
                 if message is not None:
                     origin = message["data"].decode(errors="replace")
                     for told in self._waiters.get(origin, ()):
                         told.set()
-        except AWAY as error:
+        except AWAY_ERRORS as error:
             link.lost(error)
         finally:
             # Whoever waits looks for itself.
             for waiters in self._waiters.values():
                 for told in waiters:
                     told.set()
-            with suppress(*AWAY):
+            with suppress(*AWAY_ERRORS):
                 await channel.aclose()
 
     # From what is in Redis, and to it
@@ -221,7 +221,7 @@ class RedisStore(Store):
         """Return the fields of a hash; all times in it are those of the server's clock."""
         facts, encoding, body = flatten(snapshot, ahead=self._ahead(origin))
         status = snapshot.status
-        aside = len(body) > LARGE
+        aside = len(body) > LARGE_OCTETS
         packed = await asyncio.to_thread(pack_body, body) if aside else pack_body(body)
         return {
             # In digits: before Python 3.11 str makes the name of an HTTPStatus of it.

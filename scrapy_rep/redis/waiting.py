@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
     from scrapy_rep.redis.backlog import Backlog
 
-MOST = 1000
+MOST_HOSTS = 1000
 """Hosts of a shard, those that are due first."""
-AT_A_TIME = 200
+HOSTS_PER_CALL = 200
 """The same in one call, in which the server serves nobody else, and the event loop after it."""
-EVERY = 20.0
+LOOK_SECONDS = 20.0
 """Seconds from one look to the next one; there is none while anything can be sent."""
-CAUSES = {
+CAUSE_WORDS = {
     DELAY: PACE,
     HELD: "a worker is about to send one of its requests",
     BLOCKED: "an operator has blocked it",
@@ -54,22 +54,22 @@ class FleetWaits:
     def look(self) -> None:
         """Look at what waits, if the last time was long ago; nobody waits for that."""
         if monotonic() >= self._look_at:
-            self._look_at = monotonic() + EVERY
+            self._look_at = monotonic() + LOOK_SECONDS
             self._task = asyncio.get_running_loop().create_task(self._look())
 
     async def _look(self) -> None:
         found = []
         for backlog in self._backlogs:
-            for first in range(0, MOST, AT_A_TIME):
-                answer = await backlog.call("later", [first, AT_A_TIME]) or ()
+            for first in range(0, MOST_HOSTS, HOSTS_PER_CALL):
+                answer = await backlog.call("later", [first, HOSTS_PER_CALL]) or ()
                 now = monotonic()
                 for line, number, pace, micros in answer:
                     if not number:
                         continue
                     why = PACES.get(pace.decode(), pace.decode())
                     until = None if why == BLOCKED else now + float(micros) / 1e6
-                    held = Held(host_of(line), CAUSES.get(why, why), until, number)
+                    held = Held(host_of(line), CAUSE_WORDS.get(why, why), until, number)
                     found.append(held)
-                if len(answer) < AT_A_TIME:
+                if len(answer) < HOSTS_PER_CALL:
                     break
         self._found = found

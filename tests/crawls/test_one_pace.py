@@ -348,7 +348,10 @@ def test_hosts_are_forgotten_when_their_delay_is_over(monkeypatch):
         HOSTS.wish(f"{number}.example", 0, "o", 5.0)
         HOSTS.started(f"{number}.example")
         now += 1
-        assert len(HOSTS.by_name) <= 2 * hosts.KEPT + hosts.SWEEP_AT + 2
+        assert (
+            len(HOSTS.by_name)
+            <= 2 * hosts.IDLE_HOST_SECONDS + hosts.FIRST_SWEEP_HOSTS + 2
+        )
 
 
 def test_what_another_crawl_is_asked_for_counts_until_it_is_idle(monkeypatch):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from scrapy_rep.pacing.health import (
-    FORGOTTEN_AFTER,
-    HALVED_AFTER,
-    MARGIN,
-    ONE_AT_A_TIME,
+    GAP_HALF_LIFE_SECONDS,
+    GAP_MARGIN,
+    ONE_AT_A_TIME_GAP,
+    TROUBLE_KEPT_SECONDS,
     WELL,
     pause_of,
 )
@@ -28,7 +28,7 @@ def test_successes_forgive_by_steps():
     health = WELL
     for now in (1000, 1010, 1030):
         health = health.in_trouble(now, PAUSE, MOST)
-    assert health.interval(1040) == ONE_AT_A_TIME
+    assert health.interval(1040) == ONE_AT_A_TIME_GAP
     levels = []
     for _ in range(4):
         health = health.served_well()
@@ -52,7 +52,9 @@ def test_who_refuses_gets_the_gap_that_it_has_borne():
     health = health.served_well(100).in_trouble(1050, PAUSE, MOST)
     assert health.gap == 0  # it may be about one page
     health = health.too_fast()
-    assert health.gap == MARGIN * (50 * 45) ** 0.5 / 100  # with its pause, and without
+    assert (
+        health.gap == GAP_MARGIN * (50 * 45) ** 0.5 / 100
+    )  # with its pause, and without
     assert health.too_fast() == health
     again = health.served_well(5000).in_trouble(1051, PAUSE, MOST).too_fast()
     assert again.gap == pytest.approx(2 * health.gap)
@@ -63,8 +65,8 @@ def test_a_gap_fades():
     health = health.in_trouble(1050, PAUSE, MOST).too_fast().served_well()
     gap, resumes = health.gap, health.resumes
     assert health.interval(resumes) == gap
-    assert health.interval(resumes + HALVED_AFTER) == gap / 2
-    assert health.interval(resumes + 20 * HALVED_AFTER) == 0
+    assert health.interval(resumes + GAP_HALF_LIFE_SECONDS) == gap / 2
+    assert health.interval(resumes + 20 * GAP_HALF_LIFE_SECONDS) == 0
 
 
 def test_who_does_nothing_but_fail_is_down():
@@ -77,7 +79,7 @@ def test_who_does_nothing_but_fail_is_down():
 
 def test_old_troubles_are_forgotten():
     health = WELL.in_trouble(1000, PAUSE, MOST)
-    now = 1000 + 2 * FORGOTTEN_AFTER
+    now = 1000 + 2 * TROUBLE_KEPT_SECONDS
     assert health.may_be_forgotten(now)
     again = health.in_trouble(now, PAUSE, MOST)
     assert (again.level, again.since) == (1, now)

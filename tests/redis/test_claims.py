@@ -78,7 +78,7 @@ async def test_one_has_it_at_a_time(redis_server):
 
 @coroutine_test
 async def test_it_is_kept_for_as_long_as_its_worker_lives(redis_server, monkeypatch):
-    monkeypatch.setattr(leases, "LEASE", 3.0)
+    monkeypatch.setattr(leases, "LEASE_SECONDS", 3.0)
     async with Worker(redis_server) as one, Worker(redis_server) as two:
         claim = await one.starts.claim(HOST)
         (key,) = claims(redis_server)

@@ -14,7 +14,7 @@ from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy_rep.policies.lifecycle import WAITING_STATES, correct_times, standing_of
 from scrapy_rep.redis import leases
 from scrapy_rep.redis import store as store_module
-from scrapy_rep.redis.keys import TOLD, fleet_keys
+from scrapy_rep.redis.keys import TOLD_CHANNEL, fleet_keys
 from scrapy_rep.store.rows import pack_body
 from tests.redis.workers import Worker, at_once_when, promptly
 from tests.site import Site
@@ -272,7 +272,7 @@ async def test_what_others_say_on_the_channel_wakes_nobody_else(redis_server):
         await until(lambda: log)
         waiting = asyncio.create_task(ask(two, None, log))
         await until(lambda: two.store._waiters)
-        redis_server.client.publish(TOLD, b"\xff")
+        redis_server.client.publish(TOLD_CHANNEL, b"\xff")
         await asyncio.sleep(0.3)
         assert len(log) == 1  # the other one waits still
         answered.set()
@@ -298,7 +298,7 @@ async def test_a_worker_with_a_name_that_is_no_text_is_counted(redis_server):
 @pytest.fixture
 def long_lease(monkeypatch):
     """Have leases outlast a test, so that none is over because its time is."""
-    monkeypatch.setattr(leases, "LEASE", 600.0)
+    monkeypatch.setattr(leases, "LEASE_SECONDS", 600.0)
 
 
 async def ask(worker: Worker, until_: asyncio.Event | None, log: list[Any]) -> None:
@@ -350,7 +350,7 @@ async def test_many_who_wait_use_one_connection(redis_server, long_lease):
             ]
             await until(lambda: len(two.store._waiters) == 50)
             await asyncio.sleep(0.2)
-            ((_, listeners),) = redis_server.client.pubsub_numsub(TOLD)
+            ((_, listeners),) = redis_server.client.pubsub_numsub(TOLD_CHANNEL)
             assert listeners == 1
         assert all(await promptly(asyncio.gather(*waiting)))
         assert not two.store._waiters
@@ -389,7 +389,7 @@ async def test_a_worker_that_dies_delays_the_others_by_its_lease(redis_server):
 
 @coroutine_test
 async def test_a_lease_is_renewed_while_it_takes_long(redis_server, monkeypatch):
-    monkeypatch.setattr(leases, "LEASE", 3.0)
+    monkeypatch.setattr(leases, "LEASE_SECONDS", 3.0)
     async with Worker(redis_server) as one:
         async with one.store.claim(ORIGIN):
             await until(lambda: redis_server.client.pttl(LEASE) < 2500)

@@ -127,7 +127,7 @@ class AbortDisallowed:
     def _ask(self, crawl: Crawl, origin: str) -> None:
         if origin in self._asked or len(self._asked) >= MOST_ASKED:
             return
-        if crawl.downloader.ends():
+        if crawl.downloader.is_ending():
             return
         self._asked.add(origin)
         asking = deferred_from_coro(crawl.policies.get(origin, Request(origin)))

@@ -127,7 +127,7 @@ class Crawl(OneForEachCrawler):
             user_agent_of=self.agents.header,
             fetcher=Fetcher(self.crawler, self.settings, self.downloader, self.keeper),
             store=self.store,
-            sharing=Sharing(self.crawler, self.settings, self.downloader.ends),
+            sharing=Sharing(self.crawler, self.settings, self.downloader.is_ending),
             log=self.log,
             keep=self._keep,
         )

@@ -12,7 +12,7 @@ from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_rep.downloader import sleep
 from scrapy_rep.evidence.format import WAITING
-from scrapy_rep.log.waits import ASKED, PACE, join
+from scrapy_rep.log.waits import ASKED, PACE, add_held
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,7 +87,7 @@ class WaitingLines:
         found: dict[tuple[str, str], Held] = {}
         took, begun = 0.0, monotonic()
         for number, held in enumerate(self._waits.held(), 1):
-            join(found, held)
+            add_held(found, held)
             if not number % AT_A_TIME:
                 took += monotonic() - begun
                 await sleep(0)

@@ -85,7 +85,7 @@ class Witness:
         # again, and to look one up by its contents takes longer.
         self._latest: dict[int, Decision] = {}
         self._audit: Audit | None = None
-        policies.on_learned(self._learned)
+        policies.on_learned(self._note_learned)
         if settings.audit_uri is not None:
             self._audit = Audit(
                 crawler,
@@ -98,7 +98,7 @@ class Witness:
             downloader.on_answer(self._audit.write_answer)
             downloader.on_failure(self._audit.write_failure)
             self._waiting_lines = WaitingLines(crawler, self._audit, waits, policies.at)
-            crawler.signals.connect(self._dropped, dropped)
+            crawler.signals.connect(self._note_dropped, dropped)
 
     async def close(self, reason: str) -> None:
         if self._audit is not None:
@@ -122,13 +122,13 @@ class Witness:
             **more,
         )
 
-    def _learned(self, known: Known, snapshot: Snapshot) -> None:
+    def _note_learned(self, known: Known, snapshot: Snapshot) -> None:
         copy = known.evidence = copy_of(known, snapshot, self._settings)
         if self._audit is not None:
             answer = snapshot.answer
             self._audit.write_copy(copy, b"" if answer is None else answer.body)
 
-    def _dropped(
+    def _note_dropped(
         self, what: str, url: str, response: Response, cause: str, reason: str
     ) -> None:
         """Write down what page rules have decided about a request or an item."""

@@ -8,7 +8,7 @@ FINGERPRINT_OCTETS = 16
 """Octets. Among 10**9 URLs, two of the same have a chance of 1 in 10**21."""
 
 
-def hashed(fingerprint: bytes) -> bytes:
+def shorten(fingerprint: bytes) -> bytes:
     """Return what stands for *fingerprint*, of FINGERPRINT_OCTETS octets at the most."""
     if len(fingerprint) <= FINGERPRINT_OCTETS:
         return fingerprint

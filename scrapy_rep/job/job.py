@@ -17,7 +17,7 @@ from scrapy_rep.crawl import Crawl, OneForEachCrawler
 from scrapy_rep.downloader import Answered
 from scrapy_rep.exceptions import JobError
 from scrapy_rep.job.file import Changes, JobFile
-from scrapy_rep.job.fingerprints import hashed
+from scrapy_rep.job.fingerprints import shorten
 from scrapy_rep.job.folders import folder_of
 from scrapy_rep.job.last_run import begin, finish, summary
 from scrapy_rep.pacing import HOSTS
@@ -229,7 +229,7 @@ class Job(OneForEachCrawler):
         if self._unclaimed is not None:
             self._only_here.add(self._unclaimed[1])
             self._unclaimed = None
-        fingerprint = hashed(fingerprint)
+        fingerprint = shorten(fingerprint)
         if (
             fingerprint in self._changes.seen
             or fingerprint in self._only_here

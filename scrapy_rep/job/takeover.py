@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from scrapy.utils.request import request_from_dict
 
 from scrapy_rep.job.aside import set_aside
-from scrapy_rep.job.fingerprints import hashed
+from scrapy_rep.job.fingerprints import shorten
 from scrapy_rep.job.folders import folder_of
 from scrapy_rep.job.old_files import read_queue, read_seen
 
@@ -76,7 +76,7 @@ def take_over(
         requests += [(number, body) for body in old.bodies]
     fingerprints = set()
     if seen.exists():
-        fingerprints = {hashed(fingerprint) for fingerprint in read_seen(seen)}
+        fingerprints = {shorten(fingerprint) for fingerprint in read_seen(seen)}
     file.fill(
         (
             ("INSERT INTO queues VALUES (?, ?, ?, ?, ?)", queues),

@@ -131,7 +131,7 @@ class Waits:
         since_1970 = time() - monotonic()
         found: dict[tuple[str, str], Held] = {}
         for held in chain(self.held(), *(each.held() for each in self.elsewhere)):
-            join(found, held)
+            add_held(found, held)
         waiting = (
             Waiting(host, self.why(host, cause), at and at + since_1970, number)
             for host, cause, at, number in found.values()
@@ -157,13 +157,13 @@ class Waits:
         """
         self._idle_listeners.append(listener)
 
-    def idle(self) -> None:
+    def note_idle(self) -> None:
         """Note that a queue that holds requests has none to hand out."""
         seconds = 0.0
         if not self._is_busy():
             seconds = min(holder.next_due() for holder in self.holders)
         if seconds <= 0:
-            self.over()
+            self.note_busy()
             return
         if self._idle_since is None:
             self._idle_since = monotonic()
@@ -178,7 +178,7 @@ class Waits:
         """Tell whether a queue of ours holds back what must wait."""
         return any(not isinstance(holder, InDownloader) for holder in self.holders)
 
-    def over(self) -> None:
+    def note_busy(self) -> None:
         """Note that something goes on again, or the crawl ends."""
         if self._idle_since is not None:
             self.idle_time += monotonic() - self._idle_since
@@ -210,7 +210,7 @@ class InDownloader:
         return inf
 
 
-def join(found: dict[tuple[str, str], Held], held: Held) -> None:
+def add_held(found: dict[tuple[str, str], Held], held: Held) -> None:
     """Add *held* to what was *found* to wait, by host and cause; the first time counts."""
     key = held.host, held.cause
     other = found.get(key)

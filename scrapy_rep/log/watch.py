@@ -123,7 +123,7 @@ class Watch:
         """Note that the crawl is over, and its queues are closed."""
         if self._timer is not None:
             self._timer.cancel()
-        self._waits.over()
+        self._waits.note_busy()
         self._waits.close_all()
         stats: Any = self._crawler.stats
         left = self._waits.left

@@ -94,9 +94,9 @@ class Lane:
         """Count among the slow ones, as soon as there is a place."""
         if self._slow is None and not self._is_aside:
             place = self._slow = self._lanes.slow_places.acquire()
-            place.addCallbacks(self._is_slow, _cancelled)
+            place.addCallbacks(self._become_slow, _ignore_cancel)
 
-    def _is_slow(self, _: object) -> None:
+    def _become_slow(self, _: object) -> None:
         self._leave_prompt()
         self._lanes.wake()
 
@@ -120,7 +120,7 @@ class Lane:
             self._lanes.aside -= 1
             self.make_way()
 
-    def answered(self) -> None:
+    def note_answer(self) -> None:
         """Note that there is an answer."""
         self._lanes.regain_patience(monotonic() - self._began)
 
@@ -148,5 +148,5 @@ class Lane:
             place.cancel()
 
 
-def _cancelled(failure: Failure) -> None:
+def _ignore_cancel(failure: Failure) -> None:
     failure.trap(CancelledError)

@@ -91,8 +91,8 @@ class Fetcher:
         )
         self._downloading = 0
         self._jumps_queues = False
-        downloader.on_start(self._started)
-        downloader.on_answer(self._answered)
+        downloader.on_start(self._note_start)
+        downloader.on_answer(self._keep_coding)
         self._receivers = (
             (self._headers_received, signals.headers_received),
             (self._bytes_received, signals.bytes_received),
@@ -225,7 +225,7 @@ class Fetcher:
         await self._keeper.back_off.wait(request, host)
         hop.asking.lane = lane = await self.lanes.enter()
         try:
-            if self._downloader.ends_without(page):
+            if self._downloader.is_ending_without(page):
                 raise CancelledError
             self._begin(request)
             over = True
@@ -236,7 +236,7 @@ class Fetcher:
                 raise
             finally:
                 self._end(over)
-            lane.answered()
+            lane.note_answer()
         finally:
             hop.asking.lane = (
                 None  # a host of the process may be kept, and the fetch with it
@@ -269,7 +269,7 @@ class Fetcher:
             for receiver, signal in self._receivers:
                 self._crawler.signals.disconnect(receiver, signal)
 
-    def _started(self, departure: Departure) -> None:
+    def _note_start(self, departure: Departure) -> None:
         hop = departure.robots_hop
         if hop is not None:
             # Its time runs from now, not while it waits.
@@ -303,7 +303,7 @@ class Fetcher:
     def _headers_received(self, request: Request) -> None:
         hop = request.meta.get(ROBOTS_HOP)
         if hop is not None:
-            hop.wire = wire.at_hand()
+            hop.wire = wire.current_wire()
 
     def _bytes_received(self, data: bytes, request: Request) -> None:
         hop = request.meta.get(ROBOTS_HOP)
@@ -316,7 +316,7 @@ class Fetcher:
         if monotonic() - hop.started > self._settings.timeout:
             raise StopDownload(fail=True)
 
-    def _answered(self, departure: Departure, response: Response) -> None:
+    def _keep_coding(self, departure: Departure, response: Response) -> None:
         """Keep the coding from Scrapy, which refuses a body that is too long or cut."""
         hop = departure.robots_hop
         if hop is not None:

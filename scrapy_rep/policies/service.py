@@ -86,7 +86,7 @@ class Policies:
         self._keep = keep
         self._listeners: list[Callable[[Known, Snapshot], None]] = []
         self._cache = PolicyCache(settings.cache_bytes)
-        self.fetches = OneAtATime(self._found, self._unknown)
+        self.fetches = OneAtATime(self._find, self._broken_off)
         self.aside = Aside()
         # Wall time that no step of the wall clock changes while we run.
         self._wall_at_zero = time() - monotonic()
@@ -186,9 +186,9 @@ class Policies:
         asking = self.fetches.ask(
             self._variant(origin, page) if varies else origin, page
         )
-        return asking.addCallback(self._of_page, origin, page)
+        return asking.addCallback(self._for_page, origin, page)
 
-    def _of_page(
+    def _for_page(
         self, known: Known, origin: str, page: Request
     ) -> Known | Deferred[Known]:
         if known.key == origin and not known.varies:
@@ -217,7 +217,7 @@ class Policies:
 
     # Asking
 
-    async def _found(self, key: str, page: Request) -> Known:
+    async def _find(self, key: str, page: Request) -> Known:
         snapshot, known = await self._recall(key, page)
         if known is not None:
             if self.now() < known.standing.ask_at:
@@ -231,12 +231,12 @@ class Policies:
                 snapshot = newer or snapshot  # the store may be away now
             asking = Asking()
             try:
-                learned = await self._learned_by_any(key, page, snapshot, asking)
+                learned = await self._learn_from_any(key, page, snapshot, asking)
                 return await self._take(key, snapshot, learned, page)
             finally:
                 asking.over = True
 
-    async def _learned_by_any(
+    async def _learn_from_any(
         self, key: str, page: Request, snapshot: Snapshot | None, asking: Asking
     ) -> Learned:
         """Return what the origin of *key* answers, whichever crawl of the process asks."""
@@ -269,7 +269,7 @@ class Policies:
         if snapshot is None:
             return None, None
         if snapshot.varies:
-            return None, self._part(key)
+            return None, self._note_variants(key)
         snapshot = correct_times(snapshot, self.now(), self._settings)
         stands = standing_of(snapshot, self.now(), self._settings)
         if stands.state in WAITING_STATES:
@@ -293,7 +293,7 @@ class Policies:
             await self._with_store(
                 "write", origin, self._store.put(origin, Snapshot(varies_at=at))
             )
-            self._part(origin)
+            self._note_variants(origin)
         if outcome.access is Access.NOT_MODIFIED:
             self._log.count("cache/revalidated")
         # As it was learned: the store may have taken longer than it is to be relied on.
@@ -355,7 +355,7 @@ class Policies:
         if other is not None and url == robots_url(other):
             self._keep(other, interval)
 
-    def _part(self, origin: str) -> Known:
+    def _note_variants(self, origin: str) -> Known:
         """Note, and return, that the answers of *origin* depend on the User-Agent."""
         if self._cache.peek(origin) is None:
             self._log.count("origins")
@@ -365,7 +365,7 @@ class Policies:
         self._cache.put(known)
         return known
 
-    def _unknown(self, key: str) -> Known:
+    def _broken_off(self, key: str) -> Known:
         """Return what decides where asking was broken off: nothing is allowed."""
         policy = Policy.disallow_all("robots.txt unreachable (asking was broken off)")
         now = self.now()

@@ -109,13 +109,13 @@ class PoliteQueue(SlotQueues):
             self._recheck_full(len(slots.full))
             request = self._pop_due()
         if request is not None:
-            self._waits.over()
+            self._waits.note_busy()
             return request
         self._look_ahead()
         if slots.later:
             self._alarm.set(slots.later.left())
         if self._count:
-            self._waits.idle()
+            self._waits.note_idle()
         return None
 
     def peek(self) -> Request | None:

@@ -76,7 +76,7 @@ class Backlog:
         except AWAY_ERRORS as error:
             if self._has_forgotten(error):
                 return self.run(name, args, *more_keys)
-            self.link.lost(error)
+            self.link.note_lost(error)
         return None
 
     async def call(self, name: str, args: Sequence[Any], *more_keys: str) -> Any:

@@ -106,13 +106,13 @@ class RedisBookings:
                 continue
             waits()
             if link.pauses:
-                await link.until_back()
+                await link.wait_until_back()
             elif not interval:
-                if not await self._back_soon(link):
+                if not await self._wait_if_back_soon(link):
                     return None
             elif link.offset is None:  # nor do we know who else takes turns
-                await link.until_back()
-            elif await self._my_turn(link, host, interval):
+                await link.wait_until_back()
+            elif await self._wait_for_turn(link, host, interval):
                 return None
 
     @property
@@ -221,14 +221,14 @@ class RedisBookings:
             return math.inf
         return monotonic() - link.changed_at - SETTLE_SECONDS
 
-    async def _back_soon(self, link: Link) -> bool:
+    async def _wait_if_back_soon(self, link: Link) -> bool:
         """Wait until Redis is back; ``False``: it was away for too long."""
         longest = link.changed_at + UNKNOWN_AWAY_SECONDS - monotonic()
         with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(link.until_back(), max(0.0, longest))
+            await asyncio.wait_for(link.wait_until_back(), max(0.0, longest))
         return link.up
 
-    async def _my_turn(self, link: Link, host: str, interval: float) -> bool:
+    async def _wait_for_turn(self, link: Link, host: str, interval: float) -> bool:
         """Wait for our turn; ``False``: Redis is back before it has come."""
         width = interval * (1 + SPARE_PART) + SPARE_SECONDS
         earliest = max(monotonic(), link.changed_at + max(interval, LONG_AWAY_SECONDS))

@@ -88,7 +88,7 @@ class Script(NamedTuple):
     @classmethod
     @cache
     def named(cls, name: str, *, after: str = "") -> Script:
-        text = script(name, after=after)
+        text = script_text(name, after=after)
         return cls(text, sha1(text.encode()).hexdigest())  # noqa: S324 - as Redis does
 
     def command(self, keys: Sequence[str], args: Sequence[Any]) -> list[Any]:
@@ -108,7 +108,7 @@ def client(settings: BaseSettings) -> redis.asyncio.Redis:
             given[parameter] = settings.get(name)
     for name in SCRAPY_REDIS_PARAMS:
         given.pop(name, None)
-    ours = _impatient(given, redis.asyncio.retry.Retry)
+    ours = _timeout_options(given, redis.asyncio.retry.Retry)
     url = given.pop("url", None)
     if not url:
         return _with_one_context(redis.asyncio.Redis(**given | ours))
@@ -195,7 +195,7 @@ def client_at(known: redis.asyncio.Redis, address: Address) -> redis.asyncio.Red
     return redis.asyncio.Redis.from_pool(made)
 
 
-def like(
+def sync_client_like(
     server: Any, *, timeout: float | None = None, at: Address | None = None
 ) -> redis.Redis:
     """Return a client of its own for what *server* is connected to, or for *at*.
@@ -211,7 +211,7 @@ def like(
     given = dict(pool.connection_kwargs)
     if timeout != math.inf:
         given.pop("retry_on_timeout", None)
-        given |= _impatient(given, redis.retry.Retry, timeout)
+        given |= _timeout_options(given, redis.retry.Retry, timeout)
     if at is not None:
         given |= at._asdict()
         if given.pop("path", None):  # which leads to one of them
@@ -264,7 +264,7 @@ def is_forgotten(error: Exception) -> bool:
     return isinstance(error, redis.ResponseError) and str(error).startswith("REPFORGOT")
 
 
-def script(name: str, *, after: str = "") -> str:
+def script_text(name: str, *, after: str = "") -> str:
     """Return the text of a Lua script of ours, where wanted with another before it."""
     folder = resources.files(__package__).joinpath("lua")
     parts = [part for part in (after, name) if part]
@@ -273,7 +273,7 @@ def script(name: str, *, after: str = "") -> str:
     )
 
 
-def _impatient(
+def _timeout_options(
     given: dict[str, Any], retry: Any, timeout: float | None = None
 ) -> dict[str, Any]:
     timeout = timeout or TIMEOUT_SECONDS

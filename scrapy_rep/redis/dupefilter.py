@@ -9,7 +9,7 @@ from scrapy_redis.defaults import SCHEDULER_QUEUE_KEY
 from scrapy_redis.dupefilter import RFPDupeFilter
 
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.redis.clients import like
+from scrapy_rep.redis.clients import sync_client_like
 from scrapy_rep.redis.quick import Quick
 from scrapy_rep.redis.shards import shards_of
 
@@ -50,7 +50,7 @@ class DupeFilter(RFPDupeFilter):  # type: ignore[misc]
     @classmethod
     def from_spider(cls, spider: Spider) -> Self:
         filter_: Self = super().from_spider(spider)
-        filter_.server = like(filter_.server)  # for ``clear``
+        filter_.server = sync_client_like(filter_.server)  # for ``clear``
         key = spider.settings.get("SCHEDULER_QUEUE_KEY", SCHEDULER_QUEUE_KEY)
         filter_._queue_key = key % {"spider": spider.name}
         filter_._shards = Crawl.of(spider.crawler).settings.redis_shards

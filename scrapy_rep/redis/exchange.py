@@ -90,7 +90,7 @@ class Exchange:
             pace_of=pace_of,
             finish=self._finish,
             could_take=self._could_take,
-            heard=self._heard,
+            note_due=self._note_due,
         )
         self._alarm = Alarm(wake)
         self.ask_at = [0.0] * len(shards)
@@ -159,7 +159,7 @@ class Exchange:
     def _could_take(self) -> bool:
         return self._places() > 0 and not self._closed
 
-    def _heard(self, n: int, wait: float | None) -> None:
+    def _note_due(self, n: int, wait: float | None) -> None:
         """Note that of the shard *n* something is due in *wait* s; ``None``: is now."""
         if wait is None:
             self._ask_again(n)

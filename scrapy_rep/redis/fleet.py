@@ -116,13 +116,13 @@ class Link:
             except AWAY_ERRORS as error:
                 if is_forgotten(error) or self._is_there(error):
                     raise
-                self.lost(error)
+                self.note_lost(error)
                 raise RedisAwayError from error
 
     def _is_there(self, error: Exception) -> bool:
         return self._servers.topology.is_cluster and is_in_motion(error)
 
-    def lost(self, error: Exception) -> None:
+    def note_lost(self, error: Exception) -> None:
         """Note that a call has failed with *error*."""
         assert self._crawler.stats is not None
         self._crawler.stats.inc_value("rep/redis/errors")
@@ -180,7 +180,7 @@ class Link:
         self.keep_beating()
         await self._met.wait()
 
-    async def until_back(self) -> None:
+    async def wait_until_back(self) -> None:
         self.keep_beating()
         while not self.up and not self.gone:
             await self._back.wait()
@@ -235,10 +235,10 @@ class Link:
                 now, workers, rank = await self._beat(WORKER_LEASE_SECONDS)
         except AWAY_ERRORS as error:
             if self._is_there(error):
-                self._found()
+                self._note_back()
                 await self._servers.look()
             else:
-                self.lost(error)
+                self.note_lost(error)
             return
         finally:
             self._met.set()
@@ -247,9 +247,9 @@ class Link:
         if self.offset is None or taken < self.round_trip + QUICK_SECONDS:
             self.offset = now / 1e6 - (sent + taken / 2)
         self.workers, self.rank = workers, rank
-        self._found()
+        self._note_back()
 
-    def _found(self) -> None:
+    def _note_back(self) -> None:
         if not self.up and not self.gone:
             self.up = True
             self.changed_at = monotonic()

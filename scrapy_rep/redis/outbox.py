@@ -72,14 +72,14 @@ class Outbox:
         pace_of: Callable[[Handed], str],
         finish: Callable[[], None],
         could_take: Callable[[], bool],
-        heard: Callable[[int, float | None], None],
+        note_due: Callable[[int, float | None], None],
     ) -> None:
         self._crawler = crawler
         self._shards = shards
         self._pace_of = pace_of
         self._finish = finish
         self._could_take = could_take
-        self._heard = heard
+        self._note_due = note_due
         self.boxes: list[list[Pushed]] = [[] for _ in shards.all]
         """What goes to each shard."""
         self.finished: list[Handed] = []
@@ -200,7 +200,7 @@ class Outbox:
             shard.note_put(length)
         for number in old:
             self._drop(pushed[number - 1])
-        self._heard(n, None if is_due or length <= 0 else wait / 1e6)
+        self._note_due(n, None if is_due or length <= 0 else wait / 1e6)
         return True
 
     def filter_of(self, shard: Backlog) -> list[str]:

@@ -83,8 +83,8 @@ class PoliteQueue(Base):  # type: ignore[misc]
         self._keeper = crawl.keeper
         if not self._keeper.is_shared:
             self._keeper.share(RedisBookings(crawler))
-        self._keeper.on_booked(self._started)
-        self._keeper.back_off.on_parked(self._parked)
+        self._keeper.on_booked(self._note_start)
+        self._keeper.back_off.on_parked(self._note_parked)
         self._shards = Shards(server, crawler, self.key)
         self._elsewhere = FleetWaits(self._shards.all)
         crawl.waits.elsewhere.append(self._elsewhere)
@@ -208,7 +208,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
             left[popped.host] = max(0, most - 1)
         return left
 
-    def _started(self, request: Request, host: str, interval: float) -> None:
+    def _note_start(self, request: Request, host: str, interval: float) -> None:
         """A request is handed to its handler; Redis may hand out the host's next one."""
         handed = self._exchange.handed_out.get(request)
         if handed is None or (not handed.holds and not interval):
@@ -217,7 +217,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
         lead = min(LEAD_PART * interval, LEAD_MOST_SECONDS)
         self._exchange.tell(handed.host, _pace(interval), interval - lead)
 
-    def _parked(self, host: str, seconds: float) -> None:
+    def _note_parked(self, host: str, seconds: float) -> None:
         """A site wants to be left alone; the others are not handed any of this host."""
         self._exchange.tell(host, PARKED, seconds)
 
@@ -288,7 +288,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
             values,
             extra={"spider": self.spider},
         )
-        if order == "drain" and may_end and not self._downloader.ends():
+        if order == "drain" and may_end and not self._downloader.is_ending():
             self._downloader.close(DRAINED_REASON)
 
     def _let_spider_read(self) -> None:
@@ -306,12 +306,12 @@ class PoliteQueue(Base):  # type: ignore[misc]
         call_later(0, self._read, read)
 
     def _read(self, read: Any) -> None:
-        if self._downloader.ends():
+        if self._downloader.is_ending():
             return  # what it reads could not be queued any more
         try:
             read()
         except AWAY_ERRORS as error:
-            self._servers.first.lost(error)
+            self._servers.first.note_lost(error)
 
     def _spider_idle(self) -> None:
         idle_for = monotonic() - self._last_request_at

@@ -26,9 +26,9 @@ from scrapy_rep.redis.clients import (
     address_of,
     close,
     is_in_motion,
-    like,
     moved_to,
     refusal_of,
+    sync_client_like,
     url_of,
 )
 from scrapy_rep.redis.topology import Topology
@@ -52,11 +52,11 @@ SCRAPY_REDIS_FILTER = "scrapy_redis.dupefilter.RFPDupeFilter"
 class Quick:
     """What *server*, a client of scrapy-redis', is connected to.
 
-    *timeout* is as for ``like``.
+    *timeout* is as for ``sync_client_like``.
     """
 
     def __init__(self, server: Any, timeout: float | None = None) -> None:
-        self.first: Any = like(server, timeout=timeout)
+        self.first: Any = sync_client_like(server, timeout=timeout)
         self.topology = Topology(address_of(self.first))
         self._clients = {self.topology.first: self.first}
         self._asked = False
@@ -99,7 +99,9 @@ class Quick:
 
     def _client(self, address: Address) -> redis.Redis:
         if address not in self._clients:
-            self._clients[address] = like(self.first, timeout=math.inf, at=address)
+            self._clients[address] = sync_client_like(
+                self.first, timeout=math.inf, at=address
+            )
         return self._clients[address]
 
 
@@ -118,7 +120,7 @@ def _run(
         return server.execute_command("EVAL", what.text, *command[2:])
 
 
-def greet(crawler: Crawler) -> None:
+def check_server(crawler: Crawler) -> None:
     """Look whether the server is there when *crawler* begins, and is one that will do.
 
     Raises ``RedisStartError`` where it refuses us; and where it cannot be had, if the

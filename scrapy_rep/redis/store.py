@@ -14,7 +14,7 @@ from scrapy_rep.redis.clients import AWAY_ERRORS, TIMEOUT_SECONDS, Script, end_t
 from scrapy_rep.redis.fleet import RedisAwayError
 from scrapy_rep.redis.keys import TOLD_CHANNEL, lease_key, snapshot_key
 from scrapy_rep.redis.leases import Leases
-from scrapy_rep.redis.quick import greet
+from scrapy_rep.redis.quick import check_server
 from scrapy_rep.redis.servers import Servers
 from scrapy_rep.settings import DAY
 from scrapy_rep.store import Store
@@ -60,7 +60,7 @@ class RedisStore(Store):
     def from_crawler(cls, crawler: Crawler) -> Self:
         store = cls(crawler)  # which says what is wrong with the settings
         try:
-            greet(crawler)
+            check_server(crawler)
         except RedisStartError:
             # For an old Scrapy's command a crawl that has a spider has not failed.
             crawler.spider = None
@@ -70,7 +70,7 @@ class RedisStore(Store):
     async def get(self, origin: str) -> Snapshot | None:
         key = snapshot_key(origin)
         while (link := self._servers.at(key)).pauses:
-            await link.until_back()
+            await link.wait_until_back()
         await self._servers.meet(key)
         kept = await self._call(self._read, origin, MAX_ROW_SIZE)
         if kept is None:
@@ -128,7 +128,7 @@ class RedisStore(Store):
         finally:
             await self._leases.give_back(lease, me, TOLD_CHANNEL, origin)
 
-    async def _left(self, lease: str) -> float:
+    async def _lease_left(self, lease: str) -> float:
         left: int = await self._servers.call("PTTL", [lease], [])
         if left == NO_EXPIRY:  # none of ours, and all would wait for it
             await self._servers.call("UNLINK", [lease], [])
@@ -150,7 +150,7 @@ class RedisStore(Store):
             await self._listen(lease)
             # It may have been given back before we listened; and nobody tells of one
             # that expires.
-            left = await self._left(lease)
+            left = await self._lease_left(lease)
             if left > 0:
                 with suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(told.wait(), left)
@@ -172,7 +172,7 @@ class RedisStore(Store):
                 # Only now the server will tell us of what comes.
                 await channel.get_message(timeout=TIMEOUT_SECONDS)
             except AWAY_ERRORS as error:
-                link.lost(error)
+                link.note_lost(error)
                 with suppress(*AWAY_ERRORS):
                     await channel.aclose()
                 raise RedisAwayError from error
@@ -190,7 +190,7 @@ class RedisStore(Store):
                     for told in self._waiters.get(origin, ()):
                         told.set()
         except AWAY_ERRORS as error:
-            link.lost(error)
+            link.note_lost(error)
         finally:
             # Whoever waits looks for itself.
             for waiters in self._waiters.values():

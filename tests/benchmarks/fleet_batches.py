@@ -219,7 +219,7 @@ async def crowd_of(size: int, names: list[str], number: int) -> None:
         host = request.url.split("/")[2]
         await crawl.queue._keeper._bookings.book(host, 1.0)
         starts[host].append(perf_counter())
-        crawl.queue._started(request, host, 1.0)
+        crawl.queue._note_start(request, host, 1.0)
         await asyncio.sleep(0.02)
         crawl.done(request)
         crawl.places += 1

@@ -70,7 +70,7 @@ async def queue(server: RedisServer) -> None:
         await note(f"a sign of life of who has {LINKS}", exchange.beat)
         while exchange.hand:
             request = crawl.queue.pop()
-            crawl.queue._started(request, request.url.split("/")[2], 60.0)
+            crawl.queue._note_start(request, request.url.split("/")[2], 60.0)
         crawl.done(*exchange.handed_out)
         await note(f"{LINKS} are sent, and done with", exchange.send)
         for number in range(LINKS):

@@ -48,7 +48,7 @@ class Looking(Pages):
         pytest.param(DISALLOW_P, set(), id="no pace to keep"),
         pytest.param(
             "User-agent: *\nCrawl-delay: 0.1\n",
-            {"Keeper._hold"},
+            {"Keeper._raise_delay"},
             id="a pace to keep",
         ),
     ],

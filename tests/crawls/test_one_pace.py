@@ -332,7 +332,7 @@ async def test_a_host_behind_a_rendering_service_keeps_its_own():
 def test_one_after_another_without_a_common_event_loop():
     """What an event loop has left behind when it stopped holds up nobody."""
     departure = type("Departure", (), {"host": "a.example"})
-    HOSTS.wish("a.example", 0, "http://a.example", 0.01)
+    HOSTS.note_wish("a.example", 0, "http://a.example", 0.01)
     waiting, gone = departure(), departure()
     assert HOSTS.turn(gone, 0, 0.0, None, knows=False) == 0
     assert HOSTS.turn(waiting, 0, 0.0, None, knows=False) > 0
@@ -345,8 +345,8 @@ def test_hosts_are_forgotten_when_their_delay_is_over(monkeypatch):
     now = 1e6
     monkeypatch.setattr(hosts, "monotonic", lambda: now)
     for number in range(10_000):
-        HOSTS.wish(f"{number}.example", 0, "o", 5.0)
-        HOSTS.started(f"{number}.example")
+        HOSTS.note_wish(f"{number}.example", 0, "o", 5.0)
+        HOSTS.note_start(f"{number}.example")
         now += 1
         assert (
             len(HOSTS.by_name)
@@ -357,7 +357,7 @@ def test_hosts_are_forgotten_when_their_delay_is_over(monkeypatch):
 def test_what_another_crawl_is_asked_for_counts_until_it_is_idle(monkeypatch):
     now = 1e6
     monkeypatch.setattr(hosts, "monotonic", lambda: now)
-    HOSTS.wish("a.example", 0, "o", 5.0)
+    HOSTS.note_wish("a.example", 0, "o", 5.0)
     assert HOSTS.interval("a.example", 0) == HOSTS.interval("a.example", 1) == 5
     now += 6
     assert (HOSTS.interval("a.example", 0), HOSTS.interval("a.example", 1)) == (5, 0)

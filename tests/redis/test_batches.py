@@ -244,7 +244,7 @@ async def test_no_call_is_so_large_that_the_event_loop_is_held(
         assert len(worker.exchange.hand) == many
         while worker.exchange.hand:
             request = worker.queue.pop()
-            worker.queue._started(request, request.url.split("/")[2], 60.0)
+            worker.queue._note_start(request, request.url.split("/")[2], 60.0)
         assert await worker.exchange.send()
         assert await worker.length() == 0
         for number in range(many):

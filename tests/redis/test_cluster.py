@@ -24,7 +24,7 @@ from scrapy_rep.redis.fleet import MOST_CALLS, RedisAwayError
 from scrapy_rep.redis.keys import queue_keys, shard_of, snapshot_key, start_key
 from scrapy_rep.redis.overview import hosts, state
 from scrapy_rep.redis.parts import connect
-from scrapy_rep.redis.quick import Quick, greet
+from scrapy_rep.redis.quick import Quick, check_server
 from scrapy_rep.redis.servers import Servers
 from scrapy_rep.redis.shards import SHARDS_IN_A_CLUSTER
 from scrapy_rep.redis.store import RedisStore
@@ -596,11 +596,11 @@ class Reads(scrapy.Spider):
 @coroutine_test
 async def test_what_scrapy_redis_asks_itself_needs_a_client_of_a_cluster(cluster):
     settings: dict[str, Any] = {"REDIS_URL": cluster.url}
-    greet(make_crawler(**settings))
+    check_server(make_crawler(**settings))
     with pytest.raises(RedisStartError, match=r"redis\.cluster\.RedisCluster"):
-        greet(make_crawler(Reads, **settings))
+        check_server(make_crawler(Reads, **settings))
     settings["REDIS_PARAMS"] = {"redis_cls": "redis.cluster.RedisCluster"}
-    greet(make_crawler(Reads, **settings))
+    check_server(make_crawler(Reads, **settings))
     async with Crawl(cluster, **settings) as worker:
         await worker.push("a")
         assert short(await worker.pop()) == "a0"

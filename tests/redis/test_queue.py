@@ -369,7 +369,7 @@ async def test_a_push_whose_answer_was_lost_is_no_second_request(redis_server):
         async def lose(*args):
             await call(*args)
             backlog._call = call
-            worker.link.lost(redis.ConnectionError("lost"))
+            worker.link.note_lost(redis.ConnectionError("lost"))
             raise RedisAwayError
 
         backlog._call = lose

@@ -199,7 +199,7 @@ class Crawl:
 
     async def start(self, request: Any, interval: float = 0.0) -> None:
         """Have *request* handed to its handler; the others know of it by then."""
-        self.queue._started(request, request.url.split("/")[2], interval)
+        self.queue._note_start(request, request.url.split("/")[2], interval)
         await self.exchange.send()
 
     def done(self, *requests: Any) -> None:

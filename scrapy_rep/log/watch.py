@@ -1,4 +1,4 @@
-"""What is told from time to time, and at the end of a crawl."""
+"""The lines that the log has from time to time, and at the end of a crawl."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ REFUSED_WORDS = {
     "down": "as a host does nothing but fail",
     "budget": "as a host has had as many as it may",
 }
-"""By what requests are refused, by the cause in ``rep/forbidden``. Others are shown as they
+"""Why requests were refused, by the cause in ``rep/forbidden``. Other causes are shown as they
 are."""
 FORBIDDEN_STATS = "forbidden/"
 ALL_PARKED = "all_parked"
-"""The reason of a crawl that ends for REP_ALL_PARKED_MAX."""
+"""The reason with which a crawl ends because of REP_ALL_PARKED_MAX."""
 
 
 class Watch:
@@ -77,7 +77,7 @@ class Watch:
             self._timer = call_later(self._every, self._look)
 
     def _equip_telnet(self, telnet_vars: dict[str, Any]) -> None:
-        """Have what waits told with the status of the engine, ``est()``."""
+        """Show what waits with the status of the engine, ``est()``."""
         status = telnet_vars.get("est")
 
         def est() -> None:
@@ -107,7 +107,7 @@ class Watch:
             self._log.tell_user(f"Nothing was sent for {duration(quiet)}: {text}")
 
     def _end_if_long(self, seconds: float) -> None:
-        """End the crawl where nothing can be sent for *seconds*, and that is too long."""
+        """End the crawl if nothing can be sent for *seconds*, and that is too long."""
         most = self._longest_idle
         if most is None or seconds <= most or not self._downloader.only_queue_is_left():
             return

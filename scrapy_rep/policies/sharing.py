@@ -1,8 +1,8 @@
 """What the crawls of a process tell each other: one fetch of a robots.txt serves them all.
 
-Shared is what a site has answered and when, never what a crawl makes of it: each has its
-own policies, lifetimes, retries, stats and evidence. It is shared by those whose request
-would be the same (``Sharing.likeness``), for as long as one of them runs.
+They share what a site has answered and when, but not what follows from it: each crawl has its
+own policies, lifetimes, retries, stats and evidence. Only crawls whose requests would be the
+same share an answer (``Sharing.likeness``), for as long as one of them runs.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ REQUEST_SETTINGS = (
 )
 """Scrapy's settings that decide how a robots.txt is asked for."""
 SPIDER_ATTRIBUTES = ("http_user", "http_pass", "http_auth_domain")
-"""The same of a spider, where Scrapy has no HTTPAUTH settings yet."""
+"""The same in attributes of the spider, for a Scrapy without HTTPAUTH settings."""
 CACHE_DIVISOR = 8
-"""What is shared may take the greatest REP_CACHE_BYTES divided by this."""
+"""Shared answers may take the greatest REP_CACHE_BYTES of all crawls, divided by this."""
 ENTRY_OCTETS = 400
 """Octets that an entry takes besides what was learned."""
 MIN_COMPRESSED_OCTETS = 1024
@@ -69,9 +69,9 @@ class Learned(NamedTuple):
     at: float
     """When, by ``time.monotonic()``."""
     jitter: float
-    """From -1 to 1, so that all ask again at the same time where it has failed."""
+    """From -1 to 1; the same for all crawls, so that they retry at the same time."""
     validators: Validators | None
-    """Those that it was asked with."""
+    """The validators of the request."""
     by: int = 0
     """The number of the crawl that has asked."""
 
@@ -84,9 +84,10 @@ class Learned(NamedTuple):
         *,
         waited: bool,
     ) -> bool:
-        """Tell whether who knows *before* need not ask, as this was learned.
+        """Tell whether this saves a crawl that knows *before* from asking itself.
 
-        *waited*: it was learned while he waited for it. *at* is when; in seconds since 1970.
+        *waited*: the crawl waited for it. *at* is when it was learned. Both *at* and *now*
+        are in seconds since 1970.
         """
         before = before or Snapshot()
         kept, failures = before.answer, before.failures
@@ -168,7 +169,7 @@ class Sharing:
         return self._commons
 
     def leave(self) -> None:
-        """Have no more part in it; the last one takes all with it."""
+        """Take part no longer. When the last crawl leaves, all is forgotten."""
         commons, self._commons = self._commons, None
         if commons is not None:
             commons.members.discard(self)
@@ -190,9 +191,9 @@ class Sharing:
         )
 
     def likeness(self, origin: str, page: Request, user_agent: str) -> Hashable:
-        """Return what is equal for all that would ask *origin* for the same in the same way.
+        """Return a key that is equal for all crawls that would send the same request.
 
-        That is for the sake of *page*, whose header is *user_agent*.
+        It asks *origin* on behalf of *page*, whose User-Agent header is *user_agent*.
         """
         self._join()
         return origin, user_agent, _hashable(proxy_of(page)), self._asks_alike
@@ -203,10 +204,10 @@ class Sharing:
         serves: Callable[..., bool],
         fetch: Callable[[], Awaitable[Learned]],
     ) -> tuple[Learned, bool]:
-        """Return what another crawl has learned that *serves*, else what *fetch* does.
+        """Return what another crawl has learned if it *serves*, else the result of *fetch*.
 
-        And whether it is that. Where another crawl is asking, wait for that; where that is
-        broken off this one asks.
+        Also returns whether *fetch* was called. If another crawl is asking, wait for it; if
+        that is broken off, this crawl asks.
         """
         commons = self._join()
         learned, waited = commons.recall(likeness), False
@@ -226,7 +227,7 @@ class Sharing:
         likeness: Hashable,
         fetch: Callable[[], Awaitable[Learned]],
     ) -> Learned:
-        """Be the one who asks. Who waits is told when that is over, however that comes."""
+        """Ask; the crawls that wait are told when that is over, however it ends."""
         found: Learned | None = None
         waiters = commons.under_way[likeness] = []
         try:

@@ -1,4 +1,4 @@
-"""What ``ScrapyPriorityQueue``, which holds the queues of one slot, leaves to be done."""
+"""What ``ScrapyPriorityQueue``, which holds the queues of one slot, does not do itself."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def next_of(queue: ScrapyPriorityQueue, safe: Kinds) -> Request | None:
 
 
 def look(queue: ScrapyPriorityQueue, safe: Kinds) -> Request | None:
-    """Return the next request of *queue*; ``None``: it cannot tell, or there is none."""
+    """Return the next request of *queue*; ``None``: there is none, or we cannot look."""
     with suppress(Exception):  # where it cannot be read, ``pop`` will say why
         return next_of(queue, safe)
     return None
@@ -66,9 +66,9 @@ def _peek(inner: Any, safe: Kinds) -> Any:
 
 
 def drop_empty(queue: ScrapyPriorityQueue) -> None:
-    """Close what a push or a pop that failed has left empty.
+    """Close the queues that a failed push or pop has left empty.
 
-    Else ``queue.pop()`` would return ``None`` for it, whatever waits behind it.
+    Else ``queue.pop()`` would return ``None`` for them, whatever waits behind.
     """
     for kind in (queue.queues, queue._start_queues):
         for priority in [priority for priority, inner in kind.items() if not inner]:
@@ -79,10 +79,10 @@ def drop_empty(queue: ScrapyPriorityQueue) -> None:
 def drop_unreadable(
     queue: ScrapyPriorityQueue, before: int, fault: Exception | None
 ) -> int:
-    """Go on behind what ``queue.pop()`` could not read; return how many are left.
+    """Skip what ``queue.pop()`` could not read; return how many requests are left.
 
-    If they are as many as *before*, it is still there: its file is damaged, and set aside;
-    but for a *fault* that may pass.
+    If as many as *before* are left, the unreadable request is still there: then its file is
+    damaged, and is set aside, unless the *fault* may pass.
     """
     with suppress(sqlite3.DatabaseError):
         if len(queue) < before:
@@ -103,7 +103,7 @@ def drop_unreadable(
 
 
 def _may_pass(fault: Exception | None) -> bool:
-    """Tell whether it is one of the disk, which may be full, and not of a file."""
+    """Tell whether *fault* is one of the disk, which may be full, and not of the file."""
     if isinstance(fault, OSError):
         return fault.errno != errno.EINVAL  # a seek to before the start
     return isinstance(fault, sqlite3.OperationalError)

@@ -1,4 +1,4 @@
-"""The polite queue: a request waits here, where waiting costs the others nothing."""
+"""The polite queue: a request waits here, where that costs other requests nothing."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 DISK_RETRY_SECONDS = 10.0
-"""Seconds after which a disk queue that failed, but is not damaged, is asked again."""
+"""Seconds after which a disk queue that failed, but is not damaged, is tried again."""
 FULL_RECHECK_SECONDS = 0.1
-"""Seconds after which a slot is looked at again where one host waits for an answer, and another
-one for its time."""
+"""Seconds after which a slot is looked at again, if one of its hosts waits for a free place and
+another one for its time."""
 FULL_RECHECKS_PER_POP = 2
 """How many slots without a free place are looked at again at each pop."""
 
@@ -41,12 +41,13 @@ FULL_RECHECKS_PER_POP = 2
 class PoliteQueue(SlotQueues):
     """For SCHEDULER_PRIORITY_QUEUE: hands out a request only when it may be sent.
 
-    It may be sent when the policy of its origin is known, the pace that this asks of the
-    request's agent allows it, and its slot has a free place. Slots that are due take turns;
-    within a slot the most urgent request goes that may. Scrapy's own queues keep the requests,
-    so priorities, disk queues and JOBDIR work as they do with
-    ``DownloaderAwarePriorityQueue``, and a job may change from one to the other. ``push`` and ``pop`` take O(log slots), ``len`` O(1).
-    Without ``RepMiddleware`` it is a fair queue that knows the user's delays only.
+    It may be sent when the policy of its origin is known, the pace that the policy asks of
+    the request's agent allows it, and its slot has a free place. Slots that are due take
+    turns; within a slot, the most urgent request that may be sent goes first. Scrapy's own
+    queues keep the requests, so priorities, disk queues and JOBDIR work as they do with
+    ``DownloaderAwarePriorityQueue``, and a job may change from one to the other. ``push`` and
+    ``pop`` take O(log slots), ``len`` O(1). Without ``RepMiddleware`` it is a fair queue that
+    knows the user's delays only.
     """
 
     def __init__(self, crawler: Any, *args: Any, **kwargs: Any) -> None:
@@ -92,7 +93,7 @@ class PoliteQueue(SlotQueues):
     def pop(self) -> Request | None:
         """Return a request that may be sent now; ``None``: there is none.
 
-        In that case the engine is woken when there may be one.
+        Then the engine is woken when there may be one.
         """
         if self._job is not None and self._job.is_stuck:
             return None
@@ -140,9 +141,8 @@ class PoliteQueue(SlotQueues):
 
     def held(self) -> Iterator[Held]:
         now = monotonic()
-        for slot in list(
-            self.slots.by_name.values()
-        ):  # it may take several turns of the loop
+        # A copy: this may take several turns of the event loop.
+        for slot in list(self.slots.by_name.values()):
             later = slot.due_at if slot.where is Where.LATER else 0.0
             for line in list(slot.lines.values()):
                 cause, until = line.held_by, line.held_until
@@ -188,7 +188,7 @@ class PoliteQueue(SlotQueues):
         return self._file(slot, Line(name, key, queue, mixed=len(queue) > 0))
 
     def _adopt(self, name: str, queue: ScrapyPriorityQueue) -> None:
-        """Take in what an earlier run has left; its next request tells what it is."""
+        """Take over a queue of an earlier run; its next request tells its slot and key."""
         request = look(queue, self._safe_to_peek)
         if request is None:
             slot_name, key = name, UNJUDGED
@@ -202,13 +202,12 @@ class PoliteQueue(SlotQueues):
         slot.lines[line.place] = line
         self._count += line.count
         if slot.where is not Where.FULL:
-            self.slots.make_due(
-                slot
-            )  # what holds its other lines need not hold this one
+            # What holds its other lines need not hold this one.
+            self.slots.make_due(slot)
         return line
 
     def _discard(self, slot: Slot, line: Line) -> None:
-        """Forget *line*, where nothing waits any more, and its files."""
+        """Forget *line*, in which nothing waits any more, and its files."""
         del slot.lines[line.place]
         self._close(self.pqueues.pop(line.name))
         if not slot.lines:
@@ -223,7 +222,7 @@ class PoliteQueue(SlotQueues):
         return None
 
     def _serve(self, slot: Slot) -> Request | None:
-        """Return a request of *slot*; ``None``: it goes elsewhere, or has to come again."""
+        """Return a request of *slot*; ``None``: the slot waits, or comes again in its turn."""
         line = self._next_line(slot)
         if line is None:
             return None
@@ -267,8 +266,8 @@ class PoliteQueue(SlotQueues):
         except Exception as error:  # noqa: BLE001 - whatever comes of what was stored
             fault = error
         if request is None:
-            # The spider's code has changed, or the file is damaged. What waits behind it
-            # is not lost.
+            # The spider's code has changed, or the file is damaged. Requests behind it are
+            # not lost.
             left = drop_unreadable(line.queue, line.count, fault)
             logger.error(
                 "A request of download slot %s cannot be read",
@@ -351,8 +350,8 @@ class PoliteQueue(SlotQueues):
 
         def answered(_: object) -> None:
             self._asked -= 1
-            # Where the answer is not to be kept, or is forgotten before the slot is due,
-            # asking again would send robots.txt requests and nothing else.
+            # If the answer must not be kept, or is forgotten before the slot is due, asking
+            # again would send requests for robots.txt and nothing else.
             line.asked = line.ask_ahead = False
             if slot.where not in {Where.GONE, Where.FULL}:  # else the queue was closed
                 self.slots.make_due(slot)

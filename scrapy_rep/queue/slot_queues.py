@@ -1,4 +1,4 @@
-"""Scrapy's queues by download slot, as whatever run was before this one has left them."""
+"""Scrapy's queues by download slot, as an earlier run has left them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class SlotQueues(DownloaderAwarePriorityQueue):
-    """Opens what waits in a job directory, be it listed there or not."""
+    """Opens all queues in a job directory, whether they are listed there or not."""
 
     def __init__(
         self,
@@ -40,8 +40,8 @@ class SlotQueues(DownloaderAwarePriorityQueue):
         if folder := job_dir(crawler.settings):
             from scrapy_rep.job import Job, JobQueue  # noqa: PLC0415 - few need it
 
-            # Of Scrapy's two queues the one in memory is made first, and then the list of
-            # slots is read, which a job writes when it is opened.
+            # Scrapy makes the queue in memory first, and then reads the list of slots, which
+            # a job writes when it is opened. So the job is opened with the queue in memory.
             self._safe_to_peek += (JobQueue,)
             kind = downstream_queue_cls
             if not key:
@@ -68,13 +68,13 @@ class SlotQueues(DownloaderAwarePriorityQueue):
         return queue
 
     def names_of(self, request: Request) -> tuple[str, ...]:
-        """Return what the queue of *request* may be called."""
+        """Return the names that the queue of *request* may have."""
         return (self._crawl.downloader.slot_of(request),)
 
     def _find(self, folder: str) -> None:
-        """Open what a run that was killed has left in *folder*, and has listed nowhere.
+        """Open a queue that a killed run has left in *folder*, and has listed nowhere.
 
-        What waits there tells the name of its slot.
+        Its next request tells the name of its slot.
         """
         queue = super().pqfactory("")
         queue.key = folder
@@ -85,7 +85,7 @@ class SlotQueues(DownloaderAwarePriorityQueue):
             if super().pqfactory(name).key == folder:
                 self.pqueues[name] = queue
                 break
-        else:  # nothing waits, or it is opened again with the next request of its slot
+        else:  # it is empty, or it is opened again with the next request of its slot
             self._close(queue)
 
     def _close(self, queue: ScrapyPriorityQueue) -> None:

@@ -1,11 +1,11 @@
-"""How a fingerprint stands in the file of a job."""
+"""The form that a fingerprint has in the file of a job."""
 
 from __future__ import annotations
 
 from hashlib import blake2b
 
 FINGERPRINT_OCTETS = 16
-"""Octets. Among 10**9 URLs, two of the same have a chance of 1 in 10**21."""
+"""Octets. Among 10**9 URLs, the chance that two collide is 1 in 10**21."""
 
 
 def shorten(fingerprint: bytes) -> bytes:

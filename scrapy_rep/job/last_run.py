@@ -1,4 +1,4 @@
-"""What the last run has left in a job, and how a job is told of in the log."""
+"""What the last run has left in a job, and how the log tells of it."""
 
 from __future__ import annotations
 
@@ -41,16 +41,15 @@ class LastRun(NamedTuple):
     next_number: int
     next_queue: int
     counts: dict[int, int]
-    """How many wait, by the number of their queue."""
+    """Number of a queue -> how many requests wait in it."""
     last_starts: dict[str, float]
-    """Host -> how many seconds ago it was asked; a host that is missing may have been asked
-    a moment ago."""
+    """Host -> how many seconds ago it was asked; other hosts may have been asked just now."""
 
 
 def begin(
     file: JobFile, downloader: Downloader, spider: Spider | None, root: str
 ) -> LastRun:
-    """Free what was taken, and list what waits where priority queues look for it."""
+    """Free the requests that were taken, and list what waits where Scrapy looks for it."""
     (taken,) = file.rows("SELECT count(*) FROM taken")[0]
     was_killed = bool(file.rows("SELECT 1 FROM facts WHERE name = 'running'"))
     take_over(file, downloader, spider, Path(root))
@@ -95,7 +94,7 @@ def finish(file: JobFile, last_starts: dict[str, float]) -> None:
 
 
 def _last_starts(file: JobFile) -> dict[str, float]:
-    """Return what the last run has noted at its end; what is damaged is not known."""
+    """Return the last starts that the last run noted at its end; empty if damaged."""
     now = time()
     rows = file.rows("SELECT value FROM facts WHERE name = 'last starts'")
     with suppress(AttributeError, TypeError, ValueError):
@@ -105,7 +104,7 @@ def _last_starts(file: JobFile) -> dict[str, float]:
 
 
 def by_host(rows: Iterable[tuple[str, int]]) -> Counter[str]:
-    """Return how many wait, by download slot; *rows* have it, and what it counts."""
+    """Return how many requests wait, by download slot; *rows* are slots with counts."""
     hosts: Counter[str] = Counter()
     for slot, number in rows:
         hosts[slot] += number
@@ -121,7 +120,7 @@ def waiting(file: JobFile) -> Counter[str]:
 
 
 def summary(file: JobFile) -> str:
-    """Tell in a line what waits, and where."""
+    """Return a line that tells what waits, and where."""
     hosts = waiting(file)
     if not hosts:
         return f"Nothing waits in the job in {file.path.parent}"
@@ -138,7 +137,7 @@ def summary(file: JobFile) -> str:
 
 
 def _list_again(file: JobFile, downloader: Downloader, spider: Spider | None) -> None:
-    """List the queues that a damaged file has lost, by what waits in them."""
+    """List again the queues that a damaged file has lost, by the requests in them."""
     lost = 0
     for queue, _ in file.rows(UNLISTED_QUEUES):
         request = _some_of(file, queue, spider)
@@ -148,7 +147,7 @@ def _list_again(file: JobFile, downloader: Downloader, spider: Spider | None) ->
         slot = downloader.slot_of(request)
         starts = "s" if request.meta.get("is_start_request") else ""
         leaf = f"{-request.priority}{starts}"
-        # Under a name that no other queue has; it gets its own with those without one.
+        # Under a name that no other queue has; ``_name_all`` gives it its own.
         row = (queue, f"?{queue}", leaf, slot)
         file.rows("INSERT INTO queues VALUES (?, ?, ?, ?, NULL)", row)
     if lost:
@@ -165,7 +164,7 @@ def _some_of(file: JobFile, queue: int, spider: Spider | None) -> Request | None
 
 
 def _name_all(file: JobFile) -> None:
-    """Have each queue whose name is not known go by that of its slot."""
+    """Name each queue without a known name after its slot."""
     for number, leaf, slot in file.rows(UNNAMED_QUEUES):
         place = folder_of(slot), leaf
         sql = "SELECT id FROM queues WHERE folder = ? AND leaf = ?"

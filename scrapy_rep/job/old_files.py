@@ -1,7 +1,7 @@
-"""What Scrapy's disk queues and its filter, or ours before this room, have left in JOBDIR.
+"""Reads what Scrapy's disk queues and its filter have left in JOBDIR.
 
-The file queues of queuelib count what they hold when they are closed. A kill leaves old
-counts, and of what was pushed last only what was written by then.
+The file queues of queuelib write down their number of requests when they are closed. A kill
+leaves old numbers, and only a part of the last requests.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SIZE_FORMAT = struct.Struct(">L")
-"""Of a request, and of a file of them."""
+"""Of the size of a request, and of the number of requests in a file."""
 SQLITE_MAGIC = b"SQLite format 3\0"
 HEX_LINE = re.compile(rb"[0-9a-f]{40}\r?\n")
 """A fingerprint, as Scrapy before 2.19 wrote it."""
@@ -73,7 +73,7 @@ def _as_pickle(body: bytes) -> bytes:
 
 
 def _lifo(data: bytes) -> Old:
-    """Each body is followed by its size; in front is how many there were."""
+    """Read a LIFO file: the number of requests, then each body followed by its size."""
     if len(data) < SIZE_FORMAT.size:
         return Old([], whole=not data)
     (count,) = SIZE_FORMAT.unpack_from(data)
@@ -92,7 +92,7 @@ def _lifo(data: bytes) -> Old:
 
 
 def _pickles(data: bytes) -> list[bytes]:
-    """Return those in front of where *data* is torn."""
+    """Return the pickles before the place where *data* is torn."""
     found = []
     stream = io.BytesIO(data)
     with suppress(ValueError, IndexError, UnicodeDecodeError):
@@ -106,7 +106,7 @@ def _pickles(data: bytes) -> list[bytes]:
 
 
 def _fifo(path: Path) -> Old:
-    """Each body follows its size, in files that are numbered; those read are named."""
+    """Read a FIFO folder: numbered files of sizes and bodies; info.json says where to begin."""
     chunk, offset, count = 0, 0, -1
     with suppress(OSError, ValueError, LookupError, TypeError):
         info = json.loads((path / "info.json").read_text())

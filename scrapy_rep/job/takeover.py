@@ -1,4 +1,4 @@
-"""A job that was begun with Scrapy's files goes on in ours."""
+"""Takes over a job that was begun with Scrapy's own files."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ QUEUE_NAME = re.compile(r"(-?\d+)s?")
 def take_over(
     file: JobFile, downloader: Downloader, spider: Spider | None, root: Path
 ) -> None:
-    """Have what waits in the files under *root*, and what was seen, be in *file*.
+    """Move the requests in the files under *root*, and the fingerprints, into *file*.
 
-    It is there, all of it, or not at all; then the old files are deleted.
+    All of it is moved, or nothing; after that the old files are deleted.
     """
     seen = root.with_name("requests.seen")
     places = list(_places(root))
@@ -104,7 +104,7 @@ def take_over(
 
 
 def _places(root: Path) -> Iterator[tuple[str, str]]:
-    """Yield folder and name of each file, or folder, that is a queue."""
+    """Yield the folder and the name of each queue, which is a file or a folder."""
     folders = [path for path in sorted(root.glob("*")) if path.is_dir()]
     named = [path for path in folders if SLOT_FOLDER.fullmatch(path.name)]
     for folder in (root, *named):
@@ -114,7 +114,7 @@ def _places(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def _names(root: Path) -> dict[str, str] | None:
-    """Return what the slots are called, by folder; ``None``: no list of them is there."""
+    """Return folder -> name of its slot; ``None``: there is no list of slots."""
     try:
         state = json.loads((root / "active.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):

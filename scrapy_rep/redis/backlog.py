@@ -1,4 +1,4 @@
-"""What a fleet's queue has in Redis: its scripts, and whether the server still has it all."""
+"""A shard of a fleet's queue in Redis: its scripts, and whether the server has lost any of it."""
 
 from __future__ import annotations
 
@@ -31,16 +31,15 @@ logger = logging.getLogger("scrapy_rep")
 LOST_REASON = "requests_lost"
 """The reason with which a crawl ends whose server has lost requests."""
 KEYS_PER_CALL = 500
-"""Keys that are looked at in one go when the queue is repaired."""
+"""Keys that one call looks at when the queue is repaired."""
 
 
 class Backlog:
-    """The requests of a shard of a queue that wait or are with a worker, as the server has them.
+    """The requests of one shard that wait or are with a worker, as the server has them.
 
-    A server that was emptied, came back without its data or made room by deleting keys is
-    found out: by the epoch that each script compares, and at the end by the count, which
-    is not 0 where requests are missing. Requests that no index leads to any more are found
-    again.
+    We notice a server that was emptied, came back without its data, or deleted keys to make
+    room: by the epoch that each script compares, and at the end by the count, which is not 0
+    if requests are missing. Requests that no index leads to any more are found again.
     """
 
     def __init__(self, quick: Quick, crawler: Crawler, names: QueueKeys) -> None:
@@ -52,21 +51,18 @@ class Backlog:
         self.has_lost = False
         """Whether requests were lost since this crawl began."""
         self.known_length = 1
-        """Not 0: a worker that cannot look must not take its crawl for finished."""
+        """At first not 0: a worker that cannot look must not take its crawl for finished."""
         self._lease = round(self.servers.settings.redis_lease * 1e6)
         self._epoch: list[Any] = ["", 0]
         self.blocked = 0
-        """How many of its hosts an operator had blocked when the crawl began."""
+        """How many of its hosts were blocked by an operator when the crawl began."""
         self.puts = 0
         """How many calls of ours have queued requests."""
         self._lost: int | None = None
         self._is_repairing = False
 
     def run(self, name: str, args: Sequence[Any], *more_keys: str) -> Any:
-        """Return what a script answers, where the crawl must wait for that.
-
-        ``None``: Redis is away, or moves the keys.
-        """
+        """Run a script while the crawl waits; ``None``: Redis is away, or moves the keys."""
         try:
             if not self._epoch[0]:
                 self._note_epoch(self._quick.call(_script("begin"), *self._begin()))
@@ -80,7 +76,7 @@ class Backlog:
         return None
 
     async def call(self, name: str, args: Sequence[Any], *more_keys: str) -> Any:
-        """Return what a script answers; ``None`` where Redis is away."""
+        """Run a script; ``None``: Redis is away."""
         try:
             if not self._epoch[0]:
                 self._note_epoch(await self._call("begin", self._begin()))
@@ -105,7 +101,7 @@ class Backlog:
         return self.keys, [self.prefix, "", "", token_hex(8)]
 
     def length(self) -> int:
-        """Return how many requests wait or are with a worker; an old figure if need be."""
+        """Return how many requests wait or are with a worker; if Redis is away, an old figure."""
         if (answer := self.run("length", [])) is None:
             self.note_unknown()
         else:
@@ -113,7 +109,7 @@ class Backlog:
         return self.known_length
 
     async def look(self) -> int | None:
-        """Return how many were ever queued; ``None``: some wait, or it is not known."""
+        """Return how many requests were ever queued; ``None``: some wait, or it is not known."""
         answer = await self.call("length", [])
         if answer is None:
             self.note_unknown()
@@ -123,11 +119,14 @@ class Backlog:
         return None if self.known_length else int(queued)
 
     def note_unknown(self) -> None:
-        """Who cannot look must not take the crawl for finished."""
+        """Note that we could not look: the crawl must not count as finished."""
         self.known_length = max(1, self.known_length)
 
     def note(self, length: int, lost: int, is_wrong: int) -> None:
-        """Note what a script has answered of how many wait, and were lost."""
+        """Note what a script has told: how many requests there are, and how many were lost.
+
+        *is_wrong*: the server's count and indexes do not agree.
+        """
         self.known_length = length
         if self._lost is not None and lost > self._lost:
             self._say_lost(f"{lost - self._lost} requests that waited in it are gone")
@@ -137,7 +136,7 @@ class Backlog:
             self._repair_soon()
 
     def note_queued(self, number: int) -> None:
-        """Note how many the server says were ever queued."""
+        """Note how many requests were ever queued, as the server says."""
         self._epoch[1] = max(self._epoch[1], number)
 
     def note_put(self, length: int) -> None:
@@ -147,7 +146,7 @@ class Backlog:
             self.note_unknown()  # it may have been empty at the last look
 
     def _note_epoch(self, answer: Any) -> None:
-        """Note what the server has answered of the epoch that it is in."""
+        """Note what the server has told of its epoch."""
         epoch, queued, lost, has_none, blocked = answer
         self._epoch = [epoch, queued]
         if self._lost is None:
@@ -216,7 +215,7 @@ class Backlog:
         deferred_from_coro(repair())
 
     async def _repair(self) -> None:
-        """Have the scripts know again of all that is there, and count it."""
+        """Make the indexes lead to all requests again, and count these."""
         again = 0
         skip = len(self.prefix.encode())
         match = ["MATCH", pattern(self.prefix), "COUNT", KEYS_PER_CALL]

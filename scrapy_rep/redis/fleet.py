@@ -1,4 +1,4 @@
-"""A crawl's connection to one server: is it there, what time has it, who else is?"""
+"""A crawl's connection to one server: is it there, what is its time, which workers are there?"""
 
 from __future__ import annotations
 
@@ -37,24 +37,24 @@ PROBE_SECONDS = 0.5
 WORKER_LEASE_SECONDS = 10.0
 """Seconds after the last sign of life for which a worker counts."""
 QUICK_SECONDS = 0.02
-"""A round trip that took so many seconds more than the quickest tells the server's time
-well enough."""
+"""Seconds: a round trip that took at most so much longer than the quickest one tells the server's
+time well enough."""
 MOST_CALLS = 3
-"""Calls at a time; each takes a connection. A fourth one listens (store.py)."""
+"""Calls at a time, each on a connection of its own. A fourth connection listens (store.py)."""
 SHOW_UP_SCRIPT = Script.named("beat_fleet")
 SETTLE_SECONDS = 2.5
-"""Seconds after which every worker has noticed that the server is back: PROBE_SECONDS, and twice
-the time that a call may take."""
+"""Seconds after which each worker has noticed that the server is back: PROBE_SECONDS, and twice the
+longest time of a call."""
 
 
 class RedisAwayError(Exception):
-    """Redis cannot be had now; what it would have told is not known."""
+    """Redis cannot be had now."""
 
 
 class Link:
-    """To one server; ``Servers.of(crawler)`` has one for each.
+    """A connection to one server; ``Servers.of(crawler)`` has one for each server.
 
-    While the server is away no call is tried but one that looks whether it is back, so
+    While the server is away, no call is made except one that checks whether it is back, so
     that a server that hangs does not hold up the crawl.
     """
 
@@ -65,24 +65,24 @@ class Link:
         self.client = client
         self.address = address_of(client)
         self.called = "Redis"
-        """In the log."""
+        """Its name in the log."""
         self.names = fleet_keys()
-        """Where its workers are."""
+        """The keys that hold its workers."""
         self._is_eviction_checked = False
         self.up = True
         self.gone = False
-        """Whether the cluster does without it now."""
+        """Whether it no longer belongs to the cluster."""
         self.changed_at = monotonic()
-        """When it was last lost, or found again."""
+        """When it was last lost or found again."""
         self.was_away = False
         self.offset: float | None = None
         """The server's time less ours (``time.monotonic()``), in seconds."""
         self.round_trip = float("inf")
-        """The seconds that the quickest call took."""
+        """Seconds of the quickest call."""
         self.workers = 1
-        """How many were last known to be alive."""
+        """How many workers were last known to be alive."""
         self.rank = 0
-        """How many of them come before this one, in an order that is the same for all."""
+        """The place of this worker among them, from 0, in an order that is the same for all."""
         self._beating: asyncio.Task[None] | None = None
         self._back = asyncio.Event()
         self._met = asyncio.Event()
@@ -102,10 +102,10 @@ class Link:
         *,
         asking: bool = False,
     ) -> Any:
-        """Run a script or a command; raises ``RedisAwayError`` where it cannot be had.
+        """Run a script or a command; raises ``RedisAwayError`` if the server cannot be had.
 
-        Raises what redis-py does where the script says that the server has forgotten, and
-        where the keys go to another server; with *asking* they come from there.
+        Raises what redis-py does if the script says that the server has lost data, or the
+        keys are moving to another server; with *asking*, they are moving to this one.
         """
         self.keep_beating()
         async with self._calls:
@@ -156,11 +156,11 @@ class Link:
         self.keep_beating()
 
     def note_takeover(self) -> None:
-        """Note that it took over from a server that was away, and may lack what that had."""
+        """Note that it took over from a server that was away, and may lack some of its data."""
         self.was_away, self.changed_at = True, monotonic()
 
     def serve(self, slots: list[int] | None, *, alone: bool) -> None:
-        """Go on with the *slots* that it has now; *alone*: there is no other server."""
+        """Note the *slots* that it has now; *alone*: there is no other server."""
         self.names = fleet_keys(slots)
         self.called = "Redis" if alone else f"Redis at {self.address}"
         self.keep_beating()
@@ -176,7 +176,7 @@ class Link:
             return None if self._closed else await slots_known_to(self.client)
 
     async def meet(self) -> None:
-        """Wait until it is known whether the server is there, and what time it has."""
+        """Wait until we know whether the server is there, and what time it has."""
         self.keep_beating()
         await self._met.wait()
 
@@ -186,7 +186,7 @@ class Link:
             await self._back.wait()
 
     def end(self) -> None:
-        """Note that the cluster does without this server."""
+        """Note that the server no longer belongs to the cluster."""
         self.gone, self.up = True, False
         self._back.set()
         self._met.set()

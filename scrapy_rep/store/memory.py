@@ -25,8 +25,8 @@ origins as the cache of policies beside it; of small ones fewer, which costs a f
 ENTRY_OCTETS = 150
 """Octets that the dictionary takes for one entry, measured."""
 MAX_FAILING_ORIGINS = 20_000
-"""Origins of which only failures are known, some 400 octets each. Were it forgotten how often
-they were asked, the requests that wait for one would wait for ever."""
+"""Origins of which only failures are known, some 400 octets each. They count apart: if the store
+forgot how often an origin has failed, requests would wait for it for ever."""
 MIN_COMPRESSED_OCTETS = 256
 """Octets from which on compressing saves some."""
 ZLIB_LEVEL = 1
@@ -37,8 +37,8 @@ ZLIB_LEVEL = 1
 class MemoryStore(Store):
     """Keeps the snapshots last used, in at most *max_bytes* octets, while the crawl runs.
 
-    What falls out is forgotten, so its origin is fetched again. Origins that have only
-    failed are counted apart: the last ``MAX_FAILING_ORIGINS`` are kept.
+    A snapshot that falls out is forgotten, so its origin is fetched again. Origins that have
+    only failed are counted apart: the last ``MAX_FAILING_ORIGINS`` are kept.
     """
 
     def __init__(self, max_bytes: int) -> None:

@@ -1,4 +1,4 @@
-"""How hosts are, as all workers that share a Redis server know it."""
+"""The health of hosts, as shared by all workers of a Redis server."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     Listener = Callable[[str, Health], None]
 
 LOOK_SECONDS = 1.0
-"""Seconds at the most between two looks at what others have learned."""
+"""Seconds between two looks at what others have learned, at the most."""
 CHANGE_TRIES = 8
-"""How often a change is tried where others change the same."""
+"""How often a change is tried while others change the same host."""
 HOSTS_PER_CALL = 250
-"""Hosts of which is learned in one call: more would hold the event loop."""
+"""Hosts that one call learns about: more would hold the event loop."""
 
 
 class SharedHealth:
-    """Changes what is common knowledge, and looks at it from time to time.
+    """Changes the shared health of hosts, and looks from time to time at what others changed.
 
-    What a change makes of it is worked out here: the server only sees to it that no worker
-    overwrites what it does not know of. Times are by the server's clock there.
+    Changes are computed here; the server only makes sure that no worker overwrites a state
+    that it has not seen. In Redis, times are by the server's clock.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -46,7 +46,7 @@ class SharedHealth:
         settings = self._servers.settings
         longest = max(settings.back_off_max, settings.retry_after_max)
         self._kept_for = round((2 * longest + TROUBLE_KEPT_SECONDS) * 1e6)
-        # A host is known to be in trouble before it is asked again.
+        # So often that we know of a host's trouble before we ask it again.
         self._look_every = min(LOOK_SECONDS, settings.back_off_first / 2)
         self._listeners: list[Listener] = []
         self._looking: asyncio.Task[None] | None = None
@@ -58,7 +58,7 @@ class SharedHealth:
         self._look()
 
     async def change(self, host: str, change: Callable[[Health], Health]) -> None:
-        """Have *change* made to what is known of *host*; nobody is told while Redis is away."""
+        """Apply *change* to the shared health of *host*; while Redis is away nothing happens."""
         self._look()
         offset = self._servers.at(HEALTH_KEYS[0]).offset
         if offset is None:
@@ -127,7 +127,7 @@ def _text(health: Health, offset: float) -> str:
 
 
 def _read(text: bytes, offset: float) -> Health:
-    """Return what *text* tells; ``WELL`` where no worker has written it."""
+    """Return the health in *text*; ``WELL`` if no worker has written that."""
     if not text:
         return WELL
     try:

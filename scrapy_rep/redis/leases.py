@@ -1,4 +1,4 @@
-"""Leases in Redis: who has one keeps the others from what it is for, as long as it lives."""
+"""Leases in Redis: the worker that has one excludes the others, for as long as it lives."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 LEASE_SECONDS = 10.0
-"""Seconds after which a worker that is dead keeps the others waiting no more."""
+"""Seconds after which a dead worker no longer keeps the others waiting."""
 
 
 class Leases:
-    """Those of a crawl. Each has a key, which is there while anybody has it, and an owner."""
+    """The leases of a crawl. Each has an owner, and a key that exists while it is taken."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._servers = Servers.of(crawler)
@@ -27,7 +27,7 @@ class Leases:
         self.renewing: dict[tuple[str, str], asyncio.Task[None]] = {}
 
     async def take(self, key: str, owner: str) -> bool:
-        """Tell whether *owner* has the lease now, and until ``give_back``.
+        """Take the lease for *owner* until ``give_back``; ``False``: another one has it.
 
         Raises ``RedisAwayError``.
         """
@@ -39,7 +39,7 @@ class Leases:
         return True
 
     async def give_back(self, key: str, owner: str, *told: str) -> None:
-        """Let others have it, if it is the owner's; *told*: a channel, and what it is told."""
+        """Release the lease if it is *owner*'s; *told*: a channel, and a message for it."""
         if renewing := self.renewing.pop((key, owner), None):
             renewing.cancel()
         with suppress(RedisAwayError):  # then it expires

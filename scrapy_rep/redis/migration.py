@@ -1,4 +1,4 @@
-"""From scrapy-redis' own queue to ours."""
+"""Moves requests from scrapy-redis' own queue to ours."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scrapy_rep.redis.shards import shards_of
 
 REQUESTS_PER_CALL = 100
 NOTHING_ELSE = (0, 0, 0)
-"""For put.lua: who queues these wants none, is done with none, and knows of no host."""
+"""For put.lua: no requests wanted, none done, no hosts told of."""
 
 
 def take_over(

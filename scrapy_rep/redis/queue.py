@@ -44,7 +44,7 @@ LEAD_PART, LEAD_MOST_SECONDS = 0.1, 0.1
 handed out ahead of its time, so that it is at hand when that comes."""
 CLEARED_PER_CALL = 1000
 DRAINED_REASON = "drained"
-"""The reason with which a crawl ends that an operator has had finish what it has."""
+"""The reason with which a crawl ends whose queue an operator has drained."""
 ORDERED = {
     "": "The queue %(queue)s is not held back any more: the crawl goes on",
     "pause": "The queue %(queue)s is paused: nothing more is taken from it before it is"
@@ -61,10 +61,10 @@ CANNOT_END = (
 class PoliteQueue(Base):  # type: ignore[misc]
     """For SCHEDULER_QUEUE_CLASS: hands out a request when its host may be asked.
 
-    A request that was handed out stays in Redis under the worker's name until it was
-    refused, or was answered and all that followed is done. The requests of a dead worker go
-    back to the queue when its lease, REP_REDIS_LEASE, has run out. So a request may be sent
-    twice, but none is lost.
+    A request that was handed out stays in Redis under the worker's name until it is refused,
+    or answered and all that followed is done. The requests of a dead worker go back to the
+    queue when its lease, REP_REDIS_LEASE, has run out. So a request may be sent twice, but
+    none is lost.
 
     *server*, *spider*, *key* and *serializer* are as for the queues of scrapy-redis.
     """
@@ -113,7 +113,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
         self._close_connections()
 
     def __len__(self) -> int:
-        """Return how many requests wait, or are with a worker; an old figure if need be."""
+        """Return how many requests wait or are with a worker; if Redis is away, an old figure."""
         return len(self._exchange)
 
     def push(self, request: Request) -> None:
@@ -137,8 +137,8 @@ class PoliteQueue(Base):  # type: ignore[misc]
     def pop(self, timeout: float = 0) -> Request | None:
         """Return a request whose host may be asked now; ``None``: there is none.
 
-        In that case the engine is woken when there may be one. *timeout*,
-        SCHEDULER_IDLE_BEFORE_CLOSE, is for how many seconds an idle spider stays open.
+        Then the engine is woken when there may be one. *timeout* is
+        SCHEDULER_IDLE_BEFORE_CLOSE: for how many seconds an idle spider stays open.
         """
         self._idle_before_close = timeout
         self._exchange.settle()
@@ -159,7 +159,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
         self._close_connections()
 
     def _close_connections(self) -> None:
-        """Close what is needed at the start and for ``clear`` alone."""
+        """Close the connections that only the start and ``clear`` need."""
         self._shards.quick.close()
         close(self.server)
 
@@ -183,7 +183,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
         return request
 
     def _done_with(self) -> dict[object, Handed]:
-        """Return what was handed out, and is answered with all that came of it."""
+        """Return the handed-out requests that the engine has finished with."""
         in_progress = self._downloader.in_progress()
         if in_progress is None:
             return {}
@@ -194,10 +194,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
         }
 
     def _places_left(self) -> dict[str, int]:
-        """Return how many more requests of each host this worker can do with.
-
-        That is of those of which it has any.
-        """
+        """Return how many more requests this worker can take of each host that it has any of."""
         left: dict[str, int] = {}
         for handed in self._exchange.handed_out.values():
             most = left.get(handed.host, self._most_of_a_host)
@@ -209,7 +206,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
         return left
 
     def _note_start(self, request: Request, host: str, interval: float) -> None:
-        """A request is handed to its handler; Redis may hand out the host's next one."""
+        """Note that a request has started: Redis may hand out the next one of its host."""
         handed = self._exchange.handed_out.get(request)
         if handed is None or (not handed.holds and not interval):
             return
@@ -218,7 +215,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
         self._exchange.tell(handed.host, _pace(interval), interval - lead)
 
     def _note_parked(self, host: str, seconds: float) -> None:
-        """A site wants to be left alone; the others are not handed any of this host."""
+        """Note that a host is parked: other workers must not get its requests either."""
         self._exchange.tell(host, PARKED, seconds)
 
     def _pace_of(self, handed: Handed) -> str:
@@ -226,10 +223,10 @@ class PoliteQueue(Base):  # type: ignore[misc]
         return _pace(self._keeper.shared_interval(host, handed.slot))
 
     def _host_of(self, request: Request) -> str:
-        """Return the host in whose line *request* waits.
+        """Return the host of *request*, or the line of that host in which it waits.
 
-        What makes it wait by itself, and no other agent or origin of its host, has a line
-        of its own.
+        If something makes *request* wait, but not the other agents or origins of its host,
+        it waits in a line of its own.
         """
         host = self._keeper.host_of(request)
         ruling = self._ruling_on(request)
@@ -238,10 +235,10 @@ class PoliteQueue(Base):  # type: ignore[misc]
         return line_name(host, key_of(request, self._crawl.agents, host))
 
     def _wait_of(self, request: Request) -> tuple[float, str]:
-        """Return the seconds for which *request*, and its host's others, wait, and why.
+        """Return the seconds for which *request* and the others in its line wait, and why.
 
-        That is known of one whose host is parked, such as a retry, and of one that was
-        handed out too early, and comes back.
+        We know that if its host is parked, as for a retry, and if the request comes back, as
+        it was handed out too early.
         """
         host = self._keeper.host_of(request)
         parked = self._keeper.back_off.holds(host)
@@ -256,7 +253,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
         return self._keeper.due_in(host) if ruling.interval else 0.0, PACE
 
     def _ruling_on(self, request: Request) -> Ruling | None:
-        """Return what holds *request*, which comes back; ``None``: it does not."""
+        """Return the ruling on *request* if it was sent back to wait; ``None``: it was not."""
         sent_back = request in self._downloader.handed_out.sent_back
         if not sent_back or self._policies is None:
             return None
@@ -264,7 +261,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
         if origin is None:
             return None
         known = self._policies.peek(origin, lambda: request)
-        if known is None:  # it may be asked again just now
+        if known is None:  # its robots.txt may just be asked for again
             is_away = self._policies.is_away(origin, lambda: request)
             return Ruling(Action.WAIT, seconds=LOOK_AGAIN_SECONDS) if is_away else None
         return self._crawl.judge.rule_line(known, agent, self._policies.now())
@@ -292,9 +289,9 @@ class PoliteQueue(Base):  # type: ignore[misc]
             self._downloader.close(DRAINED_REASON)
 
     def _let_spider_read(self) -> None:
-        """Have a ``RedisSpider`` read more start URLs, where it would when idle.
+        """Let a ``RedisSpider`` read more start URLs, as it otherwise does when idle.
 
-        With hosts that wait for their time it may not be idle for hours.
+        While hosts wait for their time it may not become idle for hours.
         """
         read = getattr(self.spider, "schedule_next_requests", None)
         last_at, pushed = self._spider_read_at

@@ -1,4 +1,4 @@
-"""Calls for which a crawl waits: when it begins, and when its queue is to be deleted."""
+"""Calls for which the crawl waits: at its beginning, and when its queue is deleted."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ SCRAPY_REDIS_FILTER = "scrapy_redis.dupefilter.RFPDupeFilter"
 
 
 class Quick:
-    """What *server*, a client of scrapy-redis', is connected to.
+    """Synchronous calls to the server or cluster of *server*, a client of scrapy-redis.
 
     *timeout* is as for ``sync_client_like``.
     """
@@ -62,7 +62,7 @@ class Quick:
         self._asked = False
 
     def look(self) -> None:
-        """Ask who has which keys; raises what redis-py does where the server is away."""
+        """Learn which server has which keys; raises what redis-py does."""
         with suppress(ResponseError):  # it is no cluster, or does not tell
             answer: Any = self.first.execute_command("CLUSTER SLOTS")
             self.topology.read(answer, self.topology.first)
@@ -74,9 +74,9 @@ class Quick:
     def call(
         self, what: Script | str, keys: Sequence[str], args: Sequence[Any] = ()
     ) -> Any:
-        """Return what a script or a command answers.
+        """Run a script or a command.
 
-        Raises what redis-py does; ``TryAgainError`` where the keys are still on their way.
+        Raises what redis-py does; ``TryAgainError`` if its keys are still moving.
         """
         if not self._asked:
             self.look()
@@ -121,10 +121,10 @@ def _run(
 
 
 def check_server(crawler: Crawler) -> None:
-    """Look whether the server is there when *crawler* begins, and is one that will do.
+    """Check, when *crawler* begins, that the server is there and suitable.
 
-    Raises ``RedisStartError`` where it refuses us; and where it cannot be had, if the
-    scheduler is scrapy-redis', which cannot begin without it.
+    Raises ``RedisStartError`` if it refuses us; or if it is away and the scheduler is
+    scrapy-redis' own, which cannot begin without it.
     """
     settings = crawler.settings
     url = url_of(settings)

@@ -44,15 +44,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger("scrapy_rep")
 
 STUCK_SECONDS = 30.0
-"""Seconds after which a slot that nobody serves is an error."""
+"""Seconds after which a slot that no server serves is an error."""
 
 
 class Servers:
     """One for each crawl, shared by all that use Redis in it.
 
-    Each server is there or away by itself. Which one has a key a cluster says at the
-    start, whenever a key has moved, and while a server is away, as another one may have
-    taken over.
+    Each server may be away by itself. A cluster is asked which server has which keys at the
+    start, whenever a key has moved, and while a server is away, as another one may have taken
+    over from it.
     """
 
     # Weak on both sides: it holds its crawler, and those who use it hold it.
@@ -78,7 +78,7 @@ class Servers:
         self._asked = False
         self._is_looking = False
         self._stuck: dict[int, float] = {}
-        """Slots that were still on their way after all of MOVE_TRIES, and since when."""
+        """Slots that were still moving after MOVE_TRIES calls, and since when."""
         self._closed = False
         crawler.signals.connect(self._spider_opened, signals.spider_opened)
         # After the store has given back its leases.
@@ -86,7 +86,7 @@ class Servers:
 
     @classmethod
     def of(cls, crawler: Crawler) -> Servers:
-        """Return those of *crawler*, which live as long as somebody holds them.
+        """Return the servers of *crawler*, which live for as long as anything holds them.
 
         Raises ``SettingError`` without an asyncio event loop, which the clients need.
         """
@@ -102,15 +102,15 @@ class Servers:
         return [self._link(address) for address in self.topology.servers]
 
     def at(self, key: str) -> Link:
-        """Return the server that has *key*, as far as is known."""
+        """Return the link to the server that has *key*, as far as is known."""
         return self._link(self.topology.owner(key))
 
     async def call(
         self, what: Script | str, keys: Sequence[str], args: Sequence[Any]
     ) -> Any:
-        """Run a script or a command; raises ``RedisAwayError`` where that cannot be.
+        """Run a script or a command; raises ``RedisAwayError`` if the server cannot be had.
 
-        Raises what redis-py does where the script says that the server has forgotten.
+        Raises what redis-py does if the script says that the server has lost data.
         """
         if not self._asked:
             await self.first.meet()
@@ -133,7 +133,7 @@ class Servers:
         raise RedisAwayError
 
     def _note_stuck(self, slot: int) -> None:
-        """Have nobody wait for long for what is still on its way to another server."""
+        """Note that *slot* is still moving, so that the next calls to it do not wait long."""
         extra = {"spider": self.crawler.spider}
         now = monotonic()
         if slot not in self._stuck:
@@ -160,14 +160,14 @@ class Servers:
             return await self._link(address).call(*what, asking=True)
 
     async def meet(self, key: str) -> Link:
-        """Wait until it is known which server has *key*, and whether it is there."""
+        """Wait until we know which server has *key*, and whether it is there."""
         await self.first.meet()
         link = self.at(key)
         await link.meet()
         return link
 
     async def meet_with(self, link: Link) -> None:
-        """Ask *link*, the first that is met, who has which keys."""
+        """Ask *link*, the first server that we reach, which server has which keys."""
         if not self._asked:
             answer = await slots_known_to(link.client)
             self._asked = True
@@ -175,7 +175,7 @@ class Servers:
                 self._note(self.topology.read(answer, link.address))
 
     async def look(self) -> None:
-        """Ask any one that is there who has which keys."""
+        """Ask any server that is there which server has which keys."""
         if self._is_looking:
             return  # another call does
         self._is_looking = True
@@ -190,11 +190,11 @@ class Servers:
             self._is_looking = False
 
     def _note(self, moved: dict[Address, set[Address]]) -> None:
-        """Note that servers have taken over from others; those without keys go."""
+        """Note which servers have taken slots over from others; drop those without slots."""
         for new, olds in moved.items():
             before = [self._links[old] for old in olds if old in self._links]
             if any(not link.up for link in before):
-                # What it was last told may be missing, and others may take turns.
+                # It may lack what the old one was told last, and workers may take turns.
                 self._link(new).note_takeover()
         servers = self.topology.servers
         for address in [known for known in self._links if known not in servers]:

@@ -1,4 +1,4 @@
-"""The shards of a fleet's queue, each of which has its hosts and all that belongs to them."""
+"""The shards of a fleet's queue; each has some of the hosts, and all that belongs to them."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger("scrapy_rep")
 
 SHARDS_IN_A_CLUSTER = 16
-"""Shards of a queue that is made in a cluster of several servers, if nobody says else."""
+"""Default number of shards for a new queue in a cluster of several servers."""
 AGREE_SCRIPT = Script.named("shards")
 
 
 def shards_of(quick: Quick, key: str, wanted: int | None = None) -> list[QueueKeys]:
-    """Return the shards of the queue *key*, which is made with *wanted*, if it is new.
+    """Return the shards of the queue *key*; if it is new, it is made with *wanted* shards.
 
-    ``None``: one, or SHARDS_IN_A_CLUSTER. Raises what redis-py does where the server is away.
+    ``None``: one, or SHARDS_IN_A_CLUSTER. Raises what redis-py does.
     """
     quick.look()
     if wanted is None:
@@ -41,7 +41,7 @@ def shards_of(quick: Quick, key: str, wanted: int | None = None) -> list[QueueKe
 
 
 class Shards:
-    """All that waits or is with a worker. A host is in one shard, by the hash of its name."""
+    """All shards of a queue. Each host is in one shard, by the hash of its name."""
 
     def __init__(self, server: Any, crawler: Crawler, key: str) -> None:
         self._crawler = crawler
@@ -76,15 +76,15 @@ class Shards:
 
     @property
     def known_length(self) -> int:
-        """Return how many requests are said to wait or to be with a worker."""
+        """Return how many requests wait or are with a worker, as was last heard."""
         return sum(shard.known_length for shard in self.all)
 
     def length(self) -> int:
-        """Return how many do; an old figure if need be."""
+        """Ask how many requests wait or are with a worker; if Redis is away, an old figure."""
         return sum(shard.length() for shard in self.all)
 
     def begin(self) -> None:
-        """Look at them for the first time."""
+        """Look at all shards for the first time."""
         self.length()
         if hosts := sum(shard.blocked for shard in self.all):
             logger.warning(
@@ -103,24 +103,23 @@ class Shards:
                 pass
 
     async def is_empty(self) -> bool:
-        """Look whether nothing waits anywhere, nor is with any worker.
+        """Tell whether no request waits in any shard, or is with a worker.
 
-        What is with a worker may bring forth more in another shard. So each shard is looked
-        at twice, all of them between: where nothing was queued meanwhile, all were empty at
-        that moment.
+        A request with a worker may lead to new ones in another shard. So we look at all
+        shards twice: if nothing was queued in between, all were empty at the same moment.
         """
         first = await self._look()
         return first is not None and first == await self._look()
 
     async def _look(self) -> list[int] | None:
-        """Return how many were ever queued in each; ``None``: there may be some left."""
+        """Return how many requests were ever queued, by shard; ``None``: some may be left."""
         found = await asyncio.gather(*(shard.look() for shard in self.all))
         if any(queued is None for queued in found):
             return None
         return [queued for queued in found if queued is not None]
 
     async def agree(self) -> None:
-        """Have a server that has forgotten the number of shards know it again."""
+        """Tell the server the number of shards again, in case it has lost it."""
         if len(self.all) > 1:
             keys = shard_number_keys(self._key)
             try:

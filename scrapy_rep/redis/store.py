@@ -1,4 +1,4 @@
-"""Snapshots in Redis, for all workers and spiders: one fetch of a robots.txt serves them."""
+"""Snapshots in Redis: one fetch of a robots.txt serves all workers and spiders."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
     from scrapy_rep.store import Snapshot
 
 LISTEN_SECONDS = 10.0
-"""Seconds after which who listens looks whether the store is closed."""
+"""Seconds after which a listener checks whether the store is closed."""
 LARGE_OCTETS = 64 * 1024
-"""Octets of a body beyond which it is packed by a thread: of 512 KiB that takes 16 ms."""
+"""Octets of a body beyond which a thread packs it: 512 KiB take 16 ms."""
 NO_EXPIRY = -1
-"""What Redis says of a key that does not expire."""
+"""PTTL of a key that does not expire."""
 
 
 class RedisStore(Store):
-    """Keeps each snapshot under a key of its own, for as long as it may be of use."""
+    """Keeps each snapshot under a key of its own, which expires when it is of no more use."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._servers = Servers.of(crawler)
         self.bookings = RedisBookings(crawler)
-        """What confirms that a request may start."""
+        """Grants each start of a request."""
         self._read = Script.named("read")
         self._touch = Script.named("touch")
         self._write = Script.named("write")
@@ -108,8 +108,8 @@ class RedisStore(Store):
     async def claim(self, origin: str) -> AsyncIterator[bool]:
         """Be the only worker that asks *origin*.
 
-        Yields whether another worker may have asked meanwhile, so that the store may know
-        more. While Redis is away each worker asks for itself.
+        The block is given whether another worker may have asked meanwhile, so that the store
+        may know more. While Redis is away, each worker asks for itself.
         """
         lease, me = lease_key(origin), self._servers.me
         mine = False
@@ -122,8 +122,8 @@ class RedisStore(Store):
             yield False
             return
         try:
-            # Also where we did not wait: another one may have been through with it between
-            # our last look and our lease.
+            # Even if we did not wait: another worker may have asked between our last look at
+            # the store and our lease.
             yield True
         finally:
             await self._leases.give_back(lease, me, TOLD_CHANNEL, origin)
@@ -135,7 +135,7 @@ class RedisStore(Store):
         return left / 1e3
 
     async def _call(self, what: Script | str, origin: str, *args: Any) -> Any:
-        """Return what *what* answers; ``None`` where Redis is away, which is counted."""
+        """Run a script or a command on the key of *origin*; ``None``: Redis is away."""
         with suppress(RedisAwayError):
             return await self._servers.call(what, [snapshot_key(origin)], list(args))
         return None
@@ -143,7 +143,7 @@ class RedisStore(Store):
     # Waiting for another worker
 
     async def _until_told(self, origin: str, lease: str) -> None:
-        """Wait until the worker that has *lease* is done, or it expires."""
+        """Wait until the worker that has *lease* gives it back, or it expires."""
         told = asyncio.Event()
         self._waiters.setdefault(origin, []).append(told)
         try:
@@ -202,7 +202,7 @@ class RedisStore(Store):
     # From what is in Redis, and to it
 
     def _snapshot(self, origin: str, *kept: bytes | None) -> Snapshot:
-        """Return what was read; raises ``ValueError`` where no worker has written that."""
+        """Return the snapshot that was read; raises ``ValueError`` if it is damaged."""
         if not kept:
             raise ValueError("it is something else, or too long")
         status, text, encoding, body = kept
@@ -218,7 +218,7 @@ class RedisStore(Store):
         return 0.0 if offset is None else offset - self._wall_at_zero
 
     async def _row(self, origin: str, snapshot: Snapshot) -> Any:
-        """Return the fields of a hash; all times in it are those of the server's clock."""
+        """Return the fields of the hash for *snapshot*; its times are by the server's clock."""
         facts, encoding, body = flatten(snapshot, ahead=self._ahead(origin))
         status = snapshot.status
         aside = len(body) > LARGE_OCTETS

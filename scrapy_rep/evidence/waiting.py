@@ -1,4 +1,4 @@
-"""The lines of an audit on what waits: looked at from time to time, not at each request."""
+"""Writes what waits to an audit, from time to time rather than at each request."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 LEAST_LOOK_SECONDS, MOST_LOOK_SECONDS = 1.0, 60.0
 """Seconds between two looks: at first, and at the most."""
 LOOK_TIME_PART = 0.01
-"""The part of the time of the crawl so far after which is looked again."""
+"""The next look comes after this part of the time that the crawl has taken so far."""
 MOST_COST_PART = 0.002
-"""The part of the time that looks may take, if there is much to look at."""
+"""The part of the time that looks may take at the most."""
 AT_A_TIME = 500
-"""What is looked at in one turn of the event loop."""
+"""How much of what waits is looked at in one turn of the event loop."""
 MOST_HOSTS = 20
-"""Hosts that one look names; the next one names others."""
+"""Hosts that one look names; the next look names others."""
 SAME_END_SECONDS = 1.0
 """Seconds by which the end of a wait may move without being told again."""
 COMMON_CAUSES = frozenset({PACE, ASKED})
-"""What all hosts wait for, and shortly: of these there are no lines of hosts."""
+"""All hosts wait for these now and then, shortly: no lines are written for single hosts."""
 
 
 class WaitingLines:
@@ -53,7 +53,7 @@ class WaitingLines:
         waits: Waits,
         at: Callable[[float], float],
     ) -> None:
-        """*at* tells the seconds since 1970 of a ``time.monotonic()``."""
+        """*at* turns a ``time.monotonic()`` into seconds since 1970."""
         self._audit = audit
         self._waits = waits
         self._at = at
@@ -61,7 +61,7 @@ class WaitingLines:
         self._closed = False
         self._timer: CallLaterResult | None = None
         self._named: dict[tuple[str, str], float] = {}
-        """Host and cause -> until when, as it was told."""
+        """Host and cause -> until when it waits, as last written."""
         self._last: dict[str, tuple[int, int]] = {}
         """Cause -> how many hosts and requests waited at the last look."""
         crawler.signals.connect(self._begin, signals.spider_opened)
@@ -114,7 +114,7 @@ class WaitingLines:
             for cause, (hosts, requests) in now.items()
             if self._last.get(cause) != (hosts, requests)
         }
-        # What goes down first, so that nothing seems to wait for two causes.
+        # Falling numbers first, so that no request seems to wait for two causes.
         for cause in sorted(changed, key=changed.__getitem__):
             hosts, requests = now[cause]
             ends = (held.until for held in by_cause[cause] if held.until is not None)

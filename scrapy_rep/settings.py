@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
+from scrapy_rep.access.exchange import MAX_REDIRECTS
 from scrapy_rep.downloader import at_prompt
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.protocol import GYM2008, MK1996, RFC9309, Dialect
@@ -46,7 +47,7 @@ DIRECTIVES = (
     "back-off",
 )
 PACE_DIRECTIVES = frozenset({"crawl-delay", "request-rate", "visit-time"})
-"""What in a robots.txt asks something of our speed."""
+"""The directives of a robots.txt that concern our speed."""
 PAGE_RULES = ("nofollow", "noindex")
 DAY = 86400.0
 MiB = 2**20
@@ -56,7 +57,7 @@ LEAST_AND_MOST = (
     ("latency_delay_min", "latency_delay_max"),
 )
 LONGEST_AT_PROMPT = 5.0
-"""Seconds for which a request waits for its host all the same where REP_WAIT is off."""
+"""Seconds that a request may wait for its host even if REP_WAIT is off."""
 
 
 class Declaration(NamedTuple):
@@ -64,20 +65,20 @@ class Declaration(NamedTuple):
 
     name: str
     default: Any
-    """``None``: it depends."""
+    """``None``: it depends on other settings, or there is none."""
     check: Check
     unit: str
     """"s", "octets" or ""."""
     meaning: str
-    """In a line."""
+    """A line of help."""
     otherwise: str
-    """The default in words, where the value does not say it."""
+    """The default in words, if the value does not tell it."""
 
 
 def setting(
     default: Any, check: Check, meaning: str, *, unit: str = "", otherwise: str = ""
 ) -> Any:
-    """Declare a field of Settings: the setting is called ``REP_`` and its name."""
+    """Declare a field of Settings; the setting has its name after ``REP_``, in capitals."""
     return field(metadata={"setting": (default, check, unit, meaning, otherwise)})
 
 
@@ -204,7 +205,7 @@ class Settings:
         otherwise="none; mk1996: 401, 403",
     )
     max_redirects: int = setting(
-        5, whole(least=0), "how many redirects of a robots.txt are followed"
+        MAX_REDIRECTS, whole(least=0), "how many redirects of a robots.txt are followed"
     )
     max_size: int = setting(
         MAX_SIZE,
@@ -292,7 +293,7 @@ class Settings:
 
     @classmethod
     def of(cls, crawler: Crawler) -> Settings:
-        """Return those of *crawler*, read once. Raises ``SettingError`` as ``read`` does."""
+        """Return the settings of *crawler*, read once. Raises ``SettingError`` as ``read`` does."""
         if crawler not in _of_crawlers:
             _of_crawlers[crawler] = cls.read(crawler.settings)
         return _of_crawlers[crawler]
@@ -367,9 +368,9 @@ def unknown_names(settings: BaseSettings) -> list[str]:
 
 
 def check_agent(name: str, value: object) -> str | tuple[str, ...] | None:
-    """Return *value*, one agent or several in order of preference; lists as a tuple.
+    """Return *value*, one agent, or several in order of preference as a tuple.
 
-    ``None``, "" and an empty list mean that no agent was chosen. Raises
+    ``None``: no agent was chosen, which "" and an empty list mean, too. Raises
     ``SettingError`` for other types; *name* says where the value stands.
     """
     if not value:

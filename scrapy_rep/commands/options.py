@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import UsageError
 
@@ -105,31 +105,15 @@ class Options:
     @classmethod
     def read(cls, args: list[str], opts: argparse.Namespace) -> Self:
         """Return the options, or raise ``UsageError``: what is wrong, what is expected."""
+        given: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in {**vars(opts), "urls": args}.items()
+        }
         fleet = FleetOptions(
-            spider=opts.fleet,
-            order=opts.order,
-            block=tuple(opts.block),
-            unblock=tuple(opts.unblock),
-            purge=tuple(opts.purge),
-            check=opts.check,
-            repair=opts.repair,
+            **{each.name: given[each.name] for each in fields(FleetOptions)}
         )
-        options = cls(
-            urls=tuple(args),
-            file=opts.file,
-            agents=tuple(opts.agents),
-            lint=opts.lint,
-            json=opts.json,
-            sitemaps=opts.sitemaps,
-            now=opts.now,
-            compare=None if opts.compare is None else tuple(opts.compare),
-            url_list=opts.urls,
-            audits=None if opts.report is None else tuple(opts.report),
-            output=opts.output,
-            hosts=tuple(opts.hosts),
-            job=opts.job,
-            fleet=None if fleet == FleetOptions() else fleet,
-        )
+        given["fleet"] = None if fleet == FleetOptions() else fleet
+        options = cls(**{each.name: given[each.name] for each in fields(cls)})
         for fault in options.faults():
             raise UsageError(fault)
         return options
@@ -259,12 +243,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--urls",
+        dest="url_list",
         metavar="LIST",
         help="file with the URLs to compare, one a line; - is standard input",
     )
     group.add_argument(
         "--report",
         nargs="+",
+        dest="audits",
         metavar="AUDIT",
         help="make a page of what a crawl wrote to REP_AUDIT_URI, - is standard input; "
         "give the files of all its workers",
@@ -302,6 +288,7 @@ def add_fleet_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(title="A fleet's queue in Redis")
     group.add_argument(
         "--fleet",
+        dest="spider",
         metavar="SPIDER",
         help="tell what waits in the queue of that spider, by host, why and until when, and "
         "what its workers have; nothing is fetched",

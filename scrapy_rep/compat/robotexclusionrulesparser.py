@@ -31,9 +31,9 @@ __all__ = [
 ]
 
 SEVEN_DAYS = 7 * 24 * 3600
-"""Seconds that a robots.txt lives by the draft of 1996, where no Expires says otherwise."""
+"""Seconds that a robots.txt is used by the draft of 1996, unless Expires says otherwise."""
 DIALECT_NUMBERS = {1: MK1996, 2: GYM2008}
-"""The values that the constants had, for what was stored with them."""
+"""The values that the constants had in the original, for code that has stored them."""
 
 
 class RobotExclusionRulesParser:
@@ -72,7 +72,7 @@ class RobotExclusionRulesParser:
 
     @property
     def is_expired(self) -> Expired:
-        """Whether ``expiration_date`` is over; may be called, as 1.6 documents it."""
+        """Tell whether ``expiration_date`` is over; may also be called, as in 1.6."""
         return Expired(self.expiration_date <= time.time())
 
     def is_allowed(
@@ -81,7 +81,7 @@ class RobotExclusionRulesParser:
         """Tell whether *user_agent* may fetch *url*, of which only path and query count.
 
         Nothing may be fetched before rules were parsed or fetched (RFC 9309 2.3.1.4).
-        Raises ``ValueError`` where *syntax* is no dialect.
+        Raises ``ValueError`` if *syntax* is no dialect.
         """
         dialect = DIALECT_NUMBERS.get(syntax) if isinstance(syntax, int) else syntax
         if not isinstance(dialect, Dialect):

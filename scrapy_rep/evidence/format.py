@@ -19,7 +19,8 @@ TIME_DECIMALS = 4
 """Decimals of times in an audit. Writing four takes half the time of six."""
 MAX_DIGEST_CHARACTERS = 200
 END_OF_TIME = 1e11
-"""Seconds since 1970, in the year 5138: later times are not valid. Python's dates end with 9999."""
+"""Seconds since 1970, in the year 5138: later times are not valid. Charts go beyond the last time,
+and Python's dates end with the year 9999."""
 
 encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
 decode = json.JSONDecoder().decode

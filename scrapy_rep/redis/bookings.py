@@ -56,7 +56,7 @@ SPARE_PART, SPARE_SECONDS = 0.02, 0.02
 
 
 class RedisBookings:
-    """Confirms each start with Redis, whose clock alone decides.
+    """Confirms each start with Redis, whose clock alone decides; see ``Bookings``.
 
     While Redis is away, the workers that were last seen take turns by the same clock, as far
     as it is known here: each asks a host once in as many intervals as there are workers.
@@ -79,12 +79,7 @@ class RedisBookings:
     async def book(
         self, host: str, interval: float, waits: Callable[[], object] = lambda: None
     ) -> Booking | None:
-        """Wait until *interval* seconds have passed since the last start; book this start.
-
-        If the interval is not known here (0), the one counts that another worker has last
-        kept. *waits* is called before each wait. Returns the booking, which ``late`` takes;
-        ``None``: nothing was booked. Raises ``ParkedError`` if a worker has parked the host.
-        """
+        """Book a start. If *interval* is 0, the one counts that a worker has last kept."""
         while True:
             link = self._servers.at(start_key(host))
             told_for = self._told_for(link)
@@ -116,7 +111,6 @@ class RedisBookings:
 
     @property
     def restless(self) -> bool:
-        """Tell whether a request may leave rather late, as all workers are busy."""
         return any(
             monotonic()
             < link.changed_at
@@ -126,10 +120,6 @@ class RedisBookings:
         )
 
     async def late(self, host: str, at: int, seconds: float) -> bool:
-        """Note that the request booked *at* started up to *seconds* later.
-
-        Returns ``False`` if another start was booked since.
-        """
         try:
             args = [at, round(seconds * 1e6)]
             return bool(await self._servers.call(self._late, [start_key(host)], args))
@@ -137,10 +127,7 @@ class RedisBookings:
             return True  # while Redis is away everyone waits for longer than that
 
     async def claim(self, host: str) -> str:
-        """Return a claim to *host*, kept until ``give_back``; empty: another worker has it.
-
-        While Redis is away, each worker gets a claim.
-        """
+        """Return a claim to *host*; while Redis is away, each worker gets one."""
         claim = token_hex(8)
         with suppress(RedisAwayError):
             if not await self._leases.take(claim_key(host), claim):
@@ -151,16 +138,12 @@ class RedisBookings:
         await self._leases.give_back(claim_key(host), claim)
 
     async def park(self, host: str, seconds: float) -> None:
-        """Let no worker start a request to *host* for so many *seconds*.
-
-        While Redis is away, the others are not told.
-        """
+        """Park *host* for all workers; while Redis is away, the others are not told."""
         with suppress(RedisAwayError):
             args = [max(1, round(seconds * 1e3))]
             await self._servers.call(self._park, [parked_key(host)], args)
 
     async def latency(self, host: str) -> float | None:
-        """Return the last response time of *host* that a worker told; ``None``: none."""
         with suppress(RedisAwayError, ValueError):
             found = await self._servers.call("GET", [latency_key(host)], [])
             if found is not None and math.isfinite(seconds := float(found)):
@@ -168,16 +151,12 @@ class RedisBookings:
         return None
 
     async def tell_latency(self, host: str, seconds: float) -> None:
-        """Tell the other workers the response time of *host*."""
         with suppress(RedisAwayError):
             args = [seconds, "PX", round(LATENCY_KEPT_SECONDS * 1e3)]
             await self._servers.call("SET", [latency_key(host)], args)
 
     async def spend(self, host: str, most: int) -> bool:
-        """Count a request to *host*; ``False``: *most* requests have started already.
-
-        All workers of a spider count together. While Redis is away, each counts its own.
-        """
+        """Count a request, for all workers of a spider; while Redis is away, each by itself."""
         spider = getattr(self._crawler.spider, "name", "")
         try:
             keys = [spent_key(host, spider)]

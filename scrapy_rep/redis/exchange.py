@@ -133,10 +133,7 @@ class Exchange:
         self.send_soon()
 
     def tell(self, host: str, pace: str, wait: float) -> None:
-        """Tell the others that *host* may be asked again in *wait* seconds.
-
-        *pace* is "free", "paced", or the cause why it may not be asked before.
-        """
+        """As ``Outbox.tell``, and send it soon."""
         self._outbox.tell(host, pace, wait)
         self.send_soon()
 

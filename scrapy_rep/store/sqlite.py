@@ -139,17 +139,16 @@ class SqliteStore(Store):
         return cls(path, settings.unreachable_max)
 
     async def get(self, origin: str) -> Snapshot | None:
-        return await wait_for(self._worker.submit(self._work, _get, origin))
+        return await self._do(_get, origin)
 
     async def put(self, origin: str, snapshot: Snapshot) -> None:
-        await wait_for(
-            self._worker.submit(self._work, self._write, _put, origin, snapshot)
-        )
+        await self._do(self._write, _put, origin, snapshot)
 
     async def touch(self, origin: str, snapshot: Snapshot) -> None:
-        await wait_for(
-            self._worker.submit(self._work, self._write, _touch, origin, snapshot)
-        )
+        await self._do(self._write, _touch, origin, snapshot)
+
+    async def _do(self, work: Callable[..., T], *args: Any) -> T:
+        return await wait_for(self._worker.submit(self._work, work, *args))
 
     async def close(self) -> None:
         if self._closed:

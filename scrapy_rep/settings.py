@@ -104,15 +104,10 @@ class Settings:
         "if a site asks for more: drop its requests, or clamp",
     )
     visit_time_max: float = setting(
-        3600.0,
-        seconds(),
-        "the longest wait for a visit time; else refused",
-        unit="s",
+        3600.0, seconds(), "the longest wait for a visit time; else refused", unit="s"
     )
     pace_by: str | Callable[[Any], str] = setting(
-        "host",
-        pace_by,
-        "what keeps one pace: host, domain, or a function",
+        "host", pace_by, "what keeps one pace: host, domain, or a function"
     )
     max_age: float = setting(
         None,
@@ -136,10 +131,7 @@ class Settings:
         unit="s",
     )
     unreachable_ttl: float = setting(
-        3600.0,
-        seconds(above=0),
-        "how often it is asked for after that",
-        unit="s",
+        3600.0, seconds(above=0), "how often it is asked for after that", unit="s"
     )
     unreachable_max: float = setting(
         30 * DAY,
@@ -160,15 +152,10 @@ class Settings:
         300.0, seconds(above=0), "the longest that it is left alone at a time", unit="s"
     )
     back_off_give_up: float = setting(
-        600.0,
-        seconds(),
-        "after so long without a success it is given up",
-        unit="s",
+        600.0, seconds(), "after so long without a success it is given up", unit="s"
     )
     latency_factor: float = setting(
-        0.0,
-        number,
-        "how many of its response times a host waits; 0: none",
+        0.0, number, "how many of its response times a host waits; 0: none"
     )
     latency_delay_min: float = setting(
         0.0, seconds(), "the least that it waits for that reason", unit="s"
@@ -226,9 +213,7 @@ class Settings:
         otherwise="CONCURRENT_REQUESTS / 2",
     )
     slow_fetches: int = setting(
-        700,
-        whole(least=1),
-        "how many more may be under way that take long",
+        700, whole(least=1), "how many more may be under way that take long"
     )
     cache_bytes: int = setting(
         64 * MiB, whole(least=0), "memory for parsed robots.txt files", unit="octets"
@@ -240,15 +225,10 @@ class Settings:
         otherwise="memory; JOBDIR: sqlite",
     )
     store_path: str | None = setting(
-        None,
-        text,
-        "the file of the SQLite store",
-        otherwise="robots.sqlite in JOBDIR",
+        None, text, "the file of the SQLite store", otherwise="robots.sqlite in JOBDIR"
     )
     redis_down: str = setting(
-        "degrade",
-        one_of(("degrade", "pause")),
-        "what workers do while Redis is away",
+        "degrade", one_of(("degrade", "pause")), "what workers do while Redis is away"
     )
     redis_lease: float = setting(
         15.0,
@@ -269,9 +249,7 @@ class Settings:
         [], some_of(PAGE_RULES), "which rules of pages are enforced: nofollow, noindex"
     )
     purpose: tuple[str, ...] = setting(
-        [],
-        some_of(PURPOSES),
-        "what the crawl is for; sites may say no to that",
+        [], some_of(PURPOSES), "what the crawl is for; sites may say no to that"
     )
     purpose_unstated: str = setting(
         "allow",

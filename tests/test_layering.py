@@ -122,6 +122,13 @@ def test_imports_point_down():
     assert up == []
 
 
+def test_the_tree_of_exceptions_is_drawn():
+    tree = ast.parse((PACKAGE / "exceptions.py").read_text(encoding="utf-8"))
+    drawn = re.findall(r"[├└]── (\w+)", ast.get_docstring(tree) or "")
+    classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+    assert sorted(drawn) == sorted(classes)
+
+
 def test_protocol_and_access_are_pure():
     # No I/O, no clock, no log.
     impure = {"asyncio", "logging", "time", "urllib.request", "threading", "os"}

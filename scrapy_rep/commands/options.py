@@ -48,7 +48,7 @@ class FleetOptions:
 
     @property
     def acts(self) -> int:
-        """How many kinds of things there are to do; 0: to tell what is there."""
+        """Return how many kinds of orders are given; 0: only tell what is there."""
         of_hosts = bool(self.block or self.unblock or self.purge)
         return (self.order is not None) + of_hosts + self.check + self.repair
 
@@ -85,7 +85,7 @@ class Options:
     output: str | None = None
     """The page to write it to."""
     hosts: tuple[str, ...] = ()
-    """What it shows in detail in any case; what alone is shown of a fleet."""
+    """Hosts that a report shows in detail in any case, or the only ones shown of a fleet."""
     job: str | None = None
     """The job directory to look at."""
     fleet: FleetOptions | None = None
@@ -93,7 +93,7 @@ class Options:
 
     @property
     def offline(self) -> bool:
-        """Nothing is fetched."""
+        """Tell whether nothing is fetched."""
         return (
             self.file is not None
             or self.compare is not None
@@ -167,7 +167,10 @@ class Options:
                     yield f"URL is {without_user(url)!r}, expected {URL_EXPECTED}"
 
     def faults_beside(self, task: str, others: str, *taken: str) -> Iterator[str]:
-        """Tell what is given beside *task* but its *others*; *taken* are the fields of both."""
+        """Yield a fault for each option that *task* does not take.
+
+        *others* are the options that it takes, in words; *taken* are the fields of all those.
+        """
         for field in fields(self):
             if field.name not in taken and getattr(self, field.name) != field.default:
                 name = OPTIONS.get(field.name, f"--{field.name}")

@@ -52,12 +52,12 @@ class RobotExclusionRulesParser:
 
     @property
     def source_url(self) -> str:
-        """The URL of the last ``fetch``; empty before."""
+        """Return the URL of the last ``fetch``; empty: there was none."""
         return self._source_url
 
     @property
     def response_code(self) -> int | None:
-        """The status that the last ``fetch`` ended with; ``None``: it got none."""
+        """Return the status that the last ``fetch`` ended with; ``None``: it got none."""
         return self._response_code
 
     @property
@@ -67,7 +67,7 @@ class RobotExclusionRulesParser:
 
     @property
     def sitemaps(self) -> list[str]:
-        """The values of the Sitemap lines."""
+        """Return the values of the Sitemap lines."""
         return list(self._policies[GYM2008].sitemaps)
 
     @property
@@ -129,7 +129,7 @@ class RobotExclusionRulesParser:
         self._policies = {GYM2008: parse(s, dialect=GYM2008)}
 
     def __str__(self) -> str:
-        """What was understood, as a robots.txt."""
+        """Return what was understood, as a robots.txt."""
         return write_policy(self._policies[GYM2008])
 
     def __unicode__(self) -> str:
@@ -153,7 +153,7 @@ class RobotFileParserLookalike(RobotExclusionRulesParser):
         self._url = url
 
     def read(self) -> None:
-        """``fetch`` the URL, with all that it raises; ``mtime`` stays as it is."""
+        """Fetch the URL as ``fetch`` does, with all that it raises; ``mtime`` stays as it is."""
         self.fetch(self._url)
 
     def parse(self, lines: str | bytes | Iterable[str]) -> None:
@@ -163,7 +163,7 @@ class RobotFileParserLookalike(RobotExclusionRulesParser):
     def can_fetch(
         self, user_agent: str, url: str, syntax: Dialect | int = GYM2008
     ) -> bool:
-        """``is_allowed``, by its other name."""
+        """As ``is_allowed``."""
         return self.is_allowed(user_agent, url, syntax)
 
     def mtime(self) -> float:

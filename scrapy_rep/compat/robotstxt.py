@@ -37,7 +37,7 @@ class Parser:
 
     @property
     def sitemaps(self) -> list[str]:
-        """The sitemaps, as written in the file."""
+        """Return the sitemaps, as written in the file."""
         return list(self.policy.sitemaps)
 
 

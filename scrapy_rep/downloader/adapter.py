@@ -19,7 +19,6 @@ from scrapy_rep.downloader.versions import (
     is_usable,
     jitter_of,
     limit_jitter,
-    shortest_delay,
     slot_clock,
 )
 
@@ -283,7 +282,7 @@ class Downloader:
         slot = self._slot(name)
         if slot is None:  # not used yet, or idle for longer than its delay
             return 0.0
-        delay = shortest_delay(slot)
+        delay = slot.delay * max(0.0, 1 - jitter_of(slot))
         return max(0.0, slot.lastseen + delay - slot_clock()) if delay else 0.0
 
     def has_place(self, name: str, host: str, *, paced: bool) -> bool:
@@ -328,7 +327,7 @@ class Downloader:
 
     @property
     def most_of_a_slot(self) -> int:
-        """The number of requests at a time that each slot takes by the user's settings."""
+        """Return how many requests at a time each slot takes by the user's settings."""
         own = (self._users_limits(name)[1] for name in self._own_slots)
         return max(1, min([self._own_concurrency, *own]))
 

@@ -27,11 +27,6 @@ def is_usable(slot: Any) -> bool:
         return False
 
 
-def shortest_delay(slot: Any) -> float:
-    """Return the shortest delay that *slot* may keep, jitter included."""
-    return float(slot.delay) * max(0.0, 1 - jitter_of(slot))
-
-
 def jitter_of(slot: Any) -> float:
     """Return the part of its delay by which *slot* varies it at random, from 0 to 1."""
     if hasattr(slot, "jitter"):  # Scrapy >= 2.19

@@ -169,7 +169,7 @@ class Witness:
     # What becomes of a request
 
     def exempt(self, request: Request) -> None:
-        """*request* is not judged: drop the evidence that its meta has of another page."""
+        """Note that *request* is not judged; drop evidence of another page from its meta."""
         request.meta.pop(META_KEY, None)
 
     def passed(
@@ -183,7 +183,7 @@ class Witness:
         now: float,
         left_out: tuple[Objection, ...],
     ) -> None:
-        """*request*, judged by *url* at the time *now*, may be sent.
+        """Note that *request*, judged by *url* at the time *now*, may be sent.
 
         *left_out* are objections that REP_OBEY leaves out; the first one is the cause.
         """
@@ -198,7 +198,7 @@ class Witness:
     def refused(
         self, request: Request, refusal: RobotsRefused, cause: str, known: Known | None
     ) -> None:
-        """*request* is not sent; *known* is ``None`` where nothing is known yet."""
+        """Note that *request* is not sent; *known* is ``None``: nothing is known yet."""
         agent, verdict = self._agents.of(request), refusal.verdict
         if known is None:
             copy = Copy(refusal.origin, State.UNKNOWN.value)

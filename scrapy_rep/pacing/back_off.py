@@ -107,7 +107,7 @@ class BackOff:
         if longer <= 0:
             return 0.0
         if len(self.until) >= self._sweep_at:
-            for name in list(self.until):  # those that nobody has looked at since
+            for name in list(self.until):  # forgets those whose time has passed
                 self.left(name)
             self._sweep_at = 2 * len(self.until) + 16
         self.until[host] = monotonic() + seconds
@@ -124,7 +124,7 @@ class BackOff:
         """
         is_page = ROBOTS_HOP not in request.meta
         if self.left(host):
-            self._engine.wake()  # somebody else may have the place of *request*
+            self._engine.wake()  # another request may take the place of *request*
         while seconds := self.left(host):
             if self._engine.is_ending() or (is_page and self._is_down(host)):
                 raise StillParked(request.url, seconds)

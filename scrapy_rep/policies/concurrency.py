@@ -32,7 +32,7 @@ class Lanes:
     """
 
     def __init__(self, downloader: Downloader, concurrency: int, slow: int) -> None:
-        self._downloader = downloader
+        self.downloader = downloader
         self.patience = PATIENCE_SECONDS
         """Seconds after which a fetch makes way, as of now."""
         self.prompt_places = DeferredSemaphore(concurrency)
@@ -50,12 +50,8 @@ class Lanes:
         place = self.prompt_places.acquire()
         if not place.called:
             await maybe_deferred_to_future(place)
-        self._downloader.lend_place()  # it takes none of a page's
+        self.downloader.lend_place()  # it takes none of a page's
         return Lane(self)
-
-    def leave(self) -> None:
-        """Note that a fetch is over."""
-        self._downloader.take_place_back()
 
     def lose_patience(self) -> None:
         """Note that a fetch takes long."""
@@ -66,13 +62,6 @@ class Lanes:
         """Note that there was an answer after so many *seconds*."""
         if self.patience < seconds < PATIENCE_SECONDS:
             self.patience = min(PATIENCE_GROWTH * self.patience, PATIENCE_SECONDS)
-
-    def has_room_aside(self) -> bool:
-        return self.aside < self.slow_places.limit
-
-    def wake(self) -> None:
-        """Let the queue look further ahead."""
-        self._downloader.wake()
 
 
 class Lane:
@@ -98,20 +87,20 @@ class Lane:
 
     def _become_slow(self, _: object) -> None:
         self._leave_prompt()
-        self._lanes.wake()
+        self._lanes.downloader.wake()  # the queue may look further ahead
 
     def step_aside(self) -> None:
         """Hold no place while the request of the fetch waits for a grant."""
         if self._is_aside:
             return
-        if not self._lanes.has_room_aside():
+        if self._lanes.aside >= self._lanes.slow_places.limit:
             self.make_way()
             return
         self._leave_prompt()
         self._leave_slow()
         self._is_aside = True
         self._lanes.aside += 1
-        self._lanes.wake()
+        self._lanes.downloader.wake()  # the queue may look further ahead
 
     def come_back(self) -> None:
         """Go on at once as a slow fetch: a request with a grant must leave now."""
@@ -127,7 +116,7 @@ class Lane:
     def leave(self) -> None:
         """End: the fetch is over."""
         self._timer.cancel()
-        self._lanes.leave()
+        self._lanes.downloader.take_place_back()
         self._lanes.aside -= self._is_aside
         self._is_aside = False
         self._leave_prompt()

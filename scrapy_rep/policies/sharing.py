@@ -184,7 +184,7 @@ class Sharing:
             settings.max_redirects,
             settings.max_size,
             settings.timeout,
-            # Who does not heed it would wait for a host that is parked for the other.
+            # A crawl that ignores Retry-After must not wait for a host parked by another crawl.
             "retry-after" in settings.obey,
             *(_hashable(self._crawler.settings.get(name)) for name in REQUEST_SETTINGS),
             *(_hashable(getattr(spider, name, None)) for name in SPIDER_ATTRIBUTES),

@@ -53,8 +53,8 @@ class Line:
         self.asked = False  # its policy is being asked for
         self.held_by = ""  # the cause for which it waited when that was looked at
         self.held_since = 0.0
-        self.held_until = 0.0  # 0: nobody knows
-        self.ask_ahead = True  # False: somebody has, for the next request
+        self.held_until = 0.0  # 0: not known
+        self.ask_ahead = True  # False: the policy was asked for, for the next request
 
     def page(self) -> Request | None:
         return page_of(self.key)

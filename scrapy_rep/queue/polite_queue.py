@@ -277,7 +277,7 @@ class PoliteQueue(SlotQueues):
             if left == line.count:
                 self._park(slot, line.host, DISK_RETRY_SECONDS, DISK)
                 return None
-            self.crawler.stats.inc_value("rep/unreadable", line.count - left)
+            self._crawl.log.count("unreadable", line.count - left)
         self._count -= line.count - left
         line.count = left
         if slot.due_at:

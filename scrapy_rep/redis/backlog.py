@@ -46,6 +46,7 @@ class Backlog:
         self._quick = quick
         self.servers = Servers.of(crawler)
         self._crawler = crawler
+        self._log = self.servers.log
         self.names = names
         self.prefix, self.keys, _ = names
         self.has_lost = False
@@ -130,7 +131,7 @@ class Backlog:
         self.known_length = length
         if self._lost is not None and lost > self._lost:
             self._say_lost(f"{lost - self._lost} requests that waited in it are gone")
-            self._stat("rep/redis/lost", lost - self._lost)
+            self._log.count("redis/lost", lost - self._lost)
         self._lost = lost
         if is_wrong and not self._is_repairing:
             self._repair_soon()
@@ -169,11 +170,9 @@ class Backlog:
                 if policy.startswith("volatile")
                 else "requests that wait"
             )
-            logger.warning(
+            self._log.warn_user(
                 "The Redis server deletes keys when its memory is full (maxmemory-policy"
-                " %s), and with them %s: have it say noeviction",
-                *(policy, risk),
-                extra={"spider": self._crawler.spider},
+                f" {policy}), and with them {risk}: have it say noeviction"
             )
 
     def _has_forgotten(self, error: Exception) -> bool:
@@ -182,7 +181,7 @@ class Backlog:
             return False
         if self._epoch[0]:  # else another call has found it out already
             self._epoch = ["", 0]
-            self._stat("rep/redis/forgot")
+            self._log.count("redis/forgot")
             self._say_lost("it was emptied, or came back without all of its data")
         return True
 
@@ -195,10 +194,6 @@ class Backlog:
             what,
             extra={"spider": self._crawler.spider},
         )
-
-    def _stat(self, name: str, number: int = 1) -> None:
-        assert self._crawler.stats is not None
-        self._crawler.stats.inc_value(name, number)
 
     # Repair
 
@@ -226,12 +221,11 @@ class Backlog:
                 again += await self._file_again([key[skip:] for key in found])
         number, counted, lost = await self._call("recount", self._with([0]))
         if again or number > counted:
-            self._stat("rep/redis/repaired")
-            logger.warning(
-                "The queue %s in Redis was damaged, and is repaired: %d requests were"
-                " counted, %d are there; %d hosts or workers are found again",
-                *(self.prefix, counted, number, again),
-                extra={"spider": self._crawler.spider},
+            self._log.count("redis/repaired")
+            self._log.warn_user(
+                f"The queue {self.prefix} in Redis was damaged, and is repaired: {counted}"
+                f" requests were counted, {number} are there; {again} hosts or workers are"
+                " found again"
             )
         self.note(number, lost, 0)
 

@@ -290,7 +290,7 @@ def _timeout_options(
 
 async def end_task(task: asyncio.Task[None]) -> None:
     """Cancel *task*, and wait until it is over."""
-    await asyncio.sleep(0)  # what is cancelled before it begins tells nobody
+    await asyncio.sleep(0)  # a task that is cancelled before it begins runs no cleanup
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task

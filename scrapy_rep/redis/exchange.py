@@ -70,7 +70,7 @@ class Exchange:
         pace_of: Callable[[Handed], str],
         ordered: Callable[[str], None],
     ) -> None:
-        self._crawler = crawler
+        self._log = shards.servers.log
         self._shards = shards
         self._wake = wake
         self._places = places
@@ -242,7 +242,7 @@ class Exchange:
         args: list[Any] = [self._me, micros(self._lease), want]
         args += [self._most_of_a_host, len(hosts)]
         args += [*(part for pair in hosts for part in pair)]
-        self._stat("rep/redis/pops", 1)
+        self._log.count("redis/pops")
         puts = shard.puts
         answer = await shard.call("pop", args)
         if answer is None:
@@ -310,7 +310,7 @@ class Exchange:
             taken_back = await asyncio.gather(*asked)
         for n, number in enumerate(taken_back):
             if number:
-                self._stat("rep/redis/taken_back", number)
+                self._log.count("redis/taken_back", number)
                 self._ask_again(n)
         await self._shards.agree()
 
@@ -342,10 +342,6 @@ class Exchange:
         """Note that the queue was cleared."""
         self._outbox.clear()
         self.hand.clear()
-
-    def _stat(self, name: str, number: int) -> None:
-        assert self._crawler.stats is not None
-        self._crawler.stats.inc_value(name, number)
 
     def _run(self, coroutine: Any) -> None:
         task = asyncio.get_running_loop().create_task(coroutine)

@@ -61,6 +61,7 @@ class Link:
     def __init__(self, servers: Servers, client: redis.asyncio.Redis) -> None:
         self._servers = servers
         self._crawler = servers.crawler
+        self._log = servers.log
         self.settings = servers.settings
         self.client = client
         self.address = address_of(client)
@@ -124,8 +125,7 @@ class Link:
 
     def note_lost(self, error: Exception) -> None:
         """Note that a call has failed with *error*."""
-        assert self._crawler.stats is not None
-        self._crawler.stats.inc_value("rep/redis/errors")
+        self._log.count("redis/errors")
         if not self.up or self._closed:
             return
         self.up = False
@@ -133,9 +133,6 @@ class Link:
         self.changed_at = monotonic()
         self._back.clear()
         refusal = refusal_of(error)
-        self._crawler.stats.inc_value(
-            "rep/redis/refused" if refusal else "rep/redis/away"
-        )
         if self.pauses:
             then = "nothing is sent where it is needed"
         elif self.offset is None:
@@ -147,10 +144,12 @@ class Link:
             )
         extra = {"spider": self._crawler.spider}
         if refusal is None:
+            self._log.count("redis/away")
             fault = str(error) or type(error).__name__
             text = "%s is away (%s): until it is back %s"
             logger.warning(text, self.called, fault, then, extra=extra)
         else:
+            self._log.count("redis/refused")
             text = "%s refuses us (%s). Until it does not, %s"
             logger.error(text, self.called, refusal, then, extra=extra)
         self.keep_beating()
@@ -194,7 +193,10 @@ class Link:
     async def close(self) -> None:
         """Leave the fleet."""
         self._closed = True
-        was_up, self.up = self.up, False  # for who still asks to start a request
+        was_up, self.up = (
+            self.up,
+            False,
+        )  # so that requests that still want to start do not call it
         task, self._beating = self._beating, None
         if task is not None:
             await end_task(task)
@@ -254,9 +256,7 @@ class Link:
             self.up = True
             self.changed_at = monotonic()
             self._back.set()
-            logger.info(
-                "%s is back", self.called, extra={"spider": self._crawler.spider}
-            )
+            self._log.tell_user(f"{self.called} is back")
 
     async def _beat(self, lease: float) -> Any:
         args = [self._servers.me, round(lease * 1e6)]

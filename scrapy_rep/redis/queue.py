@@ -172,8 +172,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
         except Exception:
             # The spider's code has changed. It is off the queue, and no other is lost.
             logger.exception("A request for %s cannot be read", handed.host)
-            assert self._crawler.stats is not None
-            self._crawler.stats.inc_value("rep/unreadable")
+            self._crawl.log.count("unreadable")
             self._exchange.handed_out[object()] = handed  # nothing that is in progress
             return None
         slot = self._downloader.slot_of(request)

@@ -84,7 +84,9 @@ class Quick:
             try:
                 return _run(self.at(keys[0]), what, keys, args)
             except AWAY_ERRORS as error:  # noqa: PERF203
-                is_known = self.topology.is_cluster  # else who has what is not told
+                is_known = (
+                    self.topology.is_cluster
+                )  # else we do not know the servers of keys
                 if not (is_known and is_in_motion(error)):
                     raise
                 if isinstance(error, MovedError):

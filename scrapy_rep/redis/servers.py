@@ -66,8 +66,8 @@ class Servers:
                 "the asyncio reactor, or none, where Redis is used",
             )
         self.crawler = crawler
-        self._crawl = Crawl.of(crawler)
-        self.settings = self._crawl.settings
+        self._crawl = Crawl.of(crawler)  # which lives for as long as it is held
+        self.settings, self.log = self._crawl.settings, self._crawl.log
         self.me = f"{socket.gethostname()}-{os.getpid()}-{token_hex(4)}"
         self._client = client(crawler.settings)
         self.topology = Topology(address_of(self._client))
@@ -134,13 +134,11 @@ class Servers:
 
     def _note_stuck(self, slot: int) -> None:
         """Note that *slot* is still moving, so that the next calls to it do not wait long."""
-        extra = {"spider": self.crawler.spider}
         now = monotonic()
         if slot not in self._stuck:
-            text = (
-                "Redis moves the keys of the slot %d: what is there waits until it has"
+            self.log.tell_user(
+                f"Redis moves the keys of the slot {slot}: what is there waits until it has"
             )
-            logger.info(text, slot, extra=extra)
         if now - self._stuck.setdefault(slot, now) > STUCK_SECONDS:
             self._stuck[slot] = math.inf  # once is enough
             text = (
@@ -148,6 +146,7 @@ class Servers:
                 " what is there waits. Unless it is still being moved, redis-cli --cluster"
                 " check says what is wrong with it, and fix mends it"
             )
+            extra = {"spider": self.crawler.spider}
             logger.error(text, slot, STUCK_SECONDS, extra=extra)
 
     async def _call(self, link: Link, *what: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,6 @@ from scrapy_rep.redis.servers import Servers
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-logger = logging.getLogger("scrapy_rep")
 
 SHARDS_IN_A_CLUSTER = 16
 """Default number of shards for a new queue in a cluster of several servers."""
@@ -44,8 +42,8 @@ class Shards:
     """All shards of a queue. Each host is in one shard, by the hash of its name."""
 
     def __init__(self, server: Any, crawler: Crawler, key: str) -> None:
-        self._crawler = crawler
         self.servers = Servers.of(crawler)
+        self._log = self.servers.log
         self.quick = Quick(server)
         self._key = key
         wanted = self.servers.settings.redis_shards
@@ -56,10 +54,9 @@ class Shards:
             raise RedisStartError(str(self.quick.topology.first), why) from None
         self.all = [Backlog(self.quick, crawler, one) for one in names]
         if wanted not in {None, len(self.all)}:
-            logger.warning(
-                "REP_REDIS_SHARDS is %d, but the queue %s was made with %d: that stays",
-                *(wanted, key, len(self.all)),
-                extra={"spider": crawler.spider},
+            self._log.warn_user(
+                f"REP_REDIS_SHARDS is {wanted}, but the queue {key} was made with"
+                f" {len(self.all)}: that stays"
             )
 
     def __len__(self) -> int:
@@ -87,12 +84,10 @@ class Shards:
         """Look at all shards for the first time."""
         self.length()
         if hosts := sum(shard.blocked for shard in self.all):
-            logger.warning(
-                "An operator has blocked %s of the queue %s: what waits there stays, and the"
-                " crawl does not end before that is purged or unblocked (scrapy robots"
-                " --fleet)",
-                *(counted(hosts, "host", "hosts"), self._key),
-                extra={"spider": self._crawler.spider},
+            self._log.warn_user(
+                f"An operator has blocked {counted(hosts, 'host')} of the queue {self._key}:"
+                " what waits there stays, and the crawl does not end before that is purged or"
+                " unblocked (scrapy robots --fleet)"
             )
 
     def clear(self, at_a_time: int) -> None:

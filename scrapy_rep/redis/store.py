@@ -148,8 +148,8 @@ class RedisStore(Store):
         self._waiters.setdefault(origin, []).append(told)
         try:
             await self._listen(lease)
-            # It may have been given back before we listened; and nobody tells of one
-            # that expires.
+            # It may have been given back before we listened; and of a lease that expires
+            # we are not told.
             left = await self._lease_left(lease)
             if left > 0:
                 with suppress(asyncio.TimeoutError):

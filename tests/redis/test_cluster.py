@@ -228,7 +228,9 @@ async def test_the_number_of_shards_stays(redis_server, caplog):
         async with eight as two, Crawl(redis_server) as three:
             assert [len(worker.shards) for worker in (one, two, three)] == [4, 4, 4]
             assert len(await take(two, three)) == len(HOSTS)
-    said = [r.getMessage() for r in caplog.records if "REP_REDIS_SHARDS" in r.msg]
+    said = [
+        r.getMessage() for r in caplog.records if "REP_REDIS_SHARDS" in r.getMessage()
+    ]
     assert said == [
         f"REP_REDIS_SHARDS is 8, but the queue {KEY} was made with 4: that stays"
     ]

@@ -44,10 +44,6 @@ MOST_UNWRITTEN_REQUESTS = 128
 """With so many new requests the job is written at once: a write must not take long."""
 MOST_HELD_OCTETS = 16 * 2**20
 """Octets of waiting requests that are held in memory as well as in the file."""
-READ_UP = "SELECT id, body FROM requests WHERE queue = ? AND id > ? ORDER BY id LIMIT ?"
-READ_DOWN = (
-    "SELECT id, body FROM requests WHERE queue = ? AND id < ? ORDER BY id DESC LIMIT ?"
-)
 
 
 class Job(OneForEachCrawler):
@@ -151,24 +147,14 @@ class Job(OneForEachCrawler):
         self._changes.queues[number] = folder, leaf, slot, name
         return number
 
-    def read_up(
-        self, queue: int, edge: int, most: int
-    ) -> list[tuple[int, bytes]] | None:
-        """Return the first *most* requests after *edge* that are not handed out.
-
-        As number and body; ``None``: the file cannot be written now.
-        """
-        return self._read(READ_UP, queue, edge, most)
-
-    def read_down(
-        self, queue: int, edge: int, most: int
-    ) -> list[tuple[int, bytes]] | None:
-        """As ``read_up``, but the last requests before *edge*, the last one first."""
-        return self._read(READ_DOWN, queue, edge, most)
-
-    def _read(
+    def read(
         self, sql: str, queue: int, edge: int, most: int
     ) -> list[tuple[int, bytes]] | None:
+        """Return the first *most* requests beyond *edge* that are not handed out.
+
+        *sql* selects them, upwards or downwards. As number and body; ``None``: the file cannot be
+        written now.
+        """
         if self._changes.requests and not self.write():
             return None
         free: list[tuple[int, bytes]] = []

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 PICKLE_PROTOCOL = 4  # Scrapy's
 REQUESTS_PER_READ = 16
 """Requests that are read from the file at a time."""
+READ_UP = "SELECT id, body FROM requests WHERE queue = ? AND id > ? ORDER BY id LIMIT ?"
+READ_DOWN = (
+    "SELECT id, body FROM requests WHERE queue = ? AND id < ? ORDER BY id DESC LIMIT ?"
+)
 UNSERIALISABLE = pickle.PicklingError, AttributeError, TypeError, RecursionError
 
 
@@ -160,7 +164,7 @@ class LifoQueue(JobQueue):
         return self.near[-1]
 
     def _read(self, queue: int) -> list[tuple[int, bytes]] | None:
-        return self.job.read_down(queue, self.edge, REQUESTS_PER_READ)
+        return self.job.read(READ_DOWN, queue, self.edge, REQUESTS_PER_READ)
 
     def _put_back(self, number: int, body: bytes) -> None:
         self.near.appendleft((number, body))
@@ -193,7 +197,7 @@ class FifoQueue(JobQueue):
         return self.near[0]
 
     def _read(self, queue: int) -> list[tuple[int, bytes]] | None:
-        return self.job.read_up(queue, self.edge, REQUESTS_PER_READ)
+        return self.job.read(READ_UP, queue, self.edge, REQUESTS_PER_READ)
 
     def _put_back(self, number: int, body: bytes) -> None:
         self.near.append((number, body))

@@ -8,13 +8,9 @@ same share an answer (``Sharing.likeness``), for as long as one of them runs.
 from __future__ import annotations
 
 import asyncio
-import pickle
-import zlib
-from collections import OrderedDict
 from collections.abc import Hashable, Mapping
 from email.message import Message
 from itertools import count
-from sys import getsizeof
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -25,6 +21,7 @@ from scrapy_rep.access.results import Access
 from scrapy_rep.policies.fetcher import proxy_of, validators_of
 from scrapy_rep.policies.lifecycle import snapshot_after, standing_of
 from scrapy_rep.store import Snapshot
+from scrapy_rep.store.packed import PackedCache
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -51,13 +48,10 @@ SPIDER_ATTRIBUTES = ("http_user", "http_pass", "http_auth_domain")
 """The same in attributes of the spider, for a Scrapy without HTTPAUTH settings."""
 CACHE_DIVISOR = 8
 """Shared answers may take the greatest REP_CACHE_BYTES of all crawls, divided by this."""
-ENTRY_OCTETS = 400
+ENTRY_OCTETS = 300
 """Octets that an entry takes besides what was learned."""
 MIN_COMPRESSED_OCTETS = 1024
 """Octets from which on compressing saves more than it takes."""
-ZLIB_LEVEL = 1
-
-
 CRAWL_NUMBERS = count(1)
 """Of the crawls of this process."""
 
@@ -105,38 +99,48 @@ class Learned(NamedTuple):
         return now < standing_of(after, now, settings).ask_at
 
 
-class Commons:
+class Commons(PackedCache):
     """What is shared under one event loop."""
 
     def __init__(self) -> None:
+        super().__init__(
+            0, entry_octets=ENTRY_OCTETS, compress_from=MIN_COMPRESSED_OCTETS
+        )
         self.members: WeakSet[Sharing] = WeakSet()
         self.under_way: dict[Hashable, list[Deferred[Learned | None]]] = {}
-        self.max_bytes = 0
-        self.bytes = 0
-        self._packed: OrderedDict[Hashable, bytes] = OrderedDict()  # oldest use first
 
-    def recall(self, likeness: Hashable) -> Learned | None:
-        packed = self._packed.get(likeness)
-        if packed is None:
-            return None
-        self._packed.move_to_end(likeness)
-        return _unpack(packed)
+    def join(self, member: Sharing, max_bytes: int) -> None:
+        """Take in a *member*, which wants so many octets to be kept at the most."""
+        if not self.members:  # some may be gone that never left
+            self.clear()
+        self.members.add(member)
+        self.max_bytes = max(self.max_bytes, max_bytes)
+
+    def leave(self, member: Sharing) -> None:
+        """Let a *member* go; the last one takes all with it."""
+        self.members.discard(member)
+        if not self.members:
+            self.clear()
 
     def keep(self, likeness: Hashable, learned: Learned) -> None:
-        self._forget(likeness)
-        packed = self._packed[likeness] = _pack(learned)
-        self.bytes += _weight(packed)
-        while self.bytes > self.max_bytes:
-            self._forget(next(iter(self._packed)))
+        outcome = learned.outcome
+        # What went wrong is told in words; the exception may hold whatever it likes.
+        items: Any = [*outcome.fields.raw_items()]  # a Message takes longer to pickle
+        plain = outcome._replace(fault=None, fields=items)
+        self.put(likeness, learned._replace(outcome=plain))
 
-    def _forget(self, likeness: Hashable) -> None:
-        packed = self._packed.pop(likeness, None)
-        if packed is not None:
-            self.bytes -= _weight(packed)
+    def recall(self, likeness: Hashable) -> Learned | None:
+        learned: Learned | None = self.get(likeness)
+        if learned is None:
+            return None
+        fields, items = Message(), cast("Any", learned.outcome.fields)
+        for name, value in items:
+            fields[name] = value
+        return learned._replace(outcome=learned.outcome._replace(fields=fields))
 
     def clear(self) -> None:
-        self._packed.clear()
-        self.bytes = self.max_bytes = 0
+        super().clear()
+        self.max_bytes = 0
 
 
 _of_loops: WeakKeyDictionary[Any, Commons] = WeakKeyDictionary()
@@ -160,11 +164,7 @@ class Sharing:
     def _join(self) -> Commons:
         if self._commons is None:
             self._commons = _of_loops.setdefault(_event_loop(), Commons())
-            if not self._commons.members:  # some may be gone that never left
-                self._commons.clear()
-            self._commons.members.add(self)
-            most = self._settings.cache_bytes // CACHE_DIVISOR
-            self._commons.max_bytes = max(self._commons.max_bytes, most)
+            self._commons.join(self, self._settings.cache_bytes // CACHE_DIVISOR)
             self._asks_alike = self._read_likeness()
         return self._commons
 
@@ -172,9 +172,7 @@ class Sharing:
         """Take part no longer. When the last crawl leaves, all is forgotten."""
         commons, self._commons = self._commons, None
         if commons is not None:
-            commons.members.discard(self)
-            if not commons.members:
-                commons.clear()
+            commons.leave(self)
 
     def _read_likeness(self) -> Hashable:
         settings, spider = self._settings, self._crawler.spider
@@ -262,29 +260,3 @@ def _hashable(value: Any) -> Hashable:
     if isinstance(value, (list, tuple)):
         return tuple(map(_hashable, value))
     return value if isinstance(value, Hashable) else id(value)
-
-
-def _pack(learned: Learned) -> bytes:
-    """Return *learned* as one object, for which the garbage collector has no work."""
-    outcome = learned.outcome
-    # What went wrong is told in words; the exception may hold whatever it likes.
-    items: Any = [*outcome.fields.raw_items()]  # a Message takes longer
-    plain = outcome._replace(fault=None, fields=items)
-    data = pickle.dumps(learned._replace(outcome=plain))
-    return (
-        zlib.compress(data, ZLIB_LEVEL) if len(data) > MIN_COMPRESSED_OCTETS else data
-    )
-
-
-def _unpack(packed: bytes) -> Learned:
-    if not packed.startswith(pickle.PROTO):
-        packed = zlib.decompress(packed)
-    learned: Learned = pickle.loads(packed)  # noqa: S301 - our own
-    fields, items = Message(), cast("Any", learned.outcome.fields)
-    for name, value in items:
-        fields[name] = value
-    return learned._replace(outcome=learned.outcome._replace(fields=fields))
-
-
-def _weight(packed: bytes) -> int:
-    return getsizeof(packed) + ENTRY_OCTETS

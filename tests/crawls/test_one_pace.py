@@ -133,17 +133,22 @@ HANDLERS = {
 }
 
 
-@pytest.mark.only_asyncio
-@pytest.mark.parametrize("name", HANDLERS)
-@coroutine_test
-async def test_a_connection_that_is_slow_to_be_made(name, tmp_path):
-    """Its request leaves as late, and the next one that much later."""
+def by_handler(name: str, scheme: str) -> dict[str, Any]:
+    """Return the settings for one of HANDLERS; skips where this Scrapy does not have it."""
     handler = HANDLERS[name]
     if isinstance(handler, str):
         module, _, attribute = handler.partition(".")
         path = f"scrapy.core.downloader.handlers.{module}"
         handler = getattr(pytest.importorskip(path), attribute)
-    own: Any = {} if handler is None else {"DOWNLOAD_HANDLERS": {"https": handler}}
+    return {} if handler is None else {"DOWNLOAD_HANDLERS": {scheme: handler}}
+
+
+@pytest.mark.only_asyncio
+@pytest.mark.parametrize("name", HANDLERS)
+@coroutine_test
+async def test_a_connection_that_is_slow_to_be_made(name, tmp_path):
+    """Its request leaves as late, and the next one that much later."""
+    own = by_handler(name, "https")
     tls = server_context(tmp_path)
     tls.sslsocket_class = SlowHandshakes
     closed = {"Connection": "close"}
@@ -424,12 +429,15 @@ class Shared(MemoryStore):
 
 
 @pytest.mark.only_asyncio
+@pytest.mark.parametrize("name", [name for name in HANDLERS if name != "unwatched"])
 @coroutine_test
-async def test_a_late_request_of_a_fleet_is_confirmed_before_it_is_written(monkeypatch):
+async def test_a_late_request_of_a_fleet_is_confirmed_before_it_is_written(
+    name, monkeypatch
+):
     wires = Wires()
     with Site({"/robots.txt": DELAYED}) as site:
         site.replies["/robots.txt"] = Reply(DELAYED, headers={"Connection": "close"})
-        crawler = wires.crawler(Pages, REP_STORE=Shared)
+        crawler = wires.crawler(Pages, REP_STORE=Shared, **by_handler(name, "http"))
         stall(monkeypatch, crawler, 0.1, "/1")
         await crawl(crawler, urls=pages(site, 3))
         fleet: Any = Crawl.of(crawler).store.bookings

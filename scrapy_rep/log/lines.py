@@ -67,7 +67,7 @@ class CrawlLog:
     def note_refusal(
         self, refusal: RobotsRefused, cause: str, instead: str = ""
     ) -> None:
-        """Note that a request is not sent; *instead* tells a person at a prompt what a crawl does."""
+        """Note that a request is not sent; *instead*, for a prompt, is what a crawl would do."""
         if self.first_refusal is None:
             self.first_refusal = refusal
         if not isinstance(refusal, HostRefused):
@@ -80,7 +80,7 @@ class CrawlLog:
             self._log(logging.DEBUG, "%(refusal)s", refusal=refusal)
 
     def note_dry_run(self, refusal: RobotsRefused, cause: str) -> None:
-        """Note that a request is sent although robots.txt is against it: REP_OBEY leaves that out."""
+        """Note that a request is sent against its robots.txt: REP_OBEY leaves that out."""
         self.count("would_forbid")
         self.count(f"would_forbid/{cause}")
         self._log(
@@ -98,7 +98,7 @@ class CrawlLog:
         )
 
     def note_drop(self, what: str, page: str, cause: str, why: str) -> None:
-        """Note that *what*, found on *page*, goes no further (REP_PAGE_OBEY); *why* as on the page."""
+        """Note that *what*, found on *page*, goes no further, as the page says (*why*)."""
         self.count(f"page/dropped/{cause}")
         self._log(
             logging.DEBUG,
@@ -243,7 +243,7 @@ class CrawlLog:
     def note_back_off(
         self, host: str, response: Response, asked: float, most: float, longer: float
     ) -> None:
-        """Note that an answer asks for a pause, and its host is parked for *longer* seconds more."""
+        """Note that an answer asks for a pause: its host is parked for *longer* seconds more."""
         self._count_back_off(asked, longer)
         how = "kept"
         if asked > most:
@@ -312,7 +312,7 @@ class CrawlLog:
         )
 
     def note_unsent(self, why: NotNow | StillParked) -> None:
-        """Note that a request was not sent: the crawl ended while it waited, or it must not wait."""
+        """Note that a request was not sent: it must not wait, or the crawl ended meanwhile."""
         self.count("backoff/unsent")
         self._log(logging.DEBUG, "%(why)s", why=why)
 

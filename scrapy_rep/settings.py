@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from scrapy_rep.access.exchange import MAX_REDIRECTS
 from scrapy_rep.downloader import at_prompt
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.protocol import GYM2008, MK1996, RFC9309, Dialect
@@ -192,7 +191,7 @@ class Settings:
         otherwise="none; mk1996: 401, 403",
     )
     max_redirects: int = setting(
-        MAX_REDIRECTS, whole(least=0), "how many redirects of a robots.txt are followed"
+        5, whole(least=0), "how many redirects of a robots.txt are followed"
     )
     max_size: int = setting(
         MAX_SIZE,

@@ -10,6 +10,7 @@ from scrapy.settings import Settings as ScrapySettings
 from scrapy.utils.test import get_crawler
 
 from scrapy_rep import settings as settings_module
+from scrapy_rep.access.exchange import MAX_REDIRECTS
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.protocol import GYM2008, MK1996, RFC9309
 from scrapy_rep.settings import DEFAULTS, Settings, unknown_names
@@ -34,7 +35,7 @@ def test_defaults():
     assert settings.back_off_max == 300
     assert settings.back_off_give_up == 600
     assert settings.deny_statuses == frozenset()
-    assert settings.max_redirects == 5
+    assert settings.max_redirects == MAX_REDIRECTS == 5
     assert settings.max_size == 512 * 1024
     assert settings.timeout == 30
     assert settings.fetch_concurrency == 8

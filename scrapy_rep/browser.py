@@ -102,15 +102,16 @@ class AbortDisallowed:
         return any(_bare(each.url) == page for each in crawl.downloader.active())
 
     def _judge(self, crawl: Crawl, url: str, origin: str) -> Judged:
-        page, agent = Request(url), crawl.agents.default()
-        known = crawl.policies.known(origin, page)
+        page, agent = Request(url), crawl.agents.of()
+        now = crawl.policies.now()
+        known = crawl.policies.known(origin, page, now)
         if known is None:
             self._ask(crawl, origin)
             cause, verdict = UNKNOWN
             return Judged(
                 url, origin, verdict, cause, "disallow" in crawl.settings.obey
             )
-        verdict, now = known.policy.verdict(url, agent), crawl.policies.now()
+        verdict = known.policy.verdict(url, agent)
         ruling = crawl.judge.rule(url, known, agent, now, verdict.allowed)
         objection = ruling.objection if ruling.action is not Action.SEND else None
         parked = crawl.keeper.back_off.left(crawl.keeper.host_of(page))

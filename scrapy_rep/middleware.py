@@ -132,7 +132,7 @@ class RepMiddleware:
         self._watch.opened()
         for sentence in mistakes_of(self._crawler):
             self._log.warn_user(sentence)
-        for sentence in hints_of(self._agents.usual_header()):
+        for sentence in hints_of(self._agents.header()):
             self._log.tell_user(sentence)
 
     def _spider_closed(self) -> None:
@@ -147,13 +147,13 @@ class RepMiddleware:
         A request that may be sent later goes back to a polite queue, to wait there. Where
         the robots.txt cannot be had, a page may come from Scrapy's HTTP cache.
         """
-        meta = request.meta
+        url, meta = request.url, request.meta
         if meta:
-            leave_behind(request, self._downloader)
-            if not meta.keys() <= self._meta_keys.seen:
+            leave_behind(request, meta, self._downloader)
+            if not self._meta_keys.seen.issuperset(meta):
                 self._meta_keys.look(meta)
-        found = judged(request)
-        note_origin(request, meta)
+        found = judged(url, meta)
+        note_origin(url, meta)
         if self._back_off.until and self._is_down(request):
             raise self._refuse_for_host(request, self._down)
         if self._budget.is_set:
@@ -165,7 +165,8 @@ class RepMiddleware:
                 self._witness.exempt(request)
             return None
         url, origin = found
-        known = self._policies.known(origin, request)
+        now = self._policies.now()
+        known = self._policies.known(origin, request, now)
         if known is None or (self._has_cache and known.unreachable):
             answer = (
                 await self._cached(request, origin)
@@ -174,20 +175,22 @@ class RepMiddleware:
             )
             if not isinstance(answer, Known):
                 return answer
-            known = answer
+            known, now = answer, self._policies.now()
         agent = self._agents.of(request)
         if known.ready is not None:
             await self._policies.aside.make_ready(
                 known, agent, url, explain=self._explains
             )
-        policy, now = known.policy, self._policies.now()
+            now = self._policies.now()
         if self._witness is None:
-            allowed = policy.allowed(url, agent)
+            allowed = known.policy.allowed(url, agent)
             ruling = self._judge.rule(url, known, agent, now, allowed)
-            if ruling is SEND and not self._keeper.keeps_any():
+            if ruling is SEND and not (
+                self._keeper.keeps_intervals or self._back_off.until
+            ):
                 return None
             return self._obey(request, url, known, ruling)
-        verdict = policy.verdict(url, agent)
+        verdict = known.policy.verdict(url, agent)
         ruling = self._judge.rule(url, known, agent, now, verdict.allowed)
         again = self._obey(request, url, known, ruling)
         if again is None:
@@ -275,7 +278,7 @@ class RepMiddleware:
     def _keep_pace(
         self, request: Request, url: str, known: Known, interval: float
     ) -> Request | None:
-        if not interval and not self._keeper.keeps_any():
+        if not (interval or self._keeper.keeps_intervals or self._back_off.until):
             return None
         host = self._keeper.host_of(request)
         self._keeper.keep(host, known.origin, interval)
@@ -355,7 +358,8 @@ class RepMiddleware:
 
     def _refuse_for_host(self, request: Request, objection: Objection) -> RobotsRefused:
         """Return the exception by which *request* is refused, whatever is allowed there."""
-        url, origin = judged(request) or (without_user(request.url), "")
+        page = request.url
+        url, origin = judged(page, request.meta) or (without_user(page), "")
         known = self._policies.peek(origin, lambda: request) if origin else None
         return self._refusal(request, url, origin, objection, known)
 

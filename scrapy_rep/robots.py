@@ -183,8 +183,7 @@ class Robots:
         )
 
     def _agent(self, response: Response | None) -> Agent:
-        request = None if response is None else response.request
-        return self._agents.default() if request is None else self._agents.of(request)
+        return self._agents.of(None if response is None else response.request)
 
 
 def sitemap_urls(policy: Policy, url: str) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from email.message import Message
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_instal
 from scrapy.utils.test import get_reactor_settings
 from twisted.internet.defer import Deferred
 
+from scrapy_rep.access import header_fields
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.store import Store
 from tests.wire import STAMPED
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
 
     import scrapy_rep
+    from scrapy_rep.access import HeaderFields
     from scrapy_rep.store import Snapshot
 
 
@@ -125,12 +126,10 @@ async def until(true: Callable[[], Any], seconds: float = 30.0) -> None:
         await sleep(0.01)
 
 
-def fields(headers: Any = ()) -> Message:
-    """Return header fields as the standard library has them; *headers* as a dict or pairs."""
-    made = Message()
-    for name, value in headers.items() if isinstance(headers, dict) else headers:
-        made[name] = value
-    return made
+def fields(headers: Any = ()) -> HeaderFields:
+    """Return the header fields of *headers*, a dict or pairs."""
+    pairs = headers.items() if isinstance(headers, dict) else headers
+    return header_fields((name, str(value)) for name, value in pairs)
 
 
 async def sleep(seconds: float) -> None:

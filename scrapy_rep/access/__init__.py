@@ -8,14 +8,17 @@ from scrapy_rep.access.exchange import (
     Request,
     Validators,
 )
+from scrapy_rep.access.header_fields import HeaderFields, header_fields
 from scrapy_rep.access.results import Access
 
 __all__ = [
     "Access",
     "Answer",
     "Exchange",
+    "HeaderFields",
     "Limits",
     "Outcome",
     "Request",
     "Validators",
+    "header_fields",
 ]

@@ -15,23 +15,23 @@
 from __future__ import annotations
 
 import re
-from email.message import Message
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.access.content_coding import decode_body
+from scrapy_rep.access.header_fields import NO_FIELDS, all_values, first_value
 from scrapy_rep.access.origins import redirect_target
 from scrapy_rep.access.results import REDIRECT_STATUSES, Access, access_of, policy_after
 from scrapy_rep.protocol import RFC9309
 from scrapy_rep.protocol.decoding import MAX_SIZE
 
 if TYPE_CHECKING:
+    from scrapy_rep.access.header_fields import HeaderFields
     from scrapy_rep.protocol import Dialect, Policy
 
 REQUEST_HEADERS = {"Accept": "text/plain, */*;q=0.5", "Accept-Encoding": "identity"}
 CHARSET_PARAMETER = re.compile(
     r"""charset\s*=\s*["']?([\w.:+-]+)""", re.ASCII | re.IGNORECASE
 )
-NO_FIELDS = Message()
 MAX_REASON_LENGTH = 200
 """Characters that are told of what went wrong."""
 
@@ -74,8 +74,7 @@ class Answer(NamedTuple):
     """A whole answer, or one that was cut off at the limit."""
 
     status: int
-    fields: Message
-    """Its header fields, their octets as ISO-8859-1."""
+    fields: HeaderFields
     body: bytes = b""
     """As it came, content codings and all."""
     cut: bool = False
@@ -98,7 +97,7 @@ class Outcome(NamedTuple):
     """The charset of its Content-Type, in lower case."""
     url: str = ""
     """Where it came from, redirects followed."""
-    fields: Message = NO_FIELDS
+    fields: HeaderFields = NO_FIELDS
     """The header fields of the last answer."""
     varies: bool = False
     """An answer on the way says that it depends on the User-Agent (RFC 9111 4.1)."""
@@ -141,7 +140,6 @@ class Exchange:
 
     def receive(self, answer: Answer) -> None:
         """Take the *answer* to ``request``: there is another one, or an outcome."""
-        answer = answer._replace(fields=_with_text_values(answer.fields))
         try:
             self._take(answer)
         except Exception as error:  # noqa: BLE001 - whatever an answer can make raise
@@ -161,7 +159,7 @@ class Exchange:
     def _take(self, answer: Answer) -> None:
         status, fields = answer.status, answer.fields
         self._varies = self._varies or _depends_on_agent(fields)
-        location = fields.get("Location")
+        location = first_value(fields, "location")
         if status in REDIRECT_STATUSES and location:
             if self._redirects < self._limits.max_redirects:
                 self._redirects += 1
@@ -179,9 +177,9 @@ class Exchange:
         if access is Access.UNREACHABLE:
             self._end(answer, access, reason=str(status))
         elif access is Access.SUCCESSFUL:
-            codings = ",".join(fields.get_all("Content-Encoding", []))
+            codings = all_values(fields, "content-encoding")
             limit, cut = self._limits.max_size, answer.cut
-            charset = CHARSET_PARAMETER.search(fields.get("Content-Type", ""))
+            charset = CHARSET_PARAMETER.search(first_value(fields, "content-type"))
             self._end(
                 answer,
                 access,
@@ -202,23 +200,13 @@ class Exchange:
         )
 
 
-def _with_text_values(fields: Message) -> Message:
-    """Return *fields* with values of str: a Message has others for what is no Unicode."""
-    if all(isinstance(value, str) for value in fields.values()):
-        return fields
-    texts = Message()
-    for name, value in fields.raw_items():
-        texts[name] = value.encode("utf-8", "replace").decode()
-    return texts
-
-
-def _depends_on_agent(fields: Message) -> bool:
+def _depends_on_agent(fields: HeaderFields) -> bool:
     """Tell whether an answer serves only requests with the same User-Agent.
 
     RFC 9111 4.1. Of what Vary may name, that alone differs between the requests for
     robots.txt of one crawl; with ``*`` it is taken to.
     """
-    named = ",".join(fields.get_all("Vary", [])).lower().split(",")
+    named = all_values(fields, "vary").lower().split(",")
     return any(name.strip() in {"user-agent", "*"} for name in named)
 
 

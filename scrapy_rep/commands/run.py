@@ -112,7 +112,7 @@ def agents_of(
     """Return the agents to judge for: those asked for, else that of the project."""
     if options.agents:
         return options.agents
-    return (Agents(Crawler(Spider, scrapy_settings), settings).default(),)
+    return (Agents(Crawler(Spider, scrapy_settings), settings).of(),)
 
 
 def task_of(

@@ -12,6 +12,7 @@ from email.utils import mktime_tz, parsedate_tz
 from typing import TYPE_CHECKING
 from urllib.error import URLError
 
+from scrapy_rep.access.header_fields import first_value
 from scrapy_rep.access.results import Access
 from scrapy_rep.compat.rendering import join_lines, write_policy
 from scrapy_rep.compat.urllib_fetch import fetch
@@ -199,7 +200,7 @@ def _check_charset(answer: Outcome) -> None:
 
 
 def _expiration(answer: Outcome) -> float:
-    date = parsedate_tz(answer.fields.get("Expires", ""))
+    date = parsedate_tz(first_value(answer.fields, "expires"))
     if date is not None and answer.access is Access.SUCCESSFUL:
         try:
             # RFC 9110 5.6.7: a date of HTTP is in UTC, also where it names no zone.

@@ -102,7 +102,8 @@ def _ask(
             cut = len(body) > MAX_SIZE
             if response.length and not cut:
                 raise HTTPException(f"cut short: {response.length} octets are missing")
-        return access.Answer(response.status, fields, body, cut)
+        items = access.header_fields(fields.raw_items())
+        return access.Answer(response.status, items, body, cut)
 
 
 def _opener(deadline: float) -> OpenerDirector:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from functools import cached_property
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_rep.downloader import wire
 from scrapy_rep.downloader.departure import Departure, as_current
+from scrapy_rep.downloader.found_once import found_once
 from scrapy_rep.downloader.handed_out import NOWHERE, HandedOut
 from scrapy_rep.downloader.versions import (
     is_usable,
@@ -60,7 +60,7 @@ class Downloader:
         self._slots_are_usable: bool | None = None  # None: there was none yet
         self._granter: Granter = _grant_at_once
         self._confirm: Granter = _grant_at_once
-        self._start_listeners: list[Callable[[Departure], None]] = []
+        self._robots_listeners: list[Callable[[Departure], None]] = []
         self._leave_listeners: list[Callable[[Departure, float], None]] = []
         self._answer_listeners: list[AnswerListener] = []
         self._failure_listeners: list[FailureListener] = []
@@ -72,15 +72,14 @@ class Downloader:
         self.handed_out = HandedOut(lambda: self._downloader.active)
         crawler.signals.connect(self._follow_hand_overs, signals.engine_started)
 
-    @cached_property
+    @found_once
     def _downloader(self) -> Any:
         assert self._crawler.engine is not None
         return self._crawler.engine.downloader
 
-    @property
+    @found_once
     def _slots(self) -> dict[str | None, Any]:
-        slots: dict[str | None, Any] = getattr(self._downloader, "slots", NO_SLOTS)
-        return slots
+        return getattr(self._downloader, "slots", NO_SLOTS)
 
     def _slot(self, name: str | None) -> Any:
         """Return Scrapy's slot; ``None``: not used yet, dropped while idle, or not usable."""
@@ -124,9 +123,9 @@ class Downloader:
         """
         self._granter, self._confirm = granter, confirm
 
-    def on_start(self, listener: Callable[[Departure], None]) -> None:
-        """Call *listener* at each start."""
-        self._start_listeners.append(listener)
+    def on_robots_start(self, listener: Callable[[Departure], None]) -> None:
+        """Call *listener* at each start of a request for a robots.txt."""
+        self._robots_listeners.append(listener)
 
     def on_leave(
         self, listener: Callable[[Departure, float], None], *, of_all: bool = False
@@ -210,7 +209,8 @@ class Downloader:
         departure.started_at = monotonic()
         if departure.robots_hop is None:
             self.pages += 1
-        for listener in self._start_listeners:
+            return
+        for listener in self._robots_listeners:
             listener(departure)
 
     def _note_leave(self, departure: Departure, at: float) -> None:
@@ -280,7 +280,8 @@ class Downloader:
     def due_in(self, name: str) -> float:
         """Return the seconds until a slot may start a request, by the user's own delay."""
         slot = self._slot(name)
-        if slot is None:  # not used yet, or idle for longer than its delay
+        # ``None``: it was not used yet, or is idle for longer than its delay.
+        if slot is None or not slot.delay:
             return 0.0
         delay = slot.delay * max(0.0, 1 - jitter_of(slot))
         return max(0.0, slot.lastseen + delay - slot_clock()) if delay else 0.0

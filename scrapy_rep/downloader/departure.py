@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 from scrapy.utils.asyncio import call_later
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable
     from typing import Any
 
     from scrapy import Request
@@ -169,17 +168,23 @@ def current_departure() -> Departure | None:
     return departures[0] if departures else None
 
 
-@contextmanager
-def as_current(departure: Departure) -> Iterator[None]:
-    """Make *departure* the current one within the block, and in tasks that begin there.
+class as_current:
+    """Makes *departure* the current one within the block, and in tasks that begin there.
 
     A list is set and emptied, as a connection keeps the context that it was opened in.
     """
-    departures = [departure]
-    token = _leaving.set(departures)
-    try:
-        yield
-    finally:
-        departures.clear()
-        with suppress(ValueError):  # Twisted 21.7 may go on in another context
-            _leaving.reset(token)
+
+    __slots__ = ("_departures", "_token")
+
+    def __init__(self, departure: Departure) -> None:
+        self._departures = [departure]
+
+    def __enter__(self) -> None:
+        self._token = _leaving.set(self._departures)
+
+    def __exit__(self, *raised: object) -> None:
+        self._departures.clear()
+        try:  # noqa: SIM105 - of each request, for which ``suppress`` takes long
+            _leaving.reset(self._token)
+        except ValueError:  # Twisted 21.7 may go on in another context
+            pass

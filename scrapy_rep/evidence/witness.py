@@ -92,7 +92,7 @@ class Witness:
                 settings.audit_uri,
                 now=policies.now,
                 at=policies.at,
-                agent=lambda: name_of(agents.default()),
+                agent=lambda: name_of(agents.of()),
             )
             downloader.on_leave(self._audit.write_sent, of_all=True)
             downloader.on_answer(self._audit.write_answer)
@@ -152,7 +152,7 @@ class Witness:
             return
         known = self._policies.peek(origin)
         copy = known.evidence if known is not None else None
-        agent = self._agents.default()
+        agent = self._agents.of()
         decision = Decision(
             copy or Copy(origin, State.UNKNOWN.value),
             agent,

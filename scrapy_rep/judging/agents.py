@@ -46,38 +46,28 @@ class Agents:
         self._warned = False
         self._last_checked: tuple[Agent, str] | None = None
 
-    def of(self, request: Request) -> Agent:
-        """Return the agent whose group decides for *request*."""
-        if "robotstxt_user_agent" in request.meta:
+    def of(self, request: Request | None = None) -> Agent:
+        """Return the agent whose group decides for *request*; ``None``: one as any other."""
+        if request is not None and "robotstxt_user_agent" in request.meta:
             agent = check_agent(
                 'meta["robotstxt_user_agent"]', request.meta["robotstxt_user_agent"]
             )
             if agent is not None:
                 self._check_sent(agent, self.header(request))
                 return agent
-        return self._chosen_for_spider() or self.header(request)
+        own = getattr(self._crawler.spider, "robotstxt_user_agent", None)
+        chosen = (
+            check_agent("spider.robotstxt_user_agent", own) if own else self._chosen
+        )
+        return chosen or self.header(request)
 
-    def default(self) -> Agent:
-        """Return the agent of requests that name none of their own."""
-        return self._chosen_for_spider() or self.usual_header()
-
-    def header(self, request: Request) -> str:
-        """Return the User-Agent that *request* will carry; "" where it has none."""
+    def header(self, request: Request | None = None) -> str:
+        """Return the User-Agent that *request*, as for ``of``, will carry; "": none."""
         # Its keys are in normal form, as is this one: nothing to be normalised first.
-        if dict.__contains__(request.headers, USER_AGENT):
+        if request is not None and dict.__contains__(request.headers, USER_AGENT):
             own = request.headers.get(USER_AGENT)
             if own is not None:
                 return _decode_header(own)
-        return self.usual_header()
-
-    def _chosen_for_spider(self) -> Agent | None:
-        own = getattr(self._crawler.spider, "robotstxt_user_agent", None)
-        if not own:
-            return self._chosen
-        return check_agent("spider.robotstxt_user_agent", own)
-
-    def usual_header(self) -> str:
-        """Return the User-Agent of requests that carry none of their own."""
         header = self._default_header
         if header is None:
             header = getattr(self._crawler.spider, "user_agent", self._setting)
@@ -90,9 +80,9 @@ class Agents:
 
         Raises ``SettingError`` where ``spider.robotstxt_user_agent`` is no agent.
         """
-        chosen = self._chosen_for_spider()
-        if chosen is not None:
-            self._check_sent(chosen, self.usual_header())
+        chosen, sent = self.of(), self.header()
+        if chosen != sent:
+            self._check_sent(chosen, sent)
 
     def _check_sent(self, chosen: Agent, sent: str) -> None:
         # RFC 9309 2.2.1: the product token should be a part of the identification that is

@@ -95,44 +95,45 @@ class Judge:
         *allowed* is what the policy of *known* says of it to *agent*; *now* is in seconds
         since 1970.
         """
-        left_out = []
+        left_out: tuple[Objection, ...] = ()
         if not allowed:
             objection = _by_rules(url, known, agent)
             if known.requests_wait and self.settings.wait:
                 return _wait_for_robots(objection, known, now)
             if self._obeys_rules:
                 return Ruling(Action.REFUSE, objection)
-            left_out.append(objection)
+            left_out = (objection,)
         if self._purposes is not None:
             verdict = self._purposes.verdict(url, known.policy, agent)
             if verdict is not None:
                 objection = Objection("purpose", verdict)
                 if self._obeys_rules:
-                    return Ruling(Action.REFUSE, objection, left_out=tuple(left_out))
-                left_out.append(objection)
+                    return Ruling(Action.REFUSE, objection, left_out=left_out)
+                left_out += (objection,)
         if self._left_out is not None:
             wish = pace_of(known.policy, agent, self._left_out)
             if (too_slow := objection_to_pace(wish, now)) is not None:
-                left_out.append(too_slow)
+                left_out += (too_slow,)
         pace = known.pace_for(agent, self.settings)
         ruling = SEND if pace is FREE else self._by_pace(pace, now)
-        return ruling._replace(left_out=tuple(left_out)) if left_out else ruling
+        return ruling._replace(left_out=left_out) if left_out else ruling
 
     def rule_line(self, known: Known, agent: Agent, now: float) -> Ruling:
         """Return what happens to all requests of *agent* that the rules allow.
 
-        Only a reason to wait counts: what is to be refused may go to the gate, which does so.
+        An objection is one to wait: what is to be refused may go to the gate, which does so.
         """
         if known.requests_wait and self.settings.wait:
             return _wait_for_robots(_by_rules(known.origin, known, agent), known, now)
-        if not known.is_ready(agent):  # the gate has that done, and then knows its pace
+        if known.ready is not None and not known.is_ready(agent):
+            return SEND  # the gate has that done, and then knows its pace
+        pace = known.pace_for(agent, self.settings)
+        if pace is FREE:
             return SEND
-        ruling = self._by_pace(known.pace_for(agent, self.settings), now)
+        ruling = self._by_pace(pace, now)
         return SEND if ruling.action is Action.REFUSE else ruling
 
     def _by_pace(self, pace: Pace, now: float) -> Ruling:
-        if pace is FREE:
-            return SEND
         objection = objection_to_pace(pace, now)
         if objection is None:
             return Ruling(Action.SEND, interval=pace.interval(now))

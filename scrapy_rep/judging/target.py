@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 HTTP_PREFIXES = ("https://", "http://")
 HOST_START = len("https://")
 """No slash before this one ends a host."""
+UNKNOWN = ""
+"""In the place of an origin that the start of a URL does not tell."""
 INSTEAD_KEY, EXEMPT_KEY, SLOT_KEY = (
     "robotstxt_url",
     "dont_obey_robotstxt",
@@ -30,32 +32,26 @@ NOTE_KEY = "rep_said_of"
 one of them was there."""
 
 
-def judged(request: Request) -> tuple[str, str] | None:
-    """Return the URL to judge and its origin; ``None``: *request* is exempt.
+def judged(url: str, meta: dict[str, Any]) -> tuple[str, str] | None:
+    """Return the URL to judge and its origin; ``None``: the request is exempt.
 
-    The URL is ``meta["robotstxt_url"]`` where that is given, else the request's own,
-    without user and password, which no rule is about and nobody is to be told.
-    Raises ``SettingError`` where it is given and has no origin.
+    *url* and *meta* are those of the request. The URL to judge is
+    ``meta["robotstxt_url"]`` where that is given, else *url*, without user and password,
+    which no rule is about and nobody is to be told. Raises ``SettingError`` where it is
+    given and has no origin.
     """
-    meta = request.meta
-    if meta and meta.get(EXEMPT_KEY):
-        return None
-    if meta and INSTEAD_KEY in meta:
-        url = meta[INSTEAD_KEY]
-        origin = origin_of(url) if isinstance(url, str) else None
-        if origin is None:
-            raise SettingError(
-                'meta["robotstxt_url"]', url, "an absolute http or https URL"
-            )
-        return without_user(url), origin
-    url = request.url
-    if url.startswith(HTTP_PREFIXES):
-        # A crawl has far fewer origins than pages. What is before the first slash that can
-        # end a host parses to the same origin as the whole, and is looked up instead.
-        end = url.find("/", HOST_START)
-        origin = _origin_of_start(url[:end] if end > 0 else url)
-    else:
-        origin = _origin_as_parsed(request)
+    if meta:
+        if meta.get(EXEMPT_KEY):
+            return None
+        if INSTEAD_KEY in meta:
+            return _judged_instead(meta[INSTEAD_KEY])
+    # A crawl has far fewer origins than pages. What is before the first slash that can end
+    # a host parses to the same origin as the whole, and is looked up instead.
+    end = url.find("/", HOST_START)
+    origin = _origin_of_start(url[:end]) if end > 0 else UNKNOWN
+    if origin is UNKNOWN:
+        parts = urlsplit(url)
+        origin = origin_from(parts.scheme, parts.netloc)
     if origin is None:
         return None
     return without_user(url) if "@" in url else url, origin
@@ -63,14 +59,21 @@ def judged(request: Request) -> tuple[str, str] | None:
 
 @lru_cache(maxsize=4096)
 def _origin_of_start(url: str) -> str | None:
+    """Return the origin of all URLs that begin with *url*; ``UNKNOWN``: they may differ."""
+    if not url.startswith(HTTP_PREFIXES):
+        return UNKNOWN
     parts = urlsplit(url)
     origin = normal_origin(parts.scheme, parts.netloc)
     return url if url == origin else origin  # one str to keep rather than two
 
 
-def _origin_as_parsed(request: Request) -> str | None:
-    parts = urlparse_cached(request)
-    return origin_from(parts.scheme, parts.netloc)
+def _judged_instead(url: Any) -> tuple[str, str]:
+    origin = origin_of(url) if isinstance(url, str) else None
+    if origin is None:
+        raise SettingError(
+            'meta["robotstxt_url"]', url, "an absolute http or https URL"
+        )
+    return without_user(url), origin
 
 
 def host_of(request: Request) -> str:
@@ -100,23 +103,24 @@ def _host_in(url: str) -> str:
         return ""
 
 
-def note_origin(request: Request, meta: dict[str, Any]) -> None:
-    """Note on *meta*, that of *request*, whose it is, as others may copy it."""
-    noted: Any = request.url
+def note_origin(url: str, meta: dict[str, Any]) -> None:
+    """Note on *meta*, that of a request for *url*, whose it is, as others may copy it."""
+    noted: Any = url
     if meta and (INSTEAD_KEY in meta or EXEMPT_KEY in meta):
         noted = noted, meta.get(INSTEAD_KEY), meta.get(EXEMPT_KEY)
     meta[NOTE_KEY] = noted
 
 
-def leave_behind(request: Request, downloader: Downloader) -> None:
-    """Drop what was said of the origin from which the meta of *request* was copied.
+def leave_behind(
+    request: Request, meta: dict[str, Any], downloader: Downloader
+) -> None:
+    """Drop what was said of the origin from which *meta*, that of *request*, was copied.
 
     That is for a request to another origin: by a redirect, or where a callback passes
     ``meta=response.meta``. A leave to ignore one site's robots.txt, or to judge another
     URL, is no leave to do so elsewhere, and in the slot of one host another one would be
     asked at the wrong pace. What the spider has set since is meant for this request.
     """
-    meta = request.meta
     noted = meta.get(NOTE_KEY)
     if noted is None:
         return

@@ -6,9 +6,9 @@ Pure: the time comes in as an argument, by ``time.monotonic()``. Beyond RFC 9309
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from math import sqrt
 from random import uniform
+from typing import NamedTuple
 
 PAUSE_JITTER = 0.1
 """The part by which a pause varies: hosts that failed together shall not be asked together."""
@@ -24,8 +24,7 @@ TROUBLE_KEPT_SECONDS = 1800.0
 """Seconds after the pause for its last trouble, after which a host is like any other again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
+class Health(NamedTuple):
     """What is known of one host since its first trouble."""
 
     level: int = 0
@@ -68,12 +67,11 @@ class Health:
         """Return its health if it has refused us because we asked too fast."""
         if not self.refused_at:
             return self
-        return replace(self, gap=max(self.gap, self.refused_at), refused_at=0.0)
+        return self._replace(gap=max(self.gap, self.refused_at), refused_at=0.0)
 
     def after_success(self, number: int = 1) -> Health:
         """Return its health after *number* successes that began after its last trouble."""
-        return replace(
-            self,
+        return self._replace(
             level=max(0, self.level - number),
             since=None,
             served=self.served + number,

@@ -64,6 +64,7 @@ class Host:
     __slots__ = (
         "asking",
         "granted_to",
+        "has_pace",
         "health",
         "is_measured",
         "last",
@@ -88,6 +89,8 @@ class Host:
         self.asking: Asking | None = None
         """The first fetch of a robots.txt here: the file may ask for a delay."""
         self.health: Health = WELL
+        self.has_pace = False
+        """Whether an interval may have to be kept: there is a wish, or it is not well."""
         self.probe: ReferenceType[Departure] | None = None
         """The request that was last granted a start while only one at a time is (a probe)."""
         self.latency: float | None = None
@@ -95,10 +98,9 @@ class Host:
         self.is_measured = True
         """Whether the response time is known, or not wanted."""
 
-    @property
-    def has_pace(self) -> bool:
-        """Tell whether an interval may have to be kept."""
-        return bool(self.wishes) or self.health is not WELL
+    def look_at_pace(self) -> None:
+        """Set ``has_pace``: something that it depends on has changed."""
+        self.has_pace = bool(self.wishes) or self.health is not WELL
 
     @property
     def departing(self) -> Departure | None:
@@ -215,19 +217,19 @@ class Hosts:
     def note_wish(self, name: str, crawl: int, origin: str, seconds: float) -> None:
         """Note that *origin* asks *crawl* for *seconds* between two starts; 0: for none."""
         if seconds:
-            wishes = self._host(name).wishes
-            wishes[crawl, origin] = seconds, monotonic()
-        elif (host := self.by_name.get(name)) is not None:
-            host.wishes.pop((crawl, origin), None)
+            host = self._host(name)
+            host.wishes[crawl, origin] = seconds, monotonic()
+            host.has_pace = True
+        elif (known := self.by_name.get(name)) is not None and known.wishes:
+            known.wishes.pop((crawl, origin), None)
+            known.look_at_pace()
 
     def interval(self, name: str, crawl: int) -> float:
         """Return the seconds that *crawl* is to keep between two starts; 0: any."""
         host = self.by_name.get(name)
-        return (
-            0.0
-            if host is None or not host.has_pace
-            else host.interval(crawl, monotonic())
-        )
+        if host is None or not host.has_pace:
+            return 0.0
+        return host.interval(crawl, monotonic())
 
     # Health
 
@@ -237,7 +239,9 @@ class Hosts:
         return WELL if host is None else host.health
 
     def note_health(self, name: str, health: Health) -> None:
-        self._host(name).health = health
+        host = self._host(name)
+        host.health = health
+        host.look_at_pace()
 
     # Starts
 

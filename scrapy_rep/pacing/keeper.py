@@ -88,7 +88,8 @@ class Keeper:
         self._longest_wait = inf if settings.wait else LONGEST_AT_PROMPT
         self._bookings: Bookings | None = None
         self._booked_listeners: list[Callable[[Request, str, float], None]] = []
-        self._following = False
+        self.keeps_intervals = False
+        """Whether any host keeps an interval, or has done so."""
         self._guard_part = GUARD_PART
         parks = settings.obey & {"retry-after", "back-off"}
         shared = (HOSTS.parked, HOSTS.parked_for) if parks else ()
@@ -109,14 +110,12 @@ class Keeper:
 
     def keep(self, host: str, origin: str, interval: float) -> None:
         """Keep *interval* seconds between starts at *host*, as *origin* asks, from now on."""
-        if interval and not self._following:
+        if not self.keeps_intervals:
+            if not interval:
+                return
             self._follow_requests()
         if host:
             HOSTS.note_wish(host, self._number, origin, interval)
-
-    def keeps_any(self) -> bool:
-        """Tell whether any host keeps an interval, or is parked."""
-        return self._following or bool(self.back_off.until)
 
     def interval(self, host: str) -> float:
         """Return the seconds to keep between two starts at *host*; 0: none."""
@@ -128,13 +127,13 @@ class Keeper:
 
     def paced_for(self, host: str) -> float:
         """Return the seconds until the pace of *host* allows a start, parked or not."""
-        return HOSTS.due_in(
-            host, self._number, self._guard_part, knows=not self.is_shared
-        )
+        knows = self._bookings is None
+        return HOSTS.due_in(host, self._number, self._guard_part, knows=knows)
 
     def has_place(self, slot: str, host: str) -> bool:
         """Tell whether *slot* can take another request to *host* that need not wait there."""
-        return self._downloader.has_place(slot, host, paced=self.interval(host) > 0)
+        paced = HOSTS.interval(host, self._number) > 0
+        return self._downloader.has_place(slot, host, paced=paced)
 
     def check_wait(self, request: Request, seconds: float) -> None:
         """Raise ``NotNow`` if *request* must not wait for so many *seconds*."""
@@ -191,7 +190,7 @@ class Keeper:
             or self._booked_listeners
             or self.back_off.until
             or asking
-            or self.interval(host)
+            or HOSTS.interval(host, self._number)
         ):
             HOSTS.note_start(host)
             return None
@@ -206,8 +205,9 @@ class Keeper:
         return None
 
     def _turn(self, departure: Departure, asking: Asking | None) -> float:
+        knows = self._bookings is None
         return HOSTS.turn(
-            departure, self._number, self._guard_part, asking, knows=not self.is_shared
+            departure, self._number, self._guard_part, asking, knows=knows
         )
 
     async def _book(self, departure: Departure, asking: Asking | None) -> None:
@@ -370,9 +370,9 @@ class Keeper:
 
         Most crawls never have one, and each receiver of a signal costs time.
         """
-        if self._following:
+        if self.keeps_intervals:
             return
-        self._following = True
+        self.keeps_intervals = True
         connect = self._crawler.signals.connect
         # Scrapy sends the first signal when the slot exists, but before it reads its delay.
         # At the second one AutoThrottle lowers the delay; it was connected before us.

@@ -133,11 +133,10 @@ class PolicyCache:
         """Return the entry of *key*, and count it as used."""
         if self._grown:
             self._weigh_grown()
-        entries = self._entries
-        if key not in entries:
-            return None
-        entries.move_to_end(key)
-        return entries[key]
+        known = self._entries.get(key)
+        if known is not None:
+            self._entries.move_to_end(key)
+        return known
 
     def put(self, known: Known) -> None:
         """Keep *known*, weigh it, and drop the entries that were not used for longest."""

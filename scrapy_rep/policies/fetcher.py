@@ -91,7 +91,7 @@ class Fetcher:
         )
         self._downloading = 0
         self._jumps_queues = False
-        downloader.on_start(self._note_start)
+        downloader.on_robots_start(self._note_start)
         downloader.on_answer(self._keep_coding)
         self._receivers = (
             (self._headers_received, signals.headers_received),
@@ -162,7 +162,7 @@ class Fetcher:
             raise BrokenAnswerError(fault)
         fields = fields_of(response.headers)
         if hop.content_encoding:
-            fields["Content-Encoding"] = hop.content_encoding
+            fields["content-encoding"] = [hop.content_encoding]
         return access.Answer(response.status, fields, response.body, cut)
 
     def _request(
@@ -271,17 +271,16 @@ class Fetcher:
 
     def _note_start(self, departure: Departure) -> None:
         hop = departure.robots_hop
-        if hop is not None:
-            # Its time runs from now, not while it waits.
-            hop.started = departure.started_at
-            if hop.asking.lane is not None:
-                hop.asking.lane.come_back()
-            # At the last moment, as a middleware may have put them on.
-            headers = departure.request.headers
-            headers.pop(b"Referer", None)
-            if hop.origin != hop.first_origin:
-                for name in PRIVATE_HEADERS:
-                    headers.pop(name, None)
+        # Its time runs from now, not while it waits.
+        hop.started = departure.started_at
+        if hop.asking.lane is not None:
+            hop.asking.lane.come_back()
+        # At the last moment, as a middleware may have put them on.
+        headers = departure.request.headers
+        headers.pop(b"Referer", None)
+        if hop.origin != hop.first_origin:
+            for name in PRIVATE_HEADERS:
+                headers.pop(name, None)
 
     def _reached_downloader(self, request: Request) -> None:
         """Let *request*, for a robots.txt, wait for nothing but its turn, and hold no place."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from email.message import Message
 from typing import TYPE_CHECKING, NamedTuple
 
+from scrapy_rep.access.header_fields import all_values, first_value
 from scrapy_rep.protocol.patterns import compiled
 
 if TYPE_CHECKING:
     from scrapy.http.headers import Headers
 
+    from scrapy_rep.access import HeaderFields
     from scrapy_rep.settings import Settings
 
 # Directives after which an answer is not used past its lifetime, not even while it is
@@ -31,12 +32,13 @@ class Terms(NamedTuple):
     expires: str = ""
 
     @classmethod
-    def of(cls, fields: Message) -> Terms:
-        expires = fields.get("Expires")
-        return cls(
-            ", ".join(fields.get_all("Cache-Control", []))[:MAX_FIELD_LENGTH].strip(),
+    def of(cls, fields: HeaderFields) -> Terms:
+        expires = ""
+        if "expires" in fields:
             # RFC 9111 5.3: what is no date is in the past, "0" especially.
-            "" if expires is None else expires[:MAX_FIELD_LENGTH].strip() or "0",
+            expires = first_value(fields, "expires")[:MAX_FIELD_LENGTH].strip() or "0"
+        return cls(
+            all_values(fields, "cache-control")[:MAX_FIELD_LENGTH].strip(), expires
         )
 
     def after_304(self, newer: Terms) -> Terms:
@@ -50,7 +52,7 @@ class Terms(NamedTuple):
 
 
 def lifetime_and_grace(
-    terms: Terms, fields: Message, now: float, settings: Settings
+    terms: Terms, fields: HeaderFields, now: float, settings: Settings
 ) -> tuple[float, float]:
     """Return for how many seconds an answer that came *now* is fresh, and may serve in all.
 
@@ -83,7 +85,7 @@ def _directives(cache_control: str) -> dict[str, str]:
 
 
 def _lifetime_asked_for(
-    directives: dict[str, str], expires: str, fields: Message, now: float
+    directives: dict[str, str], expires: str, fields: HeaderFields, now: float
 ) -> float | None:
     if directives.keys() & UNCACHED_DIRECTIVES:
         return 0.0
@@ -99,13 +101,13 @@ def _lifetime_asked_for(
     return expires_at - _site_time(fields, now) - _age(fields)
 
 
-def retry_after(fields: Message, now: float) -> float:
+def retry_after(fields: HeaderFields, now: float) -> float:
     """Return the seconds that Retry-After asks for; 0: it asks for none.
 
     RFC 9110 10.2.3: a whole number of seconds, or a date. A date is read by the clock of the
     site, if the answer has a Date. *now* is in seconds since 1970.
     """
-    value = fields.get("Retry-After", "")
+    value = first_value(fields, "retry-after")
     seconds = _seconds(value)
     if seconds is None:
         at = _epoch(value)
@@ -115,14 +117,14 @@ def retry_after(fields: Message, now: float) -> float:
     return max(0.0, seconds)
 
 
-def _age(fields: Message) -> float:
+def _age(fields: HeaderFields) -> float:
     # RFC 9111 5.1: of a list the first counts, and what is no number is ignored.
-    return _seconds(fields.get("Age", "").partition(",")[0]) or 0.0
+    return _seconds(first_value(fields, "age").partition(",")[0]) or 0.0
 
 
-def _site_time(fields: Message, now: float) -> float:
+def _site_time(fields: HeaderFields, now: float) -> float:
     """Return the Date of an answer, in seconds since 1970; *now* if it has none."""
-    dated = _epoch(fields.get("Date", ""))
+    dated = _epoch(first_value(fields, "date"))
     return now if dated is None else dated
 
 
@@ -143,10 +145,10 @@ def _seconds(value: str) -> float | None:
     return min(float(digits.lstrip("0")[:11] or "0"), MAX_SECONDS)
 
 
-def fields_of(headers: Headers) -> Message:
-    """Return the *headers* of a Scrapy response in the form of the standard library."""
-    fields = Message()
-    for name, values in headers.items():
-        for value in values:
-            fields[name.decode("latin-1")] = value.decode("latin-1")
-    return fields
+def fields_of(headers: Headers) -> dict[str, list[str]]:
+    """Return the header fields of a response of Scrapy."""
+    return {
+        name.decode("latin-1").lower(): [value.decode("latin-1") for value in values]
+        for name, values in dict.items(headers)
+        if values
+    }

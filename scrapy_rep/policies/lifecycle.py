@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from w3lib.encoding import resolve_encoding
 
+from scrapy_rep.access.header_fields import first_value
 from scrapy_rep.access.results import REDIRECT_STATUSES, Access, access_of, policy_after
 from scrapy_rep.policies.freshness import Terms, lifetime_and_grace, retry_after
 from scrapy_rep.protocol import Policy
@@ -148,8 +149,8 @@ def snapshot_after(
         )
     lifetime, grace = lifetime_and_grace(terms, fields, now, settings)
     answer = answer._replace(
-        etag=fields.get("ETag") or answer.etag,
-        last_modified=fields.get("Last-Modified") or answer.last_modified,
+        etag=first_value(fields, "etag") or answer.etag,
+        last_modified=first_value(fields, "last-modified") or answer.last_modified,
         checked=now,
         lifetime=lifetime,
         grace=grace,

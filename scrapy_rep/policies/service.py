@@ -8,13 +8,16 @@ from math import inf
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
+from pydispatch.dispatcher import (  # type: ignore[import-untyped]
+    getAllReceivers,
+    liveReceivers,
+)
 from scrapy import Request, signals
 from scrapy.utils.defer import maybe_deferred_to_future
 
 from scrapy_rep.access.origins import origin_of, robots_url
 from scrapy_rep.access.results import Access
 from scrapy_rep.pacing import Asking
-from scrapy_rep.parser import RepRobotParser
 from scrapy_rep.policies.aside import LARGE_SIZE, Aside
 from scrapy_rep.policies.cache import Known, PolicyCache
 from scrapy_rep.policies.concurrency import PATIENCE_SECONDS
@@ -150,7 +153,7 @@ class Policies:
             known = self._cache.peek(self._variant(origin, page() or Request(origin)))
         return known
 
-    def known(self, origin: str, page: Request) -> Known | None:
+    def known(self, origin: str, page: Request, now: float) -> Known | None:
         """Return what decides for *page* now; ``None``: its *origin* must be asked.
 
         If a refresh is due, it begins on behalf of *page*, which does not wait for it.
@@ -160,7 +163,6 @@ class Policies:
             known = self._cache.get(self._variant(origin, page))
         if known is None:
             return None
-        now = self._wall_at_zero + monotonic()
         stands = known.standing
         if now < stands.ask_at and now < stands.until:  # either may come first
             return known
@@ -174,7 +176,7 @@ class Policies:
         All who want the same share one fetch. If one of them is cancelled while it runs, the
         others still get their answer.
         """
-        known = self.known(origin, page)
+        known = self.known(origin, page, self.now())
         if known is not None:
             return known
         return await maybe_deferred_to_future(self.ask(origin, page))
@@ -302,13 +304,22 @@ class Policies:
         if not self._settings.wait:  # else it would hold many frames for long
             known.fault = outcome.fault
         self._keep_pace(known, snapshot, page)
-        if outcome.access is Access.SUCCESSFUL and ROBOTS_PARSED is not None:
-            await self._crawler.signals.send_catch_log_async(
-                signal=ROBOTS_PARSED,
-                robotparser=RepRobotParser(known.policy),
-                request=page,
-            )
+        if outcome.access is Access.SUCCESSFUL:
+            await self._tell_of_parsed(known.policy, page)
         return known
+
+    async def _tell_of_parsed(self, policy: Policy, page: Request) -> None:
+        """Send Scrapy's signal of a robots.txt that was parsed, if anybody listens."""
+        if ROBOTS_PARSED is None or not any(
+            liveReceivers(getAllReceivers(self._crawler, ROBOTS_PARSED))
+        ):
+            return
+        # Late, as Scrapy's interface of parsers imports Protego, too.
+        from scrapy_rep.parser import RepRobotParser  # noqa: PLC0415
+
+        await self._crawler.signals.send_catch_log_async(
+            signal=ROBOTS_PARSED, robotparser=RepRobotParser(policy), request=page
+        )
 
     async def _learn(
         self, key: str, snapshot: Snapshot, stands: Standing, page: Request

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Hashable, Mapping
-from email.message import Message
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet
 
 from scrapy.utils.defer import maybe_deferred_to_future
@@ -123,20 +122,13 @@ class Commons(PackedCache):
             self.clear()
 
     def keep(self, likeness: Hashable, learned: Learned) -> None:
-        outcome = learned.outcome
         # What went wrong is told in words; the exception may hold whatever it likes.
-        items: Any = [*outcome.fields.raw_items()]  # a Message takes longer to pickle
-        plain = outcome._replace(fault=None, fields=items)
+        plain = learned.outcome._replace(fault=None)
         self.put(likeness, learned._replace(outcome=plain))
 
     def recall(self, likeness: Hashable) -> Learned | None:
         learned: Learned | None = self.get(likeness)
-        if learned is None:
-            return None
-        fields, items = Message(), cast("Any", learned.outcome.fields)
-        for name, value in items:
-            fields[name] = value
-        return learned._replace(outcome=learned.outcome._replace(fields=fields))
+        return learned
 
     def clear(self) -> None:
         super().clear()

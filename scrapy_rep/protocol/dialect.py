@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
+class Dialect(NamedTuple):
     """What one specification of robots.txt says where the specifications differ."""
 
     name: str
@@ -66,10 +65,6 @@ class Dialect:
     deny_statuses: frozenset[int] = frozenset()
     """Response codes of the 4xx class that forbid the whole site."""
 
-    def __reduce__(self) -> tuple[type[Dialect], tuple[object, ...]]:
-        # Compiled, too: what dataclasses has for a frozen class with slots sets attributes.
-        return Dialect, tuple(getattr(self, each.name) for each in fields(self))
-
 
 RFC9309 = Dialect("rfc9309")
 """RFC 9309, with the leniencies that are marked `Beyond RFC 9309` in this package."""
@@ -92,8 +87,7 @@ GYM2008 = Dialect(
 )
 """What Google, Yahoo and Microsoft agreed on in 2008: the older protocol plus wildcards."""
 
-MK1996 = replace(
-    GYM2008,
+MK1996 = GYM2008._replace(
     name="mk1996",
     wildcards=False,
     default_lifetime=7 * 24 * 3600.0,

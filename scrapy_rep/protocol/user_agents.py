@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.protocol.groups import groups_of, runs_of
 
@@ -110,8 +109,7 @@ def agents_given(agent: str | Sequence[str]) -> tuple[str, ...]:
     return agents
 
 
-@dataclass(slots=True, repr=False)
-class Chosen:
+class Chosen(NamedTuple):
     """What of a file is meant for an agent."""
 
     sections: list[Section]

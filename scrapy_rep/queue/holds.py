@@ -5,7 +5,6 @@ from __future__ import annotations
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from scrapy_rep.judging import Action
 from scrapy_rep.judging.ruling import PARKED, UNREACHABLE
 from scrapy_rep.log.waits import ASKED, DISK, PACE
 from scrapy_rep.queue.lines import page_of
@@ -45,7 +44,7 @@ class Holds:
                 return None if self.is_refused(host) else (wait, PARKED)
             if self._keeper.back_off.refuses(host):
                 return None  # the gate does
-        if self.is_refused(host):
+        if not self._may_wait_long and self.is_refused(host):
             return None
         if (
             self._policies is not None
@@ -56,10 +55,9 @@ class Holds:
             known = self._policies.peek(origin, line.page)
             if known is not None:
                 ruling = self._judge.rule_line(known, agent, self._policies.now())
-                if ruling.action is Action.WAIT:
+                if ruling.objection is not None:
                     # When that time comes.
                     line.ask_ahead = line.ask_ahead or known.requests_wait
-                    assert ruling.objection is not None
                     return ruling.seconds, ruling.objection.cause
                 self._keeper.keep(host, origin, ruling.interval)
             elif line.ask_ahead:
@@ -90,17 +88,21 @@ class Holds:
     def note(self, line: Line, held: tuple[float, str] | Where | None) -> None:
         """Note what *line* waits for; log that it goes on when it waits no longer."""
         if held is None:
-            budget = self._keeper.budget
-            refused = self._keeper.back_off.refuses(line.host) or (
-                budget.is_set and budget.is_used_up(line.host)
-            )
-            if line.held_by and line.held_by not in TOLD_ELSEWHERE and not refused:
-                waited = monotonic() - line.held_since
-                self._log.note_goes_on(line.host, line.held_by, waited, line.count)
-            line.held_by, line.held_until = "", 0.0
+            if line.held_by:
+                self._note_goes_on(line)
             return
         seconds, cause = (0.0, ASKED) if isinstance(held, Where) else held
         now = monotonic()
         if cause != line.held_by:
             line.held_by, line.held_since = cause, now
         line.held_until = now + seconds if seconds else 0.0
+
+    def _note_goes_on(self, line: Line) -> None:
+        budget = self._keeper.budget
+        refused = self._keeper.back_off.refuses(line.host) or (
+            budget.is_set and budget.is_used_up(line.host)
+        )
+        if line.held_by not in TOLD_ELSEWHERE and not refused:
+            waited = monotonic() - line.held_since
+            self._log.note_goes_on(line.host, line.held_by, waited, line.count)
+        line.held_by, line.held_until = "", 0.0

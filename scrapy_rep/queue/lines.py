@@ -34,6 +34,7 @@ class Line:
         "held_by",
         "held_since",
         "held_until",
+        "host",
         "key",
         "mixed",
         "name",
@@ -46,6 +47,7 @@ class Line:
     ) -> None:
         self.name = name
         self.key = key
+        self.host = key[4]
         self.place: object = key  # among the lines of its slot
         self.queue = queue
         self.count = len(queue)
@@ -60,10 +62,6 @@ class Line:
         return page_of(self.key)
 
     @property
-    def host(self) -> str:
-        return self.key[4]
-
-    @property
     def urgency(self) -> int:
         """Scrapy's priority, negated: the lowest goes first."""
         priority = self.queue.curprio
@@ -76,7 +74,7 @@ def key_of(request: Request, agents: Agents, host: str) -> Key:
     *host* is the host whose pace it keeps.
     """
     try:
-        found = judged(request)
+        found = judged(request.url, request.meta)
         if found is not None:
             return found[1], agents.of(request), agents.header(request), False, host
     except ValueError:  # the middleware will say what is wrong

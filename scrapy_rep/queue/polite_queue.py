@@ -15,7 +15,7 @@ from scrapy_rep.queue.holds import Holds
 from scrapy_rep.queue.inner_queues import drop_empty, drop_unreadable, look, next_of
 from scrapy_rep.queue.lines import UNJUDGED, Line, key_of, line_name
 from scrapy_rep.queue.slot_queues import SlotQueues
-from scrapy_rep.queue.slots import Slots, Where
+from scrapy_rep.queue.slots import DUE, LATER, Slots, Where
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,7 +73,7 @@ class PoliteQueue(SlotQueues):
         return self._count
 
     def push(self, request: Request) -> None:
-        leave_behind(request, self._downloader)
+        leave_behind(request, request.meta, self._downloader)
         name = self._downloader.slot_of(request)
         slot = self.slots.get(name)
         key = self._key_of(request)
@@ -98,7 +98,7 @@ class PoliteQueue(SlotQueues):
         if self._job is not None and self._job.is_stuck:
             return None
         slots = self.slots
-        if slots.later:
+        if slots.later.heap:
             for slot in slots.later.take_due():
                 slots.make_due(slot)
         if slots.unknown:
@@ -113,7 +113,7 @@ class PoliteQueue(SlotQueues):
             self._waits.note_busy()
             return request
         self._look_ahead()
-        if slots.later:
+        if slots.later.heap:
             self._alarm.set(slots.later.left())
         if self._count:
             self._waits.note_idle()
@@ -143,7 +143,7 @@ class PoliteQueue(SlotQueues):
         now = monotonic()
         # A copy: this may take several turns of the event loop.
         for slot in list(self.slots.by_name.values()):
-            later = slot.due_at if slot.where is Where.LATER else 0.0
+            later = slot.due_at if slot.where is LATER else 0.0
             for line in list(slot.lines.values()):
                 cause, until = line.held_by, line.held_until
                 if cause != ASKED and until <= now:
@@ -234,7 +234,7 @@ class PoliteQueue(SlotQueues):
 
     def _next_line(self, slot: Slot) -> Line | None:
         """Return the most urgent line that may go; ``None``: *slot* waits for one."""
-        where, soonest, why = Where.LATER, inf, ("", "")
+        where, soonest, why = LATER, inf, ("", "")
         for line in slot.by_urgency():
             if not self._keeper.has_place(slot.name, line.host):
                 where = where if where is Where.UNKNOWN else Where.FULL
@@ -246,7 +246,7 @@ class PoliteQueue(SlotQueues):
             if not isinstance(held, Where):
                 if held[0] < soonest:
                     soonest, why = held[0], (line.host, held[1])
-            elif held is Where.UNKNOWN or where is Where.LATER:
+            elif held is Where.UNKNOWN or where is LATER:
                 where = held
         if soonest == inf or where is Where.UNKNOWN:
             self.slots.put(slot, where)
@@ -288,7 +288,7 @@ class PoliteQueue(SlotQueues):
         elif len(slot.lines) > 1:  # of equal urgency, the others go first now
             slot.lines[line.place] = slot.lines.pop(line.place)
         if slot.lines:
-            self.slots.put(slot, Where.DUE)
+            self.slots.put(slot, DUE)
         if request is None:
             return None
         if line.mixed and self._key_of(request) != line.key:

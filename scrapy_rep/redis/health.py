@@ -6,7 +6,6 @@ import asyncio
 import json
 import math
 from contextlib import suppress
-from dataclasses import astuple, replace
 from typing import TYPE_CHECKING
 
 from scrapy import signals
@@ -117,13 +116,12 @@ class SharedHealth:
 
 def _text(health: Health, offset: float) -> str:
     since = health.since
-    moved = replace(
-        health,
+    moved = health._replace(
         at=health.at + offset,
         resumes=health.resumes + offset,
         since=None if since is None else since + offset,
     )
-    return json.dumps(astuple(moved))
+    return json.dumps(moved)
 
 
 def _read(text: bytes, offset: float) -> Health:

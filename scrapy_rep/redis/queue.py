@@ -117,7 +117,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
         return len(self._exchange)
 
     def push(self, request: Request) -> None:
-        leave_behind(request, self._downloader)
+        leave_behind(request, request.meta, self._downloader)
         host = self._host_of(request)
         wait, why = self._wait_of(request)
         self._pushed += 1

@@ -249,7 +249,7 @@ def test_whatever_is_raised_is_a_fault_of_the_site(monkeypatch):
     outcome = outcome_of(answer(Retry_After="7"))
     assert (outcome.access, outcome.reason) == (AWAY, "raised")
     assert isinstance(outcome.fault, Odd)
-    assert outcome.fields["Retry-After"] == "7"
+    assert outcome.fields == {"retry-after": ["7"]}
 
 
 # Any answer at all

@@ -13,7 +13,7 @@ import sys
 from importlib import import_module
 from statistics import median
 
-from tests.benchmarks.start import compiled
+from tests.benchmarks.start import as_installed
 from tests.benchmarks.valgrind import counted, counts_of
 
 ROUNDS = 9
@@ -48,25 +48,25 @@ def main() -> None:
         child(args.child)
         return
     found: dict[str, list[float]] = {name: [] for name in IMPORTS}
-    with compiled() as environ:
-        for _ in range(1 + ROUNDS):
-            for name, code in IMPORTS.items():
-                done = subprocess.run(
-                    [sys.executable, "-c", code],
-                    env=environ,
-                    capture_output=True,
-                    text=True,
-                    check=True,
-                )
-                found[name].append(float(done.stdout))
-        for name, times in found.items():
-            print(f"{name:44}{1e3 * median(times[1:]):8.1f} ms")
-        if args.instructions:
-            for name in COUNTED:
-                module = "tests.benchmarks.imports"
-                (count,) = counts_of(module, 1, "--child", name, environ=environ)
-                shown = f"import {name}, after scrapy.crawler"
-                print(f"{shown:44}{count / 1e6:8.1f} million instructions")
+    environ = as_installed()
+    for _ in range(1 + ROUNDS):
+        for name, code in IMPORTS.items():
+            done = subprocess.run(
+                [sys.executable, "-c", code],
+                env=environ,
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            found[name].append(float(done.stdout))
+    for name, times in found.items():
+        print(f"{name:44}{1e3 * median(times[1:]):8.1f} ms")
+    if args.instructions:
+        for name in COUNTED:
+            module = "tests.benchmarks.imports"
+            (count,) = counts_of(module, 1, "--child", name, environ=environ)
+            shown = f"import {name}, after scrapy.crawler"
+            print(f"{shown:44}{count / 1e6:8.1f} million instructions")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from statistics import median
 from typing import Any
 
 from tests.benchmarks.crawl import BUILT_IN, OURS, SETTINGS, child
-from tests.benchmarks.start import compiled
+from tests.benchmarks.start import as_installed
 from tests.benchmarks.web import Web
 
 ROUNDS = 7
@@ -61,7 +61,8 @@ def main() -> int:
         return 0
     cases = {name: case for name, case in CASES.items() if args.only in name}
     pairs: dict[str, list[tuple[float, float]]] = {name: [] for name in cases}
-    with compiled() as environ, Web(dict.fromkeys(HOSTS, ROBOTS), page=0.0) as web:
+    environ = as_installed()
+    with Web(dict.fromkeys(HOSTS, ROBOTS), page=0.0) as web:
         for number in range(1 + args.rounds):
             for name, (hosts, pages, more, _) in cases.items():
                 urls = [

@@ -22,7 +22,7 @@ from typing import Any
 from scrapy.crawler import AsyncCrawlerProcess
 
 from tests.benchmarks.crawl import BUILT_IN, OURS, SETTINGS, Crawl
-from tests.benchmarks.start import compiled
+from tests.benchmarks.start import as_installed
 from tests.benchmarks.web import Web
 
 HOSTS = [f"127.0.1.{n}" for n in range(1, 41)]
@@ -87,7 +87,8 @@ def main() -> None:
         return
     found: dict[str, list[tuple[float, float]]] = {kind: [] for kind in KINDS}
     order = list(KINDS)
-    with compiled() as environ, Web(dict.fromkeys(HOSTS, ROBOTS), page=0.0) as web:
+    environ = as_installed()
+    with Web(dict.fromkeys(HOSTS, ROBOTS), page=0.0) as web:
         for _ in range(1 + args.rounds):
             for kind in order:
                 found[kind].append(crawl(web, KINDS[kind], environ))

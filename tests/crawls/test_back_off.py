@@ -271,6 +271,34 @@ async def test_requests_that_are_not_judged_wait_as_well(queue):
     assert len(crawler.spider.got) == 3
 
 
+class ParksLate:
+    """Parks the host of a page that has left the queue, before it is judged."""
+
+    def __init__(self, crawler: Any) -> None:
+        self._crawler = crawler
+        crawler.passed = 0
+
+    @classmethod
+    def from_crawler(cls, crawler):
+        return cls(crawler)
+
+    def process_request(self, request):
+        if request.url.endswith("/0"):
+            self._crawler.passed += 1
+            if self._crawler.passed == 1:
+                Crawl.of(self._crawler).keeper.back_off.park("127.0.0.1", 1.5)
+
+
+@coroutine_test
+async def test_what_has_left_the_queue_goes_back_where_no_delay_is_asked_for():
+    with Site() as site:
+        crawler = make_crawler(DOWNLOADER_MIDDLEWARES={ParksLate: 50})
+        await crawl(crawler, urls=[site.url("/0")])
+        assert when(site, "/0")[0] - when(site, "/robots.txt")[0] >= 1.4
+    assert crawler.passed == 2
+    assert crawler.spider.got == [site.url("/0")]
+
+
 @both_queues
 @coroutine_test
 async def test_under_autothrottle(queue):

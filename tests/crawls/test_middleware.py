@@ -629,3 +629,21 @@ async def test_what_cannot_go_back_is_refused(monkeypatch):
         await crawl(crawler)
         assert site.hits == []
     assert crawler.stats.get_value("rep/forbidden/waiting") == 1
+
+
+@coroutine_test
+async def test_who_has_waited_for_a_robots_txt_is_judged_by_the_time_after_that():
+    with Site({"/robots.txt": Reply("", after=0.5)}) as site:
+        crawler = make_crawler(SCHEDULER_PRIORITY_QUEUE=SCRAPYS_QUEUE)
+        shared: Any = Crawl.of(crawler)
+        late: list[float] = []
+        rule = shared.judge.rule
+
+        def timed(url, known, agent, now, allowed):
+            late.append(shared.policies.now() - now)
+            return rule(url, known, agent, now, allowed)
+
+        shared.judge.rule = timed
+        await crawl(crawler, urls=[site.url("/0")])
+    assert len(late) == 1
+    assert late[0] < 0.3

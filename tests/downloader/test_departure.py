@@ -124,3 +124,12 @@ async def test_who_is_leaving_is_known_until_it_is_handed_over():
     over.set()
     await kept
     assert found == [one, None]
+
+
+def test_who_was_leaving_before_is_known_again():
+    one, other = Leaving().departure, Leaving().departure
+    with as_current(one):
+        with as_current(other):
+            assert current_departure() is other
+        assert current_departure() is one
+    assert current_departure() is None

@@ -9,13 +9,12 @@ from __future__ import annotations
 import gzip
 import math
 import zlib
-from email.message import Message
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy.http.headers import Headers
 from scrapy.settings import BaseSettings
 
-from scrapy_rep.access import Access, Answer, Exchange, Outcome
+from scrapy_rep.access import Access, Answer, Exchange, Outcome, header_fields
 from scrapy_rep.access.content_coding import decode_body
 from scrapy_rep.access.origins import origin_of, redirect_target
 from scrapy_rep.compat import RobotExclusionRulesParser, RobotFileParser
@@ -170,13 +169,14 @@ def make_headers(rnd: Random) -> tuple[Any, ...]:
 def check_headers(
     headers: list[tuple[bytes, bytes]], location: str, user_agent: str
 ) -> None:
-    scrapys, pythons = Headers(), Message()
+    scrapys, pythons = Headers(), []
     for name, value in headers:
         scrapys.appendlist(name, value)
         # One line, as they come out of http.client.
-        pythons[name.decode()] = b" ".join(value.split(b"\r\n")).decode("latin-1")
+        line = b" ".join(value.split(b"\r\n")).decode("latin-1")
+        pythons.append((name.decode(), line))
     rules = b"User-agent: *\nDisallow: /\n"
-    for fields in (pythons, fields_of(scrapys)):
+    for fields in (header_fields(pythons), fields_of(scrapys)):
         exchange = Exchange("https://example.com/robots.txt")
         exchange.receive(Answer(200, fields, rules))
         outcome = exchange.outcome

@@ -1,6 +1,6 @@
-"""What a page in a browser asks for by itself: images, scripts, XHR. For scrapy-playwright.
+"""Requests that a page in a browser makes by itself: images, scripts, XHR. For scrapy-playwright.
 
-Beyond RFC 9309, which has no word on the parts of a page.
+Beyond RFC 9309, which says nothing about the parts of a page.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ logger = logging.getLogger("scrapy_rep")
 SETTING = "PLAYWRIGHT_ABORT_REQUEST"
 PATHS = ("scrapy_rep.abort_disallowed", "scrapy_rep.browser.abort_disallowed")
 MOST_ASKED = 50
-"""Origins that are asked for their robots.txt at a time, as pages want something of them."""
+"""Origins that are asked for their robots.txt at a time, on behalf of pages in the browser."""
 UNKNOWN = Objection("unknown", because("its robots.txt is not known yet"))
 
 
 class BrowserRequest(Protocol):
-    """What is used of a request of Playwright."""
+    """The part of Playwright's requests that we use."""
 
     @property
     def url(self) -> str: ...
@@ -41,19 +41,19 @@ class BrowserRequest(Protocol):
 
 
 class Judged(NamedTuple):
-    """What becomes of a request of a browser."""
+    """The decision about a request of a browser."""
 
     url: str
     origin: str
     verdict: Verdict
     cause: str
-    """What it is aborted for; empty: it is allowed."""
+    """The cause why it is aborted; empty: it is allowed."""
     enforced: bool
-    """Not left out by REP_OBEY."""
+    """False: REP_OBEY leaves the cause out."""
 
 
 class AbortDisallowed:
-    """Judges, for one crawl, what its browser asks for."""
+    """Judges the requests of one crawl's browser."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
@@ -62,9 +62,9 @@ class AbortDisallowed:
     def __call__(self, request: BrowserRequest) -> bool:
         """Tell whether to abort *request*, of a page that is shown in a browser.
 
-        It is aborted if the robots.txt of its origin is against it, cannot be had, or is not
-        known yet, and if its host is to be left alone. A robots.txt that is not known is
-        asked for, once, but no request waits for it.
+        It is aborted if the robots.txt of its origin disallows it, cannot be had, or is not
+        known yet; and if its host is to be left alone. A robots.txt that is not known is asked
+        for, but no request waits for it.
         """
         crawl = Crawl.of(self._crawler)
         url = without_user(request.url)
@@ -97,7 +97,7 @@ class AbortDisallowed:
         return bool(cause) and found.enforced
 
     def _has_passed(self, crawl: Crawl, url: str) -> bool:
-        """Tell whether it is for a page that the gate has let pass, or that is exempt."""
+        """Tell whether *url* is a page that the gate has let pass, or that is exempt."""
         page = _bare(url)
         return any(_bare(each.url) == page for each in crawl.downloader.active())
 
@@ -128,7 +128,7 @@ class AbortDisallowed:
     def _ask(self, crawl: Crawl, origin: str) -> None:
         if origin in self._asked or len(self._asked) >= MOST_ASKED:
             return
-        if crawl.downloader.ends():
+        if crawl.downloader.is_ending():
             return
         self._asked.add(origin)
         asking = deferred_from_coro(crawl.policies.get(origin, Request(origin)))
@@ -151,7 +151,7 @@ def abort_disallowed(request: BrowserRequest) -> bool:
 
 
 def bind(settings: BaseSettings, crawler: Crawler) -> None:
-    """Have the setting judge for *crawler*, where the user has chosen ours."""
+    """Put an ``AbortDisallowed`` for *crawler* in the setting, if the user has chosen ours."""
     chosen = settings.get(SETTING)
     if chosen in PATHS or chosen is abort_disallowed:
         settings.set(

@@ -34,7 +34,7 @@ STORES = {
 
 
 class OneForEachCrawler:
-    """Made by the first who asks for it, and lives as long as any of them holds it."""
+    """Made when first asked for, and lives for as long as anything holds it."""
 
     # Weak on both sides: what is here may hold its crawler.
     _known: ClassVar[WeakKeyDictionary[Crawler, ReferenceType[Any]]]
@@ -46,7 +46,7 @@ class OneForEachCrawler:
 
     @classmethod
     def of(cls, crawler: Crawler) -> Self:
-        """Return that of *crawler*. Raises what making it raises."""
+        """Return the one of *crawler*. Raises what making it raises."""
         known = cls._known.get(crawler)
         one: Self | None = None if known is None else known()
         if one is None:
@@ -58,13 +58,13 @@ class OneForEachCrawler:
 class Crawl(OneForEachCrawler):
     """What the components of one crawl share, in whatever order they are made.
 
-    What needs the network or a store is made when it is first used. Raises
-    ``SettingError`` where a setting is wrong.
+    Parts that need the network or a store are made when they are first used. Raises
+    ``SettingError`` if a setting is wrong.
     """
 
     def __init__(self, crawler: Crawler) -> None:
         self.crawler = crawler
-        self.settings = Settings.read(crawler.settings)
+        self.settings = Settings.of(crawler)
         self.downloader = Downloader(crawler)
         self.waits = Waits(
             self.downloader.is_busy,
@@ -127,7 +127,7 @@ class Crawl(OneForEachCrawler):
             user_agent_of=self.agents.header,
             fetcher=Fetcher(self.crawler, self.settings, self.downloader, self.keeper),
             store=self.store,
-            sharing=Sharing(self.crawler, self.settings, self.downloader.ends),
+            sharing=Sharing(self.crawler, self.settings, self.downloader.is_ending),
             log=self.log,
             keep=self._keep,
         )
@@ -136,10 +136,10 @@ class Crawl(OneForEachCrawler):
 
     @cached_property
     def http_cache(self) -> HttpCache | None:
-        """What has pages without asking their site, where that may help.
+        """Scrapy's HTTP cache, if its pages may be used while a robots.txt cannot be had.
 
-        That is where a robots.txt that cannot be had would keep them, and what nobody
-        knows of the site is not against them (REP_PURPOSE_UNSTATED).
+        ``None``: it is not enabled, such pages need not wait anyway, or the crawl's purpose
+        must be allowed in words (REP_PURPOSE_UNSTATED).
         """
         settings = self.settings
         kept = settings.unreachable == "disallow" and "disallow" in settings.obey
@@ -149,7 +149,7 @@ class Crawl(OneForEachCrawler):
 
     @cached_property
     def witness(self) -> Witness | None:
-        """Who looks on, where REP_EVIDENCE or REP_AUDIT_URI wants evidence."""
+        """The witness of all decisions; ``None``: neither REP_EVIDENCE nor REP_AUDIT_URI is set."""
         if not self.settings.evidence and self.settings.audit_uri is None:
             return None
         from scrapy_rep.evidence import Witness  # noqa: PLC0415 - few crawls need it
@@ -165,7 +165,7 @@ class Crawl(OneForEachCrawler):
         )
 
     def _keep(self, origin: str, interval: float) -> None:
-        """Have what *origin* asks for kept from now on."""
+        """Keep the *interval* that *origin* asks for from now on."""
         host = self.keeper.host_of(Request(robots_url(origin)))
         self.keeper.keep(host, origin, interval)
 

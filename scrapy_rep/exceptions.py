@@ -13,7 +13,7 @@ RuntimeError
 ├── JobError                 the job in JOBDIR cannot be begun
 └── RedisStartError          the Redis server cannot be used, and a crawl begins
 
-Those that our own code alone catches stand in the room that raises them.
+Exceptions that only our own code catches stand in the room that raises them.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 class RobotsRefused(IgnoreRequest):
     """A request is not sent; ``reason`` says why in words.
 
-    ``url`` is the URL that was judged, ``origin`` the origin whose robots.txt decided,
-    ``verdict`` names the rule and its line where a rule did.
+    ``url`` is the URL that was judged, ``origin`` the origin whose robots.txt decided, and
+    ``verdict`` names the rule and its line, if a rule decided.
     """
 
     says = "Forbidden by robots.txt"
@@ -53,7 +53,7 @@ class RobotsForbidden(RobotsRefused):
 
 
 class RobotsUnreachable(RobotsRefused):
-    """The robots.txt of ``origin`` could not be had: nothing is fetched there now."""
+    """The robots.txt of ``origin`` could not be had, so nothing is fetched there now."""
 
 
 class HostRefused(RobotsRefused):
@@ -63,9 +63,9 @@ class HostRefused(RobotsRefused):
 
 
 class StillParked(IgnoreRequest):
-    """A request was not sent: its host is parked when the crawl ends.
+    """A request was not sent: the crawl ends while its host is parked.
 
-    ``url`` is its URL, ``seconds`` for how long the host would have been parked.
+    ``url`` is its URL, ``seconds`` for how long the host would still be parked.
     """
 
     def __init__(self, url: str, seconds: float) -> None:
@@ -83,7 +83,7 @@ class StillParked(IgnoreRequest):
 class NotNow(IgnoreRequest):
     """A request was not sent: it would have to wait, and REP_WAIT is off.
 
-    ``url`` is its URL, ``host`` the one that is not to be asked for ``seconds``.
+    ``url`` is its URL; its ``host`` must not be asked for ``seconds``.
     """
 
     def __init__(self, url: str, host: str, seconds: float) -> None:
@@ -98,7 +98,7 @@ class NotNow(IgnoreRequest):
 
 
 class SettingError(ValueError):
-    """Says where a wrong value stands, what it is and what was expected."""
+    """A wrong ``value``: ``name`` says where it stands, ``expected`` what should stand there."""
 
     def __init__(self, name: str, value: object, expected: str) -> None:
         self.name = name
@@ -111,11 +111,11 @@ class SettingError(ValueError):
 
 
 class JobError(RuntimeError):
-    """The job in JOBDIR cannot begin: another crawl uses it, or its file is not ours."""
+    """The job in JOBDIR cannot begin: another crawl uses it, or its file cannot be opened."""
 
 
 class RedisStartError(RuntimeError):
-    """A crawl cannot begin, as its Redis server is away or refuses it; the message says what to do."""
+    """A crawl cannot begin: its Redis server is away or refuses it. The message says what to do."""
 
     def __init__(self, server: str, why: str) -> None:
         self.server = server
@@ -127,7 +127,7 @@ class RedisStartError(RuntimeError):
 
 
 def explain(verdict: Verdict) -> str:
-    """Return the reason of *verdict* in words, with rule and line where one decided."""
+    """Return the reason of *verdict* in words, with the rule and its line, if a rule decided."""
     rule = verdict.rule
     if rule is None:
         return verdict.reason

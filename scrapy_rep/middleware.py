@@ -268,7 +268,7 @@ class RepMiddleware:
         if objection is None:
             return self._keep_pace(request, url, known, ruling.interval)
         waits = ruling.action is Action.WAIT or (
-            objection.cause == UNREACHABLE and self._downloader.ends()
+            objection.cause == UNREACHABLE and self._downloader.is_ending()
         )
         if waits and self._can_wait(request):
             return self._again(request)

@@ -28,7 +28,7 @@ class RepRobotParser(RobotParser):
     def from_crawler(cls, crawler: Crawler | None, robotstxt_body: bytes) -> Self:
         if crawler is None:
             return cls(parse(robotstxt_body))
-        dialect = Settings.read(crawler.settings).dialect
+        dialect = Settings.of(crawler).dialect
         return cls(parse(robotstxt_body, dialect=dialect))
 
     def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:

@@ -161,7 +161,7 @@ class Robots:
         question: Callable[[Policy, Agent], Answer],
         response: Response | None = None,
     ) -> Answer | None:
-        """Return what the policy of the origin of *url* answers; ``None``: not known."""
+        """Return the answer of the policy for *url* to *question*; ``None``: not known."""
         known = self._known(url, None if response is None else response.request)
         return None if known is None else question(known.policy, self._agent(response))
 
@@ -173,7 +173,7 @@ class Robots:
         return self._policies.peek(origin, lambda: request)
 
     def _warn_of(self, url: object) -> None:
-        """Warn, once, of what can never be answered: it is no absolute URL."""
+        """Warn once of a *url* without an answer, as it is no absolute URL."""
         if self._has_warned or (isinstance(url, str) and urlsplit(url).scheme):
             return
         self._has_warned = True
@@ -189,8 +189,8 @@ class Robots:
 def sitemap_urls(policy: Policy, url: str) -> tuple[str, ...]:
     """Return the sitemaps that *policy*, of the origin of *url*, names, made absolute.
 
-    What makes no http or https URL is left out: a stranger's file must neither break a
-    crawl nor send it to ``file:///``.
+    Values that make no http or https URL are left out: a stranger's file must neither break
+    a crawl nor send it to ``file:///``.
     """
     origin = origin_of(url)
     assert origin is not None

@@ -1,6 +1,6 @@
-"""Checks of settings: each takes a value, and returns the one that is used.
+"""Checks of settings: each takes a user's value, and returns the value to use.
 
-What it raises, ``WrongError``, says in words what was expected.
+A check raises ``WrongError``, which says in words what was expected.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from scrapy_rep.downloader import at_prompt
 from scrapy_rep.exceptions import SettingError
@@ -29,6 +30,7 @@ from scrapy_rep.setting_checks import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
     from typing_extensions import Self
 
@@ -44,7 +46,7 @@ DIRECTIVES = (
     "back-off",
 )
 PACE_DIRECTIVES = frozenset({"crawl-delay", "request-rate", "visit-time"})
-"""What in a robots.txt asks something of our speed."""
+"""The directives of a robots.txt that concern our speed."""
 PAGE_RULES = ("nofollow", "noindex")
 DAY = 86400.0
 MiB = 2**20
@@ -54,7 +56,7 @@ LEAST_AND_MOST = (
     ("latency_delay_min", "latency_delay_max"),
 )
 LONGEST_AT_PROMPT = 5.0
-"""Seconds for which a request waits for its host all the same where REP_WAIT is off."""
+"""Seconds that a request may wait for its host even if REP_WAIT is off."""
 
 
 class Declaration(NamedTuple):
@@ -62,20 +64,20 @@ class Declaration(NamedTuple):
 
     name: str
     default: Any
-    """``None``: it depends."""
+    """``None``: it depends on other settings, or there is none."""
     check: Check
     unit: str
     """"s", "octets" or ""."""
     meaning: str
-    """In a line."""
+    """A line of help."""
     otherwise: str
-    """The default in words, where the value does not say it."""
+    """The default in words, if the value does not tell it."""
 
 
 def setting(
     default: Any, check: Check, meaning: str, *, unit: str = "", otherwise: str = ""
 ) -> Any:
-    """Declare a field of Settings: the setting is called ``REP_`` and its name."""
+    """Declare a field of Settings; the setting has its name after ``REP_``, in capitals."""
     return field(metadata={"setting": (default, check, unit, meaning, otherwise)})
 
 
@@ -101,15 +103,10 @@ class Settings:
         "if a site asks for more: drop its requests, or clamp",
     )
     visit_time_max: float = setting(
-        3600.0,
-        seconds(),
-        "the longest wait for a visit time; else refused",
-        unit="s",
+        3600.0, seconds(), "the longest wait for a visit time; else refused", unit="s"
     )
     pace_by: str | Callable[[Any], str] = setting(
-        "host",
-        pace_by,
-        "what keeps one pace: host, domain, or a function",
+        "host", pace_by, "what keeps one pace: host, domain, or a function"
     )
     max_age: float = setting(
         None,
@@ -133,10 +130,7 @@ class Settings:
         unit="s",
     )
     unreachable_ttl: float = setting(
-        3600.0,
-        seconds(above=0),
-        "how often it is asked for after that",
-        unit="s",
+        3600.0, seconds(above=0), "how often it is asked for after that", unit="s"
     )
     unreachable_max: float = setting(
         30 * DAY,
@@ -157,15 +151,10 @@ class Settings:
         300.0, seconds(above=0), "the longest that it is left alone at a time", unit="s"
     )
     back_off_give_up: float = setting(
-        600.0,
-        seconds(),
-        "after so long without a success it is given up",
-        unit="s",
+        600.0, seconds(), "after so long without a success it is given up", unit="s"
     )
     latency_factor: float = setting(
-        0.0,
-        number,
-        "how many of its response times a host waits; 0: none",
+        0.0, number, "how many of its response times a host waits; 0: none"
     )
     latency_delay_min: float = setting(
         0.0, seconds(), "the least that it waits for that reason", unit="s"
@@ -223,9 +212,7 @@ class Settings:
         otherwise="CONCURRENT_REQUESTS / 2",
     )
     slow_fetches: int = setting(
-        700,
-        whole(least=1),
-        "how many more may be under way that take long",
+        700, whole(least=1), "how many more may be under way that take long"
     )
     cache_bytes: int = setting(
         64 * MiB, whole(least=0), "memory for parsed robots.txt files", unit="octets"
@@ -237,15 +224,10 @@ class Settings:
         otherwise="memory; JOBDIR: sqlite",
     )
     store_path: str | None = setting(
-        None,
-        text,
-        "the file of the SQLite store",
-        otherwise="robots.sqlite in JOBDIR",
+        None, text, "the file of the SQLite store", otherwise="robots.sqlite in JOBDIR"
     )
     redis_down: str = setting(
-        "degrade",
-        one_of(("degrade", "pause")),
-        "what workers do while Redis is away",
+        "degrade", one_of(("degrade", "pause")), "what workers do while Redis is away"
     )
     redis_lease: float = setting(
         15.0,
@@ -266,9 +248,7 @@ class Settings:
         [], some_of(PAGE_RULES), "which rules of pages are enforced: nofollow, noindex"
     )
     purpose: tuple[str, ...] = setting(
-        [],
-        some_of(PURPOSES),
-        "what the crawl is for; sites may say no to that",
+        [], some_of(PURPOSES), "what the crawl is for; sites may say no to that"
     )
     purpose_unstated: str = setting(
         "allow",
@@ -287,6 +267,13 @@ class Settings:
     )
     user_agent: str | tuple[str, ...] | None = None
     """ROBOTSTXT_USER_AGENT, which is Scrapy's."""
+
+    @classmethod
+    def of(cls, crawler: Crawler) -> Settings:
+        """Return the settings of *crawler*, read once. Raises ``SettingError`` as ``read`` does."""
+        if crawler not in _of_crawlers:
+            _of_crawlers[crawler] = cls.read(crawler.settings)
+        return _of_crawlers[crawler]
 
     @classmethod
     def read(cls, settings: BaseSettings) -> Self:
@@ -333,6 +320,7 @@ class Settings:
         return cls(**found, user_agent=check_agent("ROBOTSTXT_USER_AGENT", user_agent))
 
 
+_of_crawlers: WeakKeyDictionary[Crawler, Settings] = WeakKeyDictionary()
 FIELDS = [each.name for each in fields(Settings) if each.metadata]
 DECLARATIONS = [
     Declaration(f"REP_{each.name.upper()}", *each.metadata["setting"])
@@ -357,9 +345,9 @@ def unknown_names(settings: BaseSettings) -> list[str]:
 
 
 def check_agent(name: str, value: object) -> str | tuple[str, ...] | None:
-    """Return *value*, one agent or several in order of preference; lists as a tuple.
+    """Return *value*, one agent, or several in order of preference as a tuple.
 
-    ``None``, "" and an empty list mean that no agent was chosen. Raises
+    ``None``: no agent was chosen, which "" and an empty list mean, too. Raises
     ``SettingError`` for other types; *name* says where the value stands.
     """
     if not value:

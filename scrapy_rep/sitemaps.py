@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ORIGINS_AHEAD = 100
-"""So many robots.txt files are waited for at a time; how many of them are fetched at a
-time is for REP_FETCH_CONCURRENCY to say."""
+"""Robots.txt files that are waited for at a time; REP_FETCH_CONCURRENCY says how many of them are
+fetched at a time."""
 
 
 class RobotsSitemapSpider(SitemapSpider):
@@ -31,14 +31,14 @@ class RobotsSitemapSpider(SitemapSpider):
 
     For the entries of ``sitemap_urls`` that end in ``/robots.txt``, ``start`` sends no
     request: the sitemaps that the policy names take the place of the entry. They are judged
-    as all requests are. Everything else is as in SitemapSpider. Where no middleware gave the
+    as all requests are. Everything else is as in SitemapSpider. If no middleware gave the
     spider its ``robots``, all of it is.
     """
 
     robots: Robots | None = None
 
     async def start(self) -> AsyncIterator[Any]:
-        # All are asked at once: a site that hangs must not keep back the others'.
+        # All are asked at once, so that a site that hangs does not hold up the others.
         answers: DeferredQueue[Any] = DeferredQueue()
         asking: set[Deferred[Any]] = set()
         awaited = 0

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
-from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -42,6 +42,9 @@ def room(module: str) -> str:
     return module.replace("\\", "/").split("/")[0]
 
 
+ROOMS = sorted({room(module) for module in FILES if "/" in module})
+
+
 def imported(module: str) -> set[str]:
     """Return the dotted names of all imports in *module*, absolute."""
     tree = ast.parse((PACKAGE / f"{module}.py").read_text(encoding="utf-8"))
@@ -59,19 +62,51 @@ def test_every_module_has_a_layer():
     assert {room(module) for module in FILES} - {"__init__"} == set(RANK)
 
 
-@pytest.mark.parametrize(
-    "name", sorted({room(module) for module in FILES if "/" in module})
-)
-def test_every_room_says_what_it_answers(name):
+def opening(name: str) -> list[str]:
+    """Return the lines of a room's page above its first section, blank ones at the end not."""
     lines = (PACKAGE / name / "README.rst").read_text(encoding="utf-8").splitlines()
+    section = next(
+        (at - 1 for at in range(3, len(lines)) if lines[at].startswith("---")), None
+    )
+    return "\n".join(lines[:section]).rstrip().split("\n")
+
+
+@pytest.mark.parametrize("name", ROOMS)
+def test_every_room_opens_with_its_question_door_and_imports(name):
+    lines = opening(name)
+    assert 5 <= len(lines) <= 15
     assert lines[0].startswith(f"``{name}``: ")
     assert lines[0].endswith("?")
-    begin = takewhile(lambda line: not line.startswith("---"), lines)
-    assert {line.split("**")[1] for line in begin if line.startswith("**")} == {
-        "Door",
-        "May import",
-        "Begin with",
+    parts = [line.split("**")[1] for line in lines if line.startswith("**")]
+    assert parts == ["Door", "May import", "Begin with"]
+
+
+@pytest.mark.parametrize("name", ROOMS)
+def test_every_room_imports_what_it_says(name):
+    text = " ".join(opening(name)).partition("**May import**: ")[2].partition(".")[0]
+    used = {
+        other
+        for module in FILES
+        if room(module) == name
+        for imports in imported(module)
+        if imports.startswith("scrapy_rep.")
+        and (other := imports.split(".")[1]) != name
     }
+    if text == "all rooms below it":
+        assert len(used) > 3  # else it should name them
+    else:
+        assert set(re.findall("``(.*?)``", text)) == used
+
+
+def test_the_list_of_rooms_is_in_their_order():
+    text = (PACKAGE / "README.rst").read_text(encoding="utf-8")
+    listed = re.findall(r"^- `(\w+) <\1/README.rst>`__: (.*)$", text, re.MULTILINE)
+    names = [name for name, _ in listed]
+    assert sorted(names) == ROOMS
+    assert names == sorted(names, key=RANK.__getitem__)
+    assert [f"``{name}``: {question}" for name, question in listed] == [
+        opening(name)[0] for name in names
+    ]
 
 
 def test_imports_point_down():
@@ -85,6 +120,13 @@ def test_imports_point_down():
         and RANK[other] >= RANK[room(module)]
     ]
     assert up == []
+
+
+def test_the_tree_of_exceptions_is_drawn():
+    tree = ast.parse((PACKAGE / "exceptions.py").read_text(encoding="utf-8"))
+    drawn = re.findall(r"[├└]── (\w+)", ast.get_docstring(tree) or "")
+    classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+    assert sorted(drawn) == sorted(classes)
 
 
 def test_protocol_and_access_are_pure():

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from scrapy.settings import Settings as ScrapySettings
+from scrapy.utils.test import get_crawler
 
+from scrapy_rep import settings as settings_module
+from scrapy_rep.access.exchange import MAX_REDIRECTS
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.protocol import GYM2008, MK1996, RFC9309
 from scrapy_rep.settings import DEFAULTS, Settings, unknown_names
@@ -31,7 +35,7 @@ def test_defaults():
     assert settings.back_off_max == 300
     assert settings.back_off_give_up == 600
     assert settings.deny_statuses == frozenset()
-    assert settings.max_redirects == 5
+    assert settings.max_redirects == MAX_REDIRECTS == 5
     assert settings.max_size == 512 * 1024
     assert settings.timeout == 30
     assert settings.fetch_concurrency == 8
@@ -217,6 +221,28 @@ def test_evidence():
     assert read(REP_AUDIT_URI=path).audit_uri == str(path.absolute())
     assert read(REP_AUDIT_URI="s3://a/b").audit_uri == "s3://a/b"
     assert read(REP_AUDIT_URI="").audit_uri is None
+
+
+def test_a_crawl_reads_its_settings_once():
+    crawler = get_crawler(settings_dict={"REP_TIMEOUT": 5})
+    settings = Settings.of(crawler)
+    assert settings.timeout == 5
+    assert Settings.of(crawler) is settings
+    wrong = get_crawler(settings_dict={"REP_TIMEOUT": 0})
+    for _ in range(2):
+        with pytest.raises(SettingError):
+            Settings.of(wrong)
+
+
+@pytest.mark.parametrize("suffix", ["py", "rst", "lua", "html"])
+def test_every_name_that_code_and_pages_use_is_declared(suffix):
+    package = Path(settings_module.__file__).parent
+    used = {
+        name
+        for path in package.rglob(f"*.{suffix}")
+        for name in re.findall(r"\bREP(?:_[A-Z]+)+", path.read_text(encoding="utf-8"))
+    }
+    assert used <= DEFAULTS.keys()
 
 
 def test_misspelt_names_are_named():

@@ -36,11 +36,14 @@ MAX_REASON_LENGTH = 200
 """Characters that are told of what went wrong."""
 
 
+MAX_REDIRECTS = 5
+"""RFC 9309 2.3.1.2: at least five should be followed."""
+
+
 class Limits(NamedTuple):
     """How far an exchange goes, and what its end means."""
 
-    max_redirects: int = 5
-    """RFC 9309 2.3.1.2: at least five should be followed."""
+    max_redirects: int = MAX_REDIRECTS
     max_size: int = MAX_SIZE
     """Octets that are read, once decoded."""
     deny_statuses: frozenset[int] = frozenset()

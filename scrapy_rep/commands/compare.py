@@ -40,7 +40,7 @@ class Comparing:
 
     @property
     def status(self) -> int:
-        """0: nothing changes; 1: something does."""
+        """Return the exit status; 0: no verdict changes, 1: some do."""
         return 1 if self._now_allowed or self._now_refused else 0
 
     def run(self, lines: Iterable[bytes], progress: Progress) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,19 +94,17 @@ def ask(
     return errand.done
 
 
+@dataclass(slots=True)
 class Errand:
     """What the spider is sent for, and what came of it."""
 
-    def __init__(
-        self, urls: Iterable[str], task: Task, progress: Progress, not_a_url: str
-    ) -> None:
-        self.urls = urls
-        self.task = task
-        self.progress = progress
-        self.not_a_url = not_a_url
-        self.done = False
-        self.error: OSError | None = None
-        """What writing to standard output raised."""
+    urls: Iterable[str]
+    task: Task
+    progress: Progress
+    not_a_url: str
+    done: bool = False
+    error: OSError | None = None
+    """What writing to standard output raised."""
 
 
 class Asking(Spider):

@@ -65,7 +65,7 @@ class Judgement:
 
     agent: Agent
     allowed: bool | None
-    """``None``: nobody knows, as the robots.txt could not be had."""
+    """``None``: not known, as the robots.txt could not be had."""
     verdict: Verdict
     groups: tuple[Group, ...]
     """Those whose rules hold for the agent."""
@@ -81,14 +81,14 @@ class Judgement:
 
     @property
     def sent_now(self) -> bool | None:
-        """Whether it would be sent; ``None``: nobody knows."""
+        """Tell whether the request would be sent now; ``None``: not known."""
         if self.allowed is None and self.ruling.objection is not None:
             return None
         return self.ruling.action is Action.SEND
 
     @property
     def by_default(self) -> bool:
-        """The groups are those of ``*``, as none names the agent."""
+        """Tell whether the groups are those of ``*``, as none names the agent."""
         return self.verdict.group == ("*",)
 
 

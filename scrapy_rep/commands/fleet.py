@@ -11,7 +11,7 @@ from scrapy_rep.commands.as_json import line, round_off
 from scrapy_rep.log.waits import PACE, WHY
 from scrapy_rep.protocol.printable import counted, duration, mask_uri, printable
 from scrapy_rep.redis import orders
-from scrapy_rep.redis.clients import AWAY, refusal_of, url_of
+from scrapy_rep.redis.clients import AWAY_ERRORS, refusal_of, url_of
 from scrapy_rep.redis.overview import BLOCKED, DELAY, DUE, HELD, IN_HAND, hosts, state
 from scrapy_rep.redis.parts import connect
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from scrapy_rep.redis.overview import Host, State, Worker
     from scrapy_rep.redis.parts import Part
 
-MOST = 20
+MOST_ROWS = 20
 """Hosts, or faults, that are told of in words."""
 MOST_HOSTS = 3
 """Hosts of a worker."""
@@ -78,7 +78,7 @@ def do(
         return Fleet(queue, fleet, screen, as_json=options.json).do(
             lease, options.hosts
         )
-    except AWAY as error:
+    except AWAY_ERRORS as error:
         why = refusal_of(error) or f"it cannot be had: {error}"
         problem = f"Redis at {mask_uri(url_of(own))}: {why}"
         raise UsageError(problem, print_help=False) from None
@@ -134,8 +134,8 @@ class Fleet:
         orders.give(self._queue, None if order == "resume" else order)
         now = state(self._queue)
         text = ORDERED[order].format(
-            workers=counted(len(now.workers), "worker", "workers"),
-            in_hand=counted(now.in_hand, "request", "requests"),
+            workers=counted(len(now.workers), "worker"),
+            in_hand=counted(now.in_hand, "request"),
         )
         self._say(
             f"{self._fleet.spider} is {text}",
@@ -160,7 +160,7 @@ class Fleet:
             self._say(text, did="unblock", host=host, requests=number)
         for host in self._fleet.purge:
             number = orders.purge(self._queue, host)
-            gone = counted(number, "request", "requests")
+            gone = counted(number, "request")
             text = f"{host}: {gone} deleted"
             self._say(text, did="purge", host=host, requests=number)
 
@@ -169,8 +169,8 @@ class Fleet:
         found: list[Fault] = []
         for fault in orders.faults(self._queue, lease, repair=repairs):
             found.append(fault)
-            if self._as_json or len(found) <= MOST:
-                requests = counted(fault.requests, "request", "requests")
+            if self._as_json or len(found) <= MOST_ROWS:
+                requests = counted(fault.requests, "request")
                 text = FAULTS[fault.kind].format(
                     name=fault.name, requests=requests, counted=fault.counted
                 )
@@ -190,8 +190,8 @@ class Fleet:
         return 1 if found else 0
 
     def _sum_up(self, faults: int) -> None:
-        if faults > MOST:
-            self._screen.write(f"and {faults - MOST:,} more, which --json lists")
+        if faults > MOST_ROWS:
+            self._screen.write(f"and {faults - MOST_ROWS:,} more, which --json lists")
         if not faults:
             self._screen.write("All is well.")
         elif not self._fleet.repair:
@@ -227,15 +227,17 @@ class Fleet:
         if now.workers:
             self._write_workers(now.workers)
         if rows:
-            self._write_hosts(rows[: None if chosen else MOST])
-        if len(rows) > MOST and not chosen:
-            self._screen.write(f"and {len(rows) - MOST:,} more, which --json lists")
+            self._write_hosts(rows[: None if chosen else MOST_ROWS])
+        if len(rows) > MOST_ROWS and not chosen:
+            self._screen.write(
+                f"and {len(rows) - MOST_ROWS:,} more, which --json lists"
+            )
 
     def _write_state(self, now: State, rows: list[Host], *, of_all: bool) -> None:
         waiting = counted(
             sum(row.waiting for row in rows), "request waits", "requests wait"
         )
-        of = counted(len({row.name for row in rows}), "host", "hosts")
+        of = counted(len({row.name for row in rows}), "host")
         have = "no worker is at it"
         if now.workers:
             have = counted(len(now.workers), "worker has", "workers have")
@@ -243,9 +245,11 @@ class Fleet:
         spider = printable(self._fleet.spider or "")
         self._screen.write(f"{spider} is {now.does}: {waiting} for {of}, {have}")
         if now.blocked and of_all:
-            names = sorted(now.blocked)[:MOST]
+            names = sorted(now.blocked)[:MOST_ROWS]
             more = (
-                [f"{len(now.blocked) - MOST:,} more"] if len(now.blocked) > MOST else []
+                [f"{len(now.blocked) - MOST_ROWS:,} more"]
+                if len(now.blocked) > MOST_ROWS
+                else []
             )
             self._screen.write(printable("blocked: " + ", ".join([*names, *more])))
         for number, what in ((now.lost, "lost by Redis"), (now.purged, "purged")):

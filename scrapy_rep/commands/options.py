@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import UsageError
 
@@ -48,7 +48,7 @@ class FleetOptions:
 
     @property
     def acts(self) -> int:
-        """How many kinds of things there are to do; 0: to tell what is there."""
+        """Return how many kinds of orders are given; 0: only tell what is there."""
         of_hosts = bool(self.block or self.unblock or self.purge)
         return (self.order is not None) + of_hosts + self.check + self.repair
 
@@ -85,7 +85,7 @@ class Options:
     output: str | None = None
     """The page to write it to."""
     hosts: tuple[str, ...] = ()
-    """What it shows in detail in any case; what alone is shown of a fleet."""
+    """Hosts that a report shows in detail in any case, or the only ones shown of a fleet."""
     job: str | None = None
     """The job directory to look at."""
     fleet: FleetOptions | None = None
@@ -93,7 +93,7 @@ class Options:
 
     @property
     def offline(self) -> bool:
-        """Nothing is fetched."""
+        """Tell whether nothing is fetched."""
         return (
             self.file is not None
             or self.compare is not None
@@ -105,31 +105,15 @@ class Options:
     @classmethod
     def read(cls, args: list[str], opts: argparse.Namespace) -> Self:
         """Return the options, or raise ``UsageError``: what is wrong, what is expected."""
+        given: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in {**vars(opts), "urls": args}.items()
+        }
         fleet = FleetOptions(
-            spider=opts.fleet,
-            order=opts.order,
-            block=tuple(opts.block),
-            unblock=tuple(opts.unblock),
-            purge=tuple(opts.purge),
-            check=opts.check,
-            repair=opts.repair,
+            **{each.name: given[each.name] for each in fields(FleetOptions)}
         )
-        options = cls(
-            urls=tuple(args),
-            file=opts.file,
-            agents=tuple(opts.agents),
-            lint=opts.lint,
-            json=opts.json,
-            sitemaps=opts.sitemaps,
-            now=opts.now,
-            compare=None if opts.compare is None else tuple(opts.compare),
-            url_list=opts.urls,
-            audits=None if opts.report is None else tuple(opts.report),
-            output=opts.output,
-            hosts=tuple(opts.hosts),
-            job=opts.job,
-            fleet=None if fleet == FleetOptions() else fleet,
-        )
+        given["fleet"] = None if fleet == FleetOptions() else fleet
+        options = cls(**{each.name: given[each.name] for each in fields(cls)})
         for fault in options.faults():
             raise UsageError(fault)
         return options
@@ -183,7 +167,10 @@ class Options:
                     yield f"URL is {without_user(url)!r}, expected {URL_EXPECTED}"
 
     def faults_beside(self, task: str, others: str, *taken: str) -> Iterator[str]:
-        """Tell what is given beside *task* but its *others*; *taken* are the fields of both."""
+        """Yield a fault for each option that *task* does not take.
+
+        *others* are the options that it takes, in words; *taken* are the fields of all those.
+        """
         for field in fields(self):
             if field.name not in taken and getattr(self, field.name) != field.default:
                 name = OPTIONS.get(field.name, f"--{field.name}")
@@ -259,12 +246,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--urls",
+        dest="url_list",
         metavar="LIST",
         help="file with the URLs to compare, one a line; - is standard input",
     )
     group.add_argument(
         "--report",
         nargs="+",
+        dest="audits",
         metavar="AUDIT",
         help="make a page of what a crawl wrote to REP_AUDIT_URI, - is standard input; "
         "give the files of all its workers",
@@ -302,6 +291,7 @@ def add_fleet_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(title="A fleet's queue in Redis")
     group.add_argument(
         "--fleet",
+        dest="spider",
         metavar="SPIDER",
         help="tell what waits in the queue of that spider, by host, why and until when, and "
         "what its workers have; nothing is fetched",

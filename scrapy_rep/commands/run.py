@@ -84,7 +84,7 @@ def run(
             return task.status
         return online(options, task, screen, process)
     except BrokenPipeError:
-        # Who reads our output has seen enough ("| head"). Python would complain when it
+        # The reader of our output has seen enough ("| head"). Python would complain when it
         # flushes standard output at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_COULD_NOT_TELL

@@ -1,4 +1,4 @@
-"""Rules from lines, and lines from rules, as other parsers take and give them."""
+"""Converts between rules and lines, as other parsers take and return them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PACE_FIELDS = {
 
 
 def join_lines(lines: str | Iterable[str]) -> str:
-    """Return one text, whether *lines* is one already or has lines with or without ends."""
+    """Return one text of *lines*, which are a text already, or lines with or without ends."""
     if isinstance(lines, str):
         return lines
     return "\n".join(line.rstrip("\r\n") for line in lines)
@@ -53,4 +53,4 @@ def _lines(text: str, group: list[Section]) -> Iterable[str]:
     for allow, path in rules:
         yield f"{'Allow' if allow else 'Disallow'}: {show_octets(path)}"
     if not rules:
-        yield "Disallow:"  # lest the user-agent lines join the next group
+        yield "Disallow:"  # or the user-agent lines would belong to the next group

@@ -32,9 +32,9 @@ __all__ = [
 ]
 
 SEVEN_DAYS = 7 * 24 * 3600
-"""Seconds that a robots.txt lives by the draft of 1996, where no Expires says otherwise."""
+"""Seconds that a robots.txt is used by the draft of 1996, unless Expires says otherwise."""
 DIALECT_NUMBERS = {1: MK1996, 2: GYM2008}
-"""The values that the constants had, for what was stored with them."""
+"""The values that the constants had in the original, for code that has stored them."""
 
 
 class RobotExclusionRulesParser:
@@ -53,12 +53,12 @@ class RobotExclusionRulesParser:
 
     @property
     def source_url(self) -> str:
-        """The URL of the last ``fetch``; empty before."""
+        """Return the URL of the last ``fetch``; empty: there was none."""
         return self._source_url
 
     @property
     def response_code(self) -> int | None:
-        """The status that the last ``fetch`` ended with; ``None``: it got none."""
+        """Return the status that the last ``fetch`` ended with; ``None``: it got none."""
         return self._response_code
 
     @property
@@ -68,12 +68,12 @@ class RobotExclusionRulesParser:
 
     @property
     def sitemaps(self) -> list[str]:
-        """The values of the Sitemap lines."""
+        """Return the values of the Sitemap lines."""
         return list(self._policies[GYM2008].sitemaps)
 
     @property
     def is_expired(self) -> Expired:
-        """Whether ``expiration_date`` is over; may be called, as 1.6 documents it."""
+        """Tell whether ``expiration_date`` is over; may also be called, as in 1.6."""
         return Expired(self.expiration_date <= time.time())
 
     def is_allowed(
@@ -82,7 +82,7 @@ class RobotExclusionRulesParser:
         """Tell whether *user_agent* may fetch *url*, of which only path and query count.
 
         Nothing may be fetched before rules were parsed or fetched (RFC 9309 2.3.1.4).
-        Raises ``ValueError`` where *syntax* is no dialect.
+        Raises ``ValueError`` if *syntax* is no dialect.
         """
         dialect = DIALECT_NUMBERS.get(syntax) if isinstance(syntax, int) else syntax
         if not isinstance(dialect, Dialect):
@@ -130,7 +130,7 @@ class RobotExclusionRulesParser:
         self._policies = {GYM2008: parse(s, dialect=GYM2008)}
 
     def __str__(self) -> str:
-        """What was understood, as a robots.txt."""
+        """Return what was understood, as a robots.txt."""
         return write_policy(self._policies[GYM2008])
 
     def __unicode__(self) -> str:
@@ -154,7 +154,7 @@ class RobotFileParserLookalike(RobotExclusionRulesParser):
         self._url = url
 
     def read(self) -> None:
-        """``fetch`` the URL, with all that it raises; ``mtime`` stays as it is."""
+        """Fetch the URL as ``fetch`` does, with all that it raises; ``mtime`` stays as it is."""
         self.fetch(self._url)
 
     def parse(self, lines: str | bytes | Iterable[str]) -> None:
@@ -164,7 +164,7 @@ class RobotFileParserLookalike(RobotExclusionRulesParser):
     def can_fetch(
         self, user_agent: str, url: str, syntax: Dialect | int = GYM2008
     ) -> bool:
-        """``is_allowed``, by its other name."""
+        """As ``is_allowed``."""
         return self.is_allowed(user_agent, url, syntax)
 
     def mtime(self) -> float:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPSConnection
 from urllib.parse import ParseResult, SplitResult
 
+from scrapy_rep.access.exchange import MAX_REDIRECTS
 from scrapy_rep.access.origins import origin_of, robots_url
 from scrapy_rep.compat import urllib_fetch
 from scrapy_rep.protocol import Policy
@@ -20,7 +21,6 @@ __all__ = ["Parser", "get", "get_allowed", "parse"]
 
 Urlish = str | SplitResult | ParseResult
 
-MAX_REDIRECTS = 5
 TIMEOUT_SECONDS = 10.0
 
 
@@ -37,7 +37,7 @@ class Parser:
 
     @property
     def sitemaps(self) -> list[str]:
-        """The sitemaps, as written in the file."""
+        """Return the sitemaps, as written in the file."""
         return list(self.policy.sitemaps)
 
 

@@ -1,7 +1,7 @@
-"""Fetching a robots.txt with the standard library, for programs that are no crawl.
+"""Fetches a robots.txt with the standard library, for programs without Scrapy.
 
-Proxies are those of the environment, as ``urllib.request`` has them. Nothing but http and
-https is spoken: no handler for anything else is there.
+Proxies are taken from the environment, as ``urllib.request`` does. There are handlers for http and
+https, and for nothing else.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 TIMEOUT_SECONDS = 30.0
 """Seconds for one request, to the last octet; each redirect is another request."""
 LIMITS = access.Limits(deny_statuses=frozenset({401, 403}))
-"""RFC 9309 2.3.1.3 lets a crawler go on after 401 and 403. The libraries whose interfaces
-these are all stay away, and who comes from them relies on it."""
+"""RFC 9309 2.3.1.3 lets a crawler go on after 401 and 403. The libraries whose interfaces we offer
+all stay away, and code that was written for them relies on it."""
 STATUS_LINE = re.compile(rb"(HTTP/[0-9.]+) ([0-9]{3})(?: (.*?))?\r?\n")
 MAX_LINE_BYTES = 65_536
 
@@ -107,7 +107,7 @@ def _ask(
 
 
 def _opener(deadline: float) -> OpenerDirector:
-    """Return what opens http and https, and nothing else; no redirect is followed."""
+    """Return an opener for http and https alone, which follows no redirect."""
     opener = OpenerDirector()
     for handler in (ProxyHandler(), _Http(deadline), _Https(deadline)):
         opener.add_handler(handler)
@@ -144,10 +144,10 @@ def _connecting(
 
 
 class _Response(HTTPResponse):
-    """An answer that must be there by a time, and whole.
+    """An answer that must be whole, and there by its deadline.
 
-    The timeout of a socket bounds each silence only: a server that sends an octet now and
-    then would hold us for ever.
+    The timeout of a socket limits each silence only: a server that sends an octet now and then
+    would hold us for ever.
     """
 
     def __init__(self, sock: Any, *args: Any, deadline: float, **options: Any) -> None:

@@ -98,5 +98,5 @@ class RobotFileParser:
         return list(self._policy.sitemaps) or None
 
     def __str__(self) -> str:
-        """What was understood, as a robots.txt."""
+        """Return what was understood, as a robots.txt."""
         return write_policy(self._policy)

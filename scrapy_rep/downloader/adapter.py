@@ -12,14 +12,13 @@ from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_rep.downloader import wire
-from scrapy_rep.downloader.departure import Departure, handed_over
+from scrapy_rep.downloader.departure import Departure, as_current
 from scrapy_rep.downloader.found_once import found_once
 from scrapy_rep.downloader.handed_out import NOWHERE, HandedOut
 from scrapy_rep.downloader.versions import (
     is_usable,
     jitter_of,
     limit_jitter,
-    shortest_delay,
     slot_clock,
 )
 
@@ -44,11 +43,11 @@ NO_SLOTS: dict[str | None, Any] = {}
 
 
 class Downloader:
-    """Scrapy's downloader and engine, by the few things that are needed of them.
+    """The few things that this package needs of Scrapy's downloader and engine.
 
-    Names are those of download slots. A request starts when the downloader hands it to
-    its download handler, and leaves when that writes it; who wants to know subscribes, and
-    more than one may. Slots that are not as they were in Scrapy 2.14 to 2.19 are left alone.
+    Names are those of download slots. A request starts when the downloader hands it to its
+    download handler, and leaves when the handler writes it. Any number of listeners can
+    subscribe to both. Slots that differ from those of Scrapy 2.14 to 2.19 are left alone.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -67,9 +66,9 @@ class Downloader:
         self._failure_listeners: list[FailureListener] = []
         self._loaded: set[str] = set()  # schemes whose download handler is
         self.pages = 0
-        """How many requests have started, those of robots.txt files left out."""
+        """How many requests for pages have started, without those for robots.txt files."""
         self.tells_all = False
-        """Whether somebody wants to know of each request when it leaves."""
+        """Whether a listener wants to know when each request leaves."""
         self.handed_out = HandedOut(lambda: self._downloader.active)
         crawler.signals.connect(self._follow_hand_overs, signals.engine_started)
 
@@ -83,7 +82,7 @@ class Downloader:
         return getattr(self._downloader, "slots", NO_SLOTS)
 
     def _slot(self, name: str | None) -> Any:
-        """Return Scrapy's slot; ``None``: not used yet, dropped for being idle, or strange."""
+        """Return Scrapy's slot; ``None``: not used yet, dropped while idle, or not usable."""
         if self._slots_are_usable is False:
             return None
         slot = self._slots.get(name)
@@ -92,9 +91,9 @@ class Downloader:
         return slot if self._slots_are_usable else None
 
     def _look_at(self, slot: Any) -> None:
-        """Note, once, whether slots are as they are known, by the first one that is in use.
+        """Note once, by the first slot that is in use, whether we know how slots work.
 
-        *slot* is ``None`` where there is none although a request is being handed over.
+        *slot* is ``None`` if there is no slot although a request is being handed over.
         """
         self._slots_are_usable = slot is not None and is_usable(slot)
         if not self._slots_are_usable:
@@ -118,9 +117,9 @@ class Downloader:
     # The start of a request
 
     def grant_starts(self, granter: Granter, confirm: Granter) -> None:
-        """Have *granter* asked before each start; what it returns is awaited first.
+        """Call *granter* before each start, and await what it returns.
 
-        *confirm* is asked once more of those that are booked, when they have a connection.
+        *confirm* is called the same way when a request with a booking has a connection.
         """
         self._granter, self._confirm = granter, confirm
 
@@ -131,27 +130,27 @@ class Downloader:
     def on_leave(
         self, listener: Callable[[Departure, float], None], *, of_all: bool = False
     ) -> None:
-        """Call *listener* when a request leaves, and the time, by ``time.monotonic()``.
+        """Call *listener* when a request leaves, with the time by ``time.monotonic()``.
 
-        Without *of_all* that is of those whose ``needs_telling`` was set when they started.
+        Without *of_all*, only requests whose ``needs_telling`` was set at their start count.
         """
         self._leave_listeners.append(listener)
         self.tells_all |= of_all
 
     def on_answer(self, listener: AnswerListener) -> None:
-        """Call *listener* with each one that was answered, and the response."""
+        """Call *listener* with each request that was answered, and the response."""
         self._answer_listeners.append(listener)
 
     def on_failure(self, listener: FailureListener) -> None:
-        """Call *listener* with each one that was not answered, and what was raised."""
+        """Call *listener* with each request that was not answered, and the exception."""
         self._failure_listeners.append(listener)
 
     def _follow_hand_overs(self) -> None:
-        """Have each request granted when it is handed to its handler, and follow it.
+        """Ask for a grant when a request is handed to its handler, and follow the request.
 
-        A slot's time runs from there, too. Scrapy has it run from when it takes the request
-        off the slot's queue; where the event loop is busy the request leaves later than
-        that, and the next one too early.
+        The delay of its slot counts from here, too. Scrapy counts it from when it takes the
+        request off the slot's queue; in a busy event loop the request leaves later than
+        that, and the next one would leave too early.
         """
         handlers = self._downloader.handlers
         hand_over = handlers.download_request_async
@@ -159,7 +158,7 @@ class Downloader:
         async def follow(request: Request) -> Any:
             slot_name = request.meta.get("download_slot")
             departure = Departure(
-                request, slot_name, self._start, self._left, confirm=self._confirm
+                request, slot_name, self._start, self._note_leave, confirm=self._confirm
             )
             departure.needs_telling = self.tells_all
             departure.places = getattr(self._downloader, "total_concurrency", 0)
@@ -181,16 +180,16 @@ class Downloader:
     async def _hand_over(
         self, departure: Departure, to: Callable[[Request], Awaitable[Response]]
     ) -> Response:
-        """Return what *to* answers; who listens is told of that, or of what it raises."""
+        """Return the response of *to*, and tell listeners of it, or of the exception."""
         try:
-            with handed_over(departure):
+            with as_current(departure):
                 response = await to(departure.request)
         except Exception as error:
             for failed in self._failure_listeners:
                 failed(departure, error)
             raise
         finally:
-            departure.over()
+            departure.note_over()
         for answered in self._answer_listeners:
             answered(departure, response)
         return response
@@ -199,14 +198,14 @@ class Downloader:
         granted = self._granter(departure)
         if granted is not None:
             return self._start_when(granted, departure)
-        self._started(departure)
+        self._note_start(departure)
         return None
 
     async def _start_when(self, granted: Awaitable[None], departure: Departure) -> None:
         await granted
-        self._started(departure)
+        self._note_start(departure)
 
-    def _started(self, departure: Departure) -> None:
+    def _note_start(self, departure: Departure) -> None:
         departure.started_at = monotonic()
         if departure.robots_hop is None:
             self.pages += 1
@@ -214,12 +213,12 @@ class Downloader:
         for listener in self._robots_listeners:
             listener(departure)
 
-    def _left(self, departure: Departure, at: float) -> None:
+    def _note_leave(self, departure: Departure, at: float) -> None:
         for left in self._leave_listeners:
             left(departure, at)
 
     def _watch(self, request: Request) -> None:
-        """Have the HTTP client watched that *request* is going to use."""
+        """Watch the HTTP client that *request* is going to use."""
         scheme = request.url.partition(":")[0]
         if scheme in self._loaded:
             return
@@ -233,13 +232,13 @@ class Downloader:
 
     def users_delay(self, name: str | None) -> float:
         """Return the shortest delay, jitter included, that the user sets for a slot."""
-        delay, _ = self._users_own(name)
+        delay, _ = self._users_limits(name)
         slot = self._slot(name)
         if delay and slot is not None:
             delay *= max(0.0, 1 - jitter_of(slot))
         return delay
 
-    def _users_own(self, name: str | None) -> tuple[float, int]:
+    def _users_limits(self, name: str | None) -> tuple[float, int]:
         own = self._own_slots.get(name or "", {})
         return (
             own.get("delay", self._own_delay),
@@ -247,10 +246,10 @@ class Downloader:
         )
 
     def hold(self, name: str, delay: float) -> bool:
-        """Have a slot keep at least *delay* s between two starts; 0: the user's own again.
+        """Make a slot keep at least *delay* seconds between two starts; 0: the user's own.
 
-        Whatever else sets it (AutoThrottle, another plugin) must be followed by another
-        call. Returns ``False`` where there is no such slot.
+        Call it again whenever something else (AutoThrottle, another plugin) has set the
+        delay. Returns ``False`` if there is no such slot.
         """
         slot = self._slot(name)
         if slot is None:
@@ -258,7 +257,7 @@ class Downloader:
         raised = self._raised.get(name)
         if raised is not None and delay < raised == slot.delay:
             # The origin asks for less than before: back to the user's own.
-            slot.delay, slot.concurrency = self._users_own(name)
+            slot.delay, slot.concurrency = self._users_limits(name)
         if not delay:
             self._raised.pop(name, None)
             return True
@@ -284,30 +283,30 @@ class Downloader:
         # ``None``: it was not used yet, or is idle for longer than its delay.
         if slot is None or not slot.delay:
             return 0.0
-        delay = shortest_delay(slot)
+        delay = slot.delay * max(0.0, 1 - jitter_of(slot))
         return max(0.0, slot.lastseen + delay - slot_clock()) if delay else 0.0
 
     def has_place(self, name: str, host: str, *, paced: bool) -> bool:
-        """Tell whether a slot can take another request to *host* without having it wait.
+        """Tell whether a slot can take another request to *host* that need not wait there.
 
-        *paced*: one at a time, as robots.txt asks for a delay.
+        *paced*: one request at a time, as the host has an interval to keep.
         """
         if paced:
-            if self.handed_out.any_to(host):
+            if self.handed_out.has_any_to(host):
                 return False
             paced = name == host  # else its slot may have others, too
         slot = self._slot(name)
         there = NOWHERE if slot is None else slot.active
-        on_the_way = self.handed_out.on_the_way(name, there)
+        on_the_way = self.handed_out.count_on_the_way(name, there)
         if slot is None:
-            delay, concurrency = self._users_own(name)
+            delay, concurrency = self._users_limits(name)
             return on_the_way < concurrency if not (delay or paced) else not on_the_way
         if slot.queue or (on_the_way and (paced or slot.delay)):
             return False
         return on_the_way + len(slot.active) < (1 if paced else slot.concurrency)
 
     def go_first(self, request: Request) -> None:
-        """Put *request* before what waits in its slot, where it is just being put."""
+        """Move *request*, which is just being put into its slot, to the front."""
         call_later(0, self._go_first, request)
 
     def _go_first(self, request: Request) -> None:
@@ -329,12 +328,12 @@ class Downloader:
 
     @property
     def most_of_a_slot(self) -> int:
-        """The number of requests at a time that each slot takes by the user's settings."""
-        own = (self._users_own(name)[1] for name in self._own_slots)
+        """Return how many requests at a time each slot takes by the user's settings."""
+        own = (self._users_limits(name)[1] for name in self._own_slots)
         return max(1, min([self._own_concurrency, *own]))
 
     def lend_place(self) -> None:
-        """Add a place, so that what waits or asks for a robots.txt takes none of a page."""
+        """Add a place, so that a wait or a fetch of robots.txt takes none from the pages."""
         if getattr(self._downloader, "total_concurrency", 0):  # 0: there is no limit
             self._downloader.total_concurrency += 1
 
@@ -349,36 +348,36 @@ class Downloader:
         return getattr(self._crawler.engine, "_slot", None)
 
     def wake(self) -> None:
-        """Have the engine ask the scheduler again."""
+        """Make the engine ask the scheduler again."""
         slot = self._engine_slot
         if slot is not None:
             slot.nextcall.schedule()
 
-    def ends(self) -> bool:
+    def is_ending(self) -> bool:
         """Tell whether the crawl is ending."""
         slot = self._engine_slot
         return slot is None or slot.closing is not None
 
-    def ends_without(self, page: Request) -> bool:
-        """Tell whether the crawl is ending, and does not wait for *page* any more."""
-        return self.ends() and page not in self._downloader.active
+    def is_ending_without(self, page: Request) -> bool:
+        """Tell whether the crawl is ending, and no longer waits for *page*."""
+        return self.is_ending() and page not in self._downloader.active
 
     def active(self) -> AbstractSet[Request]:
-        """Return the requests that the downloader is at, those that wait there included."""
+        """Return the requests in the downloader, also those that wait there."""
         active: AbstractSet[Request] = self._downloader.active
         return active
 
     def is_busy(self) -> bool:
-        """Tell whether there are any."""
+        """Tell whether there are requests in the downloader."""
         return bool(self._downloader.active)
 
     def only_queue_is_left(self) -> bool:
-        """Tell whether nothing goes on in the crawl, but that a queue may hold requests."""
+        """Tell whether the crawl is idle, except for requests that a queue may hold."""
         engine: Any = self._crawler.engine
         slot = engine.scraper.slot
         return (
             not self.is_busy()
-            and not self.ends()
+            and not self.is_ending()
             and getattr(engine, "_start", None) is None
             and (slot is None or slot.is_idle())
         )
@@ -390,7 +389,7 @@ class Downloader:
         deferred_from_coro(engine.close_spider_async(reason=reason))
 
     def in_progress(self) -> AbstractSet[Request] | None:
-        """Return what the engine is not through with; ``None``: it does not run."""
+        """Return the requests that the engine still works on; ``None``: it does not run."""
         slot = self._engine_slot
         return None if slot is None else slot.inprogress
 

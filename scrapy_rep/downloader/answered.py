@@ -1,4 +1,4 @@
-"""Which requests the engine has an answer to, and is through with."""
+"""Which requests the engine has an answer to, and has finished with."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ CUT_OFF: tuple[type[BaseException], ...] = (
     CancelledError,
     getattr(exceptions, "DownloadCancelledError", CancelledError),  # Scrapy >= 2.15
 )
-"""What a download ends with that was not let come to its end."""
+"""How a download ends that was broken off."""
 
 
 class Answered:
-    """Tells a queue which of its requests are done with, all that came of them included.
+    """Tells a queue which of its requests are done, with all that came of them.
 
-    The engine forgets a request when its callback is through and what that gave is queued
-    and processed. It does so too with those that it drops in order to stop sooner; they
-    have no answer, and were not refused.
+    The engine forgets a request when its callback has finished, and its items and requests
+    are processed or queued. It also forgets requests that it drops in order to stop sooner:
+    these have no answer, and were not refused, so they are not done.
     """
 
     def __init__(self, crawler: Crawler, downloader: Downloader) -> None:
         self._crawler = crawler
         self._downloader = downloader
         self._requests: WeakSet[Request] | None = WeakSet()
-        """Those with an answer; ``None``: this version of Scrapy does not tell."""
+        """Requests with an answer; ``None``: this version of Scrapy does not tell."""
         crawler.signals.connect(self._follow, signals.engine_started)
 
     def done_with(self, requests: Iterable[Request]) -> list[Request]:
-        """Return those of *requests*, which were handed out, that are done with."""
+        """Return those of *requests*, all of them handed out, that are done."""
         in_progress = self._downloader.in_progress()
         if in_progress is None:
             return []
@@ -72,7 +72,7 @@ class Answered:
             if not (
                 isinstance(result, Failure)
                 and result.check(*CUT_OFF)
-                and self._downloader.ends()
+                and self._downloader.is_ending()
             ):
                 answered.add(request)
             return handle(result, request)

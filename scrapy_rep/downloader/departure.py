@@ -22,9 +22,10 @@ ROBOTS_HOP = "rep_hop"
 
 
 class Departure:
-    """Made when a request is about to be handed to its download handler.
+    """One request on its way out, from just before its download handler gets it.
 
-    An HTTP client may send it more than once: each time it is granted, and told.
+    An HTTP client may send a request more than once: each time a start is granted, and
+    listeners are told when it leaves.
     """
 
     __slots__ = (
@@ -57,10 +58,10 @@ class Departure:
         *,
         confirm: Granter = lambda _: None,
     ) -> None:
-        """*grant* is asked before it is sent once more, *tell* called when it leaves.
+        """*grant* is called before the request is sent once more, *tell* when it leaves.
 
-        *confirm* is asked when one that is booked has a connection; what it returns is awaited
-        before that is used.
+        *confirm* is called when a request with a booking has a connection; what it returns
+        is awaited before the connection is used.
         """
         self.request = request
         self.slot = slot
@@ -69,19 +70,20 @@ class Departure:
         self.host = ""
         """Whose pace it keeps; empty: nobody's."""
         self.started_at = 0.0
-        """When it was granted last, by ``time.monotonic()``."""
+        """When a start was last granted, by ``time.monotonic()``."""
         self.left_at: float | None = None
         """When it left last; ``None``: that was not seen."""
         self.booking: tuple[int, float] | None = None
-        """The start that others know of, and when that is by ``time.monotonic()``."""
+        """The start that other processes know of: by the shared clock in microseconds, and by
+        ``time.monotonic()``; ``None``: no start is booked."""
         self.needs_telling = False
-        """Whether somebody wants to know when it leaves."""
+        """Whether a listener wants to know when it leaves."""
         self.keeps_pace = False
-        """Whether that is so as its host may have a pace to keep."""
+        """Whether its host may have a pace to keep."""
         self.is_watched = False
-        """Whether its HTTP client is one that is watched, and so is seen to send it."""
+        """Whether its HTTP client is watched, so that we see when it is sent."""
         self.is_over = False
-        """Whether it was answered, or never will be."""
+        """Whether it was answered, or will not be any more."""
         self.places = 0
         """How many requests may be on their way just now; 0: any number."""
         self._grant = grant
@@ -90,21 +92,26 @@ class Departure:
         self._give_back: Callable[[], None] | None = None
         self._noting: CallLaterResult | None = None
 
-    # For those who watch the HTTP clients
+    # Called by what watches the HTTP clients (wire.py)
 
-    async def again(self) -> None:
-        """Have it granted once more, as its client is about to send it once more."""
+    async def grant_again(self) -> None:
+        """Wait until another start is granted: the client is about to send it once more."""
         self._note()
         self.left_at = self.booking = None
         if (granted := self._grant(self)) is not None:
             await granted
 
-    def ready(self) -> Awaitable[None] | None:
-        """Note that it has a connection; return what is to be awaited before it is used."""
+    def confirm(self) -> Awaitable[None] | None:
+        """Return what to await before its connection is used; ``None``: use it at once."""
         return None if self.booking is None else self._confirm(self)
 
-    def written(self) -> None:
-        """Note that it is written: it leaves in this turn of the event loop, or the next."""
+    async def until_confirmed(self) -> None:
+        """Wait until its connection may be used."""
+        if (confirmed := self.confirm()) is not None:
+            await confirmed
+
+    def note_written(self) -> None:
+        """Note that it was written: it leaves in this turn of the event loop or the next."""
         self.left_at = monotonic()
         if self.needs_telling and self._noting is None:
             self._noting = call_later(0, self._left)
@@ -114,7 +121,7 @@ class Departure:
         self._note()
 
     def _note(self) -> None:
-        """Tell of it if that is still to be done."""
+        """Tell listeners that it has left, if they were not told yet."""
         if self._noting is None:
             return
         self._noting.cancel()
@@ -122,11 +129,11 @@ class Departure:
         assert self.left_at is not None
         self._tell(self, self.left_at)
 
-    def over(self) -> None:
-        """Note that it was answered, or never will be.
+    def note_over(self) -> None:
+        """Note that it was answered, or will not be any more.
 
-        What a client that is not watched has sent may have left as late as now. Where one
-        that is watched was not seen to send it, it counts as sent when it was granted.
+        If its client is not watched, the request may have left as late as now. If the client
+        is watched but was not seen to send it, it counts as sent when its start was granted.
         """
         self.is_over = True
         if not self.needs_telling:
@@ -136,14 +143,14 @@ class Departure:
         elif self._noting is not None:
             self._note()
 
-    # What it holds on to
+    # A claim that it holds
 
     @property
-    def holds(self) -> bool:
+    def is_holding(self) -> bool:
         return self._give_back is not None
 
     def hold(self, give_back: Callable[[], None]) -> None:
-        """Have *give_back* called once, at the latest when all were told what came of it."""
+        """Hold something until ``let_go``, which calls *give_back* once."""
         self._give_back = give_back
 
     def let_go(self) -> None:
@@ -155,16 +162,16 @@ class Departure:
 _leaving: ContextVar[list[Departure]] = ContextVar("rep_leaving")
 
 
-def leaving() -> Departure | None:
-    """Return the one for which a download handler does what is being done; or ``None``."""
+def current_departure() -> Departure | None:
+    """Return the departure that the running download handler serves; or ``None``."""
     departures = _leaving.get(None)
     return departures[0] if departures else None
 
 
-class handed_over:
-    """Has ``leaving`` return *departure* in what is begun in the block, until that is over.
+class as_current:
+    """Makes *departure* the current one within the block, and in tasks that begin there.
 
-    Event loops keep what was set in a context for as long as a connection is open.
+    A list is set and emptied, as a connection keeps the context that it was opened in.
     """
 
     __slots__ = ("_departures", "_token")

@@ -8,7 +8,7 @@ REFUSED, NOT_FOUND, TIMEOUT = (
     "timeout",
 )
 CUT_SHORT, LOST = "cut short", "connection lost"
-KINDS = (
+FAILURE_KINDS = (
     ("refused", REFUSED),
     ("resolvehost", NOT_FOUND),
     ("lookup", NOT_FOUND),
@@ -19,12 +19,12 @@ KINDS = (
     ("failed", LOST),
     ("neverreceived", LOST),
 )
-"""A part of the name of an exception, and its kind; the first that fits. The exceptions of
-Twisted, of Scrapy and of each of its download handlers differ, but their names tell."""
+"""A part of the name of an exception, and its kind; the first match counts. Twisted, Scrapy and
+each of its download handlers have exceptions of their own, but the names tell the kind."""
 
 
 def kind_of(error: BaseException) -> str:
-    """Return the kind of a failure; that of no known kind is called as its exception."""
+    """Return the kind of a failure; if it is not known, the name of the exception."""
     name = type(error).__name__
     lower = name.lower()
-    return next((kind for part, kind in KINDS if part in lower), name)
+    return next((kind for part, kind in FAILURE_KINDS if part in lower), name)

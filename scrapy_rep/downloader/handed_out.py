@@ -15,16 +15,16 @@ NOWHERE: frozenset[Request] = frozenset()
 
 
 class HandedOut:
-    """Requests by download slot and by host, as long as the downloader is at them."""
+    """Requests by download slot and by host, for as long as the downloader has them."""
 
     def __init__(self, active: Callable[[], AbstractSet[Request]]) -> None:
-        """*active* returns the requests that the downloader is at, in whatever slot."""
+        """*active* returns the requests in the downloader, in whatever slot."""
         self._active = active
         self._by_slot: dict[str, set[Request]] = {}
         self._by_host: dict[str, set[Request]] = {}
-        """Of hosts whose requests went through slots of other names."""
+        """Hosts whose requests go through slots of other names."""
         self.sent_back: WeakSet[Request] = WeakSet()
-        """Requests on their way back to the queue, which has handed them out too early."""
+        """Requests on their way back to the queue, which handed them out too early."""
 
     def add(self, slot: str, host: str, request: Request) -> None:
         """Note that *request* is on its way to *host*, by *slot*."""
@@ -35,23 +35,23 @@ class HandedOut:
             self._by_host.setdefault(host, set()).add(request)
 
     def sweep(self) -> None:
-        """Forget what was answered since its slot was asked about."""
+        """Forget requests that were answered since we last looked at their slot."""
         for slot in list(self._by_slot):
-            self.on_the_way(slot, NOWHERE)
+            self.count_on_the_way(slot, NOWHERE)
         for host in list(self._by_host):
-            self.any_to(host)
+            self.has_any_to(host)
 
     def has(self, slot: str, request: Request) -> bool:
-        """Tell whether *request* comes from the queue, and is not answered yet."""
+        """Tell whether *request* was handed out for *slot*, and has no answer yet."""
         return request in self._by_slot.get(slot, ())
 
-    def on_the_way(self, slot: str, there: AbstractSet[Request]) -> int:
-        """Return how many are not in *slot* yet, *there* being those that are."""
+    def count_on_the_way(self, slot: str, there: AbstractSet[Request]) -> int:
+        """Return how many requests are not in *slot* yet; *there* are those that are."""
         requests = self._current(self._by_slot, slot)
         return len(requests - there) if there else len(requests)
 
-    def any_to(self, host: str) -> bool:
-        """Tell whether anything is on its way to *host*, by whatever slot."""
+    def has_any_to(self, host: str) -> bool:
+        """Tell whether any request is on its way to *host*, by whatever slot."""
         by_others = self._current(self._by_host, host)
         return bool(by_others or self._current(self._by_slot, host))
 

@@ -28,10 +28,9 @@ class HttpCache:
         return self._crawler.get_downloader_middleware(HttpCacheMiddleware)
 
     async def page(self, request: Request) -> Response | None:
-        """Return what the cache answers *request* with; ``None``: its site must be asked.
+        """Return the page from the cache; ``None``: the site of *request* must be asked.
 
-        That is so where it has the page, by its storage, and the page is fresh, by its
-        policy.
+        The cache's storage must have the page, and its policy must call the page fresh.
         """
         if self._middleware is None:
             return None

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 async def sleep(seconds: float) -> None:
-    """Wait; who is cancelled meanwhile leaves no timer behind."""
+    """Wait for so many *seconds*. If the wait is cancelled, no timer is left behind."""
     done: Deferred[None] = Deferred(lambda _: timer.cancel())
     timer = call_later(max(0.0, seconds), done.callback, None)
     await maybe_deferred_to_future(done)
@@ -29,7 +29,7 @@ async def sleep(seconds: float) -> None:
 async def wait_for(future: Future[T]) -> T:
     """Return the result of *future*, which a thread sets.
 
-    To cancel the wait does not cancel the work.
+    Cancelling the wait does not cancel the work.
     """
     if is_asyncio_available():
         return await asyncio.shield(asyncio.wrap_future(future))
@@ -50,7 +50,7 @@ class Alarm:
         self._at = 0.0
 
     def set(self, seconds: float) -> None:
-        """Have it ring in so many *seconds* from now, unless it rings before."""
+        """Make it ring in so many *seconds* from now, unless it is set to ring earlier."""
         at = monotonic() + max(0.0, seconds)
         if self._timer is not None:
             if self._at <= at:

@@ -17,7 +17,7 @@ slot_clock: Callable[[], float] = (
 
 
 def is_usable(slot: Any) -> bool:
-    """Tell whether *slot* has what is needed of slots, and lets it be set."""
+    """Tell whether *slot* has the attributes that we read and set."""
     try:
         for name in ("lastseen", "delay", "concurrency"):
             setattr(slot, name, getattr(slot, name))
@@ -27,13 +27,8 @@ def is_usable(slot: Any) -> bool:
         return False
 
 
-def shortest_delay(slot: Any) -> float:
-    """Return the shortest delay that *slot* may keep, jitter included."""
-    return float(slot.delay) * max(0.0, 1 - jitter_of(slot))
-
-
 def jitter_of(slot: Any) -> float:
-    """Return the part by which the delay of *slot* varies at random."""
+    """Return the part of its delay by which *slot* varies it at random, from 0 to 1."""
     if hasattr(slot, "jitter"):  # Scrapy >= 2.19
         return float(slot.jitter)
     return 0.5 if slot.randomize_delay else 0.0

@@ -1,10 +1,11 @@
-"""What goes over a connection and when, as far as download handlers do not tell.
+"""What goes over a connection and when: what download handlers do not tell.
 
-Twisted and aiohttp take a body that nothing delimits for whole, however its connection was
-lost; and Twisted takes for a status whatever ``int`` takes for a number. A request leaves
-when its connection is made, and both send it a second time by themselves where a connection
-that they had kept was closed. So these HTTP clients, and httpx, are watched here: nothing is
-changed, but that a request may have to wait before it is written (``Departure``).
+Twisted and aiohttp accept a body without a delimiter as whole, however its connection was
+lost; and Twisted accepts as a status whatever ``int`` accepts as a number. A request leaves
+only when its connection is made, and both clients send it a second time by themselves if a
+kept connection turns out to be closed. So these HTTP clients, and httpx, are watched here.
+Only one thing about them changes: a request may have to wait before it is written
+(``Departure``).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from twisted.internet.interfaces import IHandshakeListener, ISSLTransport
 from twisted.python.failure import Failure
 from zope.interface import classImplements  # type: ignore[import-untyped]
 
-from scrapy_rep.downloader.departure import leaving
+from scrapy_rep.downloader.departure import current_departure
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -47,18 +48,18 @@ class Wire:
 
     def __init__(self, status_line: bytes = b"") -> None:
         self.status_line = status_line
-        """As it was sent; empty where the HTTP client itself is strict about it."""
+        """As it was sent; empty if the HTTP client itself checks it strictly."""
         self.broken = False
-        """Whether the connection was lost in another way than by being closed."""
+        """Whether the connection was lost rather than closed."""
 
     def fault(self, headers: Headers, *, stopped: bool) -> str:
-        """Return why what came is no whole answer; empty: it is one.
+        """Return why this is no whole answer; empty: it is one.
 
-        *stopped* tells that the download was, and its connection closed from this side.
+        *stopped*: we stopped the download, and closed the connection ourselves.
         """
         if self.status_line and not STATUS_LINE.match(self.status_line):
             return "no HTTP status"
-        # Where the end of the body is known it may have been broken after that.
+        # If a delimiter tells where the body ends, it may have broken after that.
         if self.broken and not stopped and headers.keys().isdisjoint(DELIMITERS):
             return "cut short"
         return ""
@@ -68,8 +69,8 @@ _reading: ContextVar[Wire | None] = ContextVar("rep_wire", default=None)
 _watched: set[str] = set()
 
 
-def at_hand() -> Wire | None:
-    """Return that of the answer whose headers have just come; ``None``: nobody watched.
+def current_wire() -> Wire | None:
+    """Return the wire of the answer whose headers have just come; ``None``: not watched.
 
     For receivers of Scrapy's signal ``headers_received``.
     """
@@ -77,7 +78,7 @@ def at_hand() -> Wire | None:
 
 
 def watch() -> None:
-    """See to it that the HTTP clients that are in use are watched."""
+    """Watch the HTTP clients that are imported by now."""
     for name, watchers in CLIENTS.items():
         if name in sys.modules and name not in _watched:
             _watched.add(name)
@@ -135,7 +136,7 @@ def _watch_twisted_requests(module: ModuleType) -> None:
     def leave(self: Any) -> None:
         departure, self.rep_departure = self.rep_departure, None
         if departure is not None:
-            departure.written()
+            departure.note_written()
 
     protocol.rep_departure = None
     protocol.rep_written = protocol.rep_greeted = False
@@ -149,7 +150,7 @@ def _watch_twisted_pools(module: ModuleType) -> None:
     get_connection = pool.getConnection
 
     def get(self: Any, key: Any, endpoint: Any) -> Any:
-        departure = leaving()
+        departure = current_departure()
         connecting = get_connection(self, key, endpoint)
         if departure is None:
             return connecting
@@ -160,10 +161,10 @@ def _watch_twisted_pools(module: ModuleType) -> None:
             if own is not connection:  # it was kept, and is replaced if it was closed
                 connect = connection._newConnection
                 connection._newConnection = lambda: again(connect)
-            granted = departure.ready()
-            if granted is None:
+            confirmed = departure.confirm()
+            if confirmed is None:
                 return mark(connection, own)
-            waiting = deferred_from_coro(granted)
+            waiting = deferred_from_coro(confirmed)
             return waiting.addCallback(lambda _: mark(connection, own))
 
         def mark(connection: Any, own: Any) -> Any:
@@ -174,7 +175,7 @@ def _watch_twisted_pools(module: ModuleType) -> None:
             return connection
 
         def again(connect: Any) -> Any:
-            granted = deferred_from_coro(departure.again())
+            granted = deferred_from_coro(departure.grant_again())
             return granted.addCallback(lambda _: connect()).addCallback(use)
 
         return connecting.addCallback(use)
@@ -192,8 +193,8 @@ def _watch_aiohttp_answers(module: ModuleType) -> None:
         self.rep_wire = Wire()
         _reading.set(self.rep_wire)
         set_response_params(self, **options)
-        if (departure := leaving()) is not None:
-            departure.written()  # which comes next
+        if (departure := current_departure()) is not None:
+            departure.note_written()  # which comes next
 
     def lose(self: Any, error: BaseException | None) -> None:
         wire = getattr(self, "rep_wire", None)
@@ -210,17 +211,16 @@ def _watch_aiohttp_connections(module: ModuleType) -> None:
     connect = connector.connect
 
     async def connect_for(self: Any, *args: Any, **options: Any) -> Any:
-        departure = leaving()
+        departure = current_departure()
         _make_room(self, "_limit", departure)
         if departure is not None:
             departure.is_watched = True
             if departure.left_at is not None:
-                await departure.again()
+                await departure.grant_again()
         connection = await connect(self, *args, **options)
-        granted: Awaitable[None] | None
-        if departure is not None and (granted := departure.ready()) is not None:
+        if departure is not None:
             try:
-                await granted
+                await departure.until_confirmed()
             except BaseException:
                 connection.release()
                 raise
@@ -234,19 +234,19 @@ def _watch_httpcore_pools(module: ModuleType) -> None:
     handle = pool.handle_async_request
 
     async def handle_async_request(self: Any, request: Any) -> Any:
-        departure = leaving()
+        departure = current_departure()
         _make_room(self, "_max_connections", departure)
         if departure is not None:
             departure.is_watched = True
-            trace = _traced(departure, request.extensions.get("trace"))
+            trace = _trace_for(departure, request.extensions.get("trace"))
             request.extensions = {**request.extensions, "trace": trace}
         return await handle(self, request)
 
     pool.handle_async_request = handle_async_request
 
 
-def _traced(departure: Departure, others: Trace | None) -> Trace:
-    """Return what httpcore calls at each step of a request; *others* is called, too."""
+def _trace_for(departure: Departure, others: Trace | None) -> Trace:
+    """Return a function for httpcore to call at each step; it calls *others* as well."""
 
     async def trace(step: str, info: dict[str, Any]) -> None:
         if others is not None:
@@ -256,19 +256,18 @@ def _traced(departure: Departure, others: Trace | None) -> Trace:
         if info["request"].method == b"CONNECT":  # to a proxy, before it
             return
         if departure.left_at is not None:
-            await departure.again()
-        if (granted := departure.ready()) is not None:
-            await granted
-        departure.written()
+            await departure.grant_again()
+        await departure.until_confirmed()
+        departure.note_written()
 
     return trace
 
 
 def _make_room(pool: Any, name: str, departure: Departure | None) -> None:
-    """Have *pool* open as many connections as requests may be on their way.
+    """Let *pool* open as many connections as there may be requests on their way.
 
-    Scrapy has it open CONCURRENT_REQUESTS, whatever was lent since. *name* is that of the
-    limit.
+    Scrapy limits it to CONCURRENT_REQUESTS, and does not know of places that were lent
+    since. *name* is the attribute with the limit.
     """
     if departure is not None and 0 < getattr(pool, name, 0) < departure.places:
         setattr(pool, name, departure.places)
@@ -282,4 +281,4 @@ CLIENTS = {
     "httpcore._async.connection_pool": (_watch_httpcore_pools,),
     "httpcore2._async.connection_pool": (_watch_httpcore_pools,),
 }
-"""By the module, once it is there: the functions that begin to watch it."""
+"""Module -> the functions that begin to watch it, once it is imported."""

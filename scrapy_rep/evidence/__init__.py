@@ -1,7 +1,7 @@
 """What decided? Evidence on requests and items, the audit, and its report.
 
-The names are imported when they are first asked for: who reads an audit needs neither Scrapy
-nor what writes one.
+The names are imported when they are first used: reading an audit needs neither Scrapy nor the
+modules that write one.
 """
 
 from __future__ import annotations

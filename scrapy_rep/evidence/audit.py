@@ -1,8 +1,8 @@
 """The audit (REP_AUDIT_URI): what a crawl knew, decided and sent, and what came of it.
 
-The lines are those of ``scrapy_rep.evidence.format``. Where there is a record for each
-request, what it shares with others is encoded once, and the line is put together by hand:
-that takes a tenth of what an encoder takes.
+The lines are those of ``scrapy_rep.evidence.format``. For records of each request, the parts that
+many of them share are encoded once, and the line is put together by hand: that takes a tenth
+of an encoder's time.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ logger = logging.getLogger("scrapy_rep")
 MAX_DIGESTS = 10_000
 """Digests that are remembered, so that each body is written once."""
 USERS_SETTINGS = ("ROBOTSTXT_USER_AGENT", "USER_AGENT", "DOWNLOAD_DELAY")
-"""Settings of Scrapy that are written down beside ours."""
+"""Settings of Scrapy that are written down with ours."""
 LONGEST_SCHEME = len("https://")
 
 
 @lru_cache(maxsize=1024)
 def names_in_json(host: str, slot: str, origin: str) -> str:
-    """Return what a record has of a host and a slot: the former where it is not plain."""
+    """Return the JSON of a record's slot, and of its host unless URL and slot show that."""
     in_json = f'"slot":{quote(slot)}'
     if host and not (host == slot == _host_of(origin)):
         in_json += f',"host":{quote(host)}'
@@ -66,7 +66,7 @@ def names_in_json(host: str, slot: str, origin: str) -> str:
 
 @lru_cache(maxsize=1024)
 def host_in_json(host: str, origin: str) -> str:
-    """Return what a record that names no slot has of a host."""
+    """Return the JSON of the host of a record without a slot, unless the URL shows it."""
     plain = not host or host == _host_of(origin)
     return "" if plain else f',"host":{quote(host)}'
 
@@ -89,9 +89,8 @@ class Audit:
     ) -> None:
         """Open the audit at *uri*: now, or when there is a spider.
 
-        *now* tells the seconds since 1970, *at* those of a ``time.monotonic()``, and *agent*
-        whose rules the crawl obeys.
-        Raises ``SettingError`` where it cannot be opened.
+        *now* returns the seconds since 1970, *at* those of a ``time.monotonic()``, and *agent*
+        the agent whose rules the crawl obeys. Raises ``SettingError`` if it cannot be opened.
         """
         self._crawler = crawler
         self._uri = uri
@@ -100,12 +99,15 @@ class Audit:
         self._agent = agent
         self._sink: Sink | None = None
         self.put: Callable[[Record], None] = _ignore
-        """Of the sink: writes what was decided, ``(time, url, host, slot, decision, delay,
-        preferences)``; what was sent, ``(moment, url, host, slot, whether it is a
-        robots.txt, 0.0, None)``; what came of it, ``(moment, url, host, "", status or
-        error, seconds, octets)``; or a line, ``(0.0, line, "", "", None, 0.0, None)``.
-        A moment is of ``time.monotonic()``. Before there is a spider, and when it is gone,
-        nothing is.
+        """The sink's ``put``, which writes one of these records:
+
+        a decision, ``(time, url, host, slot, decision, delay, preferences)``;
+        a request that left, ``(moment, url, host, slot, is robots.txt, 0.0, None)``;
+        what came of it, ``(moment, url, host, "", status or error, seconds, octets)``;
+        a line, ``(0.0, line, "", "", None, 0.0, None)``.
+
+        A moment is of ``time.monotonic()``. Before there is a spider, and after its end,
+        nothing is written.
         """
         self._digests: dict[str, None] = {}  # in the order in which they came
         self._errors = 0  # of the sink, as far as they were noticed
@@ -131,9 +133,8 @@ class Audit:
 
     def _first_line(self, worker: str) -> str:
         settings = self._crawler.settings
-        ours = [
-            name for name in DEFAULTS if name != SETTING_NAME
-        ]  # may have a password
+        # The URI of the audit may have a password.
+        ours = [name for name in DEFAULTS if name != SETTING_NAME]
         given = {name: settings.get(name) for name in (*ours, *USERS_SETTINGS)}
         return CRAWL.line(
             {
@@ -153,14 +154,14 @@ class Audit:
     # Records
 
     def write(self, record_type: RecordType, **values: object) -> None:
-        """Write a record of now that has *values*."""
+        """Write a record with *values*, and the time of now."""
         line = record_type.line({"time": self._time(), **values})
         self.put((0.0, line, "", "", None, 0.0, None))
 
     def write_copy(self, copy: Copy, body: bytes) -> None:
-        """Write what is known of an origin; *body* where it is not written yet."""
+        """Write what is known of an origin, with the *body* if that is not written yet."""
         if self._sink is None:
-            return  # the body, too, is to be written when there is one
+            return  # it is written, with its body, when it is learned under a spider
         values = copy.as_record()
         digest = copy.digest
         if digest is not None and digest not in self._digests:
@@ -171,7 +172,7 @@ class Audit:
         self.write(COPY, **values)
 
     def write_sent(self, departure: Departure, at: float) -> None:
-        """Write that a request has left *at* that time, by ``time.monotonic()``."""
+        """Write that a request has left *at* a time, by ``time.monotonic()``."""
         request, slot = departure.request, departure.slot or ""
         is_robots = departure.robots_hop is not None
         self.put((at, request.url, departure.host, slot, is_robots, 0.0, None))
@@ -187,7 +188,7 @@ class Audit:
         self.put((now, request.url, departure.host, "", status, seconds, octets))
 
     def write_failure(self, departure: Departure, error: Exception) -> None:
-        """Write that a request was not answered, if it has left at all."""
+        """Write that a request was not answered, if it did leave."""
         request, now = departure.request, monotonic()
         left_at = departure.left_at or departure.started_at
         if not left_at:
@@ -201,14 +202,14 @@ class Audit:
     def _write_of_robots(
         self, request: Request, seconds: float, **values: object
     ) -> None:
-        """Write an answer of which there are few."""
+        """Write what came of a request for a robots.txt."""
         url, seconds = without_user(request.url), round(seconds, TIME_DECIMALS)
         self.write(ANSWER, url=url, seconds=seconds, robots=True, **values)
 
     # In the sink's thread
 
     def _lines_of(self, records: Iterable[Record]) -> str:
-        """Return *records* in JSON. Times have ``TIME_DECIMALS`` decimals."""
+        """Return *records* as lines of JSON. Times have ``TIME_DECIMALS`` decimals."""
         lines = []
         zero = self._at(0.0)
         last = in_quotes = origin = ""
@@ -292,7 +293,7 @@ class Audit:
             )
 
     def _time(self) -> float:
-        """The time as the sink writes it: records stay in order where it is rounded."""
+        """Return the time, rounded as the sink rounds it, so that records stay in order."""
         return round(self._now(), TIME_DECIMALS)
 
     def _log(self, level: int, message: str, **values: object) -> None:

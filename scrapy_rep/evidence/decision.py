@@ -1,4 +1,4 @@
-"""What evidence and audit tell of one decision, but for the request that it is about."""
+"""What evidence and audit tell about one decision, apart from its request."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from scrapy_rep.store import Snapshot
 
 MAX_CHARACTERS, MAX_TOKENS = 500, 20
-"""Of a text, and user-agent lines, beyond which evidence is cut: a rule may be half a
+"""Characters of a text, and user-agent lines, that evidence has at the most: a rule may be half a
 megabyte long, and there is evidence for each request."""
 
 STATE_WORDS = {Access.SUCCESSFUL: "fetched", Access.DENIED: "denied"}
-"""What evidence calls an answer that decides; the others are "unavailable"."""
+"""The state of an answer that decides, in evidence; all others are "unavailable"."""
 REQUEST_FIELDS = frozenset({"time", "url", "slot", "host", "delay", "preferences"})
 DECISION_FIELDS = tuple(name for name in DECISION.kinds if name not in REQUEST_FIELDS)
-"""What all records of one decision have in common."""
+"""Fields that all records of one decision have in common."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Copy:
-    """What was known of an origin's robots.txt when it decided: those keys of evidence."""
+    """What was known of a robots.txt when it decided, as keys of evidence."""
 
     origin: str
     state: str
@@ -54,27 +54,27 @@ class Copy:
 
 @dataclass(slots=True, eq=False)
 class Decision:
-    """A decision, which is the same for many requests to an origin."""
+    """A decision, shared by many requests to an origin."""
 
     copy: Copy
     agent: Agent
     verdict: Verdict
     cause: str | None
-    """What it is counted under; ``None``: the request is let through."""
+    """The cause in the stats; ``None``: the request is let through."""
     enforced: bool
-    """Not left out by REP_OBEY."""
+    """False: REP_OBEY leaves it out."""
     pace: Pace = FREE
-    """What is asked of our speed, also where REP_OBEY leaves it out."""
+    """What is asked of our speed, even if REP_OBEY leaves it out."""
     preferences: dict[str, str] | None = field(default_factory=dict)
-    """The answers for every URL; ``None``: they depend on it."""
+    """The preferences for all URLs; ``None``: they depend on the URL."""
     evidence: dict[str, Any] = field(init=False)
-    """A plain dict; what depends on the request is to be filled in."""
+    """A plain dict, in which the parts that depend on the request are filled in later."""
     host: str = ""
-    """Whose pace its requests keep, where that is the same for all; else empty."""
+    """The host whose pace all of its requests keep; empty: they differ."""
     _shared: str = ""
-    """What all of its records have in common, without braces."""
+    """The JSON that all of its records have in common, without braces."""
     _json: str = ""
-    """What ``in_json`` returned last, for these:"""
+    """What ``in_json`` returned last, for these two:"""
     _delay: float = 0.0
     _stated: dict[str, str] | None = None
 
@@ -103,7 +103,7 @@ class Decision:
             self.evidence["line"] = rule.line
 
     def in_json(self, delay: float, preferences: dict[str, str]) -> str:
-        """Return what follows the names in a record of the audit, from the comma on."""
+        """Return the rest of a record's JSON, after its slot and host, from the comma on."""
         if delay != self._delay or preferences != self._stated:
             self._delay, self._stated = delay, preferences
             if not self._shared:
@@ -118,7 +118,7 @@ class Decision:
 
 
 def copy_of(known: Known, snapshot: Snapshot, settings: Settings) -> Copy:
-    """Return what is known of an origin as evidence tells it."""
+    """Return what is known of an origin in the form of evidence."""
     origin, state = known.origin, known.standing.state
     failures, answer = snapshot.failures, snapshot.answer
     failure = None if failures is None else shorten(failures.reason) or None
@@ -143,12 +143,12 @@ def copy_of(known: Known, snapshot: Snapshot, settings: Settings) -> Copy:
 
 
 def shorten(text: str) -> str:
-    """Return what evidence has of *text*, ``MAX_CHARACTERS`` at the most."""
+    """Return *text*, cut to ``MAX_CHARACTERS``."""
     if len(text) <= MAX_CHARACTERS:
         return text
     return f"{text[: MAX_CHARACTERS - 3]}..."
 
 
 def name_of(agent: Agent) -> str:
-    """Return an agent as evidence names it: tokens in a row."""
+    """Return the name of an agent in evidence: its tokens, separated by commas."""
     return agent if isinstance(agent, str) else ", ".join(agent)

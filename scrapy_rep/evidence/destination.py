@@ -1,4 +1,4 @@
-"""Where an audit may go: the URI that is meant, its feed storage, a file that is free."""
+"""Where an audit goes: the URI with its parameters filled in, its feed storage, a free file."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ PARAMETERS_SETTING = "FEED_URI_PARAMS"
 PARAMETER = re.compile(
     r"%\(([^()]+)\)[-+ #0]*(?:[1-9]\d*)?(?:\.\d+)?[diouxXeEfFgGcrsa]"
 )
-"""What is filled in; any other "%" is one of the URI itself."""
+"""A parameter to fill in; any other "%" belongs to the URI itself."""
 STORAGE_PACKAGES = (
     (S3FeedStorage, "boto3", "boto3"),
     (GCSFeedStorage, "google.cloud.storage", "google-cloud-storage"),
 )
-"""What storages import, one of them when the crawl is over, and what it is a part of."""
+"""Storage, the module that it imports (maybe only when the crawl is over), and the package of
+that."""
 
 
 def storage(crawler: Crawler, uri: str) -> Any:
@@ -63,8 +64,8 @@ def storage(crawler: Crawler, uri: str) -> Any:
 def fill_in(uri: str, crawler: Crawler, worker: str) -> str:
     """Return *uri* with its parameters: those of Scrapy's feeds, and ``%(worker)s``.
 
-    FEED_URI_PARAMS may add to them, or change them, as for feeds. Raises ``SettingError``
-    where a parameter is not known, or has another form.
+    FEED_URI_PARAMS may add to them, or change them, as for feeds. Raises ``SettingError`` if a
+    parameter is not known, or does not fit its format.
     """
     value_of = _parameters(crawler, worker)
 
@@ -84,7 +85,7 @@ def fill_in(uri: str, crawler: Crawler, worker: str) -> str:
 
 
 def _parameters(crawler: Crawler, worker: str) -> Callable[[str], Any]:
-    """Return what tells the value of a parameter."""
+    """Return a function from the name of a parameter to its value."""
     spider = crawler.spider
     assert spider is not None
     now = datetime.now(tz=timezone.utc)
@@ -115,9 +116,9 @@ def _parameters(crawler: Crawler, worker: str) -> Callable[[str], Any]:
 def claim_path(path: str) -> str:
     """Make a file at *path*, or where there is one at "path-2", and so on; return which.
 
-    A file is of one crawl: what was compressed up to a kill cannot be gone on with, and
-    two that write to one file at once damage it. What is no file, such as a pipe, is taken
-    as it is.
+    Each crawl has a file of its own: a compressed file that a kill has cut off cannot be
+    continued, and two crawls that write to one file damage it. If *path* is no file but, say,
+    a pipe, it is used as it is.
     """
     wanted = Path(path)
     wanted.parent.mkdir(parents=True, exist_ok=True)

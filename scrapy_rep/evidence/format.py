@@ -1,7 +1,7 @@
-"""What evidence consists of, and the lines of an audit (REP_AUDIT_URI): declared here once.
+"""Declares once what evidence consists of, and the lines of an audit (REP_AUDIT_URI).
 
-The writer takes names and their order from here, the reader what it checks; a test holds the
-tables of README.rst to it. A line is a JSON object with ``type`` and the fields of its record.
+The writer takes names and their order from here, the reader its checks, and a test compares the
+tables of README.rst with it. A line is a JSON object with ``type`` and the fields of its record.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ from typing import NamedTuple
 
 FORMAT = 1
 META_KEY = "rep_evidence"
-"""Where evidence stands on ``request.meta`` (REP_EVIDENCE)."""
+"""The key of evidence in ``request.meta`` (REP_EVIDENCE)."""
 TIME_DECIMALS = 4
-"""Of times in an audit. C writes as many in half the time that six take."""
+"""Decimals of times in an audit. Writing four takes half the time of six."""
 MAX_DIGEST_CHARACTERS = 200
 END_OF_TIME = 1e11
-"""Seconds since 1970: the year 5138. Pictures go beyond it, dates end with 9999."""
+"""Seconds since 1970, in the year 5138: later times are not valid. Charts go beyond the last time,
+and Python's dates end with the year 9999."""
 
 encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
 decode = json.JSONDecoder().decode
 
 
 class Kind(NamedTuple):
-    """What a value is. ``expected`` tells it in words."""
+    """The JSON types that a value may have, and ``expected``: the same in words."""
 
     types: frozenset[type]
     expected: str
@@ -47,12 +48,12 @@ class Field(NamedTuple):
     kind: Kind
     meaning: str
     needed: bool = False
-    """There is no record without it."""
+    """A record without it is broken."""
 
 
 @dataclass(frozen=True)
 class RecordType:
-    """What ``type`` stands for, and the fields in the order in which they are written."""
+    """A type of record, and its fields in the order in which they are written."""
 
     name: str
     meaning: str
@@ -60,7 +61,7 @@ class RecordType:
 
     @cached_property
     def kinds(self) -> dict[str, Kind]:
-        """By the names of the fields."""
+        """Return name of a field -> its kind."""
         return {field.name: field.kind for field in self.fields}
 
     # What reading checks: all but the time, which is checked in records of any type.
@@ -127,7 +128,7 @@ EVIDENCE = (
 
 
 def _same(names: str) -> tuple[Field, ...]:
-    """Return the fields that a record has in common with evidence."""
+    """Return fields of evidence, by their *names*, for a record that has them, too."""
     by_name = {field.name: field for field in EVIDENCE}
     return tuple(by_name[name] for name in names.split())
 

@@ -24,9 +24,9 @@ class EvidenceSpiderMiddleware(BaseSpiderMiddleware):
     """
 
     def __init__(self, crawler: Crawler) -> None:
-        settings = Settings.read(crawler.settings)
+        settings = Settings.of(crawler)
         if not crawler.settings.getbool("ROBOTSTXT_OBEY"):
-            raise NotConfigured  # without a word: it is what the user wants
+            raise NotConfigured  # without a message: it is what the user wants
         if settings.evidence_field is None:
             raise NotConfigured
         super().__init__(crawler)

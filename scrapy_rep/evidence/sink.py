@@ -1,4 +1,4 @@
-"""Where an audit is written to: a feed storage of Scrapy, filled by a thread of its own."""
+"""Writes an audit to one of Scrapy's feed storages, in a thread of its own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 packing: ModuleType = zlib
-"""What writes gzip. The extra takes a fifth of the time, for files that are no larger."""
+"""The module that writes gzip. isal, an extra, takes a fifth of the time for files of that size."""
 with suppress(ImportError):
     from isal import isal_zlib
 
@@ -32,32 +32,32 @@ with suppress(ImportError):
 GATHER_SECONDS = 0.5
 """Seconds for which lines are gathered before they are written."""
 WRITE_AT_BYTES = 2**20
-"""Octets from which on they are written at once."""
+"""With so many octets they are written at once."""
 MAX_WAITING_BYTES = 32 * 2**20
-"""Octets that may wait where writing is slow; what comes then is lost, and counted."""
+"""Octets that may wait if writing is slow; further records are lost, and counted."""
 RETRY_SECONDS = 60.0
-"""Seconds after which a new file is begun where the last one could not be written."""
+"""Seconds after which a new file is begun if the last one could not be written."""
 CLOSE_SECONDS = 10.0
 """Seconds for which the end of a crawl waits for the thread."""
 COMPRESSION_LEVEL = 1
-"""Of both. Level 6 of zlib takes over twice as long, for files that are a sixth smaller."""
+"""For both modules. Level 6 of zlib takes over twice as long, for files a sixth smaller."""
 GZIP_WBITS = 16 + zlib.MAX_WBITS
 RECORD_BYTES = 128
 """Octets of memory that a waiting record takes, besides its text."""
 
 Record = tuple[float, str, str, str, Any, float, Any]
-"""What makes a line. The text that comes second is the longest thing that it alone has."""
+"""What makes a line. Its second part is the only long text that it does not share."""
 RECORD_FIELDS = 7
 
 
 class Sink:
-    """Takes records and has them written within a second; never raises for what it takes.
+    """Takes records, and writes them within a second; taking one never raises.
 
-    Lines are made of them in the thread that writes, which leaves the crawl's own more time.
-    The thread is what keeps that promise while a callback holds the event loop, and keeps a
-    slow disk from holding it. A file that could not be written is left as it is, and
-    after a minute another one is begun; what came meanwhile is lost, and counted. A
-    storage that uploads at the end has one file only, so there all that follows is lost.
+    A thread makes lines of them and writes, so that the event loop has more time, a slow disk
+    does not hold it, and records are written even while a callback does. A file that could
+    not be written is left as it is, and after a minute another one is begun; records that
+    come in between are lost, and counted. A storage that uploads at the end has one file
+    only, so all that follows is lost there.
     """
 
     def __init__(
@@ -72,17 +72,17 @@ class Sink:
     ) -> None:
         """Open the storage at *uri*, and write *head*, the first line of each file.
 
-        *lines_of* makes lines of records, in ASCII and with their ends; it is called in the
-        thread that writes. *notice* is called in the thread of the event loop: now and then
-        while records come, and at the first one after a failure. Raises ``SettingError``
-        where the storage cannot be opened, or written.
+        *lines_of* makes lines of records, in ASCII and with line ends; the thread that writes
+        calls it. *notice* is called in the thread of the event loop: now and then while
+        records come, and at the first one after a failure. Raises ``SettingError`` if the
+        storage cannot be opened or written.
         """
         self.errors = 0
         """How often opening, writing or storing has failed."""
         self.error = ""
-        """What the last such failure was, without the password that the URI may have."""
+        """The last such failure, without the password that the URI may have."""
         self.written = 0
-        """Lines that were, besides the head."""
+        """Lines that were written, without the head."""
         self._spider: Any = crawler.spider
         self._head = head
         self._lines_of = lines_of
@@ -105,8 +105,8 @@ class Sink:
         self._uri = fill_in(uri, crawler, worker)
         try:
             self._storage = storage(crawler, self._uri)
-            self._path: str = getattr(self._storage, "path", "")
             self._local = isinstance(self._storage, FileFeedStorage)
+            self._path: str = self._storage.path if self._local else ""
             self._open()
         except SettingError:
             raise
@@ -120,16 +120,16 @@ class Sink:
 
     @property
     def name(self) -> str:
-        """The file that is written, or the URI, as it may be shown."""
+        """Return the path of the file, or the URI without its password."""
         return self._storage.path if self._local else mask_uri(self._uri)
 
     @property
     def lost(self) -> int:
-        """Lines that were not written, and will not be."""
+        """Return how many lines were not written, and will not be."""
         return self._dropped + self._unwritten
 
     def put(self, record: Record) -> None:
-        """Have *record* written."""
+        """Take *record*, to be written soon."""
         given = self._given + RECORD_BYTES + len(record[1])
         if given > self._look_at and not self._has_room_for(given):
             self._dropped += 1
@@ -157,7 +157,7 @@ class Sink:
         self._some.set()
 
     async def close(self) -> None:
-        """Write what waits, and store the file where that is done at the end."""
+        """Write what waits, and upload the file if the storage does that at the end."""
         self._closing.set()
         self._hurry.set()
         self._some.set()
@@ -178,7 +178,7 @@ class Sink:
             self._not_stored()
 
     def _not_stored(self) -> None:
-        """What was written to a temporary file is lost, the head, too."""
+        """Count what was written to a temporary file as lost, the head, too."""
         if not self._local:
             self._unwritten += self.written + 1
             self.written = -1
@@ -192,8 +192,8 @@ class Sink:
                 self._hurry.clear()
             if self._write_what_waits():
                 continue
-            # A crawl without a request for a pause may have none for long. Who sends some
-            # all the time need not wake us for each pause, which takes 0.1 ms.
+            # A crawl that pauses now may pause for long, so the thread sleeps until it is
+            # woken. A busy crawl never has to wake it, which would take 0.1 ms.
             self._asleep = True
             if not self._waiting:  # else one came just before
                 self._some.wait()
@@ -202,7 +202,7 @@ class Sink:
         self._write_what_waits()  # of a crawl that is over at once
 
     def _write_what_waits(self) -> bool:
-        """Return ``False`` where nothing does."""
+        """Write the records that wait; ``False``: there were none."""
         given = self._given  # a record is counted first, so one more may be on its way
         taken = self._waiting[:]
         if not taken:

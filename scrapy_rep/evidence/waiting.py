@@ -1,4 +1,4 @@
-"""The lines of an audit on what waits: looked at from time to time, not at each request."""
+"""Writes what waits to an audit, from time to time rather than at each request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_rep.downloader import sleep
 from scrapy_rep.evidence.format import WAITING
-from scrapy_rep.log.waits import ASKED, PACE, join
+from scrapy_rep.log.waits import ASKED, PACE, add_held
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     from scrapy_rep.evidence.audit import Audit
     from scrapy_rep.log import Held, Waits
 
-LOOK_LEAST, LOOK_MOST = 1.0, 60.0
+LEAST_LOOK_SECONDS, MOST_LOOK_SECONDS = 1.0, 60.0
 """Seconds between two looks: at first, and at the most."""
-LOOK_PART = 0.01
-"""The part of the time of the crawl so far after which is looked again."""
-MOST_COST = 0.002
-"""The part of the time that looks may take, if there is much to look at."""
+LOOK_TIME_PART = 0.01
+"""The next look comes after this part of the time that the crawl has taken so far."""
+MOST_COST_PART = 0.002
+"""The part of the time that looks may take at the most."""
 AT_A_TIME = 500
-"""What is looked at in one turn of the event loop."""
+"""How much of what waits is looked at in one turn of the event loop."""
 MOST_HOSTS = 20
-"""Hosts that one look names; the next one names others."""
-SAME = 1.0
+"""Hosts that one look names; the next look names others."""
+SAME_END_SECONDS = 1.0
 """Seconds by which the end of a wait may move without being told again."""
-EVERYWHERE = frozenset({PACE, ASKED})
-"""What all hosts wait for, and shortly: of these there are no lines of hosts."""
+COMMON_CAUSES = frozenset({PACE, ASKED})
+"""All hosts wait for these now and then, shortly: no lines are written for single hosts."""
 
 
 class WaitingLines:
@@ -53,7 +53,7 @@ class WaitingLines:
         waits: Waits,
         at: Callable[[float], float],
     ) -> None:
-        """*at* tells the seconds since 1970 of a ``time.monotonic()``."""
+        """*at* turns a ``time.monotonic()`` into seconds since 1970."""
         self._audit = audit
         self._waits = waits
         self._at = at
@@ -61,14 +61,14 @@ class WaitingLines:
         self._closed = False
         self._timer: CallLaterResult | None = None
         self._named: dict[tuple[str, str], float] = {}
-        """Host and cause -> until when, as it was told."""
+        """Host and cause -> until when it waits, as last written."""
         self._last: dict[str, tuple[int, int]] = {}
         """Cause -> how many hosts and requests waited at the last look."""
         crawler.signals.connect(self._begin, signals.spider_opened)
 
     def _begin(self) -> None:
         self._began = monotonic()
-        self._look_in(LOOK_LEAST)
+        self._look_in(LEAST_LOOK_SECONDS)
 
     def _look_in(self, seconds: float) -> None:
         if not self._closed:
@@ -87,7 +87,7 @@ class WaitingLines:
         found: dict[tuple[str, str], Held] = {}
         took, begun = 0.0, monotonic()
         for number, held in enumerate(self._waits.held(), 1):
-            join(found, held)
+            add_held(found, held)
             if not number % AT_A_TIME:
                 took += monotonic() - begun
                 await sleep(0)
@@ -98,8 +98,8 @@ class WaitingLines:
         self._write_hosts(found)
         now = monotonic()
         took += now - begun
-        part = min(LOOK_PART * (now - self._began), LOOK_MOST)
-        self._look_in(max(LOOK_LEAST, part, took / MOST_COST))
+        part = min(LOOK_TIME_PART * (now - self._began), MOST_LOOK_SECONDS)
+        self._look_in(max(LEAST_LOOK_SECONDS, part, took / MOST_COST_PART))
 
     def _write_sums(self, found: dict[tuple[str, str], Held]) -> None:
         by_cause: dict[str, list[Held]] = {cause: [] for cause in self._last}
@@ -114,7 +114,7 @@ class WaitingLines:
             for cause, (hosts, requests) in now.items()
             if self._last.get(cause) != (hosts, requests)
         }
-        # What goes down first, so that nothing seems to wait for two causes.
+        # Falling numbers first, so that no request seems to wait for two causes.
         for cause in sorted(changed, key=changed.__getitem__):
             hosts, requests = now[cause]
             ends = (held.until for held in by_cause[cause] if held.until is not None)
@@ -130,9 +130,10 @@ class WaitingLines:
         new = (
             held
             for key, held in found.items()
-            if held.cause not in EVERYWHERE
+            if held.cause not in COMMON_CAUSES
             and (
-                key not in self._named or (held.until or 0.0) > self._named[key] + SAME
+                key not in self._named
+                or (held.until or 0.0) > self._named[key] + SAME_END_SECONDS
             )
         )
         for held in nlargest(MOST_HOSTS, new, key=lambda held: held.requests):

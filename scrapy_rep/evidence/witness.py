@@ -1,6 +1,6 @@
-"""Who looks on: keeps what decided about each request, to be shown later.
+"""The witness keeps what decided about each request, so that it can be shown later.
 
-REP_EVIDENCE puts it on ``request.meta``, REP_AUDIT_URI writes it down. Without one of these
+REP_EVIDENCE puts that on ``request.meta``, REP_AUDIT_URI writes it down. Without one of these
 settings there is no witness.
 """
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from scrapy_rep.store import Snapshot
 
 MAX_DECISIONS = 4096
-"""Those that are kept, each for all the requests that it is about."""
+"""Decisions that are kept, each for many requests."""
 
 
 class Witness:
@@ -65,7 +65,7 @@ class Witness:
         waits: Waits,
         host_of: Callable[[Request], str],
     ) -> None:
-        """*host_of* returns whose pace a request keeps."""
+        """*host_of* returns the host whose pace a request keeps."""
         self._settings = settings
         self._on_meta = settings.evidence
         self._policies = policies
@@ -76,16 +76,16 @@ class Witness:
         self._origin_tells_host = not callable(settings.pace_by)
         self._all_kept = settings.obey >= PACE_DIRECTIVES
         self._all_paces = replace(settings, obey=PACE_DIRECTIVES)
-        # All are emptied when they are full.
+        # All three are emptied when they are full.
         self._asked: dict[
             tuple[Copy, Agent], tuple[Pace, dict[str, str] | None]
-        ] = {}  # which is slow to read
+        ] = {}  # as reading them takes long
         self._decisions: dict[tuple[object, ...], Decision] = {}
-        # The last one of each verdict, by its id: policies give the same verdicts again and
-        # again, and to look one up by its contents takes longer.
+        # The last decision of each verdict, by the verdict's id: policies return the same
+        # verdicts again and again, and looking one up by its contents takes longer.
         self._latest: dict[int, Decision] = {}
         self._audit: Audit | None = None
-        policies.on_learned(self._learned)
+        policies.on_learned(self._note_learned)
         if settings.audit_uri is not None:
             self._audit = Audit(
                 crawler,
@@ -98,7 +98,7 @@ class Witness:
             downloader.on_answer(self._audit.write_answer)
             downloader.on_failure(self._audit.write_failure)
             self._waiting_lines = WaitingLines(crawler, self._audit, waits, policies.at)
-            crawler.signals.connect(self._dropped, dropped)
+            crawler.signals.connect(self._note_dropped, dropped)
 
     async def close(self, reason: str) -> None:
         if self._audit is not None:
@@ -107,7 +107,7 @@ class Witness:
             await self._audit.close(reason, dict(self._waits.left))
 
     def backed_off(self, told: BackedOff) -> None:
-        """Write down that a host is left alone."""
+        """Write that a host is left alone."""
         if self._audit is None:
             return
         more: dict[str, object] = {"down": True} if told.is_down else {}
@@ -122,16 +122,16 @@ class Witness:
             **more,
         )
 
-    def _learned(self, known: Known, snapshot: Snapshot) -> None:
+    def _note_learned(self, known: Known, snapshot: Snapshot) -> None:
         copy = known.evidence = copy_of(known, snapshot, self._settings)
         if self._audit is not None:
             answer = snapshot.answer
             self._audit.write_copy(copy, b"" if answer is None else answer.body)
 
-    def _dropped(
+    def _note_dropped(
         self, what: str, url: str, response: Response, cause: str, reason: str
     ) -> None:
-        """Write down what page rules have decided about a request or an item."""
+        """Write what page rules have decided about a request or an item."""
         assert self._audit is not None
         assert response.request is not None
         self._audit.write(
@@ -147,7 +147,7 @@ class Witness:
     def browsed(
         self, url: str, origin: str, verdict: Verdict, cause: str, enforced: bool
     ) -> None:
-        """Write down what is decided about a request of a page in a browser."""
+        """Write what was decided about a request of a page in a browser."""
         if self._audit is None:
             return
         known = self._policies.peek(origin)
@@ -169,7 +169,7 @@ class Witness:
     # What becomes of a request
 
     def exempt(self, request: Request) -> None:
-        """*request* is not judged. What its meta has is of the page that it comes from."""
+        """Note that *request* is not judged; drop evidence of another page from its meta."""
         request.meta.pop(META_KEY, None)
 
     def passed(
@@ -183,9 +183,9 @@ class Witness:
         now: float,
         left_out: tuple[Objection, ...],
     ) -> None:
-        """*request*, judged by *url* and *now*, may be sent.
+        """Note that *request*, judged by *url* at the time *now*, may be sent.
 
-        Of what is against it, but *left_out* of REP_OBEY, the first counts.
+        *left_out* are objections that REP_OBEY leaves out; the first one is the cause.
         """
         cause = None
         if left_out:
@@ -198,7 +198,7 @@ class Witness:
     def refused(
         self, request: Request, refusal: RobotsRefused, cause: str, known: Known | None
     ) -> None:
-        """*request* is not sent; *known* is ``None`` where nothing is known yet."""
+        """Note that *request* is not sent; *known* is ``None``: nothing is known yet."""
         agent, verdict = self._agents.of(request), refusal.verdict
         if known is None:
             copy = Copy(refusal.origin, State.UNKNOWN.value)

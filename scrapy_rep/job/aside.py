@@ -1,4 +1,4 @@
-"""What is damaged is renamed, so that the crawl goes on without it."""
+"""Renames a damaged file, so that the crawl goes on without it."""
 
 from __future__ import annotations
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class DupeFilter(RFPDupeFilter):
     """For DUPEFILTER_CLASS, with a queue of this room as SCHEDULER_DISK_QUEUE.
 
-    A request has been seen when it is in the job, not before. Fingerprints are looked up
-    in the file; memory holds those of requests that cannot be serialised, which wait in
-    memory and are seen for this run only. Without JOBDIR it is Scrapy's own filter.
+    A request counts as seen when it is in the job, not before. Fingerprints are looked up in
+    the file. Requests that cannot be serialised wait in memory; their fingerprints are kept
+    in memory, too, for this run only. Without JOBDIR it is Scrapy's own filter.
     """
 
     def __init__(

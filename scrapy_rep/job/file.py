@@ -1,4 +1,4 @@
-"""The file of a job, in SQLite: what waits, what is taken, what was seen."""
+"""The file of a job, in SQLite: requests that wait or are taken, and fingerprints."""
 
 from __future__ import annotations
 
@@ -51,18 +51,18 @@ BUSY_TIMEOUT = 10.0
 """Seconds to wait for another program's write when the file is opened; never later."""
 CACHE_KIB = 8192
 CHECKPOINT_AFTER = 4000
-"""Rows changed after which the write-ahead log is copied into the file, by a thread."""
+"""After so many changed rows, a thread copies the write-ahead log into the file."""
 VFS = ""
 """SQLite's interface to the file system; its default."""
 
 
 @dataclass(slots=True)
 class Changes:
-    """What a transaction is to write."""
+    """What the next transaction writes."""
 
     queues: dict[int, tuple[str, str, str, str | None]] = field(default_factory=dict)
     requests: dict[int, tuple[int, bytes]] = field(default_factory=dict)
-    """By number: the queue's, and the request itself."""
+    """Number of a request -> number of its queue, and its body."""
     seen: set[bytes] = field(default_factory=set)
     done: set[int] = field(default_factory=set)
     taken: set[int] = field(default_factory=set)
@@ -89,12 +89,12 @@ class Changes:
 class JobFile:
     """The file in the job directory *folder*, which no other crawl may have open.
 
-    Raises ``JobError``, which says why, where it cannot be opened. A file that is damaged,
-    now or later, is set aside, and what can be read of it goes into a new one.
+    Raises ``JobError``, which says why, if it cannot be opened. A file that is damaged, now or
+    later, is set aside, and what can be read of it goes into a new one.
 
-    A commit is over when the operating system has the log, so a kill of the process loses
-    none; nothing is synced then. Copying the log into the file is, and takes its time: a
-    thread does that.
+    A commit is over when the operating system has the log, without a sync, so a kill of the
+    process loses none. Copying the log into the file syncs, which takes time, so a thread
+    does it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -105,7 +105,6 @@ class JobFile:
         self._worker: ThreadPoolExecutor | None = None
         self._checkpoint: Future[None] | None = None
         self._copied = 0  # of the rows changed
-        self.is_new = not self.path.exists()
         try:
             self._try(lambda db: None)
         except (sqlite3.Error, OSError) as error:
@@ -114,7 +113,7 @@ class JobFile:
         except BaseException:
             self.close()
             raise
-        OPEN.add(self)
+        OPEN_FILES.add(self)
 
     def rows(self, sql: str, args: tuple[Any, ...] = ()) -> list[Any]:
         """Return what *sql* selects. Raises ``sqlite3.Error``."""
@@ -135,9 +134,9 @@ class JobFile:
                 self._checkpoint = self._worker.submit(_copy_log, self.path)
 
     def close(self) -> None:
-        """Close it; a crawl that does not come so far leaves it as a kill would."""
+        """Close the file; without that, it is left as a kill would leave it."""
         self._is_closed = True
-        OPEN.discard(self)
+        OPEN_FILES.discard(self)
         if self._worker is not None:
             self._worker.shutdown()
             self._worker = None
@@ -147,7 +146,7 @@ class JobFile:
         self._db = self._lock = None
 
     def leave_to_parent(self) -> list[object]:
-        """Return what must never be closed here, in a process that was forked."""
+        """Return what must never be closed in this process, which was forked."""
         kept: list[object] = [self._db, self._lock, self._worker]
         self._db = self._lock = self._worker = None
         self._is_closed = True
@@ -193,7 +192,7 @@ class JobFile:
         return db
 
     def _prepare(self, db: sqlite3.Connection) -> str:
-        """Check what it is, and return the mode of its journal."""
+        """Check the file, and return the mode of its journal."""
         db.execute("BEGIN IMMEDIATE")
         version = version_of(
             db,
@@ -217,7 +216,7 @@ class JobFile:
         return mode
 
     def _replace(self, error: sqlite3.DatabaseError) -> None:
-        """Set it aside, and carry over to a new one what can be read."""
+        """Set the file aside, and carry what can be read over to a new one."""
         if self._worker is not None:
             self._worker.shutdown()
             self._worker = None
@@ -238,16 +237,16 @@ class JobFile:
         )
 
 
-OPEN: WeakSet[JobFile] = WeakSet()
-PARENTS: list[object] = []
-"""Connections of the process that this one was forked from: to close them here could let
-go of its locks, and spoil its log."""
+OPEN_FILES: WeakSet[JobFile] = WeakSet()
+PARENTS_CONNECTIONS: list[object] = []
+"""Connections of the process that this one was forked from: closing them here could release its
+locks, and spoil its log."""
 
 
 def _leave_to_parent() -> None:
-    for file in list(OPEN):
-        PARENTS.extend(file.leave_to_parent())
-    OPEN.clear()
+    for file in list(OPEN_FILES):
+        PARENTS_CONNECTIONS.extend(file.leave_to_parent())
+    OPEN_FILES.clear()
 
 
 if hasattr(os, "register_at_fork"):
@@ -262,9 +261,9 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _lock(folder: Path) -> sqlite3.Connection:
-    """Return what keeps other crawls away from *folder* as long as it is open.
+    """Return a lock that keeps other crawls away from *folder* for as long as it is open.
 
-    SQLite's locks end with the process, and tell the crawls of one process apart, too.
+    SQLite's locks end with the process, and work between crawls of one process, too.
     """
     path = folder / LOCK_NAME
     lock = None

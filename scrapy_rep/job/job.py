@@ -17,7 +17,7 @@ from scrapy_rep.crawl import Crawl, OneForEachCrawler
 from scrapy_rep.downloader import Answered
 from scrapy_rep.exceptions import JobError
 from scrapy_rep.job.file import Changes, JobFile
-from scrapy_rep.job.fingerprints import hashed
+from scrapy_rep.job.fingerprints import shorten
 from scrapy_rep.job.folders import folder_of
 from scrapy_rep.job.last_run import begin, finish, summary
 from scrapy_rep.pacing import HOSTS
@@ -36,31 +36,27 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-WRITE_AFTER = 0.05
+WRITE_AFTER_SECONDS = 0.05
 """Seconds for which changes are gathered, to be written in one transaction."""
-WRITE_AGAIN_AFTER = 1.0
+WRITE_RETRY_SECONDS = 1.0
 """The same where the last one failed."""
-MOST_UNWRITTEN = 128
-"""Requests after which it is written at once: it must not hold the event loop for long."""
-MOST_HELD = 16 * 2**20
-"""Octets of requests that wait, and are in memory as well."""
-READ_UP = "SELECT id, body FROM requests WHERE queue = ? AND id > ? ORDER BY id LIMIT ?"
-READ_DOWN = (
-    "SELECT id, body FROM requests WHERE queue = ? AND id < ? ORDER BY id DESC LIMIT ?"
-)
+MOST_UNWRITTEN_REQUESTS = 128
+"""With so many new requests the job is written at once: a write must not take long."""
+MOST_HELD_OCTETS = 16 * 2**20
+"""Octets of waiting requests that are held in memory as well as in the file."""
 
 
 class Job(OneForEachCrawler):
-    """One for each crawler with JOBDIR: its queues and its filter are views of it.
+    """One for each crawler with JOBDIR; its queues and its filter are views of it.
 
-    A request is in the file from the write that follows its push until the engine is
-    through with it. All that came of it is in the file by the same write, or an earlier
-    one, and so is its fingerprint from when it was pushed. At whatever moment the process
-    is killed, the file is as some write has left it: what was taken then, or was answered
-    since, is sent again by the next run, and nothing is lost.
+    A request is in the file from the write that follows its push, with its fingerprint, until
+    the engine has finished with it. All that came of it is in the file by the write that
+    deletes it, or by an earlier one. At whatever moment the process is killed, the file is as
+    the last write has left it: requests that were taken then, or answered since, are sent
+    again by the next run, and none is lost.
 
-    Where it cannot be written, nothing more is handed out until it can. Raises ``JobError``
-    where it cannot be opened.
+    While the file cannot be written, no more requests are handed out. Raises ``JobError`` if
+    it cannot be opened.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -77,20 +73,20 @@ class Job(OneForEachCrawler):
             self.crawl.downloader.slot_of(request),
         )
         self.busy: set[int] = set()
-        """Numbers of those that were handed out, or cannot be read."""
+        """Numbers of requests that were handed out, or cannot be read."""
         self.unreadable = 0
         self.is_stuck = False
-        """Whether it cannot be written now."""
+        """Whether the file cannot be written now."""
         self._is_broken = False
         """Whether what came of a request may not be in the job."""
         self._changes = Changes()
         self._taken: dict[Request, int] = {}
         self._marked: set[int] = set()
-        """Numbers of those that the file calls taken."""
+        """Numbers of requests that the file calls taken."""
         self._new_queues: dict[Place, int] = {}
         self._unclaimed: tuple[Request, bytes] | None = None
         self._only_here: set[bytes] = set()
-        """Fingerprints of what is not in the job."""
+        """Fingerprints of requests that are not in the job."""
         self._held = 0
         self._holders: dict[JobQueue, None] = {}
         self._timer: CallLaterResult | None = None
@@ -106,21 +102,24 @@ class Job(OneForEachCrawler):
     # Queues
 
     def place_of(self, key: str) -> Place:
-        """Return what tells a queue from the others; JOBDIR is no part of it."""
+        """Return folder and name of the queue at the path *key*, without JOBDIR."""
         folder, _, leaf = key.removeprefix(self._root).strip("/").rpartition("/")
         return folder, leaf
 
     def find(self, place: Place) -> tuple[int | None, int]:
-        """Return the number of a queue, and how many wait in it since the last run."""
+        """Return the number of a queue, and how many requests the last run left in it.
+
+        ``None``: there is no such queue yet.
+        """
         number = self._new_queues.get(place)
         if number is None:
             sql = "SELECT id FROM queues WHERE folder = ? AND leaf = ?"
             try:
                 rows = self._file.rows(sql, place)
-            except (
-                sqlite3.Error
-            ):  # the request that is pushed is lost; its parent is not
-                self._is_broken = True
+            except sqlite3.Error:
+                self._is_broken = (
+                    True  # the request is lost, but its parent must not be
+                )
                 raise
             if not rows:
                 return None, 0
@@ -128,7 +127,7 @@ class Job(OneForEachCrawler):
         return number, self._counts.pop(number, 0)
 
     def name_by(self, names_of: Callable[[Request], Iterable[str]]) -> None:
-        """Have *names_of* return what a priority queue may call the queue of a request."""
+        """Let *names_of* return the names that the queue of a request may have."""
         self._names_of = names_of
 
     def add_queue(self, place: Place, request: Request) -> int:
@@ -148,21 +147,14 @@ class Job(OneForEachCrawler):
         self._changes.queues[number] = folder, leaf, slot, name
         return number
 
-    def read_up(
-        self, queue: int, edge: int, most: int
-    ) -> list[tuple[int, bytes]] | None:
-        """Return the first free requests after *edge*; ``None``: it is not known now."""
-        return self._read(READ_UP, queue, edge, most)
-
-    def read_down(
-        self, queue: int, edge: int, most: int
-    ) -> list[tuple[int, bytes]] | None:
-        """Return the last free requests before *edge*, the last one first."""
-        return self._read(READ_DOWN, queue, edge, most)
-
-    def _read(
+    def read(
         self, sql: str, queue: int, edge: int, most: int
     ) -> list[tuple[int, bytes]] | None:
+        """Return the first *most* requests beyond *edge* that are not handed out.
+
+        *sql* selects them, upwards or downwards. As number and body; ``None``: the file cannot be
+        written now.
+        """
         if self._changes.requests and not self.write():
             return None
         free: list[tuple[int, bytes]] = []
@@ -178,12 +170,12 @@ class Job(OneForEachCrawler):
             edge = rows[-1][0]
 
     def hold(self, queue: JobQueue, size: int) -> None:
-        """Note that *queue* has so many octets more in memory."""
+        """Note that *queue* has *size* octets more in memory."""
         self._held += size
         self._holders[queue] = None
 
     def leave_memory(self, queue: JobQueue, size: int) -> None:
-        """Note that *queue* has so many octets less in memory."""
+        """Note that *queue* has *size* octets less in memory."""
         self._held -= size
         if not queue.near:
             self._holders.pop(queue, None)
@@ -191,7 +183,7 @@ class Job(OneForEachCrawler):
     # Requests
 
     def add(self, queue: int, body: bytes, request: Request) -> int:
-        """Return the number of *request*, which is new."""
+        """Add *request*, in the form *body*, to a queue; return its number."""
         number = self.next_number
         self.next_number += 1
         changes = self._changes
@@ -201,7 +193,7 @@ class Job(OneForEachCrawler):
         if self._unclaimed is not None and self._unclaimed[0] is request:
             changes.seen.add(self._unclaimed[1])
             self._unclaimed = None
-        if len(changes.requests) >= MOST_UNWRITTEN and not self.is_stuck:
+        if len(changes.requests) >= MOST_UNWRITTEN_REQUESTS and not self.is_stuck:
             self.write()
         self._write_soon()
         return number
@@ -211,7 +203,7 @@ class Job(OneForEachCrawler):
         self._write_soon()
 
     def keep_in_memory(self, request: Request, why: Exception) -> None:
-        """Note that *request* is not in the job: Scrapy has it wait in memory."""
+        """Note that *request* is not in the job: it waits in Scrapy's queue in memory."""
         stats = self._crawler.stats
         assert stats is not None
         if not stats.get_value("rep/job/in_memory"):
@@ -225,11 +217,11 @@ class Job(OneForEachCrawler):
         stats.inc_value("rep/job/in_memory")
 
     def has_seen(self, request: Request, fingerprint: bytes) -> bool:
-        """Tell whether the like of *request* was seen; it has been from its push on."""
+        """Tell whether a request like *request* was seen; it counts as seen once pushed."""
         if self._unclaimed is not None:
             self._only_here.add(self._unclaimed[1])
             self._unclaimed = None
-        fingerprint = hashed(fingerprint)
+        fingerprint = shorten(fingerprint)
         if (
             fingerprint in self._changes.seen
             or fingerprint in self._only_here
@@ -250,7 +242,7 @@ class Job(OneForEachCrawler):
     # Writing
 
     def write(self) -> bool:
-        """Write what has changed, and tell whether that went well."""
+        """Write all changes; ``False``: they could not be written."""
         if not self._changes:
             return True
         try:
@@ -272,12 +264,12 @@ class Job(OneForEachCrawler):
         self._marked = (self._marked | self._changes.taken) - self._changes.done
         self._changes = Changes()
         self._new_queues.clear()
-        if self._held > MOST_HELD:
+        if self._held > MOST_HELD_OCTETS:
             self.shed()
         return True
 
     def shed(self) -> None:
-        """Have nothing in memory that is in the file."""
+        """Forget the requests in memory that are in the file as well."""
         for queue in self._holders:
             queue.shed()
         self._holders.clear()
@@ -285,7 +277,7 @@ class Job(OneForEachCrawler):
 
     def _write_soon(self) -> None:
         if self._timer is None and not self._closed:
-            wait = WRITE_AGAIN_AFTER if self.is_stuck else WRITE_AFTER
+            wait = WRITE_RETRY_SECONDS if self.is_stuck else WRITE_AFTER_SECONDS
             self._timer = call_later(wait, self._write_now)
 
     def _write_now(self) -> None:
@@ -296,9 +288,9 @@ class Job(OneForEachCrawler):
             self._write_soon()
 
     def note_done(self) -> None:
-        """Have those deleted that the engine is through with, and the others marked.
+        """Delete the requests that the engine has finished with, and mark the others as taken.
 
-        What came of them is in the job already, or is written with that.
+        All that came of them is in the job already, or is written together with this.
         """
         if self._is_broken:
             return

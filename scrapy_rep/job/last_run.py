@@ -1,4 +1,4 @@
-"""What the last run has left in a job, and how a job is told of in the log."""
+"""What the last run has left in a job, and how the log tells of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scrapy.utils.request import request_from_dict
 
 from scrapy_rep.job.folders import folder_of
-from scrapy_rep.job.takeover import LEAF, take_over
+from scrapy_rep.job.takeover import QUEUE_NAME, take_over
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-HOSTS_TOLD = 5
-COUNTS = "SELECT queue, count(*) FROM requests GROUP BY queue"
-UNNAMED = "SELECT id, leaf, slot FROM queues WHERE name IS NULL AND folder != ''"
-NOT_LISTED = (
+MOST_HOSTS_TOLD = 5
+COUNT_BY_QUEUE = "SELECT queue, count(*) FROM requests GROUP BY queue"
+UNNAMED_QUEUES = "SELECT id, leaf, slot FROM queues WHERE name IS NULL AND folder != ''"
+UNLISTED_QUEUES = (
     "SELECT queue, min(id) FROM requests"
     " WHERE queue NOT IN (SELECT id FROM queues) GROUP BY queue"
 )
@@ -41,16 +41,15 @@ class LastRun(NamedTuple):
     next_number: int
     next_queue: int
     counts: dict[int, int]
-    """How many wait, by the number of their queue."""
+    """Number of a queue -> how many requests wait in it."""
     last_starts: dict[str, float]
-    """Host -> how many seconds ago it was asked; a host that is missing may have been asked
-    a moment ago."""
+    """Host -> how many seconds ago it was asked; other hosts may have been asked just now."""
 
 
 def begin(
     file: JobFile, downloader: Downloader, spider: Spider | None, root: str
 ) -> LastRun:
-    """Free what was taken, and list what waits where priority queues look for it."""
+    """Free the requests that were taken, and list what waits where Scrapy looks for it."""
     (taken,) = file.rows("SELECT count(*) FROM taken")[0]
     was_killed = bool(file.rows("SELECT 1 FROM facts WHERE name = 'running'"))
     take_over(file, downloader, spider, Path(root))
@@ -71,7 +70,7 @@ def begin(
             file.path.parent,
             taken,
         )
-    counts = dict(file.rows(COUNTS))
+    counts = dict(file.rows(COUNT_BY_QUEUE))
     if counts:
         logger.info(summary(file))
     next_number, next_queue = (
@@ -95,7 +94,7 @@ def finish(file: JobFile, last_starts: dict[str, float]) -> None:
 
 
 def _last_starts(file: JobFile) -> dict[str, float]:
-    """Return what the last run has noted at its end; what is damaged is not known."""
+    """Return the last starts that the last run noted at its end; empty if damaged."""
     now = time()
     rows = file.rows("SELECT value FROM facts WHERE name = 'last starts'")
     with suppress(AttributeError, TypeError, ValueError):
@@ -105,7 +104,7 @@ def _last_starts(file: JobFile) -> dict[str, float]:
 
 
 def by_host(rows: Iterable[tuple[str, int]]) -> Counter[str]:
-    """Return how many wait, by download slot; *rows* have it, and what it counts."""
+    """Return how many requests wait, by download slot; *rows* are slots with counts."""
     hosts: Counter[str] = Counter()
     for slot, number in rows:
         hosts[slot] += number
@@ -121,15 +120,15 @@ def waiting(file: JobFile) -> Counter[str]:
 
 
 def summary(file: JobFile) -> str:
-    """Tell in a line what waits, and where."""
+    """Return a line that tells what waits, and where."""
     hosts = waiting(file)
     if not hosts:
         return f"Nothing waits in the job in {file.path.parent}"
     told = [
         f"{host or '(none)'} {number:,}"
-        for host, number in hosts.most_common(HOSTS_TOLD)
+        for host, number in hosts.most_common(MOST_HOSTS_TOLD)
     ]
-    if len(hosts) > HOSTS_TOLD:
+    if len(hosts) > MOST_HOSTS_TOLD:
         told.append("...")
     return (
         f"Requests that wait in the job in {file.path.parent}: {hosts.total():,}, by host:"
@@ -138,9 +137,9 @@ def summary(file: JobFile) -> str:
 
 
 def _list_again(file: JobFile, downloader: Downloader, spider: Spider | None) -> None:
-    """List the queues that a damaged file has lost, by what waits in them."""
+    """List again the queues that a damaged file has lost, by the requests in them."""
     lost = 0
-    for queue, _ in file.rows(NOT_LISTED):
+    for queue, _ in file.rows(UNLISTED_QUEUES):
         request = _some_of(file, queue, spider)
         if request is None:
             lost += 1
@@ -148,7 +147,7 @@ def _list_again(file: JobFile, downloader: Downloader, spider: Spider | None) ->
         slot = downloader.slot_of(request)
         starts = "s" if request.meta.get("is_start_request") else ""
         leaf = f"{-request.priority}{starts}"
-        # Under a name that no other queue has; it gets its own with those without one.
+        # Under a name that no other queue has; ``_name_all`` gives it its own.
         row = (queue, f"?{queue}", leaf, slot)
         file.rows("INSERT INTO queues VALUES (?, ?, ?, ?, NULL)", row)
     if lost:
@@ -165,8 +164,8 @@ def _some_of(file: JobFile, queue: int, spider: Spider | None) -> Request | None
 
 
 def _name_all(file: JobFile) -> None:
-    """Have each queue whose name is not known go by that of its slot."""
-    for number, leaf, slot in file.rows(UNNAMED):
+    """Name each queue without a known name after its slot."""
+    for number, leaf, slot in file.rows(UNNAMED_QUEUES):
         place = folder_of(slot), leaf
         sql = "SELECT id FROM queues WHERE folder = ? AND leaf = ?"
         same = [row[0] for row in file.rows(sql, place)]
@@ -188,7 +187,7 @@ def _write_list(file: JobFile, path: Path) -> None:
     slots: dict[str, list[int]] = {}
     no_slots: list[int] = []
     for folder, leaf, name in file.rows("SELECT folder, leaf, name FROM queues"):
-        if found := LEAF.fullmatch(leaf):
+        if found := QUEUE_NAME.fullmatch(leaf):
             priorities = slots.setdefault(name, []) if folder else no_slots
             if int(found[1]) not in priorities:
                 priorities.append(int(found[1]))

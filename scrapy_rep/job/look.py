@@ -1,4 +1,4 @@
-"""A look at a job from outside, while a crawl is at it or not."""
+"""A look at a job from outside, whether a crawl uses it or not."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class Host(NamedTuple):
     name: str
     waiting: int
     in_hand: int
-    """Of a crawl that is at it, or at which it was killed."""
+    """Taken by the crawl that uses the job, or that was killed while it did."""
 
 
 class Look(NamedTuple):
     """What is in a job."""
 
     hosts: list[Host]
-    """Those for which most waits first."""
+    """Hosts with the most waiting requests come first."""
     is_open: bool
-    """Whether its last run has not come to its end."""
+    """Whether a run uses it, or did not come to its end."""
 
 
 def look(folder: Path) -> Look:

@@ -1,7 +1,7 @@
-"""What Scrapy's disk queues and its filter, or ours before this room, have left in JOBDIR.
+"""Reads what Scrapy's disk queues and its filter have left in JOBDIR.
 
-The file queues of queuelib count what they hold when they are closed. A kill leaves old
-counts, and of what was pushed last only what was written by then.
+The file queues of queuelib write down their number of requests when they are closed. A kill
+leaves old numbers, and only a part of the last requests.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-SIZE = struct.Struct(">L")
-"""Of a request, and of a file of them."""
-SQLITE = b"SQLite format 3\0"
+SIZE_FORMAT = struct.Struct(">L")
+"""Of the size of a request, and of the number of requests in a file."""
+SQLITE_MAGIC = b"SQLite format 3\0"
 HEX_LINE = re.compile(rb"[0-9a-f]{40}\r?\n")
 """A fingerprint, as Scrapy before 2.19 wrote it."""
 
@@ -41,7 +41,7 @@ def read_queue(path: Path) -> Old:
     """Return what is in the queue at *path*, as far as it can be read."""
     if path.is_dir():
         old = _fifo(path)
-    elif path.read_bytes()[: len(SQLITE)] == SQLITE:
+    elif path.read_bytes()[: len(SQLITE_MAGIC)] == SQLITE_MAGIC:
         old = _sqlite(path)
     else:
         old = _lifo(path.read_bytes())
@@ -73,26 +73,26 @@ def _as_pickle(body: bytes) -> bytes:
 
 
 def _lifo(data: bytes) -> Old:
-    """Each body is followed by its size; in front is how many there were."""
-    if len(data) < SIZE.size:
+    """Read a LIFO file: the number of requests, then each body followed by its size."""
+    if len(data) < SIZE_FORMAT.size:
         return Old([], whole=not data)
-    (count,) = SIZE.unpack_from(data)
+    (count,) = SIZE_FORMAT.unpack_from(data)
     bodies = []
     end = len(data)
-    while end >= 2 * SIZE.size:
-        (size,) = SIZE.unpack_from(data, end - SIZE.size)
-        start = end - SIZE.size - size
-        if start < SIZE.size:
+    while end >= 2 * SIZE_FORMAT.size:
+        (size,) = SIZE_FORMAT.unpack_from(data, end - SIZE_FORMAT.size)
+        start = end - SIZE_FORMAT.size - size
+        if start < SIZE_FORMAT.size:
             break
-        bodies.append(data[start : end - SIZE.size])
+        bodies.append(data[start : end - SIZE_FORMAT.size])
         end = start
-    if end == SIZE.size:
+    if end == SIZE_FORMAT.size:
         return Old(bodies[::-1], whole=len(bodies) == count)
-    return Old(_pickles(data[SIZE.size :]), whole=False)
+    return Old(_pickles(data[SIZE_FORMAT.size :]), whole=False)
 
 
 def _pickles(data: bytes) -> list[bytes]:
-    """Return those in front of where *data* is torn."""
+    """Return the pickles before the place where *data* is torn."""
     found = []
     stream = io.BytesIO(data)
     with suppress(ValueError, IndexError, UnicodeDecodeError):
@@ -101,12 +101,12 @@ def _pickles(data: bytes) -> list[bytes]:
             for _ in pickletools.genops(stream):
                 pass
             found.append(data[first : stream.tell()])
-            stream.seek(SIZE.size, io.SEEK_CUR)
+            stream.seek(SIZE_FORMAT.size, io.SEEK_CUR)
     return found
 
 
 def _fifo(path: Path) -> Old:
-    """Each body follows its size, in files that are numbered; those read are named."""
+    """Read a FIFO folder: numbered files of sizes and bodies; info.json says where to begin."""
     chunk, offset, count = 0, 0, -1
     with suppress(OSError, ValueError, LookupError, TypeError):
         info = json.loads((path / "info.json").read_text())
@@ -118,9 +118,9 @@ def _fifo(path: Path) -> Old:
             continue
         data = file.read_bytes()
         place = offset if file.name == f"q{chunk:05d}" else 0
-        while place + SIZE.size <= len(data):
-            (size,) = SIZE.unpack_from(data, place)
-            place += SIZE.size + size
+        while place + SIZE_FORMAT.size <= len(data):
+            (size,) = SIZE_FORMAT.unpack_from(data, place)
+            place += SIZE_FORMAT.size + size
             if place <= len(data):
                 bodies.append(data[place - size : place])
     return Old(bodies, whole=len(bodies) == count)

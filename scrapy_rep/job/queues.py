@@ -17,22 +17,24 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 PICKLE_PROTOCOL = 4  # Scrapy's
-LOADED = 16
-"""How many requests are read at a time."""
+REQUESTS_PER_READ = 16
+"""Requests that are read from the file at a time."""
+READ_UP = "SELECT id, body FROM requests WHERE queue = ? AND id > ? ORDER BY id LIMIT ?"
+READ_DOWN = (
+    "SELECT id, body FROM requests WHERE queue = ? AND id < ? ORDER BY id DESC LIMIT ?"
+)
 UNSERIALISABLE = pickle.PicklingError, AttributeError, TypeError, RecursionError
 
 
 class JobQueue(ABC):
     """Requests of one place in the job, in the order of their numbers.
 
-    ``near`` are those in memory, in that order, ``far`` counts those that are not; which
-    these are, ``edge`` says. *key* is the path by which Scrapy's priority queues call it:
-    no such file is made.
+    ``near`` are those in memory, in that order; ``far`` counts those that are only in the
+    file, beyond the number ``edge``. *key* is the path by which Scrapy's priority queues name
+    the queue; no file is made there.
     """
 
     __slots__ = ("edge", "far", "id", "job", "near", "place", "spider")
-    peeks = True
-    """``peek`` changes nothing."""
 
     def __init__(self, crawler: Crawler, key: str) -> None:
         self.job = Job.of(crawler)
@@ -50,7 +52,7 @@ class JobQueue(ABC):
         return len(self.near) + self.far
 
     def push(self, request: Request) -> None:
-        """Add *request*. Raises ``ValueError`` where it cannot be serialised."""
+        """Add *request*. Raises ``ValueError`` if it cannot be serialised."""
         try:
             body = pickle.dumps(request.to_dict(spider=self.spider), PICKLE_PROTOCOL)
         except UNSERIALISABLE as error:
@@ -64,10 +66,10 @@ class JobQueue(ABC):
         self._put(self.job.add(self.id, body, request), body)
 
     def pop(self) -> Request | None:
-        """Return the next request, which stays in the job until it is done with.
+        """Return the next request, which stays in the job until it is done.
 
-        ``None``: there is none, or the job cannot be written to now. Raises whatever a
-        request that cannot be read does; that one is tried again by the next run.
+        ``None``: there is none, or the job cannot be written now. Raises whatever reading a
+        damaged request raises; the next run tries it again.
         """
         if self.job.is_stuck or not self._has_near():
             return None
@@ -83,6 +85,7 @@ class JobQueue(ABC):
         return request
 
     def peek(self) -> Request | None:
+        """Return what ``pop`` would; nothing changes."""
         return self._request(self._next()[1]) if self._has_near() else None
 
     def close(self) -> None:
@@ -90,7 +93,7 @@ class JobQueue(ABC):
         self.job.leave_memory(self, 0)
 
     def shed(self) -> None:
-        """Forget what is in memory; it is in the file."""
+        """Forget the requests in memory, all of which are in the file."""
         if self.near:
             self._move_edge()
             self.far += len(self.near)
@@ -105,8 +108,10 @@ class JobQueue(ABC):
             rows = self._read(self.id)
             if rows is None:
                 return False
-            # Where there are fewer than should be, the file has lost some.
-            self.far = max(0, self.far - len(rows)) if len(rows) == LOADED else 0
+            # If there are fewer than there should be, the file has lost some.
+            self.far = (
+                max(0, self.far - len(rows)) if len(rows) == REQUESTS_PER_READ else 0
+            )
             for number, body in rows:
                 self._put_back(number, body)
                 self.job.hold(self, len(body))
@@ -125,21 +130,21 @@ class JobQueue(ABC):
 
     @abstractmethod
     def _read(self, queue: int) -> list[tuple[int, bytes]] | None:
-        """Return the next ones of those that are far; ``None``: not now."""
+        """Return the next requests from the file; ``None``: it cannot be written now."""
 
     @abstractmethod
     def _put_back(self, number: int, body: bytes) -> None:
-        """Add one of them to those that are near."""
+        """Add a request from the file to those that are near."""
 
     @abstractmethod
     def _move_edge(self) -> None:
-        """Have those that are near be beyond the edge."""
+        """Move the edge so that those that are near lie beyond it."""
 
 
 class LifoQueue(JobQueue):
     """For SCHEDULER_DISK_QUEUE: the last request comes first, as is Scrapy's default.
 
-    Those with lower numbers than the edge are far.
+    Requests with numbers below the edge are far.
     """
 
     __slots__ = ()
@@ -159,7 +164,7 @@ class LifoQueue(JobQueue):
         return self.near[-1]
 
     def _read(self, queue: int) -> list[tuple[int, bytes]] | None:
-        return self.job.read_down(queue, self.edge, LOADED)
+        return self.job.read(READ_DOWN, queue, self.edge, REQUESTS_PER_READ)
 
     def _put_back(self, number: int, body: bytes) -> None:
         self.near.appendleft((number, body))
@@ -172,14 +177,14 @@ class LifoQueue(JobQueue):
 class FifoQueue(JobQueue):
     """For SCHEDULER_START_DISK_QUEUE, or SCHEDULER_DISK_QUEUE: the first comes first.
 
-    Those with higher numbers than the edge are far, those just pushed among them, unless
-    there are no others.
+    Requests with numbers above the edge are far. So are those just pushed, unless there are
+    no others.
     """
 
     __slots__ = ()
 
     def _put(self, number: int, body: bytes) -> None:
-        if self.far or len(self.near) >= LOADED:
+        if self.far or len(self.near) >= REQUESTS_PER_READ:
             self.far += 1
         else:
             self._put_back(number, body)
@@ -192,7 +197,7 @@ class FifoQueue(JobQueue):
         return self.near[0]
 
     def _read(self, queue: int) -> list[tuple[int, bytes]] | None:
-        return self.job.read_up(queue, self.edge, LOADED)
+        return self.job.read(READ_UP, queue, self.edge, REQUESTS_PER_READ)
 
     def _put_back(self, number: int, body: bytes) -> None:
         self.near.append((number, body))

@@ -11,17 +11,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MOST_FAILURES = 20_000
-"""So many places that cannot be read are looked at, and then it is given up."""
-LARGEST = 2**32
-"""What is taken for the largest number, where that cannot be read."""
-AT_A_TIME, MOST_STEPS = 2000, 4000
+"""After so many places that cannot be read, the rest is given up."""
+LARGEST_NUMBER = 2**32
+"""Stands for the largest number of a request, if that cannot be read."""
+ROWS_PER_STEP, MOST_STEPS = 2000, 4000
 KEY_BITS = 48
-"""Of the fingerprints, so many bits tell where in their order one stands."""
+"""The first bits of a fingerprint, by which ranges of fingerprints are read."""
 
 
 @dataclass(slots=True)
 class Rescued:
-    """How many of each were read."""
+    """How many requests and fingerprints were read."""
 
     requests: int = 0
     seen: int = 0
@@ -66,7 +66,7 @@ def _last_of(old: sqlite3.Connection) -> int:
         try:
             (number,) = old.execute(sql).fetchone()
         except sqlite3.DatabaseError:
-            number = LARGEST
+            number = LARGEST_NUMBER
         largest = max(largest, number or 0)
     return largest + 1
 
@@ -74,10 +74,10 @@ def _last_of(old: sqlite3.Connection) -> int:
 def _ranges(
     old: sqlite3.Connection, table: str, key: str, whole: tuple[int, int]
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of *table*; where some cannot be read, those before and behind."""
+    """Yield the rows of *table* that can be read, range by range of their *key*."""
     failures = 0
     first, last = whole
-    step = max(AT_A_TIME, (last - first) // MOST_STEPS + 1)
+    step = max(ROWS_PER_STEP, (last - first) // MOST_STEPS + 1)
     ranges = [(n, min(n + step, last)) for n in range(first, last, step)]
     ranges.reverse()
     sql = f"SELECT * FROM {table} WHERE {key} >= ? AND {key} < ? ORDER BY {key}"  # noqa: S608

@@ -1,4 +1,4 @@
-"""A job that was begun with Scrapy's files goes on in ours."""
+"""Takes over a job that was begun with Scrapy's own files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from scrapy.utils.request import request_from_dict
 
 from scrapy_rep.job.aside import set_aside
-from scrapy_rep.job.fingerprints import hashed
+from scrapy_rep.job.fingerprints import shorten
 from scrapy_rep.job.folders import folder_of
 from scrapy_rep.job.old_files import read_queue, read_seen
 
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SLOT_FOLDER = re.compile(r".*-[0-9a-f]{32}")
-LEAF = re.compile(r"(-?\d+)s?")
+QUEUE_NAME = re.compile(r"(-?\d+)s?")
 """A priority, negated, and whether it is of start requests."""
 
 
 def take_over(
     file: JobFile, downloader: Downloader, spider: Spider | None, root: Path
 ) -> None:
-    """Have what waits in the files under *root*, and what was seen, be in *file*.
+    """Move the requests in the files under *root*, and the fingerprints, into *file*.
 
-    It is there, all of it, or not at all; then the old files are deleted.
+    All of it is moved, or nothing; after that the old files are deleted.
     """
     seen = root.with_name("requests.seen")
     places = list(_places(root))
@@ -76,7 +76,7 @@ def take_over(
         requests += [(number, body) for body in old.bodies]
     fingerprints = set()
     if seen.exists():
-        fingerprints = {hashed(fingerprint) for fingerprint in read_seen(seen)}
+        fingerprints = {shorten(fingerprint) for fingerprint in read_seen(seen)}
     file.fill(
         (
             ("INSERT INTO queues VALUES (?, ?, ?, ?, ?)", queues),
@@ -104,17 +104,17 @@ def take_over(
 
 
 def _places(root: Path) -> Iterator[tuple[str, str]]:
-    """Yield folder and name of each file, or folder, that is a queue."""
+    """Yield the folder and the name of each queue, which is a file or a folder."""
     folders = [path for path in sorted(root.glob("*")) if path.is_dir()]
     named = [path for path in folders if SLOT_FOLDER.fullmatch(path.name)]
     for folder in (root, *named):
         for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-            if LEAF.fullmatch(path.name):
+            if QUEUE_NAME.fullmatch(path.name):
                 yield ("" if folder is root else folder.name), path.name
 
 
 def _names(root: Path) -> dict[str, str] | None:
-    """Return what the slots are called, by folder; ``None``: no list of them is there."""
+    """Return folder -> name of its slot; ``None``: there is no list of slots."""
     try:
         state = json.loads((root / "active.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):

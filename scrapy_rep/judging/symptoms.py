@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from scrapy_rep.downloader import kind_of
 from scrapy_rep.downloader.failures import LOST, REFUSED, TIMEOUT
 from scrapy_rep.log.lines import NEWS_SECONDS
-from scrapy_rep.pacing.troubles import TOO_MANY, UNAVAILABLE
+from scrapy_rep.pacing.troubles import SERVICE_UNAVAILABLE, TOO_MANY_REQUESTS
 from scrapy_rep.policies.freshness import fields_of, retry_after
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Symptoms:
 
     def answered(self, departure: Departure, response: Response) -> None:
         status, host = response.status, departure.host
-        if status < 500 and status != TOO_MANY:
+        if status < 500 and status != TOO_MANY_REQUESTS:
             if self._rows and is_page(departure):
                 self._rows.pop(host, None)
             if self._keeper.troubles.is_known(host) and is_page(departure):
@@ -91,7 +91,10 @@ class Symptoms:
         if not host or not is_page(departure):
             return
         asked = 0.0
-        if status in {TOO_MANY, UNAVAILABLE}:  # then Retry-After is about the host
+        if status in {
+            TOO_MANY_REQUESTS,
+            SERVICE_UNAVAILABLE,
+        }:  # then Retry-After is about the host
             asked = retry_after(fields_of(response.headers), self._now())
         elif not self._is_a_row(departure):
             return

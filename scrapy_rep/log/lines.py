@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger("scrapy_rep")
 
 NEWS_MOST = 10
-"""Lines of a kind, at INFO; the others are summed up at the end."""
+"""Lines of one kind at INFO; further ones are summed up at the end."""
 NEWS_SECONDS = 0.5
-"""Seconds by which a host must be parked for longer than before for that to be news: what was in
-flight together asks for a pause at nearly the same time."""
+"""Seconds: a host that is parked for so much longer than before is news. Requests that were in
+flight together are answered with a pause at nearly the same time."""
 
 
 class CrawlLog:
@@ -41,9 +41,9 @@ class CrawlLog:
         self._crawler = crawler
         self._waits = waits or Waits()
         self.told: Counter[str] = Counter()
-        """How many lines of each kind there were to tell."""
+        """How many lines of each kind there were to write."""
         self._since: dict[str, float] = {}
-        """When origins came to be unreachable of which that was told."""
+        """Origin -> since when it is unreachable, if the log has said so."""
         self.first_refusal: RobotsRefused | None = None
 
     @property
@@ -55,7 +55,7 @@ class CrawlLog:
         self._stats.inc_value(f"rep/{name}", number)
 
     def count_waiting(self, requests: int, hosts: int) -> None:
-        """Note how many requests wait now, and of how many hosts."""
+        """Set the stats of how many requests wait now, and for how many hosts."""
         if requests or self._stats.get_value("rep/waiting") is not None:
             self._stats.set_value("rep/waiting", requests)
             self._stats.set_value("rep/waiting/hosts", hosts)
@@ -67,7 +67,7 @@ class CrawlLog:
     def note_refusal(
         self, refusal: RobotsRefused, cause: str, instead: str = ""
     ) -> None:
-        """A request is not sent. *instead* tells who is at a prompt what a crawl would do."""
+        """Note that a request is not sent; *instead*, for a prompt, is what a crawl would do."""
         if self.first_refusal is None:
             self.first_refusal = refusal
         if not isinstance(refusal, HostRefused):
@@ -80,7 +80,7 @@ class CrawlLog:
             self._log(logging.DEBUG, "%(refusal)s", refusal=refusal)
 
     def note_dry_run(self, refusal: RobotsRefused, cause: str) -> None:
-        """A request is sent although robots.txt is against it: REP_OBEY leaves it out."""
+        """Note that a request is sent against its robots.txt: REP_OBEY leaves that out."""
         self.count("would_forbid")
         self.count(f"would_forbid/{cause}")
         self._log(
@@ -88,7 +88,7 @@ class CrawlLog:
         )
 
     def note_cached_page(self, url: str, origin: str) -> None:
-        """A page needs nothing of its site, whose robots.txt cannot be had."""
+        """Note that a page comes from the HTTP cache, as its robots.txt cannot be had."""
         self.count("from_http_cache")
         self._log(
             logging.DEBUG,
@@ -98,7 +98,7 @@ class CrawlLog:
         )
 
     def note_drop(self, what: str, page: str, cause: str, why: str) -> None:
-        """What the spider found on *page* goes no further (REP_PAGE_OBEY)."""
+        """Note that *what*, found on *page*, goes no further, as the page says (*why*)."""
         self.count(f"page/dropped/{cause}")
         self._log(
             logging.DEBUG,
@@ -118,14 +118,14 @@ class CrawlLog:
         again: bool,
         waits: bool,
     ) -> None:
-        """An origin cannot be asked, and is asked again in *retry_in* seconds.
+        """Note that a robots.txt cannot be had, and is asked for again in *retry_in* seconds.
 
-        *again*: nor could it be before. *waits*: its requests wait for that.
+        *again*: it could not be had before either. *waits*: requests wait for the retry.
         """
         self.count("unreachable")
         since = self._since.get(origin)
         if again and since is None:
-            return  # its first time was not told, or that it was given up
+            return  # the first failure was not logged, or that the origin was given up
         values = {"origin": origin, "failure": failure, "retry": duration(retry_in)}
         if again and not waits:
             del self._since[origin]
@@ -153,7 +153,7 @@ class CrawlLog:
             self._since.setdefault(origin, monotonic())
 
     def note_reachable(self, origin: str) -> None:
-        """An origin for which requests have waited has answered."""
+        """Note that a robots.txt for which requests have waited is there."""
         since = self._since.pop(origin, None)
         if since is None:
             return
@@ -178,7 +178,7 @@ class CrawlLog:
     def note_pace(
         self, origin: str, pace: Pace, now: float, visit_time_max: float
     ) -> None:
-        """An origin asks for a delay, or for visits at a part of the day only."""
+        """Note that an origin asks for a delay, or for visits during a part of the day only."""
         visit = pace.visit
         if visit is not None:
             opens_in = pace.opens_in(now)
@@ -219,7 +219,7 @@ class CrawlLog:
         )
 
     def note_parked(self, host: str, wait: float, cause: str) -> None:
-        """A host with waiting requests is not asked for some time."""
+        """Note that a host with waiting requests is not asked for *wait* seconds."""
         self.count("parked")
         self._log(
             logging.DEBUG,
@@ -230,7 +230,7 @@ class CrawlLog:
         )
 
     def note_goes_on(self, host: str, cause: str, waited: float, requests: int) -> None:
-        """A host that has waited for *waited* seconds is asked again."""
+        """Note that a host is asked again after *waited* seconds."""
         self.tell(
             f"hosts that go on ({cause})",
             "%(host)s is asked again after %(waited)s; %(requests)s waited, as %(why)s",
@@ -243,7 +243,7 @@ class CrawlLog:
     def note_back_off(
         self, host: str, response: Response, asked: float, most: float, longer: float
     ) -> None:
-        """An answer asks for a pause; its host is parked for *longer* than before."""
+        """Note that an answer asks for a pause: its host is parked for *longer* seconds more."""
         self._count_back_off(asked, longer)
         how = "kept"
         if asked > most:
@@ -266,7 +266,7 @@ class CrawlLog:
     def note_trouble(
         self, host: str, what: str, url: str, pause: float, longer: float
     ) -> None:
-        """A host is in trouble, and parked for *pause*, which is *longer* than before."""
+        """Note that a host in trouble is parked for *pause* seconds: *longer* more than before."""
         self._count_back_off(pause, longer)
         if longer > 0:  # one line for all that failed at the same time
             self.tell(
@@ -285,7 +285,7 @@ class CrawlLog:
         self._stats.max_value("rep/backoff/longest", seconds)
 
     def note_down(self, host: str, seconds: float) -> None:
-        """A host is not waited for any more."""
+        """Note that a host is down: no request waits for it any more."""
         self.count("backoff/down")
         self.tell(
             "hosts that are down",
@@ -296,7 +296,7 @@ class CrawlLog:
         )
 
     def note_budget_spent(self, host: str, budget: int) -> None:
-        """A host gets no more requests of this crawl: the first one is refused."""
+        """Note that a host gets no more requests from this crawl: the first one is refused."""
         self.tell(
             "hosts with a spent budget",
             "%(host)s has had the %(requests)s that this crawl may send it "
@@ -312,12 +312,12 @@ class CrawlLog:
         )
 
     def note_unsent(self, why: NotNow | StillParked) -> None:
-        """A request was waiting for its host when the crawl ended, or was not to wait."""
+        """Note that a request was not sent: it must not wait, or the crawl ended meanwhile."""
         self.count("backoff/unsent")
         self._log(logging.DEBUG, "%(why)s", why=why)
 
     def note_lag(self, lag: float) -> None:
-        """A parked host is asked *lag* seconds after it was due."""
+        """Note that a parked host is asked *lag* seconds after it was due."""
         stats = self._stats
         stats.max_value("rep/due_lag/max", lag)
         self._add("due_lag/total", lag)
@@ -328,7 +328,7 @@ class CrawlLog:
         stats.set_value("rep/due_lag/mean", mean)
 
     def note_store_failure(self, doing: str, origin: str, error: Exception) -> None:
-        """The store is no judge: what it cannot tell is fetched."""
+        """Note that the store failed; what it cannot tell is fetched again."""
         self.count("store/errors")
         if self._stats.get_value("rep/store/errors") == 1:
             self._log(
@@ -346,7 +346,7 @@ class CrawlLog:
             self._stats.set_value("rep/cache/evictions", number)
 
     def _that_wait(self, *, host: str = "", origin: str = "") -> str:
-        """Return the end of a line on how many requests wait, if any."""
+        """Return the end of a line that tells how many requests wait, if any."""
         wait = "request waits", "requests wait"
         return self._requests("; {}", *wait, host=host, origin=origin)
 
@@ -359,8 +359,8 @@ class CrawlLog:
     def tell(self, kind: str, message: str, **values: object) -> bool:
         """Write a line at INFO, unless there were ``NEWS_MOST`` of its *kind* already.
 
-        *kind* is a plural noun. Values that are functions are called where the line is
-        written: to count what waits takes a look at all of it. Returns whether it was.
+        *kind* is a plural noun. Values that are functions are called only if the line is
+        written, as counting what waits takes time. Returns whether it was written.
         """
         self.told[kind] += 1
         if self.told[kind] > NEWS_MOST:

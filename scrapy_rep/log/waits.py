@@ -33,7 +33,7 @@ WHY = {
 
 
 class Held(NamedTuple):
-    """Requests of one host that the same holds back, as a queue tells it."""
+    """Requests of one host that wait for the same cause, as a queue tells it."""
 
     host: str
     cause: str
@@ -65,7 +65,7 @@ class Holder(Protocol):
 
 
 class Waits:
-    """Knows of all that waits in one crawl, by asking those who hold it."""
+    """Knows all that waits in one crawl, by asking its holders."""
 
     def __init__(
         self,
@@ -74,13 +74,13 @@ class Waits:
     ) -> None:
         """*is_busy* tells whether something is being downloaded.
 
-        *why_parked* tells what has parked a host, such as "429"; "": nobody knows.
+        *why_parked* tells what parked a host, such as "429"; "": not known.
         """
         self._is_busy = is_busy
         self._why_parked = why_parked
         self.holders: list[Holder] = []
         self.elsewhere: list[Holder] = []
-        """Those of what several crawls share. It is told of, and no crawl counts it as its own."""
+        """Holders of requests that several crawls share: shown, but not counted as our own."""
         self._idle_since: float | None = None
         self._idle_listeners: list[Callable[[float], None]] = []
         self.idle_time = 0.0
@@ -90,11 +90,11 @@ class Waits:
         self._others: list[Held] = []
         self._hosts_left: set[str] = set()
         self.kept = 0
-        """How many of them wait for the next run."""
+        """How many of those are kept for the next run."""
 
     @contextmanager
     def holding(self, host: str, cause: str, seconds: float) -> Iterator[None]:
-        """Have it known that somebody waits in the block, for so many *seconds*."""
+        """Show that a request waits within the block, for so many *seconds*."""
         held = Held(host, cause, monotonic() + seconds, 1)
         self._others.append(held)
         try:
@@ -113,7 +113,7 @@ class Waits:
         self.holders.remove(holder)
 
     def close_all(self) -> None:
-        """Note what the others still have: Scrapy does not close queues in memory."""
+        """Note what the other holders still have: Scrapy does not close queues in memory."""
         for holder in list(self.holders):
             self.close(holder, keeps=False)
 
@@ -122,16 +122,16 @@ class Waits:
         return len(self._hosts_left)
 
     def held(self) -> Iterator[Held]:
-        """Return what waits, as it comes: a host may be there more than once."""
+        """Return what waits, in no order; a host may come more than once."""
         held = chain(*(holder.held() for holder in self.holders), list(self._others))
         return (each for each in held if each.cause != TURN)
 
     def waiting(self) -> list[Waiting]:
-        """Return what waits, that which goes on first first."""
+        """Return what waits, by host and cause; what goes on first comes first."""
         since_1970 = time() - monotonic()
         found: dict[tuple[str, str], Held] = {}
         for held in chain(self.held(), *(each.held() for each in self.elsewhere)):
-            join(found, held)
+            add_held(found, held)
         waiting = (
             Waiting(host, self.why(host, cause), at and at + since_1970, number)
             for host, cause, at, number in found.values()
@@ -148,22 +148,22 @@ class Waits:
         """Return how many requests of *host* or *origin* wait, as far as is known."""
         return sum(holder.requests_of(host, origin) for holder in self.holders)
 
-    # When nothing but waiting goes on
+    # Idle: all that the crawl has waits for a time
 
     def on_idle(self, listener: Callable[[float], None]) -> None:
-        """Call *listener* where a crawl has nothing but hosts that wait.
+        """Call *listener* whenever a queue finds that all hosts of the crawl wait.
 
-        With the seconds until the first is due, whenever a queue looks.
+        It is given the seconds until the first host is due.
         """
         self._idle_listeners.append(listener)
 
-    def idle(self) -> None:
-        """Note that a queue that holds requests has none to hand out."""
+    def note_idle(self) -> None:
+        """Note that a queue has requests, but none to hand out now."""
         seconds = 0.0
         if not self._is_busy():
             seconds = min(holder.next_due() for holder in self.holders)
         if seconds <= 0:
-            self.over()
+            self.note_busy()
             return
         if self._idle_since is None:
             self._idle_since = monotonic()
@@ -171,15 +171,15 @@ class Waits:
             listener(seconds)
 
     def idle_for(self) -> float:
-        """Return the seconds since the crawl has nothing but hosts that wait; 0: it has."""
+        """Return for how many seconds all hosts of the crawl have waited; 0: it is busy."""
         return 0.0 if self._idle_since is None else monotonic() - self._idle_since
 
     def has_queue(self) -> bool:
         """Tell whether a queue of ours holds back what must wait."""
         return any(not isinstance(holder, InDownloader) for holder in self.holders)
 
-    def over(self) -> None:
-        """Note that something goes on again, or the crawl ends."""
+    def note_busy(self) -> None:
+        """Note that the crawl is busy again, or ends."""
         if self._idle_since is not None:
             self.idle_time += monotonic() - self._idle_since
             self._idle_since = None
@@ -210,8 +210,8 @@ class InDownloader:
         return inf
 
 
-def join(found: dict[tuple[str, str], Held], held: Held) -> None:
-    """Add *held* to what was *found* to wait, by host and cause; the first time counts."""
+def add_held(found: dict[tuple[str, str], Held], held: Held) -> None:
+    """Add *held* to *found*, by host and cause; of two times the earlier one counts."""
     key = held.host, held.cause
     other = found.get(key)
     if other is not None:

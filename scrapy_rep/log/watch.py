@@ -1,4 +1,4 @@
-"""What is told from time to time, and at the end of a crawl."""
+"""The lines that the log has from time to time, and at the end of a crawl."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from scrapy_rep.log.waits import Waits
     from scrapy_rep.settings import Settings
 
-REFUSED = {
+REFUSED_WORDS = {
     "rule": "by a rule",
     "status": "by the status of a robots.txt",
     "unreachable": "as a robots.txt is unreachable",
@@ -34,11 +34,11 @@ REFUSED = {
     "down": "as a host does nothing but fail",
     "budget": "as a host has had as many as it may",
 }
-"""By what requests are refused, by the cause in ``rep/forbidden``. Others are shown as they
+"""Why requests were refused, by the cause in ``rep/forbidden``. Other causes are shown as they
 are."""
-FORBIDDEN = "forbidden/"
+FORBIDDEN_STATS = "forbidden/"
 ALL_PARKED = "all_parked"
-"""The reason of a crawl that ends for REP_ALL_PARKED_MAX."""
+"""The reason with which a crawl ends because of REP_ALL_PARKED_MAX."""
 
 
 class Watch:
@@ -77,7 +77,7 @@ class Watch:
             self._timer = call_later(self._every, self._look)
 
     def _equip_telnet(self, telnet_vars: dict[str, Any]) -> None:
-        """Have what waits told with the status of the engine, ``est()``."""
+        """Show what waits with the status of the engine, ``est()``."""
         status = telnet_vars.get("est")
 
         def est() -> None:
@@ -107,7 +107,7 @@ class Watch:
             self._log.tell_user(f"Nothing was sent for {duration(quiet)}: {text}")
 
     def _end_if_long(self, seconds: float) -> None:
-        """End the crawl where nothing can be sent for *seconds*, and that is too long."""
+        """End the crawl if nothing can be sent for *seconds*, and that is too long."""
         most = self._longest_idle
         if most is None or seconds <= most or not self._downloader.only_queue_is_left():
             return
@@ -123,7 +123,7 @@ class Watch:
         """Note that the crawl is over, and its queues are closed."""
         if self._timer is not None:
             self._timer.cancel()
-        self._waits.over()
+        self._waits.note_busy()
         self._waits.close_all()
         stats: Any = self._crawler.stats
         left = self._waits.left
@@ -134,9 +134,9 @@ class Watch:
         if idle_time:
             stats.set_value("rep/parked_time", idle_time)
         refused = {
-            name.partition(FORBIDDEN)[2]: number
+            name.partition(FORBIDDEN_STATS)[2]: number
             for name, number in stats.get_stats().items()
-            if name.startswith(f"rep/{FORBIDDEN}")
+            if name.startswith(f"rep/{FORBIDDEN_STATS}")
         }
         self._log.tell_user(self._sums(refused, stats.get_value("rep/would_forbid", 0)))
         number = sum(refused.values())
@@ -160,10 +160,10 @@ class Watch:
         left, idle_time = self._waits.left, self._waits.idle_time
         sums = [f"{counted(self._downloader.pages, 'request')} sent"]
         if refused:
-            causes = _by_cause(refused, REFUSED)
+            causes = _by_cause(refused, REFUSED_WORDS)
             sums.append(f"{sum(refused.values()):,} refused ({causes})")
         if left:
-            causes = _by_cause(left, AS_WHY)
+            causes = _by_cause(left, WAITING_WORDS)
             kept = f"; {self._waits.kept:,} of them are in JOBDIR" * bool(
                 self._waits.kept
             )
@@ -177,7 +177,7 @@ class Watch:
         return f"In all: {'; '.join(sums)}"
 
 
-AS_WHY = {cause: f"as {why}" for cause, why in WHY.items()}
+WAITING_WORDS = {cause: f"as {why}" for cause, why in WHY.items()}
 
 
 def _by_cause(numbers: Mapping[str, int], words: Mapping[str, str]) -> str:

@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
     Listener = Callable[[str, float], object]
 
-LOOK_UP = 0.5
-"""Seconds after which who waits in the downloader looks whether the crawl is ending."""
+END_CHECK_SECONDS = 0.5
+"""Seconds after which a request that waits in the downloader checks if the crawl is ending."""
 
 
 class Engine(Protocol):
-    """What is to be known of the crawl."""
+    """What back-off needs of the crawl's engine."""
 
-    def ends(self) -> bool: ...
+    def is_ending(self) -> bool: ...
     def wake(self) -> None: ...
 
 
 class BackOff:
-    """Until when each host is parked. What is over is forgotten."""
+    """Until when each host is parked. Times that have passed are forgotten."""
 
     def __init__(
         self,
@@ -40,29 +40,30 @@ class BackOff:
         *,
         is_down: Callable[[str], bool] = lambda host: False,
     ) -> None:
-        """*until* and *what* are what the crawls of a process share.
+        """*until* and *what* are the dicts that the crawls of a process share.
 
-        *is_down* tells whether nobody waits for a host any more while it is parked.
+        *is_down* tells whether a host is down: then its requests are refused while it is
+        parked, rather than wait.
         """
         self._engine = engine
         self._is_down = is_down
         self.until: dict[str, float] = {} if until is None else until
         """Host -> when it is parked no more, by ``time.monotonic()``."""
         self.what: dict[str, str] = {} if what is None else what
-        """Host -> what has parked it, such as "429"; not of those that others told of."""
+        """Host -> what parked it, such as "429"; not if another process told us."""
         self._sweep_at = 16
         self._listeners: list[Listener] = []
         self._listeners_here: list[Listener] = []
 
     def on_parked(self, listener: Listener) -> None:
-        """Call *listener* whenever a host is parked: the host, the seconds from now.
+        """Call *listener* whenever a host is parked, with the host and the seconds from now.
 
-        But not where that is down: then what waits for it is to be refused.
+        Not if the host is down: then the requests that wait for it are to be refused.
         """
         self._listeners.append(listener)
 
     def on_parked_here(self, listener: Listener) -> None:
-        """Call *listener* as ``on_parked``, but only where this process has parked it."""
+        """As ``on_parked``, but only if this process parked the host."""
         self._listeners_here.append(listener)
 
     def left(self, host: str) -> float:
@@ -78,7 +79,7 @@ class BackOff:
         return 0.0
 
     def holds(self, host: str) -> float:
-        """Return the seconds for which what waits for *host* is to wait; 0: it need not."""
+        """Return the seconds for which requests to *host* must wait; 0: they need not."""
         left = self.left(host) if self.until else 0.0
         return 0.0 if left and self._is_down(host) else left
 
@@ -87,9 +88,10 @@ class BackOff:
         return bool(self.until and self.left(host) and self._is_down(host))
 
     def park(self, host: str, seconds: float, what: str = "") -> float:
-        """Park *host* from now on, unless it is parked for longer; *what* says why.
+        """Park *host* for *seconds* from now, unless it is parked for longer already.
 
-        Returns the seconds by which it is parked for longer than before.
+        *what* says why, such as "429". Returns by how many seconds it is parked for longer
+        than before.
         """
         if what and seconds > self.left(host):
             self.what[host] = what
@@ -100,12 +102,12 @@ class BackOff:
         return longer
 
     def learn(self, host: str, seconds: float) -> float:
-        """Park *host* as another process has done; else as ``park``."""
+        """As ``park``, for a host that another process has parked."""
         longer = seconds - self.left(host)
         if longer <= 0:
             return 0.0
         if len(self.until) >= self._sweep_at:
-            for name in list(self.until):  # those that nobody has looked at since
+            for name in list(self.until):  # forgets those whose time has passed
                 self.left(name)
             self._sweep_at = 2 * len(self.until) + 16
         self.until[host] = monotonic() + seconds
@@ -115,15 +117,15 @@ class BackOff:
         return longer
 
     async def wait(self, request: Request, host: str) -> None:
-        """Wait until *host*, that of *request*, is parked no more.
+        """Wait until *host*, the host of *request*, is no longer parked.
 
-        Raises ``StillParked`` where the crawl ends while it is, or it is down: all but the
-        robots.txt is refused then.
+        Raises ``StillParked`` if the crawl ends before that; and if the host is down, unless
+        the request is for its robots.txt.
         """
         is_page = ROBOTS_HOP not in request.meta
         if self.left(host):
-            self._engine.wake()  # somebody else may have the place of *request*
+            self._engine.wake()  # another request may take the place of *request*
         while seconds := self.left(host):
-            if self._engine.ends() or (is_page and self._is_down(host)):
+            if self._engine.is_ending() or (is_page and self._is_down(host)):
                 raise StillParked(request.url, seconds)
-            await sleep(min(seconds, LOOK_UP))
+            await sleep(min(seconds, END_CHECK_SECONDS))

@@ -1,4 +1,4 @@
-"""What grants the starts of requests where several processes share a pace."""
+"""What grants the starts of requests if several processes share a pace."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class ParkedError(Exception):
-    """Another process has parked the host: for so many *seconds* from now on."""
+    """Another process has parked the host, for so many *seconds* from now on."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -24,7 +24,7 @@ class Booking(NamedTuple):
     at: int
     """In microseconds, by the clock that the processes share."""
     here: float
-    """The same by ``time.monotonic()``: who leaves later than that is to tell."""
+    """The same by ``time.monotonic()``; a request that leaves later must say so (``late``)."""
 
 
 class Bookings(Protocol):
@@ -37,44 +37,44 @@ class Bookings(Protocol):
     async def book(
         self, host: str, interval: float, waits: Callable[[], object] = lambda: None
     ) -> Booking | None:
-        """Return when *interval* s have passed since the last start, and book this one.
+        """Wait until *interval* seconds have passed since the last start; book this start.
 
-        0: what is asked for is not known here. Returns the booking, for ``late``; ``None``
-        where there is none. Calls *waits* before it waits. Raises ``ParkedError`` where another
-        process has parked the host.
+        An interval of 0 means that it is not known here what the host asks for. *waits* is
+        called before each wait. Returns the booking, which ``late`` takes; ``None``: nothing
+        was booked. Raises ``ParkedError`` if another process has parked the host.
         """
 
     async def late(self, host: str, at: int, seconds: float) -> bool:
-        """Note that the request that was booked *at* may have started so much later.
+        """Note that the request booked *at* may have started so many *seconds* later.
 
-        Returns ``False`` where another one was booked since.
+        Returns ``False`` if another start was booked since.
         """
 
     async def claim(self, host: str) -> str:
-        """Have no other process ask *host* until ``give_back``, or this one is dead.
+        """Keep all other processes from asking *host* until ``give_back``, or our death.
 
-        Returns the claim; empty: another one has it.
+        Returns the claim; empty: another process has it.
         """
 
     async def give_back(self, host: str, claim: str) -> None:
         """Let others ask *host*."""
 
     async def park(self, host: str, seconds: float) -> None:
-        """Have no process start any request that it books here for so long."""
+        """Let no process start a request to *host* for so many *seconds*."""
 
     async def latency(self, host: str) -> float | None:
-        """Return the response time of *host* that was told last; ``None``: none was."""
+        """Return the last response time of *host* that a process told; ``None``: none."""
 
     async def tell_latency(self, host: str, seconds: float) -> None:
-        """Have the others know the response time of *host*."""
+        """Tell the other processes the response time of *host*."""
 
     async def spend(self, host: str, most: int) -> bool:
-        """Count a request to *host*, of which *most* may start; ``False``: they have."""
+        """Count a request to *host*; ``False``: *most* requests have started already."""
 
     async def change_health(
         self, host: str, change: Callable[[Health], Health]
     ) -> None:
-        """Make what all know of *host* what *change* makes of it."""
+        """Replace the shared health of *host* by what *change* returns for it."""
 
     def on_health(self, listener: Callable[[str, Health], None]) -> None:
-        """Call *listener* with what all know of a host, when that has changed."""
+        """Call *listener* with a host and its shared health, when that has changed."""

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 class OverBudgetError(IgnoreRequest):
-    """The host has had as many requests as it may: the gate makes a refusal of it."""
+    """The host has had all the requests that it may have; the gate refuses the next one."""
 
 
 class Budget:
-    """What one crawl, or with ``share`` a fleet, has left for each host."""
+    """How many requests one crawl, or with ``share`` a fleet, has left for each host."""
 
     def __init__(self, settings: Settings) -> None:
         self._usual = settings.host_budget
@@ -42,13 +42,13 @@ class Budget:
         return most is not None and self._spent.get(host, 0) >= most
 
     def is_first_refusal(self, host: str) -> bool:
-        """Note that a request to *host* is refused; tell whether none was before."""
+        """Note that a request to *host* is refused; tell whether it is the first one."""
         before = len(self._refused)
         self._refused.add(host)
         return len(self._refused) > before
 
     def spend(self, host: str) -> None:
-        """Count a request to *host*; raises ``OverBudgetError`` where it may have no more."""
+        """Count a request to *host*; raises ``OverBudgetError`` if it may have no more."""
         if self.of(host) is None:
             return
         if self.is_used_up(host):
@@ -61,7 +61,10 @@ class Budget:
             self._spent[host] -= 1
 
     async def spend_shared(self, host: str) -> None:
-        """Have a request to *host*, which is counted here, counted for all."""
+        """Count a request to *host*, which is counted here already, for the whole fleet.
+
+        Raises ``OverBudgetError`` if the fleet has sent as many as it may.
+        """
         most = self.of(host)
         if most is None or self._bookings is None:
             return

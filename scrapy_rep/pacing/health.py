@@ -1,5 +1,5 @@
-"""How a host bears what is asked of it, from what its answers tell: for how long it is left
-alone, and how fast it is asked after that.
+"""How well a host copes with our requests, as its answers show: for how long it is left alone
+after a failure, and how fast it is asked after that.
 
 Pure: the time comes in as an argument, by ``time.monotonic()``. Beyond RFC 9309.
 """
@@ -10,18 +10,18 @@ from math import sqrt
 from random import uniform
 from typing import NamedTuple
 
-JITTER = 0.1
-"""The part by which a pause varies, so that hosts that failed together are not asked together."""
-ONE_AT_A_TIME = 0.001
-"""The gap, in seconds, of a host that is asked one request at a time and as fast as it answers."""
-MARGIN = 1.25
-"""By so much a gap is longer than what the host has borne."""
+PAUSE_JITTER = 0.1
+"""The part by which a pause varies: hosts that failed together shall not be asked together."""
+ONE_AT_A_TIME_GAP = 0.001
+"""Seconds: the gap of a host that gets one request at a time, as fast as it answers."""
+GAP_MARGIN = 1.25
+"""The factor by which a gap is longer than the gap that the host has coped with."""
 LEAST_GAP = 0.02
-"""Seconds; what is shorter has faded."""
-HALVED_AFTER, HALVED_AFTER_GAPS = 120.0, 100
-"""A gap is halved in so many seconds, or in so many times itself where that is longer."""
-FORGOTTEN_AFTER = 1800.0
-"""Seconds after its last trouble, and the pause for it, that a host is as any other."""
+"""Seconds; a gap that has become shorter than this counts as 0."""
+GAP_HALF_LIFE_SECONDS, GAP_HALF_LIFE_GAPS = 120.0, 100
+"""A gap is halved in so many seconds, or in so many times its own length if that is longer."""
+TROUBLE_KEPT_SECONDS = 1800.0
+"""Seconds after the pause for its last trouble, after which a host is like any other again."""
 
 
 class Health(NamedTuple):
@@ -30,27 +30,30 @@ class Health(NamedTuple):
     level: int = 0
     """How many times in a row it was in trouble, less one for each success since."""
     at: float = 0.0
-    """When it was last."""
+    """When it was last in trouble."""
     resumes: float = 0.0
-    """When it was to be asked again after that."""
+    """When it may be asked again after that."""
     since: float | None = None
-    """When the trouble began that no success has ended; ``None``: it has ended."""
+    """When the present trouble began; ``None``: a success has ended it."""
     served: int = 0
     """Successes since ``at``."""
     refused_at: float = 0.0
-    """The gap at which it has refused last, in seconds, until that has become its gap."""
+    """The gap, in seconds, at which it last refused; 0 once that has become its ``gap``."""
     gap: float = 0.0
-    """Seconds between two starts that it was to have when it was asked again; it fades."""
+    """Seconds between two starts at ``resumes``; the gap gets shorter with time."""
 
-    def in_trouble(self, now: float, pause: float, most: float) -> Health:
-        """Return what is known after a failure that counts, and asks for *pause* seconds."""
+    def after_trouble(self, now: float, pause: float, most: float) -> Health:
+        """Return its health after a failure that counts, with a pause of *pause* seconds.
+
+        A gap is *most* seconds at the most.
+        """
         before = WELL if self.may_be_forgotten(now) else self
         gap = before.gap_at(now)
         refused_at = 2 * gap
         if before.served:
-            # It bears more than with the pause counted, and less than without.
+            # It copes with more than a mean with the pause shows, and less than one without.
             borne = sqrt((now - before.at) * max(0.0, now - before.resumes))
-            refused_at = max(refused_at, MARGIN * borne / before.served)
+            refused_at = max(refused_at, GAP_MARGIN * borne / before.served)
         return Health(
             before.level + 1,
             now,
@@ -60,48 +63,48 @@ class Health(NamedTuple):
             gap=gap,
         )
 
-    def too_fast(self) -> Health:
-        """Return the same where it has refused us for asking too fast."""
+    def after_too_fast(self) -> Health:
+        """Return its health if it has refused us because we asked too fast."""
         if not self.refused_at:
             return self
         return self._replace(gap=max(self.gap, self.refused_at), refused_at=0.0)
 
-    def served_well(self, number: int = 1) -> Health:
-        """Return what is known after *number* successes that began since its trouble."""
+    def after_success(self, number: int = 1) -> Health:
+        """Return its health after *number* successes that began after its last trouble."""
         return self._replace(
             level=max(0, self.level - number),
             since=None,
             served=self.served + number,
         )
 
-    def counts(self, started: float) -> bool:
-        """Tell whether what *started* then is news, not of the burst that was in flight."""
+    def is_news(self, started: float) -> bool:
+        """Tell whether a request *started* after the last pause, and so tells something new."""
         return started >= self.resumes
 
     def gap_at(self, now: float) -> float:
-        """Return what is left of its gap."""
+        """Return its gap in seconds, as it is by *now*."""
         if not self.gap:
             return 0.0
-        half = max(HALVED_AFTER, HALVED_AFTER_GAPS * self.gap)
+        half = max(GAP_HALF_LIFE_SECONDS, GAP_HALF_LIFE_GAPS * self.gap)
         gap = self.gap * 0.5 ** (max(0.0, now - self.resumes) / half)
         return gap if gap >= LEAST_GAP else 0.0
 
     def interval(self, now: float) -> float:
-        """Return the seconds between two starts; 0: as many at a time as anywhere."""
-        return self.gap_at(now) or (ONE_AT_A_TIME if self.level else 0.0)
+        """Return the seconds between two starts; 0: no limit for the sake of its health."""
+        return self.gap_at(now) or (ONE_AT_A_TIME_GAP if self.level else 0.0)
 
     def is_down(self, longest: float) -> bool:
-        """Tell whether it has been in trouble for *longest* seconds, and no success."""
+        """Tell whether it has been in trouble for *longest* seconds without a success."""
         return self.since is not None and self.at - self.since >= longest
 
     def may_be_forgotten(self, now: float) -> bool:
-        return self.resumes + FORGOTTEN_AFTER < now
+        return self.resumes + TROUBLE_KEPT_SECONDS < now
 
 
 WELL = Health()
 
 
 def pause_of(level: int, first: float, most: float) -> float:
-    """Return for how long a host is left alone, the *level*-th time in a row."""
+    """Return the seconds for which a host is left alone, the *level*-th time in a row."""
     doubled = first * 2.0 ** min(level - 1, 64)
-    return min(most, doubled) * uniform(1 - JITTER, 1 + JITTER)  # noqa: S311
+    return min(most, doubled) * uniform(1 - PAUSE_JITTER, 1 + PAUSE_JITTER)  # noqa: S311

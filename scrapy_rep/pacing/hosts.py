@@ -1,7 +1,7 @@
-"""When each host was asked last, and may be again: for all crawls of the process.
+"""When each host was last asked, and may be asked again: for all crawls of the process.
 
-Pure but for the clock: who has to wait does so elsewhere, and asks again. Nothing here
-belongs to an event loop, so that a crawl may come long after another one has ended.
+Pure but for the clock: callers wait elsewhere, and then ask again. Nothing here belongs to an
+event loop, as one crawl may begin long after another one has ended.
 """
 
 from __future__ import annotations
@@ -22,40 +22,40 @@ if TYPE_CHECKING:
     """The number of a crawl, and the origin that it asks for something."""
 
 GUARD_PART, GUARD_MOST = 0.04, 0.02
-"""The part of an interval, and at most the seconds, by which more of it is kept.
+"""The part of an interval, and at most the seconds, by which we keep it longer.
 
-The site measures arrivals, and the way there is not always equally long.
+The site measures when requests arrive, and the way there does not always take equally long.
 """
 SHARED_GUARD_PART = 0.01
-"""The same where each start is confirmed, which takes some time as well."""
-KEPT = 60.0
-"""Seconds for which the last start at a host is kept where nothing is known to be asked: its
-robots.txt may ask for a delay from then on."""
-LOOK_PART, LOOK_MOST = 0.5, 0.25
-"""The part of an interval, and at most the seconds, after which is looked again whether a
-request that was granted has left. So nobody comes late: an interval begins when it has."""
-LEARNING = 0.05
-"""Seconds after which is looked again whether a robots.txt has been read, or a host in trouble
-has answered."""
-SMOOTHING = 0.25
-"""The part that one response time has in the smoothed one."""
-SWEEP_AT = 64
-"""How many hosts are kept before those that may be forgotten are looked for the first time."""
+"""The same if each start is confirmed by others, which takes some time, too."""
+IDLE_HOST_SECONDS = 60.0
+"""Seconds for which we remember the last start at a host without a known delay: its robots.txt
+may ask for one from then on."""
+RECHECK_PART, RECHECK_MOST = 0.5, 0.25
+"""The part of an interval, and at most the seconds, after which a waiting request checks again
+whether the one before it has left: that is when its own interval begins."""
+LEARNING_RECHECK_SECONDS = 0.05
+"""Seconds after which a waiting request checks again whether a robots.txt has been read, or a
+host in trouble has answered."""
+LATENCY_SMOOTHING = 0.25
+"""The weight of a new response time in the smoothed one."""
+FIRST_SWEEP_HOSTS = 64
+"""With so many hosts, those that may be forgotten are looked for the first time."""
 
 
 class Lane(Protocol):
-    """The place that a fetch has among those that go on at once."""
+    """The place of a fetch among those that may run at once."""
 
     def step_aside(self) -> None: ...
     def come_back(self) -> None: ...
 
 
 class Asking:
-    """One fetch of a robots.txt, until what it says is known."""
+    """One fetch of a robots.txt, until its content is known."""
 
     over = False
     lane: Lane | None = None
-    """Nobody waits for it while a request of the fetch waits for its grant."""
+    """Its place, which it leaves to others while one of its requests waits for a grant."""
 
 
 class Host:
@@ -79,24 +79,24 @@ class Host:
         self.last: float | None = None
         """When its last request left, or was granted; ``None``: not by this process."""
         self.wishes: dict[Wisher, tuple[float, float]] = {}
-        """The seconds that an origin asks of a crawl, and when the crawl minded that last."""
+        """The seconds that an origin asks of a crawl, and when the crawl last kept to them."""
         self.granted_to: ReferenceType[Departure] | None = None
-        """Who was granted the last start, and has not been seen to leave."""
+        """The request that was last granted a start, until it is seen to leave."""
         self.line: WeakKeyDictionary[Departure, None] | None = None
-        """Those that wait to be granted, in their order."""
+        """Requests that wait for a grant, in their order."""
         self.quickest: float | None = None
         """Its shortest latency, in seconds."""
         self.asking: Asking | None = None
-        """The first fetch of a robots.txt here: it may ask for a delay."""
+        """The first fetch of a robots.txt here: the file may ask for a delay."""
         self.health: Health = WELL
         self.has_pace = False
         """Whether an interval may have to be kept: there is a wish, or it is not well."""
         self.probe: ReferenceType[Departure] | None = None
-        """Who was granted a start last while one at a time was."""
+        """The request that was last granted a start while only one at a time is (a probe)."""
         self.latency: float | None = None
         """Its response time, smoothed, in seconds."""
         self.is_measured = True
-        """Whether that is known, where somebody wants to."""
+        """Whether the response time is known, or not wanted."""
 
     def look_at_pace(self) -> None:
         """Set ``has_pace``: something that it depends on has changed."""
@@ -104,13 +104,13 @@ class Host:
 
     @property
     def departing(self) -> Departure | None:
-        """Return the same; ``None``: there is none, or it has gone with its event loop."""
+        """Return ``granted_to``; ``None``: there is none, or it ended with its event loop."""
         return None if self.granted_to is None else self.granted_to()
 
     def interval(self, crawl: int, now: float) -> float:
-        """Return the seconds between two starts that the slowest asks for; 0: nobody does.
+        """Return the seconds between two starts: the longest of all wishes; 0: there is none.
 
-        What another crawl was asked for counts until that has been idle for as long.
+        A wish to another crawl counts until that crawl has been idle for as many seconds.
         """
         longest = 0.0 if self.health is WELL else self.health.interval(now)
         for (minding, _), (seconds, minded) in self.wishes.items():
@@ -119,14 +119,14 @@ class Host:
         return longest
 
     def mind(self, crawl: int, now: float) -> None:
-        """Note that *crawl* goes on to mind what it was asked for."""
+        """Note that *crawl* still keeps to what it was asked for."""
         for wisher, (seconds, _) in self.wishes.items():
             if wisher[0] == crawl:
                 self.wishes[wisher] = seconds, now
 
     @property
     def is_probed(self) -> bool:
-        """Tell whether one request at a time goes there."""
+        """Tell whether it gets one request at a time only."""
         return self.health.level > 0 or not self.is_measured
 
     def is_probed_by_another(self, departure: Departure) -> bool:
@@ -143,18 +143,18 @@ class Host:
         if self.last is not None:
             idle_since = max(idle_since, self.last)
         longest = max((seconds for seconds, _ in self.wishes.values()), default=0.0)
-        return idle_since + max(longest + GUARD_MOST, KEPT) < now
+        return idle_since + max(longest + GUARD_MOST, IDLE_HOST_SECONDS) < now
 
 
 class Hosts:
-    """Hosts by name. Those that were idle for longer than their delay are forgotten."""
+    """Hosts by name. A host that was idle for longer than its delay is forgotten."""
 
     def __init__(self) -> None:
         self.by_name: dict[str, Host] = {}
         self.parked: dict[str, float] = {}
-        """Host -> when it is parked no more, by ``time.monotonic()``."""
+        """Host -> until when it is parked, by ``time.monotonic()``."""
         self.parked_for: dict[str, str] = {}
-        """Host -> what has parked it, in words, as far as that is known here."""
+        """Host -> what parked it, in words, if that is known here."""
         self.forget_all()
 
     def forget_all(self) -> None:
@@ -163,13 +163,13 @@ class Hosts:
         self.parked.clear()
         self.parked_for.clear()
         self.began = monotonic()
-        """A run before this process may have asked any host until then."""
+        """Until then, an earlier process may have asked any host."""
         self._recalled: dict[str, float] = {}
-        """Host -> when it was asked last, where that is known of an earlier process."""
-        self._sweep_at = SWEEP_AT
+        """Host -> when an earlier process last asked it, if that is known."""
+        self._sweep_at = FIRST_SWEEP_HOSTS
 
     def go_on_in_child(self) -> None:
-        """Go on in a process that was forked: others may have asked any host until now."""
+        """Go on in a forked process: the parent may have asked any host until now."""
         self.began = monotonic()
         self._recalled.clear()
         for host in self.by_name.values():
@@ -192,12 +192,12 @@ class Hosts:
             n for n, host in self.by_name.items() if host.may_be_forgotten(now)
         ]:
             del self.by_name[name]
-        self._sweep_at = 2 * len(self.by_name) + SWEEP_AT
+        self._sweep_at = 2 * len(self.by_name) + FIRST_SWEEP_HOSTS
 
     # From one run of a job to the next
 
     def last_starts(self) -> dict[str, float]:
-        """Return how many seconds ago each host was asked that asks for a delay."""
+        """Return how many seconds ago each host with a delay was last asked."""
         now = monotonic()
         return {
             name: now - host.last
@@ -206,7 +206,7 @@ class Hosts:
         }
 
     def recall(self, last_starts: dict[str, float]) -> None:
-        """Take over what an earlier process knew; what this one knows itself is later."""
+        """Take over what an earlier process knew of hosts that this one has not asked yet."""
         now = monotonic()
         for name, ago in last_starts.items():
             if name not in self.by_name:
@@ -214,8 +214,8 @@ class Hosts:
 
     # What is asked for
 
-    def wish(self, name: str, crawl: int, origin: str, seconds: float) -> None:
-        """Note that *origin* asks *crawl* for *seconds*; 0: for none."""
+    def note_wish(self, name: str, crawl: int, origin: str, seconds: float) -> None:
+        """Note that *origin* asks *crawl* for *seconds* between two starts; 0: for none."""
         if seconds:
             host = self._host(name)
             host.wishes[crawl, origin] = seconds, monotonic()
@@ -231,10 +231,10 @@ class Hosts:
             return 0.0
         return host.interval(crawl, monotonic())
 
-    # How it bears that
+    # Health
 
     def health(self, name: str) -> Health:
-        """Return how a host is; ``WELL`` where it never was in trouble."""
+        """Return the health of a host; ``WELL`` if it was never in trouble."""
         host = self.by_name.get(name)
         return WELL if host is None else host.health
 
@@ -245,15 +245,15 @@ class Hosts:
 
     # Starts
 
-    def started(self, name: str) -> None:
+    def note_start(self, name: str) -> None:
         """Note that a request of a host without a pace starts now."""
         self._host(name).last = monotonic()
 
-    def left(self, name: str, crawl: int, guard_part: float, *, knows: bool) -> float:
+    def due_in(self, name: str, crawl: int, guard_part: float, *, knows: bool) -> float:
         """Return the seconds until *crawl* may ask the host again; 0: it may now.
 
-        *knows* tells that no other process can have asked it since this one began. By
-        *guard_part* of it, an interval is kept longer than is asked for.
+        *knows*: no other process can have asked it since this one began. An interval is kept
+        longer than is asked for, by its *guard_part*.
         """
         host = self.by_name.get(name)
         if host is None or not host.has_pace:
@@ -271,7 +271,7 @@ class Hosts:
             last = self.began if knows else -inf
         left = max(0.0, last + interval - now)
         if host.departing is not None:
-            left = max(left, min(LOOK_PART * interval, LOOK_MOST))
+            left = max(left, min(RECHECK_PART * interval, RECHECK_MOST))
         return left
 
     def _guarded(self, interval: float, guard_part: float) -> float:
@@ -286,10 +286,11 @@ class Hosts:
         *,
         knows: bool,
     ) -> float:
-        """Return in how many seconds *departure* is to look again; 0: it is granted.
+        """Grant *departure* its start, and return 0; or the seconds until it must ask again.
 
-        Those that wait are granted in the order in which they have asked. *asking*: it is
-        for a robots.txt; while nothing is known of the host, only one fetch goes on there.
+        Starts are granted in the order in which they were asked for. *asking* is the fetch,
+        if the request is for a robots.txt: while nothing is known of the host, only one
+        fetch goes on there.
         """
         host = self._host(departure.host)
         if host.probe is not None and host.probe() is departure:
@@ -304,14 +305,14 @@ class Hosts:
             if host.asking is None:
                 host.asking = asking
             elif host.asking is not asking and not host.asking.over:
-                wait = max(wait, LEARNING)
+                wait = max(wait, LEARNING_RECHECK_SECONDS)
         if host.is_probed and host.is_probed_by_another(departure):
-            wait = max(wait, LEARNING)
+            wait = max(wait, LEARNING_RECHECK_SECONDS)
         if host.line:
             before = list(host.line)
             place = before.index(departure) if departure in host.line else len(before)
             if place:
-                wait = max(wait + place * interval, LEARNING)
+                wait = max(wait + place * interval, LEARNING_RECHECK_SECONDS)
         if wait:
             if host.line is None:
                 host.line = WeakKeyDictionary()
@@ -326,7 +327,7 @@ class Hosts:
         return 0.0
 
     def leave_line(self, departure: Departure) -> None:
-        """Have *departure* wait no more."""
+        """Take *departure* out of the line that waits."""
         host = self.by_name.get(departure.host)
         if host is not None and host.line is not None:
             host.line.pop(departure, None)
@@ -334,13 +335,13 @@ class Hosts:
                 host.line = None
 
     def restart(self, departure: Departure) -> None:
-        """Note that what was granted was granted by others, too, and starts now."""
+        """Note that *departure* starts now: other processes have granted its start, too."""
         host = self.by_name.get(departure.host)
         if host is not None:
             host.last = monotonic()
 
-    def quickest(self, name: str, latency: float | None) -> float | None:
-        """Return the shortest latency of a host before this one; ``None``: there was none."""
+    def note_latency(self, name: str, latency: float | None) -> float | None:
+        """Note a *latency*, if any; return the shortest one until now, ``None``: none."""
         host = self.by_name.get(name)
         if host is None:
             return None
@@ -350,7 +351,7 @@ class Hosts:
         return before
 
     def wants_latency(self, name: str) -> bool:
-        """Note that the response time of a host is wanted; tell whether it is not known."""
+        """Note that the response time of a host is wanted; tell whether it is unknown."""
         host = self._host(name)
         host.is_measured = host.latency is not None
         return not host.is_measured
@@ -360,29 +361,29 @@ class Hosts:
         return None if host is None else host.latency
 
     def measure(self, name: str, latency: float, *, well: bool) -> float:
-        """Take in a response time; return what it is, smoothed.
+        """Note a response time in seconds; return the smoothed one.
 
-        *well*: it is that of a page. Errors are quickly made, and do not make it shorter.
+        *well*: the answer was a page. Errors come quickly, so they never make it shorter.
         """
         host = self._host(name)
         before = host.latency
         if before is None:
             host.latency = latency
         elif well or latency > before:
-            host.latency = before + SMOOTHING * (latency - before)
+            host.latency = before + LATENCY_SMOOTHING * (latency - before)
         host.is_measured = True
         assert host.latency is not None
         return host.latency
 
     def give_back(self, departure: Departure) -> None:
-        """Note that *departure* does not start now, although it was granted."""
-        self.has_left(departure, 0.0)
+        """Note that *departure* does not start now, although its start was granted."""
+        self.note_left(departure, 0.0)
         host = self.by_name.get(departure.host)
         if host is not None and host.probe is not None and host.probe() is departure:
             host.probe = None
 
-    def has_left(self, departure: Departure, at: float) -> None:
-        """Note that what was granted has left, or will not; its interval begins *at*."""
+    def note_left(self, departure: Departure, at: float) -> None:
+        """Note that *departure* has left, or will not leave; the next interval begins *at*."""
         host = self.by_name.get(departure.host)
         if host is None:
             return
@@ -393,6 +394,6 @@ class Hosts:
 
 
 HOSTS = Hosts()
-"""Those of this process."""
+"""The hosts of this process."""
 if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=HOSTS.go_on_in_child)

@@ -1,4 +1,4 @@
-"""The keeper of paces: no two requests start closer than their origins ask for."""
+"""The keeper of paces: no two requests start closer together than their origins ask for."""
 
 from __future__ import annotations
 
@@ -40,32 +40,32 @@ if TYPE_CHECKING:
     from scrapy_rep.settings import Settings
 
 LATE_PART, LATE_LEAST = 0.05, 0.05
-"""The part of an interval, and at least the seconds, by which a request that was answered
-late may put off the next one: it may have arrived later than it left."""
+"""The part of an interval, and at least the seconds, by which a request with a late answer may
+put off the next one: the request may have been long on its way."""
 RESTLESS_LATE_PART = 0.25
-"""The same part where several processes start together or find each other again, and for the
-first request of one of them to a host."""
-NOTICED = 0.002
-"""Seconds from which on it is worth telling that a request left late."""
-ASKED_AGAIN = 0.25
-"""Seconds after which is looked again whether another process has its answer."""
-CONFIRMED = 0.01
-"""Seconds for which a start that others know of is good without being confirmed."""
-NUMBERS = count()
-"""Of the crawls of this process."""
+"""The same part while several processes start together or find each other again, and for the
+first request of a process to a host."""
+LATE_TOLD_SECONDS = 0.002
+"""Seconds: a request that leaves so much later than booked tells the other processes."""
+CLAIM_RETRY_SECONDS = 0.25
+"""Seconds after which we try again to claim a host that another process asks."""
+UNCONFIRMED_SECONDS = 0.01
+"""Seconds for which a booked start needs no confirmation."""
+CRAWL_NUMBERS = count()
+"""Numbers the crawls of this process."""
 
 
 class Keeper:
-    """Grants each start of a crawl's requests, by host, whatever way they come.
+    """Grants each start of a crawl's requests, by host, by whatever road they come.
 
     The paces are those of the process (``HOSTS``), and with ``share`` those of a fleet.
     An interval is measured from wire to wire: the next start is not granted before the
-    last request has left, or is known not to.
+    last request has left, or is known not to leave.
 
-    Beside that, the delay of a host's own download slot is kept at or above what its
-    origins ask for, so that what Scrapy's queues hand out waits in few places: before each
-    request and after each response it is raised again, whatever else sets it (the user's
-    settings, AutoThrottle, another plugin); the user's own delay stays where it is longer.
+    Besides, the delay of a host's own download slot is kept at or above what its origins ask
+    for, so that requests from Scrapy's queues wait in few places. It is raised again before
+    each request and after each response, whatever else sets it (the user's settings,
+    AutoThrottle, another plugin). If the user's own delay is longer, it stays.
     """
 
     def __init__(
@@ -75,16 +75,16 @@ class Keeper:
         host_of: Callable[[Request], str],
         settings: Settings,
     ) -> None:
-        """*host_of* returns whose pace a request keeps; empty: nobody's.
+        """*host_of* returns the host whose pace a request keeps; empty: it keeps none.
 
-        Who would have to wait for long with REP_WAIT off gets a ``NotNow``.
-        Hosts that other crawls of the process have parked are parked, unless REP_OBEY
-        leaves out whatever parks one.
+        With REP_WAIT off, a request that would have to wait for long gets a ``NotNow``.
+        Hosts that other crawls of the process have parked are parked here, too, unless
+        REP_OBEY has neither "retry-after" nor "back-off".
         """
         self._crawler = crawler
         self._downloader = downloader
         self.host_of = host_of
-        self._number = next(NUMBERS)
+        self._number = next(CRAWL_NUMBERS)
         self._longest_wait = inf if settings.wait else LONGEST_AT_PROMPT
         self._bookings: Bookings | None = None
         self._booked_listeners: list[Callable[[Request, str, float], None]] = []
@@ -97,10 +97,10 @@ class Keeper:
         self.troubles = Troubles(self.back_off, settings)
         self.budget = Budget(settings)
         self.asked_elsewhere: set[str] = set()
-        """Hosts in trouble whose requests wait here while another process asks one."""
+        """Hosts in trouble whose requests wait here while another process asks the host."""
         downloader.grant_starts(self._grant, self._confirm)
-        downloader.on_leave(self._left)
-        downloader.on_answer(self._answered)
+        downloader.on_leave(self._note_left)
+        downloader.on_answer(self._note_answer)
         self._times = ResponseTimes(downloader, settings, self.keep)
 
     def _is_down(self, host: str) -> bool:
@@ -109,16 +109,16 @@ class Keeper:
     # What is kept
 
     def keep(self, host: str, origin: str, interval: float) -> None:
-        """Have *host* keep *interval* seconds between starts for *origin* from now on."""
+        """Keep *interval* seconds between starts at *host*, as *origin* asks, from now on."""
         if not self.keeps_intervals:
             if not interval:
                 return
             self._follow_requests()
         if host:
-            HOSTS.wish(host, self._number, origin, interval)
+            HOSTS.note_wish(host, self._number, origin, interval)
 
     def interval(self, host: str) -> float:
-        """Return the seconds that are to lie between two starts at *host*; 0: any."""
+        """Return the seconds to keep between two starts at *host*; 0: none."""
         return HOSTS.interval(host, self._number)
 
     def due_in(self, host: str) -> float:
@@ -126,24 +126,24 @@ class Keeper:
         return max(self.paced_for(host), self.back_off.left(host))
 
     def paced_for(self, host: str) -> float:
-        """Return the same, but for the time that it is parked."""
+        """Return the seconds until the pace of *host* allows a start, parked or not."""
         knows = self._bookings is None
-        return HOSTS.left(host, self._number, self._guard_part, knows=knows)
+        return HOSTS.due_in(host, self._number, self._guard_part, knows=knows)
 
     def has_place(self, slot: str, host: str) -> bool:
-        """Tell whether another request to *host* can go through *slot*, and need not wait."""
+        """Tell whether *slot* can take another request to *host* that need not wait there."""
         paced = HOSTS.interval(host, self._number) > 0
         return self._downloader.has_place(slot, host, paced=paced)
 
     def check_wait(self, request: Request, seconds: float) -> None:
-        """Raise ``NotNow`` where *request* is not to wait for so long."""
+        """Raise ``NotNow`` if *request* must not wait for so many *seconds*."""
         if seconds > self._longest_wait:
             raise NotNow(request.url, self.host_of(request), seconds)
 
     # Sharing a pace with other processes
 
     def share(self, bookings: Bookings) -> None:
-        """Have *bookings* grant each start, and tell the others of parked hosts."""
+        """Let *bookings* grant each start, and tell other processes of parked hosts."""
         self._bookings = bookings
         self._guard_part = SHARED_GUARD_PART
         self.back_off.on_parked_here(
@@ -159,16 +159,16 @@ class Keeper:
         return self._bookings is not None
 
     def on_booked(self, listener: Callable[[Request, str, float], None]) -> None:
-        """Call *listener* when a start is granted: the request, its host, its interval.
+        """Call *listener* when a start is granted, with request, host and interval.
 
-        Where a host in trouble is asked one at a time by all processes: when that is over.
+        If the request claims a host in trouble, it is called when the request is over.
         """
         self._booked_listeners.append(listener)
 
     def shared_interval(self, host: str, slot: str | None) -> float:
         """Return the seconds between two starts at *host*, by whatever process.
 
-        The user's own delay of *slot* counts, too: it says how often a host may be asked.
+        The user's own delay of *slot* counts, too, as it limits how often a host is asked.
         """
         interval = self.interval(host)
         interval += min(SHARED_GUARD_PART * interval, GUARD_MOST)
@@ -192,7 +192,7 @@ class Keeper:
             or asking
             or HOSTS.interval(host, self._number)
         ):
-            HOSTS.started(host)
+            HOSTS.note_start(host)
             return None
         departure.needs_telling = departure.keeps_pace = True
         if (
@@ -219,7 +219,7 @@ class Keeper:
                 raise
             if self.budget.is_set and departure.robots_hop is None:
                 await self.budget.spend_shared(departure.host)
-        if not departure.holds:  # else when it lets go
+        if not departure.is_holding:  # else when it lets go
             self._tell_booked(departure)
 
     def _tell_booked(self, departure: Departure) -> None:
@@ -229,7 +229,7 @@ class Keeper:
 
     @contextmanager
     def _waiting(self, departure: Departure, asking: Asking | None) -> Iterator[None]:
-        """Have nobody wait for a place because this one waits in the downloader."""
+        """Keep a place free for others while *departure* waits in the downloader."""
         lane = None if asking is None else asking.lane
         if lane is None:  # else that has been done for it
             self._downloader.lend_place()
@@ -256,7 +256,7 @@ class Keeper:
                 _step_aside(asking)
                 await self.back_off.wait(request, host)
                 held = True
-            # Those that were held together go on at the pace of their slot, too.
+            # Requests that were held together then keep the delay of their slot, too.
             wait = self._downloader.due_in(slot) if held and slot else 0.0
             if wait := wait or self._turn(departure, asking):
                 self.check_wait(request, wait)
@@ -268,10 +268,10 @@ class Keeper:
             if not await self._claim(departure):
                 self.asked_elsewhere.add(host)
                 _step_aside(asking)
-                await sleep(ASKED_AGAIN)  # and those in its line with it
+                await sleep(CLAIM_RETRY_SECONDS)  # and those in its line with it
                 HOSTS.give_back(departure)
-                if self._downloader.ends():
-                    raise StillParked(request.url, ASKED_AGAIN)
+                if self._downloader.is_ending():
+                    raise StillParked(request.url, CLAIM_RETRY_SECONDS)
                 continue
             interval = self.shared_interval(host, slot)
             if not (interval or asking):
@@ -289,12 +289,12 @@ class Keeper:
             HOSTS.restart(departure)
             return
 
-    # One at a time, of several processes
+    # One request at a time, among several processes
 
     async def _claim(self, departure: Departure) -> bool:
-        """Tell whether no other process asks a host in trouble while *departure* does."""
+        """Claim a host in trouble for *departure*; ``False``: another process asks it."""
         host = departure.host
-        if departure.holds or not HOSTS.health(host).level:
+        if departure.is_holding or not HOSTS.health(host).level:
             return True
         assert self._bookings is not None
         claim = await self._bookings.claim(host)
@@ -308,76 +308,79 @@ class Keeper:
 
     async def _let_others(self, host: str, claim: str) -> None:
         assert self._bookings is not None
-        if left := self.back_off.left(host):  # they must know before they may
+        if left := self.back_off.left(host):  # others must know before they may ask
             await self._bookings.park(host, left)
         await self._bookings.give_back(host, claim)
 
     # How late a request left
 
     def _confirm(self, departure: Departure) -> Awaitable[None] | None:
-        """See to it that *departure*, about to be written, is still who was granted last."""
+        """Check that the start of *departure*, about to be written, still stands."""
         late = _late(departure, monotonic())
-        return None if late < CONFIRMED else self._confirmed(departure, late)
+        if late < UNCONFIRMED_SECONDS:
+            return None
+        return self._confirm_late(departure, late)
 
-    async def _confirmed(self, departure: Departure, late: float) -> None:
+    async def _confirm_late(self, departure: Departure, late: float) -> None:
         if not await self._tell_late(departure, late):
-            HOSTS.has_left(departure, 0.0)
-            await departure.again()  # its time is over: the host was granted to another
+            HOSTS.note_left(departure, 0.0)
+            # Its time is over: the host was granted to another.
+            await departure.grant_again()
 
-    def _left(self, departure: Departure, at: float) -> None:
+    def _note_left(self, departure: Departure, at: float) -> None:
         if not departure.keeps_pace:
             return
-        HOSTS.has_left(departure, at)
+        HOSTS.note_left(departure, at)
         late = _late(departure, at)
-        if late >= NOTICED:
+        if late >= LATE_TOLD_SECONDS:
             deferred_from_coro(self._tell_late(departure, late))
 
     async def _tell_late(self, departure: Departure, seconds: float) -> bool:
-        """Tell that *departure* leaves later than it was booked; ``False``: too late."""
+        """Tell others that *departure* leaves later than booked; ``False``: too late."""
         if departure.booking is None or self._bookings is None:
             return True
         at, here = departure.booking
         departure.booking = Booking(at + round(seconds * 1e6), here + seconds)
         return await self._bookings.late(departure.host, at, seconds)
 
-    def _answered(self, departure: Departure, response: Response) -> None:
-        """Put off the next one by how much later than the quickest this may have arrived."""
+    def _note_answer(self, departure: Departure, response: Response) -> None:
+        """Put off the next start by how much later than the quickest this one may have arrived."""
         watched = departure.keeps_pace and departure.is_watched
         latency = latency_of(departure) if watched else None
         if latency is None:
             return
         left_at = departure.left_at or departure.started_at
         delay = self.interval(departure.host)
-        quickest = HOSTS.quickest(departure.host, latency if delay else None)
+        quickest = HOSTS.note_latency(departure.host, latency if delay else None)
         restless = quickest is None or (self._bookings and self._bookings.restless)
         part = RESTLESS_LATE_PART if restless else LATE_PART
         if quickest is None:
-            # How long it takes at best is not known here. Of a host that others ask, too,
-            # they wait for what we say.
+            # It is not known yet how long this host takes at best. If other processes ask
+            # it, too, they rely on what we tell them.
             quickest = latency if departure.booking is None else 0.0
         late = min(latency - quickest, max(part * delay, LATE_LEAST))
-        if late >= NOTICED:
-            HOSTS.has_left(departure, left_at + late)
+        if late >= LATE_TOLD_SECONDS:
+            HOSTS.note_left(departure, left_at + late)
             deferred_from_coro(self._tell_late(departure, late))
 
     # The slots of hosts
 
     def _follow_requests(self) -> None:
-        """Follow each request on its way, from the first on that has a pace to keep.
+        """Follow each request on its way, once there is a pace to keep.
 
-        Most crawls never have one, and each receiver of a signal takes its time.
+        Most crawls never have one, and each receiver of a signal costs time.
         """
         if self.keeps_intervals:
             return
         self.keeps_intervals = True
         connect = self._crawler.signals.connect
-        # Scrapy sends the one when the slot exists, and before it looks at its delay.
-        # AutoThrottle lowers the delay at the other; it was connected before us.
-        connect(self._hold, signals.request_reached_downloader)
-        connect(self._hold, signals.response_downloaded)
+        # Scrapy sends the first signal when the slot exists, but before it reads its delay.
+        # At the second one AutoThrottle lowers the delay; it was connected before us.
+        connect(self._raise_delay, signals.request_reached_downloader)
+        connect(self._raise_delay, signals.response_downloaded)
 
-    def _hold(self, request: Request) -> None:
-        """Raise the delay of the slot of *request*, if it is that of its host."""
+    def _raise_delay(self, request: Request) -> None:
+        """Raise the delay of the slot of *request*, if the slot is its host's own."""
         slot = request.meta.get("download_slot")
         if slot and slot == self.host_of(request):
             interval = self.interval(slot)
@@ -387,11 +390,11 @@ class Keeper:
 
 
 def _late(departure: Departure, at: float) -> float:
-    """Return by how many seconds who leaves *at* is later than others know."""
+    """Return how many seconds after its booked start *departure* leaves *at* that time."""
     return 0.0 if departure.booking is None else at - departure.booking[1]
 
 
 def _step_aside(asking: Asking | None) -> None:
-    """Have no fetch wait for a place because this one waits for its grant."""
+    """Leave the place of a fetch to others while its request waits for a grant."""
     if asking is not None and asking.lane is not None:
         asking.lane.step_aside()

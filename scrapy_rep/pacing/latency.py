@@ -1,4 +1,4 @@
-"""REP_LATENCY_FACTOR: a host waits so many times its response time between two starts."""
+"""REP_LATENCY_FACTOR: between two starts a host gets a pause of so many response times."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
     Keep = Callable[[str, str, float], None]
 
-LATENCY = "latency"
-"""In the place of an origin, where it is its response time for which a host waits."""
-WORTH_TELLING = 0.2
+LATENCY_WISHER = "latency"
+"""Stands in the place of an origin: the interval comes from the host's response time."""
+TOLD_CHANGE_PART = 0.2
 """The part by which a response time must change before other workers are told."""
 
 
 class ResponseTimes:
-    """Measures hosts, and has *keep* keep what comes of that; *keep* is ``Keeper.keep``."""
+    """Measures response times, and passes the delays that follow to *keep*: ``Keeper.keep``."""
 
     def __init__(self, downloader: Downloader, settings: Settings, keep: Keep) -> None:
         self.factor = settings.latency_factor
@@ -47,16 +47,16 @@ class ResponseTimes:
         before = HOSTS.latency(host)
         smoothed = HOSTS.measure(host, latency, well=response.status < 400)
         self._keep_to(host, smoothed)
-        differs = before is None or abs(smoothed - before) > WORTH_TELLING * before
+        differs = before is None or abs(smoothed - before) > TOLD_CHANGE_PART * before
         if differs and self._bookings is not None:
             deferred_from_coro(self._bookings.tell_latency(host, smoothed))
 
     def _keep_to(self, host: str, seconds: float) -> None:
         delay = min(max(self.factor * seconds, self._least), self._most)
-        self._keep(host, LATENCY, delay)
+        self._keep(host, LATENCY_WISHER, delay)
 
     async def learn(self, host: str) -> None:
-        """Begin with what another worker has measured."""
+        """Begin with the response time that another worker has measured."""
         if self._bookings is not None and HOSTS.wants_latency(host):
             seconds = await self._bookings.latency(host)
             if seconds is not None:
@@ -64,7 +64,7 @@ class ResponseTimes:
 
 
 def latency_of(departure: Departure) -> float | None:
-    """Return the seconds from when *departure* left to its answer; ``None``: not known."""
+    """Return the seconds from the start of *departure* to its answer; ``None``: not known."""
     latency: float | None = departure.request.meta.get("download_latency")
     if latency is None or departure.left_at is None:
         return latency

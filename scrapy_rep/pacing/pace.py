@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from scrapy_rep.settings import DAY
+
 if TYPE_CHECKING:
     from datetime import time
 
     from scrapy_rep.protocol import Agent, Policy, RequestRate, VisitTime
     from scrapy_rep.settings import Settings
-
-DAY = 86400.0
 
 
 class Pace(NamedTuple):
@@ -28,11 +28,11 @@ class Pace(NamedTuple):
     most: float = 0.0
     """REP_CRAWL_DELAY_MAX."""
     drop: bool = True
-    """Whether an origin that asks for more goes without us, or is asked at ``most``."""
+    """If an origin asks for more: whether its requests are refused, or ``most`` is kept."""
 
     @property
     def free(self) -> bool:
-        """Nothing is asked of our speed."""
+        """Tell whether nothing is asked of our speed."""
         return not self.delay and self.rate is None and self.visit is None
 
     def asked(self, now: float) -> float:
@@ -47,7 +47,7 @@ class Pace(NamedTuple):
         return max(self.delay, rate.seconds / rate.requests)
 
     def interval(self, now: float) -> float:
-        """Return the same as far as it is kept: REP_CRAWL_DELAY_MAX at the most."""
+        """Return the seconds that we keep: as asked, but at most REP_CRAWL_DELAY_MAX."""
         return min(self.asked(now), self.most)
 
     def refuses(self, now: float) -> bool:
@@ -66,7 +66,7 @@ FREE = Pace()
 
 
 def pace_of(policy: Policy, agent: Agent, settings: Settings) -> Pace:
-    """Return the pace that *policy* asks of *agent*, as far as REP_OBEY has it."""
+    """Return the pace that *policy* asks of *agent*, without what REP_OBEY leaves out."""
     obey = settings.obey
     delay = policy.crawl_delay(agent) if "crawl-delay" in obey else None
     rate = policy.request_rate(agent) if "request-rate" in obey else None

@@ -1,7 +1,7 @@
 """What pages themselves ask for: to index nothing, to follow nothing.
 
-robots.txt says what may be fetched; this is about what is done with it. Nothing of it is
-enforced unless REP_PAGE_OBEY asks for it.
+robots.txt says what may be fetched; this is about what is done with it. Nothing is enforced
+unless REP_PAGE_OBEY or REP_PURPOSE asks for it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
 
     def __init__(self, crawler: Crawler) -> None:
         if not crawler.settings.getbool("ROBOTSTXT_OBEY"):
-            raise NotConfigured  # without a word: it is what the user wants
+            raise NotConfigured  # without a message: it is what the user wants
         super().__init__(crawler)
         self._crawl = crawl = Crawl.of(crawler)
         settings = crawl.settings
@@ -40,13 +40,13 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
         self._purposes = Purposes(settings) if settings.purpose else None
         self._decides = bool(self._obey or self._purposes)
         if not self._decides:
-            # Then Scrapy has what spiders yield pass us by. It would be the dearest part of
+            # Then Scrapy does not pass us what spiders yield, which would cost the most for
             # a page that asks for nothing.
             self.process_spider_output = None  # type: ignore[assignment]
             self.process_spider_output_async = None  # type: ignore[assignment]
         self._agents = crawl.agents
         self._log = crawl.log
-        # By response: meta that a spider hands on has the page before in it.
+        # By response: a spider may pass meta on, which has the rules of an earlier page.
         self._pages: WeakKeyDictionary[Response, dict[str, Any]] = WeakKeyDictionary()
         self._unfollowed: WeakKeyDictionary[Response, frozenset[str]] = (
             WeakKeyDictionary()
@@ -68,7 +68,7 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
     def get_processed_request(
         self, request: Request, response: Response | None
     ) -> Request | None:
-        """Return *request*, or ``None`` where *response* asks not to follow its link."""
+        """Return *request*; ``None``: *response* asks not to follow its link."""
         if response is None or "nofollow" not in self._obey or _exempt(response):
             return request
         if request.meta.get("dont_obey_robotstxt") or request.url == response.url:
@@ -84,7 +84,7 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
         return None
 
     def get_processed_item(self, item: Any, response: Response | None) -> Any:
-        """Return *item*, or ``None`` where *response* asks not to be used so."""
+        """Return *item*; ``None``: *response* asks not to be used in that way."""
         if response is None or _exempt(response):
             return item
         cause, why = self._against_use(response)
@@ -96,7 +96,7 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
     def _drop(
         self, what: str, url: str, response: Response, cause: str, why: str
     ) -> None:
-        """Count and tell that *what* came of *response* goes no further."""
+        """Count and log that *what*, which came of *response*, goes no further."""
         url, page = without_user(url), without_user(response.url)
         shown = "an item" if what == "item" else f"the request for {url}"
         self._log.note_drop(shown, page, cause, why)
@@ -111,7 +111,7 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
         )
 
     def _against_use(self, response: Response) -> tuple[str, str]:
-        """Return why items of *response* are dropped, in a word and as it says it."""
+        """Return why items of *response* are dropped: the cause, and the page's own words."""
         page = self._page(response)
         if "noindex" in self._obey:
             if page["noindex"]:

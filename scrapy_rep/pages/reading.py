@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from scrapy_rep.protocol import Agent
 
 MAX_READ_BYTES = 128 * 1024
-"""Octets of a page in which its meta tags are looked for."""
+"""Meta tags are looked for in so many octets of a page."""
 PAGE_RULES_HEADER = b"X-Robots-Tag"
 HEADERS_OF_INTEREST = HEADER_NAMES | {PAGE_RULES_HEADER}
 FLAG_RULES = ("noindex", "nofollow", "noarchive", "nosnippet")
 """Rules that have a key of their own."""
 HIDDEN_PARTS = ((b"<!--", b"-->"), (b"<script", b"</script"))
-"""What begins and ends a part of a page in which tags are only text."""
+"""Begin and end of the parts of a page in which tags are only text."""
 
 ALL_LINKS = LinkExtractor(unique=False, deny_extensions=())
 
 
 def read_page(response: Response, whose: Callable[[], Agent]) -> dict[str, Any]:
-    """Return what *response* asks of an agent, as it stands on ``meta["rep_page"]``.
+    """Return what *response* asks of an agent, in the form of ``meta["rep_page"]``.
 
-    *whose* tells the agent. It is asked only where *response* may ask something of one.
+    *whose* returns the agent. It is called only if *response* may ask for something.
     """
     page: dict[str, Any] = {
         "noindex": False,
@@ -50,7 +50,7 @@ def read_page(response: Response, whose: Callable[[], Agent]) -> dict[str, Any]:
     }
     metas = meta_tags(response, whose) if isinstance(response, HtmlResponse) else []
     if not metas and HEADERS_OF_INTEREST.isdisjoint(response.headers.keys()):
-        return page  # as of nearly all
+        return page  # as for nearly all pages
     headers = [_text(value) for value in response.headers.getlist(PAGE_RULES_HEADER)]
     if headers or metas:
         said, until = page_rules(headers, metas, whose())
@@ -71,8 +71,8 @@ def meta_tags(
 ) -> list[tuple[str, str]]:
     """Return names and contents of the meta tags in the head of *response*.
 
-    Empty where neither "robots" nor a name of the agent occurs in the head: such a page,
-    the usual one, is not parsed.
+    Empty if neither "robots" nor a name of the agent occurs in the head: most pages are such,
+    and are not parsed.
     """
     body = response.body
     if body.find(b"\0", 0, 64) >= 0:  # UTF-16, or UTF-32
@@ -91,7 +91,7 @@ def meta_tags(
 
 
 def _text(octets: bytes) -> str:
-    """Decode *octets*, in which names and rules are ASCII, whatever else there is."""
+    """Decode *octets*; only names and rules matter, which are ASCII."""
     try:
         return octets.decode()
     except UnicodeDecodeError:
@@ -99,9 +99,9 @@ def _text(octets: bytes) -> str:
 
 
 def head_of(body: bytes) -> bytes:
-    """Return what stands before the end of the head of a page, or before its body.
+    """Return what stands before the end of a page's head, or before its body.
 
-    Where it has neither, that is all of it, up to ``MAX_READ_BYTES`` octets.
+    If there is neither, return all of it, up to ``MAX_READ_BYTES`` octets.
     """
     start = body[:MAX_READ_BYTES]
     end = _end_of_head(start)
@@ -133,10 +133,9 @@ def _hidden(page: bytes, position: int) -> bool:
 
 @lru_cache(maxsize=256)
 def _names(agent: Agent) -> tuple[bytes, ...]:
-    """Return what the name of a meta tag for *agent* may be."""
-    names = names_of(
-        agents_given(agent)
-    )  # a whole header is among them, and names no tag
+    """Return the names that a meta tag for *agent* may have."""
+    # A whole header, which names no tag, is left out for its spaces.
+    names = names_of(agents_given(agent))
     return (
         b"robots",
         *(name.encode() for name in names if name.isascii() and " " not in name),
@@ -146,7 +145,7 @@ def _names(agent: Agent) -> tuple[bytes, ...]:
 def urls_not_to_follow(response: Response) -> frozenset[str]:
     """Return the canonical URLs to which *response* links with rel="nofollow" only.
 
-    A request does not show the link that it came from, so its URL is looked for here.
+    A request does not show which link it came from, so its URL is looked up here.
     """
     if not isinstance(response, HtmlResponse) or "nofollow" not in response.text:
         return frozenset()

@@ -1,4 +1,4 @@
-"""What would hold the event loop is done aside, by a thread."""
+"""Work that would hold the event loop for long is done aside, by a thread."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LARGE_SIZE = 32 * 1024
-"""Octets of a robots.txt, beyond which it is read aside: 2 % of all files have more. The worst
-ones made of so many take some 50 ms."""
+"""Octets of a robots.txt, beyond which it is parsed aside: 2 % of all files are larger. The worst
+files of this size take some 50 ms."""
 
 
 class Aside:
-    """Does one thing at a time, so that hostile files have one thread between them.
+    """Does one thing at a time, so that all hostile files share one thread.
 
-    Python lets it and the event loop take turns, every 5 ms. What C code does at one go, such as
-    a search in all of a file, is not parted; none of that takes as long.
+    Python lets this thread and the event loop take turns every 5 ms. C code, such as a search
+    through a whole file, is not interrupted; none takes as long as that.
     """
 
     def __init__(self) -> None:
         self._worker: ThreadPoolExecutor | None = None
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Return what *work* returns. To cancel the wait does not break it off."""
+        """Return what *work* returns. Cancelling the wait does not stop the work."""
         if self._worker is None:
             from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - it is rare
 

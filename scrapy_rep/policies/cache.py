@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from scrapy_rep.settings import Settings
 
 ENTRY_BYTES = 660
-"""What an entry weighs besides its policy: itself, its key, standing and links; measured."""
+"""Octets of an entry besides its policy: itself, its key, standing and links; measured."""
 EVIDENCE_BYTES = 320
-"""What its evidence weighs, where it is kept; measured."""
+"""Octets of its evidence, if that is kept; measured."""
 MAX_OTHER_PACES = 16
-"""Agents, besides the first, whose pace is kept with an entry."""
+"""An entry keeps the pace of its first agent, and of so many others."""
 
 
 class Known:
@@ -50,22 +50,22 @@ class Known:
     ) -> None:
         self.origin = origin
         self.key = origin
-        """As in the store: the origin, or with a User-Agent the ``variant`` of it."""
+        """As in the store: the origin, or its ``variant`` for a User-Agent."""
         self.varies = False
-        """Nothing decides here, as answers depend on the User-Agent."""
+        """Whether answers depend on the User-Agent, so that this entry decides nothing."""
         self.policy = policy
         self.standing = standing
         self.answer_id = answer_id
         """Equal for equal answers; ``None`` where no answer decides."""
         self.evidence: Any = None
-        """What a listener of ``Policies.on_learned`` keeps here of the answer, if anything."""
+        """What a listener of ``Policies.on_learned`` may keep here about the answer."""
         self.ready: set[tuple[Agent, bool]] | None = None
-        """For whom all that takes long has been done, and whether ``allowed`` alone or what
-        explains it, too; ``None``: nothing takes long."""
+        """Agents for which all slow work is done, each with whether that includes the answers
+        that explain; ``None``: nothing is slow."""
         self.requests_wait = False
-        """Unreachable, and requests wait for the next retry rather than being refused."""
+        """Whether requests wait for the next retry rather than be refused."""
         self.fault: Exception | None = None
-        """What asking for it has raised, where somebody at a prompt is to see that."""
+        """What asking for it has raised, if a person at a prompt is to see that."""
         self.weight = 0
         self._agent: Agent | None = None  # that asked for its pace first
         self._pace = FREE
@@ -76,7 +76,7 @@ class Known:
         return self.standing.state is State.UNREACHABLE
 
     def is_ready(self, agent: Agent, *, explain: bool = False) -> bool:
-        """Tell whether nothing that *agent* asks of the policy holds the event loop for long."""
+        """Tell whether no question of *agent* holds the event loop for long."""
         return self.ready is None or (agent, explain) in self.ready
 
     def pace_for(self, agent: Agent, settings: Settings) -> Pace:
@@ -103,11 +103,11 @@ def weight_of(known: Known) -> int:
 
 
 class PolicyCache:
-    """Keeps the policies used last, at most *max_bytes* of them by their own estimate.
+    """Keeps the policies last used, at most *max_bytes* of them by their own estimate.
 
-    The one that was put in last stays, whatever it weighs. What falls out is not lost:
-    the store knows it, or its origin is asked again. An entry that grows with what is
-    asked of its policy is weighed again by itself, when the cache is used next.
+    The policy that was put in last always stays. A policy that falls out is not lost: the
+    store knows it, or its origin is asked again. Policies grow with the questions that they
+    are asked; such an entry is weighed again when the cache is next used.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -130,7 +130,7 @@ class PolicyCache:
         return self._entries.get(key)
 
     def get(self, key: str) -> Known | None:
-        """Return the entry of *key*, which is then the one used last."""
+        """Return the entry of *key*, and count it as used."""
         if self._grown:
             self._weigh_grown()
         known = self._entries.get(key)
@@ -139,7 +139,7 @@ class PolicyCache:
         return known
 
     def put(self, known: Known) -> None:
-        """Keep *known*, weigh it, and let go of what was not used for longest."""
+        """Keep *known*, weigh it, and drop the entries that were not used for longest."""
         before = self._entries.get(known.key)
         if before is not None:
             self._let_go(before)

@@ -1,4 +1,4 @@
-"""How many robots.txt are fetched at once (REP_FETCH_CONCURRENCY, REP_SLOW_FETCHES)."""
+"""How many robots.txt files are fetched at once (REP_FETCH_CONCURRENCY, REP_SLOW_FETCHES)."""
 
 from __future__ import annotations
 
@@ -16,63 +16,52 @@ if TYPE_CHECKING:
 
 PATIENCE_SECONDS = 0.5
 """Seconds after which a fetch no longer counts in REP_FETCH_CONCURRENCY."""
-LEAST_PATIENCE = 0.005
-"""The same where one after the other has taken longer, and others wait."""
-RESTORED = 8
-"""So many times as much patience there is after an answer that was in time for PATIENCE_SECONDS
-but had made way."""
+LEAST_PATIENCE_SECONDS = 0.005
+"""The same at the least, after many fetches in a row took long while others waited."""
+PATIENCE_GROWTH = 8
+"""The factor by which patience grows after an answer that came within PATIENCE_SECONDS, but from
+a fetch that had made way."""
 
 
 class Lanes:
     """Lets *concurrency* fetches run at once, and *slow* more that take long.
 
-    Hosts that hang must not keep those from being asked that answer at once: a fetch that
-    takes long makes way for the next one. Patience is halved by each that does so while others
-    wait, and comes back with answers, so that hundreds that hang are got over in a second.
+    Hosts that hang must not keep us from asking hosts that answer at once: a fetch that takes
+    long makes way for the next one. Each one that does so while others wait halves our
+    patience, and answers restore it; so hundreds of hosts that hang cost about a second.
     """
 
     def __init__(self, downloader: Downloader, concurrency: int, slow: int) -> None:
-        self._downloader = downloader
+        self.downloader = downloader
         self.patience = PATIENCE_SECONDS
-        """Seconds after which a fetch makes way, now."""
+        """Seconds after which a fetch makes way, as of now."""
         self.prompt_places = DeferredSemaphore(concurrency)
         self.slow_places = DeferredSemaphore(slow)
         self.aside = 0
-        """How many fetches wait for their grant, and hold no place meanwhile."""
+        """How many fetches wait for a grant, and hold no place meanwhile."""
 
     @property
     def slow(self) -> int:
-        """Return how many fetches are under way that stand in nobody's way."""
+        """Return how many fetches are under way that hold no prompt place."""
         return self.slow_places.limit - self.slow_places.tokens + self.aside
 
     async def enter(self) -> Lane:
-        """Wait until a fetch may run. When it is over, it is to leave its lane."""
+        """Wait until a fetch may run; return its lane, which it must leave at its end."""
         place = self.prompt_places.acquire()
         if not place.called:
             await maybe_deferred_to_future(place)
-        self._downloader.lend_place()  # it takes none of a page's
+        self.downloader.lend_place()  # it takes none of a page's
         return Lane(self)
-
-    def leave(self) -> None:
-        """Have one fetch less."""
-        self._downloader.take_place_back()
 
     def lose_patience(self) -> None:
         """Note that a fetch takes long."""
         if self.prompt_places.waiting:
-            self.patience = max(self.patience / 2, LEAST_PATIENCE)
+            self.patience = max(self.patience / 2, LEAST_PATIENCE_SECONDS)
 
     def regain_patience(self, seconds: float) -> None:
         """Note that there was an answer after so many *seconds*."""
         if self.patience < seconds < PATIENCE_SECONDS:
-            self.patience = min(RESTORED * self.patience, PATIENCE_SECONDS)
-
-    def has_room_aside(self) -> bool:
-        return self.aside < self.slow_places.limit
-
-    def wake(self) -> None:
-        """Have the queue look further ahead."""
-        self._downloader.wake()
+            self.patience = min(PATIENCE_GROWTH * self.patience, PATIENCE_SECONDS)
 
 
 class Lane:
@@ -91,43 +80,43 @@ class Lane:
         self.make_way()
 
     def make_way(self) -> None:
-        """Count among the slow ones, as soon as there is a place."""
+        """Move to the slow fetches, as soon as there is a place."""
         if self._slow is None and not self._is_aside:
             place = self._slow = self._lanes.slow_places.acquire()
-            place.addCallbacks(self._is_slow, _cancelled)
+            place.addCallbacks(self._become_slow, _ignore_cancel)
 
-    def _is_slow(self, _: object) -> None:
+    def _become_slow(self, _: object) -> None:
         self._leave_prompt()
-        self._lanes.wake()
+        self._lanes.downloader.wake()  # the queue may look further ahead
 
     def step_aside(self) -> None:
-        """Hold no place while its request waits for its grant."""
+        """Hold no place while the request of the fetch waits for a grant."""
         if self._is_aside:
             return
-        if not self._lanes.has_room_aside():
+        if self._lanes.aside >= self._lanes.slow_places.limit:
             self.make_way()
             return
         self._leave_prompt()
         self._leave_slow()
         self._is_aside = True
         self._lanes.aside += 1
-        self._lanes.wake()
+        self._lanes.downloader.wake()  # the queue may look further ahead
 
     def come_back(self) -> None:
-        """Go on at once, as a slow one: what was granted must leave now."""
+        """Go on at once as a slow fetch: a request with a grant must leave now."""
         if self._is_aside:
             self._is_aside = False
             self._lanes.aside -= 1
             self.make_way()
 
-    def answered(self) -> None:
+    def note_answer(self) -> None:
         """Note that there is an answer."""
         self._lanes.regain_patience(monotonic() - self._began)
 
     def leave(self) -> None:
-        """Be over."""
+        """End: the fetch is over."""
         self._timer.cancel()
-        self._lanes.leave()
+        self._lanes.downloader.take_place_back()
         self._lanes.aside -= self._is_aside
         self._is_aside = False
         self._leave_prompt()
@@ -148,5 +137,5 @@ class Lane:
             place.cancel()
 
 
-def _cancelled(failure: Failure) -> None:
+def _ignore_cancel(failure: Failure) -> None:
     failure.trap(CancelledError)

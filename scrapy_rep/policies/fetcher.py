@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CLOSING_SECONDS = 0.01
-"""Seconds that it takes to close a connection after a download was stopped. A page that is
-sent on it before that is sent again by Twisted: without asyncio, the site saw it twice."""
+"""Seconds that closing a connection takes after a download was stopped. If a page is sent on it
+before that, Twisted sends the page again: without asyncio, the site saw it twice."""
 
 PRIVATE_HEADERS = (b"Cookie", b"Authorization")
 
@@ -66,10 +66,10 @@ class _Hop:
 class Fetcher:
     """Fetches the robots.txt of an origin; never raises for what a site does.
 
-    The page settings of the crawl do not change the outcome: redirects, retries,
-    timeouts, size limits, caches and allowed domains of pages are not those of a
-    robots.txt. Downloader middlewares do see the requests, so that proxies and the like
-    work; one that refuses a robots.txt makes it unreachable.
+    The crawl's settings for pages do not change the outcome: redirects, retries, timeouts,
+    size limits, caches and allowed domains of pages do not hold for a robots.txt. Downloader
+    middlewares do see the requests, so that proxies and the like work; a middleware that
+    refuses one makes the robots.txt unreachable.
     """
 
     def __init__(
@@ -91,8 +91,8 @@ class Fetcher:
         )
         self._downloading = 0
         self._jumps_queues = False
-        downloader.on_robots_start(self._started)
-        downloader.on_answer(self._answered)
+        downloader.on_robots_start(self._note_start)
+        downloader.on_answer(self._keep_coding)
         self._receivers = (
             (self._headers_received, signals.headers_received),
             (self._bytes_received, signals.bytes_received),
@@ -107,11 +107,11 @@ class Fetcher:
         kept: KeptAnswer | None,
         asking: Asking,
     ) -> access.Outcome:
-        """Ask for the robots.txt of *origin*, for the sake of *page*.
+        """Ask for the robots.txt of *origin*, on behalf of *page*.
 
-        *asking* is over when the caller knows what the outcome asks for. *user_agent* is
-        the header that the page carries. With the validators of the answer that is *kept*,
-        if any, the request is conditional.
+        The caller ends *asking* when it knows what the file asks for. *user_agent* is the
+        header that the page carries. If an answer is *kept*, its validators make the request
+        conditional.
         """
         stats = self._crawler.stats
         assert stats is not None
@@ -134,7 +134,7 @@ class Fetcher:
         page: Request,
         user_agent: str,
     ) -> None:
-        """Send the request of *exchange*, and have it take what comes."""
+        """Send the request of *exchange*, and give it the answer or the failure."""
         try:
             hop_origin = origin_of(exchange.request.url)
             assert hop_origin is not None
@@ -154,7 +154,7 @@ class Fetcher:
     async def _send(
         self, asked: access.Request, hop: _Hop, page: Request, user_agent: str
     ) -> access.Answer:
-        """Return the answer to what is *asked*. Raises where there is none, or no whole one."""
+        """Return the answer to the request *asked*. Raises if there is none, or no whole one."""
         request = self._request(asked, hop, page, user_agent)
         response = await self._download(request, hop, page)
         cut = "download_stopped" in response.flags
@@ -207,7 +207,7 @@ class Fetcher:
         headers: dict[str, Any],
         meta: dict[str, object],
     ) -> None:
-        """Take the way of *page*: its proxy, and its slot where it is the same host."""
+        """Go the way of *page*: through its proxy, and in its slot if the origin is the same."""
         if (proxy := proxy_of(page)) is not None:
             keys, authorization = proxy
             meta |= keys
@@ -221,11 +221,11 @@ class Fetcher:
         assert engine is not None
         host = self._keeper.host_of(request)
         self._keeper.check_wait(request, self._keeper.back_off.left(host))
-        # A host that wants to be left alone for an hour keeps no place for so long.
+        # While a host is parked, perhaps for an hour, its fetch holds no place.
         await self._keeper.back_off.wait(request, host)
         hop.asking.lane = lane = await self.lanes.enter()
         try:
-            if self._downloader.ends_without(page):
+            if self._downloader.is_ending_without(page):
                 raise CancelledError
             self._begin(request)
             over = True
@@ -236,10 +236,10 @@ class Fetcher:
                 raise
             finally:
                 self._end(over)
-            lane.answered()
+            lane.note_answer()
         finally:
             hop.asking.lane = (
-                None  # a host of the process may be kept, and the fetch with it
+                None  # the process may keep the host, and the fetch with it
             )
             lane.leave()
         if "download_stopped" in response.flags:
@@ -249,7 +249,7 @@ class Fetcher:
     def _begin(self, request: Request) -> None:
         """Receive signals for as long as a robots.txt is downloaded.
 
-        Scrapy sends them for every page, too, and each receiver takes its time.
+        Scrapy sends them for every page, too, and each receiver costs time.
         """
         connect = self._crawler.signals.connect
         self._downloading += 1
@@ -269,7 +269,7 @@ class Fetcher:
             for receiver, signal in self._receivers:
                 self._crawler.signals.disconnect(receiver, signal)
 
-    def _started(self, departure: Departure) -> None:
+    def _note_start(self, departure: Departure) -> None:
         hop = departure.robots_hop
         # Its time runs from now, not while it waits.
         hop.started = departure.started_at
@@ -283,7 +283,7 @@ class Fetcher:
                 headers.pop(name, None)
 
     def _reached_downloader(self, request: Request) -> None:
-        """Have *request*, of a robots.txt, wait for its turn only, and in nobody's way."""
+        """Let *request*, for a robots.txt, wait for nothing but its turn, and hold no place."""
         hop = request.meta.get(ROBOTS_HOP)
         if hop is None:
             return
@@ -292,7 +292,7 @@ class Fetcher:
             hop.asking.lane.step_aside()
 
     def _must_wait(self, request: Request) -> bool:
-        """Tell whether *request*, in its slot by now, is not to start at once."""
+        """Tell whether *request*, which is in its slot now, must wait there."""
         slot = request.meta.get("download_slot")
         host = self._keeper.host_of(request)
         return bool(
@@ -302,7 +302,7 @@ class Fetcher:
     def _headers_received(self, request: Request) -> None:
         hop = request.meta.get(ROBOTS_HOP)
         if hop is not None:
-            hop.wire = wire.at_hand()
+            hop.wire = wire.current_wire()
 
     def _bytes_received(self, data: bytes, request: Request) -> None:
         hop = request.meta.get(ROBOTS_HOP)
@@ -315,8 +315,8 @@ class Fetcher:
         if monotonic() - hop.started > self._settings.timeout:
             raise StopDownload(fail=True)
 
-    def _answered(self, departure: Departure, response: Response) -> None:
-        """Keep the coding from Scrapy, which refuses a body that is too long or cut."""
+    def _keep_coding(self, departure: Departure, response: Response) -> None:
+        """Hide the coding from Scrapy, which would refuse a body that is too long or cut."""
         hop = departure.robots_hop
         if hop is not None:
             codings = response.headers.getlist(b"Content-Encoding")
@@ -338,7 +338,7 @@ def validators_of(kept: KeptAnswer) -> access.Validators:
 
 
 class BrokenAnswerError(Exception):
-    """What a download handler took for an answer is none, for the reason given."""
+    """What a download handler took for an answer is not a whole one."""
 
 
 def _describe_failure(error: Exception) -> str:

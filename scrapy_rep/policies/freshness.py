@@ -20,13 +20,13 @@ UNCACHED_DIRECTIVES = frozenset({"no-store", "no-cache"})
 DIRECTIVE = r'([^\s,="]+)\s*(?:=\s*("(?:\\.|[^"\\])*"|[^,]*))?'
 """RFC 9111 5.2: a token, and for its argument another one or a quoted string."""
 MAX_FIELD_LENGTH = 1000
-"""Characters that are read of a Cache-Control or an Expires, and kept."""
+"""Characters of a Cache-Control or an Expires that are read and kept."""
 MAX_SECONDS = 2.0**31
-"""What is greater counts as that (RFC 9111 1.2.2): 68 years."""
+"""Greater numbers count as this one, 68 years (RFC 9111 1.2.2)."""
 
 
 class Terms(NamedTuple):
-    """What an answer says of how long it may be used; empty: nothing."""
+    """What an answer says about how long it may be used; empty: nothing."""
 
     cache_control: str = ""
     expires: str = ""
@@ -54,13 +54,12 @@ class Terms(NamedTuple):
 def lifetime_and_grace(
     terms: Terms, fields: HeaderFields, now: float, settings: Settings
 ) -> tuple[float, float]:
-    """Return for how many seconds an answer that came *now* is fresh, and may serve.
+    """Return for how many seconds an answer that came *now* is fresh, and may serve in all.
 
-    *fields* are those of that answer. The *terms* decide between REP_MIN_AGE and
-    REP_MAX_AGE; without a word of theirs it is REP_MAX_AGE. ``s-maxage`` is for shared
-    caches, and ignored. The second number is for how long the answer may serve in all
-    while a refresh runs: REP_MAX_AGE, which by default is the 24 hours of RFC 9309 2.4,
-    or the lifetime where the site is strict.
+    *fields* are those of the answer. Its *terms* decide, between REP_MIN_AGE and REP_MAX_AGE;
+    if they say nothing, it is REP_MAX_AGE. ``s-maxage`` is for shared caches, and ignored.
+    The second number is for how long the answer may serve while a refresh runs: the lifetime
+    if the site is strict, else REP_MAX_AGE, by default the 24 hours of RFC 9309 2.4.
     """
     directives = _directives(terms.cache_control)
     asked = _lifetime_asked_for(directives, terms.expires, fields, now)
@@ -74,9 +73,9 @@ def lifetime_and_grace(
 
 
 def _directives(cache_control: str) -> dict[str, str]:
-    """Return the directives with their arguments; of one that comes twice, the first.
+    """Return the directives with their arguments; if one comes twice, the first counts.
 
-    RFC 9111 4.2.1 lets that one count. Both forms of an argument are taken (5.2).
+    RFC 9111 4.2.1 allows that. An argument may have both forms, token and string (5.2).
     """
     found: dict[str, str] = {}
     if cache_control:
@@ -103,10 +102,10 @@ def _lifetime_asked_for(
 
 
 def retry_after(fields: HeaderFields, now: float) -> float:
-    """Return the seconds that Retry-After asks for; 0 where it does not.
+    """Return the seconds that Retry-After asks for; 0: it asks for none.
 
-    RFC 9110 10.2.3: a whole number of seconds, or a date, which is taken by the clock of
-    the site where that has dated its answer. *now* is in seconds since 1970.
+    RFC 9110 10.2.3: a whole number of seconds, or a date. A date is read by the clock of the
+    site, if the answer has a Date. *now* is in seconds since 1970.
     """
     value = first_value(fields, "retry-after")
     seconds = _seconds(value)
@@ -124,7 +123,7 @@ def _age(fields: HeaderFields) -> float:
 
 
 def _site_time(fields: HeaderFields, now: float) -> float:
-    """Return the Date of an answer, in seconds since 1970; *now* where it has none."""
+    """Return the Date of an answer, in seconds since 1970; *now* if it has none."""
     dated = _epoch(first_value(fields, "date"))
     return now if dated is None else dated
 
@@ -139,7 +138,7 @@ def _epoch(date: str) -> float | None:
 
 
 def _seconds(value: str) -> float | None:
-    """Return the delta-seconds (RFC 9111 1.2.2) that *value* is; ``None``: it is none."""
+    """Return *value* as delta-seconds (RFC 9111 1.2.2); ``None``: it is no such number."""
     digits = value.strip()
     if not (digits.isascii() and digits.isdigit()):
         return None

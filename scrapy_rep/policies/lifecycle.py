@@ -18,10 +18,10 @@ unreachable     failing, no such answer               disallow      at the retry
 given up        failing for REP_UNREACHABLE_MAX       allow         at the retry time
 ==============  ====================================  ============  ====================
 
-A good answer (2xx or 4xx) leads from every state to fresh, and so does a 304 where one is
-kept. A failure leads to holding, unreachable or given up, and never takes an answer
-away. When a retry time comes, holding goes on deciding while the origin is asked; the
-other two wait for the answer.
+A good answer (2xx or 4xx) leads from every state to fresh, and so does a 304 if an answer is
+kept. A failure leads to holding, unreachable or given up, and never discards an answer.
+When the retry time comes, the answer in holding goes on deciding while the origin is asked;
+in the other two states requests wait for the new answer.
 """
 
 from __future__ import annotations
@@ -44,10 +44,11 @@ if TYPE_CHECKING:
 REFRESH_SHARE = 0.9
 """The part of its lifetime after which an answer is asked for again, ahead of need."""
 MAX_CLOCK_DIFFERENCE = 2.0
-"""Seconds by which what processes of a fleet take for the same time may differ: they know
-the server's clock by calls that take up to a second."""
+"""Seconds by which the clocks of a fleet's processes may differ: they know the server's clock by
+calls that take up to a second."""
 RETRY_JITTER_SHARE = 0.1
-"""The part by which retry times vary, so that origins that fail together part."""
+"""The part by which retry times vary, so that origins that failed together are not asked
+together."""
 
 
 class State(Enum):
@@ -71,7 +72,7 @@ MEANWHILE_WORDS = {
     State.GIVEN_UP: "it has been for so long that it is taken for missing until it is "
     "asked again",
 }
-"""What is done in the states of failure, for the log."""
+"""What happens meanwhile in the states of failure, for the log."""
 
 
 class Standing(NamedTuple):
@@ -127,7 +128,7 @@ def snapshot_after(
     settings: Settings,
     jitter: float = 0.0,
 ) -> Snapshot:
-    """Return what is known once *outcome* has come in. *jitter* is from -1 to 1."""
+    """Return what is known after *outcome*. *jitter* is from -1 to 1."""
     snapshot = snapshot or Snapshot()
     if outcome.access is Access.UNREACHABLE:
         failures = _count_failure(snapshot.failures, outcome, now, settings, jitter)
@@ -166,7 +167,7 @@ def _count_failure(
     settings: Settings,
     jitter: float,
 ) -> Failures:
-    """Return *failures* and the one that *outcome* is."""
+    """Return *failures* with *outcome*, which is one more failure."""
     delays = settings.unreachable_retry_delays
     earlier = 0 if failures is None else failures.count
     delay = delays[earlier] if earlier < len(delays) else settings.unreachable_ttl
@@ -181,12 +182,12 @@ def _count_failure(
 
 
 def correct_times(snapshot: Snapshot, now: float, settings: Settings) -> Snapshot:
-    """Return *snapshot* as it may be used where the wall clock now says *now*.
+    """Return *snapshot* as it may be used if the wall clock says *now*.
 
-    A clock that went back between two runs makes an answer old, and a retry that is
-    farther away than any can be due now: nothing that comes from the future lasts, but
-    for what another process has learned just now. Nor does what another crawl has kept
-    last for longer than REP_MAX_AGE.
+    The clock may have been set back between two runs. So an answer from the future counts
+    as old (unless it may be of another process, just now), and a retry that is farther away
+    than any delay allows is due now. An answer that another crawl has kept lasts for
+    REP_MAX_AGE at the most.
     """
     answer, failures = snapshot.answer, snapshot.failures
     if answer is not None:

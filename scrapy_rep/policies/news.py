@@ -1,4 +1,4 @@
-"""What the log is told when it is known what decides for an origin, or known anew."""
+"""What the log tells when we learn what decides for an origin, or learn it anew."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class News:
-    """Tells of an origin what is new since *before*: what was known of it until then."""
+    """Tells what is new about an origin; *before* is what was known of it until then."""
 
     def __init__(self, log: CrawlLog, settings: Settings) -> None:
         self._log = log

@@ -1,4 +1,4 @@
-"""One fetch by a key at a time, as a task of its own, for all who want what comes of it."""
+"""One fetch for each key at a time, as a task of its own, for all who wait for it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 
     from scrapy_rep.policies.cache import Known
 
-logger = logging.getLogger("scrapy_rep.policies.service")
+logger = logging.getLogger(__name__)
 
 
 class OneAtATime:
-    """Has keys asked for: origins, or variants of them.
+    """Asks for keys: origins, or variants of them.
 
-    Who is cancelled while it waits takes nobody else down, and nobody is left waiting.
+    A waiter that is cancelled does not harm the others, and no waiter is left without an
+    answer.
     """
 
     def __init__(
@@ -29,11 +30,11 @@ class OneAtATime:
         find: Callable[[str, Request], Coroutine[object, object, Known]],
         broken_off: Callable[[str], Known],
     ) -> None:
-        """*broken_off* returns what decides by a key where *find* raises or is cancelled."""
+        """*broken_off* returns what decides for a key if *find* raises or is cancelled."""
         self._find = find
         self._broken_off = broken_off
         self._waiters: dict[str, list[Deferred[Known]]] = {}
-        """By the keys that are being asked for."""
+        """Key that is being asked for -> those who wait for it."""
         self.tasks: set[Deferred[None]] = set()
         self._closing = False
 
@@ -49,7 +50,7 @@ class OneAtATime:
         task.addBoth(lambda _: self.tasks.discard(task))
 
     def ask(self, key: str, page: Request) -> Deferred[Known]:
-        """Return what comes of asking for *key*, which begins if need be."""
+        """Return the result of asking for *key*, which begins if need be."""
         waiter: Deferred[Known] = Deferred()
         if key in self._waiters:
             self._waiters[key].append(waiter)
@@ -58,7 +59,7 @@ class OneAtATime:
         return waiter
 
     def tell(self, key: str, known: Known) -> None:
-        """Have nobody wait any longer for *key*, which goes on being asked for."""
+        """Give *known* to all who wait for *key*, while asking for it goes on."""
         told, self._waiters[key] = self._waiters[key], []
         _tell(told, known)
 

@@ -1,4 +1,4 @@
-"""The service: the policy of every origin, fetched once, kept, refreshed, expired."""
+"""The service: the policy of each origin is fetched once, kept, refreshed, expired."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ ROBOTS_PARSED = getattr(signals, "robots_parsed", None)
 
 
 class Policies:
-    """Knows what decides for an origin, and asks the origin where it does not.
+    """Knows what decides for an origin, and asks the origin if it does not know.
 
-    All is kept by origin. Where answers depend on the User-Agent (RFC 9111 4.1), each is
-    kept by its ``variant`` instead, and by the origin only that this is so.
+    Everything is kept by origin. If answers depend on the User-Agent (RFC 9111 4.1), each
+    answer is kept by its ``variant``, and for the origin only the fact that they depend.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Policies:
         log: CrawlLog,
         keep: Callable[[str, float], None],
     ) -> None:
-        """*keep* has the interval kept, in seconds, that an origin is found to ask for."""
+        """*keep* is called with an origin and the interval, in seconds, that it asks for."""
         self._crawler = crawler
         self._settings = settings
         self._agent_of = agent_of
@@ -89,13 +89,13 @@ class Policies:
         self._keep = keep
         self._listeners: list[Callable[[Known, Snapshot], None]] = []
         self._cache = PolicyCache(settings.cache_bytes)
-        self.fetches = OneAtATime(self._found, self._unknown)
+        self.fetches = OneAtATime(self._find, self._broken_off)
         self.aside = Aside()
         # Wall time that no step of the wall clock changes while we run.
         self._wall_at_zero = time() - monotonic()
 
     def on_learned(self, listener: Callable[[Known, Snapshot], None]) -> None:
-        """Call *listener* when it is known what decides for an origin, or known anew."""
+        """Call *listener* when we learn what decides for an origin, or learn it anew."""
         self._listeners.append(listener)
 
     def now(self) -> float:
@@ -103,22 +103,22 @@ class Policies:
         return self._wall_at_zero + monotonic()
 
     def at(self, moment: float) -> float:
-        """Return the same of a *moment* by ``time.monotonic()``."""
+        """Return a *moment* of ``time.monotonic()`` in seconds since 1970."""
         return self._wall_at_zero + moment
 
     @property
     def slow_fetches(self) -> int:
-        """How many fetches are under way that take long, and stand in nobody's way."""
+        """Return how many fetches are under way that take long, and hold no prompt place."""
         return self._fetcher.lanes.slow
 
     @property
     def patience(self) -> float:
-        """Return the seconds after which a fetch is one of those, now."""
+        """Return the seconds after which a fetch counts as slow, as of now."""
         return self._fetcher.lanes.patience
 
     @property
     def hosts_hang(self) -> bool:
-        """Tell whether those that were asked last let others wait."""
+        """Tell whether the hosts that were asked last keep others waiting."""
         return self.patience < PATIENCE_SECONDS
 
     def peek(
@@ -126,8 +126,8 @@ class Policies:
     ) -> Known | None:
         """Return what decides for *origin* now; ``None``: not known.
 
-        *page* tells for which request, where that matters; ``None``: for one with the
-        usual User-Agent.
+        *page* is called for the request, if it matters; if it returns ``None``, a request
+        with the usual User-Agent counts.
         """
         known = self._last_known(origin, page)
         if known is None or self.now() >= known.standing.until:
@@ -137,10 +137,10 @@ class Policies:
     def is_away(
         self, origin: str, page: Callable[[], Request | None] = lambda: None
     ) -> bool:
-        """Tell whether all that is known of *origin* is that it could not be asked.
+        """Tell whether we only know of *origin* that its robots.txt could not be had.
 
-        That may have been some time ago, and it may be asked again just now. *page* is as
-        for ``peek``.
+        That may be some time ago, and it may be asked for again just now. *page* is as for
+        ``peek``.
         """
         known = self._last_known(origin, page)
         return known is not None and known.unreachable
@@ -156,7 +156,7 @@ class Policies:
     def known(self, origin: str, page: Request, now: float) -> Known | None:
         """Return what decides for *page* now; ``None``: its *origin* must be asked.
 
-        Where a refresh is due one begins, on behalf of *page*, which does not wait.
+        If a refresh is due, it begins on behalf of *page*, which does not wait for it.
         """
         known = self._cache.get(origin)
         if known is not None and known.varies:
@@ -171,10 +171,10 @@ class Policies:
         return known if now < stands.until else None
 
     async def get(self, origin: str, page: Request) -> Known:
-        """Return what decides for *page*, for which *origin* is asked if need be.
+        """Return what decides for *page*; ask its *origin* if need be.
 
-        All who want the same share one fetch; who is cancelled while it runs takes nobody
-        else down.
+        All who want the same share one fetch. If one of them is cancelled while it runs, the
+        others still get their answer.
         """
         known = self.known(origin, page, self.now())
         if known is not None:
@@ -182,15 +182,15 @@ class Policies:
         return await maybe_deferred_to_future(self.ask(origin, page))
 
     def ask(self, origin: str, page: Request) -> Deferred[Known]:
-        """Have *origin* asked, on behalf of *page*; what comes of it decides for *page*."""
+        """Ask *origin* on behalf of *page*; the result is what decides for *page*."""
         cached = self._cache.peek(origin)
         varies = cached is not None and cached.varies
         asking = self.fetches.ask(
             self._variant(origin, page) if varies else origin, page
         )
-        return asking.addCallback(self._of_page, origin, page)
+        return asking.addCallback(self._for_page, origin, page)
 
-    def _of_page(
+    def _for_page(
         self, known: Known, origin: str, page: Request
     ) -> Known | Deferred[Known]:
         if known.key == origin and not known.varies:
@@ -203,14 +203,14 @@ class Policies:
         return variant(origin, self._user_agent_of(page))
 
     async def snapshot(self, key: str) -> Snapshot | None:
-        """Return what the store holds by *key*; ``None``: nothing, or it failed."""
+        """Return what the store has under *key*; ``None``: nothing, or the store failed."""
         snapshot: Snapshot | None = await self._with_store(
             "read", key, self._store.get(key)
         )
         return snapshot
 
     async def close(self) -> None:
-        """Break off what is being asked; the crawl is over."""
+        """Break off all fetches; the crawl is over."""
         self.fetches.close()
         self.aside.close()
         self._sharing.leave()
@@ -219,7 +219,7 @@ class Policies:
 
     # Asking
 
-    async def _found(self, key: str, page: Request) -> Known:
+    async def _find(self, key: str, page: Request) -> Known:
         snapshot, known = await self._recall(key, page)
         if known is not None:
             if self.now() < known.standing.ask_at:
@@ -233,15 +233,15 @@ class Policies:
                 snapshot = newer or snapshot  # the store may be away now
             asking = Asking()
             try:
-                learned = await self._learned_by_any(key, page, snapshot, asking)
+                learned = await self._learn_from_any(key, page, snapshot, asking)
                 return await self._take(key, snapshot, learned, page)
             finally:
                 asking.over = True
 
-    async def _learned_by_any(
+    async def _learn_from_any(
         self, key: str, page: Request, snapshot: Snapshot | None, asking: Asking
     ) -> Learned:
-        """Return what the origin of *key* answers, whichever crawl of the process asks."""
+        """Return what the origin of *key* answers, to whichever crawl of the process."""
         origin, user_agent = origin_of_key(key), self._user_agent_of(page)
         kept = None if snapshot is None else snapshot.answer
 
@@ -266,12 +266,12 @@ class Policies:
     async def _recall(
         self, key: str, page: Request
     ) -> tuple[Snapshot | None, Known | None]:
-        """Return what the store has by *key*, and what decides by it, if anything."""
+        """Return what the store has under *key*, and what decides by that, if anything."""
         snapshot = await self.snapshot(key)
         if snapshot is None:
             return None, None
         if snapshot.varies:
-            return None, self._part(key)
+            return None, self._note_variants(key)
         snapshot = correct_times(snapshot, self.now(), self._settings)
         stands = standing_of(snapshot, self.now(), self._settings)
         if stands.state in WAITING_STATES:
@@ -281,7 +281,7 @@ class Policies:
     async def _take(
         self, asked: str, before: Snapshot | None, learned: Learned, page: Request
     ) -> Known:
-        """Keep what came of asking by the key *asked*, where it belongs."""
+        """Keep what was *learned* by asking for the key *asked*, under the key it belongs to."""
         outcome, at = learned.outcome, self.at(learned.at)
         snapshot = snapshot_after(before, outcome, at, self._settings, learned.jitter)
         new_answer = outcome.access not in {Access.NOT_MODIFIED, Access.UNREACHABLE}
@@ -295,10 +295,10 @@ class Policies:
             await self._with_store(
                 "write", origin, self._store.put(origin, Snapshot(varies_at=at))
             )
-            self._part(origin)
+            self._note_variants(origin)
         if outcome.access is Access.NOT_MODIFIED:
             self._log.count("cache/revalidated")
-        # As it was learned: the store may have taken longer than it is to be relied on.
+        # At the time of learning: writing to the store may take longer than a lifetime.
         stands = standing_of(snapshot, at, self._settings)
         known = await self._learn(key, snapshot, stands, page)
         if not self._settings.wait:  # else it would hold many frames for long
@@ -356,19 +356,19 @@ class Policies:
         return known
 
     def _keep_pace(self, known: Known, snapshot: Snapshot, page: Request) -> None:
-        """Have kept what *known* asks for, before anybody acts upon it."""
+        """Keep the interval that *known* asks for, before anybody acts on *known*."""
         pace, now = known.pace_for(self._agent_of(page), self._settings), self.now()
         interval = pace.interval(now)
         if not interval or pace.refuses(now):
             return
         self._keep(known.origin, interval)
-        # Where it is the file of another origin, that asks for the same.
+        # If the file came from another origin, that origin asks for the same.
         url = "" if snapshot.answer is None else snapshot.answer.url
         other = origin_of(url)
         if other is not None and url == robots_url(other):
             self._keep(other, interval)
 
-    def _part(self, origin: str) -> Known:
+    def _note_variants(self, origin: str) -> Known:
         """Note, and return, that the answers of *origin* depend on the User-Agent."""
         if self._cache.peek(origin) is None:
             self._log.count("origins")
@@ -378,8 +378,8 @@ class Policies:
         self._cache.put(known)
         return known
 
-    def _unknown(self, key: str) -> Known:
-        """Return what decides where asking was broken off: nothing is allowed."""
+    def _broken_off(self, key: str) -> Known:
+        """Return what decides if asking for *key* was broken off: nothing is allowed."""
         policy = Policy.disallow_all("robots.txt unreachable (asking was broken off)")
         now = self.now()
         return Known(
@@ -387,7 +387,7 @@ class Policies:
         )
 
     async def _with_store(self, doing: str, origin: str, call: Any) -> Any:
-        """Return what the store's *call* returns; ``None`` where it fails."""
+        """Return what the store's *call* returns; ``None`` if it fails."""
         try:
             return await call
         except Exception as error:  # noqa: BLE001 - whatever a store may raise

@@ -1,19 +1,15 @@
 """What the crawls of a process tell each other: one fetch of a robots.txt serves them all.
 
-Shared is what a site has answered and when, never what a crawl makes of it: each has its
-own policies, lifetimes, retries, stats and evidence. It is shared by those whose request
-would be the same (``Sharing.likeness``), for as long as one of them runs.
+They share what a site has answered and when, but not what follows from it: each crawl has its
+own policies, lifetimes, retries, stats and evidence. Only crawls whose requests would be the
+same share an answer (``Sharing.likeness``), for as long as one of them runs.
 """
 
 from __future__ import annotations
 
 import asyncio
-import pickle
-import zlib
-from collections import OrderedDict
 from collections.abc import Hashable, Mapping
 from itertools import count
-from sys import getsizeof
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -24,6 +20,7 @@ from scrapy_rep.access.results import Access
 from scrapy_rep.policies.fetcher import proxy_of, validators_of
 from scrapy_rep.policies.lifecycle import snapshot_after, standing_of
 from scrapy_rep.store import Snapshot
+from scrapy_rep.store.packed import PackedCache
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -34,7 +31,7 @@ if TYPE_CHECKING:
     from scrapy_rep.access import Outcome, Validators
     from scrapy_rep.settings import Settings
 
-SETTINGS = (
+REQUEST_SETTINGS = (
     "DEFAULT_REQUEST_HEADERS",
     "DOWNLOADER",
     "DOWNLOADER_MIDDLEWARES",
@@ -47,17 +44,14 @@ SETTINGS = (
 )
 """Scrapy's settings that decide how a robots.txt is asked for."""
 SPIDER_ATTRIBUTES = ("http_user", "http_pass", "http_auth_domain")
-"""The same of a spider, where Scrapy has no HTTPAUTH settings yet."""
+"""The same in attributes of the spider, for a Scrapy without HTTPAUTH settings."""
 CACHE_DIVISOR = 8
-"""What is shared may take the greatest REP_CACHE_BYTES divided by this."""
-ENTRY_OCTETS = 400
+"""Shared answers may take the greatest REP_CACHE_BYTES of all crawls, divided by this."""
+ENTRY_OCTETS = 300
 """Octets that an entry takes besides what was learned."""
 MIN_COMPRESSED_OCTETS = 1024
 """Octets from which on compressing saves more than it takes."""
-ZLIB_LEVEL = 1
-
-
-NUMBERS = count(1)
+CRAWL_NUMBERS = count(1)
 """Of the crawls of this process."""
 
 
@@ -68,9 +62,9 @@ class Learned(NamedTuple):
     at: float
     """When, by ``time.monotonic()``."""
     jitter: float
-    """From -1 to 1, so that all ask again at the same time where it has failed."""
+    """From -1 to 1; the same for all crawls, so that they retry at the same time."""
     validators: Validators | None
-    """Those that it was asked with."""
+    """The validators of the request."""
     by: int = 0
     """The number of the crawl that has asked."""
 
@@ -83,9 +77,10 @@ class Learned(NamedTuple):
         *,
         waited: bool,
     ) -> bool:
-        """Tell whether who knows *before* need not ask, as this was learned.
+        """Tell whether this saves a crawl that knows *before* from asking itself.
 
-        *waited*: it was learned while he waited for it. *at* is when; in seconds since 1970.
+        *waited*: the crawl waited for it. *at* is when it was learned. Both *at* and *now*
+        are in seconds since 1970.
         """
         before = before or Snapshot()
         kept, failures = before.answer, before.failures
@@ -103,38 +98,41 @@ class Learned(NamedTuple):
         return now < standing_of(after, now, settings).ask_at
 
 
-class Commons:
+class Commons(PackedCache):
     """What is shared under one event loop."""
 
     def __init__(self) -> None:
+        super().__init__(
+            0, entry_octets=ENTRY_OCTETS, compress_from=MIN_COMPRESSED_OCTETS
+        )
         self.members: WeakSet[Sharing] = WeakSet()
         self.under_way: dict[Hashable, list[Deferred[Learned | None]]] = {}
-        self.max_bytes = 0
-        self.bytes = 0
-        self._packed: OrderedDict[Hashable, bytes] = OrderedDict()  # oldest use first
 
-    def recall(self, likeness: Hashable) -> Learned | None:
-        packed = self._packed.get(likeness)
-        if packed is None:
-            return None
-        self._packed.move_to_end(likeness)
-        return _unpack(packed)
+    def join(self, member: Sharing, max_bytes: int) -> None:
+        """Take in a *member*, which wants so many octets to be kept at the most."""
+        if not self.members:  # some may be gone that never left
+            self.clear()
+        self.members.add(member)
+        self.max_bytes = max(self.max_bytes, max_bytes)
+
+    def leave(self, member: Sharing) -> None:
+        """Let a *member* go; the last one takes all with it."""
+        self.members.discard(member)
+        if not self.members:
+            self.clear()
 
     def keep(self, likeness: Hashable, learned: Learned) -> None:
-        self._forget(likeness)
-        packed = self._packed[likeness] = _pack(learned)
-        self.bytes += _weight(packed)
-        while self.bytes > self.max_bytes:
-            self._forget(next(iter(self._packed)))
+        # What went wrong is told in words; the exception may hold whatever it likes.
+        plain = learned.outcome._replace(fault=None)
+        self.put(likeness, learned._replace(outcome=plain))
 
-    def _forget(self, likeness: Hashable) -> None:
-        packed = self._packed.pop(likeness, None)
-        if packed is not None:
-            self.bytes -= _weight(packed)
+    def recall(self, likeness: Hashable) -> Learned | None:
+        learned: Learned | None = self.get(likeness)
+        return learned
 
     def clear(self) -> None:
-        self._packed.clear()
-        self.bytes = self.max_bytes = 0
+        super().clear()
+        self.max_bytes = 0
 
 
 OF_LOOPS: WeakKeyDictionary[Any, Commons] = WeakKeyDictionary()
@@ -151,28 +149,22 @@ class Sharing:
         self._crawler = crawler
         self._settings = settings
         self._ends = ends
-        self._number = next(NUMBERS)
+        self._number = next(CRAWL_NUMBERS)
         self._commons: Commons | None = None
         self._asks_alike: Hashable = None
 
     def _join(self) -> Commons:
         if self._commons is None:
             self._commons = OF_LOOPS.setdefault(_event_loop(), Commons())
-            if not self._commons.members:  # some may be gone that never left
-                self._commons.clear()
-            self._commons.members.add(self)
-            most = self._settings.cache_bytes // CACHE_DIVISOR
-            self._commons.max_bytes = max(self._commons.max_bytes, most)
+            self._commons.join(self, self._settings.cache_bytes // CACHE_DIVISOR)
             self._asks_alike = self._read_likeness()
         return self._commons
 
     def leave(self) -> None:
-        """Have no more part in it; the last one takes all with it."""
+        """Take part no longer. When the last crawl leaves, all is forgotten."""
         commons, self._commons = self._commons, None
         if commons is not None:
-            commons.members.discard(self)
-            if not commons.members:
-                commons.clear()
+            commons.leave(self)
 
     def _read_likeness(self) -> Hashable:
         settings, spider = self._settings, self._crawler.spider
@@ -182,16 +174,16 @@ class Sharing:
             settings.max_redirects,
             settings.max_size,
             settings.timeout,
-            # Who does not heed it would wait for a host that is parked for the other.
+            # A crawl that ignores Retry-After must not wait for a host parked by another crawl.
             "retry-after" in settings.obey,
-            *(_hashable(self._crawler.settings.get(name)) for name in SETTINGS),
+            *(_hashable(self._crawler.settings.get(name)) for name in REQUEST_SETTINGS),
             *(_hashable(getattr(spider, name, None)) for name in SPIDER_ATTRIBUTES),
         )
 
     def likeness(self, origin: str, page: Request, user_agent: str) -> Hashable:
-        """Return what is equal for all that would ask *origin* for the same in the same way.
+        """Return a key that is equal for all crawls that would send the same request.
 
-        That is for the sake of *page*, whose header is *user_agent*.
+        It asks *origin* on behalf of *page*, whose User-Agent header is *user_agent*.
         """
         self._join()
         return origin, user_agent, _hashable(proxy_of(page)), self._asks_alike
@@ -202,10 +194,10 @@ class Sharing:
         serves: Callable[..., bool],
         fetch: Callable[[], Awaitable[Learned]],
     ) -> tuple[Learned, bool]:
-        """Return what another crawl has learned that *serves*, else what *fetch* does.
+        """Return what another crawl has learned if it *serves*, else the result of *fetch*.
 
-        And whether it is that. Where another crawl is asking, wait for that; where that is
-        broken off this one asks.
+        Also returns whether *fetch* was called. If another crawl is asking, wait for it; if
+        that is broken off, this crawl asks.
         """
         commons = self._join()
         learned, waited = commons.recall(likeness), False
@@ -225,7 +217,7 @@ class Sharing:
         likeness: Hashable,
         fetch: Callable[[], Awaitable[Learned]],
     ) -> Learned:
-        """Be the one who asks. Who waits is told when that is over, however that comes."""
+        """Ask; the crawls that wait are told when that is over, however it ends."""
         found: Learned | None = None
         waiters = commons.under_way[likeness] = []
         try:
@@ -260,25 +252,3 @@ def _hashable(value: Any) -> Hashable:
     if isinstance(value, (list, tuple)):
         return tuple(map(_hashable, value))
     return value if isinstance(value, Hashable) else id(value)
-
-
-def _pack(learned: Learned) -> bytes:
-    """Return *learned* as one object, for which the garbage collector has no work."""
-    outcome = learned.outcome
-    # What went wrong is told in words; the exception may hold whatever it likes.
-    plain = outcome._replace(fault=None)
-    data = pickle.dumps(learned._replace(outcome=plain))
-    return (
-        zlib.compress(data, ZLIB_LEVEL) if len(data) > MIN_COMPRESSED_OCTETS else data
-    )
-
-
-def _unpack(packed: bytes) -> Learned:
-    if not packed.startswith(pickle.PROTO):
-        packed = zlib.decompress(packed)
-    learned: Learned = pickle.loads(packed)  # noqa: S301 - our own
-    return learned
-
-
-def _weight(packed: bytes) -> int:
-    return getsizeof(packed) + ENTRY_OCTETS

@@ -1,4 +1,4 @@
-"""What holds the requests of a line up, and what people are told of it."""
+"""What holds up the requests of a line, and what people are told about it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from scrapy_rep.queue.lines import Key, Line
 
 TOLD_ELSEWHERE = frozenset({ASKED, DISK, PACE, UNREACHABLE})
-"""What a host may wait for without a line in the log that it goes on."""
+"""After a wait for one of these, the log has no line that the host goes on."""
 
 
 class Holds:
-    """Knows of each line of the polite queue whether it may go, by what is known now."""
+    """Tells of each line of the polite queue whether it may go, by what is known now."""
 
     def __init__(self, crawl: Crawl) -> None:
         self._policies: Policies | None = crawl.policies if crawl.is_judged else None
@@ -32,11 +32,14 @@ class Holds:
         self._may_wait_long = crawl.settings.wait
 
     def hold_of(self, line: Line) -> tuple[float, str] | Where | None:
-        """Return for how long *line* waits, and why; or for what; ``None``: it may go."""
+        """Return the seconds that *line* waits, and why; or what it waits for; ``None``: it may go.
+
+        A line whose requests the gate will refuse may go, too.
+        """
         origin, agent, _, was_looked_up, host = line.key
         if self._keeper.budget.is_set and self._keeper.budget.is_used_up(host):
             return None  # so that it is refused now
-        if self._keeper.back_off.until:  # it is not asked for its robots.txt either
+        if self._keeper.back_off.until:  # nor is a parked host asked for its robots.txt
             if wait := self._keeper.back_off.holds(host):
                 return None if self.is_refused(host) else (wait, PARKED)
             if self._keeper.back_off.refuses(host):
@@ -46,16 +49,15 @@ class Holds:
         if (
             self._policies is not None
             and origin is not None
-            # What the HTTP cache has need not wait.
+            # A page that the HTTP cache has need not wait.
             and not (self.has_cache and not was_looked_up and self.is_away(line.key))
         ):
             known = self._policies.peek(origin, line.page)
             if known is not None:
                 ruling = self._judge.rule_line(known, agent, self._policies.now())
                 if ruling.objection is not None:
-                    line.ask_ahead = (
-                        line.ask_ahead or known.requests_wait
-                    )  # at that time
+                    # When that time comes.
+                    line.ask_ahead = line.ask_ahead or known.requests_wait
                     return ruling.seconds, ruling.objection.cause
                 self._keeper.keep(host, origin, ruling.interval)
             elif line.ask_ahead:
@@ -65,7 +67,7 @@ class Holds:
         return None
 
     def is_refused(self, host: str) -> bool:
-        """Tell whether the gate is to refuse what would have to wait long for *host*."""
+        """Tell whether the gate refuses requests to *host*, as they would wait for too long."""
         if self._may_wait_long:
             return False
         return self._keeper.due_in(host) > LONGEST_AT_PROMPT
@@ -84,7 +86,7 @@ class Holds:
         return self._policies.peek(origin, line.page) is not None
 
     def note(self, line: Line, held: tuple[float, str] | Where | None) -> None:
-        """Keep what *line* waits for, and tell that it goes on."""
+        """Note what *line* waits for; log that it goes on when it waits no longer."""
         if held is None:
             if line.held_by:
                 self._note_goes_on(line)

@@ -1,4 +1,4 @@
-"""What ``ScrapyPriorityQueue``, which holds the queues of one slot, leaves to be done."""
+"""What ``ScrapyPriorityQueue``, which holds the queues of one slot, does not do itself."""
 
 from __future__ import annotations
 
@@ -22,33 +22,36 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.pqueues import ScrapyPriorityQueue
 
-SOUND = FifoMemoryQueue, FifoDiskQueue, FifoSQLiteQueue
+    Kinds = tuple[type[Any], ...]
+
+SAFE_TO_PEEK: Kinds = FifoMemoryQueue, FifoDiskQueue, FifoSQLiteQueue
 """Queues whose ``peek`` changes nothing; the LIFO ones in memory and SQLite are of them."""
 
 
-def next_of(queue: ScrapyPriorityQueue) -> Request | None:
+def next_of(queue: ScrapyPriorityQueue, safe: Kinds) -> Request | None:
     """Return what ``queue.pop()`` would, and leave it where it is.
 
-    Scrapy's own ``peek`` has another order. Raises ``NotImplementedError`` where looking
-    might do harm, and whatever a request that cannot be read raises.
+    *safe* are the classes whose ``peek`` changes nothing. Scrapy's own ``peek`` has
+    another order. Raises ``NotImplementedError`` where looking might do harm, and whatever
+    a request that cannot be read raises.
     """
     for priority in sorted({*queue.queues, *queue._start_queues}):
         for kind in (queue.queues, queue._start_queues):
             if inner := kind.get(priority):
-                request: Request | None = _peek(inner)
+                request: Request | None = _peek(inner, safe)
                 return request
     return None
 
 
-def look(queue: ScrapyPriorityQueue) -> Request | None:
-    """Return the next request of *queue*; ``None``: it cannot tell, or there is none."""
+def look(queue: ScrapyPriorityQueue, safe: Kinds) -> Request | None:
+    """Return the next request of *queue*; ``None``: there is none, or we cannot look."""
     with suppress(Exception):  # where it cannot be read, ``pop`` will say why
-        return next_of(queue)
+        return next_of(queue, safe)
     return None
 
 
-def _peek(inner: Any) -> Any:
-    if isinstance(inner, SOUND) or getattr(inner, "peeks", False):  # a job's
+def _peek(inner: Any, safe: Kinds) -> Any:
+    if isinstance(inner, safe):
         return inner.peek()
     if not isinstance(inner, LifoDiskQueue):
         # Scrapy peeks at no queue, so what is wrong with it has not shown.
@@ -63,9 +66,9 @@ def _peek(inner: Any) -> Any:
 
 
 def drop_empty(queue: ScrapyPriorityQueue) -> None:
-    """Close what a push or a pop that failed has left empty.
+    """Close the queues that a failed push or pop has left empty.
 
-    Else ``queue.pop()`` would return ``None`` for it, whatever waits behind it.
+    Else ``queue.pop()`` would return ``None`` for them, whatever waits behind.
     """
     for kind in (queue.queues, queue._start_queues):
         for priority in [priority for priority, inner in kind.items() if not inner]:
@@ -76,10 +79,10 @@ def drop_empty(queue: ScrapyPriorityQueue) -> None:
 def drop_unreadable(
     queue: ScrapyPriorityQueue, before: int, fault: Exception | None
 ) -> int:
-    """Go on behind what ``queue.pop()`` could not read; return how many are left.
+    """Skip what ``queue.pop()`` could not read; return how many requests are left.
 
-    If they are as many as *before*, it is still there: its file is damaged, and set aside;
-    but for a *fault* that may pass.
+    If as many as *before* are left, the unreadable request is still there: then its file is
+    damaged, and is set aside, unless the *fault* may pass.
     """
     with suppress(sqlite3.DatabaseError):
         if len(queue) < before:
@@ -100,7 +103,7 @@ def drop_unreadable(
 
 
 def _may_pass(fault: Exception | None) -> bool:
-    """Tell whether it is one of the disk, which may be full, and not of a file."""
+    """Tell whether *fault* is one of the disk, which may be full, and not of the file."""
     if isinstance(fault, OSError):
         return fault.errno != errno.EINVAL  # a seek to before the start
     return isinstance(fault, sqlite3.OperationalError)

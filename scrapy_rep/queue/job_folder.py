@@ -1,7 +1,7 @@
-"""What an earlier run has left of its disk queues, in the folder of a job (JOBDIR).
+"""What an earlier run has left of Scrapy's disk queues in JOBDIR.
 
-Scrapy's scheduler lists the slots that have requests in ``active.json`` when a crawl is
-stopped. A run that is killed leaves an old list, none, or half of one.
+When a crawl is stopped, Scrapy's scheduler lists the slots with requests in ``active.json``. A
+run that is killed leaves an old list, none, or half of one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SLOT_FOLDER = re.compile(r".*-[0-9a-f]{32}")
 QUEUE_FILE = re.compile(r"(-?\d+)(s?)")
 """A priority, and whether it is of start requests: a file or a folder."""
-DAMAGED = (
+DAMAGE_ERRORS = (
     struct.error,  # a file queue that is shorter than its count of requests
     ValueError,  # half of the JSON of another one, or no JSON
     LookupError,
@@ -32,7 +32,7 @@ DAMAGED = (
 
 
 def check_list(path: Path) -> None:
-    """Set aside a list of slots that is not whole: no crawl would start with it."""
+    """Set aside a list of slots that is not whole: no crawl could start with it."""
     try:
         json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -52,9 +52,9 @@ def slot_folders(key: str) -> list[str]:
 def open_queues(queue: ScrapyPriorityQueue, priorities: Iterable[int] = ()) -> None:
     """Open the queues of *priorities*, and whatever else is in the folder of *queue*.
 
-    The file queues of queuelib count what they hold when they are closed. Those that a
-    kill has left call themselves empty, and would hand out what is in them in place of
-    what is pushed now; they are deleted. SQLite's know what they hold.
+    The file queues of queuelib write down their number of requests when they are closed.
+    After a kill they claim to be empty, and would hand out old requests in place of those
+    that are pushed now; so they are deleted. SQLite queues know what they hold.
     """
     folder = Path(queue.key)
     names = {f"{priority}{kind}" for priority in priorities for kind in ("", "s")}
@@ -84,14 +84,14 @@ def _open(
             inner.close()
     except sqlite3.OperationalError:  # it is locked, or too many files are open
         raise
-    except DAMAGED as error:
+    except DAMAGE_ERRORS as error:
         if not path.exists():
             raise
         set_aside(path, error)
 
 
 def set_aside(path: Path, why: object) -> None:
-    """As the job's own: that is imported when there is something to set aside."""
+    """As ``job.set_aside``, which is imported only if there is something to set aside."""
     from scrapy_rep import job  # noqa: PLC0415
 
     job.set_aside(path, why)

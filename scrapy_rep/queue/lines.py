@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from scrapy_rep.protocol import Agent
 
     Key = tuple[str | None, Agent, str, bool, str]
-    """Origin, agent, the User-Agent that is sent, whether the HTTP cache was asked, and the
-    host whose pace is kept."""
+    """Origin, agent, User-Agent header, whether the HTTP cache was asked, and the host whose
+    pace is kept."""
 
 
 UNJUDGED: Key = (None, "", "", False, "")
-"""Of requests that are not judged."""
+"""The key of requests that are not judged."""
 
 
 class Line:
-    """Requests of one slot, origin, host and agent: what holds one holds all."""
+    """Requests of one slot, origin, host and agent: whatever holds one holds all."""
 
     __slots__ = (
         "ask_ahead",
@@ -55,8 +55,8 @@ class Line:
         self.asked = False  # its policy is being asked for
         self.held_by = ""  # the cause for which it waited when that was looked at
         self.held_since = 0.0
-        self.held_until = 0.0  # 0: nobody knows
-        self.ask_ahead = True  # False: somebody has, for the next request
+        self.held_until = 0.0  # 0: not known
+        self.ask_ahead = True  # False: the policy was asked for, for the next request
 
     def page(self) -> Request | None:
         return page_of(self.key)
@@ -69,9 +69,9 @@ class Line:
 
 
 def key_of(request: Request, agents: Agents, host: str) -> Key:
-    """Return what tells which requests of a slot wait for the same as *request*.
+    """Return the key of *request*: requests of a slot with equal keys wait for the same.
 
-    *host* is whose pace it keeps.
+    *host* is the host whose pace it keeps.
     """
     try:
         found = judged(request.url, request.meta)
@@ -83,7 +83,7 @@ def key_of(request: Request, agents: Agents, host: str) -> Key:
 
 
 def page_of(key: Key) -> Request | None:
-    """Return a request that is judged as those of *key* are; ``None``: they are not."""
+    """Return a request that is judged like those of *key*; ``None``: they are not judged."""
     origin, _, user_agent, *_ = key
     if origin is None:
         return None
@@ -96,5 +96,5 @@ def slot_in(name: str) -> str:
 
 
 def line_name(slot: str, key: Key) -> str:
-    """Return what a line is called in a job directory, if *slot* has another one."""
+    """Return the name of a line in a job directory, if *slot* has more than one."""
     return f"{slot}\n{sha256(repr(key).encode()).hexdigest()[:16]}"

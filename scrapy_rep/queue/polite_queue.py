@@ -1,4 +1,4 @@
-"""The polite queue: a request waits here, where waiting costs the others nothing."""
+"""The polite queue: a request waits here, where that costs other requests nothing."""
 
 from __future__ import annotations
 
@@ -29,24 +29,25 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-DISK_RETRY = 10.0
-"""Seconds after which a disk queue that failed, but is not damaged, is asked again."""
-FULL_AGAIN = 0.1
-"""Seconds after which a slot is looked at again where one host waits for an answer, and another
-one for its time."""
-RECHECKED = 2
+DISK_RETRY_SECONDS = 10.0
+"""Seconds after which a disk queue that failed, but is not damaged, is tried again."""
+FULL_RECHECK_SECONDS = 0.1
+"""Seconds after which a slot is looked at again, if one of its hosts waits for a free place and
+another one for its time."""
+FULL_RECHECKS_PER_POP = 2
 """How many slots without a free place are looked at again at each pop."""
 
 
 class PoliteQueue(SlotQueues):
     """For SCHEDULER_PRIORITY_QUEUE: hands out a request only when it may be sent.
 
-    It may be sent when the policy of its origin is known, the pace that this asks of the
-    request's agent allows it, and its slot has a free place. Slots that are due take turns;
-    within a slot the most urgent request goes that may. Scrapy's own queues keep the requests,
-    so priorities, disk queues and JOBDIR work as they do with
-    ``DownloaderAwarePriorityQueue``, and a job may change from one to the other. ``push`` and ``pop`` take O(log slots), ``len`` O(1).
-    Without ``RepMiddleware`` it is a fair queue that knows the user's delays only.
+    It may be sent when the policy of its origin is known, the pace that the policy asks of
+    the request's agent allows it, and its slot has a free place. Slots that are due take
+    turns; within a slot, the most urgent request that may be sent goes first. Scrapy's own
+    queues keep the requests, so priorities, disk queues and JOBDIR work as they do with
+    ``DownloaderAwarePriorityQueue``, and a job may change from one to the other. ``push`` and
+    ``pop`` take O(log slots), ``len`` O(1). Without ``RepMiddleware`` it is a fair queue that
+    knows the user's delays only.
     """
 
     def __init__(self, crawler: Any, *args: Any, **kwargs: Any) -> None:
@@ -92,7 +93,7 @@ class PoliteQueue(SlotQueues):
     def pop(self) -> Request | None:
         """Return a request that may be sent now; ``None``: there is none.
 
-        In that case the engine is woken when there may be one.
+        Then the engine is woken when there may be one.
         """
         if self._job is not None and self._job.is_stuck:
             return None
@@ -103,19 +104,19 @@ class PoliteQueue(SlotQueues):
         if slots.unknown:
             self._look_ahead()
         if slots.full:
-            self._recheck_full(RECHECKED)
+            self._recheck_full(FULL_RECHECKS_PER_POP)
         request = self._pop_due()
         if request is None and slots.full:
             self._recheck_full(len(slots.full))
             request = self._pop_due()
         if request is not None:
-            self._waits.over()
+            self._waits.note_busy()
             return request
         self._look_ahead()
         if slots.later.heap:
             self._alarm.set(slots.later.left())
         if self._count:
-            self._waits.idle()
+            self._waits.note_idle()
         return None
 
     def peek(self) -> Request | None:
@@ -125,7 +126,9 @@ class PoliteQueue(SlotQueues):
         """
         slots = self.slots.due or self.slots.by_name.values()
         slot = next(iter(slots), None)
-        return None if slot is None else next_of(slot.by_urgency()[0].queue)
+        if slot is None:
+            return None
+        return next_of(slot.by_urgency()[0].queue, self._safe_to_peek)
 
     def close(self) -> dict[str, list[int]]:
         self._alarm.cancel()
@@ -138,9 +141,8 @@ class PoliteQueue(SlotQueues):
 
     def held(self) -> Iterator[Held]:
         now = monotonic()
-        for slot in list(
-            self.slots.by_name.values()
-        ):  # it may take several turns of the loop
+        # A copy: this may take several turns of the event loop.
+        for slot in list(self.slots.by_name.values()):
             later = slot.due_at if slot.where is LATER else 0.0
             for line in list(slot.lines.values()):
                 cause, until = line.held_by, line.held_until
@@ -186,8 +188,8 @@ class PoliteQueue(SlotQueues):
         return self._file(slot, Line(name, key, queue, mixed=len(queue) > 0))
 
     def _adopt(self, name: str, queue: ScrapyPriorityQueue) -> None:
-        """Take in what an earlier run has left; its next request tells what it is."""
-        request = look(queue)
+        """Take over a queue of an earlier run; its next request tells its slot and key."""
+        request = look(queue, self._safe_to_peek)
         if request is None:
             slot_name, key = name, UNJUDGED
         else:
@@ -200,13 +202,12 @@ class PoliteQueue(SlotQueues):
         slot.lines[line.place] = line
         self._count += line.count
         if slot.where is not Where.FULL:
-            self.slots.make_due(
-                slot
-            )  # what holds its other lines need not hold this one
+            # What holds its other lines need not hold this one.
+            self.slots.make_due(slot)
         return line
 
     def _discard(self, slot: Slot, line: Line) -> None:
-        """Forget *line*, where nothing waits any more, and its files."""
+        """Forget *line*, in which nothing waits any more, and its files."""
         del slot.lines[line.place]
         self._close(self.pqueues.pop(line.name))
         if not slot.lines:
@@ -221,7 +222,7 @@ class PoliteQueue(SlotQueues):
         return None
 
     def _serve(self, slot: Slot) -> Request | None:
-        """Return a request of *slot*; ``None``: it goes elsewhere, or has to come again."""
+        """Return a request of *slot*; ``None``: the slot waits, or comes again in its turn."""
         line = self._next_line(slot)
         if line is None:
             return None
@@ -251,7 +252,7 @@ class PoliteQueue(SlotQueues):
             self.slots.put(slot, where)
             return None
         if where is Where.FULL:
-            soonest = min(soonest, FULL_AGAIN)
+            soonest = min(soonest, FULL_RECHECK_SECONDS)
         host, cause = why
         self._park(slot, host, soonest, cause)
         return None
@@ -265,8 +266,8 @@ class PoliteQueue(SlotQueues):
         except Exception as error:  # noqa: BLE001 - whatever comes of what was stored
             fault = error
         if request is None:
-            # The spider's code has changed, or the file is damaged. What waits behind it
-            # is not lost.
+            # The spider's code has changed, or the file is damaged. Requests behind it are
+            # not lost.
             left = drop_unreadable(line.queue, line.count, fault)
             logger.error(
                 "A request of download slot %s cannot be read",
@@ -274,9 +275,9 @@ class PoliteQueue(SlotQueues):
                 exc_info=fault,
             )
             if left == line.count:
-                self._park(slot, line.host, DISK_RETRY, DISK)
+                self._park(slot, line.host, DISK_RETRY_SECONDS, DISK)
                 return None
-            self.crawler.stats.inc_value("rep/unreadable", line.count - left)
+            self._crawl.log.count("unreadable", line.count - left)
         self._count -= line.count - left
         line.count = left
         if slot.due_at:
@@ -339,7 +340,7 @@ class PoliteQueue(SlotQueues):
                 self.slots.make_due(slot)
 
     def _ask(self, slot: Slot, line: Line) -> None:
-        origin, page = line.key[0], look(line.queue) or line.page()
+        origin, page = line.key[0], look(line.queue, self._safe_to_peek) or line.page()
         assert self._policies is not None
         assert origin is not None
         assert page is not None
@@ -349,8 +350,8 @@ class PoliteQueue(SlotQueues):
 
         def answered(_: object) -> None:
             self._asked -= 1
-            # Where the answer is not to be kept, or is forgotten before the slot is due,
-            # asking again would send robots.txt requests and nothing else.
+            # If the answer must not be kept, or is forgotten before the slot is due, asking
+            # again would send requests for robots.txt and nothing else.
             line.asked = line.ask_ahead = False
             if slot.where not in {Where.GONE, Where.FULL}:  # else the queue was closed
                 self.slots.make_due(slot)

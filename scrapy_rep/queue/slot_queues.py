@@ -1,4 +1,4 @@
-"""Scrapy's queues by download slot, as whatever run was before this one has left them."""
+"""Scrapy's queues by download slot, as an earlier run has left them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scrapy.utils.job import job_dir
 from scrapy.utils.misc import load_object
 
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.queue.inner_queues import look
+from scrapy_rep.queue.inner_queues import SAFE_TO_PEEK, look
 from scrapy_rep.queue.job_folder import check_list, open_queues, slot_folders
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class SlotQueues(DownloaderAwarePriorityQueue):
-    """Opens what waits in a job directory, be it listed there or not."""
+    """Opens all queues in a job directory, whether they are listed there or not."""
 
     def __init__(
         self,
@@ -36,11 +36,13 @@ class SlotQueues(DownloaderAwarePriorityQueue):
     ) -> None:
         self._crawl = Crawl.of(crawler)
         self._job: Job | None = None
+        self._safe_to_peek = SAFE_TO_PEEK
         if folder := job_dir(crawler.settings):
             from scrapy_rep.job import Job, JobQueue  # noqa: PLC0415 - few need it
 
-            # Of Scrapy's two queues the one in memory is made first, and then the list of
-            # slots is read, which a job writes when it is opened.
+            # Scrapy makes the queue in memory first, and then reads the list of slots, which
+            # a job writes when it is opened. So the job is opened with the queue in memory.
+            self._safe_to_peek += (JobQueue,)
             kind = downstream_queue_cls
             if not key:
                 kind = load_object(crawler.settings["SCHEDULER_DISK_QUEUE"])
@@ -66,24 +68,24 @@ class SlotQueues(DownloaderAwarePriorityQueue):
         return queue
 
     def names_of(self, request: Request) -> tuple[str, ...]:
-        """Return what the queue of *request* may be called."""
+        """Return the names that the queue of *request* may have."""
         return (self._crawl.downloader.slot_of(request),)
 
     def _find(self, folder: str) -> None:
-        """Open what a run that was killed has left in *folder*, and has listed nowhere.
+        """Open a queue that a killed run has left in *folder*, and has listed nowhere.
 
-        What waits there tells the name of its slot.
+        Its next request tells the name of its slot.
         """
         queue = super().pqfactory("")
         queue.key = folder
         open_queues(queue)
-        request = look(queue)
+        request = look(queue, self._safe_to_peek)
         names = () if request is None else self.names_of(request)
         for name in names:
             if super().pqfactory(name).key == folder:
                 self.pqueues[name] = queue
                 break
-        else:  # nothing waits, or it is opened again with the next request of its slot
+        else:  # it is empty, or it is opened again with the next request of its slot
             self._close(queue)
 
     def _close(self, queue: ScrapyPriorityQueue) -> None:

@@ -20,13 +20,13 @@ class Where(Enum):
     """Where a slot is; always in one place."""
 
     DUE = auto()
-    """It may be asked as far as we know."""
+    """As far as we know it may be asked now."""
     LATER = auto()
-    """Not before a time."""
+    """It may not be asked before a time."""
     UNKNOWN = auto()
-    """A policy is not known, and nobody has asked for it yet."""
+    """A policy is not known, and was not asked for yet."""
     ASKED = auto()
-    """Somebody has."""
+    """A policy is being asked for."""
     FULL = auto()
     """It has no free place."""
     GONE = auto()
@@ -72,18 +72,18 @@ class Later:
         return (slot for *_, slot in filter(self._is_held, self.heap))
 
     def add(self, slot: Slot, wait: float, slots: int) -> None:
-        """Have *slot*, one of so many *slots*, wait for so many seconds."""
+        """Let *slot*, one of *slots* in all, wait for *wait* seconds."""
         slot.where = LATER
         slot.due_at = monotonic() + wait
         self._tickets += 1
         slot.ticket = self._tickets
-        if len(self.heap) > 2 * slots + 16:  # of slots that are due since
+        if len(self.heap) > 2 * slots + 16:  # most entries were replaced
             self.heap = [*filter(self._is_held, self.heap)]
             heapify(self.heap)
         heappush(self.heap, (slot.due_at, slot.ticket, slot))
 
     def left(self) -> float:
-        """Return the seconds until the next one may be due; ``inf``: none waits."""
+        """Return the seconds until the next slot may be due; ``inf``: none waits."""
         return self.heap[0][0] - monotonic() if self.heap else inf
 
     def take_due(self) -> Iterator[Slot]:
@@ -105,7 +105,7 @@ class Later:
 class Slots:
     """All slots with requests, each in the one place that its ``where`` names.
 
-    Of those in a ``deque`` only the ones whose ``where`` is that place are there.
+    A ``deque`` may hold slots that have gone elsewhere since: they are skipped.
     """
 
     def __init__(self) -> None:
@@ -120,12 +120,12 @@ class Slots:
         return self.by_name.get(name) or self.by_name.setdefault(name, Slot(name))
 
     def make_due(self, slot: Slot) -> None:
-        """Have *slot* looked at again in its turn."""
+        """Let *slot* be looked at again in its turn."""
         if slot.where is not DUE:
             self.put(slot, DUE)
 
     def put(self, slot: Slot, where: Where) -> None:
-        """Put *slot* behind the others that are *where*."""
+        """Put *slot* at the end of the place *where*."""
         slot.where = where
         if where is DUE:
             self.due.append(slot)
@@ -135,7 +135,7 @@ class Slots:
             self.full.append(slot)
 
     def park(self, slot: Slot, wait: float) -> None:
-        """Have *slot* wait for so many seconds."""
+        """Let *slot* wait for *wait* seconds."""
         self.later.add(slot, wait, len(self.by_name))
 
     def discard(self, slot: Slot) -> None:
@@ -143,7 +143,7 @@ class Slots:
         del self.by_name[slot.name]
 
     def take_due(self) -> Slot | None:
-        """Take out the one that has been due for longest."""
+        """Take out the slot that has been due for longest; ``None``: none is due."""
         while self.due:
             slot = self.due.popleft()
             if slot.where is DUE:  # else it has gone elsewhere since
@@ -151,10 +151,10 @@ class Slots:
         return None
 
     def take_unknown(self, *, any_of_them: bool) -> Slot | None:
-        """Take out one whose policy is not known.
+        """Take out a slot with an unknown policy; ``None``: there is none.
 
-        *any_of_them*: who stands behind hundreds of hosts that hang need not wait until all
-        these are asked.
+        *any_of_them*: a random one, so that a slot behind hundreds of hosts that hang need
+        not wait until all of those were asked.
         """
         if any_of_them and self.unknown:
             place = randrange(len(self.unknown))  # noqa: S311

@@ -1,4 +1,4 @@
-"""What a fleet's queue has in Redis: its scripts, and whether the server still has it all."""
+"""A shard of a fleet's queue in Redis: its scripts, and whether the server has lost any of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from redis.exceptions import ResponseError, TryAgainError
 from scrapy.utils.defer import deferred_from_coro
 
-from scrapy_rep.redis.clients import AWAY, Script, is_forgotten
+from scrapy_rep.redis.clients import AWAY_ERRORS, Script, is_forgotten
 from scrapy_rep.redis.fleet import RedisAwayError
 from scrapy_rep.redis.keys import hosts_and_workers, pattern
 from scrapy_rep.redis.servers import Servers
@@ -28,59 +28,56 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("scrapy_rep")
 
-LOST = "requests_lost"
+LOST_REASON = "requests_lost"
 """The reason with which a crawl ends whose server has lost requests."""
-AT_A_TIME = 500
-"""Keys that are looked at in one go when the queue is repaired."""
+KEYS_PER_CALL = 500
+"""Keys that one call looks at when the queue is repaired."""
 
 
 class Backlog:
-    """The requests of a shard of a queue that wait or are with a worker, as the server has them.
+    """The requests of one shard that wait or are with a worker, as the server has them.
 
-    A server that was emptied, came back without its data or made room by deleting keys is
-    found out: by the epoch that each script compares, and at the end by the count, which
-    is not 0 where requests are missing. Requests that no index leads to any more are found
-    again.
+    We notice a server that was emptied, came back without its data, or deleted keys to make
+    room: by the epoch that each script compares, and at the end by the count, which is not 0
+    if requests are missing. Requests that no index leads to any more are found again.
     """
 
     def __init__(self, quick: Quick, crawler: Crawler, names: QueueKeys) -> None:
         self._quick = quick
         self.servers = Servers.of(crawler)
         self._crawler = crawler
+        self._log = self.servers.log
         self.names = names
         self.prefix, self.keys, _ = names
         self.has_lost = False
         """Whether requests were lost since this crawl began."""
         self.known_length = 1
-        """Not 0: a worker that cannot look must not take its crawl for finished."""
+        """At first not 0: a worker that cannot look must not take its crawl for finished."""
         self._lease = round(self.servers.settings.redis_lease * 1e6)
         self._epoch: list[Any] = ["", 0]
         self.blocked = 0
-        """How many of its hosts an operator had blocked when the crawl began."""
+        """How many of its hosts were blocked by an operator when the crawl began."""
         self.puts = 0
         """How many calls of ours have queued requests."""
         self._lost: int | None = None
         self._is_repairing = False
 
     def run(self, name: str, args: Sequence[Any], *more_keys: str) -> Any:
-        """Return what a script answers, where the crawl must wait for that.
-
-        ``None``: Redis is away, or moves the keys.
-        """
+        """Run a script while the crawl waits; ``None``: Redis is away, or moves the keys."""
         try:
             if not self._epoch[0]:
                 self._note_epoch(self._quick.call(_script("begin"), *self._begin()))
             return self._quick.call(_script(name), *self._with(args, *more_keys))
         except TryAgainError:
             return None
-        except AWAY as error:
+        except AWAY_ERRORS as error:
             if self._has_forgotten(error):
                 return self.run(name, args, *more_keys)
-            self.link.lost(error)
+            self.link.note_lost(error)
         return None
 
     async def call(self, name: str, args: Sequence[Any], *more_keys: str) -> Any:
-        """Return what a script answers; ``None`` where Redis is away."""
+        """Run a script; ``None``: Redis is away."""
         try:
             if not self._epoch[0]:
                 self._note_epoch(await self._call("begin", self._begin()))
@@ -105,7 +102,7 @@ class Backlog:
         return self.keys, [self.prefix, "", "", token_hex(8)]
 
     def length(self) -> int:
-        """Return how many requests wait or are with a worker; an old figure if need be."""
+        """Return how many requests wait or are with a worker; if Redis is away, an old figure."""
         if (answer := self.run("length", [])) is None:
             self.note_unknown()
         else:
@@ -113,7 +110,7 @@ class Backlog:
         return self.known_length
 
     async def look(self) -> int | None:
-        """Return how many were ever queued; ``None``: some wait, or it is not known."""
+        """Return how many requests were ever queued; ``None``: some wait, or it is not known."""
         answer = await self.call("length", [])
         if answer is None:
             self.note_unknown()
@@ -123,25 +120,34 @@ class Backlog:
         return None if self.known_length else int(queued)
 
     def note_unknown(self) -> None:
-        """Who cannot look must not take the crawl for finished."""
+        """Note that we could not look: the crawl must not count as finished."""
         self.known_length = max(1, self.known_length)
 
     def note(self, length: int, lost: int, is_wrong: int) -> None:
-        """Note what a script has answered of how many wait, and were lost."""
+        """Note what a script has told: how many requests there are, and how many were lost.
+
+        *is_wrong*: the server's count and indexes do not agree.
+        """
         self.known_length = length
         if self._lost is not None and lost > self._lost:
             self._say_lost(f"{lost - self._lost} requests that waited in it are gone")
-            self._stat("rep/redis/lost", lost - self._lost)
+            self._log.count("redis/lost", lost - self._lost)
         self._lost = lost
         if is_wrong and not self._is_repairing:
             self._repair_soon()
 
     def note_queued(self, number: int) -> None:
-        """Note how many the server says were ever queued."""
+        """Note how many requests were ever queued, as the server says."""
         self._epoch[1] = max(self._epoch[1], number)
 
+    def note_put(self, length: int) -> None:
+        """Note that a call of ours has queued requests, and that *length* are there now."""
+        self.puts += 1
+        if length > 0:
+            self.note_unknown()  # it may have been empty at the last look
+
     def _note_epoch(self, answer: Any) -> None:
-        """Note what the server has answered of the epoch that it is in."""
+        """Note what the server has told of its epoch."""
         epoch, queued, lost, has_none, blocked = answer
         self._epoch = [epoch, queued]
         if self._lost is None:
@@ -152,10 +158,9 @@ class Backlog:
             self._repair_soon()
 
     def _warn_of_eviction(self) -> None:
-        if self.link.is_known:
+        if not self.link.begin_eviction_check():
             return
-        self.link.is_known = True
-        with suppress(*AWAY):  # INFO may be forbidden
+        with suppress(*AWAY_ERRORS):  # INFO may be forbidden
             known = self._quick.at(self.keys[0]).info("memory")
             policy = str(known.get("maxmemory_policy", "noeviction"))
             if not known.get("maxmemory") or policy == "noeviction":
@@ -165,11 +170,9 @@ class Backlog:
                 if policy.startswith("volatile")
                 else "requests that wait"
             )
-            logger.warning(
+            self._log.warn_user(
                 "The Redis server deletes keys when its memory is full (maxmemory-policy"
-                " %s), and with them %s: have it say noeviction",
-                *(policy, risk),
-                extra={"spider": self._crawler.spider},
+                f" {policy}), and with them {risk}: have it say noeviction"
             )
 
     def _has_forgotten(self, error: Exception) -> bool:
@@ -178,7 +181,7 @@ class Backlog:
             return False
         if self._epoch[0]:  # else another call has found it out already
             self._epoch = ["", 0]
-            self._stat("rep/redis/forgot")
+            self._log.count("redis/forgot")
             self._say_lost("it was emptied, or came back without all of its data")
         return True
 
@@ -192,10 +195,6 @@ class Backlog:
             extra={"spider": self._crawler.spider},
         )
 
-    def _stat(self, name: str, number: int = 1) -> None:
-        assert self._crawler.stats is not None
-        self._crawler.stats.inc_value(name, number)
-
     # Repair
 
     def _repair_soon(self) -> None:
@@ -203,7 +202,7 @@ class Backlog:
 
         async def repair() -> None:
             try:
-                with suppress(RedisAwayError, *AWAY):
+                with suppress(RedisAwayError, *AWAY_ERRORS):
                     await self.repair()
             finally:
                 self._is_repairing = False
@@ -211,10 +210,10 @@ class Backlog:
         deferred_from_coro(repair())
 
     async def repair(self) -> None:
-        """Have the scripts know again of all that is there, and count it."""
+        """Make the indexes lead to all requests again, and count these."""
         again = 0
         skip = len(self.prefix.encode())
-        match = ["MATCH", pattern(self.prefix), "COUNT", AT_A_TIME]
+        match = ["MATCH", pattern(self.prefix), "COUNT", KEYS_PER_CALL]
         link, at = self.link, None
         while at != 0:
             at, found = await link.call("SCAN", [str(at or 0)], match)
@@ -222,12 +221,11 @@ class Backlog:
                 again += await self._file_again([key[skip:] for key in found])
         number, counted, lost = await self._call("recount", self._with([0]))
         if again or number > counted:
-            self._stat("rep/redis/repaired")
-            logger.warning(
-                "The queue %s in Redis was damaged, and is repaired: %d requests were"
-                " counted, %d are there; %d hosts or workers are found again",
-                *(self.prefix, counted, number, again),
-                extra={"spider": self._crawler.spider},
+            self._log.count("redis/repaired")
+            self._log.warn_user(
+                f"The queue {self.prefix} in Redis was damaged, and is repaired: {counted}"
+                f" requests were counted, {number} are there; {again} hosts or workers are"
+                " found again"
             )
         self.note(number, lost, 0)
 

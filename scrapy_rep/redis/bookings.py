@@ -1,4 +1,4 @@
-"""When a request to a host may start, for all workers that share a Redis server."""
+"""Grants the starts of requests, for all workers that share a Redis server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zlib import crc32
 
 from scrapy_rep.pacing import Booking, ParkedError
 from scrapy_rep.redis.clients import Script
-from scrapy_rep.redis.fleet import SETTLE, RedisAwayError
+from scrapy_rep.redis.fleet import SETTLE_SECONDS, RedisAwayError
 from scrapy_rep.redis.health import SharedHealth
 from scrapy_rep.redis.keys import (
     claim_key,
@@ -31,36 +31,35 @@ if TYPE_CHECKING:
 
     from scrapy_rep.redis.fleet import Link
 
-KEPT = 60.0
-"""Seconds for which a host's time is kept, beyond the longest delay."""
-SPENT_KEPT = 86400.0
-"""Seconds after its last request for which is kept how many a host has had."""
-LATENCY_KEPT = 3600.0
+START_KEPT_SECONDS = 60.0
+"""Seconds for which a host's last start is kept, beyond the longest delay."""
+SPENT_KEPT_SECONDS = 86400.0
+"""Seconds for which the number of a host's requests is kept, from the last one on."""
+LATENCY_KEPT_SECONDS = 3600.0
 """The same for a response time."""
-LATE = 0.005
-"""An answer of the server that took so many seconds more than the quickest says that we
-start later than it has booked."""
-TOLD_AT_MOST = 5
-"""How often we tell the server of that, if its answer to that is late as well; what is left
-then is told when the request leaves."""
-LONG_AWAY = 3.0
-"""Seconds for which the server must have been away before we go on without it. By then
-each worker that is alive has noticed."""
-UNKNOWN_AWAY = 30.0
-"""Seconds of its absence for which a robots.txt waits for the server: others may know of a
-delay, and ask that host in their turn."""
-BUSY = 5.0
-"""Seconds for which workers that start, or find the server again, all have much to do."""
-SPARE_PART, SPARE = 0.02, 0.02
-"""By so much turns are longer than the interval: clocks and timers are not exact."""
+LATE_SECONDS = 0.005
+"""Seconds: if the server's answer took so much longer than the quickest one, we start later than
+it has booked, and tell it."""
+MOST_TIMES_TOLD = 5
+"""How often we tell the server that, if its answer to that is late as well; the rest is told when
+the request leaves."""
+LONG_AWAY_SECONDS = 3.0
+"""Seconds for which the server must be away before we go on without it. By then each living worker
+has noticed."""
+UNKNOWN_AWAY_SECONDS = 30.0
+"""Seconds for which a request for a robots.txt waits while the server is away: other workers may
+know a delay of the host, and ask it in their turns."""
+BUSY_SECONDS = 5.0
+"""Seconds for which workers are busy that have all just started, or found the server again."""
+SPARE_PART, SPARE_SECONDS = 0.02, 0.02
+"""The part, and the seconds, by which a turn is longer than the interval: clocks are not exact."""
 
 
 class RedisBookings:
-    """Confirms each start with Redis, whose clock alone decides.
+    """Confirms each start with Redis, whose clock alone decides; see ``Bookings``.
 
-    While Redis is away, the workers that were last seen take turns by the same clock,
-    as far as it is known here, so that each asks a host once in so many intervals as
-    there are workers.
+    While Redis is away, the workers that were last seen take turns by the same clock, as far
+    as it is known here: each asks a host once in as many intervals as there are workers.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -71,7 +70,7 @@ class RedisBookings:
         self._spend = Script.named("spend")
         self._crawler = crawler
         longest = self._servers.settings.crawl_delay_max
-        self._kept = round((longest + KEPT) * 1e3)  # milliseconds
+        self._kept = round((longest + START_KEPT_SECONDS) * 1e3)  # milliseconds
         self._health = SharedHealth(crawler)
         self._leases = Leases(crawler)
         self.change_health = self._health.change
@@ -80,12 +79,7 @@ class RedisBookings:
     async def book(
         self, host: str, interval: float, waits: Callable[[], object] = lambda: None
     ) -> Booking | None:
-        """Return when a request to *host* may start, *interval* s after the one before.
-
-        Who does not know what is asked for (0) keeps what another worker has kept last. It is
-        booked then. Returns the booking, for ``late``; ``None`` where there is none. Calls
-        *waits* before it waits. Raises ``ParkedError`` where a worker has parked the host.
-        """
+        """Book a start. If *interval* is 0, the one counts that a worker has last kept."""
         while True:
             link = self._servers.at(start_key(host))
             told_for = self._told_for(link)
@@ -95,7 +89,9 @@ class RedisBookings:
                     try:
                         wait, booking = await self._ask(host, interval, told_for)
                     except RedisAwayError:
-                        await asyncio.sleep(LATE)  # its keys may be on their way
+                        await asyncio.sleep(
+                            LATE_SECONDS
+                        )  # its keys may be on their way
                         continue
                     if not wait:
                         return booking
@@ -104,39 +100,34 @@ class RedisBookings:
                 continue
             waits()
             if link.pauses:
-                await link.until_back()
+                await link.wait_until_back()
             elif not interval:
-                if not await self._back_soon(link):
+                if not await self._wait_if_back_soon(link):
                     return None
             elif link.offset is None:  # nor do we know who else takes turns
-                await link.until_back()
-            elif await self._my_turn(link, host, interval):
+                await link.wait_until_back()
+            elif await self._wait_for_turn(link, host, interval):
                 return None
 
     @property
     def restless(self) -> bool:
-        """Tell whether a request may leave rather late, as all workers are busy."""
         return any(
-            monotonic() < link.changed_at + (SETTLE if link.was_away else 0.0) + BUSY
+            monotonic()
+            < link.changed_at
+            + (SETTLE_SECONDS if link.was_away else 0.0)
+            + BUSY_SECONDS
             for link in self._servers.all
         )
 
     async def late(self, host: str, at: int, seconds: float) -> bool:
-        """Note that the request that was booked *at* started up to *seconds* later.
-
-        Returns ``False`` where another one was booked since.
-        """
         try:
             args = [at, round(seconds * 1e6)]
             return bool(await self._servers.call(self._late, [start_key(host)], args))
         except RedisAwayError:
-            return True  # then everyone waits for longer than that
+            return True  # while Redis is away everyone waits for longer than that
 
     async def claim(self, host: str) -> str:
-        """Return a claim to *host*, which is kept until ``give_back``; empty: it is taken.
-
-        While Redis is away every worker asks for itself.
-        """
+        """Return a claim to *host*; while Redis is away, each worker gets one."""
         claim = token_hex(8)
         with suppress(RedisAwayError):
             if not await self._leases.take(claim_key(host), claim):
@@ -147,16 +138,12 @@ class RedisBookings:
         await self._leases.give_back(claim_key(host), claim)
 
     async def park(self, host: str, seconds: float) -> None:
-        """Have no worker start a request that is confirmed here for so long.
-
-        While Redis is away the others are not told.
-        """
+        """Park *host* for all workers; while Redis is away, the others are not told."""
         with suppress(RedisAwayError):
             args = [max(1, round(seconds * 1e3))]
             await self._servers.call(self._park, [parked_key(host)], args)
 
     async def latency(self, host: str) -> float | None:
-        """Return the response time of *host* that was told last; ``None``: none was."""
         with suppress(RedisAwayError, ValueError):
             found = await self._servers.call("GET", [latency_key(host)], [])
             if found is not None and math.isfinite(seconds := float(found)):
@@ -164,20 +151,16 @@ class RedisBookings:
         return None
 
     async def tell_latency(self, host: str, seconds: float) -> None:
-        """Have the others know the response time of *host*."""
         with suppress(RedisAwayError):
-            args = [seconds, "PX", round(LATENCY_KEPT * 1e3)]
+            args = [seconds, "PX", round(LATENCY_KEPT_SECONDS * 1e3)]
             await self._servers.call("SET", [latency_key(host)], args)
 
     async def spend(self, host: str, most: int) -> bool:
-        """Count a request to *host*, of which *most* may start; ``False``: they have.
-
-        That is of all workers of a spider. While Redis is away each counts its own.
-        """
+        """Count a request, for all workers of a spider; while Redis is away, each by itself."""
         spider = getattr(self._crawler.spider, "name", "")
         try:
             keys = [spent_key(host, spider)]
-            args = [most, round(SPENT_KEPT * 1e3)]
+            args = [most, round(SPENT_KEPT_SECONDS * 1e3)]
             return bool(await self._servers.call(self._spend, keys, args))
         except RedisAwayError:
             return True
@@ -195,47 +178,46 @@ class RedisBookings:
         if wait:
             return wait / 1e6, None
         at: int = now[0]
-        for _ in range(TOLD_AT_MOST):
+        for _ in range(MOST_TIMES_TOLD):
             told = monotonic()
             late = told - here
             quickest = self._servers.at(keys[0]).round_trip
-            if late <= quickest + LATE:
+            if late <= quickest + LATE_SECONDS:
                 return 0.0, Booking(at, told)
             if not await self.late(host, at, late):
-                return LATE, None  # its time is over
+                return LATE_SECONDS, None  # its time is over
             at += round(late * 1e6)
             here = told
         return 0.0, Booking(at, here)
 
     def _told_for(self, link: Link) -> float:
-        """Return for how many seconds all workers have told Redis of each start.
+        """Return for how many seconds Redis has known of each start of all workers.
 
-        Negative: not before so many have passed.
+        Negative: it will do so after that many seconds.
         """
         if not link.was_away or link.settings.redis_down == "pause":
             return math.inf
-        return monotonic() - link.changed_at - SETTLE
+        return monotonic() - link.changed_at - SETTLE_SECONDS
 
-    async def _back_soon(self, link: Link) -> bool:
-        """Wait until Redis is back; ``False``: it was away for too long."""
-        longest = link.changed_at + UNKNOWN_AWAY - monotonic()
+    async def _wait_if_back_soon(self, link: Link) -> bool:
+        """Wait until Redis is back; ``False``: it has been away for too long."""
+        longest = link.changed_at + UNKNOWN_AWAY_SECONDS - monotonic()
         with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(link.until_back(), max(0.0, longest))
+            await asyncio.wait_for(link.wait_until_back(), max(0.0, longest))
         return link.up
 
-    async def _my_turn(self, link: Link, host: str, interval: float) -> bool:
-        """Wait for our turn; ``False``: Redis is back before it has come."""
-        width = interval * (1 + SPARE_PART) + SPARE
-        earliest = max(monotonic(), link.changed_at + max(interval, LONG_AWAY))
+    async def _wait_for_turn(self, link: Link, host: str, interval: float) -> bool:
+        """Wait for our turn; ``False``: Redis came back first."""
+        width = interval * (1 + SPARE_PART) + SPARE_SECONDS
+        earliest = max(monotonic(), link.changed_at + max(interval, LONG_AWAY_SECONDS))
         begins = self._next_turn(link, host, width, earliest)
         while not link.up and not link.gone:
             wait = begins - monotonic()
             if wait <= 0:
-                if -wait < SPARE / 2:
+                if -wait < SPARE_SECONDS / 2:
                     return True
-                begins = self._next_turn(
-                    link, host, width, monotonic()
-                )  # we came too late
+                # We came too late.
+                begins = self._next_turn(link, host, width, monotonic())
                 continue
             await asyncio.sleep(min(wait, 0.1))
         return False

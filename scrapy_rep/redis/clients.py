@@ -1,4 +1,4 @@
-"""Clients for the server that scrapy-redis' settings name."""
+"""Clients for the Redis server that scrapy-redis' settings name."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-TIMEOUT = 1.0
+TIMEOUT_SECONDS = 1.0
 """Seconds that a call waits for the server at the most."""
-AWAY = (RedisError, OSError)
-"""What a call raises where the server cannot be had, among others."""
-FOR_ITS_OWN = (
+AWAY_ERRORS = (RedisError, OSError)
+"""What a call may raise if the server cannot be had, among other reasons."""
+SCRAPY_REDIS_PARAMS = (
     *("redis_cls", "retry_on_timeout", "max_connections", "startup_nodes"),
     *("require_full_coverage", "dynamic_startup_nodes", "reinitialize_steps"),
     *("read_from_replicas", "load_balancing_strategy", "address_remap"),
     "cluster_error_retry_attempts",
 )
-"""Of REDIS_PARAMS, what is for scrapy-redis' own client."""
+"""Those of REDIS_PARAMS that only scrapy-redis' own client takes."""
 CREDENTIALS = "REDIS_URL or REDIS_PARAMS must have its user and password"
 OTHER_SERVER = (
     "it is one of several servers of a Redis Cluster, and its user must be allowed to ask"
@@ -62,14 +62,14 @@ REFUSALS = {
     "MOVED": OTHER_SERVER,
     "ASK": OTHER_SERVER,
 }
-"""What a server says that is there, but not for us, and what must be done."""
-IN_MOTION = (AskError, TryAgainError)  # MovedError is an AskError
-"""What a server of a cluster says whose keys go to another one, or come from there."""
-TRIES = 8
-"""How often a call is made again while its slot goes from one server to another."""
-TRY_AGAIN = 0.05
-"""Seconds between two of those."""
-KINDS = {
+"""How a server refuses us, and what must be done about it."""
+MOVING_ERRORS = (AskError, TryAgainError)  # MovedError is an AskError
+"""How a server of a cluster answers while keys move to or from another server."""
+MOVE_TRIES = 8
+"""How often a call is repeated while its slot moves from one server to another."""
+MOVE_RETRY_SECONDS = 0.05
+"""Seconds between two of those calls."""
+REFUSAL_CODES = {
     AuthenticationError: "NOAUTH",
     NoPermissionError: "NOPERM",
     ReadOnlyError: "READONLY",
@@ -88,7 +88,7 @@ class Script(NamedTuple):
     @classmethod
     @cache
     def named(cls, name: str, *, after: str = "") -> Script:
-        text = script(name, after=after)
+        text = script_text(name, after=after)
         return cls(text, sha1(text.encode()).hexdigest())  # noqa: S324 - as Redis does
 
     def command(self, keys: Sequence[str], args: Sequence[Any]) -> list[Any]:
@@ -98,17 +98,17 @@ class Script(NamedTuple):
 def client(settings: BaseSettings) -> redis.asyncio.Redis:
     """Return an asyncio client, from the settings that scrapy-redis reads, as it does.
 
-    REDIS_URL, REDIS_HOST, REDIS_PORT, REDIS_DB, REDIS_ENCODING and REDIS_PARAMS; of
-    those, ``redis_cls`` and REDIS_DECODE_RESPONSES are for scrapy-redis alone. Raises
-    ``SettingError`` where the URL is none.
+    These are REDIS_URL, REDIS_HOST, REDIS_PORT, REDIS_DB, REDIS_ENCODING and REDIS_PARAMS;
+    ``redis_cls`` and REDIS_DECODE_RESPONSES are for scrapy-redis alone. Raises
+    ``SettingError`` if the URL is not valid.
     """
     given: dict[str, Any] = {**REDIS_PARAMS, **settings.getdict("REDIS_PARAMS")}
     for name, parameter in SETTINGS_PARAMS_MAP.items():
         if settings.get(name):
             given[parameter] = settings.get(name)
-    for name in FOR_ITS_OWN:
+    for name in SCRAPY_REDIS_PARAMS:
         given.pop(name, None)
-    ours = _impatient(given, redis.asyncio.retry.Retry)
+    ours = _timeout_options(given, redis.asyncio.retry.Retry)
     url = given.pop("url", None)
     if not url:
         return _with_one_context(redis.asyncio.Redis(**given | ours))
@@ -125,9 +125,9 @@ def client(settings: BaseSettings) -> redis.asyncio.Redis:
 
 
 def _with_one_context(server: redis.asyncio.Redis) -> redis.asyncio.Redis:
-    """Have all connections of *server* share their TLS context, if they have any.
+    """Let all connections of *server* share one TLS context, if they use TLS.
 
-    To make one, which reads all certificates, takes longer than to connect.
+    Making a context reads all certificates, which takes longer than connecting.
     """
     pool = server.connection_pool
     if not issubclass(pool.connection_class, redis.asyncio.SSLConnection):
@@ -151,7 +151,7 @@ async def run(
     *,
     asking: bool = False,
 ) -> Any:
-    """Return what a script or a command answers; *asking*: the keys are just coming."""
+    """Run a script or a command; *asking*: its keys are just moving to this server."""
     if isinstance(what, str):
         return await _execute(server, [what, *keys, *args], asking)
     command = what.command(keys, args)
@@ -171,7 +171,7 @@ async def _execute(server: Any, command: list[Any], asking: bool) -> Any:
 
 
 async def slots_known_to(server: Any) -> Any:
-    """Return its ``CLUSTER SLOTS``; ``None``: it has all keys, or does not tell."""
+    """Return the server's ``CLUSTER SLOTS``; ``None``: it is no cluster, or does not tell."""
     try:
         return await server.execute_command("CLUSTER SLOTS")
     except ResponseError:
@@ -195,13 +195,13 @@ def client_at(known: redis.asyncio.Redis, address: Address) -> redis.asyncio.Red
     return redis.asyncio.Redis.from_pool(made)
 
 
-def like(
+def sync_client_like(
     server: Any, *, timeout: float | None = None, at: Address | None = None
 ) -> redis.Redis:
-    """Return a client of its own for what *server* is connected to, or for *at*.
+    """Return a new client for the server that *server* is connected to, or for *at*.
 
-    That gives up after *timeout* s; ``None``: after TIMEOUT; infinite: as *server* does.
-    What a client of a cluster is connected to is any one of its servers.
+    A call fails after *timeout* seconds; ``None``: after TIMEOUT_SECONDS; infinite: when
+    *server* would give up. If *server* is a client of a cluster, any one server is taken.
     """
     if isinstance(server, redis.RedisCluster):
         of: Any = server
@@ -211,7 +211,7 @@ def like(
     given = dict(pool.connection_kwargs)
     if timeout != math.inf:
         given.pop("retry_on_timeout", None)
-        given |= _impatient(given, redis.retry.Retry, timeout)
+        given |= _timeout_options(given, redis.retry.Retry, timeout)
     if at is not None:
         given |= at._asdict()
         if given.pop("path", None):  # which leads to one of them
@@ -221,20 +221,18 @@ def like(
 
 
 def close(server: Any) -> None:
-    """Close what *server* has open; used once more, it connects again.
+    """Close the connections of *server*; if it is used once more, it connects again.
 
     scrapy-redis leaves that to the garbage collector.
     """
-    closing = getattr(server, "close", None)
-    if closing is not None:
-        with suppress(*AWAY):
-            closing()
+    with suppress(*AWAY_ERRORS):
+        server.close()
 
 
 def refusal_of(error: Exception) -> str | None:
-    """Return what must be done where a server refuses us; ``None``: it is away."""
+    """Return what must be done if a server refuses us; ``None``: it is away instead."""
     text = str(error)
-    for kind, code in KINDS.items():
+    for kind, code in REFUSAL_CODES.items():
         # What comes of a script in Redis 6 has its code in the text alone.
         if isinstance(error, kind) or f"-{code} " in text:
             return f"{text.removesuffix('.')}: {REFUSALS[code]}"
@@ -242,13 +240,13 @@ def refusal_of(error: Exception) -> str | None:
 
 
 def moved_to(error: AskError, known: Address) -> tuple[int, Address]:
-    """Return which slot has another server, and which one, as *known* has said."""
+    """Return the slot that has moved, and its new server, as the server *known* has said."""
     return error.slot_id, Address(error.host or known.host, error.port)
 
 
 def is_in_motion(error: Exception) -> bool:
-    """Tell whether a server is there, and what was asked of is just going elsewhere."""
-    return isinstance(error, IN_MOTION) or (
+    """Tell whether the server is there, and the keys are just moving to or from it."""
+    return isinstance(error, MOVING_ERRORS) or (
         isinstance(error, ClusterDownError) and "not served" in str(error)
     )
 
@@ -262,12 +260,12 @@ def url_of(settings: BaseSettings) -> str:
 
 
 def is_forgotten(error: Exception) -> bool:
-    """Tell whether a script says that the server has lost what it had (common.lua)."""
+    """Tell whether a script says that the server has lost data (common.lua)."""
     return isinstance(error, redis.ResponseError) and str(error).startswith("REPFORGOT")
 
 
-def script(name: str, *, after: str = "") -> str:
-    """Return the text of a Lua script of ours, where wanted with another before it."""
+def script_text(name: str, *, after: str = "") -> str:
+    """Return the text of one of our Lua scripts, with the script *after* put before it."""
     folder = resources.files(__package__).joinpath("lua")
     parts = [part for part in (after, name) if part]
     return "\n".join(
@@ -275,15 +273,15 @@ def script(name: str, *, after: str = "") -> str:
     )
 
 
-def _impatient(
+def _timeout_options(
     given: dict[str, Any], retry: Any, timeout: float | None = None
 ) -> dict[str, Any]:
-    timeout = timeout or TIMEOUT
+    timeout = timeout or TIMEOUT_SECONDS
     return {
         "decode_responses": False,
         "socket_timeout": min(timeout, given.get("socket_timeout") or timeout),
         "socket_connect_timeout": min(
-            TIMEOUT, given.get("socket_connect_timeout") or TIMEOUT
+            TIMEOUT_SECONDS, given.get("socket_connect_timeout") or TIMEOUT_SECONDS
         ),
         # Once: a connection that was open when the server restarted.
         "retry": retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,)),
@@ -292,7 +290,7 @@ def _impatient(
 
 async def end_task(task: asyncio.Task[None]) -> None:
     """Cancel *task*, and wait until it is over."""
-    await asyncio.sleep(0)  # what is cancelled before it begins tells nobody
+    await asyncio.sleep(0)  # a task that is cancelled before it begins runs no cleanup
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task

@@ -9,7 +9,7 @@ from scrapy_redis.defaults import SCHEDULER_QUEUE_KEY
 from scrapy_redis.dupefilter import RFPDupeFilter
 
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.redis.clients import like
+from scrapy_rep.redis.clients import sync_client_like
 from scrapy_rep.redis.quick import Quick
 from scrapy_rep.redis.shards import shards_of
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Unseen(NamedTuple):
-    """What makes a request a duplicate from now on."""
+    """A request that was not seen yet, and its fingerprint."""
 
     key: str
     fingerprint: str
@@ -29,19 +29,19 @@ class Unseen(NamedTuple):
 
 
 unseen: WeakKeyDictionary[Request, Unseen] = WeakKeyDictionary()
-"""Of requests on their way from the filter to the queue, which is the next step."""
+"""Requests on their way from the filter to the queue, which is the next step."""
 
 
 class DupeFilter(RFPDupeFilter):  # type: ignore[misc]
     """For DUPEFILTER_CLASS, with our ``PoliteQueue``; keys and log are scrapy-redis' own.
 
     scrapy-redis' filter marks a request as seen before it is in the queue: a worker that is
-    killed in between loses the request, and so does one that cannot reach Redis. With this
-    filter the queue adds the fingerprint in the same step as the request, for all links of a
-    page at once; it drops, counts and logs duplicates then.
+    killed in between loses the request, and so does a worker that cannot reach Redis. With
+    this filter the queue adds fingerprint and request in one step, for all links of a page at
+    once; it also drops, counts and logs duplicates then.
 
-    In a cluster, and where the queue is cut into shards, each shard has the fingerprints
-    of its hosts, and their key begins as its others do: one step has one server.
+    In a cluster, and if the queue is cut into shards, each shard has the fingerprints of its
+    own hosts, in the same slot as its other keys, as one step runs on one server.
     """
 
     _queue_key: str
@@ -50,7 +50,7 @@ class DupeFilter(RFPDupeFilter):  # type: ignore[misc]
     @classmethod
     def from_spider(cls, spider: Spider) -> Self:
         filter_: Self = super().from_spider(spider)
-        filter_.server = like(filter_.server)  # for ``clear``
+        filter_.server = sync_client_like(filter_.server)  # for ``clear``
         key = spider.settings.get("SCHEDULER_QUEUE_KEY", SCHEDULER_QUEUE_KEY)
         filter_._queue_key = key % {"spider": spider.name}
         filter_._shards = Crawl.of(spider.crawler).settings.redis_shards

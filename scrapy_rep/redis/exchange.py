@@ -1,4 +1,4 @@
-"""What a worker and Redis have to tell each other, for many requests at a time."""
+"""What a worker and Redis tell each other, about many requests at a time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scrapy.utils.asyncio import call_later
 
 from scrapy_rep.downloader import Alarm
 from scrapy_rep.redis.keys import ID_LENGTH
-from scrapy_rep.redis.outbox import MOST, Handed, Outbox, Pushed, micros
+from scrapy_rep.redis.outbox import MOST_PER_CALL, Handed, Outbox, Pushed, micros
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
     from scrapy_rep.redis.shards import Shards
 
-LOOK_AGAIN = 1.0
+LOOK_AGAIN_SECONDS = 1.0
 """Seconds after which an idle worker looks for what others have queued."""
-TOGETHER = 0.005
-"""Seconds for which what is to be told waits for more."""
-LOOK_ELSEWHERE = 4.0
-"""The same, for shards of which others have been made the first to ask."""
-AT_ONCE = 4
-"""Shards of which one worker asks at a time: few, so that each has some requests for it."""
-HELD_BACK = 10_000
-"""With so many requests that cannot be told of, a worker asks for no more."""
-UNPACED = b"free"
+GATHER_SECONDS = 0.005
+"""Seconds for which we gather what is to be told."""
+LOOK_ELSEWHERE_SECONDS = 4.0
+"""The same, for shards that other workers look at first."""
+SHARDS_AT_ONCE = 4
+"""Shards that a worker asks at a time: few, so that each has some requests for it."""
+MOST_HELD_BACK = 10_000
+"""With so many requests that Redis cannot be told of, a worker asks for no more."""
+UNPACED_MARK = b"free"
 ORDERS = {0: "", -1: "pause", -2: "drain"}
-"""What an operator has ordered, by the time that a pop has answered."""
+"""What an operator has ordered, by the wait that a pop has answered."""
 
 
 class Popped(NamedTuple):
@@ -45,16 +45,16 @@ class Popped(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Tell whether the others are handed none of its host until we tell of ours."""
-        return self.pace != UNPACED
+        """Tell whether others get no requests of its host until we have told of this one."""
+        return self.pace != UNPACED_MARK
 
 
 class Exchange:
     """Sends what came of pages in one call, and asks for as many requests as have a place.
 
-    The crawl waits for none of that: what is pushed is in Redis a little later, always
-    before the page that it came of is done with there; and who pops is given what has
-    arrived, and woken when more has.
+    The crawl does not wait for that: a pushed request is in Redis a little later, always
+    before the page that it came from is done there. A pop returns what has arrived, and the
+    engine is woken when more has.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Exchange:
         pace_of: Callable[[Handed], str],
         ordered: Callable[[str], None],
     ) -> None:
-        self._crawler = crawler
+        self._log = shards.servers.log
         self._shards = shards
         self._wake = wake
         self._places = places
@@ -81,37 +81,37 @@ class Exchange:
         self._me = shards.servers.me
         self._lease = shards.servers.settings.redis_lease
         self.hand: deque[Popped] = deque()
-        """What has arrived, and is not in the crawl yet."""
+        """Requests that have arrived, and were not handed to the crawl yet."""
         self.handed_out: dict[object, Handed] = {}
-        """What the crawl has, by request."""
+        """Requests that the crawl has."""
         self._outbox = Outbox(
             crawler,
             shards,
             pace_of=pace_of,
             finish=self._finish,
             could_take=self._could_take,
-            heard=self._heard,
+            note_due=self._note_due,
         )
         self._alarm = Alarm(wake)
         self.ask_at = [0.0] * len(shards)
-        """Before that time there is nothing to be had of a shard."""
+        """By shard: before that time it has no requests for us."""
         self._orders = [0] * len(shards)
         self._turns = 0
         self._is_empty = False
         """Whether it is known that nothing is left anywhere."""
         self._is_looking = False
         self._turn = asyncio.Lock()
-        """A sign of life says what we have: nothing may be on its way to us meanwhile."""
+        """Held for calls that change what we have, and for signs of life, which list it."""
         self._soon: CallLaterResult | None = None
         self._beating: CallLaterResult | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.is_asking = False
-        """Whether an answer to what may be had is on its way."""
+        """Whether we wait for the answer to a request for more."""
         self._closed = False
         self._beat_again(0.0)
 
     def __len__(self) -> int:
-        """Return how many wait or are with a worker, as far as that is known; 0: none."""
+        """Return how many requests wait or are with a worker, as far as we know."""
         length = self._shards.known_length + self._outbox.number_queued
         if length:
             self._is_empty = False
@@ -122,7 +122,7 @@ class Exchange:
 
     @property
     def outbox(self) -> list[Pushed]:
-        """Return what is on its way to the queue."""
+        """Return the requests that are on their way to Redis."""
         return [pushed for box in self._outbox.boxes for pushed in box]
 
     # What is to be told
@@ -133,25 +133,22 @@ class Exchange:
         self.send_soon()
 
     def tell(self, host: str, pace: str, wait: float) -> None:
-        """Have the others know that *host* may be asked again in *wait* s.
-
-        *pace* is "free", "paced", or why nobody may before that.
-        """
+        """As ``Outbox.tell``, and send it soon."""
         self._outbox.tell(host, pace, wait)
         self.send_soon()
 
     def send_soon(self) -> None:
         if self._soon is None and not self._closed:
-            self._soon = call_later(TOGETHER, self._send_now)
+            self._soon = call_later(GATHER_SECONDS, self._send_now)
 
     def settle(self) -> None:
-        """Send what there is to be sent, if any."""
+        """Send what is to be told, if anything."""
         self._finish()
         if self._outbox.has_any():
             self.send_soon()
 
     def _finish(self) -> None:
-        """Note what the crawl is through with, all that came of which is in a box."""
+        """Note the requests that are done: all that came of them is in a box by now."""
         for request, handed in self._done().items():
             del self.handed_out[request]
             self._outbox.finished.append(handed)
@@ -159,8 +156,8 @@ class Exchange:
     def _could_take(self) -> bool:
         return self._places() > 0 and not self._closed
 
-    def _heard(self, n: int, wait: float | None) -> None:
-        """Note that of the shard *n* something is due in *wait* s; ``None``: is now."""
+    def _note_due(self, n: int, wait: float | None) -> None:
+        """Note that the shard *n* has something due in *wait* seconds; ``None``: now."""
         if wait is None:
             self._ask_again(n)
         else:
@@ -171,7 +168,7 @@ class Exchange:
         self._run(self.send())
 
     async def send(self) -> bool:
-        """Tell whether all that there was is in Redis."""
+        """Send all that is to be told; ``False``: some of it could not be sent."""
         return await self._outbox.send()
 
     # What is asked for
@@ -186,17 +183,19 @@ class Exchange:
             self._run(self._ask())
 
     def _ask_again(self, n: int) -> None:
-        """Ask as soon as there is a place: there is something new."""
+        """Ask the shard *n* as soon as there is a place: it has something new."""
         self.ask_at[n] = 0.0
         self._wake()
 
     def _ask_in(self, n: int, seconds: float) -> None:
-        wait = min(seconds, LOOK_AGAIN if self._is_home(n) else LOOK_ELSEWHERE)
+        wait = min(
+            seconds, LOOK_AGAIN_SECONDS if self._is_home(n) else LOOK_ELSEWHERE_SECONDS
+        )
         self.ask_at[n] = monotonic() + wait
         self._alarm.set(wait)
 
     def _is_home(self, n: int) -> bool:
-        """Tell whether the shard *n* is one of those where we look first, and often."""
+        """Tell whether the shard *n* is one that we look at first, and often."""
         link = self._shards.all[n].link
         apart = min(link.workers, len(self._shards))
         return apart < 2 or n % apart == link.rank % apart
@@ -209,10 +208,10 @@ class Exchange:
         self._wake()
 
     async def receive(self) -> None:
-        """Put into the hand as many requests as have a place, if they are due."""
+        """Take as many requests that are due as there are places for."""
         async with self._turn:
             while not self._closed:
-                want = min(self._places() - len(self.hand), MOST)
+                want = min(self._places() - len(self.hand), MOST_PER_CALL)
                 shards = self._next_shards()[: max(0, want)]
                 if not shards:
                     return
@@ -225,16 +224,16 @@ class Exchange:
                 await asyncio.gather(*asked)
 
     def _next_shards(self) -> list[int]:
-        """Return those that are asked next, together: home first, and in turn."""
+        """Return the shards to ask next, together: our own first, and in turns."""
         now, number = monotonic(), len(self._shards)
-        if len(self._outbox) > HELD_BACK:
-            # A server is away, and what belongs to it would fill our memory.
-            self.ask_at = [now + LOOK_AGAIN] * number
-            self._alarm.set(LOOK_AGAIN)
-        self._turns += AT_ONCE
+        if len(self._outbox) > MOST_HELD_BACK:
+            # A server is away, and the requests for it would fill our memory.
+            self.ask_at = [now + LOOK_AGAIN_SECONDS] * number
+            self._alarm.set(LOOK_AGAIN_SECONDS)
+        self._turns += SHARDS_AT_ONCE
         in_turn = [(self._turns + n) % number for n in range(number)]
         ready = [n for n in in_turn if self.ask_at[n] <= now]
-        return sorted(ready, key=lambda n: not self._is_home(n))[:AT_ONCE]
+        return sorted(ready, key=lambda n: not self._is_home(n))[:SHARDS_AT_ONCE]
 
     async def _receive_of(self, n: int, want: int, left: dict[str, int]) -> None:
         shard = self._shards.all[n]
@@ -243,12 +242,12 @@ class Exchange:
         args: list[Any] = [self._me, micros(self._lease), want]
         args += [self._most_of_a_host, len(hosts)]
         args += [*(part for pair in hosts for part in pair)]
-        self._stat("rep/redis/pops", 1)
+        self._log.count("redis/pops")
         puts = shard.puts
         answer = await shard.call("pop", args)
         if answer is None:
             shard.note_unknown()
-            self._ask_in(n, LOOK_AGAIN)
+            self._ask_in(n, LOOK_AGAIN_SECONDS)
             return
         wait, length, lost, is_wrong, *found = answer
         for at in range(0, len(found), 3):
@@ -261,7 +260,7 @@ class Exchange:
         if puts != shard.puts:  # it may be from before that, and knows of none
             shard.note_unknown()
         elif length >= 0:
-            self._ask_in(n, LOOK_AGAIN if self._orders[n] else wait / 1e6)
+            self._ask_in(n, LOOK_AGAIN_SECONDS if self._orders[n] else wait / 1e6)
             return
         self.ask_at[n] = 0.0  # there may be more
 
@@ -289,7 +288,7 @@ class Exchange:
         self._beat_again(self._lease / 3)
 
     async def beat(self) -> None:
-        """Tell the others that we are alive, and what of theirs is not."""
+        """Tell the others that we are alive; take back what dead workers had."""
         async with self._turn:
             mine: list[list[bytes]] = [[] for _ in self._shards.all]
             held: list[set[str]] = [set() for _ in self._shards.all]
@@ -311,20 +310,20 @@ class Exchange:
             taken_back = await asyncio.gather(*asked)
         for n, number in enumerate(taken_back):
             if number:
-                self._stat("rep/redis/taken_back", number)
+                self._log.count("redis/taken_back", number)
                 self._ask_again(n)
         await self._shards.agree()
 
     # The end
 
     async def leave(self) -> None:
-        """Send what there is, and give back what was not done."""
+        """Send what is to be told, and give back the requests that are not done."""
         self._closed = True
         self.stop()
         async with self._turn:
             await self.send()
             self.hand.clear()
-            # Of a server that is away the others have it again when our lease is over.
+            # From a server that is away, others get them again when our lease is over.
             asked = [
                 shard.call("leave", [self._me], *self._outbox.filter_of(shard))
                 for shard in self._shards.all
@@ -332,7 +331,7 @@ class Exchange:
             await asyncio.gather(*asked)
 
     def stop(self) -> None:
-        """Do nothing more by itself."""
+        """Stop all timers."""
         self._alarm.cancel()
         for timer in (self._beating, self._soon):
             if timer is not None:
@@ -343,10 +342,6 @@ class Exchange:
         """Note that the queue was cleared."""
         self._outbox.clear()
         self.hand.clear()
-
-    def _stat(self, name: str, number: int) -> None:
-        assert self._crawler.stats is not None
-        self._crawler.stats.inc_value(name, number)
 
     def _run(self, coroutine: Any) -> None:
         task = asyncio.get_running_loop().create_task(coroutine)

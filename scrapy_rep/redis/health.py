@@ -1,4 +1,4 @@
-"""How hosts are, as all workers that share a Redis server know it."""
+"""The health of hosts, as shared by all workers of a Redis server."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from scrapy import signals
 
-from scrapy_rep.pacing.health import FORGOTTEN_AFTER, WELL, Health
+from scrapy_rep.pacing.health import TROUBLE_KEPT_SECONDS, WELL, Health
 from scrapy_rep.redis.clients import Script, end_task
 from scrapy_rep.redis.fleet import RedisAwayError
-from scrapy_rep.redis.keys import HEALTH
+from scrapy_rep.redis.keys import HEALTH_KEYS
 from scrapy_rep.redis.servers import Servers
 
 if TYPE_CHECKING:
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
     Listener = Callable[[str, Health], None]
 
-LOOK_EVERY = 1.0
-"""Seconds at the most between two looks at what others have learned."""
-TRIES = 8
-"""How often a change is tried where others change the same."""
-AT_A_TIME = 250
-"""Hosts of which is learned in one call: more would hold the event loop."""
+LOOK_SECONDS = 1.0
+"""Seconds between two looks at what others have learned, at the most."""
+CHANGE_TRIES = 8
+"""How often a change is tried while others change the same host."""
+HOSTS_PER_CALL = 250
+"""Hosts that one call learns about: more would hold the event loop."""
 
 
 class SharedHealth:
-    """Changes what is common knowledge, and looks at it from time to time.
+    """Changes the shared health of hosts, and looks from time to time at what others changed.
 
-    What a change makes of it is worked out here: the server only sees to it that no worker
-    overwrites what it does not know of. Times are by the server's clock there.
+    Changes are computed here; the server only makes sure that no worker overwrites a state
+    that it has not seen. In Redis, times are by the server's clock.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -44,9 +44,9 @@ class SharedHealth:
         self._learn = Script.named("learn_health")
         settings = self._servers.settings
         longest = max(settings.back_off_max, settings.retry_after_max)
-        self._kept_for = round((2 * longest + FORGOTTEN_AFTER) * 1e6)
-        # A host is known to be in trouble before it is asked again.
-        self._look_every = min(LOOK_EVERY, settings.back_off_first / 2)
+        self._kept_for = round((2 * longest + TROUBLE_KEPT_SECONDS) * 1e6)
+        # So often that we know of a host's trouble before we ask it again.
+        self._look_every = min(LOOK_SECONDS, settings.back_off_first / 2)
         self._listeners: list[Listener] = []
         self._looking: asyncio.Task[None] | None = None
         self._closed = False
@@ -57,21 +57,21 @@ class SharedHealth:
         self._look()
 
     async def change(self, host: str, change: Callable[[Health], Health]) -> None:
-        """Have *change* made to what is known of *host*; nobody is told while Redis is away."""
+        """Apply *change* to the shared health of *host*; while Redis is away nothing happens."""
         self._look()
-        offset = self._servers.at(HEALTH[0]).offset
+        offset = self._servers.at(HEALTH_KEYS[0]).offset
         if offset is None:
             return
         taken = b""
         with suppress(RedisAwayError):
-            for _ in range(TRIES):
+            for _ in range(CHANGE_TRIES):
                 health = changed = _read(taken, offset)
                 changed = change(health)
                 if taken and changed == health:
                     break
                 text = "" if changed is WELL else _text(changed, offset)
                 args = [host, taken, text, self._kept_for]
-                known = await self._servers.call(self._change, HEALTH, args)
+                known = await self._servers.call(self._change, HEALTH_KEYS, args)
                 if known == taken:
                     health = changed
                     break
@@ -90,13 +90,15 @@ class SharedHealth:
         since = b"0"
         while not self._closed:  # redis-py may swallow the cancellation
             with suppress(RedisAwayError):
-                args = [since, AT_A_TIME]
-                since, *changed = await self._servers.call(self._learn, HEALTH, args)
-                offset = self._servers.at(HEALTH[0]).offset
+                args = [since, HOSTS_PER_CALL]
+                since, *changed = await self._servers.call(
+                    self._learn, HEALTH_KEYS, args
+                )
+                offset = self._servers.at(HEALTH_KEYS[0]).offset
                 if offset is not None:
                     for host, text in zip(changed[::2], changed[1::2], strict=True):
                         self._tell(host.decode(errors="replace"), _read(text, offset))
-                if len(changed) == 2 * AT_A_TIME:
+                if len(changed) == 2 * HOSTS_PER_CALL:
                     continue  # there are more
             await asyncio.sleep(self._look_every)
 
@@ -123,7 +125,7 @@ def _text(health: Health, offset: float) -> str:
 
 
 def _read(text: bytes, offset: float) -> Health:
-    """Return what *text* tells; ``WELL`` where no worker has written it."""
+    """Return the health in *text*; ``WELL`` if no worker has written that."""
     if not text:
         return WELL
     try:

@@ -1,7 +1,7 @@
 """The names of all keys in Redis, and how a queue is cut into shards.
 
-All that one script touches is in one slot of a cluster: names that begin with the same
-words in braces are. ``lua/common.lua`` says what is under which key of a queue.
+All keys that one script touches are in one slot of a cluster, as their names begin with the same
+words in braces. ``lua/common.lua`` says what each key of a queue holds.
 """
 
 from __future__ import annotations
@@ -19,17 +19,16 @@ from redis.crc import key_slot
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-NAMES = (
+QUEUE_KEY_NAMES = (
     *("due", "later", "pace", "count", "workers", "clock", "idle", "epoch"),
-    # Never there. A server refuses a script of which it lacks a key while it gives a slot
-    # away, or is given one; else a script would find a part of what it needs, and stop
-    # half way.
+    # A key that never exists. While a slot moves, a server refuses a script if it lacks one
+    # of its keys; else a script could find only some of its keys, and stop half way.
     "nothing",
 )
 ID_LENGTH = 16
-"""Octets before a request that make it one of its kind."""
-HEALTH = ["rep:{fleet}:health", "rep:{fleet}:health:changed"]
-TOLD = "rep:{fleet}:told"
+"""Octets before a serialized request that make it unique."""
+HEALTH_KEYS = ["rep:{fleet}:health", "rep:{fleet}:health:changed"]
+TOLD_CHANNEL = "rep:{fleet}:told"
 """The channel on which workers tell each other that an origin has been asked."""
 
 
@@ -37,15 +36,15 @@ class QueueKeys(NamedTuple):
     """One shard of a queue."""
 
     prefix: str
-    """With which all its keys begin."""
+    """All its keys begin with this."""
     fixed: list[str]
-    """Those of NAMES, in that order."""
+    """The keys of QUEUE_KEY_NAMES, in that order."""
     in_cluster: bool
 
     def of_filter(self, key: str) -> str:
-        """Return where its fingerprints are; *key* is scrapy-redis' own.
+        """Return the key of its fingerprints; *key* is scrapy-redis' own.
 
-        In the same slot as the rest; where there are no slots, as scrapy-redis has it.
+        In a cluster it is in the same slot as the rest; else it is scrapy-redis' own.
         """
         return self.prefix + key if self.in_cluster else key
 
@@ -55,14 +54,18 @@ def queue_keys(
 ) -> list[QueueKeys]:
     """Return the keys of the queue *key* (``myspider:requests``), shard by shard.
 
-    One that is not cut has ``{key}:`` before each name, and a shard ``{key:n}:``. The
-    numbers are chosen so that the slots of the shards lie evenly apart: a cluster whose
-    servers have equal ranges of slots has as many shards on each, but for one.
+    With one shard each name begins with ``{key}:``, with several with ``{key:n}:``. The
+    numbers n are chosen so that the slots of the shards lie evenly apart: if the servers of a
+    cluster have equal ranges of slots, their numbers of shards differ by one at the most.
     """
     tags = [key] if shards == 1 else _tags(key, shards)
     prefixes = [f"{{{tag}}}:" for tag in tags]
     return [
-        QueueKeys(prefix, [prefix + name for name in NAMES], in_cluster or shards > 1)
+        QueueKeys(
+            prefix,
+            [prefix + name for name in QUEUE_KEY_NAMES],
+            in_cluster or shards > 1,
+        )
         for prefix in prefixes
     ]
 
@@ -79,7 +82,7 @@ def _tags(key: str, shards: int) -> list[str]:
 
 
 def shard_number_keys(key: str) -> list[str]:
-    """Return where the number of shards is, and what a queue has that is not cut."""
+    """Return the key of the number of shards, and those of a queue that is not cut."""
     prefix = f"{{{key}}}:"
     names = ("shards", "due", "later", "count", "workers", "epoch")
     return [prefix + name for name in names]
@@ -95,9 +98,9 @@ def slot_of(key: str) -> int:
 
 
 def fleet_keys(slots: Iterable[int] | None = None) -> list[str]:
-    """Return where the workers of one server are, by lease and by name.
+    """Return the two keys with the workers of one server, by lease and by name.
 
-    Each server of a cluster has its own, in one of its *slots*.
+    Each server of a cluster has keys of its own, in one of its *slots*.
     """
     mine = None if slots is None else set(slots)
     for number in count(-1):
@@ -149,9 +152,9 @@ def literally(text: str) -> str:
 
 
 def hosts_and_workers(names: Iterable[bytes]) -> list[bytes | int]:
-    """Return how many hosts *names* of keys tell of, those, and the workers.
+    """Return the number of hosts in *names* of keys, the hosts, and the workers.
 
-    The prefix is not part of a name.
+    The names come without the prefix of the queue.
     """
     all_ = list(names)
     hosts = [name[5:] for name in all_ if name.startswith(b"host:")]
@@ -160,9 +163,9 @@ def hosts_and_workers(names: Iterable[bytes]) -> list[bytes | int]:
 
 
 def as_member(request: bytes | str, serial: int) -> bytes:
-    """Return *request*, serialized, as it is queued.
+    """Return a serialized *request* in the form that is queued.
 
-    Among equals the first comes first: the clocks of the workers order them well enough.
+    Of requests with equal priority the first comes first, by the clocks of the workers.
     """
     data = request.encode() if isinstance(request, str) else request
     return pack(">QQ", time_ns(), serial) + data

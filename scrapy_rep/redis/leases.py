@@ -1,4 +1,4 @@
-"""Leases in Redis: who has one keeps the others from what it is for, as long as it lives."""
+"""Leases in Redis: the worker that has one excludes the others, for as long as it lives."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from scrapy_rep.redis.servers import Servers
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-LEASE = 10.0
-"""Seconds after which a worker that is dead keeps the others waiting no more."""
+LEASE_SECONDS = 10.0
+"""Seconds after which a dead worker no longer keeps the others waiting."""
 
 
 class Leases:
-    """Those of a crawl. Each has a key, which is there while anybody has it, and an owner."""
+    """The leases of a crawl. Each has an owner, and a key that exists while it is taken."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._servers = Servers.of(crawler)
@@ -27,11 +27,11 @@ class Leases:
         self.renewing: dict[tuple[str, str], asyncio.Task[None]] = {}
 
     async def take(self, key: str, owner: str) -> bool:
-        """Tell whether *owner* has the lease now, and until ``give_back``.
+        """Take the lease for *owner* until ``give_back``; ``False``: another one has it.
 
         Raises ``RedisAwayError``.
         """
-        args = [owner, "NX", "PX", round(LEASE * 1e3)]
+        args = [owner, "NX", "PX", round(LEASE_SECONDS * 1e3)]
         if not await self._servers.call("SET", [key], args):
             return False
         keeping = self._keep(key, owner)
@@ -39,7 +39,7 @@ class Leases:
         return True
 
     async def give_back(self, key: str, owner: str, *told: str) -> None:
-        """Let others have it, if it is the owner's; *told*: a channel, and what it is told."""
+        """Release the lease if it is *owner*'s; *told*: a channel, and a message for it."""
         if renewing := self.renewing.pop((key, owner), None):
             renewing.cancel()
         with suppress(RedisAwayError):  # then it expires
@@ -47,7 +47,7 @@ class Leases:
 
     async def _keep(self, key: str, owner: str) -> None:
         while (key, owner) in self.renewing:  # redis-py may swallow the cancellation
-            await asyncio.sleep(LEASE / 3)
+            await asyncio.sleep(LEASE_SECONDS / 3)
             with suppress(RedisAwayError):
-                args = [owner, round(LEASE * 1e3)]
+                args = [owner, round(LEASE_SECONDS * 1e3)]
                 await self._servers.call(self._renew, [key], args)

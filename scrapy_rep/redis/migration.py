@@ -1,4 +1,4 @@
-"""From scrapy-redis' own queue to ours."""
+"""Moves requests from scrapy-redis' own queue to ours."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from scrapy_rep.redis.keys import as_member, shard_of
 from scrapy_rep.redis.quick import Quick
 from scrapy_rep.redis.shards import shards_of
 
-AT_A_TIME = 100
+REQUESTS_PER_CALL = 100
 NOTHING_ELSE = (0, 0, 0)
-"""For put.lua: who queues these wants none, is done with none, and knows of no host."""
+"""For put.lua: no requests wanted, none done, no hosts told of."""
 
 
 def take_over(
@@ -45,7 +45,7 @@ def take_over(
         raise TypeError(f"{key} is a Redis {kind!r}, expected a PriorityQueue's zset")
     put = Script.named("put", after="common")
     moved = 0
-    while found := server.zrange(key, 0, AT_A_TIME - 1, withscores=True):
+    while found := server.zrange(key, 0, REQUESTS_PER_CALL - 1, withscores=True):
         by_shard: dict[int, list[Any]] = {}
         for data, score in found:
             request = serializer.loads(data)

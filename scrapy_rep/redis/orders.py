@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 
 def give(queue: Iterable[Part], order: str | None) -> None:
-    """Have all workers "pause" or "drain"; ``None``: go on."""
+    """Order all workers to "pause" or "drain"; ``None``: to go on."""
     for part in queue:
         part.order(order)
 
 
 def block(queue: Sequence[Part], host: str) -> tuple[bool, int]:
-    """Have nothing of *host* handed out; return whether that is new, and how much waits."""
+    """Block *host*; return whether it was not blocked yet, and how many requests wait."""
     return _block(queue, host, "1")
 
 
 def unblock(queue: Sequence[Part], host: str) -> tuple[bool, int]:
-    """Return whether *host* was blocked, and how many of its requests go on."""
+    """Unblock *host*; return whether it was blocked, and how many requests go on."""
     return _block(queue, host, "0")
 
 
@@ -40,17 +40,17 @@ def _block(queue: Sequence[Part], host: str, blocks: str) -> tuple[bool, int]:
 
 
 def purge(queue: Sequence[Part], host: str) -> int:
-    """Delete what waits for *host*; return how many requests that were."""
+    """Delete the requests that wait for *host*; return how many there were."""
     part = part_of(queue, host)
     return sum(part.run("purge", *lines) for lines in batches(part.lines_of(host)))
 
 
-MISCOUNTED = {"unknown_host": 1, "unknown_worker": 1, "host_twice": -1}
-"""How often the requests that a fault is about are left out where all are counted."""
+MISCOUNTS = {"unknown_host": 1, "unknown_worker": 1, "host_twice": -1}
+"""Fault -> how often its requests are missing in the count of all requests."""
 
 
 class Fault(NamedTuple):
-    """Something in the queue that is not as the scripts leave it."""
+    """A state of the queue that no script leaves behind."""
 
     kind: str
     """"count": there are not as many as are counted; "unknown_host": nobody asks for its
@@ -58,19 +58,19 @@ class Fault(NamedTuple):
     now, and not yet; "unknown_worker", "dead_worker": requests are out with one that has no
     lease, or none any more."""
     name: str
-    """The host or worker; of "count" it is empty."""
+    """The host or worker; empty for "count"."""
     requests: int
-    """Those of the host or worker; of "count" those that are there."""
+    """The requests of the host or worker; for "count", all that are there."""
     counted: int | None = None
-    """Of "count" alone."""
+    """For "count": how many the queue claims to have."""
 
 
 def faults(queue: Iterable[Part], lease: float, *, repair: bool) -> Iterator[Fault]:
-    """Yield what is wrong with *queue*, and *repair* it as it is found.
+    """Yield what is wrong with *queue*; with *repair*, put it right at the same time.
 
-    A worker that is not known has *lease* s to show up before the others take back what it
-    has. At the end all requests are counted in one go, 2 µs for each host, in which the
-    server does nothing else.
+    An unknown worker has *lease* seconds to show up before the others take back its requests.
+    At the end all requests are counted in one call, which takes 2 µs for each host; the
+    server does nothing else meanwhile.
     """
     for part in queue:
         told: set[tuple[str, str]] = set()
@@ -85,7 +85,7 @@ def faults(queue: Iterable[Part], lease: float, *, repair: bool) -> Iterator[Fau
             for fault in map(_fault, found[::3], found[1::3], found[2::3]):
                 if fault[:2] not in told:
                     told.add(fault[:2])
-                    miscounted += MISCOUNTED.get(fault.kind, 0) * fault.requests
+                    miscounted += MISCOUNTS.get(fault.kind, 0) * fault.requests
                     yield fault
         number, counted, _ = part.run("recount", int(not repair))
         if not repair:

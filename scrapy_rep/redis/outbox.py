@@ -1,4 +1,4 @@
-"""What a worker has to tell Redis: what came of pages, and that it is done with them."""
+"""What a worker tells Redis: what came of pages, and that they are done."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from scrapy_rep.redis.dupefilter import Unseen
     from scrapy_rep.redis.shards import Shards
 
-MOST = 250
-"""Requests in one call, those that are done with and hosts that are told of, each; the server
-serves nobody else meanwhile, nor does the event loop before it."""
+MOST_PER_CALL = 250
+"""The most new requests, done requests and hosts in one call, each: meanwhile the server serves
+nobody else, and preparing the call holds the event loop."""
 
 
 class Pushed(NamedTuple):
@@ -32,23 +32,23 @@ class Pushed(NamedTuple):
     member: bytes
     parked_until: float
     why: str
-    """It is parked, as a cause in the stats; "" where it is not."""
+    """The cause of its wait, as in the stats; "" if it need not wait."""
     seen: Unseen | None
 
 
 class Handed(NamedTuple):
-    """One that the crawl has, or had."""
+    """A request that the crawl has, or had."""
 
     id: bytes
     host: str
-    """Or a line of it."""
+    """The host, or a line of it."""
     slot: str
     """Its download slot here."""
     holds: bool
 
 
 class Told(NamedTuple):
-    """What the others are to know of a host."""
+    """What the other workers are to know of a host."""
 
     host: str
     pace: str
@@ -57,11 +57,11 @@ class Told(NamedTuple):
 
 
 class Outbox:
-    """Holds what is to be told until it is.
+    """Holds what is to be told, until it is told.
 
-    A page is done with only when all that came of it is in Redis, in whatever shards that
-    is. So while one server is away with whom some of that belongs, what the crawl is
-    through with stays with us, though others may be asked what they have.
+    A page is done only when all that came of it is in Redis, in whatever shards. So while one
+    server is away, pages with requests for it stay with us, though the crawl has finished
+    with them.
     """
 
     def __init__(
@@ -72,18 +72,18 @@ class Outbox:
         pace_of: Callable[[Handed], str],
         finish: Callable[[], None],
         could_take: Callable[[], bool],
-        heard: Callable[[int, float | None], None],
+        note_due: Callable[[int, float | None], None],
     ) -> None:
         self._crawler = crawler
         self._shards = shards
         self._pace_of = pace_of
         self._finish = finish
         self._could_take = could_take
-        self._heard = heard
+        self._note_due = note_due
         self.boxes: list[list[Pushed]] = [[] for _ in shards.all]
-        """What goes to each shard."""
+        """New requests, by shard."""
         self.finished: list[Handed] = []
-        """What the crawl had, and Redis is not told of yet."""
+        """Requests that the crawl has finished with, and Redis was not told of yet."""
         self.pushed = 0
         self._told: list[list[Told]] = [[] for _ in shards.all]
         self._filter = ""
@@ -108,9 +108,9 @@ class Outbox:
             self._filter = pushed.seen.key
 
     def tell(self, host: str, pace: str, wait: float) -> None:
-        """Have the others know that *host* may be asked again in *wait* s.
+        """Tell the others that *host* may be asked again in *wait* seconds.
 
-        *pace* is "free", "paced", or why nobody may before that.
+        *pace* is "free", "paced", or the cause why it may not be asked before.
         """
         told = Told(host, pace, monotonic() + wait if wait else 0.0)
         self._told[self._shards.number_of(host)].append(told)
@@ -121,7 +121,7 @@ class Outbox:
         self.finished.clear()
 
     async def send(self) -> bool:
-        """Tell whether all that there was is in Redis."""
+        """Send all that is to be told; ``False``: some of it could not be sent."""
         async with self._sends:
             away: set[int] = set()
             while True:
@@ -144,26 +144,30 @@ class Outbox:
         return [(self._shards.number_of(one.host), one) for one in self.finished]
 
     def _done_now(self) -> dict[int, list[Handed]]:
-        """Return of what is finished, by shard, that of which all that came is in Redis.
+        """Return the finished requests that are done, by shard.
 
-        Or goes there in the same call: what came of it is in the boxes by now.
+        All that came of them is in Redis, or goes there in the same call.
         """
         full = [n for n, box in enumerate(self.boxes) if box]
         done: dict[int, list[Handed]] = {}
-        if not full or (len(full) == 1 and len(self.boxes[full[0]]) <= MOST):
+        if not full or (len(full) == 1 and len(self.boxes[full[0]]) <= MOST_PER_CALL):
             for n, one in self._finished_by_shard():
                 if not full or n in full:
                     done.setdefault(n, []).append(one)
         return done
 
     async def _put(self, n: int, done: list[Handed]) -> bool:
-        """Tell the shard *n* what there is for it, and that *done* is done with."""
+        """Send the shard *n* what there is for it, and that *done* are done."""
         shard, box = self._shards.all[n], self.boxes[n]
-        pushed, told, done = box[:MOST], self._told[n][:MOST], done[:MOST]
-        del self._told[n][:MOST]
+        pushed, told, done = (
+            box[:MOST_PER_CALL],
+            self._told[n][:MOST_PER_CALL],
+            done[:MOST_PER_CALL],
+        )
+        del self._told[n][:MOST_PER_CALL]
         # It was refused, or goes back: its host has not been asked.
         held = [one for m, one in self._finished_by_shard() if m == n and one.holds]
-        del held[MOST:]
+        del held[MOST_PER_CALL:]
         told += [Told(one.host, self._pace_of(one), 0.0) for one in held]
         now = monotonic()
         told += [
@@ -180,9 +184,7 @@ class Outbox:
             args += [one.host, one.score, one.member, fingerprint]
         answer = await shard.call("put", args, *self.filter_of(shard))
         if answer is None:
-            return (
-                False  # the hosts that were to be told of are held until that is over
-            )
+            return False  # hosts that it was to be told of are held until it is back
         queued, length, is_due, wait, *old = answer
         del box[: len(pushed)]
         gone, free = {one.id for one in done}, {one.id for one in held}
@@ -192,12 +194,11 @@ class Outbox:
             if one.id not in gone
         ]
         shard.note_queued(queued)
-        shard.puts += bool(pushed)
-        if pushed and length > 0:
-            shard.note_unknown()  # it may have been empty at the last look
+        if pushed:
+            shard.note_put(length)
         for number in old:
             self._drop(pushed[number - 1])
-        self._heard(n, None if is_due or length <= 0 else wait / 1e6)
+        self._note_due(n, None if is_due or length <= 0 else wait / 1e6)
         return True
 
     def filter_of(self, shard: Backlog) -> list[str]:

@@ -1,4 +1,4 @@
-"""What an operator sees of a fleet's queue: its workers, its hosts and why these wait."""
+"""What an operator sees of a fleet's queue: its workers, its hosts, and why hosts wait."""
 
 from __future__ import annotations
 
@@ -11,53 +11,53 @@ if TYPE_CHECKING:
     from scrapy_rep.redis.parts import Part
 
 DOES = {"": "running", "pause": "paused", "drain": "draining"}
-"""What a queue does, by what was ordered."""
+"""Order -> what the queue does."""
 DUE, DELAY, HELD, BLOCKED, IN_HAND = "due", "delay", "held", "blocked", "in_hand"
 PACES = {"": DELAY, "free": DELAY, "paced": DELAY, "pace": DELAY}
-"""Why a host waits for its time, by its pace in Redis; others are causes themselves."""
+"""Pace of a host in Redis -> why it waits for its time; other paces are causes themselves."""
 
 
 class Worker(NamedTuple):
-    """A worker that was not given up yet."""
+    """A worker whose requests were not taken back yet."""
 
     name: str
     lease: float
-    """Seconds until the others take back what it has, unless it shows up; negative: since."""
+    """Seconds until its lease ends, and others may take back its requests; negative: it ended."""
     in_hand: dict[str, int]
     """How many requests it has, by host."""
 
 
 class Host(NamedTuple):
-    """Requests of a host that wait for the same."""
+    """Requests of a host that wait for the same cause."""
 
     name: str
     why: str
-    """They wait: ``DUE`` (for a place), ``DELAY``, ``HELD`` (until a worker tells when it
-    has sent one), "parked" (the site wants to be left alone), "unreachable" (its robots.txt
-    is), "visit_time" (that wants visits at another time), ``BLOCKED`` (by an operator), or
-    ``IN_HAND``: nothing waits."""
+    """``DUE`` (they wait for a place), ``DELAY``, ``HELD`` (until a worker tells that it has sent
+    one), "parked" (the site wants to be left alone), "unreachable" (the robots.txt is),
+    "visit_time" (the robots.txt wants visits at another time), ``BLOCKED`` (by an operator),
+    or ``IN_HAND`` (none waits)."""
     waiting: int
     wait: float | None
-    """Seconds until the first of them may be asked; ``None``: now, or nobody knows."""
+    """Seconds until the first of them may be sent; ``None``: now, or not known."""
     in_hand: int = 0
-    """Of the host that are with workers; where it has several rows, in its first."""
+    """Requests of the host that are with workers, in the first of its rows."""
     workers: tuple[str, ...] = ()
-    """Those workers."""
+    """The workers that have them."""
 
 
 class State(NamedTuple):
-    """What a queue is at."""
+    """The state of a queue."""
 
     does: str
     """A value of ``DOES``."""
     counted: int
     """Requests that wait or are with a worker."""
     queued: int
-    """Requests that ever were in it."""
+    """Requests that were ever queued."""
     lost: int
-    """Those that the server has lost."""
+    """Requests that the server has lost."""
     purged: int
-    """Those that an operator has deleted."""
+    """Requests that an operator has deleted."""
     blocked: frozenset[str]
     workers: list[Worker]
 
@@ -68,7 +68,7 @@ class State(NamedTuple):
 
 
 def state(queue: Iterable[Part]) -> State:
-    """Return what *queue*, all its parts, is at. Raises what redis-py does."""
+    """Return the state of *queue*, of all its parts. Raises what redis-py does."""
     orders: set[str] = set()
     numbers = [0, 0, 0, 0]
     blocked: set[str] = set()
@@ -96,9 +96,9 @@ def state(queue: Iterable[Part]) -> State:
 def hosts(
     queue: Iterable[Part], workers: Iterable[Worker], chosen: Iterable[str] = ()
 ) -> list[Host]:
-    """Return the hosts of which anything waits or is with *workers*, most first.
+    """Return the hosts with requests that wait or are with *workers*, most requests first.
 
-    Of those that are *chosen*, if any. Raises what redis-py does.
+    If hosts are *chosen*, only those. Raises what redis-py does.
     """
     only = set(chosen)
     rows: dict[tuple[str, str], Host] = {}
@@ -149,7 +149,7 @@ def _look(part: Part, lines: list[bytes]) -> Iterator[Host]:
 
 
 def _add(rows: dict[tuple[str, str], Host], row: Host) -> None:
-    """Join *row* with the one of the same host that waits for the same, if there is one."""
+    """Add *row* to *rows*, joined with a row of the same host and cause, if there is one."""
     before = rows.get((row.name, row.why), row)
     if before is not row:
         times = [each.wait for each in (before, row) if each.wait is not None]
@@ -160,7 +160,7 @@ def _add(rows: dict[tuple[str, str], Host], row: Host) -> None:
 
 
 def host_of(line: bytes) -> str:
-    """Return the host of which *line* is one."""
+    """Return the host to which *line* belongs."""
     return _text(line.partition(b"\n")[0])
 
 

@@ -1,4 +1,4 @@
-"""The parts of a fleet's queue, for who looks at it or orders something from outside."""
+"""The parts (shards) of a fleet's queue, for commands that look at it or give it orders."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
     from scrapy_rep.redis.keys import QueueKeys
 
-PATIENCE = 30.0
+CALL_SECONDS = 30.0
 """Seconds that a call may take; to count a million hosts takes two or three."""
-AT_A_TIME = 500
-"""Hosts that are looked at in one go; the server serves nobody else meanwhile."""
+HOSTS_PER_CALL = 500
+"""Hosts that one call looks at; the server serves nobody else meanwhile."""
 
 
 class Part:
@@ -42,7 +42,7 @@ class Part:
 
     @property
     def server(self) -> redis.Redis:
-        """Return a client for the server that has it."""
+        """Return a client for the server that has this part."""
         return self._quick.at(self._prefix)
 
     def run(self, name: str, *args: Any) -> Any:
@@ -54,19 +54,18 @@ class Part:
         return bool(self.server.exists(*self._keys)) or any(self.names())
 
     def names(self) -> Iterator[list[bytes]]:
-        """Yield what all keys are called, without what they begin with, some at a time."""
+        """Yield the names of all keys without their prefix, some at a time."""
         skip = len(self._prefix.encode())
-        found = self.server.scan_iter(pattern(self._prefix), AT_A_TIME)
+        found = self.server.scan_iter(pattern(self._prefix), HOSTS_PER_CALL)
         return batches(key[skip:] for key in found)
 
     def hosts(self, match: str | None = None) -> Iterator[list[bytes]]:
-        """Yield the hosts that may be asked, now or later, some at a time.
+        """Yield hosts, and lines of hosts, that may be asked now or later, some at a time.
 
-        And the lines of a host, which wait for something of their own. One that moves
-        meanwhile may come twice.
+        A line of a host waits for a cause of its own. One that moves meanwhile may come twice.
         """
         for key in self._keys[:2]:  # due and later
-            found = self.server.zscan_iter(key, match, AT_A_TIME)
+            found = self.server.zscan_iter(key, match, HOSTS_PER_CALL)
             yield from batches(name for name, _ in found)
 
     def lines_of(self, host: str) -> list[bytes]:
@@ -77,7 +76,7 @@ class Part:
         return list(lines)
 
     def order(self, order: str | None) -> None:
-        """Have workers see *order* when they ask for requests; ``None``: there is none."""
+        """Show *order* to workers when they ask for requests; ``None``: no order."""
         name = f"{self._prefix}order"
         if order is None:
             self._quick.call("DEL", [name])
@@ -86,20 +85,20 @@ class Part:
 
 
 def part_of(queue: Sequence[Part], host: str) -> Part:
-    """Return the one that has *host* and its lines."""
+    """Return the part that has *host* and its lines."""
     return queue[shard_of(host, len(queue))]
 
 
 def connect(settings: BaseSettings, spider: str) -> list[Part]:
-    """Return the parts of the queue of *spider*, by its name, that *settings* lead to.
+    """Return the parts of the queue of the spider named *spider*, by Scrapy's *settings*.
 
-    Raises ``ValueError`` where REDIS_URL is no URL.
+    Raises ``ValueError`` if REDIS_URL is not valid.
     """
     with warnings.catch_warnings():
         # redis-py says so of what scrapy-redis gives it.
         warnings.simplefilter("ignore", DeprecationWarning)
         server = get_redis_from_settings(settings)
-    quick = Quick(server, PATIENCE)
+    quick = Quick(server, CALL_SECONDS)
     close(server)
     key = settings.get("SCHEDULER_QUEUE_KEY", SCHEDULER_QUEUE_KEY) % {"spider": spider}
     number = int(quick.call("GET", shard_number_keys(key)[:1]) or 1)
@@ -107,7 +106,7 @@ def connect(settings: BaseSettings, spider: str) -> list[Part]:
 
 
 def batches(names: Iterable[bytes]) -> Iterator[list[bytes]]:
-    """Yield *names*, ``AT_A_TIME`` at a time."""
+    """Yield *names*, ``HOSTS_PER_CALL`` at a time."""
     left = iter(names)
-    while found := list(islice(left, AT_A_TIME)):
+    while found := list(islice(left, HOSTS_PER_CALL)):
         yield found

@@ -17,12 +17,12 @@ from scrapy_rep.judging import Action, Ruling, leave_behind
 from scrapy_rep.judging.ruling import PARKED, UNREACHABLE, VISIT_TIME
 from scrapy_rep.log.waits import PACE
 from scrapy_rep.queue import key_of, line_name, slot_in
-from scrapy_rep.redis.backlog import LOST
+from scrapy_rep.redis.backlog import LOST_REASON
 from scrapy_rep.redis.bookings import RedisBookings
-from scrapy_rep.redis.clients import AWAY, close
+from scrapy_rep.redis.clients import AWAY_ERRORS, close
 from scrapy_rep.redis.dupefilter import unseen
 from scrapy_rep.redis.exchange import (
-    LOOK_AGAIN,
+    LOOK_AGAIN_SECONDS,
     Exchange,
     Popped,
 )
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-LEAD_PART, LEAD_MOST = 0.1, 0.1
+LEAD_PART, LEAD_MOST_SECONDS = 0.1, 0.1
 """The part of an interval, and at most the seconds, by which a host's next request is
 handed out ahead of its time, so that it is at hand when that comes."""
-CLEARED_AT_A_TIME = 1000
-DRAINED = "drained"
-"""The reason with which a crawl ends that an operator has had finish what it has."""
+CLEARED_PER_CALL = 1000
+DRAINED_REASON = "drained"
+"""The reason with which a crawl ends whose queue an operator has drained."""
 ORDERED = {
     "": "The queue %(queue)s is not held back any more: the crawl goes on",
     "pause": "The queue %(queue)s is paused: nothing more is taken from it before it is"
@@ -61,10 +61,10 @@ CANNOT_END = (
 class PoliteQueue(Base):  # type: ignore[misc]
     """For SCHEDULER_QUEUE_CLASS: hands out a request when its host may be asked.
 
-    A request that was handed out stays in Redis under the worker's name until it was
-    refused, or was answered and all that followed is done. The requests of a dead worker go
-    back to the queue when its lease, REP_REDIS_LEASE, has run out. So a request may be sent
-    twice, but none is lost.
+    A request that was handed out stays in Redis under the worker's name until it is refused,
+    or answered and all that followed is done. The requests of a dead worker go back to the
+    queue when its lease, REP_REDIS_LEASE, has run out. So a request may be sent twice, but
+    none is lost.
 
     *server*, *spider*, *key* and *serializer* are as for the queues of scrapy-redis.
     """
@@ -83,8 +83,8 @@ class PoliteQueue(Base):  # type: ignore[misc]
         self._keeper = crawl.keeper
         if not self._keeper.is_shared:
             self._keeper.share(RedisBookings(crawler))
-        self._keeper.on_booked(self._started)
-        self._keeper.back_off.on_parked(self._parked)
+        self._keeper.on_booked(self._note_start)
+        self._keeper.back_off.on_parked(self._note_parked)
         self.shards = Shards(server, crawler, self.key)
         self._elsewhere = FleetWaits(self.shards.all)
         crawl.waits.elsewhere.append(self._elsewhere)
@@ -113,7 +113,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
         self._close_connections()
 
     def __len__(self) -> int:
-        """Return how many requests wait, or are with a worker; an old figure if need be."""
+        """Return how many requests wait or are with a worker; if Redis is away, an old figure."""
         return len(self.exchange)
 
     def push(self, request: Request) -> None:
@@ -137,8 +137,8 @@ class PoliteQueue(Base):  # type: ignore[misc]
     def pop(self, timeout: float = 0) -> Request | None:
         """Return a request whose host may be asked now; ``None``: there is none.
 
-        In that case the engine is woken when there may be one. *timeout*,
-        SCHEDULER_IDLE_BEFORE_CLOSE, is for how many seconds an idle spider stays open.
+        Then the engine is woken when there may be one. *timeout* is
+        SCHEDULER_IDLE_BEFORE_CLOSE: for how many seconds an idle spider stays open.
         """
         self._idle_before_close = timeout
         self.exchange.settle()
@@ -154,12 +154,12 @@ class PoliteQueue(Base):  # type: ignore[misc]
 
     def clear(self) -> None:
         """Delete all requests that wait, for all workers, and scrapy-redis' own queue, if any."""
-        self.shards.clear(CLEARED_AT_A_TIME)
+        self.shards.clear(CLEARED_PER_CALL)
         self.exchange.forget()
         self._close_connections()
 
     def _close_connections(self) -> None:
-        """Close what is needed at the start and for ``clear`` alone."""
+        """Close the connections that only the start and ``clear`` need."""
         self.shards.quick.close()
         close(self.server)
 
@@ -172,8 +172,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
         except Exception:
             # The spider's code has changed. It is off the queue, and no other is lost.
             logger.exception("A request for %s cannot be read", handed.host)
-            assert self._crawler.stats is not None
-            self._crawler.stats.inc_value("rep/unreadable")
+            self._crawl.log.count("unreadable")
             self.exchange.handed_out[object()] = handed  # nothing that is in progress
             return None
         slot = self._downloader.slot_of(request)
@@ -183,7 +182,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
         return request
 
     def _done_with(self) -> dict[object, Handed]:
-        """Return what was handed out, and is answered with all that came of it."""
+        """Return the handed-out requests that the engine has finished with."""
         in_progress = self._downloader.in_progress()
         if in_progress is None:
             return {}
@@ -194,10 +193,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
         }
 
     def _places_left(self) -> dict[str, int]:
-        """Return how many more requests of each host this worker can do with.
-
-        That is of those of which it has any.
-        """
+        """Return how many more requests this worker can take of each host that it has any of."""
         left: dict[str, int] = {}
         for handed in self.exchange.handed_out.values():
             most = left.get(handed.host, self._most_of_a_host)
@@ -208,17 +204,17 @@ class PoliteQueue(Base):  # type: ignore[misc]
             left[popped.host] = max(0, most - 1)
         return left
 
-    def _started(self, request: Request, host: str, interval: float) -> None:
-        """A request is handed to its handler; Redis may hand out the host's next one."""
+    def _note_start(self, request: Request, host: str, interval: float) -> None:
+        """Note that a request has started: Redis may hand out the next one of its host."""
         handed = self.exchange.handed_out.get(request)
         if handed is None or (not handed.holds and not interval):
             return
         self.exchange.handed_out[request] = handed._replace(holds=False)
-        lead = min(LEAD_PART * interval, LEAD_MOST)
+        lead = min(LEAD_PART * interval, LEAD_MOST_SECONDS)
         self.exchange.tell(handed.host, _pace(interval), interval - lead)
 
-    def _parked(self, host: str, seconds: float) -> None:
-        """A site wants to be left alone; the others are not handed any of this host."""
+    def _note_parked(self, host: str, seconds: float) -> None:
+        """Note that a host is parked: other workers must not get its requests either."""
         self.exchange.tell(host, PARKED, seconds)
 
     def _pace_of(self, handed: Handed) -> str:
@@ -226,10 +222,10 @@ class PoliteQueue(Base):  # type: ignore[misc]
         return _pace(self._keeper.shared_interval(host, handed.slot))
 
     def _host_of(self, request: Request) -> str:
-        """Return the host in whose line *request* waits.
+        """Return the host of *request*, or the line of that host in which it waits.
 
-        What makes it wait by itself, and no other agent or origin of its host, has a line
-        of its own.
+        If something makes *request* wait, but not the other agents or origins of its host,
+        it waits in a line of its own.
         """
         host = self._keeper.host_of(request)
         ruling = self._ruling_on(request)
@@ -238,10 +234,10 @@ class PoliteQueue(Base):  # type: ignore[misc]
         return line_name(host, key_of(request, self._crawl.agents, host))
 
     def _wait_of(self, request: Request) -> tuple[float, str]:
-        """Return the seconds for which *request*, and its host's others, wait, and why.
+        """Return the seconds for which *request* and the others in its line wait, and why.
 
-        That is known of one whose host is parked, such as a retry, and of one that was
-        handed out too early, and comes back.
+        We know that if its host is parked, as for a retry, and if the request comes back, as
+        it was handed out too early.
         """
         host = self._keeper.host_of(request)
         parked = self._keeper.back_off.holds(host)
@@ -256,7 +252,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
         return self._keeper.due_in(host) if ruling.interval else 0.0, PACE
 
     def _ruling_on(self, request: Request) -> Ruling | None:
-        """Return what holds *request*, which comes back; ``None``: it does not."""
+        """Return the ruling on *request* if it was sent back to wait; ``None``: it was not."""
         sent_back = request in self._downloader.handed_out.sent_back
         if not sent_back or self._policies is None:
             return None
@@ -264,9 +260,9 @@ class PoliteQueue(Base):  # type: ignore[misc]
         if origin is None:
             return None
         known = self._policies.peek(origin, lambda: request)
-        if known is None:  # it may be asked again just now
+        if known is None:  # its robots.txt may just be asked for again
             is_away = self._policies.is_away(origin, lambda: request)
-            return Ruling(Action.WAIT, seconds=LOOK_AGAIN) if is_away else None
+            return Ruling(Action.WAIT, seconds=LOOK_AGAIN_SECONDS) if is_away else None
         return self._crawl.judge.rule_line(known, agent, self._policies.now())
 
     # The engine
@@ -288,37 +284,37 @@ class PoliteQueue(Base):  # type: ignore[misc]
             values,
             extra={"spider": self.spider},
         )
-        if order == "drain" and may_end and not self._downloader.ends():
-            self._downloader.close(DRAINED)
+        if order == "drain" and may_end and not self._downloader.is_ending():
+            self._downloader.close(DRAINED_REASON)
 
     def _let_spider_read(self) -> None:
-        """Have a ``RedisSpider`` read more start URLs, where it would when idle.
+        """Let a ``RedisSpider`` read more start URLs, as it otherwise does when idle.
 
-        With hosts that wait for their time it may not be idle for hours.
+        While hosts wait for their time it may not become idle for hours.
         """
         read = getattr(self.spider, "schedule_next_requests", None)
         last_at, pushed = self._spider_read_at
         if read is None or self._order:
             return
-        if pushed == self._pushed and monotonic() < last_at + LOOK_AGAIN:
+        if pushed == self._pushed and monotonic() < last_at + LOOK_AGAIN_SECONDS:
             return
         self._spider_read_at = monotonic(), self._pushed
         call_later(0, self._read, read)
 
     def _read(self, read: Any) -> None:
-        if self._downloader.ends():
+        if self._downloader.is_ending():
             return  # what it reads could not be queued any more
         try:
             read()
-        except AWAY as error:
-            self._servers.first.lost(error)
+        except AWAY_ERRORS as error:
+            self._servers.first.note_lost(error)
 
     def _spider_idle(self) -> None:
         idle_for = monotonic() - self._last_request_at
         if self._idle_before_close and idle_for < self._idle_before_close:
             raise DontCloseSpider
         if self.shards.has_lost:
-            raise CloseSpider(LOST)
+            raise CloseSpider(LOST_REASON)
 
     async def _spider_closed(self) -> None:
         await self.exchange.leave()

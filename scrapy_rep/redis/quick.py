@@ -1,4 +1,4 @@
-"""Calls for which a crawl waits: when it begins, and when its queue is to be deleted."""
+"""Calls for which the crawl waits: at its beginning, and when its queue is deleted."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from scrapy_redis import get_redis_from_settings
 
 from scrapy_rep.exceptions import RedisStartError
 from scrapy_rep.redis.clients import (
-    AWAY,
-    TRIES,
-    TRY_AGAIN,
+    AWAY_ERRORS,
+    MOVE_RETRY_SECONDS,
+    MOVE_TRIES,
     address_of,
     close,
     is_in_motion,
-    like,
     moved_to,
     refusal_of,
+    sync_client_like,
     url_of,
 )
 from scrapy_rep.redis.topology import Topology
@@ -42,27 +42,27 @@ if TYPE_CHECKING:
     from scrapy_rep.redis.clients import Script
     from scrapy_rep.redis.topology import Address
 
-ITS_CLIENT = (
+CLUSTER_CLIENT_ADVICE = (
     "it is one of several servers of a Redis Cluster, where scrapy-redis' own calls need"
     ' REDIS_PARAMS = {"redis_cls": "redis.cluster.RedisCluster"}'
 )
-THEIR_FILTER = "scrapy_redis.dupefilter.RFPDupeFilter"
+SCRAPY_REDIS_FILTER = "scrapy_redis.dupefilter.RFPDupeFilter"
 
 
 class Quick:
-    """What *server*, a client of scrapy-redis', is connected to.
+    """Synchronous calls to the server or cluster of *server*, a client of scrapy-redis.
 
-    *timeout* is as for ``like``.
+    *timeout* is as for ``sync_client_like``.
     """
 
     def __init__(self, server: Any, timeout: float | None = None) -> None:
-        self.first: Any = like(server, timeout=timeout)
+        self.first: Any = sync_client_like(server, timeout=timeout)
         self.topology = Topology(address_of(self.first))
         self._clients = {self.topology.first: self.first}
         self._asked = False
 
     def look(self) -> None:
-        """Ask who has which keys; raises what redis-py does where the server is away."""
+        """Learn which server has which keys; raises what redis-py does."""
         with suppress(ResponseError):  # it is no cluster, or does not tell
             answer: Any = self.first.execute_command("CLUSTER SLOTS")
             self.topology.read(answer, self.topology.first)
@@ -74,23 +74,25 @@ class Quick:
     def call(
         self, what: Script | str, keys: Sequence[str], args: Sequence[Any] = ()
     ) -> Any:
-        """Return what a script or a command answers.
+        """Run a script or a command.
 
-        Raises what redis-py does; ``TryAgainError`` where the keys are still on their way.
+        Raises what redis-py does; ``TryAgainError`` if its keys are still moving.
         """
         if not self._asked:
             self.look()
-        for _ in range(TRIES):
+        for _ in range(MOVE_TRIES):
             try:
                 return _run(self.at(keys[0]), what, keys, args)
-            except AWAY as error:  # noqa: PERF203
-                is_known = self.topology.is_cluster  # else who has what is not told
+            except AWAY_ERRORS as error:  # noqa: PERF203
+                is_known = (
+                    self.topology.is_cluster
+                )  # else we do not know the servers of keys
                 if not (is_known and is_in_motion(error)):
                     raise
                 if isinstance(error, MovedError):
                     self.topology.move(*moved_to(error, self.topology.first))
                 else:
-                    sleep(TRY_AGAIN)  # by then it has come to the other one
+                    sleep(MOVE_RETRY_SECONDS)  # by then it has come to the other one
         raise TryAgainError(f"{keys[0]} is being moved to another server")
 
     def close(self) -> None:
@@ -99,7 +101,9 @@ class Quick:
 
     def _client(self, address: Address) -> redis.Redis:
         if address not in self._clients:
-            self._clients[address] = like(self.first, timeout=math.inf, at=address)
+            self._clients[address] = sync_client_like(
+                self.first, timeout=math.inf, at=address
+            )
         return self._clients[address]
 
 
@@ -118,11 +122,11 @@ def _run(
         return server.execute_command("EVAL", what.text, *command[2:])
 
 
-def greet(crawler: Crawler) -> None:
-    """Look whether the server is there when *crawler* begins, and is one that will do.
+def check_server(crawler: Crawler) -> None:
+    """Check, when *crawler* begins, that the server is there and suitable.
 
-    Raises ``RedisStartError`` where it refuses us; and where it cannot be had, if the
-    scheduler is scrapy-redis', which cannot begin without it.
+    Raises ``RedisStartError`` if it refuses us; or if it is away and the scheduler is
+    scrapy-redis' own, which cannot begin without it.
     """
     settings = crawler.settings
     url = url_of(settings)
@@ -140,15 +144,15 @@ def greet(crawler: Crawler) -> None:
         if is_replica and not quick.topology.is_cluster:
             raise ReadOnlyError("It is read only")
         asks_itself = hasattr(crawler.spidercls, "schedule_next_requests") or (
-            needs_it and settings["DUPEFILTER_CLASS"] == THEIR_FILTER
+            needs_it and settings["DUPEFILTER_CLASS"] == SCRAPY_REDIS_FILTER
         )
         if (
             asks_itself
             and len(quick.topology.servers) > 1
             and not isinstance(server, RedisCluster)
         ):
-            raise RedisStartError(url, ITS_CLIENT)
-    except AWAY as error:
+            raise RedisStartError(url, CLUSTER_CLIENT_ADVICE)
+    except AWAY_ERRORS as error:
         refusal = refusal_of(error)
         if refusal or needs_it:
             kind = str(error) or type(error).__name__

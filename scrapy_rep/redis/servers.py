@@ -20,9 +20,9 @@ from scrapy.utils.asyncio import is_asyncio_available
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.redis.clients import (
-    AWAY,
-    TRIES,
-    TRY_AGAIN,
+    AWAY_ERRORS,
+    MOVE_RETRY_SECONDS,
+    MOVE_TRIES,
     address_of,
     client,
     client_at,
@@ -31,7 +31,7 @@ from scrapy_rep.redis.clients import (
     slots_known_to,
 )
 from scrapy_rep.redis.fleet import Link, RedisAwayError
-from scrapy_rep.redis.keys import fleet_keys, slot_of
+from scrapy_rep.redis.keys import slot_of
 from scrapy_rep.redis.topology import Address, Topology
 
 if TYPE_CHECKING:
@@ -43,16 +43,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("scrapy_rep")
 
-STUCK = 30.0
-"""Seconds after which a slot that nobody serves is an error."""
+STUCK_SECONDS = 30.0
+"""Seconds after which a slot that no server serves is an error."""
 
 
 class Servers:
     """One for each crawl, shared by all that use Redis in it.
 
-    Each server is there or away by itself. Which one has a key a cluster says at the
-    start, whenever a key has moved, and while a server is away, as another one may have
-    taken over.
+    Each server may be away by itself. A cluster is asked which server has which keys at the
+    start, whenever a key has moved, and while a server is away, as another one may have taken
+    over from it.
     """
 
     # Weak on both sides: it holds its crawler, and those who use it hold it.
@@ -66,8 +66,8 @@ class Servers:
                 "the asyncio reactor, or none, where Redis is used",
             )
         self.crawler = crawler
-        self._crawl = Crawl.of(crawler)
-        self.settings = self._crawl.settings
+        self._crawl = Crawl.of(crawler)  # which lives for as long as it is held
+        self.settings, self.log = self._crawl.settings, self._crawl.log
         self.me = f"{socket.gethostname()}-{os.getpid()}-{token_hex(4)}"
         self._client = client(crawler.settings)
         self.topology = Topology(address_of(self._client))
@@ -78,7 +78,7 @@ class Servers:
         self._asked = False
         self._is_looking = False
         self._stuck: dict[int, float] = {}
-        """Slots that were still on their way after all of TRIES, and since when."""
+        """Slots that were still moving after MOVE_TRIES calls, and since when."""
         self._closed = False
         crawler.signals.connect(self._spider_opened, signals.spider_opened)
         # After the store has given back its leases.
@@ -86,7 +86,7 @@ class Servers:
 
     @classmethod
     def of(cls, crawler: Crawler) -> Servers:
-        """Return those of *crawler*, which live as long as somebody holds them.
+        """Return the servers of *crawler*, which live for as long as anything holds them.
 
         Raises ``SettingError`` without an asyncio event loop, which the clients need.
         """
@@ -102,30 +102,30 @@ class Servers:
         return [self._link(address) for address in self.topology.servers]
 
     def at(self, key: str) -> Link:
-        """Return the server that has *key*, as far as is known."""
+        """Return the link to the server that has *key*, as far as is known."""
         return self._link(self.topology.owner(key))
 
     async def call(
         self, what: Script | str, keys: Sequence[str], args: Sequence[Any]
     ) -> Any:
-        """Run a script or a command; raises ``RedisAwayError`` where that cannot be.
+        """Run a script or a command; raises ``RedisAwayError`` if the server cannot be had.
 
-        Raises what redis-py does where the script says that the server has forgotten.
+        Raises what redis-py does if the script says that the server has lost data.
         """
         if not self._asked:
             await self.first.meet()
         slot = slot_of(keys[0]) if self.topology.is_cluster else 0
-        for _ in range(1 if slot in self._stuck else TRIES):
+        for _ in range(1 if slot in self._stuck else MOVE_TRIES):
             try:
                 answer = await self._call(self.at(keys[0]), what, keys, args)
-            except AWAY as error:  # noqa: PERF203
+            except AWAY_ERRORS as error:  # noqa: PERF203
                 if not is_in_motion(error):
                     raise
                 if isinstance(error, MovedError):
                     self.topology.move(*moved_to(error, self.first.address))
                     await self.look()
                     continue
-                await asyncio.sleep(TRY_AGAIN)
+                await asyncio.sleep(MOVE_RETRY_SECONDS)
             else:
                 self._stuck.pop(slot, None)
                 return answer
@@ -133,22 +133,21 @@ class Servers:
         raise RedisAwayError
 
     def _note_stuck(self, slot: int) -> None:
-        """Have nobody wait for long for what is still on its way to another server."""
-        extra = {"spider": self.crawler.spider}
+        """Note that *slot* is still moving, so that the next calls to it do not wait long."""
         now = monotonic()
         if slot not in self._stuck:
-            text = (
-                "Redis moves the keys of the slot %d: what is there waits until it has"
+            self.log.tell_user(
+                f"Redis moves the keys of the slot {slot}: what is there waits until it has"
             )
-            logger.info(text, slot, extra=extra)
-        if now - self._stuck.setdefault(slot, now) > STUCK:
+        if now - self._stuck.setdefault(slot, now) > STUCK_SECONDS:
             self._stuck[slot] = math.inf  # once is enough
             text = (
                 "No server of the Redis Cluster has answered for the slot %d within %d s:"
                 " what is there waits. Unless it is still being moved, redis-cli --cluster"
                 " check says what is wrong with it, and fix mends it"
             )
-            logger.error(text, slot, STUCK, extra=extra)
+            extra = {"spider": self.crawler.spider}
+            logger.error(text, slot, STUCK_SECONDS, extra=extra)
 
     async def _call(self, link: Link, *what: Any) -> Any:
         try:
@@ -160,14 +159,14 @@ class Servers:
             return await self._link(address).call(*what, asking=True)
 
     async def meet(self, key: str) -> Link:
-        """Wait until it is known which server has *key*, and whether it is there."""
+        """Wait until we know which server has *key*, and whether it is there."""
         await self.first.meet()
         link = self.at(key)
         await link.meet()
         return link
 
     async def meet_with(self, link: Link) -> None:
-        """Ask *link*, the first that is met, who has which keys."""
+        """Ask *link*, the first server that we reach, which server has which keys."""
         if not self._asked:
             answer = await slots_known_to(link.client)
             self._asked = True
@@ -175,13 +174,13 @@ class Servers:
                 self._note(self.topology.read(answer, link.address))
 
     async def look(self) -> None:
-        """Ask any one that is there who has which keys."""
+        """Ask any server that is there which server has which keys."""
         if self._is_looking:
             return  # another call does
         self._is_looking = True
         try:
             for link in [*(link for link in self.all if link.up), self.first]:
-                with suppress(*AWAY):
+                with suppress(*AWAY_ERRORS):
                     answer = await link.slots()
                     if answer:
                         self._note(self.topology.read(answer, link.address))
@@ -190,20 +189,17 @@ class Servers:
             self._is_looking = False
 
     def _note(self, moved: dict[Address, set[Address]]) -> None:
-        """Note that servers have taken over from others; those without keys go."""
+        """Note which servers have taken slots over from others; drop those without slots."""
         for new, olds in moved.items():
             before = [self._links[old] for old in olds if old in self._links]
             if any(not link.up for link in before):
-                # What it was last told may be missing, and others may take turns.
-                link = self._link(new)
-                link.was_away, link.changed_at = True, monotonic()
+                # It may lack what the old one was told last, and workers may take turns.
+                self._link(new).note_takeover()
         servers = self.topology.servers
         for address in [known for known in self._links if known not in servers]:
             self._links.pop(address).end()
         for link in self.all:
-            link.names = fleet_keys(self.topology.slots(link.address))
-            link.called = f"Redis at {link.address}" if len(servers) > 1 else "Redis"
-            link.keep_beating()
+            link.serve(self.topology.slots(link.address), alone=len(servers) == 1)
 
     def _link(self, address: Address) -> Link:
         if address not in self._links:

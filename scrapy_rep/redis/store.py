@@ -1,4 +1,4 @@
-"""Snapshots in Redis, for all workers and spiders: one fetch of a robots.txt serves them."""
+"""Snapshots in Redis: one fetch of a robots.txt serves all workers and spiders."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_rep.exceptions import RedisStartError
 from scrapy_rep.redis.bookings import RedisBookings
-from scrapy_rep.redis.clients import AWAY, TIMEOUT, Script, end_task
+from scrapy_rep.redis.clients import AWAY_ERRORS, TIMEOUT_SECONDS, Script, end_task
 from scrapy_rep.redis.fleet import RedisAwayError
-from scrapy_rep.redis.keys import TOLD, lease_key, snapshot_key
+from scrapy_rep.redis.keys import TOLD_CHANNEL, lease_key, snapshot_key
 from scrapy_rep.redis.leases import Leases
-from scrapy_rep.redis.quick import greet
+from scrapy_rep.redis.quick import check_server
 from scrapy_rep.redis.servers import Servers
 from scrapy_rep.settings import DAY
 from scrapy_rep.store import Store
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
     from scrapy_rep.redis.fleet import Link
     from scrapy_rep.store import Snapshot
 
-LISTENS = 10.0
-"""Seconds after which who listens looks whether the store is closed."""
-LARGE = 64 * 1024
-"""Octets of a body beyond which it is packed by a thread: of 512 KiB that takes 16 ms."""
-NEVER = -1
-"""What Redis says of a key that does not expire."""
+LISTEN_SECONDS = 10.0
+"""Seconds after which a listener checks whether the store is closed."""
+LARGE_OCTETS = 64 * 1024
+"""Octets of a body beyond which a thread packs it: 512 KiB take 16 ms."""
+NO_EXPIRY = -1
+"""PTTL of a key that does not expire."""
 
 
 class RedisStore(Store):
-    """Keeps each snapshot under a key of its own, for as long as it may be of use."""
+    """Keeps each snapshot under a key of its own, which expires when it is of no more use."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._servers = Servers.of(crawler)
         self.bookings = RedisBookings(crawler)
-        """What confirms that a request may start."""
+        """Grants each start of a request."""
         self._read = Script.named("read")
         self._touch = Script.named("touch")
         self._write = Script.named("write")
@@ -60,7 +60,7 @@ class RedisStore(Store):
     def from_crawler(cls, crawler: Crawler) -> Self:
         store = cls(crawler)  # which says what is wrong with the settings
         try:
-            greet(crawler)
+            check_server(crawler)
         except RedisStartError:
             # For an old Scrapy's command a crawl that has a spider has not failed.
             crawler.spider = None
@@ -70,7 +70,7 @@ class RedisStore(Store):
     async def get(self, origin: str) -> Snapshot | None:
         key = snapshot_key(origin)
         while (link := self._servers.at(key)).pauses:
-            await link.until_back()
+            await link.wait_until_back()
         await self._servers.meet(key)
         kept = await self._call(self._read, origin, MAX_ROW_SIZE)
         if kept is None:
@@ -108,8 +108,8 @@ class RedisStore(Store):
     async def claim(self, origin: str) -> AsyncIterator[bool]:
         """Be the only worker that asks *origin*.
 
-        Yields whether another worker may have asked meanwhile, so that the store may know
-        more. While Redis is away each worker asks for itself.
+        The block is given whether another worker may have asked meanwhile, so that the store
+        may know more. While Redis is away, each worker asks for itself.
         """
         lease, me = lease_key(origin), self._servers.me
         mine = False
@@ -122,20 +122,20 @@ class RedisStore(Store):
             yield False
             return
         try:
-            # Also where we did not wait: another one may have been through with it between
-            # our last look and our lease.
+            # Even if we did not wait: another worker may have asked between our last look at
+            # the store and our lease.
             yield True
         finally:
-            await self._leases.give_back(lease, me, TOLD, origin)
+            await self._leases.give_back(lease, me, TOLD_CHANNEL, origin)
 
-    async def _left(self, lease: str) -> float:
+    async def _lease_left(self, lease: str) -> float:
         left: int = await self._servers.call("PTTL", [lease], [])
-        if left == NEVER:  # none of ours, and all would wait for it
+        if left == NO_EXPIRY:  # none of ours, and all would wait for it
             await self._servers.call("UNLINK", [lease], [])
         return left / 1e3
 
     async def _call(self, what: Script | str, origin: str, *args: Any) -> Any:
-        """Return what *what* answers; ``None`` where Redis is away, which is counted."""
+        """Run a script or a command on the key of *origin*; ``None``: Redis is away."""
         with suppress(RedisAwayError):
             return await self._servers.call(what, [snapshot_key(origin)], list(args))
         return None
@@ -143,14 +143,14 @@ class RedisStore(Store):
     # Waiting for another worker
 
     async def _until_told(self, origin: str, lease: str) -> None:
-        """Wait until the worker that has *lease* is done, or it expires."""
+        """Wait until the worker that has *lease* gives it back, or it expires."""
         told = asyncio.Event()
         self._waiters.setdefault(origin, []).append(told)
         try:
             await self._listen(lease)
-            # It may have been given back before we listened; and nobody tells of one
-            # that expires.
-            left = await self._left(lease)
+            # It may have been given back before we listened; and of a lease that expires
+            # we are not told.
+            left = await self._lease_left(lease)
             if left > 0:
                 with suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(told.wait(), left)
@@ -168,12 +168,12 @@ class RedisStore(Store):
             link = self._servers.at(lease)
             channel: Any = link.client.pubsub()
             try:
-                await channel.subscribe(TOLD)
+                await channel.subscribe(TOLD_CHANNEL)
                 # Only now the server will tell us of what comes.
-                await channel.get_message(timeout=TIMEOUT)
-            except AWAY as error:
-                link.lost(error)
-                with suppress(*AWAY):
+                await channel.get_message(timeout=TIMEOUT_SECONDS)
+            except AWAY_ERRORS as error:
+                link.note_lost(error)
+                with suppress(*AWAY_ERRORS):
                     await channel.aclose()
                 raise RedisAwayError from error
             loop = asyncio.get_running_loop()
@@ -183,26 +183,26 @@ class RedisStore(Store):
         try:
             while not self._closed:  # redis-py may swallow the cancellation
                 message = await channel.get_message(
-                    ignore_subscribe_messages=True, timeout=LISTENS
+                    ignore_subscribe_messages=True, timeout=LISTEN_SECONDS
                 )
                 if message is not None:
                     origin = message["data"].decode(errors="replace")
                     for told in self._waiters.get(origin, ()):
                         told.set()
-        except AWAY as error:
-            link.lost(error)
+        except AWAY_ERRORS as error:
+            link.note_lost(error)
         finally:
             # Whoever waits looks for itself.
             for waiters in self._waiters.values():
                 for told in waiters:
                     told.set()
-            with suppress(*AWAY):
+            with suppress(*AWAY_ERRORS):
                 await channel.aclose()
 
     # From what is in Redis, and to it
 
     def _snapshot(self, origin: str, *kept: bytes | None) -> Snapshot:
-        """Return what was read; raises ``ValueError`` where no worker has written that."""
+        """Return the snapshot that was read; raises ``ValueError`` if it is damaged."""
         if not kept:
             raise ValueError("it is something else, or too long")
         status, text, encoding, body = kept
@@ -218,10 +218,10 @@ class RedisStore(Store):
         return 0.0 if offset is None else offset - self._wall_at_zero
 
     async def _row(self, origin: str, snapshot: Snapshot) -> Any:
-        """Return the fields of a hash; all times in it are those of the server's clock."""
+        """Return the fields of the hash for *snapshot*; its times are by the server's clock."""
         facts, encoding, body = flatten(snapshot, ahead=self._ahead(origin))
         status = snapshot.status
-        aside = len(body) > LARGE
+        aside = len(body) > LARGE_OCTETS
         packed = await asyncio.to_thread(pack_body, body) if aside else pack_body(body)
         return {
             # In digits: before Python 3.11 str makes the name of an HTTPStatus of it.

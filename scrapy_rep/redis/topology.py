@@ -1,4 +1,4 @@
-"""Which server of a Redis Cluster has which key. No I/O: who asks tells what was answered."""
+"""Which server of a Redis Cluster has which key. No I/O: the caller brings the answers."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class Address(NamedTuple):
 
 
 class Topology:
-    """The servers that have a part of the keys, as far as is known; or one that has all."""
+    """The servers that have slots, as far as is known; or the one server that has all keys."""
 
     def __init__(self, first: Address) -> None:
         self.first = first
         """The server that the settings name."""
         self._owners: list[Address] = []
-        """Of each slot; empty: there is no cluster."""
+        """The server of each slot; empty: there is no cluster."""
         self.servers = {first}
-        """All that have a slot."""
+        """All servers that have a slot."""
 
     @property
     def is_cluster(self) -> bool:
@@ -36,7 +36,7 @@ class Topology:
         return self._owners[slot_of(key)] if self._owners else self.first
 
     def slots(self, address: Address) -> list[int] | None:
-        """Return those that *address* has; ``None``: there are none."""
+        """Return the slots that *address* has; ``None``: there is no cluster."""
         if not self._owners:
             return None
         return [slot for slot, owner in enumerate(self._owners) if owner == address]
@@ -44,8 +44,8 @@ class Topology:
     def read(self, answer: Any, asked: Address) -> dict[Address, set[Address]]:
         """Note what the server *asked* has answered to ``CLUSTER SLOTS``.
 
-        Returns which servers have slots now that others had until now. A slot that nobody
-        has stays with who had it.
+        Returns server -> the servers that it has taken slots over from. A slot that the answer
+        leaves out stays where it was.
         """
         before = self._owners
         owners = list(before) or [asked] * SLOTS

@@ -1,4 +1,4 @@
-"""What waits in a fleet's queue, as its workers tell a person who looks at one of them."""
+"""What waits in a fleet's queue, for a person who looks at one of its workers."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ if TYPE_CHECKING:
 
     from scrapy_rep.redis.backlog import Backlog
 
-MOST = 1000
-"""Hosts of a shard, those that are due first."""
-AT_A_TIME = 200
-"""The same in one call, in which the server serves nobody else, and the event loop after it."""
-EVERY = 20.0
-"""Seconds from one look to the next one; there is none while anything can be sent."""
-CAUSES = {
+MOST_HOSTS = 1000
+"""Hosts of a shard that are looked at: those that are due first."""
+HOSTS_PER_CALL = 200
+"""Hosts that one call looks at: meanwhile the server serves nobody else, and reading the answer
+holds the event loop."""
+LOOK_SECONDS = 20.0
+"""Seconds between two looks; while anything can be sent, nobody looks."""
+CAUSE_WORDS = {
     DELAY: PACE,
     HELD: "a worker is about to send one of its requests",
     BLOCKED: "an operator has blocked it",
 }
-"""Of why a host waits; what is no cause of ours is told as it is."""
+"""Why a host waits, in our causes or words; other causes are shown as they are."""
 
 
 class FleetWaits:
-    """A holder of what waits elsewhere: none of it is in this process.
+    """A holder of requests that wait in Redis, not in this process.
 
-    What it holds is what the last look found, but for what has been due since.
+    It tells what its last look found, except for what has become due since.
     """
 
     def __init__(self, backlogs: Iterable[Backlog]) -> None:
@@ -52,24 +53,24 @@ class FleetWaits:
         return inf
 
     def look(self) -> None:
-        """Look at what waits, if the last time was long ago; nobody waits for that."""
+        """Begin to look at what waits, if the last look was long ago."""
         if monotonic() >= self._look_at:
-            self._look_at = monotonic() + EVERY
+            self._look_at = monotonic() + LOOK_SECONDS
             self._task = asyncio.get_running_loop().create_task(self._look())
 
     async def _look(self) -> None:
         found = []
         for backlog in self._backlogs:
-            for first in range(0, MOST, AT_A_TIME):
-                answer = await backlog.call("later", [first, AT_A_TIME]) or ()
+            for first in range(0, MOST_HOSTS, HOSTS_PER_CALL):
+                answer = await backlog.call("later", [first, HOSTS_PER_CALL]) or ()
                 now = monotonic()
                 for line, number, pace, micros in answer:
                     if not number:
                         continue
                     why = PACES.get(pace.decode(), pace.decode())
                     until = None if why == BLOCKED else now + float(micros) / 1e6
-                    held = Held(host_of(line), CAUSES.get(why, why), until, number)
+                    held = Held(host_of(line), CAUSE_WORDS.get(why, why), until, number)
                     found.append(held)
-                if len(answer) < AT_A_TIME:
+                if len(answer) < HOSTS_PER_CALL:
                     break
         self._found = found

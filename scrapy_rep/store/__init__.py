@@ -29,22 +29,22 @@ def origin_of_key(key: str) -> str:
 
 
 class Store(ABC):
-    """Where snapshots live, by origin (``https://example.com``); derive your own from it.
+    """Where snapshots live, by origin (``https://example.com``); derive your own store from it.
 
-    If the answers of an origin depend on the User-Agent, there is a snapshot of each answer by
-    ``variant``, and one by the origin that ``varies``.
+    If the answers of an origin depend on the User-Agent, each has a snapshot under the key
+    that ``variant`` returns, and the snapshot of the origin itself ``varies``.
 
     A store remembers and never decides: what it does not know is fetched again. A method
-    that fails may raise anything; that is logged, counted and taken for "not known". Methods
-    are coroutines so that a store may do I/O.
+    may raise anything when it fails; that is logged, counted and treated as "not known".
+    Methods are coroutines so that a store may do I/O.
 
-    ``get``, ``put``, ``touch`` and ``close`` are yours to write. ``from_crawler``,
-    ``bookings`` and ``claim`` say what their defaults do.
+    You write ``get``, ``put``, ``touch`` and ``close``. ``from_crawler``, ``bookings`` and
+    ``claim`` have defaults, described below.
     """
 
     bookings: Bookings | None = None
-    """What grants each start of a request, for all processes that share the store. By
-    default ``None``: each process keeps the pace of a host by itself."""
+    """Grants each start of a request, for all processes that share the store. The default,
+    ``None``: each process keeps the pace of a host by itself."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -53,7 +53,7 @@ class Store(ABC):
 
     @abstractmethod
     async def get(self, origin: str) -> Snapshot | None:
-        """Return what is known of *origin*; ``None`` where nothing is."""
+        """Return what is known of *origin*; ``None``: nothing."""
 
     @abstractmethod
     async def put(self, origin: str, snapshot: Snapshot) -> None:
@@ -69,12 +69,12 @@ class Store(ABC):
 
     @abstractmethod
     async def close(self) -> None:
-        """Write what is not yet written; the crawl is over."""
+        """Write what is not written yet; the crawl is over."""
 
     def claim(self, origin: str) -> AbstractAsyncContextManager[bool]:
         """Let no other process that shares the store ask *origin* within the block.
 
-        Yields whether another process may have asked it meanwhile, so that the store may know
-        more. By default any process may ask, and it yields False.
+        The block is given whether another process may have asked meanwhile, so that the
+        store may know more. By default any process may ask, and the value is False.
         """
         return nullcontext(False)

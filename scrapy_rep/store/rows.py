@@ -1,6 +1,6 @@
-"""Rows of a store: what a snapshot is in a file or a server, and how one is read.
+"""Rows of a store: the form of a snapshot in a file or on a server.
 
-What is read is checked before it is believed, as others may write there, too.
+A row is checked when it is read, as other programs may write there, too.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ FACTS: dict[str, Any] = {
     "cache_control": "",
     "expires": "",
 }
-"""What a row has besides encoding and body, and what a 304 or a failure changes; each with
-the value that holds where a row lacks it. Checksums are taken in this order."""
+"""What a row has besides encoding and body, and what a 304 or a failure changes; each with the
+value that counts if a row lacks it. Checksums are computed in this order."""
 FAILURE_FACTS = {
     "failures": "count",
     "failing_since": "since",
     "retry_at": "retry_at",
     "failure": "reason",
 }
-"""With the fields of ``Failures``; those of a ``KeptAnswer`` have the names of its facts."""
+"""Fact -> field of ``Failures``; the fields of a ``KeptAnswer`` are named like their facts."""
 ANSWER_FACTS = tuple(name for name in FACTS if name not in FAILURE_FACTS)
 TIME_FACTS = ("checked", "failing_since", "retry_at")
 """Points in time, by the clock of the machine that has written the row."""
 MAX_NUMBER = 1e18
-"""More than any time or number is; with more, or with infinities, reckoning fails."""
+"""All times and numbers are below this; larger ones, or infinities, break calculations."""
 MAX_ROW_SIZE = 2 * MAX_SIZE
-"""Octets: a body that cannot be packed is a little longer, and headers are short."""
+"""Octets: a body that does not compress gets a little longer, and headers are short."""
 
 
 def flatten(
@@ -65,7 +65,7 @@ def flatten(
 
 
 def build(facts: Mapping[str, Any], encoding: str | None, body: bytes) -> Snapshot:
-    """Return the snapshot that ``flatten`` has made this of; facts may be missing."""
+    """Return the snapshot that ``flatten`` has taken apart; facts may be missing."""
     facts = {**FACTS, **facts}
     answer = failures = None
     if facts["status"] is not None:
@@ -82,9 +82,9 @@ def read_row(
 ) -> Snapshot:
     """Return the snapshot of a row with these *facts*; *ahead* is as for ``flatten``.
 
-    Whatever is in the row, what is returned can be reckoned with, and used in a request.
-    Facts may be missing, as earlier versions did not have all of them. Raises
-    ``ValueError``, saying why, where it is not a row as stores write it.
+    Whatever is in the row, calculations and requests with the result do not fail. Facts may
+    be missing, as earlier versions did not have all of them. Raises ``ValueError``, saying
+    why, if it is no row as stores write it.
     """
     if encoding is not None and not _is_text(encoding):
         raise ValueError("its encoding is no text")
@@ -99,7 +99,7 @@ def read_row(
 
 
 def _shift(facts: dict[str, Any], seconds: float) -> dict[str, Any]:
-    """Return *facts* with their times so many *seconds* later; 0 is no time, and stays."""
+    """Return *facts* with their times *seconds* later; 0 means no time, and stays."""
     if not seconds:
         return facts
     return facts | {n: facts[n] + seconds for n in TIME_FACTS if facts.get(n)}
@@ -113,7 +113,7 @@ def _is_like(fact: Any, default: Any) -> bool:
 
 
 def _is_text(value: object) -> bool:
-    """Tell whether it can be sent: JSON may have half of a character."""
+    """Tell whether *value* is a str that can be sent: JSON may have half of a character."""
     try:
         return isinstance(value, str) and value.encode() is not None
     except UnicodeEncodeError:
@@ -125,9 +125,10 @@ def pack_body(body: bytes) -> bytes:
 
 
 def unpack_body(data: Any) -> bytes:
-    """Return the body that ``pack_body`` has made *data* of.
+    """Return the body that ``pack_body`` has packed into *data*.
 
-    Raises ``ValueError`` where it was not, or is longer than any robots.txt is kept.
+    Raises ``ValueError`` if *data* is something else, or the body is longer than any that is
+    kept.
     """
     unpacker = zlib.decompressobj()
     try:

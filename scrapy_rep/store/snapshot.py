@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 
 class KeptAnswer(NamedTuple):
-    """A good answer: a 2xx or a 4xx, anything that settles what may be fetched."""
+    """A good answer: a 2xx or a 4xx, which settles what may be fetched."""
 
     status: int
     body: bytes = b""
-    """Where it was a 2xx; at most REP_MAX_SIZE octets."""
+    """Of a 2xx; at most REP_MAX_SIZE octets."""
     encoding: str | None = None
     """The charset of its Content-Type."""
     url: str = ""
@@ -29,52 +29,49 @@ class KeptAnswer(NamedTuple):
     """For how many seconds from then it may serve while it is asked for again."""
     cache_control: str = ""
     expires: str = ""
-    """Its header fields on how long it may be used. They are kept so that a 304 without them
-    changes nothing. Empty: it had none, or is older than this field."""
+    """Its header fields on how long it may be used, which a 304 may leave out. Empty: it had none,
+    or was kept by a version without these fields."""
 
 
 class Failures(NamedTuple):
-    """Asking has failed, and nothing else came of it since."""
+    """All that came of asking since some time: failures."""
 
     count: int  # type: ignore[assignment]  # tuples have a method of that name
     """How many times in a row; 1 or more."""
     since: float
-    """When the first of them was."""
+    """When the first one was."""
     retry_at: float
     """When to ask again."""
     reason: str
-    """What the last one was, in words."""
+    """The last one in words."""
 
 
 class Snapshot(NamedTuple):
     """What is known of an origin. A failure never overwrites an answer."""
 
     answer: KeptAnswer | None = None
-    """The last good one; ``None``: there never was one."""
+    """The last good answer; ``None``: there never was one."""
     failures: Failures | None = None
-    """Those since; ``None``: asking has not failed since."""
+    """The failures since; ``None``: none."""
     varies_at: float = 0.0
-    """Where it ``varies``, when that was last seen."""
+    """If it ``varies``, when that was last seen."""
 
     @property
     def varies(self) -> bool:
-        """There is no answer to keep here, as answers depend on the User-Agent.
-
-        Each is kept under a key of its own.
-        """
+        """Tell whether answers depend on the User-Agent, each with a key of its own."""
         return self.answer is None and self.failures is None
 
     @property
     def status(self) -> int | None:
-        """The status of the answer; ``None``: there is none."""
+        """Return the status of the answer; ``None``: there is none."""
         return None if self.answer is None else self.answer.status
 
     @property
     def stands_alone(self) -> bool:
-        """Whether a touch may keep it where nothing was kept before.
+        """Tell whether a touch may keep it although nothing was kept before.
 
-        It may come without its body. An answer that had rules, kept without them, would
-        allow everything later.
+        A touch may come without the body, and an answer kept without its rules would allow
+        everything later.
         """
         answer = self.answer
         return answer is None or bool(answer.body) or answer.status >= 400

@@ -97,19 +97,18 @@ class StoreError(ValueError):
 class SqliteStore(Store):
     """Keeps snapshots in the file at *path*, which is made where there is none.
 
-    Raises ``StoreError`` where the file is a newer version's or another program's.
+    Raises ``StoreError`` if the file is a newer version's or another program's.
 
-    One thread does all the work, as a checkpoint, a slow disk or another crawl's lock
-    can take far longer than an event loop may be held. Each write is a transaction of
-    its own, over when ``put`` or ``touch`` returns: with a write-ahead log that is not
-    synced at each commit it takes some 20 µs, so there is nothing to gain by gathering
-    several. A kill of the process loses none of them; a power cut may lose the last
-    ones, never the file.
+    One thread does all the work, as a checkpoint, a slow disk or another crawl's lock can
+    take far longer than the event loop may be held. Each write is a transaction of its own,
+    and has ended when ``put`` or ``touch`` returns. With a write-ahead log that is not synced
+    at each commit it takes some 20 µs, so gathering several would gain nothing. A kill of the
+    process loses none of them; a power cut may lose the last ones, never the file.
 
-    An origin is forgotten once its answer has been out of date, and its next retry due,
-    for *unreachable_max* seconds and a day: until then the answer may be held while the
-    origin is unreachable, and its failures count. Writes look for such origins as they go,
-    some rows at a time, and use their space again; the file itself never shrinks.
+    An origin is forgotten when its answer has been out of date, and its retry due, for
+    *unreachable_max* seconds and a day: until then the answer may be held while the origin is
+    unreachable, and its failures count. Each write looks for such origins among some rows,
+    and reuses their space; the file itself never shrinks.
     """
 
     def __init__(
@@ -135,22 +134,21 @@ class SqliteStore(Store):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        settings = Settings.read(crawler.settings)
+        settings = Settings.of(crawler)
         path = settings.store_path or _path(crawler.settings)
         return cls(path, settings.unreachable_max)
 
     async def get(self, origin: str) -> Snapshot | None:
-        return await wait_for(self._worker.submit(self._work, _get, origin))
+        return await self._do(_get, origin)
 
     async def put(self, origin: str, snapshot: Snapshot) -> None:
-        await wait_for(
-            self._worker.submit(self._work, self._write, _put, origin, snapshot)
-        )
+        await self._do(self._write, _put, origin, snapshot)
 
     async def touch(self, origin: str, snapshot: Snapshot) -> None:
-        await wait_for(
-            self._worker.submit(self._work, self._write, _touch, origin, snapshot)
-        )
+        await self._do(self._write, _touch, origin, snapshot)
+
+    async def _do(self, work: Callable[..., T], *args: Any) -> T:
+        return await wait_for(self._worker.submit(self._work, work, *args))
 
     async def close(self) -> None:
         if self._closed:
@@ -162,7 +160,7 @@ class SqliteStore(Store):
     # What follows runs in the worker.
 
     def _work(self, work: Callable[..., T], *args: Any) -> T:
-        """Do *work* on the database; on a new one, where this one is damaged."""
+        """Do *work* on the database; if that is damaged, on a new one."""
         try:
             return work(self._connection(), *args)
         except sqlite3.DatabaseError as error:
@@ -185,9 +183,11 @@ class SqliteStore(Store):
             self._forget(db)
 
     def _forget(self, db: sqlite3.Connection) -> None:
-        """Look at some rows, and delete those that can be of no use any more."""
+        """Look at some rows, and delete those that are of no use any more."""
         after = self._looked_at
-        if after is None:  # where short crawls have looked must not always be the same
+        if (
+            after is None
+        ):  # at random, so that short crawls do not all look at the same rows
             (rows,) = db.execute("SELECT max(rowid) FROM robots").fetchone()
             after = randrange(rows or 1)  # noqa: S311
         found, last = db.execute(SELECT_NEXT_ROWS, (after, ROWS_PER_LOOK)).fetchone()

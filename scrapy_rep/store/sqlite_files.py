@@ -33,8 +33,8 @@ def version_of(
 ) -> int:
     """Return the version of the tables in the file at *path*; 0: it has none yet.
 
-    Raises *error*, which ends with *advice*, where it is another program's, or newer than
-    the *newest* that is known.
+    Raises *error*, which ends with *advice*, if the file is another program's, or newer than
+    *newest*, the last version that is known.
     """
     (application,) = db.execute("PRAGMA application_id").fetchone()
     version: int

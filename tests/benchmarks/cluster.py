@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from scrapy_rep.redis.keys import queue_keys, shard_of, start_key
-from scrapy_rep.redis.shards import IN_A_CLUSTER
+from scrapy_rep.redis.shards import SHARDS_IN_A_CLUSTER
 from tests.benchmarks.fleet import SETTINGS, delayed, hosts, pages, seen
 from tests.benchmarks.web import Web
 from tests.fleet import SPIDER, Fleet, seed
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 WORKERS = 3
 AWAY = 8.0
 LONGEST = 300.0
-SHARDS = queue_keys(f"{SPIDER}:requests", IN_A_CLUSTER)
+SHARDS = queue_keys(f"{SPIDER}:requests", SHARDS_IN_A_CLUSTER)
 
 
 def wait_for_pages(fleet: Fleet) -> None:
@@ -51,7 +51,8 @@ def killed(cluster: Cluster, fleet: Fleet, web_hosts: list[str]) -> str:
     others = [
         host
         for host in web_hosts
-        if cluster.owner(SHARDS[shard_of(host, IN_A_CLUSTER)].fixed[0]) is not victim
+        if cluster.owner(SHARDS[shard_of(host, SHARDS_IN_A_CLUSTER)].fixed[0])
+        is not victim
         and cluster.owner(start_key(host)) is not victim
     ]
     wait_for_pages(fleet)

@@ -128,12 +128,12 @@ def passes(gate: Any, request: scrapy.Request) -> bool:
 def go(downloader: Any, request: scrapy.Request, response: Response) -> None:
     """Have *request* start and be answered, as the downloader does."""
     departure = Departure(
-        request, request.meta["download_slot"], lambda _: None, downloader._left
+        request, request.meta["download_slot"], lambda _: None, downloader._note_leave
     )
     departure.needs_telling = downloader.tells_all
     departure.host = departure.slot or ""
-    downloader._started(departure)
-    departure.over()
+    downloader._note_start(departure)
+    departure.note_over()
     for answered in downloader._answer_listeners:
         answered(departure, response)
 

@@ -20,7 +20,7 @@ import scrapy
 from scrapy_rep.pacing import Health
 from scrapy_rep.protocol.decoding import MAX_SIZE
 from scrapy_rep.redis.health import SharedHealth
-from scrapy_rep.redis.outbox import MOST
+from scrapy_rep.redis.outbox import MOST_PER_CALL
 from scrapy_rep.store import KeptAnswer, Snapshot
 from tests.benchmarks.stretch import unit
 from tests.redis.workers import Crawl, Worker
@@ -147,7 +147,7 @@ def main() -> int:
         print(f"{name:40}{1e3 * times * each:7.2f} ms{times:7.1f}")
     print(
         f"the longest is {max(found.values()):.1f} times Protego's mean parse + 1"
-        f" (goal: {GOAL:.0f}); at most {MOST} requests in a call"
+        f" (goal: {GOAL:.0f}); at most {MOST_PER_CALL} requests in a call"
     )
     return int(max(found.values()) > GOAL)
 

@@ -70,7 +70,7 @@ class Engine:
         return ANSWER
 
 
-def handed_over(settings: dict[str, Any]) -> tuple[Any, Any]:
+def as_current(settings: dict[str, Any]) -> tuple[Any, Any]:
     """Return a chain, and what downloads at its end."""
     crawler: Any = get_crawler(Idle, {**settings, "USER_AGENT": AGENT})
     crawler.spider = Idle.from_crawler(crawler)
@@ -85,7 +85,7 @@ def child() -> None:
     chains: dict[str, Any] = {kind: chain_of(kind) for kind in KINDS}
     downloads = dict.fromkeys(KINDS, download)
     for kind, settings in HANDED_OVER.items():
-        chains[kind], downloads[kind] = handed_over(settings)
+        chains[kind], downloads[kind] = as_current(settings)
     for kind, chain in chains.items():
         for number in range(HOSTS):
             make_known(chain, number, ROBOTS)

@@ -194,9 +194,9 @@ class Hosts(scrapy.Spider):
         self.crawler.engine.downloader._slot_gc(age=0)
         shared: Any = Crawl.of(self.crawler)
         # As it does now and then, of those that were idle long enough.
-        kept, hosts.KEPT = hosts.KEPT, 0.0
+        kept, hosts.IDLE_HOST_SECONDS = hosts.IDLE_HOST_SECONDS, 0.0
         hosts.HOSTS.sweep()
-        hosts.KEPT = kept
+        hosts.IDLE_HOST_SECONDS = kept
         self.counts.append(Count.now())
         if len(self.counts) == 1:
             for request in self.requests(range(self.hosts // 2, self.hosts)):

@@ -118,7 +118,7 @@ def wait_for(workers: int, server: str) -> None:
 if __name__ == "__main__":
     given = json.loads(sys.argv[1])
     set_clock_off(given.pop("CLOCKS_OFF", 0.0))
-    waiting.EVERY = given.pop("LOOK_EVERY", waiting.EVERY)
+    waiting.LOOK_SECONDS = given.pop("LOOK_EVERY", waiting.LOOK_SECONDS)
     together = given.pop("TOGETHER")
     process = AsyncCrawlerProcess(SETTINGS | given)
     wait_for(together, given["REDIS_URL"])

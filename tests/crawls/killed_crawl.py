@@ -17,7 +17,7 @@ from typing import Any
 import scrapy
 
 from scrapy_rep.exceptions import JobError
-from scrapy_rep.job.file import OPEN
+from scrapy_rep.job.file import OPEN_FILES
 from tests.crawls.processes import crawl
 from tests.utils import sleep
 
@@ -47,7 +47,7 @@ class Found(scrapy.Spider):
 
 def in_a_child() -> None:
     """Fork, as some libraries do, and have the child do what it must not."""
-    (file,) = OPEN
+    (file,) = OPEN_FILES
     if os.fork():
         return
     status = 1

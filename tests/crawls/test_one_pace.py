@@ -17,7 +17,7 @@ from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.downloader import adapter
-from scrapy_rep.downloader.departure import handed_over
+from scrapy_rep.downloader.departure import as_current
 from scrapy_rep.evidence.report.reader import Files
 from scrapy_rep.evidence.report.tally import Tally
 from scrapy_rep.judging.pace_names import domain_of
@@ -85,9 +85,9 @@ def stall(monkeypatch: Any, seconds: float, *paths: str) -> None:
     def stalled(departure: Departure) -> Any:
         if departure.request.url.endswith(paths):
             time.sleep(seconds)
-        return handed_over(departure)
+        return as_current(departure)
 
-    monkeypatch.setattr(adapter, "handed_over", stalled)
+    monkeypatch.setattr(adapter, "as_current", stalled)
 
 
 class SlowHandshakes(ssl.SSLSocket):
@@ -135,17 +135,22 @@ HANDLERS = {
 }
 
 
-@pytest.mark.only_asyncio
-@pytest.mark.parametrize("name", HANDLERS)
-@coroutine_test
-async def test_a_connection_that_is_slow_to_be_made(name, tmp_path):
-    """Its request leaves as late, and the next one that much later."""
+def by_handler(name: str, scheme: str) -> dict[str, Any]:
+    """Return the settings for one of HANDLERS; skips where this Scrapy does not have it."""
     handler = HANDLERS[name]
     if isinstance(handler, str):
         module, _, attribute = handler.partition(".")
         path = f"scrapy.core.downloader.handlers.{module}"
         handler = getattr(pytest.importorskip(path), attribute)
-    own: Any = {} if handler is None else {"DOWNLOAD_HANDLERS": {"https": handler}}
+    return {} if handler is None else {"DOWNLOAD_HANDLERS": {scheme: handler}}
+
+
+@pytest.mark.only_asyncio
+@pytest.mark.parametrize("name", HANDLERS)
+@coroutine_test
+async def test_a_connection_that_is_slow_to_be_made(name, tmp_path):
+    """Its request leaves as late, and the next one that much later."""
+    own = by_handler(name, "https")
     tls = server_context(tmp_path)
     tls.sslsocket_class = SlowHandshakes
     closed = {"Connection": "close"}
@@ -334,7 +339,7 @@ async def test_a_host_behind_a_rendering_service_keeps_its_own():
 def test_one_after_another_without_a_common_event_loop():
     """What an event loop has left behind when it stopped holds up nobody."""
     departure = type("Departure", (), {"host": "a.example"})
-    HOSTS.wish("a.example", 0, "http://a.example", 0.01)
+    HOSTS.note_wish("a.example", 0, "http://a.example", 0.01)
     waiting, gone = departure(), departure()
     assert HOSTS.turn(gone, 0, 0.0, None, knows=False) == 0
     assert HOSTS.turn(waiting, 0, 0.0, None, knows=False) > 0
@@ -347,16 +352,19 @@ def test_hosts_are_forgotten_when_their_delay_is_over(monkeypatch):
     now = 1e6
     monkeypatch.setattr(hosts, "monotonic", lambda: now)
     for number in range(10_000):
-        HOSTS.wish(f"{number}.example", 0, "o", 5.0)
-        HOSTS.started(f"{number}.example")
+        HOSTS.note_wish(f"{number}.example", 0, "o", 5.0)
+        HOSTS.note_start(f"{number}.example")
         now += 1
-        assert len(HOSTS.by_name) <= 2 * hosts.KEPT + hosts.SWEEP_AT + 2
+        assert (
+            len(HOSTS.by_name)
+            <= 2 * hosts.IDLE_HOST_SECONDS + hosts.FIRST_SWEEP_HOSTS + 2
+        )
 
 
 def test_what_another_crawl_is_asked_for_counts_until_it_is_idle(monkeypatch):
     now = 1e6
     monkeypatch.setattr(hosts, "monotonic", lambda: now)
-    HOSTS.wish("a.example", 0, "o", 5.0)
+    HOSTS.note_wish("a.example", 0, "o", 5.0)
     assert HOSTS.interval("a.example", 0) == HOSTS.interval("a.example", 1) == 5
     now += 6
     assert (HOSTS.interval("a.example", 0), HOSTS.interval("a.example", 1)) == (5, 0)
@@ -423,12 +431,15 @@ class Shared(MemoryStore):
 
 
 @pytest.mark.only_asyncio
+@pytest.mark.parametrize("name", [name for name in HANDLERS if name != "unwatched"])
 @coroutine_test
-async def test_a_late_request_of_a_fleet_is_confirmed_before_it_is_written(monkeypatch):
+async def test_a_late_request_of_a_fleet_is_confirmed_before_it_is_written(
+    name, monkeypatch
+):
     wires = Wires()
     with Site({"/robots.txt": DELAYED}) as site:
         site.replies["/robots.txt"] = Reply(DELAYED, headers={"Connection": "close"})
-        crawler = wires.crawler(Pages, REP_STORE=Shared)
+        crawler = wires.crawler(Pages, REP_STORE=Shared, **by_handler(name, "http"))
         stall(monkeypatch, 0.1, "/1")
         await crawl(crawler, urls=pages(site, 3))
         fleet: Any = Crawl.of(crawler).store.bookings

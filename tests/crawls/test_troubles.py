@@ -348,7 +348,7 @@ class InTrouble(Pages):
         super().parse(response)
         if len(self.got) == 1:
             host = str(urlparse_cached(response).hostname)
-            HOSTS.note_health(host, WELL.in_trouble(time.monotonic() - 2, 1, 300))
+            HOSTS.note_health(host, WELL.after_trouble(time.monotonic() - 2, 1, 300))
             yield from self.others
 
 

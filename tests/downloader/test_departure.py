@@ -9,7 +9,7 @@ import pytest
 from scrapy import Request
 
 from scrapy_rep.downloader import Departure
-from scrapy_rep.downloader.departure import handed_over, leaving
+from scrapy_rep.downloader.departure import as_current, current_departure
 from tests.utils import coroutine_test
 
 URL = "https://example.com/"
@@ -43,10 +43,10 @@ class Leaving:
 @coroutine_test
 async def test_it_leaves_when_it_is_written_and_is_told_of_once():
     one = Leaving(is_watched=True)
-    one.departure.written()
+    one.departure.note_written()
     left_at = one.departure.left_at
-    one.departure.over()
-    one.departure.over()
+    one.departure.note_over()
+    one.departure.note_over()
     assert one.told == [left_at]
 
 
@@ -56,7 +56,7 @@ def test_what_nobody_saw_leave(is_watched):
     one = Leaving(is_watched=is_watched)
     started_at = one.departure.started_at = monotonic() - 5
     before = monotonic()
-    one.departure.over()
+    one.departure.note_over()
     (at,) = one.told
     assert at == started_at if is_watched else at >= before
 
@@ -64,8 +64,8 @@ def test_what_nobody_saw_leave(is_watched):
 @coroutine_test
 async def test_nobody_is_told_who_does_not_want_to_know():
     one = Leaving(needs_telling=False)
-    one.departure.written()
-    one.departure.over()
+    one.departure.note_written()
+    one.departure.note_over()
     assert not one.told
 
 
@@ -73,32 +73,32 @@ async def test_nobody_is_told_who_does_not_want_to_know():
 async def test_it_is_granted_once_more_before_it_is_sent_once_more():
     one = Leaving(is_watched=True)
     one.departure.booking = (1, 1.0)
-    one.departure.written()
+    one.departure.note_written()
     first = one.departure.left_at
-    await one.departure.again()
+    await one.departure.grant_again()
     assert one.granted == 1
     assert one.told == [first]
     assert one.departure.left_at is None
     assert one.departure.booking is None
-    one.departure.written()
-    one.departure.over()
+    one.departure.note_written()
+    one.departure.note_over()
     assert len(one.told) == 2
 
 
 def test_only_what_is_booked_is_confirmed():
     one = Leaving()
-    one.departure.ready()
+    one.departure.confirm()
     assert one.confirmed == 0
     one.departure.booking = (1, 1.0)
-    one.departure.ready()
+    one.departure.confirm()
     assert one.confirmed == 1
 
 
 def test_what_it_holds_is_given_back_once():
     one, given_back = Leaving(), []
     one.departure.let_go()
-    one.departure.hold(lambda: given_back.append(one.departure.holds))
-    assert one.departure.holds
+    one.departure.hold(lambda: given_back.append(one.departure.is_holding))
+    assert one.departure.is_holding
     one.departure.let_go()
     one.departure.let_go()
     assert given_back == [False]
@@ -112,13 +112,13 @@ async def test_who_is_leaving_is_known_until_it_is_handed_over():
     found = []
 
     async def connection() -> None:
-        found.append(leaving())
+        found.append(current_departure())
         await over.wait()
-        found.append(leaving())
+        found.append(current_departure())
 
     one = Leaving().departure
-    assert leaving() is None
-    with handed_over(one):
+    assert current_departure() is None
+    with as_current(one):
         kept = asyncio.ensure_future(connection())
         await asyncio.sleep(0)
     over.set()
@@ -128,8 +128,8 @@ async def test_who_is_leaving_is_known_until_it_is_handed_over():
 
 def test_who_was_leaving_before_is_known_again():
     one, other = Leaving().departure, Leaving().departure
-    with handed_over(one):
-        with handed_over(other):
-            assert leaving() is other
-        assert leaving() is one
-    assert leaving() is None
+    with as_current(one):
+        with as_current(other):
+            assert current_departure() is other
+        assert current_departure() is one
+    assert current_departure() is None

@@ -19,7 +19,7 @@ class Engine:
     ending = False
     woken = 0
 
-    def ends(self):
+    def is_ending(self):
         return self.ending
 
     def wake(self):

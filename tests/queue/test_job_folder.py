@@ -217,7 +217,7 @@ async def test_a_queue_that_is_damaged_while_it_is_open(queues, tmp_path):
 @coroutine_test
 async def test_a_disk_that_is_full_damages_nothing(queues, tmp_path, monkeypatch):
     """What cannot be taken off its queue now stays there, and is asked for again."""
-    monkeypatch.setattr("scrapy_rep.queue.polite_queue.DISK_RETRY", 0.0)
+    monkeypatch.setattr("scrapy_rep.queue.polite_queue.DISK_RETRY_SECONDS", 0.0)
 
     def body(crawler):
         import resource

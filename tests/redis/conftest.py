@@ -9,5 +9,5 @@ from scrapy_rep.redis import fleet
 
 @pytest.fixture(autouse=True)
 def many_signs_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fleet, "BEAT", 0.1)
-    monkeypatch.setattr(fleet, "PROBE", 0.05)
+    monkeypatch.setattr(fleet, "BEAT_SECONDS", 0.1)
+    monkeypatch.setattr(fleet, "PROBE_SECONDS", 0.05)

@@ -13,7 +13,7 @@ from scrapy_rep.pacing import Health
 from scrapy_rep.redis.dupefilter import DupeFilter
 from scrapy_rep.redis.fleet import Link
 from scrapy_rep.redis.health import SharedHealth
-from scrapy_rep.redis.outbox import MOST
+from scrapy_rep.redis.outbox import MOST_PER_CALL
 from tests.redis.workers import Crawl, short
 from tests.site import Reply, Site
 from tests.utils import coroutine_test, crawl, make_crawler, until
@@ -67,7 +67,7 @@ async def test_a_page_is_done_with_only_when_all_its_links_are_queued(redis_serv
     async with Crawl(redis_server) as worker:
         await worker.push("page")
         page = await worker.pop()
-        for number in range(2 * MOST + 20):  # more than go in one call
+        for number in range(2 * MOST_PER_CALL + 20):  # more than go in one call
             worker.queue.push(scrapy.Request(f"http://h.example/{number}"))
         worker.done(page)
         seen = []
@@ -82,7 +82,11 @@ async def test_a_page_is_done_with_only_when_all_its_links_are_queued(redis_serv
 
         worker.backlog.call = look
         await worker.exchange.send()
-        assert seen == [(MOST, 1), (2 * MOST, 1), (2 * MOST + 20, 0)]
+        assert seen == [
+            (MOST_PER_CALL, 1),
+            (2 * MOST_PER_CALL, 1),
+            (2 * MOST_PER_CALL + 20, 0),
+        ]
 
 
 @coroutine_test
@@ -226,7 +230,7 @@ async def test_no_call_is_so_large_that_the_event_loop_is_held(
         return answer
 
     monkeypatch.setattr(Link, "call", noted)
-    many = 3 * MOST
+    many = 3 * MOST_PER_CALL
     async with Crawl(redis_server, SCHEDULER_PERSIST=True) as worker:
         filter_ = DupeFilter.from_spider(worker.crawler.spider)
         for number in range(many):
@@ -259,4 +263,4 @@ async def test_no_call_is_so_large_that_the_event_loop_is_held(
         health.on_health(lambda host, _: known.add(host))
         await until(lambda: len(known) == many)
         filter_.server.close()
-    assert max(sizes.values()) < 5 * MOST
+    assert max(sizes.values()) < 5 * MOST_PER_CALL

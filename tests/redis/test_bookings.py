@@ -96,7 +96,11 @@ async def test_a_start_is_booked_exactly(redis_server):
         assert before <= divmod(booking, 10**6)
         # An answer of the server that takes long puts off the start.
         assert booking / 1e6 <= after[0] + after[1] / 1e6 + took
-        expiry = worker.link.settings.crawl_delay_max + starts_module.KEPT + 1.5
+        expiry = (
+            worker.link.settings.crawl_delay_max
+            + starts_module.START_KEPT_SECONDS
+            + 1.5
+        )
         assert redis_server.client.pttl(KEY) == pytest.approx(expiry * 1e3, abs=30_000)
 
 
@@ -122,7 +126,9 @@ async def test_who_does_not_know_the_delay_keeps_the_one_that_others_keep(redis_
         assert await two.starts.late(HOST, booking, 0.1)
         assert (await two.starts.book(HOST, 0.0)).at >= booking + 450_000
         assert waited
-        expiry = two.link.settings.crawl_delay_max + starts_module.KEPT + 0.4
+        expiry = (
+            two.link.settings.crawl_delay_max + starts_module.START_KEPT_SECONDS + 0.4
+        )
         assert redis_server.client.pttl(KEY) == pytest.approx(expiry * 1e3, abs=30_000)
 
 
@@ -204,7 +210,7 @@ async def test_what_comes_late_again_and_again_is_told_when_the_request_leaves(
         granted = grants_of(worker)
         booking = await worker.starts.book(HOST, 0.1)
         assert time.monotonic() - booking.here >= 0.045
-        assert booking.at - granted[0] >= 0.045e6 * starts_module.TOLD_AT_MOST
+        assert booking.at - granted[0] >= 0.045e6 * starts_module.MOST_TIMES_TOLD
         assert booked(redis_server) == booking.at
 
 
@@ -314,7 +320,7 @@ async def test_all_workers_see_the_fleet_in_the_same_order(redis_server):
 
 @coroutine_test
 async def test_workers_take_turns_without_redis(redis_server, monkeypatch):
-    monkeypatch.setattr(starts_module, "LONG_AWAY", 0.2)
+    monkeypatch.setattr(starts_module, "LONG_AWAY_SECONDS", 0.2)
     interval = 0.1
     async with Worker(redis_server) as one, Worker(redis_server) as two:
         for worker in (one, two):
@@ -337,7 +343,7 @@ async def test_workers_take_turns_without_redis(redis_server, monkeypatch):
 
 @coroutine_test
 async def test_nobody_starts_before_all_have_noticed(redis_server, monkeypatch):
-    monkeypatch.setattr(starts_module, "LONG_AWAY", 0.5)
+    monkeypatch.setattr(starts_module, "LONG_AWAY_SECONDS", 0.5)
     async with Worker(redis_server) as worker:
         await worker.starts.book(HOST, 0.1)
         redis_server.kill()
@@ -348,14 +354,14 @@ async def test_nobody_starts_before_all_have_noticed(redis_server, monkeypatch):
 @coroutine_test
 async def test_a_robots_txt_waits_for_redis_and_not_for_ever(redis_server, monkeypatch):
     # Others may know of a delay, and ask that host in their turn.
-    monkeypatch.setattr(starts_module, "SETTLE", 0.1)
-    monkeypatch.setattr(starts_module, "UNKNOWN_AWAY", 1.0)
+    monkeypatch.setattr(starts_module, "SETTLE_SECONDS", 0.1)
+    monkeypatch.setattr(starts_module, "UNKNOWN_AWAY_SECONDS", 1.0)
     async with Worker(redis_server) as worker:
         await worker.show_up()
         redis_server.kill()
         await worker.show_up()
         assert await started(worker, 0.0) - worker.link.changed_at >= 1.0
-        monkeypatch.setattr(starts_module, "UNKNOWN_AWAY", 3600.0)
+        monkeypatch.setattr(starts_module, "UNKNOWN_AWAY_SECONDS", 3600.0)
         worker.link.changed_at -= 3600.0
         await promptly(worker.starts.book(HOST, 0.0))  # it has been away for so long
         redis_server.start()
@@ -372,8 +378,8 @@ async def test_a_robots_txt_waits_for_redis_and_not_for_ever(redis_server, monke
 
 @coroutine_test
 async def test_workers_are_restless_when_they_have_just_met(redis_server, monkeypatch):
-    monkeypatch.setattr(starts_module, "SETTLE", 100.0)
-    monkeypatch.setattr(starts_module, "BUSY", 200.0)
+    monkeypatch.setattr(starts_module, "SETTLE_SECONDS", 100.0)
+    monkeypatch.setattr(starts_module, "BUSY_SECONDS", 200.0)
     async with Worker(redis_server) as worker:
         await worker.show_up()
         assert worker.starts.restless
@@ -393,9 +399,9 @@ async def test_workers_are_restless_when_they_have_just_met(redis_server, monkey
 async def test_who_never_saw_the_server_does_not_know_how_many_share_the_pace(
     redis_server, monkeypatch
 ):
-    monkeypatch.setattr(starts_module, "LONG_AWAY", 0.1)
-    monkeypatch.setattr(starts_module, "UNKNOWN_AWAY", 0.1)
-    monkeypatch.setattr(starts_module, "SETTLE", 0.1)
+    monkeypatch.setattr(starts_module, "LONG_AWAY_SECONDS", 0.1)
+    monkeypatch.setattr(starts_module, "UNKNOWN_AWAY_SECONDS", 0.1)
+    monkeypatch.setattr(starts_module, "SETTLE_SECONDS", 0.1)
     redis_server.kill()
     async with Worker(redis_server) as worker:
         assert not worker.link.up
@@ -426,8 +432,8 @@ async def test_pause_waits_for_redis(redis_server, monkeypatch):
 @pytest.mark.parametrize("known", [0.2, 0.0])
 @coroutine_test
 async def test_who_finds_redis_again_waits_until_all_have(tmp_path, monkeypatch, known):
-    monkeypatch.setattr(starts_module, "LONG_AWAY", 0.1)
-    monkeypatch.setattr(starts_module, "SETTLE", 0.5)
+    monkeypatch.setattr(starts_module, "LONG_AWAY_SECONDS", 0.1)
+    monkeypatch.setattr(starts_module, "SETTLE_SECONDS", 0.5)
     with RedisServer(tmp_path) as server:
         async with Worker(server) as worker:
             await worker.starts.book(HOST, 0.2)

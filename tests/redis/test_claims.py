@@ -35,17 +35,17 @@ each_queue = pytest.mark.parametrize(
 )
 
 
-def in_trouble(times: int = 1) -> Health:
+def after_trouble(times: int = 1) -> Health:
     """Return how a host is whose last pause is just over."""
     health = WELL
     for _ in range(times):
-        health = health.in_trouble(monotonic() - 2, 1, 300)
+        health = health.after_trouble(monotonic() - 2, 1, 300)
     return health
 
 
 async def have_in_trouble(server: RedisServer, host: str) -> None:
     """Have *host* in trouble for longer than a test lasts, as all know."""
-    health = in_trouble(9)
+    health = after_trouble(9)
     HOSTS.note_health(host, health)
     async with Worker(server) as other:
         await other.starts.change_health(host, lambda _: health)
@@ -79,7 +79,7 @@ async def away(*_: Any) -> None:
 
 @coroutine_test
 async def test_it_is_kept_for_as_long_as_its_worker_lives(redis_server, monkeypatch):
-    monkeypatch.setattr(leases, "LEASE", 3.0)
+    monkeypatch.setattr(leases, "LEASE_SECONDS", 3.0)
     async with Worker(redis_server) as one, Worker(redis_server) as two:
         claim = await one.starts.claim(HOST)
         (key,) = claims(redis_server)
@@ -120,7 +120,7 @@ async def test_while_another_worker_asks_it_nobody_else_does(
 ):
     with Site() as site:
         async with Worker(redis_server) as other:
-            HOSTS.note_health(site.host, in_trouble())
+            HOSTS.note_health(site.host, after_trouble())
             claim = await other.starts.claim(site.host)
             answered = note_claims(monkeypatch)
             crawler = make_crawler(REDIS_URL=redis_server.url, **settings)
@@ -216,7 +216,7 @@ async def test_the_others_know_of_a_failure_before_they_may(redis_server, monkey
 async def test_who_ends_does_not_wait_for_it(redis_server, monkeypatch):
     with Site() as site:
         async with Worker(redis_server) as other:
-            HOSTS.note_health(site.host, in_trouble())
+            HOSTS.note_health(site.host, after_trouble())
             await other.starts.claim(site.host)
             answered = note_claims(monkeypatch)
             crawler = worker(redis_server, SCHEDULER_PERSIST=True)

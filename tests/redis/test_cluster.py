@@ -20,13 +20,13 @@ from scrapy_rep.exceptions import RedisStartError
 from scrapy_rep.redis import clients, orders, servers
 from scrapy_rep.redis.clients import refusal_of
 from scrapy_rep.redis.dupefilter import DupeFilter
-from scrapy_rep.redis.fleet import CALLS, RedisAwayError
+from scrapy_rep.redis.fleet import MOST_CALLS, RedisAwayError
 from scrapy_rep.redis.keys import queue_keys, shard_of, snapshot_key, start_key
 from scrapy_rep.redis.overview import hosts, state
 from scrapy_rep.redis.parts import connect
-from scrapy_rep.redis.quick import Quick, greet
+from scrapy_rep.redis.quick import Quick, check_server
 from scrapy_rep.redis.servers import Servers
-from scrapy_rep.redis.shards import IN_A_CLUSTER
+from scrapy_rep.redis.shards import SHARDS_IN_A_CLUSTER
 from scrapy_rep.redis.store import RedisStore
 from scrapy_rep.store import Snapshot
 from tests.benchmarks.fleet import delayed
@@ -49,7 +49,7 @@ pytestmark = [
 
 KEY = "quiet:requests"
 HOSTS = [f"h{n}" for n in range(40)]
-NAMES = queue_keys(KEY, IN_A_CLUSTER)
+NAMES = queue_keys(KEY, SHARDS_IN_A_CLUSTER)
 
 
 @pytest.fixture(scope="module")
@@ -69,11 +69,11 @@ def cluster(whole: Cluster) -> Cluster:
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine an answer may take a second; here that is no absence."""
-    monkeypatch.setattr(clients, "TIMEOUT", 30.0)
+    monkeypatch.setattr(clients, "TIMEOUT_SECONDS", 30.0)
 
 
 def shard_key(host: str) -> str:
-    return NAMES[shard_of(f"{host}.example", IN_A_CLUSTER)].fixed[0]
+    return NAMES[shard_of(f"{host}.example", SHARDS_IN_A_CLUSTER)].fixed[0]
 
 
 async def take(*workers: Crawl) -> list[str]:
@@ -116,7 +116,7 @@ def has_more(found: list[Any], number: int) -> bool:
 @coroutine_test
 async def test_the_shards_lie_on_all_servers_and_each_of_them_on_one(cluster):
     async with Crawl(cluster) as worker:
-        assert len(worker.shards) == IN_A_CLUSTER
+        assert len(worker.shards) == SHARDS_IN_A_CLUSTER
         for host in HOSTS:
             await worker.push(host)
         for server in cluster.servers:
@@ -212,7 +212,7 @@ async def test_a_worker_has_at_most_four_connections_to_each_server(cluster):
         # Who waits for another one's claim listens on a connection of its own.
         await asyncio.gather(*(ask("http://a.example") for _ in range(2)))
         found = [len(connected(server) - before[server]) for server in cluster.servers]
-        assert sorted(found) == [CALLS, CALLS, CALLS + 1]
+        assert sorted(found) == [MOST_CALLS, MOST_CALLS, MOST_CALLS + 1]
         await store.close()
 
 
@@ -228,7 +228,9 @@ async def test_the_number_of_shards_stays(redis_server, caplog):
         async with eight as two, Crawl(redis_server) as three:
             assert [len(worker.shards) for worker in (one, two, three)] == [4, 4, 4]
             assert len(await take(two, three)) == len(HOSTS)
-    said = [r.getMessage() for r in caplog.records if "REP_REDIS_SHARDS" in r.msg]
+    said = [
+        r.getMessage() for r in caplog.records if "REP_REDIS_SHARDS" in r.getMessage()
+    ]
     assert said == [
         f"REP_REDIS_SHARDS is 8, but the queue {KEY} was made with 4: that stays"
     ]
@@ -419,7 +421,7 @@ async def test_nothing_is_lost_while_a_slot_moves(cluster):
 async def test_a_slot_that_nobody_serves_is_an_error(cluster, caplog, monkeypatch):
     """As one is that servers have given away to each other, whose keys Redis has deleted."""
     caplog.set_level(logging.INFO, logger="scrapy_rep")
-    monkeypatch.setattr(servers, "STUCK", 0.0)
+    monkeypatch.setattr(servers, "STUCK_SECONDS", 0.0)
     async with Crawl(cluster) as worker:
         await worker.push("h0")
         owner, slot = cluster.owner(shard_key("h0")), key_slot(shard_key("h0").encode())
@@ -469,7 +471,7 @@ async def test_what_an_operator_sees_and_does_holds_for_all_shards(cluster, capl
         for host in HOSTS:
             await worker.push(host)
         queue = connect(settings, "quiet")
-        assert len(queue) == IN_A_CLUSTER
+        assert len(queue) == SHARDS_IN_A_CLUSTER
         assert await worker.pop() is not None
         now = state(queue)
         assert (now.counted, now.in_hand, now.queued) == (len(HOSTS), 1, len(HOSTS))
@@ -515,8 +517,8 @@ async def test_the_strongest_order_of_all_shards_counts(cluster, caplog):
             found = await take(worker)  # which asks each shard more than once
             assert state(queue).does == does
             held = {n for n, part in enumerate(queue) if part.run("look")[1]}
-            of = {shard_of(f"{url[:-1]}.example", IN_A_CLUSTER) for url in found}
-            assert held == set(range(IN_A_CLUSTER)) - of
+            of = {shard_of(f"{url[:-1]}.example", SHARDS_IN_A_CLUSTER) for url in found}
+            assert held == set(range(SHARDS_IN_A_CLUSTER)) - of
     told = [r.getMessage().partition(" is ")[2] for r in caplog.records]
     told = [text for text in told if any(text.startswith(said) for *_, said in steps)]
     assert len(told) == len(steps)
@@ -598,11 +600,11 @@ class Reads(scrapy.Spider):
 @coroutine_test
 async def test_what_scrapy_redis_asks_itself_needs_a_client_of_a_cluster(cluster):
     settings: dict[str, Any] = {"REDIS_URL": cluster.url}
-    greet(make_crawler(**settings))
+    check_server(make_crawler(**settings))
     with pytest.raises(RedisStartError, match=r"redis\.cluster\.RedisCluster"):
-        greet(make_crawler(Reads, **settings))
+        check_server(make_crawler(Reads, **settings))
     settings["REDIS_PARAMS"] = {"redis_cls": "redis.cluster.RedisCluster"}
-    greet(make_crawler(Reads, **settings))
+    check_server(make_crawler(Reads, **settings))
     async with Crawl(cluster, **settings) as worker:
         await worker.push("a")
         assert short(await worker.pop()) == "a0"

@@ -10,7 +10,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
 from scrapy_rep.redis import clients, fleet, servers
-from scrapy_rep.redis.fleet import CALLS
+from scrapy_rep.redis.fleet import MOST_CALLS
 from scrapy_rep.redis.keys import fleet_keys
 from scrapy_rep.redis.servers import Servers
 from tests.redis.workers import Worker, at_once_when, promptly
@@ -74,7 +74,7 @@ async def test_who_asks_while_the_crawl_ends_does_not_wait_for_ever(redis_server
 async def test_a_start_over_tls_makes_one_context_and_few_connections(
     redis_server, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(clients, "TIMEOUT", 30.0)  # on a busy machine
+    monkeypatch.setattr(clients, "TIMEOUT_SECONDS", 30.0)  # on a busy machine
     made: list[ssl.SSLContext] = []
     make = ssl.create_default_context
 
@@ -91,7 +91,7 @@ async def test_a_start_over_tls_makes_one_context_and_few_connections(
         await worker.servers.close()
         await worker.store.close()
     assert len(made) == 1
-    assert len(connected) - 1 <= CALLS
+    assert len(connected) - 1 <= MOST_CALLS
 
 
 @pytest.mark.only_asyncio

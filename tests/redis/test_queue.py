@@ -223,7 +223,7 @@ async def test_length_counts_what_waits_and_what_is_handed_out(redis_server):
 
 @coroutine_test
 async def test_clear_deletes_everything(redis_server, monkeypatch):
-    monkeypatch.setattr(queue, "CLEARED_AT_A_TIME", 100)
+    monkeypatch.setattr(queue, "CLEARED_PER_CALL", 100)
     async with Crawl(redis_server) as one, Crawl(redis_server) as two:
         redis_server.client.zadd("quiet:requests", {"theirs": 1})
         for number in range(250):
@@ -372,7 +372,7 @@ async def test_a_push_whose_answer_was_lost_is_no_second_request(redis_server):
             if what is not Script.named("put", after="common"):
                 return answer
             servers.call = call
-            worker.link.lost(redis.ConnectionError("lost"))
+            worker.link.note_lost(redis.ConnectionError("lost"))
             raise RedisAwayError
 
         servers.call = lose
@@ -702,7 +702,7 @@ async def test_take_over_that_is_interrupted_loses_nothing(redis_server, monkeyp
             return as_member(*args)
 
         monkeypatch.setattr("scrapy_rep.redis.migration.as_member", interrupted)
-        monkeypatch.setattr("scrapy_rep.redis.migration.AT_A_TIME", 2)
+        monkeypatch.setattr("scrapy_rep.redis.migration.REQUESTS_PER_CALL", 2)
         with pytest.raises(KeyboardInterrupt):
             take_over(redis_server.client, "quiet")
         monkeypatch.undo()

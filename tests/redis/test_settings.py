@@ -13,7 +13,7 @@ from scrapy_redis import get_redis_from_settings
 
 from scrapy_rep import RepMiddleware
 from scrapy_rep.exceptions import SettingError
-from scrapy_rep.redis.clients import client, like
+from scrapy_rep.redis.clients import client, sync_client_like
 from scrapy_rep.redis.servers import Servers
 from tests.utils import coroutine_test, make_crawler
 
@@ -65,13 +65,13 @@ def test_the_server_is_the_one_of_scrapy_redis(settings):
     expected, found = kwargs_of(theirs), kwargs_of(ours)
     for name in SHARED:
         assert found.get(name) == expected.get(name), name
-    for quick in (ours, like(theirs)):
+    for quick in (ours, sync_client_like(theirs)):
         known = kwargs_of(quick)
         assert known["socket_timeout"] <= 1
         assert known["socket_connect_timeout"] <= 1
         assert not known["decode_responses"]
     kind = theirs.connection_pool.connection_class
-    assert like(theirs).connection_pool.connection_class is kind
+    assert sync_client_like(theirs).connection_pool.connection_class is kind
     assert ours.connection_pool.connection_class.__name__ == kind.__name__
 
 

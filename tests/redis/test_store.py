@@ -15,7 +15,7 @@ from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy_rep.policies.lifecycle import WAITING_STATES, correct_times, standing_of
 from scrapy_rep.redis import leases
 from scrapy_rep.redis import store as store_module
-from scrapy_rep.redis.keys import TOLD, fleet_keys
+from scrapy_rep.redis.keys import TOLD_CHANNEL, fleet_keys
 from scrapy_rep.store.rows import pack_body
 from tests.redis.workers import Worker, at_once_when, promptly
 from tests.site import Site
@@ -50,7 +50,7 @@ def calls(server: Any, command: str) -> int:
 
 def listeners(server: Any) -> int:
     """Return how many connections wait to be told that a lease was given back."""
-    ((_, number),) = server.client.pubsub_numsub(TOLD)
+    ((_, number),) = server.client.pubsub_numsub(TOLD_CHANNEL)
     return int(number)
 
 
@@ -284,7 +284,7 @@ async def test_a_lease_that_does_not_expire_is_none(redis_server):
 @coroutine_test
 async def test_what_others_say_on_the_channel_wakes_nobody_else(redis_server):
     async with one_asks(redis_server) as (log, answered, asking, waiting):
-        redis_server.client.publish(TOLD, b"\xff")
+        redis_server.client.publish(TOLD_CHANNEL, b"\xff")
         await asyncio.sleep(0.3)
         assert len(log) == 1  # the other one waits still
         answered.set()
@@ -308,7 +308,7 @@ async def test_a_worker_with_a_name_that_is_no_text_is_counted(redis_server):
 @pytest.fixture
 def long_lease(monkeypatch):
     """Have leases outlast a test, so that none is over because its time is."""
-    monkeypatch.setattr(leases, "LEASE", 600.0)
+    monkeypatch.setattr(leases, "LEASE_SECONDS", 600.0)
 
 
 async def ask(worker: Worker, until_: asyncio.Event | None, log: list[Any]) -> None:
@@ -422,7 +422,7 @@ async def test_a_worker_that_dies_delays_the_others_by_its_lease(redis_server):
 
 @coroutine_test
 async def test_a_lease_is_renewed_while_it_takes_long(redis_server, monkeypatch):
-    monkeypatch.setattr(leases, "LEASE", 3.0)
+    monkeypatch.setattr(leases, "LEASE_SECONDS", 3.0)
     async with Worker(redis_server) as one:
         before = asyncio.all_tasks()
         async with one.store.claim(ORIGIN):

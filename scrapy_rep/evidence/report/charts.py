@@ -1,4 +1,4 @@
-"""Where things stand in the charts: numbers for the SVG of the page.
+"""Computes the charts: the numbers for the SVG of the page.
 
 A chart is drawn in a box of WIDTH by HEIGHT that the page stretches to what room there
 is; all words stand outside it, where they keep their size.

@@ -112,7 +112,7 @@ class Gaps:
 
     @property
     def exact(self) -> bool:
-        """The median is."""
+        """Tell whether the median is exact."""
         return self._classes is None
 
     def _thin_out(self) -> None:

@@ -30,7 +30,7 @@ MAX_WAITS = 3
 
 @dataclass(slots=True)
 class Copy:
-    """The last that was learned of the robots.txt of an origin."""
+    """What was last learned about the robots.txt of an origin."""
 
     state: str
     status: int | None
@@ -38,25 +38,25 @@ class Copy:
     fetched: float | None
     digest: str | None
     failure: str | None
-    """Why it could not be had, since this one came perhaps."""
+    """Why it could not be had, maybe since this copy came."""
     text: str | None = None
-    """The digest of the last one that came, where *digest* is None as none did since."""
+    """The digest of the last text that came; *digest* is None if it could not be had since."""
     changes: int = 0
-    """How often the text became another one."""
+    """How often the text has changed."""
     placed: bool = False
-    """A host is known that it belongs to."""
+    """Whether a host is known that it belongs to."""
 
 
 @dataclass(slots=True, frozen=True)
 class Why:
-    """What refused requests: of one rule, there is one for a host."""
+    """Why requests of one host were refused; all that one rule refused share it."""
 
     cause: str
     rule: str | None
     line: int | None
     digest: str | None
     enforced: bool
-    """Else they were sent all the same: REP_OBEY left it out."""
+    """False: they were sent all the same, as REP_OBEY leaves it out."""
 
 
 @dataclass(slots=True)
@@ -80,7 +80,7 @@ class Wait(NamedTuple):
 
 @dataclass(slots=True)
 class Host:
-    """What keeps one pace, by whatever download slots it was asked."""
+    """One host, which keeps one pace, by whatever download slots it was asked."""
 
     name: str
     origins: list[str] = field(default_factory=list)
@@ -89,15 +89,15 @@ class Host:
     allowed: int = 0
     by_rule: int = 0
     otherwise: int = 0
-    """Refused, but not by a rule."""
+    """Requests that were refused, but not by a rule."""
     sent_anyway: int = 0
     sent: int = 0
     robots: int = 0
-    """Requests of robots.txt, which ``sent`` does not count."""
+    """Requests for robots.txt, which ``sent`` does not count."""
     last: float | None = None
     """When the last request was sent."""
     delay: float = 0.0
-    """Seconds, as asked for last; 0: none."""
+    """Seconds, as last asked for; 0: none."""
     least: float | None = None
     most: float = 0.0
     """The smallest and greatest delay that was asked for; None: nothing was."""
@@ -112,12 +112,12 @@ class Host:
     failed: int = 0
     """Of those, 429, 5xx and errors."""
     back_offs: int = 0
-    """How often it was left alone,"""
+    """How often it was left alone."""
     left_alone: float = 0.0
-    """and for so many seconds in all,"""
+    """For how many seconds in all."""
     left_alone_until: float = 0.0
     troubles: Counter[str] | None = None
-    """and why, by what it answered."""
+    """Why: the answers, such as "503"."""
     waits: list[Wait] | None = None
 
     def take_result(self, result: str, *, failed: bool) -> None:
@@ -172,7 +172,7 @@ class Host:
 
     @property
     def interval(self) -> float:
-        """The seconds between two requests, by whatever origin: the slowest decides."""
+        """Return the seconds to keep between two requests: the longest of all origins."""
         return self.delay if self.delays is None else max(self.delays.values())
 
     def take_start(self, time: float) -> bool:
@@ -209,7 +209,7 @@ class Timeline:
         self.counts[part][what] += 1
 
     def reach(self, time: float) -> int:
-        """Have it last until *time* at least; return the number of its part."""
+        """Extend the timeline to *time* if need be; return the number of the part it falls into."""
         if not self.counts:
             self.start = time // self.width * self.width
         # What comes too late to be in order belongs to the start, rather than nowhere.
@@ -236,7 +236,7 @@ class Timeline:
 
 
 class Levels(Timeline):
-    """How much there is of each kind, until it changes; of each part, when it was most."""
+    """The level of each kind, until it changes; a part shows the moment with the highest sum."""
 
     def __init__(self, kinds: int) -> None:
         super().__init__(kinds)

@@ -1,4 +1,4 @@
-"""From what an audit comes to, to one HTML page of bounded size."""
+"""Makes one HTML page of bounded size from the figures of an audit."""
 
 from __future__ import annotations
 
@@ -243,7 +243,7 @@ def _conclusion(tally: Tally, sums: Sums, hosts: list[Host]) -> list[str]:
 
 
 def _has_requests(host: Host) -> bool:
-    """Whether any request is known of it."""
+    """Tell whether any request to *host* is known."""
     return bool(
         host.allowed or host.refused or host.sent_anyway or host.sent or host.robots
     )

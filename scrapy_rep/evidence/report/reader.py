@@ -1,4 +1,4 @@
-"""From the files of an audit to its records, in the order of time.
+"""Reads the records of an audit from its files, in the order of time.
 
 An audit is one file or more, of one worker or run each: JSON lines, one record a line,
 perhaps in gzip. Nothing that stands in one makes reading fail; what cannot be read is

@@ -1,4 +1,4 @@
-"""What a page shows of the hosts and of their robots.txt files: the most telling ones."""
+"""Selects the hosts and robots.txt files that a page shows: the most telling ones."""
 
 from __future__ import annotations
 

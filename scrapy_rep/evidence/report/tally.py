@@ -1,4 +1,4 @@
-"""What an audit comes to: figures of the whole crawl and of each host, in bounded memory."""
+"""Sums an audit up: figures of the whole crawl and of each host, in bounded memory."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any
 from scrapy_rep.policies.concurrency import Lanes
 from tests.utils import coroutine_test
 
-WAYS = ["", "make_way", "step_aside", "step_aside come_back", "answered"]
+WAYS = ["", "make_way", "step_aside", "step_aside come_back", "note_answer"]
 WAYS += ["make_way step_aside", "make_way step_aside come_back"]
 
 

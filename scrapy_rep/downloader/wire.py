@@ -155,32 +155,38 @@ def _watch_twisted_pools(module: ModuleType) -> None:
         if departure is None:
             return connecting
         departure.is_watched = True
-
-        def use(connection: Any) -> Any:
-            own = getattr(connection, "_clientProtocol", connection)
-            if own is not connection:  # it was kept, and is replaced if it was closed
-                connect = connection._newConnection
-                connection._newConnection = lambda: again(connect)
-            confirmed = departure.confirm()
-            if confirmed is None:
-                return mark(connection, own)
-            waiting = deferred_from_coro(confirmed)
-            return waiting.addCallback(lambda _: mark(connection, own))
-
-        def mark(connection: Any, own: Any) -> Any:
-            if own is connection and own.state != "QUIESCENT":
-                raise ConnectionLost("while the request waited for its turn")
-            own.rep_departure = departure
-            own.rep_written = False
-            return connection
-
-        def again(connect: Any) -> Any:
-            granted = deferred_from_coro(departure.grant_again())
-            return granted.addCallback(lambda _: connect()).addCallback(use)
-
-        return connecting.addCallback(use)
+        return connecting.addCallback(_use, departure)
 
     pool.getConnection = get
+
+
+# Functions of the module rather than closures: as those know of each other, only the garbage
+# collector would free them, and with them the request.
+
+
+def _use(connection: Any, departure: Departure) -> Any:
+    own = getattr(connection, "_clientProtocol", connection)
+    if own is not connection:  # it was kept, and is replaced if it was closed
+        connect = connection._newConnection
+        connection._newConnection = lambda: _connect_again(connect, departure)
+    confirmed = departure.confirm()
+    if confirmed is None:
+        return _mark(connection, own, departure)
+    waiting = deferred_from_coro(confirmed)
+    return waiting.addCallback(lambda _: _mark(connection, own, departure))
+
+
+def _mark(connection: Any, own: Any, departure: Departure) -> Any:
+    if own is connection and own.state != "QUIESCENT":
+        raise ConnectionLost("while the request waited for its turn")
+    own.rep_departure = departure
+    own.rep_written = False
+    return connection
+
+
+def _connect_again(connect: Callable[[], Any], departure: Departure) -> Any:
+    granted = deferred_from_coro(departure.grant_again())
+    return granted.addCallback(lambda _: connect()).addCallback(_use, departure)
 
 
 def _watch_aiohttp_answers(module: ModuleType) -> None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 HOSTS = 10_000
 CONCURRENCY = 32
-WARM_UP = 200
+WARM_UP = 400
 """Hosts that are crawled before the first count: imports, caches, thread pools."""
 PAGES = 2
 TOLERATED = 0.02

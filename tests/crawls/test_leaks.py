@@ -12,10 +12,11 @@ from scrapy import signals
 
 from scrapy_rep import PoliteQueue, RepMiddleware
 from scrapy_rep.crawl import Crawl
+from scrapy_rep.downloader import Departure
 from scrapy_rep.policies.cache import PolicyCache
 from scrapy_rep.policies.service import Policies
 from tests.benchmarks import leaks
-from tests.site import Reply, Site
+from tests.site import Reply, Site, pages
 from tests.utils import Pages, at_once, coroutine_test, crawl, make_crawler, sleep
 
 HOSTS = 400
@@ -42,6 +43,23 @@ async def test_nothing_grows_with_the_hosts(caplog):
         for kind in after.types:
             if kind.endswith(f".{name}"):
                 assert after.types[kind] <= before.types[kind] + 10, kind
+
+
+@coroutine_test
+async def test_no_request_waits_for_the_garbage_collector():
+    """It would have more to do for each, and hold the event loop for longer."""
+    gc.collect()
+    gc.disable()
+    try:
+        with Site({"/robots.txt": DISALLOW_P}) as site:
+            crawler = make_crawler(Pages)
+            await crawl(crawler, urls=pages(site, 10))
+            assert len(crawler.spider.got) == 10
+        # By its type: what stands for another object would have to be asked.
+        left = [each for each in gc.get_objects() if type(each) is Departure]
+    finally:
+        gc.enable()
+    assert left == []
 
 
 @coroutine_test

@@ -83,7 +83,7 @@ class AbortDisallowed:
         else:
             crawl.log.count("browser/allowed")
         if crawl.witness is not None:
-            crawl.witness.browsed(*found)
+            crawl.witness.note_browser_request(*found)
         if cause:
             logger.debug(
                 "%(done)s of a page in the browser, %(url)s: %(reason)s",

@@ -12,7 +12,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy_rep.access.origins import robots_url
 from scrapy_rep.downloader import Downloader, HttpCache
 from scrapy_rep.exceptions import SettingError
-from scrapy_rep.judging import Agents, Judge, namer
+from scrapy_rep.judging import Agents, Judge, make_namer
 from scrapy_rep.log import CrawlLog, InDownloader, Waits
 from scrapy_rep.pacing import Keeper
 from scrapy_rep.policies import Fetcher, Policies, Sharing
@@ -74,7 +74,7 @@ class Crawl(OneForEachCrawler):
         self.agents = Agents(crawler, self.settings)
         self.judge = Judge(self.settings)
         self.keeper = Keeper(
-            crawler, self.downloader, namer(self.settings), self.settings
+            crawler, self.downloader, make_namer(self.settings), self.settings
         )
         self.waits.holders.append(InDownloader(self.downloader, self.keeper))
         self.is_judged = False

@@ -100,7 +100,7 @@ class RepMiddleware:
             crawler, crawl.settings, crawl.keeper, crawl.log, crawl.policies.now
         )
         if crawl.witness is not None:
-            symptoms.on_back_off(crawl.witness.backed_off)
+            symptoms.on_back_off(crawl.witness.note_back_off)
         crawl.downloader.on_answer(symptoms.answered)
         crawl.downloader.on_failure(symptoms.failed)
         self._watch = Watch(
@@ -162,7 +162,7 @@ class RepMiddleware:
                 raise self._refuse_for_host(request, self._over(host))
         if found is None:
             if self._witness is not None:
-                self._witness.exempt(request)
+                self._witness.note_exemption(request)
             return None
         url, origin = found
         now = self._policies.now()
@@ -195,7 +195,7 @@ class RepMiddleware:
         ruling = self._judge.rule(url, known, agent, now, verdict.allowed)
         again = self._obey(request, url, known, ruling)
         if again is None:
-            self._witness.passed(
+            self._witness.note_allowed(
                 request, url, known, agent, verdict, now=now, left_out=ruling.left_out
             )
         return again
@@ -247,7 +247,7 @@ class RepMiddleware:
         if page is not None:
             self._log.note_cached_page(request.url, origin)
             if self._witness is not None:
-                self._witness.exempt(request)
+                self._witness.note_exemption(request)
         return page
 
     def _cache_for(self, request: Request, origin: str) -> HttpCache | None:
@@ -284,7 +284,7 @@ class RepMiddleware:
         host = self._keeper.host_of(request)
         self._keeper.keep(host, known.origin, interval)
         parked = self._back_off.left(host)
-        wait = max(parked, self._keeper.paced_for(host)) if interval else parked
+        wait = max(parked, self._keeper.pace_left(host)) if interval else parked
         if wait > LONGEST_AT_PROMPT and not self._settings.wait:
             objection = too_soon(wait, interval, is_parked=wait == parked)
             raise self._refusal(request, url, known.origin, objection, known, wait=wait)
@@ -384,7 +384,7 @@ class RepMiddleware:
             instead = self._patience.in_words(request, url, known, wait)
         self._log.note_refusal(refusal, objection.cause, instead)
         if self._witness is not None:
-            self._witness.refused(request, refusal, objection.cause, known)
+            self._witness.note_refusal(request, refusal, objection.cause, known)
         self._crawler.signals.send_catch_log(
             signal=request_forbidden,
             request=request,

@@ -106,7 +106,7 @@ class Witness:
             self._waits.close_all()
             await self._audit.close(reason, dict(self._waits.left))
 
-    def backed_off(self, told: BackedOff) -> None:
+    def note_back_off(self, told: BackedOff) -> None:
         """Write that a host is left alone."""
         if self._audit is None:
             return
@@ -144,7 +144,7 @@ class Witness:
             reason=shorten(reason),
         )
 
-    def browsed(
+    def note_browser_request(
         self, url: str, origin: str, verdict: Verdict, cause: str, enforced: bool
     ) -> None:
         """Write what was decided about a request of a page in a browser."""
@@ -168,11 +168,11 @@ class Witness:
 
     # What becomes of a request
 
-    def exempt(self, request: Request) -> None:
+    def note_exemption(self, request: Request) -> None:
         """Note that *request* is not judged; drop evidence of another page from its meta."""
         request.meta.pop(META_KEY, None)
 
-    def passed(
+    def note_allowed(
         self,
         request: Request,
         url: str,
@@ -195,7 +195,7 @@ class Witness:
         )
         self._keep(request, url, known, decision, now)
 
-    def refused(
+    def note_refusal(
         self, request: Request, refusal: RobotsRefused, cause: str, known: Known | None
     ) -> None:
         """Note that *request* is not sent; *known* is ``None``: nothing is known yet."""

@@ -1,7 +1,7 @@
 """May this request go now, later, or never?"""
 
 from scrapy_rep.judging.agents import Agents
-from scrapy_rep.judging.pace_names import namer
+from scrapy_rep.judging.pace_names import make_namer
 from scrapy_rep.judging.patience import Patience
 from scrapy_rep.judging.purposes import Purposes
 from scrapy_rep.judging.ruling import Action, Judge, Objection, Ruling
@@ -20,6 +20,6 @@ __all__ = [
     "host_of",
     "judged",
     "leave_behind",
-    "namer",
+    "make_namer",
     "note_origin",
 ]

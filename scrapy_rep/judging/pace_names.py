@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("scrapy_rep")
 
 
-def namer(settings: Settings) -> Namer:
+def make_namer(settings: Settings) -> Namer:
     """Return what tells whose pace a request keeps; an empty name: nobody's."""
     if settings.pace_by == "host":
         return host_of

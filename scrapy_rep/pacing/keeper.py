@@ -123,9 +123,9 @@ class Keeper:
 
     def due_in(self, host: str) -> float:
         """Return the seconds until a request to *host* may start; 0: it may now."""
-        return max(self.paced_for(host), self.back_off.left(host))
+        return max(self.pace_left(host), self.back_off.left(host))
 
-    def paced_for(self, host: str) -> float:
+    def pace_left(self, host: str) -> float:
         """Return the seconds until the pace of *host* allows a start, parked or not."""
         knows = self._bookings is None
         return HOSTS.due_in(host, self._number, self._guard_part, knows=knows)

@@ -62,7 +62,7 @@ class Holds:
                 self._keeper.keep(host, origin, ruling.interval)
             elif line.ask_ahead:
                 return Where.ASKED if line.asked else Where.UNKNOWN
-        if wait := self._keeper.paced_for(host):
+        if wait := self._keeper.pace_left(host):
             return wait, PACE
         return None
 

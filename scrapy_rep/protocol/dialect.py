@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass, fields, replace
 
 
-class Dialect(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Dialect:
     """What one specification of robots.txt says where the specifications differ."""
 
     name: str
@@ -65,6 +66,10 @@ class Dialect(NamedTuple):
     deny_statuses: frozenset[int] = frozenset()
     """Response codes of the 4xx class that forbid the whole site."""
 
+    def __reduce__(self) -> tuple[type[Dialect], tuple[object, ...]]:
+        # Compiled, too: what dataclasses has for a frozen class with slots sets attributes.
+        return Dialect, tuple(getattr(self, each.name) for each in fields(self))
+
 
 RFC9309 = Dialect("rfc9309")
 """RFC 9309, with the leniencies that are marked `Beyond RFC 9309` in this package."""
@@ -87,7 +92,8 @@ GYM2008 = Dialect(
 )
 """What Google, Yahoo and Microsoft agreed on in 2008: the older protocol plus wildcards."""
 
-MK1996 = GYM2008._replace(
+MK1996 = replace(
+    GYM2008,
     name="mk1996",
     wildcards=False,
     default_lifetime=7 * 24 * 3600.0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 
 import pytest
@@ -402,13 +403,13 @@ def test_dialects_are_frozen_values(dialect: Dialect) -> None:
     assert isinstance(dialect, Dialect)
     assert len({RFC9309, GYM2008, MK1996}) == 3
     assert pickle.loads(pickle.dumps(dialect)) == dialect
-    name = Dialect._fields[0]
+    name = dataclasses.fields(dialect)[0].name
     with pytest.raises(AttributeError):
         setattr(dialect, name, getattr(dialect, name))
 
 
 def test_an_empty_rule_is_named_where_it_counts() -> None:
-    dialect = RFC9309._replace(name="blank", blank_rules_count=True)
+    dialect = dataclasses.replace(RFC9309, name="blank", blank_rules_count=True)
     verdict = parse("User-agent: *\nDisallow:\n", dialect=dialect).verdict("/x", "bot")
     assert verdict.rule == (False, "", 2)
     assert verdict.reason == "rule"

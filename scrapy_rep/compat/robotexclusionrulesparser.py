@@ -204,7 +204,8 @@ def _expiration(answer: Outcome) -> float:
     if date is not None and answer.access is Access.SUCCESSFUL:
         try:
             # RFC 9110 5.6.7: a date of HTTP is in UTC, also where it names no zone.
-            return calendar.timegm(date[:9]) if date[9] is None else mktime_tz(date)
+            at = calendar.timegm(date[:9]) if date[9] is None else mktime_tz(date)
+            return float(at)
         except (OverflowError, ValueError):
             pass  # a date that no calendar has
     return time.time() + SEVEN_DAYS

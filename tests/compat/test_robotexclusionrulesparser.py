@@ -110,7 +110,15 @@ def test_fetch():
 
 
 @pytest.mark.parametrize(
-    "expires", ["0", "soon", "Thu, 01 Jan 99999 00:00:00 GMT", None]
+    "expires",
+    [
+        "0",
+        "soon",
+        "Thu, 01 Jan 99999 00:00:00 GMT",
+        f"Thu, {'9' * 400} Jan 1970 00:00:00 GMT",
+        None,
+    ],
+    ids=["0", "no date", "no year", "no day", "none"],
 )
 def test_else_seven_days(expires):
     headers = {} if expires is None else {"Expires": expires}

@@ -91,10 +91,8 @@ class Symptoms:
         if not host or not is_page(departure):
             return
         asked = 0.0
-        if status in {
-            TOO_MANY_REQUESTS,
-            SERVICE_UNAVAILABLE,
-        }:  # then Retry-After is about the host
+        if status in {TOO_MANY_REQUESTS, SERVICE_UNAVAILABLE}:
+            # Then Retry-After is about the host.
             asked = retry_after(fields_of(response.headers), self._now())
         elif not self._is_a_row(departure):
             return

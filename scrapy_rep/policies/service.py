@@ -310,9 +310,10 @@ class Policies:
 
     async def _tell_of_parsed(self, policy: Policy, page: Request) -> None:
         """Send Scrapy's signal of a robots.txt that was parsed, if anybody listens."""
-        if ROBOTS_PARSED is None or not any(
-            liveReceivers(getAllReceivers(self._crawler, ROBOTS_PARSED))
-        ):
+        if ROBOTS_PARSED is None:
+            return
+        # Listed, as a receiver may be an object that is false.
+        if not list(liveReceivers(getAllReceivers(self._crawler, ROBOTS_PARSED))):
             return
         # Late, as Scrapy's interface of parsers imports Protego, too.
         from scrapy_rep.parser import RepRobotParser  # noqa: PLC0415

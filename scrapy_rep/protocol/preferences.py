@@ -298,6 +298,8 @@ class Stated:
         The most specific Content-Usage rule decides, as Allow and Disallow do; of equals
         the more restrictive one (attach 3.1).
         """
+        if not self.rules:
+            return self.everywhere
         encoded_path = encode_reserved(path)
         found: dict[str, Preference] = {}
         least = 0  # octets of the rules that match, if there are any

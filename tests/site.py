@@ -143,6 +143,13 @@ class Site:
         return reply
 
 
+def hosts_of(site: Site, number: int, first: int = 2) -> list[str]:
+    """Return the origins of so many hosts, which *site* is on its own."""
+    return [
+        f"http://127.0.0.{host}:{site.port}" for host in range(first, first + number)
+    ]
+
+
 def _handler_for(site: Site) -> Callable[..., BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

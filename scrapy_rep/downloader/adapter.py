@@ -12,6 +12,7 @@ from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_rep.downloader import wire
+from scrapy_rep.downloader.backout import Backout
 from scrapy_rep.downloader.departure import Departure, as_current
 from scrapy_rep.downloader.found_once import found_once
 from scrapy_rep.downloader.handed_out import NOWHERE, HandedOut
@@ -70,6 +71,7 @@ class Downloader:
         self.tells_all = False
         """Whether a listener wants to know when each request leaves."""
         self.handed_out = HandedOut(lambda: self._downloader.active)
+        self.backout = Backout(self.free_places)
         crawler.signals.connect(self._follow_hand_overs, signals.engine_started)
 
     @found_once
@@ -176,6 +178,7 @@ class Downloader:
                 departure.let_go()
 
         handlers.download_request_async = follow
+        self.backout.begin(self._downloader)
 
     async def _hand_over(
         self, departure: Departure, to: Callable[[Request], Awaitable[Response]]
@@ -265,11 +268,10 @@ class Downloader:
         if slot.delay < delay:
             slot.delay = self._raised[name] = delay
             if len(self._raised) > 2 * len(self._slots):
-                self._raised = {
-                    name: delay
-                    for name, delay in self._raised.items()
-                    if self.has_slot(name)
-                }
+                kept = filter(
+                    lambda raised: self.has_slot(raised[0]), self._raised.items()
+                )
+                self._raised = dict(kept)
         # Jitter may lengthen and shorten a delay, but not below the interval.
         limit_jitter(slot, 1 - delay / slot.delay)
         return True
@@ -323,7 +325,7 @@ class Downloader:
 
     def free_places(self) -> int:
         """Return how many more requests the downloader takes at once."""
-        most = getattr(self._downloader, "total_concurrency", 0)
+        most: int = getattr(self._downloader, "total_concurrency", 0)
         return most - len(self._downloader.active) if most else UNLIMITED
 
     @property

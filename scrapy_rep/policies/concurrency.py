@@ -41,6 +41,11 @@ class Lanes:
         """How many fetches wait for a grant, and hold no place meanwhile."""
 
     @property
+    def prompt(self) -> int:
+        """Return how many fetches are under way that hold a prompt place."""
+        return self.prompt_places.limit - self.prompt_places.tokens
+
+    @property
     def slow(self) -> int:
         """Return how many fetches are under way that hold no prompt place."""
         return self.slow_places.limit - self.slow_places.tokens + self.aside

@@ -112,6 +112,11 @@ class Policies:
         return self._fetcher.lanes.slow
 
     @property
+    def prompt_fetches(self) -> int:
+        """Return how many fetches are under way that do not take long."""
+        return self._fetcher.lanes.prompt
+
+    @property
     def patience(self) -> float:
         """Return the seconds after which a fetch counts as slow, as of now."""
         return self._fetcher.lanes.patience

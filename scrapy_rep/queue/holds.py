@@ -85,6 +85,10 @@ class Holds:
             return True
         return self._policies.peek(origin, line.page) is not None
 
+    def is_unknown(self, line: Line) -> bool:
+        """Tell whether nothing but an unknown policy holds up *line*."""
+        return not self.is_known(line) and self.hold_of(line) is Where.UNKNOWN
+
     def note(self, line: Line, held: tuple[float, str] | Where | None) -> None:
         """Note what *line* waits for; log that it goes on when it waits no longer."""
         if held is None:

@@ -66,6 +66,7 @@ class PoliteQueue(SlotQueues):
         self._asked = 0  # policies that are asked for
         self._asks = 0  # those that ever were
         self._alarm = Alarm(crawl.downloader.wake)
+        crawl.downloader.backout.queues.append(self)
         for name, queue in self.pqueues.items():
             self._adopt(name, queue)
 
@@ -113,11 +114,15 @@ class PoliteQueue(SlotQueues):
             self._waits.note_busy()
             return request
         self._look_ahead()
-        if slots.later.heap:
-            self._alarm.set(slots.later.left())
+        self._rest()
+        return None
+
+    def _rest(self) -> None:
+        """Have the engine woken when a request may be sent."""
+        if self.slots.later.heap:
+            self._alarm.set(self.slots.later.left())
         if self._count:
             self._waits.note_idle()
-        return None
 
     def peek(self) -> Request | None:
         """Return a request that waits, of a slot that is due if there is one.
@@ -130,8 +135,25 @@ class PoliteQueue(SlotQueues):
             return None
         return next_of(slot.by_urgency()[0].queue, self._safe_to_peek)
 
+    # Whether the engine need ask (``Promising``)
+
+    def promised(self) -> int:
+        policies = self._policies
+        if policies is None:
+            return 0
+        # Those that take long have a place lent, and their requests are promised none.
+        return self._asked - policies.slow_fetches + policies.prompt_fetches
+
+    def has_none_due(self) -> bool:
+        slots = self.slots
+        if slots.due or slots.full or slots.later.left() <= 0:
+            return False
+        self._rest()
+        return True
+
     def close(self) -> dict[str, list[int]]:
         self._alarm.cancel()
+        self._downloader.backout.queues.remove(self)
         self._waits.close(self, keeps=bool(self.key))
         self.slots.clear()
         self._count = 0
@@ -201,7 +223,10 @@ class PoliteQueue(SlotQueues):
             line.place = line.name
         slot.lines[line.place] = line
         self._count += line.count
-        if slot.where is not Where.FULL:
+        if slot.where is Where.GONE and self._holds.is_unknown(line):
+            self._holds.note(line, Where.UNKNOWN)
+            self.slots.put(slot, Where.UNKNOWN)
+        elif slot.where is not Where.FULL:
             # What holds its other lines need not hold this one.
             self.slots.make_due(slot)
         return line

@@ -11,7 +11,7 @@ import scrapy
 
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.policies import concurrency
-from tests.site import Reply, Site, some_sites
+from tests.site import Reply, Site, hosts_of, some_sites
 from tests.utils import SCRAPYS_QUEUE, Pages, coroutine_test, crawl, make_crawler, sleep
 
 
@@ -55,13 +55,6 @@ async def test_so_many_at_once(monkeypatch):
 async def test_slow_ones_make_way_and_are_limited_too(monkeypatch):
     monkeypatch.setattr(concurrency, "PATIENCE_SECONDS", 0.05)
     assert await most_at_once(5, 1, expected=3, REP_SLOW_FETCHES=2) == 3
-
-
-def hosts_of(site: Site, number: int, first: int = 2) -> list[str]:
-    """Return the origins of so many hosts, which *site* is on its own."""
-    return [
-        f"http://127.0.0.{host}:{site.port}" for host in range(first, first + number)
-    ]
 
 
 class UntilQuick(Pages):

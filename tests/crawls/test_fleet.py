@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 DELAY = 0.5
 CLOSE = 0.8 * DELAY
+BUSY = 1.0
+"""Seconds for a page that keep two workers from doing all themselves, where each has two places
+and four hosts have two requests a second: the third gets some, however late it begins."""
 SOON = 180  # seconds; a busy machine is slow
 SCRAPYS = {
     "SCHEDULER": "scrapy.core.scheduler.Scheduler",
@@ -52,12 +55,15 @@ def until(true: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("workers", [1, 3])
-def test_one_pace_and_one_fetch(workers):
+@pytest.mark.parametrize(("workers", "page", "places"), [(1, 0.02, 16), (3, BUSY, 2)])
+def test_one_pace_and_one_fetch(workers, page, places):
     web_hosts = hosts(6, delayed(DELAY))
     with (
-        Web(web_hosts, page=0.02, stamped=True) as web,
-        seeded(web, pages(web_hosts, 7), workers) as (_, fleet),
+        Web(web_hosts, page=page, stamped=True) as web,
+        seeded(web, pages(web_hosts, 7), workers, CONCURRENT_REQUESTS=places) as (
+            _,
+            fleet,
+        ),
     ):
         fleet.join(SOON)
         found = seen(web)
@@ -193,8 +199,11 @@ def test_faults_of_redis(name, tmp_path: Path):
     web_hosts = hosts(4, delayed(DELAY))
     paths = {host: [*found, "/no"] for host, found in pages(web_hosts, 12).items()}
     with (
-        Web(web_hosts, page=0.02, stamped=True) as web,
-        seeded(web, paths, 3, folder=tmp_path, **settings) as (server, fleet),
+        Web(web_hosts, page=BUSY, stamped=True) as web,
+        seeded(web, paths, 3, folder=tmp_path, CONCURRENT_REQUESTS=2, **settings) as (
+            server,
+            fleet,
+        ),
     ):
         until(lambda: all(w.said("got") for w in fleet.workers))
         fault(server)
@@ -246,8 +255,8 @@ def forget_the_hosts(server: RedisServer) -> None:
 def test_a_server_that_makes_room_loses_no_request(fault):
     web_hosts = {**hosts(4, delayed(DELAY)), **hosts(4, OPEN, network=2)}
     with (
-        Web(web_hosts, page=0.02, stamped=True) as web,
-        seeded(web, pages(web_hosts, 12), 3) as (server, fleet),
+        Web(web_hosts, page=BUSY / 2, stamped=True) as web,
+        seeded(web, pages(web_hosts, 12), 3, CONCURRENT_REQUESTS=4) as (server, fleet),
     ):
         until(lambda: all(w.said("got") for w in fleet.workers))
         fault(server)

@@ -120,14 +120,16 @@ class Crawl(OneForEachCrawler):
     def policies(self) -> Policies:
         if self.store.bookings is not None:
             self.keeper.share(self.store.bookings)
+        fetcher = Fetcher(self.crawler, self.settings, self.downloader, self.keeper)
+        is_ending, aside = self.downloader.is_ending, fetcher.lanes.waiting_aside
         policies = Policies(
             self.crawler,
             self.settings,
             agent_of=self.agents.of,
             user_agent_of=self.agents.header,
-            fetcher=Fetcher(self.crawler, self.settings, self.downloader, self.keeper),
+            fetcher=fetcher,
             store=self.store,
-            sharing=Sharing(self.crawler, self.settings, self.downloader.is_ending),
+            sharing=Sharing(self.crawler, self.settings, is_ending, aside),
             log=self.log,
             keep=self._keep,
         )

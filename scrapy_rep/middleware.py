@@ -225,7 +225,7 @@ class RepMiddleware:
             self._downloader.lend_place()
             self._downloader.wake()
 
-        timer = call_later(self._policies.patience, lend)
+        timer = call_later(self._policies.lanes.patience, lend)
         try:
             return await self._policies.get(origin, request)
         finally:

@@ -268,10 +268,11 @@ class Downloader:
         if slot.delay < delay:
             slot.delay = self._raised[name] = delay
             if len(self._raised) > 2 * len(self._slots):
-                kept = filter(
-                    lambda raised: self.has_slot(raised[0]), self._raised.items()
-                )
-                self._raised = dict(kept)
+                self._raised = {
+                    name: delay
+                    for name, delay in self._raised.items()
+                    if self.has_slot(name)
+                }
         # Jitter may lengthen and shorten a delay, but not below the interval.
         limit_jitter(slot, 1 - delay / slot.delay)
         return True
@@ -351,8 +352,7 @@ class Downloader:
 
     def wake(self) -> None:
         """Make the engine ask the scheduler again."""
-        slot = self._engine_slot
-        if slot is not None:
+        if (slot := self._engine_slot) is not None:
             slot.nextcall.schedule()
 
     def is_ending(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,9 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import CancelledError, Deferred, DeferredSemaphore
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+    from contextlib import AbstractAsyncContextManager
+
     from twisted.python.failure import Failure
 
     from scrapy_rep.downloader import Downloader
@@ -38,7 +42,7 @@ class Lanes:
         self.prompt_places = DeferredSemaphore(concurrency)
         self.slow_places = DeferredSemaphore(slow)
         self.aside = 0
-        """How many fetches wait for a grant, and hold no place meanwhile."""
+        """How many fetches wait for a grant, or for somebody else, and hold no place meanwhile."""
 
     @property
     def prompt(self) -> int:
@@ -50,6 +54,11 @@ class Lanes:
         """Return how many fetches are under way that hold no prompt place."""
         return self.slow_places.limit - self.slow_places.tokens + self.aside
 
+    @property
+    def hosts_hang(self) -> bool:
+        """Tell whether the hosts that were asked last keep others waiting."""
+        return self.patience < PATIENCE_SECONDS
+
     async def enter(self) -> Lane:
         """Wait until a fetch may run; return its lane, which it must leave at its end."""
         place = self.prompt_places.acquire()
@@ -57,6 +66,35 @@ class Lanes:
             await maybe_deferred_to_future(place)
         self.downloader.lend_place()  # it takes none of a page's
         return Lane(self)
+
+    @contextmanager
+    def waiting_aside(self, after: float = 0.0) -> Iterator[None]:
+        """Count a fetch as aside while it waits for somebody else, from *after* seconds on."""
+        counted = 0
+
+        def step_aside() -> None:
+            nonlocal counted
+            if self.aside < self.slow_places.limit:
+                counted = 1
+                self.aside += 1
+                self.downloader.wake()  # the queue may look further ahead
+
+        timer = call_later(after, step_aside)
+        try:
+            yield
+        finally:
+            timer.cancel()
+            self.aside -= counted
+
+    @asynccontextmanager
+    async def enter_aside(
+        self, claim: AbstractAsyncContextManager[bool]
+    ) -> AsyncIterator[bool]:
+        """Enter *claim*; if that takes long, as another process has it, the fetch is aside."""
+        async with AsyncExitStack() as stack:
+            with self.waiting_aside(self.patience):
+                entered = await stack.enter_async_context(claim)
+            yield entered
 
     def lose_patience(self) -> None:
         """Note that a fetch takes long."""

@@ -221,8 +221,9 @@ class Fetcher:
         assert engine is not None
         host = self._keeper.host_of(request)
         self._keeper.check_wait(request, self._keeper.back_off.left(host))
-        # While a host is parked, perhaps for an hour, its fetch holds no place.
-        await self._keeper.back_off.wait(request, host)
+        if self._keeper.back_off.left(host):  # perhaps for an hour
+            with self.lanes.waiting_aside():
+                await self._keeper.back_off.wait(request, host)
         hop.asking.lane = lane = await self.lanes.enter()
         try:
             if self._downloader.is_ending_without(page):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import nullcontext
 from functools import partial
 from math import inf
 from time import monotonic, time
@@ -20,7 +21,6 @@ from scrapy_rep.access.results import Access
 from scrapy_rep.pacing import Asking
 from scrapy_rep.policies.aside import LARGE_SIZE, Aside
 from scrapy_rep.policies.cache import Known, PolicyCache
-from scrapy_rep.policies.concurrency import PATIENCE_SECONDS
 from scrapy_rep.policies.fetcher import validators_of
 from scrapy_rep.policies.lifecycle import (
     STATES_WITHOUT_ANSWER,
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
 
     from scrapy_rep.log import CrawlLog
+    from scrapy_rep.policies.concurrency import Lanes
     from scrapy_rep.policies.fetcher import Fetcher
     from scrapy_rep.policies.sharing import Sharing
     from scrapy_rep.protocol import Agent
@@ -107,24 +108,8 @@ class Policies:
         return self._wall_at_zero + moment
 
     @property
-    def slow_fetches(self) -> int:
-        """Return how many fetches are under way that take long, and hold no prompt place."""
-        return self._fetcher.lanes.slow
-
-    @property
-    def prompt_fetches(self) -> int:
-        """Return how many fetches are under way that do not take long."""
-        return self._fetcher.lanes.prompt
-
-    @property
-    def patience(self) -> float:
-        """Return the seconds after which a fetch counts as slow, as of now."""
-        return self._fetcher.lanes.patience
-
-    @property
-    def hosts_hang(self) -> bool:
-        """Tell whether the hosts that were asked last keep others waiting."""
-        return self.patience < PATIENCE_SECONDS
+    def lanes(self) -> Lanes:
+        return self._fetcher.lanes
 
     def peek(
         self, origin: str, page: Callable[[], Request | None] = lambda: None
@@ -230,7 +215,10 @@ class Policies:
             if self.now() < known.standing.ask_at:
                 return known
             self.fetches.tell(key, known)  # they need not wait for a refresh
-        async with self._store.claim(key) as others_asked:
+        claim = self._store.claim(key)
+        if not isinstance(claim, nullcontext):
+            claim = self.lanes.enter_aside(claim)
+        async with claim as others_asked:
             if others_asked:
                 newer, known = await self._recall(key, page)
                 if known is not None and self.now() < known.standing.ask_at:

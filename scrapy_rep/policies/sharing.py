@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Hashable, Mapping
+from contextlib import nullcontext
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet
@@ -24,6 +25,7 @@ from scrapy_rep.store.packed import PackedCache
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from contextlib import AbstractContextManager
 
     from scrapy import Request
     from scrapy.crawler import Crawler
@@ -143,12 +145,20 @@ class Sharing:
     """One crawl's part in what the crawls of the process share."""
 
     def __init__(
-        self, crawler: Crawler, settings: Settings, ends: Callable[[], bool]
+        self,
+        crawler: Crawler,
+        settings: Settings,
+        ends: Callable[[], bool],
+        waiting_aside: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        """*ends* tells whether the crawl is ending, which breaks connections off."""
+        """*ends* tells whether the crawl is ending, which breaks connections off.
+
+        *waiting_aside* surrounds each wait for what another crawl asks.
+        """
         self._crawler = crawler
         self._settings = settings
         self._ends = ends
+        self._waiting_aside = waiting_aside
         self._number = next(CRAWL_NUMBERS)
         self._commons: Commons | None = None
         self._asks_alike: Hashable = None
@@ -208,7 +218,8 @@ class Sharing:
                 return await self._ask(commons, likeness, fetch), True
             waiter: Deferred[Learned | None] = Deferred()
             commons.under_way[likeness].append(waiter)
-            learned, waited = await maybe_deferred_to_future(waiter), True
+            with self._waiting_aside():
+                learned, waited = await maybe_deferred_to_future(waiter), True
         return learned, False
 
     async def _ask(

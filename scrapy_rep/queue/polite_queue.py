@@ -138,11 +138,11 @@ class PoliteQueue(SlotQueues):
     # Whether the engine need ask (``Promising``)
 
     def promised(self) -> int:
-        policies = self._policies
-        if policies is None:
+        if self._policies is None:
             return 0
+        lanes = self._policies.lanes
         # Those that take long have a place lent, and their requests are promised none.
-        return self._asked - policies.slow_fetches + policies.prompt_fetches
+        return self._asked - lanes.slow + lanes.prompt
 
     def has_none_due(self) -> bool:
         slots = self.slots
@@ -347,10 +347,10 @@ class PoliteQueue(SlotQueues):
     def _look_ahead(self) -> None:
         if self._policies is None:
             return
-        most = self._most_asked + self._policies.slow_fetches
+        most = self._most_asked + self._policies.lanes.slow
         while self.slots.unknown and self._asked < most:
             self._asks += 1
-            any_of_them = bool(self._asks % 2) and self._policies.hosts_hang
+            any_of_them = bool(self._asks % 2) and self._policies.lanes.hosts_hang
             slot = self.slots.take_unknown(any_of_them=any_of_them)
             if slot is None:
                 return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from threading import Condition
+from threading import Condition, Event
 from typing import Any
 
 import pytest
@@ -12,7 +12,15 @@ import scrapy
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.policies import concurrency
 from tests.site import Reply, Site, hosts_of, some_sites
-from tests.utils import SCRAPYS_QUEUE, Pages, coroutine_test, crawl, make_crawler, sleep
+from tests.utils import (
+    SCRAPYS_QUEUE,
+    Pages,
+    at_once,
+    coroutine_test,
+    crawl,
+    make_crawler,
+    sleep,
+)
 
 
 class Crowded:
@@ -121,7 +129,7 @@ async def test_a_hop_that_waits_for_its_grant_holds_up_nobody(monkeypatch):
         urls = [slow.url("/"), *(f"{origin}/" for origin in origins)]
         await crawl(crawler, urls=urls)
         before = crawler.spider.before
-        assert Crawl.of(crawler).policies.slow_fetches == 0
+        assert Crawl.of(crawler).policies.lanes.slow == 0
         (page,) = (
             hit.seconds
             for hit in site.hits
@@ -130,4 +138,72 @@ async def test_a_hop_that_waits_for_its_grant_holds_up_nobody(monkeypatch):
         # Five of the others wait, each of which takes 0.5 s.
         assert sum(hit.seconds < page for hit in slow.hits[before:]) <= 2
         assert slow.count("/robots.txt") == 7
+    assert len(crawler.spider.got) == len(urls) + 1
+
+
+FEW = {"CONCURRENT_REQUESTS": 4}
+"""Settings of a crawl that asks for eight robots.txt ahead of need, and more that take long."""
+
+
+class LeavesOff(Pages):
+    """Crawls when another crawl has asked its sites, and has them answer at its first page."""
+
+    site: Site
+    answer: Event
+
+    async def start(self):
+        while self.site.count("/robots.txt") < len(self.urls) - 1:
+            await sleep(0.01)
+        for request in self.requests():
+            yield request
+
+    def parse(self, response):
+        super().parse(response)
+        self.answer.set()
+
+
+@coroutine_test
+async def test_hosts_that_another_crawl_asks_hold_up_nobody():
+    answer = Event()
+
+    def silent(_):
+        answer.wait(20)
+        return Reply("# fine")
+
+    with (
+        Site({"/robots.txt": silent}, host="0.0.0.0") as site,
+        some_sites(1, "# fine", 200) as [quick],
+    ):
+        urls = [f"{origin}/" for origin in hosts_of(site, 12)]
+        crawler = make_crawler(LeavesOff, **FEW)
+        second = crawl(crawler, urls=[*urls, quick.url("/")], site=site, answer=answer)
+        await at_once(crawl(make_crawler(), urls=urls), second)
+    assert crawler.spider.got[0] == quick.url("/")
+    assert len(crawler.spider.got) == len(urls) + 1
+
+
+@coroutine_test
+async def test_hops_to_a_parked_host_hold_up_nobody():
+    with (
+        Site() as busy,
+        Site(host="0.0.0.0") as site,
+        some_sites(1, "# fine", 200) as [quick],
+    ):
+        away = Reply(status=503, headers={"Retry-After": "3"})
+        busy.replies |= {"/robots.txt": "# fine", "/": [away, "page"]}
+        moved = Reply(status=302, headers={"Location": busy.url("/robots.txt")})
+        site.replies["/robots.txt"] = moved
+        urls = [f"{origin}/" for origin in hosts_of(site, 12)]
+
+        class Following(Pages):
+            async def start(self):
+                yield scrapy.Request(busy.url("/"))
+                while not Crawl.of(self.crawler).keeper.back_off.until:
+                    await sleep(0.01)
+                for request in self.requests():
+                    yield request
+
+        crawler = make_crawler(Following, **FEW)
+        await crawl(crawler, urls=[*urls, quick.url("/")])
+    assert crawler.spider.got[0] == quick.url("/")
     assert len(crawler.spider.got) == len(urls) + 1

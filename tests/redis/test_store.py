@@ -15,10 +15,10 @@ from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy_rep.policies.lifecycle import WAITING_STATES, correct_times, standing_of
 from scrapy_rep.redis import leases
 from scrapy_rep.redis import store as store_module
-from scrapy_rep.redis.keys import TOLD_CHANNEL, fleet_keys
+from scrapy_rep.redis.keys import TOLD_CHANNEL, fleet_keys, lease_key
 from scrapy_rep.store.rows import pack_body
 from tests.redis.workers import Worker, at_once_when, promptly
-from tests.site import Site
+from tests.site import Site, hosts_of
 from tests.snapshots import answer_of, changed, snapshot_of
 from tests.utils import coroutine_test, crawl, make_crawler, until
 
@@ -418,6 +418,20 @@ async def test_a_worker_that_dies_delays_the_others_by_its_lease(redis_server):
             assert others_asked
             assert time.monotonic() - began >= 0.5
             assert redis_server.client.get(LEASE) == worker.servers.me.encode()
+
+
+@coroutine_test
+async def test_hosts_that_another_worker_asks_hold_up_nobody(redis_server):
+    with Site({"/robots.txt": "# fine"}, host="0.0.0.0") as site:
+        *others, quick = hosts_of(site, 13)
+        for origin in others:
+            redis_server.client.set(lease_key(origin), "another", px=3000)
+        crawler = make_crawler(
+            REDIS_URL=redis_server.url, REP_STORE="redis", CONCURRENT_REQUESTS=4
+        )
+        await crawl(crawler, urls=[f"{origin}/" for origin in (*others, quick)])
+    assert crawler.spider.got[0] == f"{quick}/"
+    assert len(crawler.spider.got) == 13
 
 
 @coroutine_test

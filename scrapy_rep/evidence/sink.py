@@ -150,11 +150,12 @@ class Sink:
         return True
 
     def _wake_thread(self) -> None:
-        if self._thread is None:
-            self._thread = Thread(target=self._run, name="rep-audit", daemon=True)
-            self._thread.start()
         self._asleep = False
-        self._some.set()
+        if self._thread is not None:
+            self._some.set()
+            return
+        self._thread = Thread(target=self._run, name="rep-audit", daemon=True)
+        self._thread.start()
 
     async def close(self) -> None:
         """Write what waits, and upload the file if the storage does that at the end."""

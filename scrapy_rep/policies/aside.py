@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -11,6 +12,7 @@ from scrapy_rep.protocol.wildcards import FEW_QUERIES
 if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import ThreadPoolExecutor
+    from contextlib import AbstractContextManager
 
     from scrapy_rep.policies.cache import Known
     from scrapy_rep.protocol import Agent, Policy
@@ -29,7 +31,11 @@ class Aside:
     through a whole file, is not interrupted; none takes as long as that.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, waiting: Callable[[], AbstractContextManager[None]] = nullcontext
+    ) -> None:
+        """*waiting* surrounds each wait, which may be for the work of others, too."""
+        self._waiting = waiting
         self._worker: ThreadPoolExecutor | None = None
 
     async def run(self, work: Callable[[], T]) -> T:
@@ -38,7 +44,8 @@ class Aside:
             from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - it is rare
 
             self._worker = ThreadPoolExecutor(1, "scrapy_rep.policies")
-        return await wait_for(self._worker.submit(work))
+        with self._waiting():
+            return await wait_for(self._worker.submit(work))
 
     async def make_ready(
         self, known: Known, agent: Agent, *, explain: bool = False

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
 
     from scrapy_rep.log import CrawlLog
-    from scrapy_rep.policies.concurrency import Lanes
     from scrapy_rep.policies.fetcher import Fetcher
     from scrapy_rep.policies.sharing import Sharing
     from scrapy_rep.protocol import Agent
@@ -91,7 +90,8 @@ class Policies:
         self._listeners: list[Callable[[Known, Snapshot], None]] = []
         self._cache = PolicyCache(settings.cache_bytes)
         self.fetches = OneAtATime(self._find, self._broken_off)
-        self.aside = Aside()
+        self.lanes = fetcher.lanes
+        self.aside = Aside(self.lanes.waiting_aside)
         # Wall time that no step of the wall clock changes while we run.
         self._wall_at_zero = time() - monotonic()
 
@@ -106,10 +106,6 @@ class Policies:
     def at(self, moment: float) -> float:
         """Return a *moment* of ``time.monotonic()`` in seconds since 1970."""
         return self._wall_at_zero + moment
-
-    @property
-    def lanes(self) -> Lanes:
-        return self._fetcher.lanes
 
     def peek(
         self, origin: str, page: Callable[[], Request | None] = lambda: None

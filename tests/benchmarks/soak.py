@@ -20,12 +20,14 @@ import random
 import subprocess
 import sys
 from bisect import bisect
+from contextlib import nullcontext
 from itertools import pairwise
 from math import exp, log
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.reactor import install_reactor
@@ -139,7 +141,7 @@ def body(rnd: random.Random, size: int) -> bytes:
 class MadeUpFetcher:
     """Answers for every origin, with one of *bodies*; each once in every round."""
 
-    slow = 0
+    lanes = SimpleNamespace(waiting_aside=nullcontext)
 
     def __init__(self, bodies: list[bytes]) -> None:
         self.bodies = bodies

@@ -10,7 +10,9 @@ import pytest
 import scrapy
 
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.policies import concurrency
+from scrapy_rep.policies import concurrency, service
+from scrapy_rep.policies.aside import LARGE_SIZE
+from scrapy_rep.policies.lifecycle import policy_of
 from tests.site import Reply, Site, hosts_of, some_sites
 from tests.utils import (
     SCRAPYS_QUEUE,
@@ -141,7 +143,7 @@ async def test_a_hop_that_waits_for_its_grant_holds_up_nobody(monkeypatch):
     assert len(crawler.spider.got) == len(urls) + 1
 
 
-FEW = {"CONCURRENT_REQUESTS": 4}
+FEW: dict[str, Any] = {"CONCURRENT_REQUESTS": 4}
 """Settings of a crawl that asks for eight robots.txt ahead of need, and more that take long."""
 
 
@@ -179,6 +181,26 @@ async def test_hosts_that_another_crawl_asks_hold_up_nobody():
         second = crawl(crawler, urls=[*urls, quick.url("/")], site=site, answer=answer)
         await at_once(crawl(make_crawler(), urls=urls), second)
     assert crawler.spider.got[0] == quick.url("/")
+    assert len(crawler.spider.got) == len(urls) + 1
+
+
+@coroutine_test
+async def test_large_files_hold_up_nobody(monkeypatch):
+    def read_slowly(snapshot, *args):
+        if len(snapshot.answer.body) > LARGE_SIZE:
+            time.sleep(0.3)  # in the thread, which reads one at a time
+        return policy_of(snapshot, *args)
+
+    monkeypatch.setattr(service, "policy_of", read_slowly)
+    large = "# filling\n" * (LARGE_SIZE // 10 + 1)
+    with (
+        Site({"/robots.txt": large}, host="0.0.0.0") as site,
+        some_sites(1, "# fine", 200) as [quick],
+    ):
+        urls = [f"{origin}/" for origin in hosts_of(site, 12)]
+        crawler = make_crawler(**FEW)
+        await crawl(crawler, urls=[*urls, quick.url("/")])
+    assert quick.url("/") in crawler.spider.got[:3]
     assert len(crawler.spider.got) == len(urls) + 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -62,7 +63,7 @@ class Answer(NamedTuple):
 class Site:
     """A Fetcher whose answers are scripted, and read as the real one reads them."""
 
-    slow = 0
+    lanes = SimpleNamespace(waiting_aside=nullcontext)
 
     def __init__(self, answer: Answer | None = None) -> None:
         self.answer = answer or Answer()

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -49,7 +51,7 @@ def varied(path: str, **headers: str) -> Answer:
 class ByAgent:
     """A Fetcher whose answers are scripted, for each User-Agent its own."""
 
-    slow = 0
+    lanes = SimpleNamespace(waiting_aside=nullcontext)
 
     def __init__(self, **answers: Answer) -> None:
         self.answers = answers

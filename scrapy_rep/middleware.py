@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
 from scrapy.http.request import NO_CALLBACK
-from scrapy.utils.asyncio import call_later
 
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.downloader import ROBOTS_HOP, sleep
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from scrapy_rep.downloader import HttpCache
     from scrapy_rep.exceptions import RobotsRefused
     from scrapy_rep.judging import Ruling
+    from scrapy_rep.protocol import Agent
 
 MAX_WAITING = 1000
 """How many requests of a crawl wait here for a robots.txt; the others go back."""
@@ -92,7 +92,6 @@ class RepMiddleware:
         self._judge = crawl.judge
         self._patience = Patience(crawl.settings, crawl.agents, crawl.policies.now)
         self._has_cache = crawl.http_cache is not None
-        self._waiting = 0
         self._robots = Robots(
             crawl.policies, crawl.agents, crawl.judge, crawl.log, crawl.waits
         )
@@ -177,14 +176,12 @@ class RepMiddleware:
                 return answer
             known, now = answer, self._policies.now()
         agent = self._agents.of(request)
-        if known.ready is not None:
-            await self._policies.aside.make_ready(known, agent, explain=self._explains)
-            now = self._policies.now()
+        if not known.is_ready(agent, explain=self._explains):
+            now = await self._make_ready(known, agent, explain=self._explains)
         if self._witness is None:
             allowed = known.policy.allowed(url, agent)
-            if not allowed and known.ready is not None:
-                await self._policies.aside.make_ready(known, agent, explain=True)
-                now = self._policies.now()
+            if not (allowed or known.is_ready(agent, explain=True)):
+                now = await self._make_ready(known, agent, explain=True)
             ruling = self._judge.rule(url, known, agent, now, allowed)
             if ruling is SEND and not (
                 self._keeper.keeps_intervals or self._back_off.until
@@ -206,33 +203,20 @@ class RepMiddleware:
         """Return what decides once *origin* was asked, or what comes of *request* else."""
         if self._goes_back_unjudged(request, origin):
             return self._again(request)
-        if self._waiting >= MAX_WAITING:
+        if self._policies.lanes.pages >= MAX_WAITING:
             if self._may_go_back(request):
                 await sleep(SENT_BACK_AFTER)
                 return self._again(request)
             raise self._refusal(request, url, origin, TOO_MANY_WAIT)
-        known = await self._wait_for(origin, request)
+        with self._policies.lanes.lending_place():
+            known = await self._policies.get(origin, request)
         return await self._cached(request, origin) or known
 
-    async def _wait_for(self, origin: str, request: Request) -> Known:
-        """Return what decides for *request*, which soon takes none of the others' places."""
-        self._waiting += 1
-        lent = False
-
-        def lend() -> None:
-            nonlocal lent
-            lent = True
-            self._downloader.lend_place()
-            self._downloader.wake()
-
-        timer = call_later(self._policies.lanes.patience, lend)
-        try:
-            return await self._policies.get(origin, request)
-        finally:
-            timer.cancel()
-            if lent:
-                self._downloader.take_place_back()
-            self._waiting -= 1
+    async def _make_ready(self, known: Known, agent: Agent, *, explain: bool) -> float:
+        """Wait until *known* is ready to answer; return the time."""
+        with self._policies.lanes.lending_place():
+            await self._policies.aside.make_ready(known, agent, explain=explain)
+        return self._policies.now()
 
     async def _cached(self, request: Request, origin: str) -> Response | None:
         """Return the page of *request* if only its robots.txt must come from its site.

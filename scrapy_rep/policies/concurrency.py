@@ -11,8 +11,8 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import CancelledError, Deferred, DeferredSemaphore
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-    from contextlib import AbstractAsyncContextManager
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
     from twisted.python.failure import Failure
 
@@ -43,6 +43,8 @@ class Lanes:
         self.slow_places = DeferredSemaphore(slow)
         self.aside = 0
         """How many fetches wait for a grant, or for somebody else, and hold no place meanwhile."""
+        self.pages = 0
+        """How many pages wait in the downloader for a policy."""
 
     @property
     def prompt(self) -> int:
@@ -52,7 +54,8 @@ class Lanes:
     @property
     def slow(self) -> int:
         """Return how many fetches are under way that hold no prompt place."""
-        return self.slow_places.limit - self.slow_places.tokens + self.aside
+        most = self.slow_places.limit
+        return most - self.slow_places.tokens + min(self.aside, most)
 
     @property
     def hosts_hang(self) -> bool:
@@ -67,24 +70,30 @@ class Lanes:
         self.downloader.lend_place()  # it takes none of a page's
         return Lane(self)
 
-    @contextmanager
-    def waiting_aside(self, after: float = 0.0) -> Iterator[None]:
+    def waiting_aside(self, after: float = 0.0) -> AbstractContextManager[None]:
         """Count a fetch as aside while it waits for somebody else, from *after* seconds on."""
-        counted = 0
+        return _later(after, self._step_aside, self._come_back)
 
-        def step_aside() -> None:
-            nonlocal counted
-            if self.aside < self.slow_places.limit:
-                counted = 1
-                self.aside += 1
-                self.downloader.wake()  # the queue may look further ahead
+    def _step_aside(self) -> None:
+        self.aside += 1
+        self.downloader.wake()  # the queue may look further ahead
 
-        timer = call_later(after, step_aside)
+    def _come_back(self) -> None:
+        self.aside -= 1
+
+    @contextmanager
+    def lending_place(self) -> Iterator[None]:
+        """Let a page that waits in the downloader take none of the others' places for long."""
+        self.pages += 1
         try:
-            yield
+            with _later(self.patience, self._lend, self.downloader.take_place_back):
+                yield
         finally:
-            timer.cancel()
-            self.aside -= counted
+            self.pages -= 1
+
+    def _lend(self) -> None:
+        self.downloader.lend_place()
+        self.downloader.wake()
 
     @asynccontextmanager
     async def enter_aside(
@@ -178,6 +187,27 @@ class Lane:
             self._lanes.slow_places.release()
         else:
             place.cancel()
+
+
+@contextmanager
+def _later(
+    seconds: float, begin: Callable[[], object], end: Callable[[], object]
+) -> Iterator[None]:
+    """Call *begin* if the block takes longer than so many *seconds*, and then *end* after it."""
+    has_begun = False
+
+    def call_begin() -> None:
+        nonlocal has_begun
+        has_begun = True
+        begin()
+
+    timer = call_later(seconds, call_begin)
+    try:
+        yield
+    finally:
+        timer.cancel()
+        if has_begun:
+            end()
 
 
 def _ignore_cancel(failure: Failure) -> None:

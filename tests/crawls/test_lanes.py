@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from threading import Condition, Event
+from threading import Condition, Event, current_thread, main_thread
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from scrapy_rep.crawl import Crawl
 from scrapy_rep.policies import concurrency, service
 from scrapy_rep.policies.aside import LARGE_SIZE
 from scrapy_rep.policies.lifecycle import policy_of
+from scrapy_rep.protocol import Policy
 from tests.site import Reply, Site, hosts_of, some_sites
 from tests.utils import (
     SCRAPYS_QUEUE,
@@ -143,6 +144,8 @@ async def test_a_hop_that_waits_for_its_grant_holds_up_nobody(monkeypatch):
     assert len(crawler.spider.got) == len(urls) + 1
 
 
+LARGE = "# filling\n" * (LARGE_SIZE // 10 + 1)
+"""A robots.txt that a thread reads."""
 FEW: dict[str, Any] = {"CONCURRENT_REQUESTS": 4}
 """Settings of a crawl that asks for eight robots.txt ahead of need, and more that take long."""
 
@@ -192,15 +195,51 @@ async def test_large_files_hold_up_nobody(monkeypatch):
         return policy_of(snapshot, *args)
 
     monkeypatch.setattr(service, "policy_of", read_slowly)
-    large = "# filling\n" * (LARGE_SIZE // 10 + 1)
     with (
-        Site({"/robots.txt": large}, host="0.0.0.0") as site,
+        Site({"/robots.txt": LARGE}, host="0.0.0.0") as site,
         some_sites(1, "# fine", 200) as [quick],
     ):
         urls = [f"{origin}/" for origin in hosts_of(site, 12)]
         crawler = make_crawler(**FEW)
         await crawl(crawler, urls=[*urls, quick.url("/")])
     assert quick.url("/") in crawler.spider.got[:3]
+    assert len(crawler.spider.got) == len(urls) + 1
+
+
+class Late(Pages):
+    """Asks for its last page when the others wait for what a thread does."""
+
+    begun: Event
+
+    async def start(self):
+        *first, last = self.requests()
+        for request in first:
+            yield request
+        while not self.begun.is_set():
+            await sleep(0.01)
+        yield last
+
+
+@coroutine_test
+async def test_pages_that_wait_for_a_large_file_lend_their_places(monkeypatch):
+    monkeypatch.setattr(concurrency, "PATIENCE_SECONDS", 0.05)
+    begun, matching = Event(), Policy.matching
+
+    def match_slowly(policy, url, agent):
+        if current_thread() is not main_thread():  # to be ready for evidence
+            begun.set()
+            time.sleep(1)
+        return matching(policy, url, agent)
+
+    monkeypatch.setattr(Policy, "matching", match_slowly)
+    with (
+        Site({"/robots.txt": LARGE}) as site,
+        some_sites(1, "# fine", 200) as [quick],
+    ):
+        urls = [site.url(f"/{number}") for number in range(4)]
+        crawler = make_crawler(Late, REP_EVIDENCE=True, **FEW)
+        await crawl(crawler, urls=[*urls, quick.url("/")], begun=begun)
+    assert crawler.spider.got[0] == quick.url("/")
     assert len(crawler.spider.got) == len(urls) + 1
 
 

@@ -10,6 +10,7 @@ import marshal
 import pickle
 import time
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -65,6 +66,7 @@ class Gate:
             **{"USER_AGENT": "ExampleBot/1.0", "REP_EVIDENCE": True, **settings}
         )
         self.crawler.spider = Pages()
+        self.crawler.engine = SimpleNamespace()  # nothing wants to be woken
         self.snapshot = snapshot
         self.gate = RepMiddleware.from_crawler(self.crawler)
         self.crawl = Crawl.of(self.crawler)

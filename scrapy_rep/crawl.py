@@ -121,7 +121,6 @@ class Crawl(OneForEachCrawler):
         if self.store.bookings is not None:
             self.keeper.share(self.store.bookings)
         fetcher = Fetcher(self.crawler, self.settings, self.downloader, self.keeper)
-        is_ending, aside = self.downloader.is_ending, fetcher.lanes.waiting_aside
         policies = Policies(
             self.crawler,
             self.settings,
@@ -129,7 +128,12 @@ class Crawl(OneForEachCrawler):
             user_agent_of=self.agents.header,
             fetcher=fetcher,
             store=self.store,
-            sharing=Sharing(self.crawler, self.settings, is_ending, aside),
+            sharing=Sharing(
+                self.crawler,
+                self.settings,
+                self.downloader.is_ending,
+                fetcher.lanes.waiting_aside,
+            ),
             log=self.log,
             keep=self._keep,
         )

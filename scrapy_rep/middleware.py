@@ -176,11 +176,11 @@ class RepMiddleware:
                 return answer
             known, now = answer, self._policies.now()
         agent = self._agents.of(request)
-        if not known.is_ready(agent, explain=self._explains):
+        if known.ready is not None:
             now = await self._make_ready(known, agent, explain=self._explains)
         if self._witness is None:
             allowed = known.policy.allowed(url, agent)
-            if not (allowed or known.is_ready(agent, explain=True)):
+            if not allowed and known.ready is not None:
                 now = await self._make_ready(known, agent, explain=True)
             ruling = self._judge.rule(url, known, agent, now, allowed)
             if ruling is SEND and not (
@@ -213,9 +213,10 @@ class RepMiddleware:
         return await self._cached(request, origin) or known
 
     async def _make_ready(self, known: Known, agent: Agent, *, explain: bool) -> float:
-        """Wait until *known* is ready to answer; return the time."""
-        with self._policies.lanes.lending_place():
-            await self._policies.aside.make_ready(known, agent, explain=explain)
+        """Wait until *known*, of a large file, is ready to answer; return the time."""
+        if not known.is_ready(agent, explain=explain):
+            with self._policies.lanes.lending_place():
+                await self._policies.aside.make_ready(known, agent, explain=explain)
         return self._policies.now()
 
     async def _cached(self, request: Request, origin: str) -> Response | None:

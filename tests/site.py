@@ -143,6 +143,17 @@ class Site:
         return reply
 
 
+class Silence:
+    """A reply that does not come until that is wanted."""
+
+    def __init__(self) -> None:
+        self.over = Event()
+
+    def __call__(self, _: object) -> Reply:
+        self.over.wait(20)
+        return Reply("# fine")
+
+
 def hosts_of(site: Site, number: int, first: int = 2) -> list[str]:
     """Return the origins of so many hosts, which *site* is on its own."""
     return [

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
+from contextlib import nullcontext
 from functools import wraps
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
@@ -29,6 +31,7 @@ from tests.wire import STAMPED
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
     from pathlib import Path
+    from threading import Event
 
     import scrapy_rep
     from scrapy_rep.access import HeaderFields
@@ -88,6 +91,10 @@ def coroutine_test(
 
 
 # Any: so that the tests need not tell at each use which spider it is, or that there is one.
+NO_LANES = SimpleNamespace(waiting_aside=nullcontext)
+"""The lanes of a fetcher that is made up."""
+
+
 def make_crawler(spidercls: type[scrapy.Spider] | None = None, **settings: Any) -> Any:
     """Return a crawler with the add-on enabled, as a user enables it."""
     if not is_reactor_installed():
@@ -201,6 +208,16 @@ class Enough(Pages):
         super().parse(response)
         if len(self.got) == self.enough:
             raise scrapy.exceptions.CloseSpider("enough")
+
+
+class Frees(Pages):
+    """Lets all that waits go on when its first page comes."""
+
+    free: Event
+
+    def parse(self, response):
+        super().parse(response)
+        self.free.set()
 
 
 class Media(Pages):

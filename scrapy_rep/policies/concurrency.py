@@ -72,13 +72,15 @@ class Lanes:
 
     def waiting_aside(self, after: float = 0.0) -> AbstractContextManager[None]:
         """Count a fetch as aside while it waits for somebody else, from *after* seconds on."""
-        return _later(after, self._step_aside, self._come_back)
+        return _later(after, self.note_aside, self.note_back)
 
-    def _step_aside(self) -> None:
+    def note_aside(self) -> None:
+        """Note that one more fetch is aside."""
         self.aside += 1
         self.downloader.wake()  # the queue may look further ahead
 
-    def _come_back(self) -> None:
+    def note_back(self) -> None:
+        """Note that a fetch is no longer aside."""
         self.aside -= 1
 
     @contextmanager
@@ -151,14 +153,13 @@ class Lane:
         self._leave_prompt()
         self._leave_slow()
         self._is_aside = True
-        self._lanes.aside += 1
-        self._lanes.downloader.wake()  # the queue may look further ahead
+        self._lanes.note_aside()
 
     def come_back(self) -> None:
         """Go on at once as a slow fetch: a request with a grant must leave now."""
         if self._is_aside:
             self._is_aside = False
-            self._lanes.aside -= 1
+            self._lanes.note_back()
             self.make_way()
 
     def note_answer(self) -> None:
@@ -169,8 +170,9 @@ class Lane:
         """End: the fetch is over."""
         self._timer.cancel()
         self._lanes.downloader.take_place_back()
-        self._lanes.aside -= self._is_aside
-        self._is_aside = False
+        if self._is_aside:
+            self._is_aside = False
+            self._lanes.note_back()
         self._leave_prompt()
         self._leave_slow()
 

@@ -220,8 +220,9 @@ class Fetcher:
         engine = self._crawler.engine
         assert engine is not None
         host = self._keeper.host_of(request)
-        self._keeper.check_wait(request, self._keeper.back_off.left(host))
-        if self._keeper.back_off.left(host):  # perhaps for an hour
+        parked = self._keeper.back_off.left(host)
+        self._keeper.check_wait(request, parked)
+        if parked:  # perhaps for an hour, and so without a place
             with self.lanes.waiting_aside():
                 await self._keeper.back_off.wait(request, host)
         hop.asking.lane = lane = await self.lanes.enter()

@@ -212,7 +212,7 @@ class Policies:
                 return known
             self.fetches.tell(key, known)  # they need not wait for a refresh
         claim = self._store.claim(key)
-        if not isinstance(claim, nullcontext):
+        if not isinstance(claim, nullcontext):  # the default, which never waits
             claim = self.lanes.enter_aside(claim)
         async with claim as others_asked:
             if others_asked:

@@ -20,14 +20,12 @@ import random
 import subprocess
 import sys
 from bisect import bisect
-from contextlib import nullcontext
 from itertools import pairwise
 from math import exp, log
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.reactor import install_reactor
@@ -43,7 +41,7 @@ from scrapy_rep.robots import Robots
 from scrapy_rep.settings import Settings
 from scrapy_rep.store.memory import MemoryStore
 from scrapy_rep.store.sqlite import SqliteStore
-from tests.utils import fields
+from tests.utils import NO_LANES, fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -141,7 +139,7 @@ def body(rnd: random.Random, size: int) -> bytes:
 class MadeUpFetcher:
     """Answers for every origin, with one of *bodies*; each once in every round."""
 
-    lanes = SimpleNamespace(waiting_aside=nullcontext)
+    lanes = NO_LANES
 
     def __init__(self, bodies: list[bytes]) -> None:
         self.bodies = bodies

@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from threading import Event
-
 import pytest
 import scrapy
 from scrapy.core.engine import ExecutionEngine
 
 from scrapy_rep.policies import concurrency
-from tests.site import Reply, Site, hosts_of
-from tests.utils import Pages, coroutine_test, crawl, make_crawler, sleep
+from tests.site import Reply, Silence, Site, hosts_of
+from tests.utils import Frees, Pages, coroutine_test, crawl, make_crawler, sleep
 
 PLACES = 16
 """Scrapy's default of CONCURRENT_REQUESTS; half as many robots.txt files are fetched at once."""
-
-
-class Silence:
-    """A robots.txt that is not answered until that is wanted."""
-
-    def __init__(self) -> None:
-        self.over = Event()
-
-    def __call__(self, _: object) -> Reply:
-        self.over.wait(20)
-        return Reply("# fine")
 
 
 class Asking(Pages):
@@ -63,10 +50,8 @@ async def test_the_engine_backs_out_when_all_places_are_promised(
     assert len(crawler.spider.got) == hosts + expected
 
 
-class Lazy(Pages):
+class Lazy(Frees):
     """Asks for its last page when the engine wants more, as Scrapy's documentation shows."""
-
-    silence: Silence
 
     async def start(self):
         *first, last = self.requests()
@@ -76,10 +61,6 @@ class Lazy(Pages):
         while self.crawler.engine.needs_backout():
             await sleep(0.01)
         yield last
-
-    def parse(self, response):
-        super().parse(response)
-        self.silence.over.set()
 
 
 @coroutine_test
@@ -92,7 +73,7 @@ async def test_sites_that_stay_silent_do_not_make_it_back_out(monkeypatch):
     ):
         urls = [f"{origin}/" for origin in hosts_of(silent, 2 * PLACES)]
         crawler = make_crawler(Lazy)
-        await crawl(crawler, urls=[*urls, quick.url("/")], silence=silence)
+        await crawl(crawler, urls=[*urls, quick.url("/")], free=silence.over)
     assert crawler.spider.got[0] == quick.url("/")
     assert len(crawler.spider.got) == len(urls) + 1
 

@@ -14,9 +14,10 @@ from scrapy_rep.policies import concurrency, service
 from scrapy_rep.policies.aside import LARGE_SIZE
 from scrapy_rep.policies.lifecycle import policy_of
 from scrapy_rep.protocol import Policy
-from tests.site import Reply, Site, hosts_of, some_sites
+from tests.site import Reply, Silence, Site, hosts_of, some_sites
 from tests.utils import (
     SCRAPYS_QUEUE,
+    Frees,
     Pages,
     at_once,
     coroutine_test,
@@ -150,16 +151,6 @@ FEW: dict[str, Any] = {"CONCURRENT_REQUESTS": 4}
 """Settings of a crawl that asks for eight robots.txt ahead of need, and more that take long."""
 
 
-class Frees(Pages):
-    """Lets all that waits go on when its first page comes."""
-
-    free: Event
-
-    def parse(self, response):
-        super().parse(response)
-        self.free.set()
-
-
 class Second(Frees):
     """Crawls when another crawl has asked its sites, but the last one."""
 
@@ -174,19 +165,15 @@ class Second(Frees):
 
 @coroutine_test
 async def test_hosts_that_another_crawl_asks_hold_up_nobody():
-    free = Event()
-
-    def silent(_):
-        free.wait(20)
-        return Reply("# fine")
-
+    silence = Silence()
     with (
-        Site({"/robots.txt": silent}, host="0.0.0.0") as site,
+        Site({"/robots.txt": silence}, host="0.0.0.0") as site,
         some_sites(1, "# fine", 200) as [quick],
     ):
         urls = [f"{origin}/" for origin in hosts_of(site, 12)]
         crawler = make_crawler(Second, **FEW)
-        second = crawl(crawler, urls=[*urls, quick.url("/")], site=site, free=free)
+        all_urls = [*urls, quick.url("/")]
+        second = crawl(crawler, urls=all_urls, site=site, free=silence.over)
         await at_once(crawl(make_crawler(), urls=urls), second)
     assert crawler.spider.got[0] == quick.url("/")
     assert len(crawler.spider.got) == len(urls) + 1

@@ -53,7 +53,7 @@ class Scripted(Site):
 
 
 class Limiter:
-    """Lets so many requests a second in, and a few at once; each answer takes some time."""
+    """Lets so many requests a second in, and a few at once; each answer takes *seconds*."""
 
     def __init__(
         self, rate: float, burst: float, status: int = 429, seconds: float = 0.0

@@ -7,9 +7,7 @@ import gc
 import random
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from tempfile import TemporaryDirectory
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest.mock import patch
 
@@ -25,6 +23,7 @@ from scrapy_rep.protocol import Policy, parse
 from scrapy_rep.store.memory import MemoryStore
 from scrapy_rep.store.sqlite import SqliteStore
 from tests.policies.test_service import AGENT, DAY, HOUR, Answer, Clock, Crawl, Site
+from tests.utils import NO_LANES
 
 if TYPE_CHECKING:
     from scrapy_rep.access import Outcome
@@ -187,7 +186,7 @@ def test_weights_are_honest(rules, use):
 class Web:
     """A Fetcher of many sites, each with rules of its own."""
 
-    lanes = SimpleNamespace(waiting_aside=nullcontext)
+    lanes = NO_LANES
 
     def __init__(self, answers: list[Answer]) -> None:
         self.answers = answers

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,7 +23,14 @@ from scrapy_rep.policies.sharing import Sharing
 from scrapy_rep.settings import Settings
 from scrapy_rep.store.memory import MemoryStore
 from scrapy_rep.store.sqlite import SqliteStore
-from tests.utils import BrokenStore, coroutine_test, fields, make_crawler, sleep
+from tests.utils import (
+    NO_LANES,
+    BrokenStore,
+    coroutine_test,
+    fields,
+    make_crawler,
+    sleep,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,7 +69,7 @@ class Answer(NamedTuple):
 class Site:
     """A Fetcher whose answers are scripted, and read as the real one reads them."""
 
-    lanes = SimpleNamespace(waiting_aside=nullcontext)
+    lanes = NO_LANES
 
     def __init__(self, answer: Answer | None = None) -> None:
         self.answer = answer or Answer()

@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -30,7 +28,7 @@ from tests.policies.test_service import (
     make_store,  # noqa: F401 - fixtures
 )
 from tests.snapshots import snapshot_of
-from tests.utils import BrokenStore, coroutine_test, sleep
+from tests.utils import NO_LANES, BrokenStore, coroutine_test, sleep
 
 if TYPE_CHECKING:
     from scrapy_rep.access import Outcome
@@ -51,7 +49,7 @@ def varied(path: str, **headers: str) -> Answer:
 class ByAgent:
     """A Fetcher whose answers are scripted, for each User-Agent its own."""
 
-    lanes = SimpleNamespace(waiting_aside=nullcontext)
+    lanes = NO_LANES
 
     def __init__(self, **answers: Answer) -> None:
         self.answers = answers

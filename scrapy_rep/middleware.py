@@ -11,6 +11,7 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.downloader import ROBOTS_HOP, sleep
 from scrapy_rep.exceptions import NotNow, StillParked
+from scrapy_rep.holding import NOT_JUDGED, what_holds
 from scrapy_rep.judging import (
     Action,
     Objection,
@@ -20,7 +21,7 @@ from scrapy_rep.judging import (
     leave_behind,
     note_origin,
 )
-from scrapy_rep.judging.mistakes import MetaKeys, hint_at_end, hints_of, mistakes_of
+from scrapy_rep.judging.mistakes import MetaKeys, hint_at_end, hints_of
 from scrapy_rep.judging.ruling import (
     BUDGET,
     DOWN,
@@ -68,7 +69,7 @@ class RepMiddleware:
 
     def __init__(self, crawler: Crawler) -> None:
         if not crawler.settings.getbool("ROBOTSTXT_OBEY"):
-            raise NotConfigured  # without a word: it is what the user wants
+            raise NotConfigured(NOT_JUDGED)  # which Scrapy tells as a WARNING
         self._crawler = crawler
         self._crawl = crawl = Crawl.of(crawler)
         crawl.join_gate()
@@ -128,9 +129,11 @@ class RepMiddleware:
                 "The spider has an attribute of its own that is called robots, which is "
                 "left alone: rename it to ask scrapy_rep by spider.robots"
             )
-        self._watch.opened()
-        for sentence in mistakes_of(self._crawler):
+        holding = what_holds(self._crawler.settings, spider)
+        self._log.tell_user(holding.in_words())
+        for sentence in holding.warnings:
             self._log.warn_user(sentence)
+        self._watch.opened()
         for sentence in hints_of(self._agents.header()):
             self._log.tell_user(sentence)
 

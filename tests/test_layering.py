@@ -24,7 +24,7 @@ LAYERS = [
     {"policies"},
     {"judging"},
     {"evidence"},
-    {"crawl"},
+    {"crawl", "holding"},
     {"job"},
     {"pages"},
     {"robots"},

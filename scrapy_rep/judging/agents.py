@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from scrapy_rep.protocol import product_tokens
 from scrapy_rep.settings import check_agent
 
 if TYPE_CHECKING:
     from scrapy import Request
-    from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings
 
     from scrapy_rep.protocol import Agent
     from scrapy_rep.settings import Settings
@@ -19,6 +19,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 USER_AGENT = b"User-Agent"
+
+
+class Chosen(Protocol):
+    """What agents are chosen by: a crawler, or what a crawl would have."""
+
+    @property
+    def settings(self) -> BaseSettings: ...
+
+    @property
+    def spider(self) -> Any: ...
 
 
 class Agents:
@@ -30,7 +40,7 @@ class Agents:
     USER_AGENT.
     """
 
-    def __init__(self, crawler: Crawler, settings: Settings) -> None:
+    def __init__(self, crawler: Chosen, settings: Settings) -> None:
         self._crawler = crawler
         self._chosen = settings.user_agent
         defaults = crawler.settings.get("DEFAULT_REQUEST_HEADERS") or {}
@@ -75,14 +85,16 @@ class Agents:
             return ""
         return header if isinstance(header, str) else _decode_header(header)
 
+    def unsent_tokens(self) -> tuple[str, ...]:
+        """Return the product tokens whose rules are obeyed, and that no site is sent."""
+        return tokens_not_in(self.header(), self.of())
+
     def check(self) -> None:
         """Warn, once, of a chosen token that no site sees in the User-Agent.
 
         Raises ``SettingError`` where ``spider.robotstxt_user_agent`` is no agent.
         """
-        chosen, sent = self.of(), self.header()
-        if chosen != sent:
-            self._check_sent(chosen, sent)
+        self._check_sent(self.of(), self.header())
 
     def _check_sent(self, chosen: Agent, sent: str) -> None:
         # RFC 9309 2.2.1: the product token should be a part of the identification that is
@@ -90,8 +102,7 @@ class Agents:
         if self._warned or (chosen, sent) == self._last_checked:
             return
         self._last_checked = chosen, sent
-        tokens = chosen if isinstance(chosen, tuple) else product_tokens(chosen)
-        missing = [token for token in tokens if token.lower() not in sent.lower()]
+        missing = tokens_not_in(sent, chosen)
         if missing:
             self._warned = True
             logger.warning(
@@ -101,6 +112,14 @@ class Agents:
                 {"token": ", ".join(missing), "sent": sent},
                 extra={"spider": self._crawler.spider},
             )
+
+
+def tokens_not_in(sent: str, chosen: Agent) -> tuple[str, ...]:
+    """Return the product tokens of *chosen* that are no part of *sent*, a User-Agent."""
+    if chosen == sent:
+        return ()
+    tokens = chosen if isinstance(chosen, tuple) else product_tokens(chosen)
+    return tuple(token for token in tokens if token.lower() not in sent.lower())
 
 
 @lru_cache(maxsize=256)

@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
+from scrapy.extensions.httpcache import DummyPolicy
+from scrapy.utils.misc import load_object
 
 from scrapy_rep.downloader import ROBOTS_HOP
 from scrapy_rep.judging.target import EXEMPT_KEY, INSTEAD_KEY
 from scrapy_rep.settings import unknown_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings
 
     from scrapy_rep.log import CrawlLog
 
@@ -35,25 +38,55 @@ ALIKE = 0.8
 MAX_META_KEYS = 1000
 """Names that are looked at; a crawl with more makes them up as it goes."""
 OUR_PARSER = "scrapy_rep.RepRobotParser"
+LEAVE_ALONE = frozenset({429, 503})
+"""Statuses by which a site asks to be left alone."""
 MANY_REQUESTS, MANY_PER_ORIGIN = 1000, 100
 
 
-def mistakes_of(crawler: Crawler) -> Iterator[str]:
-    """Yield a sentence for each mistake in what *crawler* is set to."""
-    yield from unknown_names(crawler.settings)
-    if crawler.get_downloader_middleware(RobotsTxtMiddleware) is not None:
+def mistakes_of(settings: BaseSettings, middlewares: Iterable[type]) -> Iterator[str]:
+    """Yield a sentence for each mistake in *settings*.
+
+    *middlewares*: the classes of the downloader middlewares that are enabled.
+    """
+    yield from unknown_names(settings)
+    kinds = [kind for kind in middlewares if isinstance(kind, type)]
+    if settings.getbool("ROBOTSTXT_OBEY") and any(
+        issubclass(kind, RobotsTxtMiddleware) for kind in kinds
+    ):
         yield (
             "Scrapy's RobotsTxtMiddleware is enabled as well: each robots.txt is fetched "
             "and each request judged twice. Set it to None in DOWNLOADER_MIDDLEWARES, or "
             "enable scrapy_rep by ADDONS"
         )
-    parser = crawler.settings["ROBOTSTXT_PARSER"]
-    chosen = crawler.settings.getpriority("ROBOTSTXT_PARSER")
+    parser = settings["ROBOTSTXT_PARSER"]
+    chosen = settings.getpriority("ROBOTSTXT_PARSER")
     if chosen and parser != OUR_PARSER:
         yield (
             f"ROBOTSTXT_PARSER is {parser!r}, which is for Scrapy's RobotsTxtMiddleware; "
             "scrapy_rep reads robots.txt by itself. Remove the setting"
         )
+    yield from _cached_for_ever(settings)
+
+
+def _cached_for_ever(settings: BaseSettings) -> Iterator[str]:
+    """Yield whether Scrapy's HTTP cache keeps answers by which a site asks to be left alone."""
+    if not settings.getbool("HTTPCACHE_ENABLED"):
+        return
+    policy = load_object(settings["HTTPCACHE_POLICY"])
+    if not (isinstance(policy, type) and issubclass(policy, DummyPolicy)):
+        return  # another policy, RFC2616Policy among them, asks again for what is not fresh
+    left_out = {
+        int(status) for status in settings.getlist("HTTPCACHE_IGNORE_HTTP_CODES")
+    }
+    if left_out >= LEAVE_ALONE:
+        return
+    retried = {int(status) for status in settings.getlist("RETRY_HTTP_CODES")}
+    codes = sorted(left_out | LEAVE_ALONE | retried)
+    yield (
+        "HTTPCACHE keeps answers with 429 and 503, so that each retry gets the same answer "
+        f"from the cache. Set HTTPCACHE_IGNORE_HTTP_CODES = {codes}, and, if the cache was "
+        'used before, HTTPCACHE_DIR = "httpcache-2", as the old one may have such answers'
+    )
 
 
 def hints_of(user_agent: str) -> Iterator[str]:

@@ -142,10 +142,22 @@ async def test_no_delay_at_all(caplog, monkeypatch, robots_txt, settings, hints)
 
 
 @coroutine_test
-async def test_switched_off_without_a_word(caplog):
+async def test_who_does_not_obey_is_told(caplog):
     with Site({"/robots.txt": "User-agent: *\nDisallow: /\n"}) as site:
         crawler = make_crawler(ROBOTSTXT_OBEY=False, USER_AGENT=CONTACT)
         await crawl(crawler, urls=[site.url("/")])
         assert crawler.spider.got == [site.url("/")]
-    warned = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
-    assert [line for line in warned if "Rep" in line or "ROBOTSTXT" in line] == []
+    (warned,) = [r for r in caplog.records if r.levelno >= logging.WARNING]
+    assert "no request is judged by a robots.txt" in warned.getMessage()
+    assert 'ADDONS = {"scrapy_rep.Addon": None}' in warned.getMessage()
+
+
+@coroutine_test
+async def test_who_does_not_obey_and_says_so_is_told_nothing(caplog):
+    with Site({"/robots.txt": "User-agent: *\nDisallow: /\n"}) as site:
+        crawler = make_crawler(
+            ROBOTSTXT_OBEY=False, USER_AGENT=CONTACT, ADDONS={"scrapy_rep.Addon": None}
+        )
+        await crawl(crawler, urls=[site.url("/")])
+        assert crawler.spider.got == [site.url("/")]
+    assert [r for r in caplog.records if r.levelno >= logging.WARNING] == []

@@ -1,0 +1,207 @@
+"""What holds in a crawl, as its settings say: who judges, as whom, and where requests wait."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from scrapy.utils.misc import load_object
+
+import scrapy_rep
+from scrapy_rep.judging.agents import Agents
+from scrapy_rep.judging.mistakes import mistakes_of
+from scrapy_rep.protocol import product_tokens
+from scrapy_rep.protocol.printable import duration, mask_uri
+from scrapy_rep.settings import Settings
+
+if TYPE_CHECKING:
+    from scrapy import Spider
+    from scrapy.settings import BaseSettings
+
+    from scrapy_rep.protocol import Agent
+
+OURS = "scrapy_rep."
+OUR_JUDGE = "scrapy_rep.middleware.RepMiddleware"
+SCRAPYS_SCHEDULER = "scrapy.core.scheduler.Scheduler"
+SCRAPYS_DOWNLOADER = "scrapy.core.downloader.Downloader"
+NOT_JUDGED = (
+    "ROBOTSTXT_OBEY is False, so no request is judged by a robots.txt. If that is meant, "
+    'disable scrapy_rep as well, by ADDONS = {"scrapy_rep.Addon": None}, and this WARNING '
+    "goes; to be told what would be refused, leave ROBOTSTXT_OBEY alone and set REP_OBEY = []"
+)
+NO_MIDDLEWARE = (
+    "No request is judged by a robots.txt, as RepMiddleware is not enabled in "
+    "DOWNLOADER_MIDDLEWARES"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """What holds in a crawl. Paths are import paths."""
+
+    version: str
+    """Of scrapy_rep."""
+    judge: str
+    """The path of the middleware that judges each request; "": none does."""
+    agent: Agent
+    """Whose rules are obeyed: a product token, a whole User-Agent, or tokens by preference."""
+    user_agent: str
+    """The User-Agent that is sent; "": none."""
+    unsent_tokens: tuple[str, ...]
+    """The product tokens of ``agent`` that no site sees in ``user_agent``."""
+    scheduler: str
+    """The path of SCHEDULER."""
+    queue: str
+    """The path of the queue that the scheduler asks for a request; "": it names none."""
+    downloader: str
+    """The path of DOWNLOADER."""
+    waits_in_scheduler: bool
+    """Whether a request that may not be sent yet waits there, and not in the downloader."""
+    requests_kept: str
+    """What keeps the requests that wait: "memory", "JOBDIR", "Redis", or "" where another's
+    scheduler does, which alone knows."""
+    policies_kept: str
+    """What keeps what is known of robots.txt files: REP_STORE, or its default."""
+    longest_delay: float | None
+    """In seconds, the longest delay of a site that is kept; ``None``: none is (REP_OBEY)."""
+    over_longest: str
+    """What is done where a site asks for more: "drop" its requests, or "clamp"."""
+    warnings: tuple[str, ...]
+    """Sentences: what the user should change."""
+
+    def in_words(self) -> str:
+        """Return all of it in a line, but for the warnings."""
+        if not self.judge:
+            return f"scrapy_rep {self.version}: no request is judged"
+        parts = [
+            f"scrapy_rep {self.version}: the rules for {self._whom()} hold",
+            self._where_requests_wait(),
+            f"robots.txt files are kept in {self.policies_kept}",
+            self._which_delays(),
+        ]
+        if self.downloader != SCRAPYS_DOWNLOADER and not is_ours(self.downloader):
+            parts.append(f"DOWNLOADER is {self.downloader}")
+        return "; ".join(parts)
+
+    def _whom(self) -> str:
+        agent = self.agent
+        tokens = agent if isinstance(agent, tuple) else product_tokens(agent)
+        return " or ".join(tokens) or "any agent (*)"
+
+    def _where_requests_wait(self) -> str:
+        if self.waits_in_scheduler:
+            return f"requests wait in the scheduler, which keeps them in {self.requests_kept}"
+        name, path = (
+            ("SCHEDULER_PRIORITY_QUEUE", self.queue)
+            if self.queue
+            else ("SCHEDULER", self.scheduler)
+        )
+        return (
+            f"as {name} is {path}, requests wait in the downloader, where they take places "
+            "of CONCURRENT_REQUESTS"
+        )
+
+    def _which_delays(self) -> str:
+        if self.longest_delay is None:
+            return "delays that sites ask for are not kept (REP_OBEY)"
+        longer = (
+            "where a site asks for more, nothing is fetched"
+            if self.over_longest == "drop"
+            else "that is kept, too, where a site asks for more"
+        )
+        return f"delays of up to {duration(self.longest_delay)} are kept; {longer}"
+
+
+class _Chosen(NamedTuple):
+    """Where an agent may be chosen: what ``Agents`` asks a crawler for."""
+
+    settings: BaseSettings
+    spider: Any
+
+
+def what_holds(
+    settings: BaseSettings, spider: Spider | type[Spider] | None = None
+) -> Holding:
+    """Return what holds in a crawl with these *settings*, by *spider* or one of its class.
+
+    No crawl need run, but *settings* must be a crawl's: with those of the spider and of the
+    add-ons. ``crawler = Crawler(spider_class, settings)``, and then
+    ``crawler.addons.load_settings(crawler.settings)``, make ``crawler.settings`` such.
+
+    Raises ``SettingError`` if a setting is wrong, or ``spider.robotstxt_user_agent``; and what
+    ``load_object`` raises where there is no such class.
+    """
+    values = Settings.read(settings)
+    middlewares = middlewares_of(settings)
+    judge = next(
+        (path for path, kind in middlewares.items() if _is(kind, OUR_JUDGE)), ""
+    )
+    obeys = settings.getbool("ROBOTSTXT_OBEY")
+    agents = Agents(_Chosen(settings, spider), values)
+    warnings = list(mistakes_of(settings, middlewares.values()))
+    if not obeys:
+        warnings.append(NOT_JUDGED)
+    elif not judge:
+        warnings.append(NO_MIDDLEWARE)
+    scheduler, queue = settings["SCHEDULER"], _queue_of(settings)
+    return Holding(
+        version=scrapy_rep.__version__,
+        judge=judge if obeys else "",
+        agent=agents.of(),
+        user_agent=agents.header(),
+        unsent_tokens=agents.unsent_tokens(),
+        scheduler=path_of(scheduler),
+        queue=path_of(queue),
+        downloader=path_of(settings["DOWNLOADER"]),
+        waits_in_scheduler=is_ours(queue or scheduler),
+        requests_kept=_where_requests_are_kept(settings, queue or scheduler),
+        policies_kept=mask_uri(path_of(values.store)),
+        longest_delay=values.crawl_delay_max if "crawl-delay" in values.obey else None,
+        over_longest=values.crawl_delay_over_max,
+        warnings=tuple(warnings),
+    )
+
+
+def middlewares_of(settings: BaseSettings) -> dict[str, type]:
+    """Return the classes of the downloader middlewares that are enabled, by import path."""
+    found: dict[type, bool] = {}
+    for key, order in settings.getwithbase("DOWNLOADER_MIDDLEWARES").items():
+        found[load_object(key)] = (
+            order is not None
+        )  # the user's come after the defaults
+    return {path_of(kind): kind for kind, is_enabled in found.items() if is_enabled}
+
+
+def path_of(named: Any) -> str:
+    """Return the import path of what a setting names by that path, or as an object."""
+    if named is None or isinstance(named, str):
+        return named or ""
+    return f"{named.__module__}.{named.__qualname__}"
+
+
+def is_ours(named: Any) -> bool:
+    """Tell whether a setting names a class of ours, or one derived from such."""
+    if not named:
+        return False
+    kind = load_object(named)
+    return any(path_of(each).startswith(OURS) for each in getattr(kind, "__mro__", ()))
+
+
+def _is(kind: Any, path: str) -> bool:
+    return any(path_of(each) == path for each in getattr(kind, "__mro__", ()))
+
+
+def _queue_of(settings: BaseSettings) -> Any:
+    """Return what names the queue of the scheduler; "": it has its own, if any."""
+    # Not by issubclass: to Scrapy, whatever has the methods of a scheduler is one.
+    if _is(load_object(settings["SCHEDULER"]), SCRAPYS_SCHEDULER):
+        return settings["SCHEDULER_PRIORITY_QUEUE"]
+    return settings.get("SCHEDULER_QUEUE_CLASS") or ""
+
+
+def _where_requests_are_kept(settings: BaseSettings, queue: Any) -> str:
+    if not is_ours(queue):
+        return ""
+    if path_of(load_object(queue)).startswith(f"{OURS}redis."):
+        return "Redis"
+    return "JOBDIR" if settings.get("JOBDIR") else "memory"

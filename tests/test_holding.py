@@ -1,0 +1,205 @@
+"""What holds in a crawl is told from its settings, and at its start in a line."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+from scrapy import Spider
+from scrapy.core.scheduler import Scheduler
+from scrapy.crawler import Crawler
+from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
+from scrapy.pqueues import ScrapyPriorityQueue
+
+import scrapy_rep
+from scrapy_rep import RepMiddleware, SettingError
+from scrapy_rep.holding import Holding, what_holds
+from tests.site import Site
+from tests.utils import Pages, coroutine_test, crawl, make_crawler
+
+AGENT = "ExampleBot/1.0 (+https://example.com/bot)"
+ADDON = {"ADDONS": {"scrapy_rep.Addon": 500}}
+
+
+class Own(ScrapyPriorityQueue):
+    """A user's own queue."""
+
+
+class OwnScheduler(Scheduler):
+    """A user's own scheduler, with our queue."""
+
+
+class OwnJudge(RepMiddleware):
+    """A user's own gate, derived from ours."""
+
+
+class Plain(Spider):
+    name = "plain"
+
+
+class Chooses(Spider):
+    name = "chooses"
+    robotstxt_user_agent = ("ExampleBot-News", "ExampleBot")
+    user_agent = "ExampleBot/2.0"
+    custom_settings = {"REP_CRAWL_DELAY_MAX": 90}
+
+
+def holding(spider: type[Spider] = Plain, **settings: Any) -> Holding:
+    """Return what holds in a crawl that never runs."""
+    crawler = Crawler(spider, {**ADDON, "USER_AGENT": AGENT, **settings})
+    crawler.addons.load_settings(crawler.settings)
+    return what_holds(crawler.settings, spider)
+
+
+def test_the_defaults():
+    assert holding() == Holding(
+        version=scrapy_rep.__version__,
+        judge="scrapy_rep.middleware.RepMiddleware",
+        agent=AGENT,
+        user_agent=AGENT,
+        unsent_tokens=(),
+        scheduler="scrapy.core.scheduler.Scheduler",
+        queue="scrapy_rep.PoliteQueue",
+        downloader="scrapy.core.downloader.Downloader",
+        waits_in_scheduler=True,
+        requests_kept="memory",
+        policies_kept="memory",
+        longest_delay=300.0,
+        over_longest="drop",
+        warnings=(),
+    )
+
+
+def test_what_a_spider_chooses():
+    found = holding(Chooses)
+    assert found.agent == ("ExampleBot-News", "ExampleBot")
+    assert found.user_agent == "ExampleBot/2.0"
+    assert found.unsent_tokens == ("ExampleBot-News",)
+    assert found.longest_delay == 90
+    assert "the rules for ExampleBot-News or ExampleBot hold" in found.in_words()
+    assert "delays of up to 1 min 30 s are kept" in found.in_words()
+
+
+NAME = __name__
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        pytest.param(
+            {}, "the rules for ExampleBot hold; requests wait in the scheduler, which keeps "
+            "them in memory; robots.txt files are kept in memory; delays of up to 5 min are "
+            "kept; where a site asks for more, nothing is fetched", id="the defaults",
+        ),
+        pytest.param(
+            {"JOBDIR": "job"}, "them in JOBDIR; robots.txt files are kept in sqlite;", id="a job",
+        ),
+        pytest.param(
+            {"SCHEDULER_PRIORITY_QUEUE": f"{NAME}.Own"},
+            f"; as SCHEDULER_PRIORITY_QUEUE is {NAME}.Own, requests wait in the downloader, "
+            "where they take places of CONCURRENT_REQUESTS;", id="a queue",
+        ),
+        pytest.param(
+            {"SCHEDULER_PRIORITY_QUEUE": Own},
+            f"; as SCHEDULER_PRIORITY_QUEUE is {NAME}.Own, requests wait", id="a queue's class",
+        ),
+        pytest.param(
+            {"SCHEDULER": "scrapy_redis.scheduler.Scheduler"},
+            "; as SCHEDULER is scrapy_redis.scheduler.Scheduler, requests wait in the",
+            id="scrapy-redis' own queue",
+        ),
+        pytest.param(
+            {"SCHEDULER": "scrapy_redis.scheduler.Scheduler",
+             "SCHEDULER_QUEUE_CLASS": "scrapy_rep.redis.PoliteQueue", "REP_STORE": "redis"},
+            "which keeps them in Redis; robots.txt files are kept in redis;", id="a fleet",
+        ),
+        pytest.param(
+            {"SCHEDULER": OwnScheduler, "SCHEDULER_PRIORITY_QUEUE": "scrapy_rep.PoliteQueue"},
+            "requests wait in the scheduler, which keeps them in memory", id="a scheduler",
+        ),
+        pytest.param(
+            {"DOWNLOADER": "tests.test_holding.Plain"}, "; DOWNLOADER is tests.test_holding.Plain",
+            id="a downloader",
+        ),
+        pytest.param(
+            {"REP_CRAWL_DELAY_OVER_MAX": "clamp"}, "that is kept, too, where a site asks for more",
+            id="longer delays are cut",
+        ),
+        pytest.param(
+            {"REP_OBEY": ["disallow"]}, "; delays that sites ask for are not kept (REP_OBEY)",
+            id="no delays",
+        ),
+        pytest.param({"USER_AGENT": "Mozilla/5.0"}, "the rules for any agent (*) hold", id="anon"),
+        pytest.param({"ROBOTSTXT_OBEY": False}, ": no request is judged", id="nothing judged"),
+    ],
+)  # fmt: skip
+def test_in_words(settings, told):
+    line = holding(**settings).in_words()
+    assert line.startswith(f"scrapy_rep {scrapy_rep.__version__}: ")
+    assert told in f"{line};"
+
+
+@pytest.mark.parametrize(
+    ("settings", "judge", "warned"),
+    [
+        pytest.param({"ROBOTSTXT_OBEY": False}, "", "ROBOTSTXT_OBEY is False", id="not obeyed"),
+        pytest.param(
+            {"DOWNLOADER_MIDDLEWARES": {"scrapy_rep.RepMiddleware": None}}, "",
+            "RepMiddleware is not enabled", id="taken out",
+        ),
+        pytest.param(
+            {"DOWNLOADER_MIDDLEWARES": {OwnJudge: 100, RepMiddleware: None}},
+            f"{NAME}.OwnJudge", "", id="a gate of the user's own",
+        ),
+        pytest.param(
+            {"DOWNLOADER_MIDDLEWARES": {RobotsTxtMiddleware: 90}},
+            "scrapy_rep.middleware.RepMiddleware", "RobotsTxtMiddleware is enabled", id="both",
+        ),
+    ],
+)  # fmt: skip
+def test_who_judges(settings, judge, warned):
+    found = holding(**settings)
+    assert found.judge == judge
+    assert [warned] == [part for part in [warned] if part in "".join(found.warnings)]
+    assert len(found.warnings) == bool(warned)
+
+
+@pytest.mark.parametrize(
+    ("settings", "codes"),
+    [
+        ({}, "[408, 429, 500, 502, 503, 504, 522, 524]"),
+        ({"HTTPCACHE_IGNORE_HTTP_CODES": [404, 503]}, "[404, 408, 429, 500, 502, 503"),
+        ({"HTTPCACHE_IGNORE_HTTP_CODES": "429,503"}, None),
+        ({"HTTPCACHE_POLICY": "scrapy.extensions.httpcache.RFC2616Policy"}, None),
+        ({"HTTPCACHE_ENABLED": False}, None),
+    ],
+)
+def test_an_http_cache_that_keeps_what_is_to_be_tried_again(settings, codes):
+    warnings = holding(**{"HTTPCACHE_ENABLED": True, **settings}).warnings
+    if codes is None:
+        assert warnings == ()
+    else:
+        (warning,) = warnings
+        assert f"HTTPCACHE_IGNORE_HTTP_CODES = {codes}" in warning
+        assert "HTTPCACHE_DIR = " in warning
+
+
+def test_a_wrong_setting_is_named():
+    with pytest.raises(SettingError, match="REP_CRAWL_DELAY_MAX is 'soon'"):
+        holding(REP_CRAWL_DELAY_MAX="soon")
+
+
+def lines(caplog: Any) -> list[str]:
+    return [r.getMessage() for r in caplog.records if r.name == "scrapy_rep"]
+
+
+@coroutine_test
+async def test_a_crawl_tells_it_at_its_start(caplog):
+    caplog.set_level(logging.INFO)
+    with Site() as site:
+        crawler = make_crawler(Pages, USER_AGENT=AGENT)
+        await crawl(crawler, urls=[site.url("/")])
+    told = [line for line in lines(caplog) if line.startswith("scrapy_rep ")]
+    assert told == [what_holds(crawler.settings, crawler.spider).in_words()]
+    assert lines(caplog)[0] == told[0]

@@ -6,16 +6,21 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scrapy import signals
 from scrapy.pqueues import DownloaderAwarePriorityQueue, ScrapyPriorityQueue
 from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.misc import load_object
 
+from scrapy_rep.crawl import Crawl
+from scrapy_rep.holding import NO_MIDDLEWARE
 from scrapy_rep.middleware import RepMiddleware
 from scrapy_rep.pages import RepSpiderMiddleware
+from scrapy_rep.robots import equip
 from scrapy_rep.setting_checks import WrongError, flag
 from scrapy_rep.settings import DEFAULTS
 
 if TYPE_CHECKING:
+    from scrapy import Spider
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
     from typing_extensions import Self
@@ -41,10 +46,25 @@ class Addon:
 
     def __init__(self, crawler: Crawler | None = None) -> None:
         self._crawler = crawler
+        self._crawl: Crawl | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(crawler)
+        addon = cls(crawler)
+        equip(crawler)  # here already, where it was made before its crawl begins
+        crawler.signals.connect(addon._spider_opened, signals.spider_opened)
+        return addon
+
+    def _spider_opened(self, spider: Spider) -> None:
+        assert self._crawler is not None
+        equip(self._crawler)
+        self._crawl = Crawl.of(
+            self._crawler
+        )  # what is to follow the engine does so now
+        # What does not obey at all has been told so by RepMiddleware.
+        obeys = self._crawler.settings.getbool("ROBOTSTXT_OBEY")
+        if obeys and self._crawler.get_downloader_middleware(RepMiddleware) is None:
+            logger.warning(NO_MIDDLEWARE, extra={"spider": spider})
 
     def update_settings(self, settings: BaseSettings) -> None:
         settings.set("ROBOTSTXT_OBEY", True, "addon")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.misc import load_object
 
 import scrapy_rep
-from scrapy_rep.judging.agents import Agents
+from scrapy_rep.judging.agents import Agents, Chooser
 from scrapy_rep.judging.mistakes import mistakes_of
 from scrapy_rep.protocol import product_tokens
 from scrapy_rep.protocol.printable import duration, mask_uri
+from scrapy_rep.robots import has_robots_of_its_own
 from scrapy_rep.settings import Settings
 
 if TYPE_CHECKING:
@@ -32,6 +33,10 @@ NOT_JUDGED = (
 NO_MIDDLEWARE = (
     "No request is judged by a robots.txt, as RepMiddleware is not enabled in "
     "DOWNLOADER_MIDDLEWARES"
+)
+OWN_ROBOTS = (
+    "The spider has an attribute of its own that is called robots, which is left alone: "
+    "rename it to ask scrapy_rep by spider.robots"
 )
 
 
@@ -112,13 +117,6 @@ class Holding:
         return f"delays of up to {duration(self.longest_delay)} are kept; {longer}"
 
 
-class _Chosen(NamedTuple):
-    """Where an agent may be chosen: what ``Agents`` asks a crawler for."""
-
-    settings: BaseSettings
-    spider: Any
-
-
 def what_holds(
     settings: BaseSettings, spider: Spider | type[Spider] | None = None
 ) -> Holding:
@@ -137,12 +135,14 @@ def what_holds(
         (path for path, kind in middlewares.items() if _is(kind, OUR_JUDGE)), ""
     )
     obeys = settings.getbool("ROBOTSTXT_OBEY")
-    agents = Agents(_Chosen(settings, spider), values)
+    agents = Agents(Chooser(settings, spider), values)
     warnings = list(mistakes_of(settings, middlewares.values()))
     if not obeys:
         warnings.append(NOT_JUDGED)
     elif not judge:
         warnings.append(NO_MIDDLEWARE)
+    if has_robots_of_its_own(spider):
+        warnings.append(OWN_ROBOTS)
     scheduler, queue = settings["SCHEDULER"], _queue_of(settings)
     return Holding(
         version=scrapy_rep.__version__,

@@ -34,7 +34,7 @@ from scrapy_rep.log import Watch
 from scrapy_rep.pacing import OverBudgetError
 from scrapy_rep.policies import Known
 from scrapy_rep.protocol.printable import counted, without_user
-from scrapy_rep.robots import Robots
+from scrapy_rep.robots import equip
 from scrapy_rep.settings import LONGEST_AT_PROMPT
 from scrapy_rep.signals import request_forbidden
 
@@ -93,9 +93,6 @@ class RepMiddleware:
         self._judge = crawl.judge
         self._patience = Patience(crawl.settings, crawl.agents, crawl.policies.now)
         self._has_cache = crawl.http_cache is not None
-        self._robots = Robots(
-            crawl.policies, crawl.agents, crawl.judge, crawl.log, crawl.waits
-        )
         symptoms = Symptoms(
             crawler, crawl.settings, crawl.keeper, crawl.log, crawl.policies.now
         )
@@ -108,7 +105,7 @@ class RepMiddleware:
         )
         self._meta_keys = MetaKeys(crawl.log)
         if crawler.spider is not None:
-            self._equip(crawler.spider)
+            self._equip()
         crawler.signals.connect(self._spider_opened, signals.spider_opened)
         crawler.signals.connect(self._spider_closed, signals.spider_closed)
 
@@ -116,19 +113,12 @@ class RepMiddleware:
     def from_crawler(cls, crawler: Crawler) -> Self:
         return cls(crawler)
 
-    def _equip(self, spider: Spider) -> None:
-        own = getattr(spider, "robots", None)
-        if own is None or isinstance(own, Robots):
-            spider.robots = self._robots  # type: ignore[attr-defined]
+    def _equip(self) -> None:
+        equip(self._crawler)  # not every project that enables this has the add-on
         self._agents.check()
 
     def _spider_opened(self, spider: Spider) -> None:
-        self._equip(spider)
-        if spider.robots is not self._robots:  # type: ignore[attr-defined]
-            self._log.warn_user(
-                "The spider has an attribute of its own that is called robots, which is "
-                "left alone: rename it to ask scrapy_rep by spider.robots"
-            )
+        self._equip()
         holding = what_holds(self._crawler.settings, spider)
         self._log.tell_user(holding.in_words())
         for sentence in holding.warnings:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urljoin, urlsplit
 
 from scrapy import Request
 
 from scrapy_rep.access.origins import origin_of, robots_url
+from scrapy_rep.crawl import Crawl
 from scrapy_rep.downloader import sleep
 from scrapy_rep.judging.purposes import preferences_of
 from scrapy_rep.judging.ruling import UNREACHABLE
@@ -19,16 +21,49 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
 
+    from scrapy.crawler import Crawler
     from scrapy.http import Response
 
     from scrapy_rep.judging import Judge, Ruling
     from scrapy_rep.judging.agents import Agents
-    from scrapy_rep.log import CrawlLog, Waiting, Waits
+    from scrapy_rep.log import Waiting, Waits
     from scrapy_rep.policies import Known
-    from scrapy_rep.policies.service import Policies
     from scrapy_rep.protocol import Agent, Policy, Preferences, Verdict
 
     Answer = TypeVar("Answer")
+
+
+class Policies(Protocol):
+    """What decides for each origin."""
+
+    def now(self) -> float: ...
+
+    def peek(self, origin: str, page: Callable[[], Request | None]) -> Known | None: ...
+
+    async def get(self, origin: str, page: Request) -> Known: ...
+
+
+class Warns(Protocol):
+    """Tells what must be changed."""
+
+    def warn_user(self, sentence: str) -> None: ...
+
+
+class Parts(Protocol):
+    """Whom the answers come from: a crawl."""
+
+    @property
+    def policies(self) -> Policies: ...
+    @property
+    def agents(self) -> Agents: ...
+    @property
+    def judge(self) -> Judge: ...
+    @property
+    def log(self) -> Warns: ...
+    @property
+    def waits(self) -> Waits: ...
+    @property
+    def is_judged(self) -> bool: ...
 
 
 class Robots:
@@ -39,19 +74,16 @@ class Robots:
     """
 
     def __init__(
-        self,
-        policies: Policies,
-        agents: Agents,
-        judge: Judge,
-        log: CrawlLog,
-        waits: Waits,
+        self, parts: Callable[[], Parts], crawler: Crawler | None = None
     ) -> None:
-        self._policies = policies
-        self._agents = agents
-        self._judge = judge
-        self._log = log
-        self._waits = waits
+        """*parts* is called when the first question is asked; *crawler*: whose it is."""
+        self._find_parts = parts
+        self.crawler = crawler
         self._has_warned = False
+
+    @cached_property
+    def _parts(self) -> Parts:
+        return self._find_parts()
 
     def allowed(self, url: str) -> bool | None:
         """Tell whether *url* may be fetched.
@@ -70,13 +102,17 @@ class Robots:
         Unlike ``allowed`` this depends on the crawl's settings and the time of day, too:
         ``.action`` is ``Action.SEND``, ``WAIT`` (for ``.seconds``) or ``REFUSE``, and
         ``.objection`` says why it is not sent. It does not depend on when the host was asked
-        last.
+        last. ``None`` also where the crawl judges nothing (ROBOTSTXT_OBEY is off).
         """
+        if not self._parts.is_judged:
+            return None
         known, agent = self._known(url), self._agent(None)
         if known is None:
             return None
         allowed = known.policy.allowed(url, agent)
-        return self._judge.rule(url, known, agent, self._policies.now(), allowed)
+        return self._parts.judge.rule(
+            url, known, agent, self._parts.policies.now(), allowed
+        )
 
     def waiting(self) -> list[Waiting]:
         """Return which hosts wait in the polite queue now; the first is due first.
@@ -85,7 +121,7 @@ class Robots:
         seconds since 1970 (``None``: nobody knows), and ``.requests``, how many wait. The call
         takes time in proportion to the hosts.
         """
-        return self._waits.waiting()
+        return self._parts.waits.waiting()
 
     def policy(self, url: str) -> Policy | None:
         """Return the policy of the origin of *url*; ``None``: not known."""
@@ -103,7 +139,7 @@ class Robots:
             raise ValueError(
                 f"url is {mask_uri(url)!r}, expected an absolute http or https URL"
             )
-        return (await self._policies.get(origin, Request(url))).policy
+        return (await self._parts.policies.get(origin, Request(url))).policy
 
     async def settle(self, request: Request) -> Policy:
         """Return the policy of the origin of *request*, fetched as for that request.
@@ -117,13 +153,13 @@ class Robots:
             raise ValueError(
                 f"request is {mask_uri(str(request))}, expected an http or https URL"
             )
-        known = await self._policies.get(origin, request)
+        known = await self._parts.policies.get(origin, request)
         host = urlsplit(request.url).hostname or ""
-        while known.requests_wait and self._judge.settings.wait:
-            wait = known.standing.until - self._policies.now()
-            with self._waits.holding(host, UNREACHABLE, wait):
+        while known.requests_wait and self._parts.judge.settings.wait:
+            wait = known.standing.until - self._parts.policies.now()
+            with self._parts.waits.holding(host, UNREACHABLE, wait):
                 await sleep(wait)
-            known = await self._policies.get(origin, request)
+            known = await self._parts.policies.get(origin, request)
         return known.policy
 
     def page(self, response: Response) -> dict[str, Any]:
@@ -170,20 +206,39 @@ class Robots:
         if origin is None:
             self._warn_of(url)
             return None
-        return self._policies.peek(origin, lambda: request)
+        return self._parts.policies.peek(origin, lambda: request)
 
     def _warn_of(self, url: object) -> None:
         """Warn once of a *url* without an answer, as it is no absolute URL."""
         if self._has_warned or (isinstance(url, str) and urlsplit(url).scheme):
             return
         self._has_warned = True
-        self._log.warn_user(
+        self._parts.log.warn_user(
             f"spider.robots was asked about {mask_uri(str(url))!r}, and answers None to "
             "that: it expects an absolute http or https URL, as response.urljoin makes"
         )
 
     def _agent(self, response: Response | None) -> Agent:
-        return self._agents.of(None if response is None else response.request)
+        return self._parts.agents.of(None if response is None else response.request)
+
+
+def equip(crawler: Crawler) -> None:
+    """Give the spider of *crawler*, if it is there, its ``robots``.
+
+    An attribute of that name which is the spider's own is left alone.
+    """
+    spider: Any = crawler.spider
+    if spider is None or has_robots_of_its_own(spider):
+        return
+    known = getattr(spider, "robots", None)
+    if known is None or known.crawler is not crawler:
+        spider.robots = Robots(lambda: Crawl.of(crawler), crawler)
+
+
+def has_robots_of_its_own(spider: Any) -> bool:
+    """Tell whether *spider*, or its class, calls something else ``robots``."""
+    own = getattr(spider, "robots", None)
+    return own is not None and not isinstance(own, Robots)
 
 
 def sitemap_urls(policy: Policy, url: str) -> tuple[str, ...]:

@@ -24,13 +24,14 @@ LAYERS = [
     {"policies"},
     {"judging"},
     {"evidence"},
-    {"crawl", "holding"},
+    {"crawl"},
     {"job"},
     {"pages"},
     {"robots"},
+    {"holding"},
     {"browser", "queue", "middleware", "sitemaps"},
     {"redis"},
-    {"addon", "compat", "commands"},
+    {"addon", "compat", "commands", "testing"},
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 FILES = sorted(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from scrapy_rep.protocol import product_tokens
 from scrapy_rep.settings import check_agent
@@ -21,14 +21,20 @@ logger = logging.getLogger(__name__)
 USER_AGENT = b"User-Agent"
 
 
-class Chosen(Protocol):
-    """What agents are chosen by: a crawler, or what a crawl would have."""
+class Chooses(Protocol):
+    """What agents are chosen by, such as a crawler."""
 
     @property
     def settings(self) -> BaseSettings: ...
-
     @property
     def spider(self) -> Any: ...
+
+
+class Chooser(NamedTuple):
+    """The settings, and the spider or its class, where there is no crawler."""
+
+    settings: BaseSettings
+    spider: Any = None
 
 
 class Agents:
@@ -40,7 +46,7 @@ class Agents:
     USER_AGENT.
     """
 
-    def __init__(self, crawler: Chosen, settings: Settings) -> None:
+    def __init__(self, crawler: Chooses, settings: Settings) -> None:
         self._crawler = crawler
         self._chosen = settings.user_agent
         defaults = crawler.settings.get("DEFAULT_REQUEST_HEADERS") or {}

@@ -26,15 +26,15 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.reactor import install_reactor
 from scrapy.utils.test import get_crawler
 
 from scrapy_rep.access import Access, Outcome
-from scrapy_rep.judging import Judge
 from scrapy_rep.judging.agents import Agents
-from scrapy_rep.log import CrawlLog, Waits
+from scrapy_rep.log import CrawlLog
 from scrapy_rep.policies.service import Policies
 from scrapy_rep.policies.sharing import Sharing
 from scrapy_rep.robots import Robots
@@ -241,7 +241,10 @@ async def measure(kind: str, origins: int, path: Path) -> int:
         log=CrawlLog(crawler),
         keep=lambda origin, interval: None,
     )
-    robots = Robots(policies, agents, Judge(settings), CrawlLog(crawler), Waits())
+    parts: Any = SimpleNamespace(
+        policies=policies, agents=agents, log=CrawlLog(crawler)
+    )
+    robots = Robots(lambda: parts)
     gc.collect()
     before = resident()
     rounds = await soak(robots, origins)

@@ -326,7 +326,7 @@ def test_a_pause_is_told_without_user_and_password(caplog):
 @coroutine_test
 async def test_spider_robots_tells_no_password(kind):
     nobody: Any = None
-    known = Robots(nobody, nobody, nobody, nobody, nobody)
+    known = Robots(lambda: nobody)
     ask = known.fetch if kind is str else known.settle
     with pytest.raises(ValueError, match="expected an") as it:
         await ask(kind("ftp://me:s3c-r3t@host/"))

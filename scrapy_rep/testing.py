@@ -1,0 +1,78 @@
+"""For unit tests of spiders: ``spider.robots`` without a crawl."""
+
+from __future__ import annotations
+
+from math import inf
+from time import time
+from typing import TYPE_CHECKING
+
+from scrapy.settings import Settings as ScrapySettings
+
+from scrapy_rep.judging import Judge
+from scrapy_rep.judging.agents import Agents, Chooser
+from scrapy_rep.log import Waits
+from scrapy_rep.policies import Known
+from scrapy_rep.policies.lifecycle import Standing, State
+from scrapy_rep.protocol import parse
+from scrapy_rep.robots import Robots
+from scrapy_rep.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy import Request
+
+    from scrapy_rep.protocol import Agent, Policy
+
+
+def robots_for(text: str | bytes, *, agent: Agent = "") -> Robots:
+    r"""Return what ``spider.robots`` is in a crawl whose sites all have *text* as robots.txt.
+
+    *agent* is a product token, a whole User-Agent, or a tuple of tokens, most wanted first;
+    "" is one that no robots.txt names. The robots.txt of every origin is known from the
+    first question on, nothing is fetched, and nothing waits. Settings have their defaults::
+
+        spider = ProductSpider()
+        spider.robots = robots_for("User-agent: *\nDisallow: /cart/", agent="ExampleBot")
+        assert list(spider.parse(page)) == [...]
+    """
+    parts = _OneFile(parse(text), agent)
+    return Robots(lambda: parts)
+
+
+class _OneFile:
+    """All that ``Robots`` asks a crawl for: the *policy* of all origins, for one *agent*."""
+
+    is_judged = True
+
+    def __init__(self, policy: Policy, agent: Agent) -> None:
+        chosen = ScrapySettings({"ROBOTSTXT_USER_AGENT": agent, "USER_AGENT": ""})
+        settings = Settings.read(chosen)
+        self.policies = _Everywhere(policy)
+        self.agents = Agents(Chooser(chosen), settings)
+        self.judge = Judge(settings)
+        self.waits = Waits()
+        self.log = _Raises()
+
+
+class _Everywhere:
+    """Answers with one policy for all origins."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+
+    def now(self) -> float:
+        return time()
+
+    def peek(self, origin: str, page: Callable[[], Request | None]) -> Known:
+        return Known(origin, self._policy, Standing(State.FRESH, inf, inf), None)
+
+    async def get(self, origin: str, page: Request) -> Known:
+        return self.peek(origin, lambda: page)
+
+
+class _Raises:
+    """What a crawl would warn of fails a test."""
+
+    def warn_user(self, sentence: str) -> None:
+        raise AssertionError(sentence)

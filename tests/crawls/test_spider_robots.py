@@ -1,0 +1,113 @@
+"""``spider.robots`` is there in every crawl that has the add-on, whatever is judged."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+import scrapy
+from scrapy import signals
+
+from scrapy_rep import Robots
+from scrapy_rep.middleware import RepMiddleware
+from tests.site import Site
+from tests.utils import SCRAPYS_QUEUE, Pages, coroutine_test, crawl, make_crawler
+
+TEXT = "User-agent: *\nDisallow: /p\nSitemap: /map.xml\n"
+
+
+class Asks(Pages):
+    """Asks before its first request, fetches the robots.txt, and asks again."""
+
+    async def start(self):
+        site = self.urls[0]
+        self.said = [self.answers(site)]
+        for url in self.urls:
+            yield scrapy.Request(url)
+
+    def answers(self, url):
+        robots = self.robots
+        answers: list[Any] = [
+            robots.allowed(url),
+            robots.verdict(url),
+            robots.policy(url),
+        ]
+        answers += [robots.ruling(url), robots.preferences(url)]
+        return [*answers, robots.sitemaps(url), robots.waiting()]
+
+    async def parse(self, response):
+        self.got.append(response.url)
+        self.said.append(self.answers(response.url))
+        policy = await self.robots.fetch(response.url)
+        self.said.append(policy.sitemaps)
+        self.said.append(self.robots.allowed(response.url))
+        self.said.append(self.robots.ruling(response.url))
+
+
+NOT_JUDGED = [
+    pytest.param({"ROBOTSTXT_OBEY": False}, id="not obeyed"),
+    pytest.param(
+        {"ROBOTSTXT_OBEY": False, "SCHEDULER_PRIORITY_QUEUE": SCRAPYS_QUEUE},
+        id="not obeyed, and no queue of ours",
+    ),
+    pytest.param({"DOWNLOADER_MIDDLEWARES": {RepMiddleware: None}}, id="taken out"),
+]
+NOTHING: list[Any] = [None, None, None, None, None, (), []]
+
+
+@pytest.mark.parametrize("settings", NOT_JUDGED)
+@coroutine_test
+async def test_where_nothing_is_judged_it_knows_nothing(settings):
+    with Site({"/robots.txt": TEXT}) as site:
+        crawler = make_crawler(Asks, **settings)
+        await crawl(crawler, urls=[site.url("/p")])
+        assert isinstance(crawler.spider.robots, Robots)
+        assert crawler.spider.got == [site.url("/p")]
+        before, then, sitemaps, allowed, ruling = crawler.spider.said
+        assert (before, then) == (NOTHING, NOTHING)
+        # It may be asked to fetch all the same; the crawl would send the page.
+        assert (sitemaps, allowed, ruling) == (("/map.xml",), False, None)
+        assert site.paths == ["/p", "/robots.txt"]
+
+
+@pytest.mark.parametrize("settings", NOT_JUDGED)
+@coroutine_test
+async def test_where_it_is_not_asked_nothing_is_fetched(settings, tmp_path):
+    path = tmp_path / "robots.sqlite"
+    stored: dict[str, Any] = {"REP_STORE": "sqlite", "REP_STORE_PATH": str(path)}
+    with Site({"/robots.txt": TEXT}) as site:
+        await crawl(make_crawler(**stored, **settings), urls=[site.url("/p")])
+        assert site.paths == ["/p"]
+    assert not path.exists()
+
+
+@coroutine_test
+async def test_a_gate_that_was_taken_out_is_told(caplog):
+    with Site() as site:
+        crawler = make_crawler(DOWNLOADER_MIDDLEWARES={RepMiddleware: None})
+        await crawl(crawler, urls=[site.url("/")])
+    (warned,) = [r for r in caplog.records if r.name == "scrapy_rep.addon"]
+    assert warned.levelno == logging.WARNING
+    assert "RepMiddleware is not enabled in DOWNLOADER_MIDDLEWARES" in warned.message
+
+
+@pytest.mark.parametrize("obeys", [True, False])
+@coroutine_test
+async def test_it_is_there_when_others_hear_that_the_spider_opens(obeys):
+    seen = []
+
+    class Early(Pages):
+        @classmethod
+        def from_crawler(cls, crawler, *args, **kwargs):
+            spider = super().from_crawler(crawler, *args, **kwargs)
+            crawler.signals.connect(spider.engine_started, signals.engine_started)
+            return spider
+
+        def engine_started(self):
+            seen.append(self.robots)
+
+    with Site() as site:
+        crawler = make_crawler(Early, ROBOTSTXT_OBEY=obeys)
+        await crawl(crawler, urls=[site.url("/")])
+    assert seen == [crawler.spider.robots]

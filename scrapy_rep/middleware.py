@@ -93,9 +93,7 @@ class RepMiddleware:
         self._judge = crawl.judge
         self._patience = Patience(crawl.settings, crawl.agents, crawl.policies.now)
         self._has_cache = crawl.http_cache is not None
-        symptoms = Symptoms(
-            crawler, crawl.settings, crawl.keeper, crawl.log, crawl.policies.now
-        )
+        symptoms = Symptoms(crawl.settings, crawl.keeper, crawl.log, crawl.policies.now)
         if crawl.witness is not None:
             symptoms.on_back_off(crawl.witness.note_back_off)
         crawl.downloader.on_answer(symptoms.answered)

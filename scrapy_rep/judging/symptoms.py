@@ -13,8 +13,6 @@ from scrapy_rep.policies.freshness import fields_of, retry_after
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scrapy import Request
-    from scrapy.crawler import Crawler
     from scrapy.http import Response
 
     from scrapy_rep.downloader import Departure
@@ -26,9 +24,6 @@ OF_THE_HOST = frozenset({REFUSED, TIMEOUT})
 """The kinds of failures that speak for the host; a lost connection may be about one page."""
 IN_A_ROW = 3
 """Of what may be about one page, so many pages in a row speak for the host."""
-SPARED = 3
-"""So many tries in a row, after the first, at a host that is in trouble do not count as tries
-of their pages. Then they do, as the page itself may be what fails."""
 MAX_ROWS = 10_000
 """Hosts whose rows are kept; then all begin anew."""
 
@@ -55,7 +50,6 @@ class Symptoms:
 
     def __init__(
         self,
-        crawler: Crawler,
         settings: Settings,
         keeper: Keeper,
         log: CrawlLog,
@@ -70,11 +64,6 @@ class Symptoms:
         self._rows: dict[str, set[int]] = {}
         """Host -> the pages that have failed in a row, by their hashes."""
         self._listeners: list[Callable[[BackedOff], None]] = []
-        of_scrapy = crawler.settings
-        self._most_tries = 0
-        if of_scrapy.getbool("RETRY_ENABLED"):
-            self._most_tries = of_scrapy.getint("RETRY_TIMES")
-        self._retried = {int(each) for each in of_scrapy.getlist("RETRY_HTTP_CODES")}
 
     def on_back_off(self, listener: Callable[[BackedOff], None]) -> None:
         """Call *listener* when a host is left alone, once for all that failed together."""
@@ -136,8 +125,6 @@ class Symptoms:
                 host, departure.started_at, status, pause
             )
             is_news = health.at != before.at
-            if 1 <= before.level <= SPARED or not is_news:
-                self._spare_a_try(request, status)
             if is_news and self._keeper.troubles.is_down(host):
                 self._log.note_down(host, self._settings.back_off_give_up)
             if is_news and not heeded:
@@ -153,17 +140,6 @@ class Symptoms:
             told = asked if heeded else None
             for listener in self._listeners:
                 listener(BackedOff(host, request.url, what, pause, told, is_down))
-
-    def _spare_a_try(self, request: Request, status: int | None) -> None:
-        """Have RetryMiddleware not count this try: the host has failed, not the page."""
-        meta = request.meta
-        most = meta.get("max_retry_times", self._most_tries)
-        is_last = not most or meta.get("dont_retry")
-        if is_last or (status is not None and status not in self._retried):
-            return  # it is not tried again anyway
-        if not self._keeper.troubles.is_down(self._keeper.host_of(request)):
-            meta["retry_times"] = meta.get("retry_times", 0) - 1
-            self._log.count("backoff/spared_tries")
 
 
 def is_page(departure: Departure) -> bool:

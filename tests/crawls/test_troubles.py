@@ -14,7 +14,7 @@ import pytest
 from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_rep import HostRefused
-from scrapy_rep.judging.symptoms import IN_A_ROW, SPARED
+from scrapy_rep.judging.symptoms import IN_A_ROW
 from scrapy_rep.pacing import HOSTS
 from scrapy_rep.pacing.health import WELL
 from tests.site import Hit, Reply, Site, pages
@@ -167,23 +167,41 @@ async def test_a_site_that_dies_and_comes_back_loses_no_page(bad, queue):
     assert stat(crawler, "backoff/count") >= 1
 
 
+@pytest.mark.parametrize("number", [1, 3])
+@pytest.mark.parametrize(
+    "bad", [Reply(status=503), Reply(hang=True)], ids=["503", "timeout"]
+)
+@both_queues
 @coroutine_test
-async def test_one_page_whose_host_fails_uses_up_no_tries():
-    bad = [Reply(status=503)] * (1 + SPARED)
-    with Site({"/0": [*bad, Reply("page")]}) as site:
-        crawler = make_crawler(RETRY_TIMES=1, REP_BACK_OFF_FIRST=0.05)
+async def test_a_page_is_tried_as_often_as_retry_times_says(queue, bad, number):
+    with Scripted(lambda hit: bad) as site:
+        crawler = make_crawler(
+            SCHEDULER_PRIORITY_QUEUE=queue,
+            RETRY_TIMES=2,
+            REP_BACK_OFF_FIRST=0.2,
+            DOWNLOAD_TIMEOUT=0.3,
+        )
+        await crawl(crawler, urls=pages(site, number))
+        tries = [site.count(f"/{page}") for page in range(number)]
+        gaps = site.gaps()
+    assert tries == [3] * number
+    assert len(crawler.spider.failures) == number
+    assert crawler.stats.get_value("retry/count") == 2 * number
+    assert stat(crawler, "forbidden/down") == 0
+    # Spaced all the same: a tenth less at the most, and longer each time.
+    assert max(gaps) >= 0.36
+    assert number > 1 or (gaps[0] >= 0.18 and gaps[1] >= 0.36)
+
+
+@coroutine_test
+async def test_a_crawl_ends_with_its_last_try_however_long_its_host_is_parked_then():
+    last = Reply(status=503, headers={"Retry-After": "600"})
+    with Site({"/0": [Reply(status=503), last]}) as site:
+        crawler = make_crawler(RETRY_TIMES=1)
         await crawl(crawler, urls=pages(site, 1))
-    assert crawler.spider.got == pages(site, 1)
-    assert stat(crawler, "backoff/spared_tries") == SPARED
-
-
-@coroutine_test
-async def test_what_is_not_tried_again_is_spared_nothing():
-    with Scripted(lambda hit: Reply(status=503)) as site:
-        crawler = make_crawler(RETRY_TIMES=2, REP_BACK_OFF_FIRST=0.05)
-        await crawl(crawler, urls=pages(site, 3), meta={"dont_retry": True})
-    assert len(site.bad) == len(crawler.spider.failures) == 3
-    assert stat(crawler, "backoff/spared_tries") == 0
+    assert site.count("/0") == 2
+    assert len(crawler.spider.failures) == 1
+    assert HOSTS.parked[site.host] > time.monotonic()
 
 
 @coroutine_test
@@ -201,7 +219,7 @@ async def test_a_page_that_fails_by_itself_uses_them_up():
         await crawl(crawler, urls=pages(site, 12))
     assert len(crawler.spider.got) == 11
     assert len(crawler.spider.failures) == 1
-    assert 3 <= site.count("/0") <= 6
+    assert site.count("/0") == 3
 
 
 @both_queues
@@ -398,7 +416,7 @@ async def test_a_host_that_was_in_trouble_is_asked_one_at_a_time():
     site = Site({f"/{n}": answer for n in range(1, 8)} | {"/0": Reply(status=503)})
     with site:
         site.replies["/0"] = [Reply(status=503)] * 3 + [Reply("page")]
-        crawler = make_crawler(Before, RETRY_TIMES=1, REP_BACK_OFF_MAX=0.1)
+        crawler = make_crawler(Before, RETRY_TIMES=3, REP_BACK_OFF_MAX=0.1)
         await crawl(crawler, urls=pages(site, 4))
     assert len(crawler.spider.got) == 4
     assert site.paths[1:5] == ["/0"] * 4

@@ -70,7 +70,9 @@ class Crawl(OneForEachCrawler):
             self.downloader.is_busy,
             lambda host: self.keeper.back_off.what.get(host, ""),
         )
-        self.log = CrawlLog(crawler, self.waits)
+        self.log = CrawlLog(
+            crawler, self.waits, warns_of_refusals=not self.settings.wait
+        )
         self.agents = Agents(crawler, self.settings)
         self.judge = Judge(self.settings)
         self.keeper = Keeper(

@@ -72,8 +72,8 @@ class StillParked(IgnoreRequest):
         self.url = url
         self.seconds = seconds
         super().__init__(
-            f"Not sent, as its site is to be left alone for {seconds:.0f} s more, and the "
-            f"crawl is ending: {without_user(url)}"
+            f"Not sent, as its host is parked for {duration(seconds)} more, and the crawl is "
+            f"ending: {without_user(url)}"
         )
 
     def __reduce__(self) -> tuple[object, ...]:

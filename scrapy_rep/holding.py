@@ -46,6 +46,8 @@ class Holding:
 
     version: str
     """Of scrapy_rep."""
+    spider: str
+    """The name of the spider; "": none is asked about."""
     judge: str
     """The path of the middleware that judges each request; "": none does."""
     agent: Agent
@@ -67,6 +69,8 @@ class Holding:
     scheduler does, which alone knows."""
     policies_kept: str
     """What keeps what is known of robots.txt files: REP_STORE, or its default."""
+    is_dry_run: bool
+    """Whether what a robots.txt disallows is sent all the same (REP_OBEY), and counted."""
     longest_delay: float | None
     """In seconds, the longest delay of a site that is kept; ``None``: none is (REP_OBEY)."""
     over_longest: str
@@ -76,10 +80,11 @@ class Holding:
 
     def in_words(self) -> str:
         """Return all of it in a line, but for the warnings."""
+        opening = f"scrapy_rep {self.version}: "
         if not self.judge:
-            return f"scrapy_rep {self.version}: no request is judged"
+            return f"{opening}no request is judged"
         parts = [
-            f"scrapy_rep {self.version}: the rules for {self._whom()} hold",
+            opening + self._what_is_obeyed(),
             self._where_requests_wait(),
             f"robots.txt files are kept in {self.policies_kept}",
             self._which_delays(),
@@ -88,10 +93,17 @@ class Holding:
             parts.append(f"DOWNLOADER is {self.downloader}")
         return "; ".join(parts)
 
-    def _whom(self) -> str:
+    def _what_is_obeyed(self) -> str:
         agent = self.agent
         tokens = agent if isinstance(agent, tuple) else product_tokens(agent)
-        return " or ".join(tokens) or "any agent (*)"
+        rules = f"the rules for {' or '.join(tokens) or 'any agent (*)'}"
+        who = f"spider {self.spider}" if self.spider else "a spider"
+        if self.is_dry_run:
+            return (
+                f"{who} is on a dry run (REP_OBEY): what {rules} disallow is sent all the "
+                "same, and counted in rep/would_forbid"
+            )
+        return f"{who} obeys {rules}"
 
     def _where_requests_wait(self) -> str:
         if self.waits_in_scheduler:
@@ -146,6 +158,7 @@ def what_holds(
     scheduler, queue = settings["SCHEDULER"], _queue_of(settings)
     return Holding(
         version=scrapy_rep.__version__,
+        spider=getattr(spider, "name", None) or "",
         judge=judge if obeys else "",
         agent=agents.of(),
         user_agent=agents.header(),
@@ -156,6 +169,7 @@ def what_holds(
         waits_in_scheduler=is_ours(queue or scheduler),
         requests_kept=_where_requests_are_kept(settings, queue or scheduler),
         policies_kept=mask_uri(path_of(values.store)),
+        is_dry_run="disallow" not in values.obey,
         longest_delay=values.crawl_delay_max if "crawl-delay" in values.obey else None,
         over_longest=values.crawl_delay_over_max,
         warnings=tuple(warnings),

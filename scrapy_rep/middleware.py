@@ -33,7 +33,7 @@ from scrapy_rep.judging.ruling import (
 from scrapy_rep.log import Watch
 from scrapy_rep.pacing import OverBudgetError
 from scrapy_rep.policies import Known
-from scrapy_rep.protocol.printable import counted, without_user
+from scrapy_rep.protocol.printable import counted, duration, without_user
 from scrapy_rep.robots import equip
 from scrapy_rep.settings import LONGEST_AT_PROMPT
 from scrapy_rep.signals import request_forbidden
@@ -85,7 +85,7 @@ class RepMiddleware:
             DOWN,
             because(
                 "its host has done nothing but fail for "
-                f"{crawl.settings.back_off_give_up:g} s (REP_BACK_OFF_GIVE_UP)"
+                f"{duration(crawl.settings.back_off_give_up)} (REP_BACK_OFF_GIVE_UP)"
             ),
         )
         self._witness = crawl.witness
@@ -116,6 +116,7 @@ class RepMiddleware:
         self._agents.check()
 
     def _spider_opened(self, spider: Spider) -> None:
+        self._log.begin()
         self._equip()
         holding = what_holds(self._crawler.settings, spider)
         self._log.tell_user(holding.in_words())
@@ -129,6 +130,7 @@ class RepMiddleware:
         self._watch.closed()
         for sentence in hint_at_end(self._crawler):
             self._log.tell_user(sentence)
+        self._log.end()
 
     # Where the policy is known, nothing is awaited.
     async def process_request(self, request: Request) -> Request | Response | None:

@@ -144,11 +144,11 @@ class Settings:
     back_off_first: float = setting(
         5.0,
         seconds(above=0),
-        "how long a host in trouble is left alone at first",
+        "how long a host in trouble is parked at first",
         unit="s",
     )
     back_off_max: float = setting(
-        300.0, seconds(above=0), "the longest that it is left alone at a time", unit="s"
+        300.0, seconds(above=0), "the longest that it is parked at a time", unit="s"
     )
     back_off_give_up: float = setting(
         600.0, seconds(), "after so long without a success it is given up", unit="s"
@@ -174,7 +174,7 @@ class Settings:
     all_parked_max: float | None = setting(
         None,
         seconds(),
-        "the crawl ends if all hosts are parked for longer",
+        "the crawl ends if nothing may be sent for longer",
         unit="s",
         otherwise="no limit",
     )

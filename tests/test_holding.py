@@ -55,6 +55,7 @@ def holding(spider: type[Spider] = Plain, **settings: Any) -> Holding:
 def test_the_defaults():
     assert holding() == Holding(
         version=scrapy_rep.__version__,
+        spider="plain",
         judge="scrapy_rep.middleware.RepMiddleware",
         agent=AGENT,
         user_agent=AGENT,
@@ -65,6 +66,7 @@ def test_the_defaults():
         waits_in_scheduler=True,
         requests_kept="memory",
         policies_kept="memory",
+        is_dry_run=False,
         longest_delay=300.0,
         over_longest="drop",
         warnings=(),
@@ -77,7 +79,10 @@ def test_what_a_spider_chooses():
     assert found.user_agent == "ExampleBot/2.0"
     assert found.unsent_tokens == ("ExampleBot-News",)
     assert found.longest_delay == 90
-    assert "the rules for ExampleBot-News or ExampleBot hold" in found.in_words()
+    assert (
+        "spider chooses obeys the rules for ExampleBot-News or ExampleBot;"
+        in found.in_words()
+    )
     assert "delays of up to 1 min 30 s are kept" in found.in_words()
 
 
@@ -88,7 +93,7 @@ NAME = __name__
     ("settings", "told"),
     [
         pytest.param(
-            {}, "the rules for ExampleBot hold; requests wait in the scheduler, which keeps "
+            {}, "spider plain obeys the rules for ExampleBot; requests wait in the scheduler, which keeps "
             "them in memory; robots.txt files are kept in memory; delays of up to 5 min are "
             "kept; where a site asks for more, nothing is fetched", id="the defaults",
         ),
@@ -130,7 +135,11 @@ NAME = __name__
             {"REP_OBEY": ["disallow"]}, "; delays that sites ask for are not kept (REP_OBEY)",
             id="no delays",
         ),
-        pytest.param({"USER_AGENT": "Mozilla/5.0"}, "the rules for any agent (*) hold", id="anon"),
+        pytest.param(
+            {"REP_OBEY": []}, "spider plain is on a dry run (REP_OBEY): what the rules for "
+            "ExampleBot disallow is sent all the same, and counted in rep/would_forbid;", id="dry",
+        ),
+        pytest.param({"USER_AGENT": "Mozilla/5.0"}, "obeys the rules for any agent (*);", id="anon"),
         pytest.param({"ROBOTSTXT_OBEY": False}, ": no request is judged", id="nothing judged"),
     ],
 )  # fmt: skip

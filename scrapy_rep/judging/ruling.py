@@ -144,7 +144,7 @@ class Judge:
             if opens_in > (most := self.settings.visit_time_max):
                 reason = (
                     f"{objection.verdict.reason}, in {duration(opens_in)}, which is more "
-                    f"than REP_VISIT_TIME_MAX ({most:g} s)"
+                    f"than REP_VISIT_TIME_MAX ({duration(most)})"
                 )
                 objection = Objection(VISIT_TIME, because(reason))
         return Ruling(Action.REFUSE, objection)
@@ -167,8 +167,8 @@ def objection_to_pace(pace: Pace, now: float) -> Objection | None:
     if pace.refuses(now):
         cause = CRAWL_DELAY
         reason = (
-            f"robots.txt asks for {pace.asked(now):g} s between requests, more than "
-            f"REP_CRAWL_DELAY_MAX ({pace.most:g} s)"
+            f"robots.txt asks for {duration(pace.asked(now))} between requests, more "
+            f"than REP_CRAWL_DELAY_MAX ({duration(pace.most)})"
         )
     elif pace.opens_in(now):
         assert pace.visit is not None
@@ -185,10 +185,10 @@ def objection_to_pace(pace: Pace, now: float) -> Objection | None:
 def too_soon(wait: float, interval: float, *, is_parked: bool) -> Objection:
     """Return why a request does not start for *wait* seconds more, where it is not to wait."""
     if is_parked:
-        reason = f"its site wants to be left alone for {duration(wait)} more"
+        reason = f"its host is parked for {duration(wait)} more"
         return Objection(PARKED, because(reason))
     reason = (
-        f"robots.txt asks for {interval:g} s between requests, and the next one may "
+        f"robots.txt asks for {duration(interval)} between requests, and the next may "
         f"start in {duration(wait)}"
     )
     return Objection(CRAWL_DELAY, because(reason))

@@ -6,9 +6,10 @@ import logging
 from collections import Counter
 from time import monotonic
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 from scrapy_rep.exceptions import HostRefused, explain
-from scrapy_rep.log.waits import WHY, Waits
+from scrapy_rep.log.waits import PARKED, WHY, Waits
 from scrapy_rep.protocol.printable import counted, duration, without_user
 
 if TYPE_CHECKING:
@@ -23,7 +24,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger("scrapy_rep")
 
 NEWS_MOST = 10
-"""Lines of one kind at INFO; further ones are summed up at the end."""
+"""Lines of one kind at INFO; further ones are written at DEBUG, and summed up at the end."""
+NAMES_MOST = 10
+"""Of those further ones, so many hosts are named at the end."""
+MAX_PUT_OFF = 10_000
+"""Hosts of which it is kept why they waited last; then all begin anew."""
+GOES_ON = {PARKED: "is no longer parked", "visit_time": "may be visited now"}
 NEWS_SECONDS = 0.5
 """Seconds: a host that is parked for so much longer than before is news. Requests that were in
 flight together are answered with a pause at nearly the same time."""
@@ -32,19 +38,37 @@ flight together are answered with a pause at nearly the same time."""
 class CrawlLog:
     """Writes the log lines of one crawl, and counts.
 
-    DEBUG: a line per refusal. INFO: a line per origin that denies everything, cannot be
-    had, asks for a delay or waits, up to ``NEWS_MOST`` of each kind. WARNING: what the user
-    must change.
+    DEBUG: a line per refusal, and where a host waits for another reason than before. INFO: a
+    line per origin that denies everything, cannot be had, asks for a delay or waits, up to
+    ``NEWS_MOST`` of each kind; then at DEBUG. WARNING: what the user must change. Where
+    several spiders run, each line begins with the name of its spider.
     """
 
-    def __init__(self, crawler: Crawler, waits: Waits | None = None) -> None:
+    def __init__(
+        self,
+        crawler: Crawler,
+        waits: Waits | None = None,
+        *,
+        warns_of_refusals: bool = False,
+    ) -> None:
+        """*warns_of_refusals*: each is a WARNING, for a person at a prompt."""
         self._crawler = crawler
         self._waits = waits or Waits()
         self.told: Counter[str] = Counter()
         """How many lines of each kind there were to write."""
+        self.not_told: dict[str, list[str]] = {}
+        """By kind, the first hosts or origins that there was no line at INFO for."""
+        self.is_one_of_several = False
+        """Whether another spider was open at the same time."""
+        self._put_off: dict[str, str] = {}
+        """Host -> why it waited when it was put off last."""
         self._since: dict[str, float] = {}
         """Origin -> since when it is unreachable, if the log has said so."""
+        self._warns_of_refusals = warns_of_refusals
+        self.warned_of = 0
+        """How many refusals were told at WARNING."""
         self.first_refusal: RobotsRefused | None = None
+        """The first that only a DEBUG line has told of."""
 
     @property
     def _stats(self) -> StatsCollector:
@@ -68,15 +92,15 @@ class CrawlLog:
         self, refusal: RobotsRefused, cause: str, instead: str = ""
     ) -> None:
         """Note that a request is not sent; *instead*, for a prompt, is what a crawl would do."""
-        if self.first_refusal is None:
-            self.first_refusal = refusal
         if not isinstance(refusal, HostRefused):
             self._stats.inc_value("robotstxt/forbidden")
         self.count(f"forbidden/{cause}")
         if instead:
+            self.warned_of += 1
             message = "Not fetched. %(refusal)s. %(instead)s"
             self._log(logging.WARNING, message, refusal=refusal, instead=instead)
         else:
+            self.first_refusal = self.first_refusal or refusal
             self._log(logging.DEBUG, "%(refusal)s", refusal=refusal)
 
     def note_dry_run(self, refusal: RobotsRefused, cause: str) -> None:
@@ -168,6 +192,8 @@ class CrawlLog:
         )
 
     def note_denial_of_all(self, origin: str, verdict: Verdict) -> None:
+        if self._warns_of_refusals:
+            return  # they say the same
         self.tell(
             "origins that allow us nothing",
             "robots.txt of %(origin)s allows us nothing: %(reason)s",
@@ -186,8 +212,8 @@ class CrawlLog:
             wait = f", which begins in {duration(opens_in)}" if opens_in else ""
             if opens_in > visit_time_max:
                 wait += (
-                    f", more than REP_VISIT_TIME_MAX ({visit_time_max:g} s), so nothing "
-                    "is fetched"
+                    f", more than REP_VISIT_TIME_MAX ({duration(visit_time_max)}), so "
+                    "nothing is fetched"
                 )
                 waits = False
             self.tell(
@@ -209,23 +235,28 @@ class CrawlLog:
         if asked > pace.most:
             self.count("crawl_delay/over_max")
             done = "nothing is fetched" if pace.drop else "that is kept instead"
-            how = f"over REP_CRAWL_DELAY_MAX ({pace.most:g} s), so {done}"
+            how = f"over REP_CRAWL_DELAY_MAX ({duration(pace.most)}), so {done}"
         self.tell(
             "origins that ask for a delay",
-            "robots.txt of %(origin)s asks for %(asked)g s between requests: %(how)s",
+            "robots.txt of %(origin)s asks for %(asked)s between requests: %(how)s",
             origin=origin,
-            asked=asked,
+            asked=duration(asked),
             how=how,
         )
 
-    def note_parked(self, host: str, wait: float, cause: str) -> None:
-        """Note that a host with waiting requests is not asked for *wait* seconds."""
-        self.count("parked")
+    def note_put_off(self, host: str, wait: float, cause: str) -> None:
+        """Note that the requests of a host wait for *wait* seconds."""
+        self.count("put_off")
+        if self._put_off.get(host) == cause:
+            return
+        if len(self._put_off) >= MAX_PUT_OFF:
+            self._put_off.clear()
+        self._put_off[host] = cause
         self._log(
             logging.DEBUG,
-            "Host %(host)s is parked for %(wait).3f s, as %(why)s",
+            "%(host)s waits for %(wait)s, as %(why)s",
             host=host,
-            wait=wait,
+            wait=duration(wait),
             why=WHY.get(cause, cause),
         )
 
@@ -233,11 +264,11 @@ class CrawlLog:
         """Note that a host is asked again after *waited* seconds."""
         self.tell(
             f"hosts that go on ({cause})",
-            "%(host)s is asked again after %(waited)s; %(requests)s waited, as %(why)s",
+            "%(host)s %(how)s, after %(waited)s; %(requests)s",
             host=host,
+            how=GOES_ON.get(cause, "is asked again"),
             waited=duration(waited),
-            requests=counted(requests, "request"),
-            why=WHY.get(cause, cause),
+            requests=counted(requests, "request goes on", "requests go on"),
         )
 
     def note_back_off(
@@ -245,22 +276,22 @@ class CrawlLog:
     ) -> None:
         """Note that an answer asks for a pause: its host is parked for *longer* seconds more."""
         self._count_back_off(asked, longer)
-        how = "kept"
+        how = "that"
         if asked > most:
             self.count("backoff/over_max")
-            how = f"over REP_RETRY_AFTER_MAX ({most:g} s), so that is kept instead"
+            how = f"{duration(asked)}, more than REP_RETRY_AFTER_MAX"
         if longer < NEWS_SECONDS:
             return  # one line for all that were answered at the same time
         self.tell(
-            "hosts to be left alone",
-            "%(host)s is to be left alone for %(asked)g s (%(status)d for %(url)s): "
+            "parked hosts (Retry-After)",
+            "%(host)s is parked for %(pause)s (%(status)d for %(url)s): it asks for "
             "%(how)s%(requests)s",
             host=host,
-            asked=asked,
+            pause=duration(min(asked, most)),
             status=response.status,
             url=without_user(response.url),
             how=how,
-            requests=lambda: self._that_wait(host=host),
+            requests=lambda: self._others_that_wait(host),
         )
 
     def note_trouble(
@@ -270,13 +301,13 @@ class CrawlLog:
         self._count_back_off(pause, longer)
         if longer > 0:  # one line for all that failed at the same time
             self.tell(
-                "hosts in trouble",
-                "%(host)s is left alone for %(pause).3g s (%(what)s for %(url)s)%(requests)s",
+                "parked hosts",
+                "%(host)s is parked for %(pause)s (%(what)s for %(url)s)%(requests)s",
                 host=host,
-                pause=pause,
+                pause=duration(pause),
                 what=what,
                 url=without_user(url),
-                requests=lambda: self._that_wait(host=host),
+                requests=lambda: self._others_that_wait(host),
             )
 
     def _count_back_off(self, seconds: float, longer: float) -> None:
@@ -289,10 +320,10 @@ class CrawlLog:
         self.count("backoff/down")
         self.tell(
             "hosts that are down",
-            "%(host)s has done nothing but fail for %(seconds)g s "
-            "(REP_BACK_OFF_GIVE_UP): while it is left alone its requests are refused",
+            "%(host)s has done nothing but fail for %(seconds)s "
+            "(REP_BACK_OFF_GIVE_UP): while it is parked, its requests are refused",
             host=host,
-            seconds=seconds,
+            seconds=duration(seconds),
         )
 
     def note_budget_spent(self, host: str, budget: int) -> None:
@@ -315,17 +346,6 @@ class CrawlLog:
         """Note that a request was not sent: it must not wait, or the crawl ended meanwhile."""
         self.count("backoff/unsent")
         self._log(logging.DEBUG, "%(why)s", why=why)
-
-    def note_lag(self, lag: float) -> None:
-        """Note that a parked host is asked *lag* seconds after it was due."""
-        stats = self._stats
-        stats.max_value("rep/due_lag/max", lag)
-        self._add("due_lag/total", lag)
-        self.count("due_lag/count")
-        mean = stats.get_value("rep/due_lag/total") / stats.get_value(
-            "rep/due_lag/count"
-        )
-        stats.set_value("rep/due_lag/mean", mean)
 
     def note_store_failure(self, doing: str, origin: str, error: Exception) -> None:
         """Note that the store failed; what it cannot tell is fetched again."""
@@ -350,6 +370,11 @@ class CrawlLog:
         wait = "request waits", "requests wait"
         return self._requests("; {}", *wait, host=host, origin=origin)
 
+    def _others_that_wait(self, host: str) -> str:
+        """As ``_that_wait``, where a request of *host* is told of that may wait again, too."""
+        wait = "more request waits", "more requests wait"
+        return self._requests("; {}", *wait, host=host)
+
     def _requests(
         self, form: str, one: str, many: str, *, host: str = "", origin: str = ""
     ) -> str:
@@ -357,19 +382,23 @@ class CrawlLog:
         return form.format(counted(requests, one, many)) if requests else ""
 
     def tell(self, kind: str, message: str, **values: object) -> bool:
-        """Write a line at INFO, unless there were ``NEWS_MOST`` of its *kind* already.
+        """Write a line at INFO; at DEBUG, if there were ``NEWS_MOST`` of its *kind* already.
 
-        *kind* is a plural noun. Values that are functions are called only if the line is
-        written, as counting what waits takes time. Returns whether it was written.
+        *kind* is a plural noun. Values that are functions are called only at INFO, as
+        counting what waits takes time. Returns whether the line was written there.
         """
         self.told[kind] += 1
-        if self.told[kind] > NEWS_MOST:
-            return False
-        found = {k: v() if callable(v) else v for k, v in values.items()}
-        self._log(logging.INFO, message, **found)
+        is_news = self.told[kind] <= NEWS_MOST
+        found = {k: v for k, v in values.items() if not callable(v)}
+        found |= {k: v() if is_news else "" for k, v in values.items() if callable(v)}
+        self._log(logging.INFO if is_news else logging.DEBUG, message, **found)
         if self.told[kind] == NEWS_MOST:
-            self.tell_user(f"More {kind} are summed up at the end")
-        return True
+            self.tell_user(f"More {kind} are told at DEBUG, and summed up at the end")
+        if not is_news:
+            names = self.not_told.setdefault(kind, [])
+            if len(names) < NAMES_MOST:
+                names.append(str(values.get("host") or values.get("origin")))
+        return is_news
 
     def tell_user(self, sentence: str) -> None:
         """Tell what could be better."""
@@ -379,5 +408,24 @@ class CrawlLog:
         """Tell what must be changed."""
         self._log(logging.WARNING, "%(sentence)s", sentence=sentence)
 
+    def begin(self) -> None:
+        """Note that the spider is open."""
+        _open.add(self)
+        if len(_open) > 1:
+            for log in _open:
+                log.is_one_of_several = True
+
+    def end(self) -> None:
+        """Note that the spider is closed."""
+        _open.discard(self)
+
     def _log(self, level: int, message: str, **values: object) -> None:
-        logger.log(level, message, values, extra={"spider": self._crawler.spider})
+        spider = self._crawler.spider
+        if self.is_one_of_several and spider is not None:
+            message = f"%(spider_name)s: {message}"
+            values["spider_name"] = spider.name
+        logger.log(level, message, values, extra={"spider": spider})
+
+
+_open: WeakSet[CrawlLog] = WeakSet()
+"""The logs of all crawls of the process whose spiders are open."""

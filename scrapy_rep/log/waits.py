@@ -22,14 +22,16 @@ PARKED, ELSEWHERE = "parked", "elsewhere"
 WHY = {
     "unreachable": "its robots.txt is unreachable",
     "visit_time": "its robots.txt wants visits at another time",
-    PARKED: "its site is to be left alone",
+    PARKED: "it is parked",
     ELSEWHERE: "its site is in trouble, and another worker asks it",
-    PACE: "its delay has not passed yet",
+    PACE: "its delay is not over",
     ASKED: "its robots.txt is being asked for",
     DISK: "its disk queue does not work now",
     TURN: "its turn had not come",
 }
 """Why a host waits, by the cause, in words. Other causes are shown as they are."""
+NAMES_LENGTH = 500
+"""Characters of a line that name hosts which wait, and say why."""
 
 
 class Held(NamedTuple):
@@ -222,22 +224,40 @@ def add_held(found: dict[tuple[str, str], Held], held: Held) -> None:
 
 
 def in_words(waiting: list[Waiting]) -> str:
-    """Return *waiting*, which is not empty, in a line."""
-    now = time()
+    """Return *waiting*, which is not empty, in a line: the hosts that are due first are named."""
     requests = sum(each.requests for each in waiting)
-    hosts = counted(len({each.host for each in waiting}), "host")
+    hosts = len({each.host for each in waiting})
     wait = "waits" if requests == 1 else "wait"
-    text = f"{counted(requests, 'request')} of {hosts} {wait}"
-    timed = [each for each in waiting if each.until is not None]
-    if not timed:
-        return f"{text}: {waiting[0].host}, as {waiting[0].why}"
-    first, last = timed[0], timed[-1]
-    text += f"; {_when(first, now)} is due first, as {first.why}"
-    if first.host != last.host:
-        text += f"; {_when(last, now)} last, as {last.why}"
-    return text
+    text = f"{counted(requests, 'request')} of {counted(hosts, 'host')} {wait}"
+    named = _as_many_as_fit(waiting)
+    by_reason: dict[str, list[str]] = {}
+    for each in named:
+        by_reason.setdefault(each.why, []).append(_when(each))
+    parts = [f"{', '.join(found)} ({why})" for why, found in by_reason.items()]
+    more = hosts - len({each.host for each in named})
+    if more:
+        parts.append(f"{more:,} more, all of them in spider.robots.waiting()")
+    return f"{text}; next: {'; '.join(parts)}"
 
 
-def _when(each: Waiting, now: float) -> str:
-    assert each.until is not None
-    return f"{each.host} in {duration(max(0.0, each.until - now))}"
+def _as_many_as_fit(waiting: list[Waiting]) -> list[Waiting]:
+    """Return the first of *waiting* by the time when they are due, which comes last if unknown."""
+    in_order = sorted(
+        waiting, key=lambda each: inf if each.until is None else each.until
+    )
+    length, reasons = 0, set[str]()
+    named: list[Waiting] = []
+    for each in in_order:
+        length += len(_when(each)) + len(", ")
+        length += 0 if each.why in reasons else len(each.why)
+        if named and length > NAMES_LENGTH:
+            break
+        named.append(each)
+        reasons.add(each.why)
+    return named
+
+
+def _when(each: Waiting) -> str:
+    if each.until is None:
+        return each.host
+    return f"{each.host} in {duration(max(0.0, each.until - time()))}"

@@ -29,7 +29,7 @@ REFUSED_WORDS = {
     "purpose": "for what the crawl is for",
     "crawl_delay": "as the delay is too long",
     "visit_time": "as the visit time is too far off",
-    "parked": "as a site wants to be left alone",
+    "parked": "as a host is parked",
     "waiting": "as too many wait",
     "down": "as a host does nothing but fail",
     "budget": "as a host has had as many as it may",
@@ -37,6 +37,8 @@ REFUSED_WORDS = {
 """Why requests were refused, by the cause in ``rep/forbidden``. Other causes are shown as they
 are."""
 FORBIDDEN_STATS = "forbidden/"
+MOSTLY = 0.9
+"""The share of a time in which a crawl only waited, from which on it is told who waits."""
 ALL_PARKED = "all_parked"
 """The reason with which a crawl ends because of REP_ALL_PARKED_MAX."""
 
@@ -56,22 +58,17 @@ class Watch:
         self._downloader = downloader
         self._waits = waits
         self._log = log
-        self._obey = settings.obey
         self._longest_idle = settings.all_parked_max
         if self._longest_idle is not None:
             waits.on_idle(self._end_if_long)
         self._every = crawler.settings.getfloat("LOGSTATS_INTERVAL")
         self._pages = 0
         self._quiet = 0.0
+        self._idle_time = 0.0
         self._timer: CallLaterResult | None = None
 
     def opened(self) -> None:
         """Note that the crawl begins."""
-        if "disallow" not in self._obey:
-            self._log.tell_user(
-                'This is a dry run, as REP_OBEY has no "disallow": what a robots.txt is '
-                "against is sent all the same, and counted in rep/would_forbid"
-            )
         self._crawler.signals.connect(self._equip_telnet, update_telnet_vars)
         if self._every > 0:
             self._timer = call_later(self._every, self._look)
@@ -89,22 +86,34 @@ class Watch:
         telnet_vars["est"] = est
 
     def _look(self) -> None:
+        """Tell who waits, if that is nearly all that the crawl has done since the last look."""
         self._timer = call_later(self._every, self._look)
         pages, self._pages = self._pages, self._downloader.pages
-        if pages != self._pages:
-            self._quiet = 0.0
-            return
-        self._quiet += self._every
-        quiet = self._waits.idle_for() if self._waits.has_queue() else self._quiet
-        if quiet < self._every / 2:
+        sent = self._pages - pages
+        idle_time = self._waits.idle_time + self._waits.idle_for()
+        idled, self._idle_time = idle_time - self._idle_time, idle_time
+        self._quiet = 0.0 if sent else self._quiet + self._every
+        if self._waits.has_queue():
+            if idled < self._every * (MOSTLY if sent else 0.5):
+                return
+            quiet = max(idled, self._waits.idle_for())
+        else:
+            quiet = self._quiet  # nobody tells when such a crawl only waits
+        if not (sent or quiet):
             return
         waiting = self._waits.waiting()
         self._log.count_waiting(
             sum(each.requests for each in waiting), len({each.host for each in waiting})
         )
-        if waiting:
-            text = in_words(waiting)
-            self._log.tell_user(f"Nothing was sent for {duration(quiet)}: {text}")
+        if not waiting:
+            return
+        said = f"Nothing was sent for {duration(quiet)}"
+        if sent:
+            said = (
+                f"In {duration(self._every)} {counted(sent, 'request was', 'requests were')} "
+                f"sent, and for {duration(idled)} of it the crawl did nothing but wait"
+            )
+        self._log.tell_user(f"{said}: {in_words(waiting)}")
 
     def _end_if_long(self, seconds: float) -> None:
         """End the crawl if nothing can be sent for *seconds*, and that is too long."""
@@ -114,8 +123,8 @@ class Watch:
         self._longest_idle = None
         waiting = in_words(self._waits.waiting())
         self._log.tell_user(
-            f"The crawl ends, as all hosts are parked for longer than REP_ALL_PARKED_MAX "
-            f"({most:g} s): {waiting}"
+            f"The crawl ends, as nothing may be sent for longer than REP_ALL_PARKED_MAX "
+            f"({duration(most)}): {waiting}"
         )
         call_later(0, self._downloader.close, ALL_PARKED)
 
@@ -132,16 +141,17 @@ class Watch:
             self._log.count(f"unsent/{cause}", number)
         idle_time = self._waits.idle_time
         if idle_time:
-            stats.set_value("rep/parked_time", idle_time)
+            stats.set_value("rep/waiting_time", idle_time)
         refused = {
             name.partition(FORBIDDEN_STATS)[2]: number
             for name, number in stats.get_stats().items()
             if name.startswith(f"rep/{FORBIDDEN_STATS}")
         }
-        self._log.tell_user(self._sums(refused, stats.get_value("rep/would_forbid", 0)))
-        number = sum(refused.values())
-        if number and not self._downloader.pages:
-            first = self._log.first_refusal
+        number, first = sum(refused.values()), self._log.first_refusal
+        if self._downloader.pages or left or number > self._log.warned_of or not number:
+            would_forbid = stats.get_value("rep/would_forbid", 0)
+            self._log.tell_user(self._sums(refused, would_forbid))
+        if number and first is not None and not self._downloader.pages:
             self._log.tell_user(
                 f"Nothing was fetched: each of the {number:,} requests was refused; the "
                 f"first: {first}"
@@ -149,12 +159,12 @@ class Watch:
                 else f"Nothing was fetched: the one request was refused: {first}"
             )
         more = [
-            f"{number - NEWS_MOST:,} more {kind}"
-            for kind, number in self._log.told.items()
-            if number > NEWS_MOST
+            f"{self._log.told[kind] - NEWS_MOST:,} more {kind} ({', '.join(names)}"
+            f"{', ...' * (self._log.told[kind] - NEWS_MOST > len(names))})"
+            for kind, names in self._log.not_told.items()
         ]
         if more:
-            self._log.tell_user(f"Not told one by one: {', '.join(more)}")
+            self._log.tell_user(f"Told at DEBUG only: {'; '.join(more)}")
 
     def _sums(self, refused: Mapping[str, int], would_forbid: int) -> str:
         left, idle_time = self._waits.left, self._waits.idle_time

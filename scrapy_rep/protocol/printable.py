@@ -96,9 +96,7 @@ def counted(number: int, one: str, many: str = "") -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return *seconds* in the two largest units that they have."""
-    if seconds < 1:
-        return f"{seconds:.1g} s"
+    """Return *seconds*, exact to three digits below a minute, else in their two largest units."""
     whole = round(seconds)
     for unit, name, smaller, its_name in (
         (86400, "d", 3600, "h"),
@@ -108,4 +106,4 @@ def duration(seconds: float) -> str:
         if whole >= unit:
             rest = whole % unit // smaller
             return f"{whole // unit} {name}" + (f" {rest} {its_name}" if rest else "")
-    return f"{whole} s"
+    return f"{round(seconds, 3):.3g} s"

@@ -305,9 +305,6 @@ class PoliteQueue(SlotQueues):
             self._crawl.log.count("unreadable", line.count - left)
         self._count -= line.count - left
         line.count = left
-        if slot.due_at:
-            self._crawl.log.note_lag(monotonic() - slot.due_at)
-            slot.due_at = 0.0
         if not line.count:
             self._discard(slot, line)
         elif len(slot.lines) > 1:  # of equal urgency, the others go first now
@@ -326,7 +323,7 @@ class PoliteQueue(SlotQueues):
 
     def _park(self, slot: Slot, host: str, wait: float, cause: str) -> None:
         self.slots.park(slot, wait)
-        self._crawl.log.note_parked(host, wait, cause)
+        self._crawl.log.note_put_off(host, wait, cause)
 
     def _recheck_full(self, most: int) -> None:
         slots = self.slots

@@ -179,7 +179,7 @@ def test_too_slow():
     ]
     assert " ".join(done.rows["now"]) == (
         "refused: robots.txt asks for 1000 s between requests, more than "
-        "REP_CRAWL_DELAY_MAX (300 s)"
+        "REP_CRAWL_DELAY_MAX (5 min)"
     )
 
 

@@ -300,10 +300,10 @@ def test_why_hosts_wait_and_every_key_is_documented(redis_server):
     assert held["in_hand"] == worker["in_hand"][held["name"]] >= 1
     for said in (
         f"held by {worker['name']}",
-        "its delay has not passed yet",
+        "its delay is not over",
         "its robots.txt is unreachable",
         "its robots.txt wants visits at another time",
-        "its site is to be left alone",
+        "it is parked",
     ):
         assert said in words
 

@@ -80,7 +80,7 @@ def test_shows_the_error_of_a_dead_host(command, reactor, folder):
     ("robots_txt", "why", "instead"),
     [
         (soon(), "wants visits from", "A crawl would wait"),
-        ("User-agent: *\nCrawl-delay: 100\n", "asks for 100 s", "A crawl would wait 1 min"),
+        ("User-agent: *\nCrawl-delay: 100\n", "asks for 1 min 40 s", "A crawl would wait 1 min"),
         ("User-agent: *\nDisallow: /\n", "Disallow: / (line 2", "would not fetch it either"),
         (Reply(status=503), "robots.txt unreachable (503", "A crawl would wait"),
     ],
@@ -94,6 +94,9 @@ def test_says_what_a_crawl_would_do(robots_txt, why, instead, command, folder):
     assert "WARNING" in line
     assert why in line
     assert instead in line
+    assert "Nothing was fetched" not in said.err
+    assert "In all: " not in said.err
+    assert "allows us nothing" not in said.err
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -113,7 +116,7 @@ def test_does_not_wait_for_a_parked_host(queue, folder):
     with Site({"/": busy}) as site:
         said = ask("fetch", site.url("/"), folder, *more)
         assert site.paths == ["/robots.txt", "/"]  # it is not retried
-    assert "its site wants to be left alone for 16 min" in said.err
+    assert "its host is parked for 16 min" in said.err
 
 
 def test_asks_for_another_robots_txt_of_a_slow_host_later():

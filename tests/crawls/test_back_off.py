@@ -131,11 +131,11 @@ async def test_all_of_the_host_waits(queue, asks, caplog):
     assert asked == 1 if asks is not until_a_date else asked in {1, 2}
     assert found == {"count": 1, "longest": asked, "time": pytest.approx(asked)}
     assert min(hit.sent for hit in site.hits[2:]) - site.hits[1].sent >= asked
-    (line,) = [r.getMessage() for r in caplog.records if "alone for" in r.getMessage()]
+    (line,) = [r.getMessage() for r in caplog.records if "parked for" in r.getMessage()]
     status = 503 if asks is until_a_date else asks.status
     assert line == (
-        f"127.0.0.2 is to be left alone for {asked:g} s ({status} for "
-        f"{site.url('/0')}): kept"
+        f"127.0.0.2 is parked for {asked:g} s ({status} for {site.url('/0')}): it asks "
+        "for that"
     )
 
 
@@ -186,7 +186,7 @@ async def test_what_is_on_its_way_arrives_and_is_parked_once(queue, caplog):
     assert pauses.sent_meanwhile(site) == []
     assert stats(crawler)["count"] == 6
     assert stats(crawler)["time"] < 6 * 1  # the pauses are one
-    lines = [r for r in caplog.records if "alone for" in r.getMessage()]
+    lines = [r for r in caplog.records if "parked for" in r.getMessage()]
     assert 1 <= len(lines) <= 1 + pauses.spread // NEWS_SECONDS
 
 
@@ -196,9 +196,9 @@ async def test_why_a_slot_waits(caplog):
     with Site({"/0": [busy(1), "fine"]}) as site:
         crawler = make_crawler(CONCURRENT_REQUESTS_PER_DOMAIN=1)
         await crawl(crawler, urls=pages(site, 2))
-    line, *_ = [r.getMessage() for r in caplog.records if "is parked" in r.getMessage()]
-    assert line.endswith("its site is to be left alone")
-    assert crawler.stats.get_value("rep/parked") >= 1
+    line, *_ = [r.getMessage() for r in caplog.records if "waits for" in r.getMessage()]
+    assert line.endswith(" s, as it is parked")
+    assert crawler.stats.get_value("rep/put_off") >= 1
 
 
 @both_queues
@@ -601,7 +601,7 @@ async def test_what_can_go_back_to_no_queue_is_refused_when_the_crawl_ends():
     for failure in crawler.spider.failures:
         assert isinstance(failure, IgnoreRequest)
         # Nearly all of it: the crawl is told to end after a second.
-        assert re.search(r"left alone for 35\d\d s more", str(failure))
+        assert re.search(r"is parked for 5\d min( \d+ s)? more", str(failure))
 
 
 @both_queues
@@ -619,7 +619,7 @@ async def test_a_crawl_ends_while_robots_txt_waits(queue, tmp_path):
         def stop(self):
             # It waits in the queue, or for its robots.txt.
             stat = self.crawler.stats.get_value
-            if stat("robotstxt/request_count") + stat("rep/parked", 0) < 2:
+            if stat("robotstxt/request_count") + stat("rep/put_off", 0) < 2:
                 call_later(0.02, self.stop)
             else:
                 super().stop()

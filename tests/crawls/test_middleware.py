@@ -69,7 +69,7 @@ async def test_refusal_reaches_the_errback_with_rule_and_line(caplog):
     assert failure.reason == "Disallow: /p (line 3, user-agent *)"
     assert str(failure) == f"Forbidden by robots.txt: {failure.reason}: {failure.url}"
     assert seen == [(site.url("/page"), 3, "pages")]
-    line, *_ = [r for r in caplog.records if r.name == "scrapy_rep"]
+    _, line, *_ = [r for r in caplog.records if r.name == "scrapy_rep"]
     assert line.levelno == logging.DEBUG
     assert line.getMessage() == str(failure)
     stats = crawler.stats.get_stats()

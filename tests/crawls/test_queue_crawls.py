@@ -336,7 +336,7 @@ async def test_delayed_hosts_do_not_hold_up_others(robots, monkeypatch):
             requests = list(self.requests())
             for request in requests[:6]:
                 yield request
-            while self.crawler.stats.get_value("rep/parked", 0) < 3:
+            while self.crawler.stats.get_value("rep/put_off", 0) < 3:
                 await sleep(0.02)
             for request in requests[6:]:
                 yield request
@@ -401,7 +401,7 @@ async def test_an_origin_that_heals(no_heartbeat):
     assert site.count("/robots.txt") == 2
     assert waited >= 0.45
     assert stat(crawler, "robotstxt/forbidden") is None
-    assert stat(crawler, "rep/parked") >= 1
+    assert stat(crawler, "rep/put_off") >= 1
 
 
 @coroutine_test
@@ -416,15 +416,15 @@ async def test_the_log_says_why_a_slot_is_parked(caplog):
 
     def parked():
         messages = [record.getMessage() for record in caplog.records]
-        return [message for message in messages if "is parked" in message]
+        return [message for message in messages if " waits for " in message]
 
     caplog.set_level("DEBUG", logger="scrapy_rep")
     with some_sites(1, [Reply(status=503), delay(100)]) as (site,):
         crawler = make_crawler(Looking, REP_UNREACHABLE_RETRY_DELAYS=[0.2])
         await crawl(crawler, urls=pages(site, 2))
-    assert parked()[0].startswith("Host 127.0.0.2 is parked for 0.")
+    assert parked()[0].startswith("127.0.0.2 waits for 0.")
     assert parked()[0].endswith("its robots.txt is unreachable")
-    assert "its delay has not passed yet" in parked()[-1]
+    assert "its delay is not over" in parked()[-1]
 
 
 @coroutine_test
@@ -448,7 +448,6 @@ async def test_the_engine_is_woken_in_time(no_heartbeat):
         await crawl(crawler, urls=[url for site in sites for url in pages(site, 5)])
     assert len(crawler.spider.got) == 15
     assert min(gap for site in sites for gap in gaps(site)) >= 0.1
-    assert 0 < stat(crawler, "rep/due_lag/mean") <= stat(crawler, "rep/due_lag/max")
 
 
 class StoppedEarly(Pages):

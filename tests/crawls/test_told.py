@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from datetime import datetime, timezone
 from typing import Any
@@ -13,9 +14,18 @@ from scrapy.extensions.telnet import update_telnet_vars
 from scrapy_rep.log.lines import NEWS_MOST
 from scrapy_rep.store import Failures, KeptAnswer, Snapshot, Store
 from tests.site import Reply, some_sites
-from tests.utils import SCRAPYS_QUEUE, Pages, coroutine_test, crawl, make_crawler, sleep
+from tests.utils import (
+    SCRAPYS_QUEUE,
+    Pages,
+    at_once,
+    coroutine_test,
+    crawl,
+    make_crawler,
+    sleep,
+)
 
 BUSY = Reply("busy", 429, {"Retry-After": "1"})
+FIRST_LINE = "scrapy_rep 0."
 HOSTS, LINES_AT_THE_END = 400, 3
 
 
@@ -26,7 +36,9 @@ def told(caplog):
     return lambda: [
         record.getMessage()
         for record in caplog.records
-        if record.name == "scrapy_rep" and record.levelname == "INFO"
+        if record.name == "scrapy_rep"
+        and record.levelname == "INFO"
+        and not record.getMessage().startswith(FIRST_LINE)
     ]
 
 
@@ -60,11 +72,11 @@ async def test_a_robots_txt_that_comes_back(told):
     first, second, back, *_ = told()
     assert first.startswith(
         f"robots.txt of {site.origin} is unreachable (503): nothing is fetched from there "
-        "until it is asked again, in 0.2 s; "
+        "until it is asked again, in 0."  # 0.2 s or nearly so
     )
-    assert first.endswith("3 requests wait")
+    assert first.endswith(" s; 3 requests wait")
     assert "is still unreachable (503)" in second
-    assert "in 0.4 s; 3 requests wait" in second
+    assert second.endswith(" s; 3 requests wait")
     assert back.startswith(f"robots.txt of {site.origin} is there after 0.")
     assert back.endswith("; 3 requests go on")
     assert len(crawler.spider.got) == 3
@@ -96,18 +108,79 @@ async def test_a_host_that_is_left_alone(told):
             RETRY_TIMES=1, CONCURRENT_REQUESTS_PER_DOMAIN=1, LOGSTATS_INTERVAL=0.3
         )
         await crawl(crawler, urls=pages([site], 5))
-    assert one(told(), "to be left alone for 1 s (429").endswith(
-        ": kept; 4 requests wait"
+    assert one(told(), "is parked for 1 s (429").endswith(
+        ": it asks for that; 4 more requests wait"
     )
-    assert told()[1].startswith("Nothing was sent for 0.")
-    assert "s: 5 requests of 1 host wait; 127.0.0.2 in 0." in told()[1]
-    assert one(told(), "127.0.0.2 is asked again after 1 s").endswith(
-        "5 requests waited, as its site is to be left alone"
+    waits = next(line for line in told() if "Nothing was sent for 0." in line)
+    assert "s: 5 requests of 1 host wait; next: 127.0.0.2 in 0." in waits
+    assert waits.endswith(" s (it is parked (429))")
+    assert one(told(), "127.0.0.2 is no longer parked, after ").endswith(
+        "; 5 requests go on"
     )
     assert len(crawler.spider.got) == 5
     took = stat(crawler, "elapsed_time_seconds")
-    assert 0.9 <= stat(crawler, "rep/parked_time") <= took
+    assert 0.9 <= stat(crawler, "rep/waiting_time") <= took
     assert stat(crawler, "rep/waiting") == 0
+
+
+class UntilTold(Pages):
+    """Goes on, page by page, until the log has *told* who waits, or *most* pages came."""
+
+    told: Any = None
+    most = 200
+
+    def parse(self, response):
+        self.got.append(response.url)
+        if len(self.got) < self.most and not any(map(CREEPS.search, self.told())):
+            yield response.follow(f"/{len(self.got)}")
+
+
+CREEPS = re.compile(
+    r"In 1 s 1 request was sent, and for (1 s|0\.9\d* s) of it the crawl did nothing but "
+    r"wait: 1 request of 1 host waits; next: 127\.0\.0\.2 in \S+ s \(its delay is not over\)"
+)
+
+
+@coroutine_test
+async def test_a_crawl_that_creeps(told):
+    with some_sites(1, "User-agent: *\nCrawl-delay: 1\n") as (site,):
+        crawler = make_crawler(UntilTold, LOGSTATS_INTERVAL=1)
+        await crawl(crawler, urls=pages([site], 1), told=told)
+        assert len(crawler.spider.got) < UntilTold.most
+    assert any(map(CREEPS.search, told()))
+
+
+@coroutine_test
+async def test_a_site_that_takes_long_is_not_waited_for(told):
+    """What is under way is no waiting, however long it takes."""
+    with some_sites(1, "") as (site,):
+        site.replies |= {f"/{n}": Reply("late", after=0.3) for n in range(5)}
+        crawler = make_crawler(UntilTold, LOGSTATS_INTERVAL=0.2)
+        await crawl(crawler, urls=pages([site], 1), told=told, most=5)
+    assert [line for line in told() if "wait" in line] == []
+
+
+@coroutine_test
+async def test_spiders_that_run_together_are_named(told):
+    class Shop(Pages):
+        name = "shop"
+
+    class News(Pages):
+        name = "news"
+
+    with some_sites(2, "User-agent: *\nDisallow: /\n") as (one_site, other):
+        crawls = [make_crawler(Shop), make_crawler(News)]
+        urls = pages([one_site], 2), pages([other], 2)
+        await at_once(
+            *(crawl(each, urls=found) for each, found in zip(crawls, urls, strict=True))
+        )
+    assert one(told(), f"shop: robots.txt of {one_site.origin} allows us nothing")
+    assert one(told(), f"news: robots.txt of {other.origin} allows us nothing")
+    for name in ("shop", "news"):
+        assert one(told(), f"{name}: In all: 0 requests sent; 2 refused")
+    with some_sites(1, "User-agent: *\nDisallow: /\n") as (site,):
+        await crawl(make_crawler(), urls=pages([site], 1))  # alone
+    assert told()[-1].startswith("Nothing was fetched: ")
 
 
 @coroutine_test
@@ -116,7 +189,7 @@ async def test_time_that_hosts_wait_together_counts_once():
         crawler = make_crawler(REP_UNREACHABLE_RETRY_DELAYS=[1])
         await crawl(crawler, urls=pages(sites))
     took = stat(crawler, "elapsed_time_seconds")
-    assert 0.3 <= stat(crawler, "rep/parked_time") <= took
+    assert 0.3 <= stat(crawler, "rep/waiting_time") <= took
 
 
 # At the end
@@ -140,7 +213,6 @@ async def test_a_crawl_that_is_refused_everything_says_so(number, told):
 async def test_a_dry_run_says_that_it_is_one(told):
     with some_sites(1, "User-agent: *\nDisallow: /1\n") as sites:
         await crawl(make_crawler(REP_OBEY=[]), urls=pages(sites))
-    assert told()[0].startswith("This is a dry run")
     assert told()[-1] == (
         "In all: 3 requests sent; 1 sent although a robots.txt is against it (REP_OBEY)"
     )
@@ -155,7 +227,7 @@ async def test_a_visit_time_that_is_hours_away_holds_up_nobody(told):
         assert sites[0].paths == ["/robots.txt"]
     assert stat(crawler, "rep/forbidden/visit_time") == 3
     assert stat(crawler, "finish_reason") == "finished"
-    why = "more than REP_VISIT_TIME_MAX (3600 s)"
+    why = "more than REP_VISIT_TIME_MAX (1 h)"
     assert one(told(), "wants visits").endswith(f"{why}, so nothing is fetched")
     assert why in str(crawler.spider.failures[0])
 
@@ -178,7 +250,7 @@ async def test_a_crawl_with_nothing_but_parked_hosts_ends(job, told, tmp_path):
         line = one(told(), "In all: ")
         assert "3 requests sent; 3 never sent (3 as its robots.txt wants visits" in line
         assert ("3 of them are in JOBDIR" in line) is job
-        assert "The crawl ends, as all hosts are parked for longer" in told()[-2]
+        assert "The crawl ends, as nothing may be sent for longer" in told()[-2]
         if not job:
             return
         sites[0].replies.clear()  # welcome now
@@ -237,7 +309,7 @@ async def test_what_waits_is_said_on_the_spider_and_by_telnet(capsys):
     assert until % 3600 == pytest.approx(0, abs=1) or until % 3600 > 3599
     shown = capsys.readouterr().out
     assert "engine status" in shown
-    assert "robots.txt: 3 requests of 1 host wait; 127.0.0.2 in 4 h" in shown
+    assert "robots.txt: 3 requests of 1 host wait; next: 127.0.0.2 in 4 h" in shown
 
 
 @coroutine_test
@@ -253,7 +325,7 @@ async def test_what_waits_beside_the_polite_queue():
         crawler = make_crawler(OneByOne, SCHEDULER_PRIORITY_QUEUE=SCRAPYS_QUEUE)
         await crawl(crawler, urls=pages([site], 2))
     (waiting,) = crawler.spider.seen
-    assert waiting.why == "its site is to be left alone (429)"
+    assert waiting.why == "it is parked (429)"
     assert waiting.requests == 1
 
 
@@ -320,7 +392,7 @@ async def test_a_crawl_of_many_hosts_tells_little(told):
     assert len(crawler.spider.failures) == HOSTS
     lines = told()
     assert len(lines) <= 4 * (NEWS_MOST + 1) + LINES_AT_THE_END
-    at_the_end = one(lines, "Not told one by one: ")
+    at_the_end = one(lines, "Told at DEBUG only: ")
     number = f"{HOSTS // 4 - NEWS_MOST:,}"
     for kind in (
         "unreachable origins",
@@ -328,4 +400,5 @@ async def test_a_crawl_of_many_hosts_tells_little(told):
         "origins with a visit time",
         "origins that ask for a delay",
     ):
-        assert f"{number} more {kind}" in at_the_end
+        assert f"{number} more {kind} (http://10.0." in at_the_end
+    assert at_the_end.count(", ...)") == 4

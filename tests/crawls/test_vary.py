@@ -281,7 +281,7 @@ async def test_the_queue_waits_for_no_other_agents_time():
         crawler = make_crawler(OnlyTheOther, USER_AGENT=ONE, REP_VISIT_TIME_MAX=86400)
         await crawl(crawler, urls=[site.origin], within=20)
     assert seen(site) == {(ONE, "/r"): 1, (TWO, "/r"): 1, (TWO, "/a"): 3}
-    assert "rep/parked" not in crawler.stats.get_stats()
+    assert "rep/put_off" not in crawler.stats.get_stats()
 
 
 class Redirected(Pages):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+from time import time
+
 from scrapy_rep.log import CrawlLog, Waits
 from scrapy_rep.log.lines import NEWS_MOST
+from scrapy_rep.log.waits import Waiting, in_words
 from tests.utils import make_crawler
 
 
@@ -24,3 +28,74 @@ def test_what_waits_is_counted_for_lines_that_are_written_only():
         log.note_trouble(f"{number}.example", "503", "https://a.example/", 5.0, 5.0)
     assert waits.looks == NEWS_MOST
     assert crawler.stats.get_value("rep/backoff/count") == 3 * NEWS_MOST
+
+
+def test_who_was_not_told_at_info_is_told_at_debug(caplog):
+    caplog.set_level(logging.DEBUG, logger="scrapy_rep")
+    log = CrawlLog(make_crawler())
+    for number in range(NEWS_MOST + 2):
+        log.note_trouble(f"{number}.example", "503", "https://a.example/", 5.0, 5.0)
+    lines = [(record.levelno, record.getMessage()) for record in caplog.records]
+    assert lines[NEWS_MOST:] == [
+        (logging.INFO, "More parked hosts are told at DEBUG, and summed up at the end"),
+        *(
+            (
+                logging.DEBUG,
+                f"{n}.example is parked for 5 s (503 for https://a.example/)",
+            )
+            for n in (NEWS_MOST, NEWS_MOST + 1)
+        ),
+    ]
+    assert log.not_told == {"parked hosts": ["10.example", "11.example"]}
+
+
+def test_why_a_host_waits_is_told_where_it_is_new(caplog):
+    caplog.set_level(logging.DEBUG, logger="scrapy_rep")
+    crawler = make_crawler()
+    log = CrawlLog(crawler)
+    for cause in ("pace", "pace", "parked", "parked", "pace"):
+        log.note_put_off("a.example", 0.4837, cause)
+    log.note_put_off("b.example", 90.0, "pace")
+    assert [record.getMessage() for record in caplog.records] == [
+        "a.example waits for 0.484 s, as its delay is not over",
+        "a.example waits for 0.484 s, as it is parked",
+        "a.example waits for 0.484 s, as its delay is not over",
+        "b.example waits for 1 min 30 s, as its delay is not over",
+    ]
+    assert crawler.stats.get_value("rep/put_off") == 6
+
+
+def waiting(host: str, why: str, seconds: float | None, requests: int = 1) -> Waiting:
+    until = None if seconds is None else time() + seconds + 0.4
+    return Waiting(host, why, until, requests)
+
+
+def test_who_waits_in_words():
+    found = [
+        waiting("c.example", "its robots.txt is being asked for", None),
+        waiting("a.example", "its delay is not over", 90, 3),
+        waiting("b.example", "it is parked (429)", 600),
+        waiting("d.example", "its delay is not over", 6000),
+    ]
+    assert in_words(found) == (
+        "6 requests of 4 hosts wait; next: a.example in 1 min 30 s, d.example in 1 h 40 min "
+        "(its delay is not over); b.example in 10 min (it is parked (429)); c.example (its "
+        "robots.txt is being asked for)"
+    )
+
+
+def test_a_line_names_as_many_hosts_as_fit():
+    why = "its delay is not over"
+    found = [waiting(f"host-{n:04}.example", why, 60 * n) for n in range(1000, 0, -1)]
+    line = in_words(found)
+    assert line.startswith(
+        "1,000 requests of 1,000 hosts wait; next: host-0001.example in 1 min, host-0002"
+    )
+    named = line.count(".example")
+    assert named > 11
+    assert line.endswith(
+        f" (its delay is not over); {1000 - named} more, all of them in "
+        "spider.robots.waiting()"
+    )
+    assert len(line) < 620
+    assert in_words([waiting("x" * 600, why, 60), *found]).count(".example") <= 1

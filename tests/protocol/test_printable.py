@@ -1,10 +1,15 @@
-"""What people are shown has no password in it."""
+"""What people are shown: no password, and one form of a duration."""
 
 from __future__ import annotations
 
 import pytest
 
-from scrapy_rep.protocol.printable import describe_error, mask_uri, without_user
+from scrapy_rep.protocol.printable import (
+    describe_error,
+    duration,
+    mask_uri,
+    without_user,
+)
 
 
 @pytest.mark.parametrize(
@@ -110,3 +115,26 @@ def test_what_is_long_is_shown_in_linear_time(part):
         without_user(text)
         assert len(mask_uri(text)) <= len(text) + 10
         describe_error(OSError("no such folder"), text[:100_000])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "0 s"),
+        (0.0004, "0 s"),
+        (0.4837, "0.484 s"),
+        (0.05, "0.05 s"),
+        (1.5, "1.5 s"),
+        (10.739, "10.7 s"),
+        (30.0, "30 s"),
+        (59.4, "59.4 s"),
+        (59.7, "1 min"),
+        (90, "1 min 30 s"),
+        (300.0, "5 min"),
+        (3600, "1 h"),
+        (3661, "1 h 1 min"),
+        (86400 * 2.5, "2 d 12 h"),
+    ],
+)
+def test_duration(seconds, words):
+    assert duration(seconds) == words

@@ -39,14 +39,15 @@ async def test_what_waits_in_redis_is_told(redis_server):
         found = waits.waiting()
         assert [(each.host, each.why, each.requests) for each in found] == [
             ("parked.example", "an operator has blocked it", 2),
-            ("slow.example", "its delay has not passed yet", 1),
+            ("slow.example", "its delay is not over", 1),
             ("nobody.example", "its robots.txt is unreachable", 2),
         ]
         assert found[0].until is None
         assert 0 < found[1].until - time() <= 30 < found[2].until - time() <= 60
         assert in_words(found).startswith(
-            "5 requests of 3 hosts wait; slow.example in "
+            "5 requests of 3 hosts wait; next: slow.example in "
         )
+        assert in_words(found).endswith("; parked.example (an operator has blocked it)")
         # It is not this crawl's own: none of it is lost when that ends.
         assert not list(waits.held())
 
@@ -57,8 +58,8 @@ def test_a_worker_that_only_waits_says_so(redis_server):
         settings = {"LOGSTATS_INTERVAL": 0.5, "LOOK_EVERY": 0.5}
         with Fleet(redis_server, 1, **settings) as fleet:
             (worker,) = fleet.workers
-            told = "due first, as its delay has not passed yet"
+            told = "(its delay is not over)"
             while told not in worker.log:
                 assert worker.process.poll() is None
                 sleep(0.1)
-    assert re.search(r"requests? of 1 host waits?; 127.0.0.1 in .+ is due", worker.log)
+    assert re.search(r"requests? of 1 host waits?; next: 127.0.0.1 in ", worker.log)

@@ -16,8 +16,7 @@ from scrapy_rep.holding import NO_MIDDLEWARE
 from scrapy_rep.middleware import RepMiddleware
 from scrapy_rep.pages import RepSpiderMiddleware
 from scrapy_rep.robots import equip
-from scrapy_rep.setting_checks import WrongError, flag
-from scrapy_rep.settings import DEFAULTS
+from scrapy_rep.settings import Settings
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -67,6 +66,11 @@ class Addon:
             logger.warning(NO_MIDDLEWARE, extra={"spider": spider})
 
     def update_settings(self, settings: BaseSettings) -> None:
+        """Set what is not the user's choice. Raises ``SettingError`` if that is wrong.
+
+        The crawl would say so, too, but here nothing else has begun.
+        """
+        values = Settings.read(settings)
         settings.set("ROBOTSTXT_OBEY", True, "addon")
         settings.setdefault_in_component_priority_dict(
             "DOWNLOADER_MIDDLEWARES", RepMiddleware, ORDER
@@ -74,7 +78,7 @@ class Addon:
         settings.setdefault_in_component_priority_dict(
             "SPIDER_MIDDLEWARES", RepSpiderMiddleware, SPIDER_ORDER
         )
-        if settings.get("REP_EVIDENCE_FIELD"):
+        if values.evidence_field is not None:
             from scrapy_rep.evidence import EvidenceSpiderMiddleware  # noqa: PLC0415 - few need it
 
             settings.setdefault_in_component_priority_dict(
@@ -85,7 +89,7 @@ class Addon:
         if settings["SCHEDULER"] == SCHEDULER:  # other schedulers have other queues
             settings.set("SCHEDULER_PRIORITY_QUEUE", "scrapy_rep.PoliteQueue", "addon")
             if settings.get("JOBDIR"):
-                _make_durable(settings)
+                _make_durable(settings, values)
         if settings["SCHEDULER_QUEUE_CLASS"] == FLEET_QUEUE:  # scrapy-redis'
             settings.set("DUPEFILTER_CLASS", "scrapy_rep.redis.DupeFilter", "addon")
         if self._crawler is not None and settings.get("PLAYWRIGHT_ABORT_REQUEST"):
@@ -94,15 +98,11 @@ class Addon:
             bind(settings, self._crawler)
 
 
-def _make_durable(settings: BaseSettings) -> None:
+def _make_durable(settings: BaseSettings, values: Settings) -> None:
     """Have the job in JOBDIR outlive a kill, unless the user has chosen other parts."""
     from scrapy_rep.job import FILE_NAME, DupeFilter, JobQueue  # noqa: PLC0415 - few need it
 
-    try:
-        durable = flag(settings.get("REP_DURABLE_JOB", DEFAULTS["REP_DURABLE_JOB"]))
-    except WrongError:
-        return  # the crawl will say what is wrong
-    if not durable:
+    if not values.durable_job:
         path = Path(settings["JOBDIR"], FILE_NAME)
         if path.exists():
             logger.warning(

@@ -7,11 +7,11 @@ IgnoreRequest (Scrapy's)
 │   └── HostRefused          its host is down, or has had as many requests as it may
 ├── StillParked              the crawl ends before its site wants to be asked again
 └── NotNow                   it would have to wait, and REP_WAIT is off
-ValueError
-└── SettingError             a setting, attribute or meta key has a wrong value
-RuntimeError
-├── JobError                 the job in JOBDIR cannot be begun
-└── RedisStartError          the Redis server cannot be used, and a crawl begins
+Exception
+└── PlainError               the message says all
+    ├── SettingError         a setting, attribute or meta key has a wrong value; a ValueError
+    ├── JobError             the job in JOBDIR cannot be begun; a RuntimeError
+    └── RedisStartError      the Redis server cannot be used, and a crawl begins; a RuntimeError
 
 Exceptions that only our own code catches stand in the room that raises them.
 """
@@ -97,7 +97,23 @@ class NotNow(IgnoreRequest):
         return type(self), (self.url, self.host, self.seconds)
 
 
-class SettingError(ValueError):
+class PlainError(Exception):
+    """What a user has done, in a message that says all; it is shown as one line.
+
+    Scrapy gives what ends a crawl before it begins to asyncio, which shows it with the
+    traceback that it has: a screen of Scrapy's lines and ours, of no use for this. Debuggers
+    and ``sys.exc_info`` still have it.
+    """
+
+    @property
+    def __traceback__(self) -> None:
+        return None
+
+    @__traceback__.setter
+    def __traceback__(self, traceback: object) -> None: ...
+
+
+class SettingError(PlainError, ValueError):
     """A wrong ``value``: ``name`` says where it stands, ``expected`` what should stand there."""
 
     def __init__(self, name: str, value: object, expected: str) -> None:
@@ -110,11 +126,11 @@ class SettingError(ValueError):
         return type(self), (self.name, self.value, self.expected)
 
 
-class JobError(RuntimeError):
+class JobError(PlainError, RuntimeError):
     """The job in JOBDIR cannot begin: another crawl uses it, or its file cannot be opened."""
 
 
-class RedisStartError(RuntimeError):
+class RedisStartError(PlainError, RuntimeError):
     """A crawl cannot begin: its Redis server is away or refuses it. The message says what to do."""
 
     def __init__(self, server: str, why: str) -> None:

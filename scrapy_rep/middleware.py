@@ -11,7 +11,7 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.downloader import ROBOTS_HOP, sleep
 from scrapy_rep.exceptions import NotNow, StillParked
-from scrapy_rep.holding import NOT_JUDGED, what_holds
+from scrapy_rep.holding import NOT_JUDGED, is_ours, what_holds
 from scrapy_rep.judging import (
     Action,
     Objection,
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from scrapy_rep.downloader import HttpCache
     from scrapy_rep.exceptions import RobotsRefused
+    from scrapy_rep.job import Job
     from scrapy_rep.judging import Ruling
     from scrapy_rep.protocol import Agent
 
@@ -62,6 +63,20 @@ TOO_MANY_WAIT = Objection(
         f"its robots.txt is not known yet, and {MAX_WAITING} requests wait for theirs"
     ),
 )
+
+
+def _job_of(crawler: Crawler) -> Job | None:
+    """Open the job that the queue of *crawler* will use, if it is one of ours.
+
+    It is the queue's. But where the scheduler cannot open, Scrapy's last word is that the
+    engine's slot is not assigned. Raises ``JobError``.
+    """
+    settings = crawler.settings
+    if not (settings.get("JOBDIR") and is_ours(settings["SCHEDULER_DISK_QUEUE"])):
+        return None
+    from scrapy_rep.job import Job  # noqa: PLC0415 - few need it
+
+    return Job.of(crawler)
 
 
 class RepMiddleware:
@@ -93,6 +108,7 @@ class RepMiddleware:
         self._judge = crawl.judge
         self._patience = Patience(crawl.settings, crawl.agents, crawl.policies.now)
         self._has_cache = crawl.http_cache is not None
+        self._job = _job_of(crawler)
         symptoms = Symptoms(crawl.settings, crawl.keeper, crawl.log, crawl.policies.now)
         if crawl.witness is not None:
             symptoms.on_back_off(crawl.witness.note_back_off)

@@ -89,7 +89,6 @@ SCRAPYS_FIFO = "scrapy.squeues.PickleFifoDiskQueue"
         pytest.param({}, set(PATHS), "", id="the defaults"),
         pytest.param({"JOBDIR": ""}, set(), "", id="no job"),
         pytest.param({"REP_DURABLE_JOB": False}, set(), "", id="switched off"),
-        pytest.param({"REP_DURABLE_JOB": "maybe"}, set(), "", id="a wrong value"),
         pytest.param(
             {"SCHEDULER_DISK_QUEUE": SCRAPYS_FIFO},
             set(), f"SCHEDULER_DISK_QUEUE is {SCRAPYS_FIFO}: where the process is killed",

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from time import monotonic
 from typing import TYPE_CHECKING
-from weakref import WeakSet
 
 from scrapy_rep.exceptions import HostRefused, explain
+from scrapy_rep.log.telling import Telling
 from scrapy_rep.log.waits import PARKED, WHY, Waits
 from scrapy_rep.protocol.printable import counted, duration, without_user
 
@@ -21,12 +20,6 @@ if TYPE_CHECKING:
     from scrapy_rep.pacing import Pace
     from scrapy_rep.protocol import Verdict
 
-logger = logging.getLogger("scrapy_rep")
-
-NEWS_MOST = 10
-"""Lines of one kind at INFO; further ones are written at DEBUG, and summed up at the end."""
-NAMES_MOST = 10
-"""Of those further ones, so many hosts are named at the end."""
 MAX_PUT_OFF = 10_000
 """Hosts of which it is kept why they waited last; then all begin anew."""
 GOES_ON = {PARKED: "is no longer parked", "visit_time": "may be visited now"}
@@ -35,13 +28,12 @@ NEWS_SECONDS = 0.5
 flight together are answered with a pause at nearly the same time."""
 
 
-class CrawlLog:
+class CrawlLog(Telling):
     """Writes the log lines of one crawl, and counts.
 
     DEBUG: a line per refusal, and where a host waits for another reason than before. INFO: a
-    line per origin that denies everything, cannot be had, asks for a delay or waits, up to
-    ``NEWS_MOST`` of each kind; then at DEBUG. WARNING: what the user must change. Where
-    several spiders run, each line begins with the name of its spider.
+    line per origin that denies everything, cannot be had, asks for a delay or waits. WARNING:
+    what the user must change.
     """
 
     def __init__(
@@ -52,14 +44,8 @@ class CrawlLog:
         warns_of_refusals: bool = False,
     ) -> None:
         """*warns_of_refusals*: each is a WARNING, for a person at a prompt."""
-        self._crawler = crawler
+        super().__init__(crawler)
         self._waits = waits or Waits()
-        self.told: Counter[str] = Counter()
-        """How many lines of each kind there were to write."""
-        self.not_told: dict[str, list[str]] = {}
-        """By kind, the first hosts or origins that there was no line at INFO for."""
-        self.is_one_of_several = False
-        """Whether another spider was open at the same time."""
         self._put_off: dict[str, str] = {}
         """Host -> why it waited when it was put off last."""
         self._since: dict[str, float] = {}
@@ -380,52 +366,3 @@ class CrawlLog:
     ) -> str:
         requests = self._waits.requests_of(host=host, origin=origin)
         return form.format(counted(requests, one, many)) if requests else ""
-
-    def tell(self, kind: str, message: str, **values: object) -> bool:
-        """Write a line at INFO; at DEBUG, if there were ``NEWS_MOST`` of its *kind* already.
-
-        *kind* is a plural noun. Values that are functions are called only at INFO, as
-        counting what waits takes time. Returns whether the line was written there.
-        """
-        self.told[kind] += 1
-        is_news = self.told[kind] <= NEWS_MOST
-        found = {k: v for k, v in values.items() if not callable(v)}
-        found |= {k: v() if is_news else "" for k, v in values.items() if callable(v)}
-        self._log(logging.INFO if is_news else logging.DEBUG, message, **found)
-        if self.told[kind] == NEWS_MOST:
-            self.tell_user(f"More {kind} are told at DEBUG, and summed up at the end")
-        if not is_news:
-            names = self.not_told.setdefault(kind, [])
-            if len(names) < NAMES_MOST:
-                names.append(str(values.get("host") or values.get("origin")))
-        return is_news
-
-    def tell_user(self, sentence: str) -> None:
-        """Tell what could be better."""
-        self._log(logging.INFO, "%(sentence)s", sentence=sentence)
-
-    def warn_user(self, sentence: str) -> None:
-        """Tell what must be changed."""
-        self._log(logging.WARNING, "%(sentence)s", sentence=sentence)
-
-    def begin(self) -> None:
-        """Note that the spider is open."""
-        _open.add(self)
-        if len(_open) > 1:
-            for log in _open:
-                log.is_one_of_several = True
-
-    def end(self) -> None:
-        """Note that the spider is closed."""
-        _open.discard(self)
-
-    def _log(self, level: int, message: str, **values: object) -> None:
-        spider = self._crawler.spider
-        if self.is_one_of_several and spider is not None:
-            message = f"%(spider_name)s: {message}"
-            values["spider_name"] = spider.name
-        logger.log(level, message, values, extra={"spider": spider})
-
-
-_open: WeakSet[CrawlLog] = WeakSet()
-"""The logs of all crawls of the process whose spiders are open."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.extensions.telnet import update_telnet_vars
 from scrapy.utils.asyncio import call_later
 
-from scrapy_rep.log.lines import NEWS_MOST
+from scrapy_rep.log.telling import NEWS_MOST
 from scrapy_rep.log.waits import WHY, in_words
 from scrapy_rep.protocol.printable import counted, duration
 

@@ -6,7 +6,7 @@ import logging
 from time import time
 
 from scrapy_rep.log import CrawlLog, Waits
-from scrapy_rep.log.lines import NEWS_MOST
+from scrapy_rep.log.telling import NEWS_MOST
 from scrapy_rep.log.waits import Waiting, in_words
 from tests.utils import make_crawler
 

@@ -1,0 +1,83 @@
+"""How a line gets into the log: of whom, how many of a kind, and which are left for DEBUG."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from typing import TYPE_CHECKING
+from weakref import WeakSet
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+logger = logging.getLogger("scrapy_rep")
+
+NEWS_MOST = 10
+"""Lines of one kind at INFO; further ones are written at DEBUG, and summed up at the end."""
+NAMES_MOST = 10
+"""Of those further ones, so many hosts are named at the end."""
+
+
+class Telling:
+    """Writes lines: at INFO up to ``NEWS_MOST`` of each kind, then at DEBUG.
+
+    Where several spiders run, each line begins with the name of its spider.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self.told: Counter[str] = Counter()
+        """How many lines of each kind there were to write."""
+        self.not_told: dict[str, list[str]] = {}
+        """By kind, the first hosts or origins that there was no line at INFO for."""
+        self.is_one_of_several = False
+        """Whether another spider was open at the same time."""
+
+    def tell(self, kind: str, message: str, **values: object) -> bool:
+        """Write a line at INFO; at DEBUG, if there were ``NEWS_MOST`` of its *kind* already.
+
+        *kind* is a plural noun. Values that are functions are called only at INFO, as
+        counting what waits takes time. Returns whether the line was written there.
+        """
+        self.told[kind] += 1
+        is_news = self.told[kind] <= NEWS_MOST
+        found = {k: v for k, v in values.items() if not callable(v)}
+        found |= {k: v() if is_news else "" for k, v in values.items() if callable(v)}
+        self._log(logging.INFO if is_news else logging.DEBUG, message, **found)
+        if self.told[kind] == NEWS_MOST:
+            self.tell_user(f"More {kind} are told at DEBUG, and summed up at the end")
+        if not is_news:
+            names = self.not_told.setdefault(kind, [])
+            if len(names) < NAMES_MOST:
+                names.append(str(values.get("host") or values.get("origin")))
+        return is_news
+
+    def tell_user(self, sentence: str) -> None:
+        """Tell what could be better."""
+        self._log(logging.INFO, "%(sentence)s", sentence=sentence)
+
+    def warn_user(self, sentence: str) -> None:
+        """Tell what must be changed."""
+        self._log(logging.WARNING, "%(sentence)s", sentence=sentence)
+
+    def begin(self) -> None:
+        """Note that the spider is open."""
+        _open.add(self)
+        if len(_open) > 1:
+            for log in _open:
+                log.is_one_of_several = True
+
+    def end(self) -> None:
+        """Note that the spider is closed."""
+        _open.discard(self)
+
+    def _log(self, level: int, message: str, **values: object) -> None:
+        spider = self._crawler.spider
+        if self.is_one_of_several and spider is not None:
+            message = f"%(spider_name)s: {message}"
+            values["spider_name"] = spider.name
+        logger.log(level, message, values, extra={"spider": spider})
+
+
+_open: WeakSet[Telling] = WeakSet()
+"""Those of all crawls of the process whose spiders are open."""

@@ -1,0 +1,108 @@
+"""What ends a crawl before it begins is a user's doing: it is told in a line, the last one."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from scrapy_rep.exceptions import JobError, SettingError
+from scrapy_rep.job.file import JobFile
+from tests.commands.cli import scrapy
+from tests.commands.test_online import HAS_REACTORLESS, REACTORS, project
+
+SETTINGS = """
+ADDONS = {"scrapy_rep.Addon": 500}
+TELNETCONSOLE_ENABLED = False
+REMOTE_CONTROL_ENABLED = False
+SPIDER_MODULES = ["its_spiders"]
+"""
+SPIDER = """
+import scrapy
+
+class Shop(scrapy.Spider):
+    name = "shop"
+    start_urls = ["data:,x"]
+
+    def parse(self, response):
+        self.logger.info("it runs")
+"""
+RUNS = {
+    name: options
+    for name, options in REACTORS.items()
+    if name != "no reactor" or HAS_REACTORLESS
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "its_spiders.py").write_text(SPIDER)
+    return project(tmp_path, SETTINGS)
+
+
+def lines_of(folder, *options: str) -> list[str]:
+    done = scrapy("crawl", "shop", "-L", "ERROR", *options, cwd=folder)
+    assert done.status == 1
+    assert "it runs" not in done.err
+    return done.err.strip().splitlines()
+
+
+WRONG = {
+    "a value": (
+        ("-s", "REP_CRAWL_DELAY_MAX=soon"),
+        "REP_CRAWL_DELAY_MAX is 'soon', expected a number of seconds",
+    ),
+    "a place": (
+        ("-s", "REP_STORE=sqlite", "-s", "REP_STORE_PATH=its_spiders.py/x"),
+        "REP_STORE is 'sqlite', expected memory",
+    ),
+}
+
+
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_setting(wrong, run, folder):
+    options, message = WRONG[wrong]
+    lines = lines_of(folder, *options, *RUNS[run])
+    says = f"scrapy_rep.exceptions.SettingError: {message}"
+    if wrong == "a place" and run == "no reactor":
+        # Scrapy's handlers for that are not closed where its engine cannot be made.
+        assert any(line.startswith(says) for line in lines)
+        return
+    assert lines[-1].startswith(says)
+    if (
+        wrong == "a value" and run != "other reactor"
+    ):  # Twisted has a traceback of its own
+        assert len(lines) == 3  # asyncio says that a task failed, and which
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_another_crawl_at_the_job(run, folder):
+    job = folder / "job"
+    job.mkdir()
+    file = JobFile(job)
+    try:
+        lines = lines_of(folder, "-s", f"JOBDIR={job}", *RUNS[run])
+    finally:
+        file.close()
+    says = "scrapy_rep.exceptions.JobError: Another crawl is at the job in"
+    assert "slot not assigned" not in "".join(lines)
+    if run == "no reactor":  # as above
+        assert any(line.startswith(says) for line in lines)
+    else:
+        assert lines[-1].startswith(says)
+    if run == "asyncio":
+        assert len(lines) == 3
+
+
+@pytest.mark.parametrize("kind", [SettingError, JobError])
+def test_who_catches_it_has_its_traceback(kind):
+    arguments = ("REP_OBEY", 5, "a list") if kind is SettingError else ("no",)
+    with pytest.raises(kind) as it:
+        raise kind(*arguments)
+    assert it.tb is not None
+    assert it.value.__traceback__ is None
+    try:
+        raise kind(*arguments)
+    except kind:
+        assert sys.exc_info()[2] is not None

@@ -71,7 +71,10 @@ class Crawl(OneForEachCrawler):
             lambda host: self.keeper.back_off.what.get(host, ""),
         )
         self.log = CrawlLog(
-            crawler, self.waits, warns_of_refusals=not self.settings.wait
+            crawler,
+            self.waits,
+            self.downloader.is_ending,
+            warns_of_refusals=not self.settings.wait,
         )
         self.agents = Agents(crawler, self.settings)
         self.judge = Judge(self.settings)
@@ -138,6 +141,7 @@ class Crawl(OneForEachCrawler):
             ),
             log=self.log,
             keep=self._keep,
+            engine=self.downloader,
         )
         self.crawler.signals.connect(self._spider_closed, signals.spider_closed)
         return policies

@@ -107,6 +107,7 @@ class RepMiddleware:
         self._explains = crawl.witness is not None or bool(crawl.settings.purpose)
         self._judge = crawl.judge
         self._patience = Patience(crawl.settings, crawl.agents, crawl.policies.now)
+        self._has_job = bool(crawler.settings["JOBDIR"])
         self._has_cache = crawl.http_cache is not None
         self._job = _job_of(crawler)
         symptoms = Symptoms(crawl.settings, crawl.keeper, crawl.log, crawl.policies.now)
@@ -261,10 +262,9 @@ class RepMiddleware:
         objection = ruling.objection
         if objection is None:
             return self._keep_pace(request, url, known, ruling.interval)
-        waits = ruling.action is Action.WAIT or (
-            objection.cause == UNREACHABLE and self._downloader.is_ending()
-        )
-        if waits and self._can_wait(request):
+        if ruling.action is Action.WAIT and self._can_wait(request):
+            return self._again(request)
+        if objection.cause == UNREACHABLE and self._goes_back_at_end(request):
             return self._again(request)
         if objection.cause == UNREACHABLE and known.fault is not None:
             raise known.fault  # as without us: it tells a person more than we can
@@ -314,7 +314,7 @@ class RepMiddleware:
             return None
         if self._is_down(request):
             raise self._refuse_for_host(request, self._down) from exception
-        if self._can_wait(request):
+        if self._can_wait(request) or self._goes_back_at_end(request):
             return self._again(request)
         self._log.note_unsent(exception)
         return None
@@ -333,6 +333,19 @@ class RepMiddleware:
         if self._crawl.is_queued:
             return self._can_wait(request)
         return request.callback is not NO_CALLBACK
+
+    def _goes_back_at_end(self, request: Request) -> bool:
+        """Tell whether the crawl ends, and its job keeps *request* for the next run.
+
+        The engine takes nothing from the scheduler then. So what has gone back and comes once
+        more, as from ``engine.download_async``, would never end coming.
+        """
+        if not self._downloader.is_ending():
+            return False
+        if self._crawl.is_queued:
+            return self._can_wait(request)
+        is_kept = self._has_job and request not in self._downloader.handed_out.sent_back
+        return is_kept and self._may_go_back(request)
 
     def _again(self, request: Request) -> Request:
         """Return *request* as the scheduler takes it a second time."""

@@ -14,6 +14,7 @@ from scrapy_rep.downloader import sleep
 from scrapy_rep.judging.purposes import preferences_of
 from scrapy_rep.judging.ruling import UNREACHABLE
 from scrapy_rep.pages.reading import read_page
+from scrapy_rep.policies.one_at_a_time import END_CHECK_SECONDS
 from scrapy_rep.protocol.preferences import combine
 from scrapy_rep.protocol.printable import mask_uri
 
@@ -37,6 +38,8 @@ class Policies(Protocol):
     """What decides for each origin."""
 
     def now(self) -> float: ...
+
+    def is_ending(self) -> bool: ...
 
     def peek(self, origin: str, page: Callable[[], Request | None]) -> Known | None: ...
 
@@ -145,7 +148,8 @@ class Robots:
         """Return the policy of the origin of *request*, fetched as for that request.
 
         As ``fetch``, but if the robots.txt cannot be had, this waits for as long as requests
-        in the polite queue do: REP_UNREACHABLE_RETRY_DELAYS, REP_WAIT. Raises ``ValueError``
+        in the polite queue do: REP_UNREACHABLE_RETRY_DELAYS, REP_WAIT; not when the crawl
+        ends. Raises ``ValueError``
         if the URL of *request* is not an http or https URL.
         """
         origin = origin_of(request.url)
@@ -155,11 +159,12 @@ class Robots:
             )
         known = await self._parts.policies.get(origin, request)
         host = urlsplit(request.url).hostname or ""
-        while known.requests_wait and self._parts.judge.settings.wait:
-            wait = known.standing.until - self._parts.policies.now()
+        policies, may_wait = self._parts.policies, self._parts.judge.settings.wait
+        while known.requests_wait and may_wait and not policies.is_ending():
+            wait = known.standing.until - policies.now()
             with self._parts.waits.holding(host, UNREACHABLE, wait):
-                await sleep(wait)
-            known = await self._parts.policies.get(origin, request)
+                await sleep(min(wait, END_CHECK_SECONDS))
+            known = await policies.get(origin, request)
         return known.policy
 
     def page(self, response: Response) -> dict[str, Any]:

@@ -61,6 +61,9 @@ class _Everywhere:
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
 
+    def is_ending(self) -> bool:
+        return False
+
     def now(self) -> float:
         return time()
 

@@ -12,6 +12,8 @@ from scrapy_rep.log.waits import PARKED, WHY, Waits
 from scrapy_rep.protocol.printable import counted, duration, without_user
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy.crawler import Crawler
     from scrapy.http import Response
     from scrapy.statscollectors import StatsCollector
@@ -40,11 +42,12 @@ class CrawlLog(Telling):
         self,
         crawler: Crawler,
         waits: Waits | None = None,
+        is_ending: Callable[[], bool] = lambda: False,
         *,
         warns_of_refusals: bool = False,
     ) -> None:
         """*warns_of_refusals*: each is a WARNING, for a person at a prompt."""
-        super().__init__(crawler)
+        super().__init__(crawler, is_ending)
         self._waits = waits or Waits()
         self._put_off: dict[str, str] = {}
         """Host -> why it waited when it was put off last."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy.crawler import Crawler
 
 logger = logging.getLogger("scrapy_rep")
@@ -24,8 +26,11 @@ class Telling:
     Where several spiders run, each line begins with the name of its spider.
     """
 
-    def __init__(self, crawler: Crawler) -> None:
+    def __init__(
+        self, crawler: Crawler, is_ending: Callable[[], bool] = lambda: False
+    ) -> None:
         self._crawler = crawler
+        self._is_ending = is_ending
         self.told: Counter[str] = Counter()
         """How many lines of each kind there were to write."""
         self.not_told: dict[str, list[str]] = {}
@@ -37,8 +42,11 @@ class Telling:
         """Write a line at INFO; at DEBUG, if there were ``NEWS_MOST`` of its *kind* already.
 
         *kind* is a plural noun. Values that are functions are called only at INFO, as
-        counting what waits takes time. Returns whether the line was written there.
+        counting what waits takes time. Returns whether the line was written there. While the
+        crawl ends none is written: they tell what we are going to do at a site.
         """
+        if self._is_ending():
+            return False
         self.told[kind] += 1
         is_news = self.told[kind] <= NEWS_MOST
         found = {k: v for k, v in values.items() if not callable(v)}

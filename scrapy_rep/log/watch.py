@@ -87,6 +87,9 @@ class Watch:
 
     def _look(self) -> None:
         """Tell who waits, if that is nearly all that the crawl has done since the last look."""
+        if self._downloader.is_ending():
+            self._timer = None  # what waits will not be sent
+            return
         self._timer = call_later(self._every, self._look)
         pages, self._pages = self._pages, self._downloader.pages
         sent = self._pages - pages

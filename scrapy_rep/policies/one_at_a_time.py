@@ -3,88 +3,161 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from time import monotonic
+from typing import TYPE_CHECKING, Protocol
 
+from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.python.failure import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from scrapy import Request
+    from scrapy.utils.asyncio import CallLaterResult
 
     from scrapy_rep.policies.cache import Known
 
 logger = logging.getLogger(__name__)
+
+END_CHECK_SECONDS = 0.5
+"""Seconds after which it is looked whether the crawl is ending."""
+PATIENCE_AT_END_SECONDS = 2.0
+"""Seconds for which a crawl that ends still waits for a robots.txt that something needs."""
+
+
+class Engine(Protocol):
+    """What this needs of the crawl's engine."""
+
+    def is_ending(self) -> bool: ...
+
+
+class Errand:
+    """What asks for one key, and who waits for it."""
+
+    __slots__ = ("is_needed", "task", "waiters")
+
+    def __init__(self) -> None:
+        self.waiters: list[Deferred[Known]] = []
+        self.is_needed = False
+        """Whether anybody waits who cannot go on without it."""
+        self.task: Deferred[Known | None] | None = None
+        """``None``: it is just being begun."""
+
+    def wait(self, *, ahead: bool) -> Deferred[Known]:
+        self.is_needed |= not ahead
+        waiter: Deferred[Known] = Deferred()
+        self.waiters.append(waiter)
+        return waiter
+
+    def tell(self, known: Known) -> None:
+        """Give *known* to all who wait so far."""
+        told, self.waiters, self.is_needed = self.waiters, [], False
+        for waiter in told:
+            if not waiter.called:  # else it was cancelled
+                waiter.callback(known)
+
+    def break_off(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
 
 
 class OneAtATime:
     """Asks for keys: origins, or variants of them.
 
     A waiter that is cancelled does not harm the others, and no waiter is left without an
-    answer.
+    answer. When the crawl ends, what nobody needs any more is broken off at once, and the
+    rest soon.
     """
 
     def __init__(
         self,
         find: Callable[[str, Request], Coroutine[object, object, Known]],
         broken_off: Callable[[str], Known],
+        engine: Engine,
     ) -> None:
         """*broken_off* returns what decides for a key if *find* raises or is cancelled."""
         self._find = find
         self._broken_off = broken_off
-        self._waiters: dict[str, list[Deferred[Known]]] = {}
-        """Key that is being asked for -> those who wait for it."""
-        self.tasks: set[Deferred[None]] = set()
+        self._engine = engine
+        self.under_way: dict[str, Errand] = {}
+        """By key."""
+        self._timer: CallLaterResult | None = None
+        self._ends_since: float | None = None
         self._closing = False
 
     def is_asked(self, key: str) -> bool:
         """Tell whether *key* is being asked for."""
-        return key in self._waiters
+        return key in self.under_way
 
-    def begin(self, key: str, page: Request, *waiters: Deferred[Known]) -> None:
-        """Ask for *key*, which is not being asked for, on behalf of *page*."""
-        self._waiters[key] = list(waiters)
-        task = deferred_from_coro(self._ask_and_tell(key, page))
-        self.tasks.add(task)
-        task.addBoth(lambda _: self.tasks.discard(task))
+    def begin(self, key: str, page: Request) -> None:
+        """Ask for *key*, which is not being asked for, on behalf of *page*. Nobody waits."""
+        self._begin(key, page, Errand())
 
-    def ask(self, key: str, page: Request) -> Deferred[Known]:
-        """Return the result of asking for *key*, which begins if need be."""
-        waiter: Deferred[Known] = Deferred()
-        if key in self._waiters:
-            self._waiters[key].append(waiter)
-        else:
-            self.begin(key, page, waiter)
+    def ask(self, key: str, page: Request, *, ahead: bool = False) -> Deferred[Known]:
+        """Return the result of asking for *key*, which begins if need be.
+
+        *ahead*: *page* waits somewhere else, and may do so when the crawl ends.
+        """
+        errand = self.under_way.get(key)
+        if errand is not None:
+            return errand.wait(ahead=ahead)
+        errand = Errand()
+        waiter = errand.wait(ahead=ahead)
+        self._begin(key, page, errand)
         return waiter
+
+    def _begin(self, key: str, page: Request, errand: Errand) -> None:
+        self.under_way[key] = errand
+        if self._timer is None:
+            self._timer = call_later(END_CHECK_SECONDS, self._look)
+        errand.task = deferred_from_coro(self._ask(key, page))
+        # Not in the coroutine, which never runs if it is cancelled before it begins.
+        errand.task.addBoth(self._over, key)
 
     def tell(self, key: str, known: Known) -> None:
         """Give *known* to all who wait for *key*, while asking for it goes on."""
-        told, self._waiters[key] = self._waiters[key], []
-        _tell(told, known)
+        self.under_way[key].tell(known)
 
     def close(self) -> None:
         """Break off what is being asked."""
         self._closing = True
-        for task in list(self.tasks):
-            task.cancel()
+        for errand in list(self.under_way.values()):
+            errand.break_off()
 
-    async def _ask_and_tell(self, key: str, page: Request) -> None:
-        known = None
+    async def _ask(self, key: str, page: Request) -> Known | None:
+        """Return what *find* finds; ``None``: it was broken off, or failed."""
+        if self._closing:
+            return None
         try:
-            if not self._closing:
-                known = await self._find(key, page)
+            return await self._find(key, page)
         except CancelledError:  # Twisted's; asyncio's is no Exception
-            pass
+            return None
         except Exception:
             # A fault of ours, not of the site: it refuses, and is not remembered.
             logger.exception("Could not learn what robots.txt of %s says", key)
-        finally:
-            # In every case, also where this task is cancelled.
-            _tell(self._waiters.pop(key), known or self._broken_off(key))
+            return None
 
+    def _over(self, known: Known | Failure | None, key: str) -> None:
+        errand = self.under_way.pop(key)
+        if not self.under_way and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if known is None or isinstance(known, Failure):
+            known = self._broken_off(key)
+        errand.tell(known)
 
-def _tell(waiters: list[Deferred[Known]], known: Known) -> None:
-    for waiter in waiters:
-        if not waiter.called:  # else it was cancelled
-            waiter.callback(known)
+    def _look(self) -> None:
+        """Break off what is not needed if the crawl is ending, which no signal tells so early."""
+        self._timer = call_later(END_CHECK_SECONDS, self._look)
+        if not self._engine.is_ending():
+            return
+        now = monotonic()
+        self._ends_since = self._ends_since or now
+        if now >= self._ends_since + PATIENCE_AT_END_SECONDS:
+            self.close()
+            return
+        for errand in list(self.under_way.values()):
+            if not errand.is_needed:
+                errand.break_off()

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from scrapy_rep.log import CrawlLog
     from scrapy_rep.policies.fetcher import Fetcher
+    from scrapy_rep.policies.one_at_a_time import Engine
     from scrapy_rep.policies.sharing import Sharing
     from scrapy_rep.protocol import Agent
     from scrapy_rep.settings import Settings
@@ -75,6 +76,7 @@ class Policies:
         sharing: Sharing,
         log: CrawlLog,
         keep: Callable[[str, float], None],
+        engine: Engine,
     ) -> None:
         """*keep* is called with an origin and the interval, in seconds, that it asks for."""
         self._crawler = crawler
@@ -89,7 +91,8 @@ class Policies:
         self._keep = keep
         self._listeners: list[Callable[[Known, Snapshot], None]] = []
         self._cache = PolicyCache(settings.cache_bytes)
-        self.fetches = OneAtATime(self._find, self._broken_off)
+        self._engine = engine
+        self.fetches = OneAtATime(self._find, self._broken_off, engine)
         self.lanes = fetcher.lanes
         self.aside = Aside(self.lanes.waiting_aside)
         # Wall time that no step of the wall clock changes while we run.
@@ -98,6 +101,10 @@ class Policies:
     def on_learned(self, listener: Callable[[Known, Snapshot], None]) -> None:
         """Call *listener* when we learn what decides for an origin, or learn it anew."""
         self._listeners.append(listener)
+
+    def is_ending(self) -> bool:
+        """Tell whether the crawl is ending."""
+        return self._engine.is_ending()
 
     def now(self) -> float:
         """Return the seconds since 1970, by a clock that never steps."""
@@ -167,23 +174,28 @@ class Policies:
             return known
         return await maybe_deferred_to_future(self.ask(origin, page))
 
-    def ask(self, origin: str, page: Request) -> Deferred[Known]:
-        """Ask *origin* on behalf of *page*; the result is what decides for *page*."""
+    def ask(
+        self, origin: str, page: Request, *, ahead: bool = False
+    ) -> Deferred[Known]:
+        """Ask *origin* on behalf of *page*; the result is what decides for *page*.
+
+        *ahead*: *page* waits in a queue, and may do so when the crawl ends.
+        """
         cached = self._cache.peek(origin)
         varies = cached is not None and cached.varies
-        asking = self.fetches.ask(
-            self._variant(origin, page) if varies else origin, page
-        )
-        return asking.addCallback(self._for_page, origin, page)
+        key = self._variant(origin, page) if varies else origin
+        asking = self.fetches.ask(key, page, ahead=ahead)
+        return asking.addCallback(self._for_page, origin, page, ahead)
 
     def _for_page(
-        self, known: Known, origin: str, page: Request
+        self, known: Known, origin: str, page: Request, ahead: bool
     ) -> Known | Deferred[Known]:
         if known.key == origin and not known.varies:
             return known
         key = self._variant(origin, page)
-        # Else it was asked for another User-Agent.
-        return known if known.key == key else self.fetches.ask(key, page)
+        if known.key == key:
+            return known
+        return self.fetches.ask(key, page, ahead=ahead)  # it was for another User-Agent
 
     def _variant(self, origin: str, page: Request) -> str:
         return variant(origin, self._user_agent_of(page))

@@ -368,7 +368,7 @@ class PoliteQueue(SlotQueues):
         assert page is not None
         self._asked += 1
         line.asked = True
-        asking = self._policies.ask(origin, page)
+        asking = self._policies.ask(origin, page, ahead=True)
 
         def answered(_: object) -> None:
             self._asked -= 1

@@ -41,7 +41,7 @@ from scrapy_rep.robots import Robots
 from scrapy_rep.settings import Settings
 from scrapy_rep.store.memory import MemoryStore
 from scrapy_rep.store.sqlite import SqliteStore
-from tests.utils import NO_LANES, fields
+from tests.utils import GOES_ON, NO_LANES, fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -240,6 +240,7 @@ async def measure(kind: str, origins: int, path: Path) -> int:
         sharing=Sharing(crawler, settings, lambda: False),
         log=CrawlLog(crawler),
         keep=lambda origin, interval: None,
+        engine=GOES_ON,
     )
     parts: Any = SimpleNamespace(
         policies=policies, agents=agents, log=CrawlLog(crawler)

@@ -24,6 +24,7 @@ from scrapy_rep.settings import Settings
 from scrapy_rep.store.memory import MemoryStore
 from scrapy_rep.store.sqlite import SqliteStore
 from tests.utils import (
+    GOES_ON,
     NO_LANES,
     BrokenStore,
     coroutine_test,
@@ -146,6 +147,7 @@ class Crawl:
             sharing=Sharing(self.crawler, self.settings, lambda: False),
             log=CrawlLog(self.crawler),
             keep=lambda origin, interval: None,
+            engine=GOES_ON,
         )
 
     async def allows(self, path: str = "/p", origin: str = ORIGIN) -> bool:
@@ -156,7 +158,7 @@ class Crawl:
 
     async def settle(self, but: Site | None = None) -> None:
         """Wait until nothing is asked in the background any more, but what *but* holds."""
-        while self.policies.fetches.tasks and not (but and but.under_way):
+        while self.policies.fetches.under_way and not (but and but.under_way):
             await sleep(0)
 
     @property

@@ -1,0 +1,253 @@
+"""A crawl that is told to end does so soon, whatever robots.txt it asks for, and loses nothing.
+
+No time is measured: what hangs does so for longer than a test may take.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import scrapy
+from scrapy.exceptions import CloseSpider
+from scrapy.utils.asyncio import call_later
+
+from scrapy_rep import RobotsUnreachable
+from scrapy_rep.policies import one_at_a_time
+from scrapy_rep.policies.one_at_a_time import OneAtATime
+from tests.crawls.processes import TIMEOUT, start
+from tests.site import Reply, Site
+from tests.utils import (
+    GOES_ON,
+    SCRAPYS_QUEUE,
+    Media,
+    Pages,
+    both_queues,
+    coroutine_test,
+    crawl,
+    make_crawler,
+    until,
+    with_files,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from scrapy_rep import Policy
+
+FOREVER = 10 * TIMEOUT
+SOON = 60.0
+"""Seconds that an end may take on a machine that does much else."""
+HANGS = {"/robots.txt": Reply(hang=True)}
+
+
+def run(folder: Path, urls: list[str], **settings: Any) -> Any:
+    return start(
+        "tests.crawls.queue_restart_crawl",
+        folder / "job",
+        done=str(folder / "done"),
+        urls=urls,
+        settings={"LOG_LEVEL": "INFO", "REP_TIMEOUT": FOREVER, **settings},
+    )
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        pytest.param(signal.SIGINT, id="SIGINT"),
+        pytest.param(signal.SIGTERM, id="SIGTERM"),
+        pytest.param({"CLOSESPIDER_PAGECOUNT": 1}, id="page count"),
+        pytest.param({"CLOSESPIDER_TIMEOUT": 3}, id="timeout"),
+    ],
+)
+@both_queues
+def test_a_robots_txt_that_hangs_does_not_keep_a_crawl_from_ending(
+    tmp_path, queue, told
+):
+    settings: dict[str, Any] = {"SCHEDULER_PRIORITY_QUEUE": queue}
+    by_setting = told if isinstance(told, dict) else {}
+    with Site() as well, Site(dict(HANGS), host="127.0.0.2") as hangs:
+        urls = [hangs.url(f"/{n}") for n in range(3)]
+        page = well.url("/page")
+        process = run(tmp_path, [*urls, page], **settings, **by_setting)
+        if not by_setting:
+            done = tmp_path / "done"
+            deadline = time.monotonic() + TIMEOUT
+            while not (hangs.hits and done.exists()):
+                assert process.poll() is None, process.communicate()
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            process.send_signal(told)
+        _, log = process.communicate(timeout=SOON)
+        assert process.returncode == 0, log
+        assert hangs.paths == ["/robots.txt"]
+        _, closing, after = log.partition("Closing spider")
+        assert closing, log
+        assert "Traceback" not in log, log
+        # Nothing is said of what the crawl is going to do.
+        lines = [line for line in after.splitlines() if "[scrapy_rep]" in line]
+        assert [" INFO: In all: " in line for line in lines] == [True], log
+
+        hangs.replies.clear()
+        process = run(tmp_path, [], **settings)
+        _, log = process.communicate(timeout=TIMEOUT)
+        assert process.returncode == 0, log
+    got = (tmp_path / "done").read_text().split()
+    assert sorted(got) == sorted([*urls, page])
+
+
+class Ends(Pages):
+    """Ends the crawl when *then* is true."""
+
+    then: Any
+
+    async def start(self):
+        async for request in super().start():
+            yield request
+        await until(self.then)
+        raise CloseSpider("enough")
+
+
+def ends_when(true: Any) -> type[Ends]:
+    class EndsThen(Ends):
+        then = staticmethod(true)
+
+    return EndsThen
+
+
+@coroutine_test
+async def test_what_only_waits_in_the_queue_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(one_at_a_time, "PATIENCE_AT_END_SECONDS", FOREVER)
+    with Site(dict(HANGS)) as site:
+        crawler = make_crawler(ends_when(lambda: site.hits), REP_TIMEOUT=FOREVER)
+        await crawl(crawler, urls=[site.url("/0")])
+    assert crawler.stats.get_value("rep/unsent/asked") == 1
+    assert not crawler.spider.failures
+
+
+@coroutine_test
+async def test_a_request_that_waits_in_the_downloader_is_still_sent(monkeypatch):
+    monkeypatch.setattr(one_at_a_time, "PATIENCE_AT_END_SECONDS", FOREVER)
+    with Site({"/robots.txt": lambda _: slow()}) as site:
+
+        def slow() -> Reply:
+            while not site.closing.is_set() and not ended:
+                time.sleep(0.01)
+            return Reply("# fine")
+
+        ended: list[bool] = []
+
+        def stop() -> bool:
+            if site.hits:  # and later than it is looked whether the crawl ends
+                seconds = 2 * one_at_a_time.END_CHECK_SECONDS
+                call_later(seconds, ended.append, True)
+            return bool(site.hits)
+
+        crawler = make_crawler(
+            ends_when(stop),
+            REP_TIMEOUT=FOREVER,
+            SCHEDULER_PRIORITY_QUEUE=SCRAPYS_QUEUE,
+        )
+        await crawl(crawler, urls=[site.url("/0")])
+    assert crawler.spider.got == [site.url("/0")]
+
+
+@coroutine_test
+async def test_what_can_go_back_to_no_queue_is_refused(tmp_path):
+    with Site() as site, Site(dict(HANGS), host="127.0.0.2") as hangs:
+
+        class EndsThen(Ends, Media):
+            item = {"file_urls": [hangs.url("/file")]}
+            then = staticmethod(lambda: hangs.hits)
+
+        crawler = with_files(tmp_path, REP_TIMEOUT=FOREVER)
+        crawler.spidercls = EndsThen
+        await crawl(crawler, urls=[site.url("/0")])
+    assert crawler.stats.get_value("item_scraped_count") == 1
+    assert crawler.stats.get_value("rep/forbidden/unreachable") == 1
+
+
+@both_queues
+@coroutine_test
+async def test_nor_does_what_the_spider_itself_downloads_come_again_and_again(
+    queue, tmp_path
+):
+    failures: list[RobotsUnreachable] = []
+
+    class Downloads(Ends):
+        then = staticmethod(lambda: hangs.hits)
+
+        async def parse(self, response):
+            try:
+                request = scrapy.Request(hangs.url("/0"))
+                await self.crawler.engine.download_async(request)
+            except RobotsUnreachable as error:
+                failures.append(error)
+
+    with Site() as site, Site(dict(HANGS), host="127.0.0.2") as hangs:
+        crawler = make_crawler(
+            Downloads,
+            REP_TIMEOUT=FOREVER,
+            SCHEDULER_PRIORITY_QUEUE=queue,
+            JOBDIR=str(tmp_path),
+        )
+        await crawl(crawler, urls=[site.url("/0")])
+    assert len(failures) == 1
+    assert "asking was broken off" in str(failures[0])
+
+
+@coroutine_test
+async def test_who_asks_for_a_policy_is_told_that_asking_was_broken_off():
+    policies: list[Policy] = []
+
+    class Asks(Ends):
+        then = staticmethod(lambda: hangs.hits)
+
+        async def parse(self, response):
+            ask = {"/0": self.robots.settle, "/1": self.robots.fetch}
+            for path, asks in ask.items():
+                if response.url.endswith(path):
+                    url = hangs.url("/")
+                    what = scrapy.Request(url) if path == "/0" else url
+                    policies.append(await asks(what))  # type: ignore[operator]
+
+    with Site() as site, Site(dict(HANGS), host="127.0.0.2") as hangs:
+        crawler = make_crawler(Asks, REP_TIMEOUT=FOREVER)
+        await crawl(crawler, urls=[site.url("/0"), site.url("/1")])
+    assert [policy.allowed("/", "bot") for policy in policies] == [False, False]
+
+
+@coroutine_test
+async def test_who_settles_does_not_wait_for_a_retry_at_the_end():
+    policies: list[Policy] = []
+
+    class Settles(Ends):
+        async def parse(self, response):
+            request = scrapy.Request(bad.url("/"))
+            policies.append(await self.robots.settle(request))
+
+        def then(self):
+            return any(each.until for each in self.robots.waiting())
+
+    replies = {"/robots.txt": Reply(status=503)}
+    with Site() as site, Site(replies, host="127.0.0.2") as bad:
+        crawler = make_crawler(Settles, REP_UNREACHABLE_RETRY_DELAYS=[FOREVER])
+        await crawl(crawler, urls=[site.url("/0")])
+    assert [policy.allowed("/", "bot") for policy in policies] == [False]
+
+
+@coroutine_test
+async def test_who_waits_gets_an_answer_though_asking_never_began():
+    async def find(key: str, page: scrapy.Request) -> Any:
+        await until(lambda: False, FOREVER)
+
+    told: list[Any] = []
+    fetches = OneAtATime(find, lambda key: ("broken off", key), GOES_ON)  # type: ignore[arg-type,return-value]
+    page = scrapy.Request("http://a.example/")
+    fetches.ask("http://a.example", page).addBoth(told.append)
+    fetches.close()
+    await until(lambda: told)
+    assert told == [("broken off", "http://a.example")]
+    assert not fetches.is_asked("http://a.example")

@@ -125,7 +125,9 @@ class Crawl(OneForEachCrawler):
     def policies(self) -> Policies:
         if self.store.bookings is not None:
             self.keeper.share(self.store.bookings)
-        fetcher = Fetcher(self.crawler, self.settings, self.downloader, self.keeper)
+        fetcher = Fetcher(
+            self.crawler, self.settings, self.downloader, self.keeper, self.log
+        )
         policies = Policies(
             self.crawler,
             self.settings,

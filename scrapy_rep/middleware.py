@@ -267,7 +267,10 @@ class RepMiddleware:
         if objection.cause == UNREACHABLE and self._goes_back_at_end(request):
             return self._again(request)
         if objection.cause == UNREACHABLE and known.fault is not None:
-            raise known.fault  # as without us: it tells a person more than we can
+            if self._settings.wait:
+                self._refusal(request, url, known.origin, objection, known)
+            # As without us: it tells a person more than we can.
+            raise known.fault.with_traceback(None)
         raise self._refusal(request, url, known.origin, objection, known)
 
     def _keep_pace(

@@ -79,6 +79,9 @@ class Answer(NamedTuple):
     """As it came, content codings and all."""
     cut: bool = False
     """Whether more than ``Limits.max_size`` octets came, and not all of them are here."""
+    stopped_by: str = ""
+    """Who else on this machine stopped the download, so that the body is not whole; empty:
+    nobody."""
 
 
 class Outcome(NamedTuple):
@@ -99,6 +102,8 @@ class Outcome(NamedTuple):
     """Where it came from, redirects followed."""
     fields: HeaderFields = NO_FIELDS
     """The header fields of the last answer."""
+    by_own_code: bool = False
+    """Code on this machine has failed, or wants none of it: nothing was learned of the site."""
     varies: bool = False
     """An answer on the way says that it depends on the User-Agent (RFC 9111 4.1)."""
 
@@ -147,13 +152,19 @@ class Exchange:
                 answer, Access.UNREACHABLE, fault=error, reason=describe_error(error)
             )
 
-    def fail(self, error: Exception, reason: str = "") -> None:
-        """Note that ``request`` had no whole answer, for this *reason* (that of *error*)."""
+    def fail(
+        self, error: Exception | None, reason: str = "", *, by_own_code: bool = False
+    ) -> None:
+        """Note that ``request`` had no whole answer, for this *reason* (that of *error*).
+
+        *by_own_code*: that is no fault of the site or the network.
+        """
         self.outcome = Outcome(
             access=Access.UNREACHABLE,
             fault=error,
             reason=reason or describe_error(error),
             url=self.request.url,
+            by_own_code=by_own_code,
         )
 
     def _take(self, answer: Answer) -> None:
@@ -176,6 +187,9 @@ class Exchange:
         )
         if access is Access.UNREACHABLE:
             self._end(answer, access, reason=str(status))
+        elif access is Access.SUCCESSFUL and answer.stopped_by:
+            reason = f"{answer.stopped_by} stopped its download"
+            self.fail(None, reason, by_own_code=True)
         elif access is Access.SUCCESSFUL:
             codings = all_values(fields, "content-encoding")
             limit, cut = self._limits.max_size, answer.cut
@@ -210,7 +224,7 @@ def _depends_on_agent(fields: HeaderFields) -> bool:
     return any(name.strip() in {"user-agent", "*"} for name in named)
 
 
-def describe_error(error: Exception) -> str:
+def describe_error(error: Exception | None) -> str:
     """Return what *error* says, in one line."""
     words = str(error).strip().partition("\n")[0] or type(error).__name__
     # What stands in a header may be no Unicode, which no store can keep.

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     Granter = Callable[["Departure"], Awaitable[None] | None]
 
-ROBOTS_HOP = "rep_hop"
-"""The meta key that marks a robots.txt request."""
+ROBOTS_HOP = "rep_robotstxt"
+"""The meta key that marks a request for a robots.txt, for users' middlewares, too."""
 
 
 class Departure:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from scrapy_rep.policies.lifecycle import Standing
     from scrapy_rep.protocol import Agent, Policy
     from scrapy_rep.settings import Settings
+    from scrapy_rep.store import Failures
 
 ENTRY_BYTES = 660
 """Octets of an entry besides its policy: itself, its key, standing and links; measured."""
@@ -34,6 +35,7 @@ class Known:
         "_paces",
         "answer_id",
         "evidence",
+        "failures",
         "fault",
         "key",
         "origin",
@@ -65,7 +67,9 @@ class Known:
         self.requests_wait = False
         """Whether requests wait for the next retry rather than be refused."""
         self.fault: Exception | None = None
-        """What asking for it has raised, if a person at a prompt is to see that."""
+        """What asking for it has raised, if whoever asks for a page is to get that."""
+        self.failures: Failures | None = None
+        """Failures that the store is not told of."""
         self.weight = 0
         self._agent: Agent | None = None  # that asked for its pace first
         self._pace = FREE

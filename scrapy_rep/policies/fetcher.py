@@ -5,28 +5,30 @@ from __future__ import annotations
 import asyncio
 import logging
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from scrapy import Request, signals
+from scrapy import signals
 from scrapy.exceptions import StopDownload
-from scrapy.http.request import NO_CALLBACK
 from twisted.internet.defer import CancelledError
 
 from scrapy_rep import access
-from scrapy_rep.access.exchange import describe_error
 from scrapy_rep.access.origins import origin_of, robots_url
-from scrapy_rep.downloader import ROBOTS_HOP, kind_of, sleep, wire
-from scrapy_rep.downloader.failures import LOST, TIMEOUT
+from scrapy_rep.downloader import ROBOTS_HOP, sleep, wire
+from scrapy_rep.downloader.failures import CUT_SHORT, TIMEOUT
 from scrapy_rep.exceptions import NotNow, StillParked
 from scrapy_rep.policies.concurrency import Lanes
 from scrapy_rep.policies.freshness import fields_of
+from scrapy_rep.policies.own_code import OwnCode, described, is_of_own_code
+from scrapy_rep.policies.travel import request_for
 
 if TYPE_CHECKING:
+    from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
     from scrapy_rep.downloader import Departure, Downloader
     from scrapy_rep.downloader.wire import Wire
+    from scrapy_rep.log import CrawlLog
     from scrapy_rep.pacing import Asking, Keeper
     from scrapy_rep.settings import Settings
     from scrapy_rep.store import KeptAnswer
@@ -46,7 +48,9 @@ class _Hop:
     __slots__ = (
         "asking",
         "content_encoding",
+        "error",
         "first_origin",
+        "is_late",
         "origin",
         "received",
         "started",
@@ -57,10 +61,23 @@ class _Hop:
         self.origin = origin
         self.first_origin = first_origin
         self.asking = asking
-        self.started = 0.0
-        self.received = 0
-        self.content_encoding = ""
         self.wire: Wire | None = None
+        self.start(0.0)
+
+    def start(self, at: float) -> None:
+        """Note that it is sent *at* that time, perhaps once more for a middleware."""
+        self.started = at
+        self.received = 0
+        self.is_late = False
+        self.content_encoding = ""
+        self.error: Exception | None = None
+        """What its download handler has raised."""
+
+    def has_all_of(self, response: Response) -> bool:
+        """Tell whether all of the body of *response* came before somebody stopped it."""
+        lengths = set(response.headers.getlist(b"Content-Length"))
+        is_chunked = b"Transfer-Encoding" in response.headers
+        return lengths == {b"%d" % self.received} and not is_chunked
 
 
 class Fetcher:
@@ -69,7 +86,8 @@ class Fetcher:
     The crawl's settings for pages do not change the outcome: redirects, retries, timeouts,
     size limits, caches and allowed domains of pages do not hold for a robots.txt. Downloader
     middlewares do see the requests, so that proxies and the like work; a middleware that
-    refuses one makes the robots.txt unreachable.
+    refuses one makes the robots.txt unreachable, and so does a signal handler that stops its
+    download before the body is whole: Scrapy has no way to leave a handler out.
     """
 
     def __init__(
@@ -78,6 +96,7 @@ class Fetcher:
         settings: Settings,
         downloader: Downloader,
         keeper: Keeper,
+        log: CrawlLog,
     ) -> None:
         self._crawler = crawler
         self._settings = settings
@@ -93,6 +112,8 @@ class Fetcher:
         self._jumps_queues = False
         downloader.on_robots_start(self._note_start)
         downloader.on_answer(self._keep_coding)
+        downloader.on_failure(self._keep_error)
+        self._own_code = OwnCode(crawler, log)
         self._receivers = (
             (self._headers_received, signals.headers_received),
             (self._bytes_received, signals.bytes_received),
@@ -135,10 +156,10 @@ class Fetcher:
         user_agent: str,
     ) -> None:
         """Send the request of *exchange*, and give it the answer or the failure."""
+        hop_origin = origin_of(exchange.request.url)
+        assert hop_origin is not None
+        hop = _Hop(hop_origin, origin, asking)
         try:
-            hop_origin = origin_of(exchange.request.url)
-            assert hop_origin is not None
-            hop = _Hop(hop_origin, origin, asking)
             answer = await self._send(exchange.request, hop, page, user_agent)
         except StillParked as parked:
             raise CancelledError from parked
@@ -147,74 +168,61 @@ class Fetcher:
         except Exception as error:  # noqa: BLE001 - whatever a download may raise
             assert self._crawler.stats is not None
             self._crawler.stats.inc_value(f"robotstxt/exception_count/{type(error)}")
-            exchange.fail(error, _describe_failure(error))
+            self._fail(exchange, hop, error)
         else:
             exchange.receive(answer)
+
+    def _fail(self, exchange: access.Exchange, hop: _Hop, error: Exception) -> None:
+        if isinstance(error, NotNow):
+            exchange.fail(error, error.reason)
+        elif isinstance(error, BrokenAnswerError):
+            exchange.fail(error)
+        elif is_of_own_code(error, hop.error):
+            reason = self._own_code.note_raised(error, hop.origin)
+            error.__traceback__ = None  # kept, it would hold all these frames
+            exchange.fail(error, reason, by_own_code=True)
+        else:
+            exchange.fail(error, described(error))
 
     async def _send(
         self, asked: access.Request, hop: _Hop, page: Request, user_agent: str
     ) -> access.Answer:
         """Return the answer to the request *asked*. Raises if there is none, or no whole one."""
-        request = self._request(asked, hop, page, user_agent)
-        response = await self._download(request, hop, page)
-        cut = "download_stopped" in response.flags
-        if hop.wire and (fault := hop.wire.fault(response.headers, stopped=cut)):
+        request = request_for(asked, hop.origin, page, user_agent, self._settings)
+        request.meta[ROBOTS_HOP] = hop
+        try:
+            response = await self._download(request, hop, page)
+        except StopDownload as stop:  # of a user's, for the errback of a page
+            stopped_response = getattr(stop, "response", None)
+            if stopped_response is None:
+                raise
+            response = stopped_response
+        stopped = "download_stopped" in response.flags
+        if stopped:
+            await sleep(CLOSING_SECONDS)
+        if hop.is_late:
+            raise BrokenAnswerError(TIMEOUT)
+        if "dataloss" in response.flags:  # which a middleware may have permitted
+            raise BrokenAnswerError(CUT_SHORT)
+        if hop.wire and (fault := hop.wire.fault(response.headers, stopped=stopped)):
             raise BrokenAnswerError(fault)
         fields = fields_of(response.headers)
         if hop.content_encoding:
             fields["content-encoding"] = [hop.content_encoding]
-        return access.Answer(response.status, fields, response.body, cut)
+        cut = hop.received > self._settings.max_size
+        by = ""
+        if stopped and not (cut or hop.has_all_of(response)):
+            by = self._stopper(hop)
+        return access.Answer(response.status, fields, response.body, cut, by)
 
-    def _request(
-        self, asked: access.Request, hop: _Hop, page: Request, user_agent: str
-    ) -> Request:
-        # As they were sent to us: str would go out in UTF-8.
-        headers: dict[str, Any] = {
-            name: value.encode("latin-1", "ignore")
-            for name, value in asked.headers.items()
-        }
-        if user_agent:
-            headers["User-Agent"] = user_agent
-        meta: dict[str, object] = {
-            ROBOTS_HOP: hop,
-            "dont_obey_robotstxt": True,
-            "dont_redirect": True,
-            "dont_retry": True,
-            "dont_cache": True,
-            "dont_merge_cookies": True,
-            "handle_httpstatus_all": True,
-            "allow_offsite": True,
-            "autothrottle_dont_adjust_delay": True,
-            "download_timeout": self._settings.timeout,
-            "download_maxsize": 0,  # _bytes_received stops it, and keeps what came
-            "download_warnsize": 0,
-            "download_fail_on_dataloss": True,
-        }
-        self._travel_like(page, hop.origin, headers, meta)
-        return Request(
-            asked.url,
-            headers=headers,
-            meta=meta,
-            callback=NO_CALLBACK,
-            dont_filter=True,
-            priority=1000,
+    def _stopper(self, hop: _Hop) -> str:
+        """Return who else has stopped the download of *hop*, and tell the user."""
+        at = bool(hop.received)  # the signal of the headers comes first
+        receiver, signal = self._receivers[at]
+        name = ("headers_received", "bytes_received")[at]
+        return self._own_code.note_stopped(
+            signal, name, {receiver}, hop.origin, hop.received
         )
-
-    def _travel_like(
-        self,
-        page: Request,
-        hop_origin: str,
-        headers: dict[str, Any],
-        meta: dict[str, object],
-    ) -> None:
-        """Go the way of *page*: through its proxy, and in its slot if the origin is the same."""
-        if (proxy := proxy_of(page)) is not None:
-            keys, authorization = proxy
-            meta |= keys
-            if authorization is not None:
-                headers["Proxy-Authorization"] = authorization
-        if page.meta.get("download_slot") and origin_of(page.url) == hop_origin:
-            meta["download_slot"] = page.meta["download_slot"]
 
     async def _download(self, request: Request, hop: _Hop, page: Request) -> Response:
         engine = self._crawler.engine
@@ -244,8 +252,6 @@ class Fetcher:
                 None  # the process may keep the host, and the fetch with it
             )
             lane.leave()
-        if "download_stopped" in response.flags:
-            await sleep(CLOSING_SECONDS)
         return response
 
     def _begin(self, request: Request) -> None:
@@ -274,7 +280,7 @@ class Fetcher:
     def _note_start(self, departure: Departure) -> None:
         hop = departure.robots_hop
         # Its time runs from now, not while it waits.
-        hop.started = departure.started_at
+        hop.start(departure.started_at)
         if hop.asking.lane is not None:
             hop.asking.lane.come_back()
         # At the last moment, as a middleware may have put them on.
@@ -315,7 +321,8 @@ class Fetcher:
             raise StopDownload(fail=False)
         # The downloader's own timeout may only bound the silence between two octets.
         if monotonic() - hop.started > self._settings.timeout:
-            raise StopDownload(fail=True)
+            hop.is_late = True
+            raise StopDownload(fail=False)
 
     def _keep_coding(self, departure: Departure, response: Response) -> None:
         """Hide the coding from Scrapy, which would refuse a body that is too long or cut."""
@@ -325,14 +332,9 @@ class Fetcher:
             hop.content_encoding = b",".join(codings).decode("latin-1")
             response.headers.pop(b"Content-Encoding", None)
 
-
-def proxy_of(page: Request) -> tuple[dict[str, Any], bytes | None] | None:
-    """Return the meta and the Proxy-Authorization of the proxy that *page* names, if any."""
-    if "proxy" not in page.meta or "_scheme_proxy" in page.meta:
-        return None
-    names = ("proxy", "_auth_proxy")
-    keys = {name: page.meta[name] for name in names if name in page.meta}
-    return keys, page.headers.get(b"Proxy-Authorization")
+    def _keep_error(self, departure: Departure, error: Exception) -> None:
+        if departure.robots_hop is not None:
+            departure.robots_hop.error = error
 
 
 def validators_of(kept: KeptAnswer) -> access.Validators:
@@ -341,18 +343,3 @@ def validators_of(kept: KeptAnswer) -> access.Validators:
 
 class BrokenAnswerError(Exception):
     """What a download handler took for an answer is not a whole one."""
-
-
-def _describe_failure(error: Exception) -> str:
-    """Return what went wrong with a download, for the user."""
-    if isinstance(error, NotNow):
-        return error.reason
-    if isinstance(error, BrokenAnswerError):
-        return str(error)
-    if isinstance(error, StopDownload):  # ours, for a body that drips
-        return TIMEOUT
-    name, kind = type(error).__name__, kind_of(error)
-    if kind not in {name, LOST}:
-        return kind
-    words = describe_error(error)
-    return words if words == name else f"{name}: {words}"

@@ -178,6 +178,7 @@ def _count_failure(
         since=now if failures is None else failures.since,
         retry_at=now + max(delay, wished),
         reason=outcome.reason,
+        by_own_code=outcome.by_own_code,
     )
 
 
@@ -215,6 +216,8 @@ def requests_wait(snapshot: Snapshot, state: State, settings: Settings) -> bool:
         return False
     if settings.unreachable == "allow" or "disallow" not in settings.obey:
         return False  # they are sent all the same
+    if snapshot.failures.by_own_code:
+        return False  # waiting mends no code
     return snapshot.failures.count <= len(settings.unreachable_retry_delays)
 
 

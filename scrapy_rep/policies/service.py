@@ -14,6 +14,7 @@ from pydispatch.dispatcher import (  # type: ignore[import-untyped]
     liveReceivers,
 )
 from scrapy import Request, signals
+from scrapy.exceptions import IgnoreRequest
 from scrapy.utils.defer import maybe_deferred_to_future
 
 from scrapy_rep.access.origins import origin_of, robots_url
@@ -284,14 +285,18 @@ class Policies:
     ) -> Known:
         """Keep what was *learned* by asking for the key *asked*, under the key it belongs to."""
         outcome, at = learned.outcome, self.at(learned.at)
+        if (cached := self._cache.peek(asked)) and cached.failures:
+            before = (before or Snapshot())._replace(failures=cached.failures)
         snapshot = snapshot_after(before, outcome, at, self._settings, learned.jitter)
         new_answer = outcome.access not in {Access.NOT_MODIFIED, Access.UNREACHABLE}
         origin = origin_of_key(asked)
         key = origin if new_answer else asked
         if outcome.varies and not (snapshot.failures and snapshot.answer):
             key = self._variant(origin, page)  # else it is a failure beside an answer
-        write = self._store.put if new_answer or key != asked else self._store.touch
-        await self._with_store("write", key, write(key, snapshot))
+        is_ours = outcome.by_own_code  # and so for no other crawl or run to know
+        if not is_ours:
+            write = self._store.put if new_answer or key != asked else self._store.touch
+            await self._with_store("write", key, write(key, snapshot))
         if key != origin:
             await self._with_store(
                 "write", origin, self._store.put(origin, Snapshot(varies_at=at))
@@ -302,8 +307,10 @@ class Policies:
         # At the time of learning: writing to the store may take longer than a lifetime.
         stands = standing_of(snapshot, at, self._settings)
         known = await self._learn(key, snapshot, stands, page)
-        if not self._settings.wait:  # else it would hold many frames for long
-            known.fault = outcome.fault
+        known.failures = snapshot.failures if is_ours else None
+        is_bug = is_ours and not isinstance(outcome.fault, IgnoreRequest)
+        # In a crawl, that of a download would hold many frames for long.
+        known.fault = outcome.fault if is_bug or not self._settings.wait else None
         self._keep_pace(known, snapshot, page)
         if outcome.access is Access.SUCCESSFUL:
             await self._tell_of_parsed(known.policy, page)

@@ -18,8 +18,9 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
 from scrapy_rep.access.results import Access
-from scrapy_rep.policies.fetcher import proxy_of, validators_of
+from scrapy_rep.policies.fetcher import validators_of
 from scrapy_rep.policies.lifecycle import snapshot_after, standing_of
+from scrapy_rep.policies.travel import proxy_of
 from scrapy_rep.store import Snapshot
 from scrapy_rep.store.packed import PackedCache
 
@@ -235,7 +236,8 @@ class Sharing:
             learned = await fetch()
             outcome = learned.outcome
             unanswered = outcome.access is Access.UNREACHABLE and outcome.status is None
-            if not (unanswered and self._ends()):  # else that may be because of us
+            is_ours = outcome.by_own_code or (unanswered and self._ends())
+            if not is_ours:
                 found = learned
                 if self._commons is commons:
                     commons.keep(likeness, learned._replace(by=self._number))

@@ -44,6 +44,8 @@ class Failures(NamedTuple):
     """When to ask again."""
     reason: str
     """The last one in words."""
+    by_own_code: bool = False
+    """The last one was of code on this machine, and is known to nobody else: no store has it."""
 
 
 class Snapshot(NamedTuple):

@@ -1,0 +1,322 @@
+"""What a user's own middlewares and signal handlers do to the requests for robots.txt files."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+from scrapy import signals
+from scrapy.exceptions import IgnoreRequest, StopDownload
+
+from scrapy_rep import RobotsUnreachable
+from scrapy_rep.downloader import ROBOTS_HOP
+from tests.site import Reply, Site
+from tests.utils import Pages, coroutine_test, crawl, make_crawler, sleep
+
+SMALL = "User-agent: *\nDisallow: /p\n"
+LARGE = "User-agent: *\n" + 11_000 * "Allow: /some/path\n" + "Disallow: /p\n"
+RETRIES: dict[str, Any] = {"REP_UNREACHABLE_RETRY_DELAYS": [10.0, 60.0]}
+"""With which a test that waits for retries would not end in time."""
+WITHIN = 8.0
+
+
+def records(caplog, level):
+    return [
+        each
+        for each in caplog.records
+        if each.name == "scrapy_rep" and each.levelno == level
+    ]
+
+
+def chunked(body: str) -> Reply:
+    """Return a reply whose headers do not tell its length."""
+    chunk = f"{len(body):x}\r\n{body}\r\n0\r\n\r\n"
+    head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    return Reply(raw=(head + chunk).encode())
+
+
+# StopDownload
+
+
+class Stopping(Pages):
+    """Stops downloads, as Scrapy's documentation shows, at *stop_at*."""
+
+    stop_at: Any = signals.bytes_received
+    fail = False
+
+    @classmethod
+    def from_crawler(cls, crawler, *args, **kwargs):
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.stop, signal=cls.stop_at)
+        return spider
+
+    def stop(self, request, spider, data=b""):
+        raise StopDownload(fail=self.fail)
+
+
+class Sparing(Stopping):
+    """Does what the WARNING says."""
+
+    def stop(self, request, spider, data=b""):
+        if ROBOTS_HOP not in request.meta:
+            raise StopDownload(fail=self.fail)
+
+
+STOPS = pytest.mark.parametrize("fail", [False, True])
+SIGNALS = pytest.mark.parametrize("signal", ["bytes_received", "headers_received"])
+
+
+def stopping(base, signal, fail):
+    return type("Stops", (base,), {"stop_at": getattr(signals, signal), "fail": fail})
+
+
+@STOPS
+@SIGNALS
+@coroutine_test
+async def test_a_robots_txt_that_a_handler_stops_is_not_whole(signal, fail, caplog):
+    with Site({"/robots.txt": LARGE}) as site:
+        crawler = make_crawler(stopping(Stopping, signal, fail), **RETRIES)
+        await crawl(crawler, WITHIN, urls=[site.url("/p"), site.url("/q")])
+        assert site.paths == ["/robots.txt"]
+    for failure in crawler.spider.failures:
+        assert isinstance(failure, RobotsUnreachable)
+        assert "Stopping.stop stopped its download" in failure.reason
+    assert len(crawler.spider.failures) == 2
+    (warning,) = records(caplog, logging.WARNING)
+    text = warning.getMessage()
+    assert text.startswith(
+        "tests.crawls.test_own_code.Stopping.stop, which handles the"
+    )
+    assert (
+        f"signal {signal}, stopped the download of robots.txt of {site.origin}" in text
+    )
+    assert f'"{ROBOTS_HOP}" in their meta' in text
+
+
+@STOPS
+@SIGNALS
+@coroutine_test
+async def test_a_handler_that_spares_it_as_the_warning_says(signal, fail):
+    with Site({"/robots.txt": LARGE}) as site:
+        crawler = make_crawler(stopping(Sparing, signal, fail), **RETRIES)
+        await crawl(crawler, WITHIN, urls=[site.url("/p"), site.url("/q")])
+        assert site.paths == ["/robots.txt", "/q"]
+    assert crawler.stats.get_value("rep/forbidden/rule") == 1
+
+
+@STOPS
+@coroutine_test
+async def test_what_was_stopped_after_its_last_octet_is_whole(fail):
+    with Site({"/robots.txt": SMALL}) as site:
+        crawler = make_crawler(stopping(Stopping, "bytes_received", fail), **RETRIES)
+        await crawl(crawler, WITHIN, urls=[site.url("/p"), site.url("/q")])
+        assert site.paths == ["/robots.txt", "/q"]
+    assert crawler.stats.get_value("rep/forbidden/rule") == 1
+
+
+@coroutine_test
+async def test_nobody_knows_where_a_stopped_body_without_a_length_would_have_ended():
+    with Site({"/robots.txt": chunked(SMALL)}) as site:
+        crawler = make_crawler(Stopping)
+        await crawl(crawler, urls=[site.url("/p"), site.url("/q")])
+        assert site.paths == ["/robots.txt"]
+
+
+@STOPS
+@pytest.mark.parametrize("status", [404, 302])
+@coroutine_test
+async def test_what_tells_by_its_status_needs_no_body(fail, status):
+    replies = {
+        "/robots.txt": Reply("x" * 9, status, {"Location": "/rules"}),
+        "/rules": Reply("gone", 404),
+    }
+    with Site(replies) as site:
+        spider = stopping(Stopping, "headers_received", fail)
+        crawler = make_crawler(spider, **RETRIES)
+        await crawl(crawler, WITHIN, urls=[site.url("/p")])
+        assert site.paths[-1] == "/p"
+    assert crawler.stats.get_value("rep/unreachable") is None
+
+
+@STOPS
+@coroutine_test
+async def test_a_stop_beyond_the_limit_is_what_we_do_ourselves(fail):
+    class AtTheEnd(Stopping):
+        got_octets = 0
+
+        def stop(self, request, spider, data=b""):
+            self.got_octets += len(data)
+            if self.got_octets > 100_000:
+                raise StopDownload(fail=fail)
+
+    with Site({"/robots.txt": f"User-agent: *\nDisallow: /p\n{LARGE}"}) as site:
+        crawler = make_crawler(AtTheEnd, REP_MAX_SIZE=100_000, **RETRIES)
+        await crawl(crawler, WITHIN, urls=[site.url("/p"), site.url("/q")])
+        assert site.paths == ["/robots.txt", "/q"]
+
+
+# Exceptions of middlewares
+
+
+class Passing:
+    """A middleware that fails in one of its methods, at robots.txt files only."""
+
+    error: Any = KeyError
+
+    def fail_at(self, request):
+        if request.url.endswith("/robots.txt"):
+            self.raise_it()
+
+    def raise_it(self):
+        raise self.error("nope")
+
+
+class AtRequests(Passing):
+    def process_request(self, request):
+        self.fail_at(request)
+
+
+class AtRequestsLater(Passing):
+    async def process_request(self, request):
+        await sleep(0)
+        self.fail_at(request)
+
+
+class AtResponses(Passing):
+    def process_response(self, request, response):
+        self.fail_at(request)
+        return response
+
+
+class ProductsOnly:
+    def process_request(self, request):
+        if "/products/" not in request.url:
+            raise IgnoreRequest("products only")
+
+
+BUGGY = pytest.mark.parametrize("buggy", [AtRequests, AtRequestsLater, AtResponses])
+
+
+@BUGGY
+@coroutine_test
+async def test_a_bug_in_a_middleware_is_told_and_reaches_the_errback(buggy, caplog):
+    with Site() as site, Site(host="127.0.0.2") as other:
+        crawler = make_crawler(DOWNLOADER_MIDDLEWARES={buggy: 543}, **RETRIES)
+        urls = [site.url("/a"), site.url("/b"), other.url("/a")]
+        await crawl(crawler, WITHIN, urls=urls)
+        assert {*site.paths, *other.paths} <= {"/robots.txt"}
+    assert [repr(each) for each in crawler.spider.failures] == ["KeyError('nope')"] * 3
+    (error,) = records(caplog, logging.ERROR)
+    method = "process_response" if buggy is AtResponses else "process_request"
+    name = f"tests.crawls.test_own_code.{buggy.__name__}.{method}"
+    assert error.getMessage().startswith(f"{name} fails at the request for robots.txt")
+    assert "raise_it" in error.exc_text or "raise_it" in str(
+        logging.Formatter().formatException(error.exc_info)
+    )
+    # They are accounted for as all others are.
+    assert crawler.stats.get_value("rep/forbidden/unreachable") == 3
+
+
+@coroutine_test
+async def test_each_kind_of_bug_is_told(caplog):
+    class Many(AtRequests):
+        def fail_at(self, request):
+            if "127.0.0.2" in request.url:
+                raise ValueError("two")
+            super().fail_at(request)
+
+    with Site() as site, Site(host="127.0.0.2") as other:
+        crawler = make_crawler(DOWNLOADER_MIDDLEWARES={Many: 543}, **RETRIES)
+        await crawl(crawler, WITHIN, urls=[site.url("/a"), other.url("/a")])
+    kinds = {each.exc_info[0] for each in records(caplog, logging.ERROR)}
+    assert kinds == {KeyError, ValueError}
+
+
+@coroutine_test
+async def test_a_bug_in_a_download_handler_is_told(caplog):
+    class Handler:
+        lazy = False
+
+        def __init__(self, crawler):
+            pass
+
+        @classmethod
+        def from_crawler(cls, crawler):
+            return cls(crawler)
+
+        async def download_request(self, request):
+            return request.nothing
+
+        async def close(self):
+            pass
+
+    crawler = make_crawler(DOWNLOAD_HANDLERS={"http": Handler}, **RETRIES)
+    await crawl(crawler, WITHIN, urls=["http://127.0.0.1/"])
+    (failure,) = crawler.spider.failures
+    assert isinstance(failure, AttributeError)
+    (error,) = records(caplog, logging.ERROR)
+    assert error.getMessage().startswith("tests.crawls.test_own_code.")
+
+
+@coroutine_test
+async def test_a_middleware_that_refuses_robots_txt_is_named(caplog):
+    with Site() as site:
+        crawler = make_crawler(DOWNLOADER_MIDDLEWARES={ProductsOnly: 543}, **RETRIES)
+        urls = [site.url(f"/products/{n}") for n in range(3)]
+        await crawl(crawler, WITHIN, urls=urls)
+        assert site.paths == []
+    for failure in crawler.spider.failures:
+        assert isinstance(failure, RobotsUnreachable)
+        assert "products only" in failure.reason
+    assert len(crawler.spider.failures) == 3
+    assert records(caplog, logging.ERROR) == []
+    (warning,) = records(caplog, logging.WARNING)
+    assert warning.getMessage() == (
+        "tests.crawls.test_own_code.ProductsOnly.process_request refuses the request for "
+        f"robots.txt of {site.origin} (IgnoreRequest: products only), so nobody knows what "
+        f'is allowed there: let requests through that have "{ROBOTS_HOP}" in their meta, '
+        "or whose URL ends with /robots.txt"
+    )
+
+
+@coroutine_test
+async def test_a_fault_that_passes_is_asked_about_again():
+    class Once(AtRequests):
+        failed = False
+
+        def fail_at(self, request):
+            if not self.failed:
+                self.failed = True
+                raise KeyError("nope")
+
+    class Later(Pages):
+        async def start(self):
+            first, second = self.requests()
+            yield first
+            while not self.failures:
+                await sleep(0.01)
+            await sleep(0.15)  # REP_UNREACHABLE_RETRY_DELAYS, and its jitter
+            yield second
+
+    with Site({"/robots.txt": SMALL}) as site:
+        crawler = make_crawler(
+            Later,
+            DOWNLOADER_MIDDLEWARES={Once: 543},
+            REP_UNREACHABLE_RETRY_DELAYS=[0.1],
+        )
+        await crawl(crawler, urls=[site.url("/a"), site.url("/b")])
+        assert site.paths == ["/robots.txt", "/b"]
+    assert len(crawler.spider.failures) == 1
+
+
+@coroutine_test
+async def test_no_other_run_hears_of_a_fault_of_this_one(tmp_path):
+    stored: dict[str, Any] = {"REP_STORE": "sqlite", **RETRIES}
+    stored["REP_STORE_PATH"] = str(tmp_path / "robots.sqlite")
+    with Site({"/robots.txt": SMALL}) as site:
+        crawler = make_crawler(DOWNLOADER_MIDDLEWARES={AtRequests: 543}, **stored)
+        await crawl(crawler, WITHIN, urls=[site.url("/a")])
+        assert site.paths == []
+        await crawl(make_crawler(**stored), WITHIN, urls=[site.url("/a")])
+        assert site.paths == ["/robots.txt", "/a"]

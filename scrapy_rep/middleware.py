@@ -33,6 +33,7 @@ from scrapy_rep.judging.ruling import (
 from scrapy_rep.log import Watch
 from scrapy_rep.pacing import OverBudgetError
 from scrapy_rep.policies import Known
+from scrapy_rep.policies.on_the_way import is_on_the_way
 from scrapy_rep.protocol.printable import counted, duration, without_user
 from scrapy_rep.robots import equip
 from scrapy_rep.settings import LONGEST_AT_PROMPT
@@ -61,6 +62,13 @@ TOO_MANY_WAIT = Objection(
     "waiting",
     because(
         f"its robots.txt is not known yet, and {MAX_WAITING} requests wait for theirs"
+    ),
+)
+ON_THE_WAY = Objection(
+    "on_the_way",
+    because(
+        "a middleware sends it while it holds up its robots.txt; if that is right, give "
+        "it dont_obey_robotstxt in its meta"
     ),
 )
 
@@ -209,8 +217,11 @@ class RepMiddleware:
 
     async def _learn(
         self, request: Request, url: str, origin: str
-    ) -> Known | Request | Response:
+    ) -> Known | Request | Response | None:
         """Return what decides once *origin* was asked, or what comes of *request* else."""
+        if is_on_the_way(self._crawler, origin) and not self._can_wait(request):
+            self._let_pass(request, url, origin)
+            return None
         if self._goes_back_unjudged(request, origin):
             return self._again(request)
         if self._policies.lanes.pages >= MAX_WAITING:
@@ -221,6 +232,17 @@ class RepMiddleware:
         with self._policies.lanes.lending_place():
             known = await self._policies.get(origin, request)
         return await self._cached(request, origin) or known
+
+    def _let_pass(self, request: Request, url: str, origin: str) -> None:
+        """Let *request* pass unjudged, as its robots.txt waits for it.
+
+        Without a queue of ours nobody tells for sure that it is no page: it is refused.
+        """
+        if not self._crawl.is_queued:
+            raise self._refusal(request, url, origin, ON_THE_WAY)
+        self._log.note_on_the_way(url, origin)
+        if self._witness is not None:
+            self._witness.note_exemption(request)
 
     async def _make_ready(self, known: Known, agent: Agent, *, explain: bool) -> float:
         """Wait until *known*, of a large file, is ready to answer; return the time."""

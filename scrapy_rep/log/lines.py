@@ -110,6 +110,17 @@ class CrawlLog(Telling):
             url=url,
         )
 
+    def note_on_the_way(self, url: str, origin: str) -> None:
+        """Note that a request is exempt, as a middleware holds up its robots.txt for it."""
+        self.count("on_the_way")
+        self.tell(
+            "requests that hold up their own robots.txt",
+            "%(url)s is not judged: a middleware sends it before it lets the request for "
+            "robots.txt of %(origin)s go",
+            url=url,
+            origin=origin,
+        )
+
     def note_drop(self, what: str, page: str, cause: str, why: str) -> None:
         """Note that *what*, found on *page*, goes no further, as the page says (*why*)."""
         self.count(f"page/dropped/{cause}")

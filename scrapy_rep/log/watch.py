@@ -31,6 +31,7 @@ REFUSED_WORDS = {
     "visit_time": "as the visit time is too far off",
     "parked": "as a host is parked",
     "waiting": "as too many wait",
+    "on_the_way": "as their robots.txt waits for them",
     "down": "as a host does nothing but fail",
     "budget": "as a host has had as many as it may",
 }

@@ -18,6 +18,7 @@ from scrapy_rep.downloader.failures import CUT_SHORT, TIMEOUT
 from scrapy_rep.exceptions import NotNow, StillParked
 from scrapy_rep.policies.concurrency import Lanes
 from scrapy_rep.policies.freshness import fields_of
+from scrapy_rep.policies.on_the_way import on_the_way
 from scrapy_rep.policies.own_code import OwnCode, described, is_of_own_code
 from scrapy_rep.policies.travel import request_for
 
@@ -177,7 +178,7 @@ class Fetcher:
             exchange.fail(error, error.reason)
         elif isinstance(error, BrokenAnswerError):
             exchange.fail(error)
-        elif is_of_own_code(error, hop.error):
+        elif is_of_own_code(error, hop.error, exchange.request.url):
             reason = self._own_code.note_raised(error, hop.origin)
             error.__traceback__ = None  # kept, it would hold all these frames
             exchange.fail(error, reason, by_own_code=True)
@@ -240,7 +241,8 @@ class Fetcher:
             self._begin(request)
             over = True
             try:
-                response = await engine.download_async(request)
+                with on_the_way(self._crawler, hop.first_origin):
+                    response = await engine.download_async(request)
             except (asyncio.CancelledError, CancelledError):
                 over = False  # its request may be on its way all the same
                 raise

@@ -19,7 +19,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy_rep.access.exchange import describe_error
 from scrapy_rep.downloader import ROBOTS_HOP, kind_of
 from scrapy_rep.downloader.failures import LOST
-from scrapy_rep.exceptions import RobotsRefused
+from scrapy_rep.exceptions import HostRefused
 from scrapy_rep.protocol.printable import counted
 
 if TYPE_CHECKING:
@@ -109,13 +109,15 @@ class OwnCode:
         return is_news
 
 
-def is_of_own_code(error: Exception, download_error: Exception | None) -> bool:
-    """Tell whether a user's code raised *error*, rather than a download.
+def is_of_own_code(
+    error: Exception, download_error: Exception | None, url: str
+) -> bool:
+    """Tell whether a user's code raised *error*, rather than a download of *url*.
 
     *download_error* is what the download handler has raised; ``None``: nothing.
     """
-    if isinstance(error, RobotsRefused):  # by the gate, as its host is down
-        return False
+    if isinstance(error, HostRefused) and error.url == url:
+        return False  # the gate did, as its host is down
     if error is download_error:
         return isinstance(error, BUGS)
     return (
@@ -137,7 +139,8 @@ def _raiser(error: Exception) -> str:
     frames = [frame for frame, _ in walk_tb(error.__traceback__)]
     if not frames:
         return "something"
-    methods = (each for each in reversed(frames) if each.f_code.co_name in METHODS)
+    # The first one: what it has sent itself may have passed others.
+    methods = (each for each in frames if each.f_code.co_name in METHODS)
     frame = next(methods, frames[-1])
     function, own = frame.f_code.co_name, frame.f_locals.get("self")
     if own is None:

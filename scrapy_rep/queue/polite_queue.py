@@ -11,6 +11,7 @@ from scrapy_rep.downloader import Alarm
 from scrapy_rep.judging import leave_behind
 from scrapy_rep.log import Held
 from scrapy_rep.log.waits import ASKED, DISK, PACE, TURN
+from scrapy_rep.policies.on_the_way import leave_the_way
 from scrapy_rep.queue.holds import Holds
 from scrapy_rep.queue.inner_queues import drop_empty, drop_unreadable, look, next_of
 from scrapy_rep.queue.lines import UNJUDGED, Line, key_of, line_name
@@ -96,6 +97,7 @@ class PoliteQueue(SlotQueues):
 
         Then the engine is woken when there may be one.
         """
+        leave_the_way()
         if self._job is not None and self._job.is_stuck:
             return None
         slots = self.slots

@@ -16,6 +16,7 @@ from scrapy_rep.crawl import Crawl
 from scrapy_rep.judging import Action, Ruling, leave_behind
 from scrapy_rep.judging.ruling import PARKED, UNREACHABLE, VISIT_TIME
 from scrapy_rep.log.waits import PACE
+from scrapy_rep.policies.on_the_way import leave_the_way
 from scrapy_rep.queue import key_of, line_name, slot_in
 from scrapy_rep.redis.backlog import LOST_REASON
 from scrapy_rep.redis.bookings import RedisBookings
@@ -140,6 +141,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
         Then the engine is woken when there may be one. *timeout* is
         SCHEDULER_IDLE_BEFORE_CLOSE: for how many seconds an idle spider stays open.
         """
+        leave_the_way()
         self._idle_before_close = timeout
         self.exchange.settle()
         while self.exchange.hand:

@@ -6,13 +6,23 @@ import logging
 from typing import Any
 
 import pytest
+import scrapy
 from scrapy import signals
 from scrapy.exceptions import IgnoreRequest, StopDownload
+from scrapy.http.request import NO_CALLBACK
 
 from scrapy_rep import RobotsUnreachable
 from scrapy_rep.downloader import ROBOTS_HOP
 from tests.site import Reply, Site
-from tests.utils import Pages, coroutine_test, crawl, make_crawler, sleep
+from tests.utils import (
+    SCRAPYS_QUEUE,
+    Pages,
+    coroutine_test,
+    crawl,
+    make_crawler,
+    sleep,
+    until,
+)
 
 SMALL = "User-agent: *\nDisallow: /p\n"
 LARGE = "User-agent: *\n" + 11_000 * "Allow: /some/path\n" + "Disallow: /p\n"
@@ -320,3 +330,87 @@ async def test_no_other_run_hears_of_a_fault_of_this_one(tmp_path):
         assert site.paths == []
         await crawl(make_crawler(**stored), WITHIN, urls=[site.url("/a")])
         assert site.paths == ["/robots.txt", "/a"]
+
+
+# Requests that a middleware sends while it holds up a robots.txt
+
+
+class Token:
+    """Has a token of the site before it lets any request go."""
+
+    def __init__(self, crawler):
+        self.crawler = crawler
+        self.token: Any = None
+
+    @classmethod
+    def from_crawler(cls, crawler):
+        return cls(crawler)
+
+    async def process_request(self, request):
+        if self.token is None and not request.url.endswith("/token"):
+            asked = scrapy.Request(f"{request.url.rpartition('/')[0]}/token")
+            self.token = (await self.crawler.engine.download_async(asked)).body
+
+
+@coroutine_test
+async def test_a_token_that_a_robots_txt_waits_for_does_not_wait_for_it(caplog):
+    caplog.set_level(logging.INFO)
+    with Site({"/robots.txt": f"{SMALL}Disallow: /token\n"}) as site:
+        crawler = make_crawler(DOWNLOADER_MIDDLEWARES={Token: 543})
+        await crawl(crawler, urls=[site.url("/a"), site.url("/p"), site.url("/b")])
+        assert site.paths[:2] == ["/token", "/robots.txt"]
+        assert sorted(site.paths[2:]) == ["/a", "/b"]
+    assert crawler.stats.get_value("rep/on_the_way") == 1
+    assert crawler.stats.get_value("rep/forbidden/rule") == 1
+    lines = [each.getMessage() for each in records(caplog, logging.INFO)]
+    (line,) = [each for each in lines if "is not judged" in each]
+    assert line.startswith(f"{site.url('/token')} is not judged: a middleware sends it")
+
+
+@coroutine_test
+async def test_without_our_queue_it_is_refused_rather_than_wait_for_ever(caplog):
+    with Site({"/robots.txt": SMALL}) as site:
+        crawler = make_crawler(
+            DOWNLOADER_MIDDLEWARES={Token: 543},
+            SCHEDULER_PRIORITY_QUEUE=SCRAPYS_QUEUE,
+        )
+        await crawl(crawler, WITHIN, urls=[site.url("/a")])
+        assert site.paths == []
+    (warning,) = records(caplog, logging.WARNING)
+    assert "Token.process_request refuses the request" in warning.getMessage()
+    assert "give it dont_obey_robotstxt in its meta" in warning.getMessage()
+    assert crawler.stats.get_value("rep/forbidden/on_the_way") == 1
+
+
+@coroutine_test
+async def test_what_only_comes_from_there_in_time_is_judged():
+    """A middleware's request ends, and the engine goes on in the context of that."""
+    came: list[str] = []
+
+    class Arrivals:  # comes before the gate
+        def process_request(self, request):
+            came.append(request.url)
+
+    class Waiting(Token):
+        async def process_request(self, request):
+            await super().process_request(request)
+            if request.url == site.url("/robots.txt"):
+                self.crawler.engine.crawl(scrapy.Request(other.url("/page")))
+                await until(lambda: site.url("/p") in came)
+
+    class Asking(Pages):
+        async def parse(self, response):
+            super().parse(response)
+            if response.url == other.url("/page"):
+                media = scrapy.Request(site.url("/p"), callback=NO_CALLBACK)
+                await self.crawler.engine.download_async(media)
+
+    with Site({"/robots.txt": SMALL}) as site, Site(host="127.0.0.2") as other:
+        crawler = make_crawler(
+            Asking, DOWNLOADER_MIDDLEWARES={Arrivals: 50, Waiting: 543}
+        )
+        await crawl(crawler, urls=[site.url("/a")])
+        assert site.paths == ["/token", "/robots.txt", "/a"]
+        assert other.paths == ["/robots.txt", "/page"]
+    assert crawler.stats.get_value("rep/on_the_way") == 1
+    assert crawler.stats.get_value("rep/forbidden/rule") == 1

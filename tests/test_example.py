@@ -237,6 +237,7 @@ def normal(line: str) -> str:
     line = re.sub(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d ", "", line)
     line = re.sub(r"(127\.0\.0\.\d):\d+", r"\1:PORT", line)
     line = re.sub(r"\d+\.\d{3} s", "GAP s", line)
+    line = re.sub(r"in [12](\.\d+)? s;", "in SOME s;", line)  # 2 s, or nearly so
     line = re.sub(r"; \d+ requests? waits?$", "; SOME wait", line)
     return re.sub(r"\s+", " ", line).strip(" {}")
 

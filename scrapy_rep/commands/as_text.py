@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import zip_longest
+from math import ceil
 from typing import TYPE_CHECKING
 
 from scrapy_rep.commands.terminal import columns, shorten, wrap
@@ -265,7 +266,7 @@ def about_file(copy: Copy, sitemaps: Sequence[str], screen: Screen) -> Iterator[
             "age", f"{duration(round(copy.age))} ({copy.state})", screen
         )
     if copy.ask_in is not None:
-        due = "now" if copy.ask_in <= 0 else f"in {duration(copy.ask_in)}"
+        due = "now" if copy.ask_in <= 0 else f"in {duration(ceil(copy.ask_in))}"
         yield from unwrapped_row("refresh", due, screen)
 
 

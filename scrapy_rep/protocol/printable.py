@@ -96,7 +96,7 @@ def counted(number: int, one: str, many: str = "") -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return *seconds*, exact to three digits below a minute, else in their two largest units."""
+    """Return *seconds* in their two largest units; below a minute, to two digits."""
     whole = round(seconds)
     for unit, name, smaller, its_name in (
         (86400, "d", 3600, "h"),
@@ -106,4 +106,4 @@ def duration(seconds: float) -> str:
         if whole >= unit:
             rest = whole % unit // smaller
             return f"{whole // unit} {name}" + (f" {rest} {its_name}" if rest else "")
-    return f"{round(seconds, 3):.3g} s"
+    return f"{whole if whole >= 10 else float(f'{round(seconds, 3):.2g}'):g} s"

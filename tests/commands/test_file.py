@@ -178,7 +178,7 @@ def test_too_slow():
         "slower than REP_CRAWL_DELAY_MAX, so nothing is sent",
     ]
     assert " ".join(done.rows["now"]) == (
-        "refused: robots.txt asks for 1000 s between requests, more than "
+        "refused: robots.txt asks for 16 min 40 s between requests, more than "
         "REP_CRAWL_DELAY_MAX (5 min)"
     )
 

@@ -214,7 +214,7 @@ async def test_no_longer_than_the_maximum(queue, caplog):
     assert second - first >= 1
     assert stats(crawler)["over_max"] == 1
     assert stats(crawler)["longest"] == LONG
-    assert "over REP_RETRY_AFTER_MAX (1 s), so that is kept instead" in caplog.text
+    assert "it asks for 1 h, more than REP_RETRY_AFTER_MAX" in caplog.text
 
 
 @both_queues

@@ -218,7 +218,7 @@ async def test_over_the_maximum_is_refused_and_counted():
         await crawl(crawler, urls=[site.url("/a"), site.url("/b")])
         assert site.paths == ["/robots.txt"]
     assert len(crawler.spider.failures) == 2
-    assert "asks for 999 s" in crawler.spider.failures[0].reason
+    assert "asks for 16 min 39 s" in crawler.spider.failures[0].reason
     stats = crawler.stats.get_stats()
     assert stats["rep/forbidden/crawl_delay"] == 2
     assert stats["rep/crawl_delay/longest"] == 999

@@ -524,9 +524,8 @@ LEAKS_OF_SCRAPY = pytest.mark.filterwarnings(
 @LEAKS_OF_SCRAPY
 @coroutine_test
 async def test_a_wrong_setting_stops_the_crawl():
-    crawler = make_crawler(REP_MAX_AGE="a day")
     with pytest.raises(SettingError, match="REP_MAX_AGE is 'a day', expected a number"):
-        await crawl(crawler)
+        await crawl(make_crawler(REP_MAX_AGE="a day"))
 
 
 @LEAKS_OF_SCRAPY

@@ -522,7 +522,7 @@ async def test_rep_crawl_delay_max(over):
     if over == "drop":
         assert site.paths == ["/robots.txt"]
         assert len(crawler.spider.failures) == 3
-        assert "asks for 100 s" in str(crawler.spider.failures[0])
+        assert "asks for 1 min 40 s" in str(crawler.spider.failures[0])
     else:
         assert len(crawler.spider.got) == 6
         assert min(gaps(site)) >= 0.1

@@ -57,9 +57,9 @@ def test_why_a_host_waits_is_told_where_it_is_new(caplog):
         log.note_put_off("a.example", 0.4837, cause)
     log.note_put_off("b.example", 90.0, "pace")
     assert [record.getMessage() for record in caplog.records] == [
-        "a.example waits for 0.484 s, as its delay is not over",
-        "a.example waits for 0.484 s, as it is parked",
-        "a.example waits for 0.484 s, as its delay is not over",
+        "a.example waits for 0.48 s, as its delay is not over",
+        "a.example waits for 0.48 s, as it is parked",
+        "a.example waits for 0.48 s, as its delay is not over",
         "b.example waits for 1 min 30 s, as its delay is not over",
     ]
     assert crawler.stats.get_value("rep/put_off") == 6

@@ -104,7 +104,7 @@ async def test_who_waits_wakes_the_engine_and_leaves_with_it(back_off, engine):
     assert engine.woken == 1
     back_off.park("a", 3600)
     engine.ending = True
-    with pytest.raises(StillParked, match=r"3600 s more, .*: http://a\.example/$"):
+    with pytest.raises(StillParked, match=r"1 h more, .*: http://a\.example/$"):
         await back_off.wait(request, "a")
 
 

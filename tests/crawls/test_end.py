@@ -28,6 +28,7 @@ from tests.utils import (
     coroutine_test,
     crawl,
     make_crawler,
+    sleep,
     until,
     with_files,
 )
@@ -236,6 +237,49 @@ async def test_who_settles_does_not_wait_for_a_retry_at_the_end():
         crawler = make_crawler(Settles, REP_UNREACHABLE_RETRY_DELAYS=[FOREVER])
         await crawl(crawler, urls=[site.url("/0")])
     assert [policy.allowed("/", "bot") for policy in policies] == [False]
+
+
+@coroutine_test
+async def test_nothing_is_told_of_what_the_crawl_will_not_do(caplog):
+    """Though a page of a site that fails comes, and a callback takes its time."""
+    caplog.set_level("INFO", logger="scrapy_rep")
+    before = 0
+
+    def told() -> list[str]:
+        records = [each for each in caplog.records if each.name == "scrapy_rep"]
+        return [each.getMessage() for each in records]
+
+    def fails(_: object) -> Reply:
+        while not (before or busy.closing.is_set()):
+            time.sleep(0.01)
+        return Reply(status=503)
+
+    class TakesTime(Ends):
+        def then(self):
+            waits = any(each.until for each in self.robots.waiting())
+            return waits and len(told()) > 1 and busy.count("/0")
+
+        async def parse(self, response):
+            nonlocal before
+            await until(lambda: self.crawler.engine._slot.closing)  # type: ignore[union-attr]
+            before = len(told())
+            await until(lambda: self.crawler.stats.get_value("rep/backoff/count"))
+            await sleep(0.5)  # five times that of LOGSTATS_INTERVAL
+
+    away = {"/robots.txt": Reply(status=503)}
+    with (
+        Site() as site,
+        Site(away, host="127.0.0.2") as bad,
+        Site({"/0": fails}, host="127.0.0.3") as busy,
+    ):
+        crawler = make_crawler(
+            TakesTime, REP_UNREACHABLE_RETRY_DELAYS=[FOREVER], LOGSTATS_INTERVAL=0.1
+        )
+        await crawl(crawler, urls=[site.url("/0"), bad.url("/0"), busy.url("/0")])
+    lines = told()
+    assert "is unreachable (503)" in "".join(lines[:before])
+    (line,) = lines[before:]
+    assert line.startswith("In all: ")
 
 
 @coroutine_test

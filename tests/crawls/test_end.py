@@ -34,6 +34,7 @@ from tests.utils import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from scrapy_rep import Policy
@@ -239,46 +240,71 @@ async def test_who_settles_does_not_wait_for_a_retry_at_the_end():
     assert [policy.allowed("/", "bot") for policy in policies] == [False]
 
 
-@coroutine_test
-async def test_nothing_is_told_of_what_the_crawl_will_not_do(caplog):
-    """Though a page of a site that fails comes, and a callback takes its time."""
-    caplog.set_level("INFO", logger="scrapy_rep")
+class TakesTime(Ends):
+    """Ends the crawl when a line has *told* something; its callback goes on until *free*."""
+
+    told: str
+    lines: Callable[[], list[str]]
+    free: Callable[[], Any] = staticmethod(lambda: True)
     before = 0
+    """How many lines there were before the crawl ended."""
 
-    def told() -> list[str]:
-        records = [each for each in caplog.records if each.name == "scrapy_rep"]
-        return [each.getMessage() for each in records]
+    def then(self):
+        return self.told in "".join(self.lines())
 
+    async def parse(self, response):
+        await until(lambda: self.crawler.engine._slot.closing)  # type: ignore[union-attr]
+        type(self).before = len(self.lines())
+        await until(self.free)
+        await sleep(0.5)  # five times that of LOGSTATS_INTERVAL
+
+
+@pytest.fixture
+def lines(caplog):
+    caplog.set_level("INFO", logger="scrapy_rep")
+    return lambda: [
+        record.getMessage() for record in caplog.records if record.name == "scrapy_rep"
+    ]
+
+
+@coroutine_test
+async def test_who_waits_when_a_crawl_ends_is_not_told_again_and_again(lines):
+    class Slow(TakesTime):
+        told = "Nothing was sent for "
+
+    Slow.lines = staticmethod(lines)
+    away = {"/robots.txt": Reply(status=503)}
+    with Site() as site, Site(away, host="127.0.0.2") as bad:
+        crawler = make_crawler(
+            Slow, REP_UNREACHABLE_RETRY_DELAYS=[FOREVER], LOGSTATS_INTERVAL=0.1
+        )
+        await crawl(crawler, urls=[site.url("/0"), bad.url("/0")])
+    (line,) = lines()[Slow.before :]
+    assert line.startswith("In all: ")
+
+
+@coroutine_test
+async def test_a_host_that_fails_when_a_crawl_ends_is_not_said_to_be_parked(lines):
     def fails(_: object) -> Reply:
-        while not (before or busy.closing.is_set()):
+        while not (Slow.before or site.closing.is_set()):
             time.sleep(0.01)
         return Reply(status=503)
 
-    class TakesTime(Ends):
+    class Slow(TakesTime):
+        told = "asks for 0.001 s between requests"
+
+        def free(self):
+            return self.crawler.stats.get_value("rep/backoff/count")
+
         def then(self):
-            waits = any(each.until for each in self.robots.waiting())
-            return waits and len(told()) > 1 and busy.count("/0")
+            return super().then() and site.count("/0")
 
-        async def parse(self, response):
-            nonlocal before
-            await until(lambda: self.crawler.engine._slot.closing)  # type: ignore[union-attr]
-            before = len(told())
-            await until(lambda: self.crawler.stats.get_value("rep/backoff/count"))
-            await sleep(0.5)  # five times that of LOGSTATS_INTERVAL
-
-    away = {"/robots.txt": Reply(status=503)}
-    with (
-        Site() as site,
-        Site(away, host="127.0.0.2") as bad,
-        Site({"/0": fails}, host="127.0.0.3") as busy,
-    ):
-        crawler = make_crawler(
-            TakesTime, REP_UNREACHABLE_RETRY_DELAYS=[FOREVER], LOGSTATS_INTERVAL=0.1
-        )
-        await crawl(crawler, urls=[site.url("/0"), bad.url("/0"), busy.url("/0")])
-    lines = told()
-    assert "is unreachable (503)" in "".join(lines[:before])
-    (line,) = lines[before:]
+    Slow.lines = staticmethod(lines)
+    paced = {"/robots.txt": "User-agent: *\nCrawl-delay: 0.001", "/0": fails}
+    with Site() as well, Site(paced, host="127.0.0.2") as site:
+        crawler = make_crawler(Slow)
+        await crawl(crawler, urls=[well.url("/0"), site.url("/0")])
+    (line,) = lines()[Slow.before :]
     assert line.startswith("In all: ")
 
 

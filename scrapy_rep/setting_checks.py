@@ -121,6 +121,36 @@ def pace_by(value: Any) -> str | Callable[[Any], str]:
     raise WrongError(expected)
 
 
+def meta_or_function(value: Any) -> Mapping[str, Any] | Callable[..., Any]:
+    expected = (
+        "a dict, or a function of two requests that returns one, or its import path"
+    )
+    if isinstance(value, str):
+        try:
+            is_json = value.lstrip().startswith("{")
+            value = json.loads(value) if is_json else load_object(value)
+        except (ImportError, NameError, ValueError, TypeError) as error:
+            raise WrongError(f"{expected} ({error})") from None
+    if callable(value):
+        return cast("Callable[..., Any]", value)
+    return meta_of_text(value, expected)
+
+
+def meta_of_text(value: Any, expected: str) -> Mapping[str, Any]:
+    """Return *value*, the meta of a request for a text file. Raises ``WrongError``."""
+    if not isinstance(value, Mapping):
+        raise WrongError(expected)
+    zyte = [value.get(name) for name in ("zyte_api", "zyte_api_automap")]
+    if value.get("playwright") or any(
+        isinstance(each, Mapping) and each.get("browserHtml") for each in zyte
+    ):
+        raise WrongError(
+            "a meta that asks for no browser: it makes HTML of a robots.txt, in which "
+            "there are no rules"
+        )
+    return value
+
+
 def hosts(value: Any) -> dict[str, dict[str, Any]]:
     expected = 'a dict such as {"example.com": {"budget": 100}}'
     if isinstance(value, str):

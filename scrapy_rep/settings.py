@@ -16,6 +16,7 @@ from scrapy_rep.setting_checks import (
     flag,
     hosts,
     many_seconds,
+    meta_or_function,
     number,
     one_of,
     pace_by,
@@ -204,6 +205,12 @@ class Settings:
         seconds(above=0),
         "how long one request for a robots.txt may take",
         unit="s",
+    )
+    robots_meta: Any = setting(
+        None,
+        meta_or_function,
+        "meta of requests for robots.txt files: a dict, a function",
+        otherwise="none",
     )
     fetch_concurrency: int = setting(
         None,

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from scrapy_rep.access.header_fields import HeaderFields
     from scrapy_rep.protocol import Dialect, Policy
 
-REQUEST_HEADERS = {"Accept": "text/plain, */*;q=0.5", "Accept-Encoding": "identity"}
 CHARSET_PARAMETER = re.compile(
     r"""charset\s*=\s*["']?([\w.:+-]+)""", re.ASCII | re.IGNORECASE
 )
@@ -63,7 +62,11 @@ class Validators(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A GET to be sent. The sender adds a User-Agent."""
+    """A GET to be sent. The sender adds a User-Agent, and what else its requests have.
+
+    Nothing else is needed: ``Accept`` would be for a choice of media types that a robots.txt does
+    not have, and of content codings all are decoded that Scrapy asks for.
+    """
 
     url: str
     headers: dict[str, str]
@@ -141,7 +144,7 @@ class Exchange:
 
     def _request_to(self, url: str) -> Request:
         conditions = self._validators.headers(url) if self._validators else {}
-        return Request(url, REQUEST_HEADERS | conditions, bool(conditions))
+        return Request(url, conditions, bool(conditions))
 
     def receive(self, answer: Answer) -> None:
         """Take the *answer* to ``request``: there is another one, or an outcome."""

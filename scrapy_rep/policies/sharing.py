@@ -185,6 +185,7 @@ class Sharing:
             settings.max_redirects,
             settings.max_size,
             settings.timeout,
+            _hashable(settings.robots_meta),
             # A crawl that ignores Retry-After must not wait for a host parked by another crawl.
             "retry-after" in settings.obey,
             *(_hashable(self._crawler.settings.get(name)) for name in REQUEST_SETTINGS),

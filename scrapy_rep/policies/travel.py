@@ -8,8 +8,12 @@ from scrapy import Request
 from scrapy.http.request import NO_CALLBACK
 
 from scrapy_rep.access.origins import origin_of
+from scrapy_rep.exceptions import SettingError
+from scrapy_rep.setting_checks import WrongError, meta_of_text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from scrapy_rep import access
     from scrapy_rep.settings import Settings
 
@@ -25,6 +29,7 @@ def request_for(
 
     It goes the way of *page*: through its proxy, and in its slot if the origin is the same.
     What settings and middlewares do to pages (redirects, retries, caches) is switched off.
+    REP_ROBOTS_META may add to its meta. Raises ``SettingError`` if that is no meta.
     """
     # As they were sent to us: str would go out in UTF-8.
     headers: dict[str, Any] = {
@@ -53,7 +58,7 @@ def request_for(
             headers["Proxy-Authorization"] = authorization
     if page.meta.get("download_slot") and origin_of(page.url) == origin:
         meta["download_slot"] = page.meta["download_slot"]
-    return Request(
+    request = Request(
         asked.url,
         headers=headers,
         meta=meta,
@@ -61,6 +66,26 @@ def request_for(
         dont_filter=True,
         priority=1000,
     )
+    for name, value in _meta_of_user(request, page, settings).items():
+        request.meta.setdefault(name, value)
+    return request
+
+
+def _meta_of_user(
+    request: Request, page: Request, settings: Settings
+) -> Mapping[str, Any]:
+    """Return the meta that REP_ROBOTS_META wants for *request*, on behalf of *page*."""
+    wanted = settings.robots_meta or {}
+    if not callable(wanted):
+        return wanted
+    meta = wanted(request, page)
+    try:
+        return meta_of_text({} if meta is None else meta, "a dict, or None")
+    except WrongError as error:
+        name = (
+            f"What {getattr(wanted, '__qualname__', wanted)} (REP_ROBOTS_META) returns"
+        )
+        raise SettingError(name, meta, str(error)) from None
 
 
 def proxy_of(page: Request) -> tuple[dict[str, Any], bytes | None] | None:

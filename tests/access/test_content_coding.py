@@ -5,15 +5,23 @@ from __future__ import annotations
 import gzip
 import tracemalloc
 import zlib
+from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from time import process_time
 
+import brotli  # type: ignore[import-untyped]
 import pytest
 
+from scrapy_rep.access import content_coding
 from scrapy_rep.access.content_coding import MAX_GZIP_MEMBERS, decode_body
 
 LIMIT = 512 * 1024
 RULES = b"User-agent: *\nDisallow: /p\n"
+ZSTD_HEAD, ZSTD_REST = bytes.fromhex("28b52ffd00"), bytes.fromhex("d90000") + RULES
+ZSTD = ZSTD_HEAD + b"\x68" + ZSTD_REST  # a window of 8 MiB
+ZSTD_OF_A_LARGE_WINDOW = ZSTD_HEAD + b"\x70" + ZSTD_REST  # of 16 MiB
+ZSTD_BLOCK = bytes.fromhex("020010") + b"\n"  # 128 KiB of line feeds; none is the last
 zipped = partial(gzip.compress, mtime=0)  # the same each time
 
 
@@ -40,6 +48,9 @@ def read(body: bytes, coding: str, *, limit: int = LIMIT, cut: bool = False) -> 
         (zlib.compress(RULES)[2:-4], "deflate"),
         (zipped(zlib.compress(RULES)), "deflate, gzip"),
         (zipped(b"") * (MAX_GZIP_MEMBERS - 1) + zipped(RULES), "gzip"),
+        (brotli.compress(RULES), "BR"),
+        (ZSTD, "zstd"),
+        (zipped(ZSTD), "zstd, gzip"),
     ],
 )
 def test_what_comes_out(body, coding):
@@ -63,6 +74,8 @@ def test_what_comes_out(body, coding):
         (zipped(RULES), "gzip, gzip"),
         (RULES, ",".join(["identity"] * 5)),
         (zipped(b"") * MAX_GZIP_MEMBERS + zipped(RULES), "gzip"),
+        (brotli.compress(RULES)[:-1], "br"),
+        (brotli.compress(RULES) + b"more", "br"),
     ],
 )
 def test_what_is_not_read(body, coding):
@@ -91,6 +104,45 @@ def test_bombs_cost_no_more_than_the_limit(bombs):
     assert found.startswith(RULES)
     assert LIMIT - 2 <= len(found) <= LIMIT
     assert peak < 8 * LIMIT
+
+
+def is_installed(package: str) -> bool:
+    with suppress(ImportError):
+        return bool(import_module(package))
+    return False
+
+
+INSTALLED = [name for name in content_coding.ZSTD_PACKAGES if is_installed(name)]
+
+
+@pytest.mark.parametrize("zstd", INSTALLED)
+def test_each_package_for_zstd(zstd, monkeypatch):
+    monkeypatch.setattr(content_coding, "ZSTD_PACKAGES", (zstd,))
+    assert read(ZSTD, "zstd") == RULES
+    for broken in (ZSTD[:-1], ZSTD + b"more", ZSTD_OF_A_LARGE_WINDOW):
+        with pytest.raises(ValueError, match="content coding"):
+            read(broken, "zstd")
+
+
+@pytest.mark.parametrize(
+    ("body", "coding"),
+    [
+        (brotli.compress(50_000_000 * b"#\n", quality=1), "br"),
+        (ZSTD_HEAD + b"\x68" + ZSTD_BLOCK * 100_000, "zstd"),
+    ],
+    ids=["br", "zstd"],
+)
+@pytest.mark.parametrize("zstd", INSTALLED)
+def test_bombs_of_other_codings_cost_no_more(body, coding, zstd, monkeypatch):
+    monkeypatch.setattr(content_coding, "ZSTD_PACKAGES", (zstd,))
+    tracemalloc.start()
+    try:
+        found = read(body, coding)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert LIMIT - 2 <= len(found) <= LIMIT
+    assert peak < 16 * LIMIT
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import logging
 from typing import Any
 
+import brotli  # type: ignore[import-untyped]
 import pytest
 import scrapy
 from scrapy import signals
 from scrapy.exceptions import IgnoreRequest, StopDownload
+from scrapy.http import HtmlResponse
 from scrapy.http.request import NO_CALLBACK
 
 from scrapy_rep import RobotsUnreachable
@@ -23,6 +26,7 @@ from tests.utils import (
     sleep,
     until,
 )
+from tests.wire import SENT
 
 SMALL = "User-agent: *\nDisallow: /p\n"
 LARGE = "User-agent: *\n" + 11_000 * "Allow: /some/path\n" + "Disallow: /p\n"
@@ -414,3 +418,103 @@ async def test_what_only_comes_from_there_in_time_is_judged():
         assert other.paths == ["/robots.txt", "/page"]
     assert crawler.stats.get_value("rep/on_the_way") == 1
     assert crawler.stats.get_value("rep/forbidden/rule") == 1
+
+
+# What a request for a robots.txt carries
+
+
+class Service:
+    """Fetches what has "service" in its meta, in the place of the site's server."""
+
+    def __init__(self):
+        self.seen: dict[str, scrapy.Request] = {}
+        Service.latest = self
+
+    latest: Service
+
+    def process_request(self, request):
+        self.seen[request.url.rpartition("/")[2]] = request
+        if "service" not in request.meta:
+            return None
+        body = SMALL if request.url.endswith("/robots.txt") else "<html>page</html>"
+        return HtmlResponse(request.url, body=body.encode())
+
+
+def as_its_page(request, page):
+    assert request.url.endswith("/robots.txt")
+    return {"service": "text"} if "service" in page.meta else None
+
+
+@pytest.mark.parametrize(
+    "meta", [{"service": "text", "dont_retry": False}, as_its_page]
+)
+@coroutine_test
+async def test_a_robots_txt_travels_like_its_pages(meta):
+    with Site() as site:
+        crawler = make_crawler(
+            DOWNLOADER_MIDDLEWARES={Service: 900}, REP_ROBOTS_META=meta
+        )
+        urls = [site.url("/a"), site.url("/p")]
+        await crawl(crawler, urls=urls, meta={"service": "html"})
+        assert site.paths == []
+    assert crawler.spider.got == urls[:1]
+    assert crawler.stats.get_value("rep/forbidden/rule") == 1
+    asked = Service.latest.seen["robots.txt"]
+    assert asked.meta["service"] == "text"
+    assert asked.meta["dont_retry"] is True  # which is not for users to say
+
+
+@coroutine_test
+async def test_its_headers_are_those_of_a_page():
+    with Site({"/robots.txt": SMALL}) as site:
+        crawler = make_crawler(DOWNLOADER_MIDDLEWARES={Service: 900})
+        await crawl(crawler, urls=[site.url("/a")])
+        assert site.paths == ["/robots.txt", "/a"]
+    of_robots, of_page = (
+        dict(Service.latest.seen[x].headers) for x in ("robots.txt", "a")
+    )
+    for headers in (of_robots, of_page):
+        assert headers.pop(SENT.encode())  # which is the tests' own
+    assert of_robots == of_page
+    assert b"Accept-Encoding" in of_page
+
+
+@pytest.mark.parametrize(
+    ("coding", "encode"), [("br", brotli.compress), ("gzip", gzip.compress)]
+)
+@coroutine_test
+async def test_codings_that_scrapy_asks_for_are_read(coding, encode):
+    reply = Reply(encode(SMALL.encode()), headers={"Content-Encoding": coding})
+    with Site({"/robots.txt": reply}) as site:
+        crawler = make_crawler(**RETRIES)
+        await crawl(crawler, WITHIN, urls=[site.url("/p"), site.url("/q")])
+        assert site.paths == ["/robots.txt", "/q"]
+
+
+def fails(request, page):
+    raise KeyError("nope")
+
+
+@pytest.mark.parametrize(
+    ("function", "error"),
+    [
+        (fails, "KeyError('nope')"),
+        (
+            lambda request, page: ["service"],
+            "<lambda> (REP_ROBOTS_META) returns is ['service'], expected a dict, or None",
+        ),
+        (
+            lambda request, page: {"playwright": True},
+            "asks for no browser: it makes HTML of a robots.txt",
+        ),
+    ],
+)
+@coroutine_test
+async def test_a_function_for_its_meta_that_fails_is_told(function, error, caplog):
+    with Site() as site:
+        crawler = make_crawler(REP_ROBOTS_META=function, **RETRIES)
+        await crawl(crawler, WITHIN, urls=[site.url("/a")])
+        assert site.paths == []
+    (failure,) = crawler.spider.failures
+    assert error in repr(failure)
+    assert len(records(caplog, logging.ERROR)) == 1

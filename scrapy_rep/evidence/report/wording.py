@@ -12,6 +12,7 @@ CAUSE_WORDS = {
     "status": "the status of robots.txt, which denies everything",
     "unreachable": "robots.txt could not be had",
     "waiting": "too many requests waited for robots.txt",
+    "on_the_way": "robots.txt waited for the request",
     "crawl_delay": "a longer delay than the crawl would keep",
     "visit_time": "outside the hours for visits",
     "purpose": "not for the purpose of the crawl",

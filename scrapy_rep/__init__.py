@@ -23,6 +23,7 @@ from scrapy_rep.protocol import (
 if TYPE_CHECKING:
     from scrapy_rep.addon import Addon
     from scrapy_rep.browser import abort_disallowed
+    from scrapy_rep.downloader import Downloader
     from scrapy_rep.exceptions import (
         HostRefused,
         RobotsForbidden,
@@ -45,6 +46,7 @@ __all__ = [
     "RFC9309",
     "Addon",
     "Dialect",
+    "Downloader",
     "HostRefused",
     "Policy",
     "PoliteQueue",
@@ -66,6 +68,7 @@ __all__ = [
 _HOMES = {
     "Addon": "addon",
     "HostRefused": "exceptions",
+    "Downloader": "downloader",
     "PoliteQueue": "queue",
     "RepMiddleware": "middleware",
     "RepRobotParser": "parser",

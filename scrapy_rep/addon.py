@@ -30,6 +30,7 @@ ORDER = 100  # the built-in's
 # spider middlewares is looked at last.
 SPIDER_ORDER = 40
 EVIDENCE_ORDER = 45
+DOWNLOADER = "scrapy.core.downloader.Downloader"
 SCHEDULER = "scrapy.core.scheduler.Scheduler"
 FLEET_QUEUE = "scrapy_rep.redis.PoliteQueue"
 DURABLE_QUEUES = {
@@ -86,6 +87,8 @@ class Addon:
             )
         # By its path: before Scrapy 2.15 the class as a key left it enabled.
         settings["DOWNLOADER_MIDDLEWARES"].set(BUILT_IN, None, "addon")
+        if settings["DOWNLOADER"] == DOWNLOADER:  # else the gate does its work
+            settings.set("DOWNLOADER", "scrapy_rep.Downloader", "addon")
         if settings["SCHEDULER"] == SCHEDULER:  # other schedulers have other queues
             settings.set("SCHEDULER_PRIORITY_QUEUE", "scrapy_rep.PoliteQueue", "addon")
             if settings.get("JOBDIR"):

@@ -99,7 +99,7 @@ class AbortDisallowed:
     def _has_passed(self, crawl: Crawl, url: str) -> bool:
         """Tell whether *url* is a page that the gate has let pass, or that is exempt."""
         page = _bare(url)
-        return any(_bare(each.url) == page for each in crawl.downloader.active())
+        return any(_bare(each.url) == page for each in crawl.engine.active())
 
     def _judge(self, crawl: Crawl, url: str, origin: str) -> Judged:
         page, agent = Request(url), crawl.agents.of()
@@ -128,7 +128,7 @@ class AbortDisallowed:
     def _ask(self, crawl: Crawl, origin: str) -> None:
         if origin in self._asked or len(self._asked) >= MOST_ASKED:
             return
-        if crawl.downloader.is_ending():
+        if crawl.engine.is_ending():
             return
         self._asked.add(origin)
         asking = deferred_from_coro(crawl.policies.get(origin, Request(origin)))

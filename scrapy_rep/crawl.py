@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
-from weakref import ReferenceType, WeakKeyDictionary, ref
+from typing import TYPE_CHECKING
 
 from scrapy import Request, signals
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_rep.access.origins import robots_url
-from scrapy_rep.downloader import Downloader, HttpCache
+from scrapy_rep.downloader import HttpCache, OneForEachCrawler
+from scrapy_rep.engine import Engine
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.judging import Agents, Judge, make_namer
 from scrapy_rep.log import CrawlLog, InDownloader, Waits
@@ -22,7 +22,6 @@ from scrapy_rep.store import Store
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
-    from typing_extensions import Self
 
     from scrapy_rep.evidence import Witness
 
@@ -31,28 +30,6 @@ STORES = {
     "sqlite": "scrapy_rep.store.sqlite.SqliteStore",
     "redis": "scrapy_rep.redis.store.RedisStore",
 }
-
-
-class OneForEachCrawler:
-    """Made when first asked for, and lives for as long as anything holds it."""
-
-    # Weak on both sides: what is here may hold its crawler.
-    _known: ClassVar[WeakKeyDictionary[Crawler, ReferenceType[Any]]]
-
-    def __init_subclass__(cls) -> None:
-        cls._known = WeakKeyDictionary()
-
-    def __init__(self, crawler: Crawler) -> None: ...
-
-    @classmethod
-    def of(cls, crawler: Crawler) -> Self:
-        """Return the one of *crawler*. Raises what making it raises."""
-        known = cls._known.get(crawler)
-        one: Self | None = None if known is None else known()
-        if one is None:
-            one = cls(crawler)
-            cls._known[crawler] = ref(one)
-        return one
 
 
 class Crawl(OneForEachCrawler):
@@ -65,23 +42,23 @@ class Crawl(OneForEachCrawler):
     def __init__(self, crawler: Crawler) -> None:
         self.crawler = crawler
         self.settings = Settings.of(crawler)
-        self.downloader = Downloader(crawler)
+        self.engine = Engine(crawler)
         self.waits = Waits(
-            self.downloader.is_busy,
+            self.engine.is_busy,
             lambda host: self.keeper.back_off.what.get(host, ""),
         )
         self.log = CrawlLog(
             crawler,
             self.waits,
-            self.downloader.is_ending,
+            self.engine.is_ending,
             warns_of_refusals=not self.settings.wait,
         )
         self.agents = Agents(crawler, self.settings)
         self.judge = Judge(self.settings)
         self.keeper = Keeper(
-            crawler, self.downloader, make_namer(self.settings), self.settings
+            crawler, self.engine, make_namer(self.settings), self.settings
         )
-        self.waits.holders.append(InDownloader(self.downloader, self.keeper))
+        self.waits.holders.append(InDownloader(self.engine, self.keeper))
         self.is_judged = False
         """Whether a gate judges its requests."""
         self.is_queued = False
@@ -126,7 +103,7 @@ class Crawl(OneForEachCrawler):
         if self.store.bookings is not None:
             self.keeper.share(self.store.bookings)
         fetcher = Fetcher(
-            self.crawler, self.settings, self.downloader, self.keeper, self.log
+            self.crawler, self.settings, self.engine, self.keeper, self.log
         )
         policies = Policies(
             self.crawler,
@@ -138,12 +115,12 @@ class Crawl(OneForEachCrawler):
             sharing=Sharing(
                 self.crawler,
                 self.settings,
-                self.downloader.is_ending,
+                self.engine.is_ending,
                 fetcher.lanes.waiting_aside,
             ),
             log=self.log,
             keep=self._keep,
-            engine=self.downloader,
+            engine=self.engine,
         )
         self.crawler.signals.connect(self._spider_closed, signals.spider_closed)
         return policies
@@ -173,7 +150,7 @@ class Crawl(OneForEachCrawler):
             self.settings,
             self.policies,
             self.agents,
-            self.downloader,
+            self.engine,
             waits=self.waits,
             host_of=self.keeper.host_of,
         )

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
 from scrapy.http.request import NO_CALLBACK
+from scrapy.utils.misc import load_object
 
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.downloader import ROBOTS_HOP, sleep
+from scrapy_rep.downloader import ROBOTS_HOP, Downloader, sleep
 from scrapy_rep.exceptions import NotNow, StillParked
 from scrapy_rep.holding import NOT_JUDGED, is_ours, what_holds
 from scrapy_rep.judging import (
@@ -100,7 +101,7 @@ class RepMiddleware:
         self._log = crawl.log
         self._agents = crawl.agents
         self._policies = crawl.policies
-        self._downloader = crawl.downloader
+        self._engine = crawl.engine
         self._keeper = crawl.keeper
         self._back_off = crawl.keeper.back_off
         self._budget = crawl.keeper.budget
@@ -121,10 +122,10 @@ class RepMiddleware:
         symptoms = Symptoms(crawl.settings, crawl.keeper, crawl.log, crawl.policies.now)
         if crawl.witness is not None:
             symptoms.on_back_off(crawl.witness.note_back_off)
-        crawl.downloader.on_answer(symptoms.answered)
-        crawl.downloader.on_failure(symptoms.failed)
+        crawl.engine.starts.on_answer(symptoms.answered)
+        crawl.engine.starts.on_failure(symptoms.failed)
         self._watch = Watch(
-            crawler, crawl.settings, crawl.downloader, crawl.waits, crawl.log
+            crawler, crawl.settings, crawl.engine, crawl.waits, crawl.log
         )
         self._meta_keys = MetaKeys(crawl.log)
         if crawler.spider is not None:
@@ -134,6 +135,9 @@ class RepMiddleware:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
+        downloader = load_object(crawler.settings["DOWNLOADER"])
+        if cls is RepMiddleware and not issubclass(downloader, Downloader):
+            return WaitingMiddleware(crawler)  # type: ignore[return-value]
         return cls(crawler)
 
     def _equip(self) -> None:
@@ -166,7 +170,7 @@ class RepMiddleware:
         """
         url, meta = request.url, request.meta
         if meta:
-            leave_behind(request, meta, self._downloader)
+            leave_behind(request, meta, self._engine)
             if not self._meta_keys.seen.issuperset(meta):
                 self._meta_keys.look(meta)
         found = judged(url, meta)
@@ -346,8 +350,8 @@ class RepMiddleware:
 
     def _can_wait(self, request: Request) -> bool:
         """Tell whether *request* comes from a polite queue, which parks it."""
-        slot = self._downloader.slot_of(request)
-        return self._crawl.is_queued and self._downloader.handed_out.has(slot, request)
+        slot = self._engine.slot_of(request)
+        return self._crawl.is_queued and self._engine.handed_out.has(slot, request)
 
     def _may_go_back(self, request: Request) -> bool:
         """Tell whether *request* comes from a scheduler, which takes it again.
@@ -365,17 +369,17 @@ class RepMiddleware:
         The engine takes nothing from the scheduler then. So what has gone back and comes once
         more, as from ``engine.download_async``, would never end coming.
         """
-        if not self._downloader.is_ending():
+        if not self._engine.is_ending():
             return False
         if self._crawl.is_queued:
             return self._can_wait(request)
-        is_kept = self._has_job and request not in self._downloader.handed_out.sent_back
+        is_kept = self._has_job and request not in self._engine.handed_out.sent_back
         return is_kept and self._may_go_back(request)
 
     def _again(self, request: Request) -> Request:
         """Return *request* as the scheduler takes it a second time."""
         again = request.replace(dont_filter=True)
-        self._downloader.handed_out.sent_back.add(again)
+        self._engine.handed_out.sent_back.add(again)
         return again
 
     def _is_down(self, request: Request) -> bool:
@@ -424,3 +428,23 @@ class RepMiddleware:
             spider=self._crawler.spider,
         )
         return refusal
+
+
+class WaitingMiddleware(RepMiddleware):
+    """The same where the user has a downloader of another kind: requests wait here."""
+
+    async def process_request(self, request: Request) -> Request | Response | None:
+        instead = await super().process_request(request)
+        if instead is None:
+            await self._engine.starts.start_at_gate(request)
+        return instead
+
+    def process_response(self, request: Request, response: Response) -> Response:
+        self._engine.starts.note_answer(request, response)
+        return response
+
+    def process_exception(
+        self, request: Request, exception: Exception
+    ) -> Request | None:
+        self._engine.starts.note_failure(request, exception)
+        return super().process_exception(request, exception)

@@ -7,7 +7,7 @@ import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import pairwise
+from itertools import pairwise, repeat
 from socket import SO_LINGER, SOL_SOCKET
 from struct import pack
 from threading import Event, Thread
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from typing_extensions import Self
+
+
+AT_ONCE: Iterator[float] = repeat(0.0)
 
 
 class Hit(NamedTuple):
@@ -55,14 +58,23 @@ class Reply:
 
 
 def gaps_between(hits: Iterable[Hit]) -> list[float]:
-    """Return the seconds from the sending of one request to that of the next."""
-    times = sorted(hit.sent for hit in hits)
+    """Return the seconds between two arrivals.
+
+    However late the machine lets a site note one, it answers later than that, and the next
+    request waits for the answer.
+    """
+    times = sorted(hit.seconds for hit in hits)
     return [later - earlier for earlier, later in pairwise(times)]
 
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
+    accepts_after = AT_ONCE
+
+    def get_request(self) -> Any:
+        time.sleep(next(self.accepts_after))  # what is sent meanwhile waits to be read
+        return super().get_request()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         pass  # a client that went away is part of the tests
@@ -81,11 +93,14 @@ class Site:
         *,
         host: str = "127.0.0.1",
         tls: ssl.SSLContext | None = None,
+        accepts_after: Iterator[float] = AT_ONCE,
     ) -> None:
+        """*accepts_after*: for how many seconds each connection waits to be accepted."""
         self.replies = replies or {}
         self.hits: list[Hit] = []
         self.closing = Event()
         self._server = _Server((host, 0), _handler_for(self))
+        self._server.accepts_after = accepts_after
         scheme = "http"
         if tls:
             scheme = "https"

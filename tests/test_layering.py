@@ -16,6 +16,7 @@ LAYERS = [
     {"protocol"},
     {"access"},
     {"downloader"},
+    {"engine"},
     {"exceptions", "setting_checks", "signals"},
     {"settings"},
     {"parser", "pacing"},

@@ -239,13 +239,6 @@ def with_files(folder: Path, **settings: Any) -> Any:
     return make_crawler(Media, **store, **settings)
 
 
-class Through:
-    """In the place of ``job.Answered``: the engine is through with all that was handed out."""
-
-    def __init__(self, *_: object) -> None:
-        self.done_with = list
-
-
 class BrokenStore(Store):
     """Fails at everything that it is asked."""
 

@@ -85,6 +85,16 @@ class Answer(NamedTuple):
     stopped_by: str = ""
     """Who else on this machine stopped the download, so that the body is not whole; empty:
     nobody."""
+    delimited: bool = True
+    """Whether it was told where the body ends (RFC 9112 6.3); else the end of its connection
+    is all that tells, and that may have come early."""
+
+
+class CutShortError(Exception):
+    """A file without a length has come in two lengths, or with other content."""
+
+    def __init__(self) -> None:
+        super().__init__("it has no length, and did not come twice the same")
 
 
 class Outcome(NamedTuple):
@@ -138,6 +148,8 @@ class Exchange:
         self._validators = validators
         self._redirects = 0
         self._varies = False
+        self._undelimited: Answer | None = None
+        """An answer that only a second one like it shows to be whole."""
         self.outcome: Outcome | None = None
         """``None``: ``request`` is to be sent."""
         self.request = self._request_to(url)
@@ -147,7 +159,10 @@ class Exchange:
         return Request(url, conditions, bool(conditions))
 
     def receive(self, answer: Answer) -> None:
-        """Take the *answer* to ``request``: there is another one, or an outcome."""
+        """Take the *answer* to ``request``: there is another one, or an outcome.
+
+        A file whose end was not told is asked for once more: two that end alike are whole.
+        """
         try:
             self._take(answer)
         except Exception as error:  # noqa: BLE001 - whatever an answer can make raise
@@ -193,6 +208,8 @@ class Exchange:
         elif access is Access.SUCCESSFUL and answer.stopped_by:
             reason = f"{answer.stopped_by} stopped its download"
             self.fail(None, reason, by_own_code=True)
+        elif access is Access.SUCCESSFUL and self._needs_another(answer):
+            self._undelimited = answer
         elif access is Access.SUCCESSFUL:
             codings = all_values(fields, "content-encoding")
             limit, cut = self._limits.max_size, answer.cut
@@ -205,6 +222,18 @@ class Exchange:
             )
         else:
             self._end(answer, access)
+
+    def _needs_another(self, answer: Answer) -> bool:
+        """Tell whether *answer* counts only if the next one is the same.
+
+        Raises ``CutShortError`` if it is not the same as the one before.
+        """
+        before, self._undelimited = self._undelimited, None
+        if answer.delimited or answer.cut:
+            return False
+        if before is not None and before.body != answer.body:
+            raise CutShortError
+        return before is None
 
     def _end(self, answer: Answer, access: Access, **found: object) -> None:
         self.outcome = Outcome(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,12 +31,7 @@ class Backout:
         self.queues: list[Promising] = []
         self._free_places = free_places
 
-    def begin(self, downloader: Any) -> None:
-        """Have Scrapy's *downloader* count what is promised."""
-        is_full = downloader.needs_backout
-        downloader.needs_backout = lambda: is_full() or self._is_all_promised()
-
-    def _is_all_promised(self) -> bool:
+    def is_all_promised(self) -> bool:
         promised = sum(queue.promised() for queue in self.queues)
         return 0 < self._free_places() <= promised and all(
             queue.has_none_due() for queue in self.queues

@@ -23,6 +23,8 @@ class HandedOut:
         self._by_slot: dict[str, set[Request]] = {}
         self._by_host: dict[str, set[Request]] = {}
         """Hosts whose requests go through slots of other names."""
+        self.arrived: WeakSet[Request] = WeakSet()
+        """Requests whose answers have begun, of hosts with a pace."""
         self.sent_back: WeakSet[Request] = WeakSet()
         """Requests on their way back to the queue, which handed them out too early."""
 
@@ -51,9 +53,13 @@ class HandedOut:
         return len(requests - there) if there else len(requests)
 
     def has_any_to(self, host: str) -> bool:
-        """Tell whether any request is on its way to *host*, by whatever slot."""
+        """Tell whether any request is on its way to *host*, by whatever slot, unanswered."""
         by_others = self._current(self._by_host, host)
-        return bool(by_others or self._current(self._by_slot, host))
+        return any(
+            request not in self.arrived
+            for requests in (by_others, self._current(self._by_slot, host))
+            for request in requests
+        )
 
     def _current(
         self, by_name: dict[str, set[Request]], name: str

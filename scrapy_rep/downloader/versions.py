@@ -32,10 +32,3 @@ def jitter_of(slot: Any) -> float:
     if hasattr(slot, "jitter"):  # Scrapy >= 2.19
         return float(slot.jitter)
     return 0.5 if slot.randomize_delay else 0.0
-
-
-def limit_jitter(slot: Any, most: float) -> None:
-    if hasattr(slot, "jitter"):
-        slot.jitter = min(slot.jitter, most)
-    elif most < 0.5:
-        slot.randomize_delay = False

@@ -102,8 +102,9 @@ class Audit:
         """The sink's ``put``, which writes one of these records:
 
         a decision, ``(time, url, host, slot, decision, delay, preferences)``;
-        a request that left, ``(moment, url, host, slot, is robots.txt, 0.0, None)``;
-        what came of it, ``(moment, url, host, "", status or error, seconds, octets)``;
+        a request that was sent, ``(moment, url, host, slot, is robots.txt, 0.0, None)``;
+        what came of it, ``(moment, url, host, seconds until its headers or None, status or
+        error, seconds, octets)``;
         a line, ``(0.0, line, "", "", None, 0.0, None)``.
 
         A moment is of ``time.monotonic()``. Before there is a spider, and after its end,
@@ -171,39 +172,53 @@ class Audit:
             values["encoding"], values["body"] = as_text(body)
         self.write(COPY, **values)
 
-    def write_sent(self, departure: Departure, at: float) -> None:
-        """Write that a request has left *at* a time, by ``time.monotonic()``."""
+    def write_sent(self, departure: Departure) -> None:
+        """Write that a request was handed to its download handler."""
         request, slot = departure.request, departure.slot or ""
         is_robots = departure.robots_hop is not None
-        self.put((at, request.url, departure.host, slot, is_robots, 0.0, None))
+        self.put(
+            (
+                departure.started_at,
+                request.url,
+                departure.host,
+                slot,
+                is_robots,
+                0.0,
+                None,
+            )
+        )
 
     def write_answer(self, departure: Departure, response: Response) -> None:
         """Write that a request was answered."""
         request, now = departure.request, monotonic()
-        seconds = now - (departure.left_at or departure.started_at)
+        seconds, headers = now - departure.started_at, _until_headers(departure)
         status, octets = response.status, len(response.body)
         if departure.robots_hop is not None:
-            self._write_of_robots(request, seconds, octets=octets, status=status)
+            self._write_of_robots(
+                request, seconds, headers, octets=octets, status=status
+            )
             return
-        self.put((now, request.url, departure.host, "", status, seconds, octets))
+        self.put((now, request.url, departure.host, headers, status, seconds, octets))
 
     def write_failure(self, departure: Departure, error: Exception) -> None:
-        """Write that a request was not answered, if it did leave."""
+        """Write that a request was not answered, if it was sent."""
         request, now = departure.request, monotonic()
-        left_at = departure.left_at or departure.started_at
-        if not left_at:
+        if not departure.started_at:
             return
-        seconds, kind = now - left_at, kind_of(error)
+        seconds, headers = now - departure.started_at, _until_headers(departure)
+        kind = kind_of(error)
         if departure.robots_hop is not None:
-            self._write_of_robots(request, seconds, error=kind)
+            self._write_of_robots(request, seconds, headers, error=kind)
             return
-        self.put((now, request.url, departure.host, "", kind, seconds, None))
+        self.put((now, request.url, departure.host, headers, kind, seconds, None))
 
     def _write_of_robots(
-        self, request: Request, seconds: float, **values: object
+        self, request: Request, seconds: float, headers: float | None, **values: object
     ) -> None:
         """Write what came of a request for a robots.txt."""
         url, seconds = without_user(request.url), round(seconds, TIME_DECIMALS)
+        if headers is not None:
+            values["headers"] = round(headers, TIME_DECIMALS)
         self.write(ANSWER, url=url, seconds=seconds, robots=True, **values)
 
     # In the sink's thread
@@ -228,8 +243,8 @@ class Audit:
             if of_type is int:
                 line = (
                     f'{{"type":"answer","time":{zero + time:.4f},"url":{in_quotes}'
-                    f'{host_in_json(host, origin)},"seconds":{delay:.4f},'
-                    f'"octets":{more},"status":{what}}}\n'
+                    f'{host_in_json(host, origin)},"seconds":{delay:.4f}'
+                    f'{_headers_in_json(slot)},"octets":{more},"status":{what}}}\n'
                 )
             elif of_type is bool:
                 robots = ',"robots":true' if what else ""
@@ -240,8 +255,8 @@ class Audit:
             elif of_type is str:
                 line = (
                     f'{{"type":"answer","time":{zero + time:.4f},"url":{in_quotes}'
-                    f'{host_in_json(host, origin)},"seconds":{delay:.4f},'
-                    f'"error":{quote(what)}}}\n'
+                    f'{host_in_json(host, origin)},"seconds":{delay:.4f}'
+                    f'{_headers_in_json(slot)},"error":{quote(what)}}}\n'
                 )
             else:
                 line = (
@@ -298,6 +313,15 @@ class Audit:
 
     def _log(self, level: int, message: str, **values: object) -> None:
         logger.log(level, message, values, extra={"spider": self._crawler.spider})
+
+
+def _until_headers(departure: Departure) -> float | None:
+    arrived_at = departure.arrived_at
+    return None if arrived_at is None else arrived_at - departure.started_at
+
+
+def _headers_in_json(seconds: float | None) -> str:
+    return "" if seconds is None else f',"headers":{seconds:.4f}'
 
 
 def _ignore(record: Record) -> None:

@@ -181,7 +181,8 @@ DECISION = RecordType(
 )
 SENT = RecordType(
     "sent",
-    "a request leaves, each time that it does; an exempt one has this line only",
+    "a request is handed over to be downloaded, each time that it is; an exempt one has this "
+    "line only",
     (
         *_same("time"),
         Field("url", TEXT, "of the request", needed=True),
@@ -192,12 +193,18 @@ SENT = RecordType(
 )
 ANSWER = RecordType(
     "answer",
-    "what came of a request that has left; answers of Scrapy's HTTP cache have none",
+    "what came of a request that was sent; answers of Scrapy's HTTP cache have none",
     (
         *_same("time"),
         Field("url", TEXT, "of the request", needed=True),
         Field("host", TEXT, "whose pace it keeps, where url does not say so"),
-        Field("seconds", NUMBER, "from when it left until the answer was there"),
+        Field("seconds", NUMBER, "from when it was sent until the answer was there"),
+        Field(
+            "headers",
+            NUMBER,
+            "from when it was sent until the headers were there, or it had failed: then the "
+            "delay of its host begins; only where there is one",
+        ),
         Field("octets", WHOLE, "of the body, as it was sent"),
         Field("status", WHOLE, "of the answer"),
         Field("error", TEXT, 'why there is none: its kind, such as "timeout"'),

@@ -45,7 +45,7 @@ GZIP_WBITS = 16 + zlib.MAX_WBITS
 RECORD_BYTES = 128
 """Octets of memory that a waiting record takes, besides its text."""
 
-Record = tuple[float, str, str, str, Any, float, Any]
+Record = tuple[float, str, str, Any, Any, float, Any]
 """What makes a line. Its second part is the only long text that it does not share."""
 RECORD_FIELDS = 7
 

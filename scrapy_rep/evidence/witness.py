@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from scrapy_rep.downloader import Downloader
+    from scrapy_rep.engine import Engine
     from scrapy_rep.exceptions import RobotsRefused
     from scrapy_rep.judging import Agents, Objection
     from scrapy_rep.judging.symptoms import BackedOff
@@ -60,7 +60,7 @@ class Witness:
         settings: Settings,
         policies: Policies,
         agents: Agents,
-        downloader: Downloader,
+        engine: Engine,
         *,
         waits: Waits,
         host_of: Callable[[Request], str],
@@ -70,7 +70,7 @@ class Witness:
         self._on_meta = settings.evidence
         self._policies = policies
         self._agents = agents
-        self._downloader = downloader
+        self._engine = engine
         self._waits = waits
         self._host_of = host_of
         self._origin_tells_host = not callable(settings.pace_by)
@@ -94,9 +94,9 @@ class Witness:
                 at=policies.at,
                 agent=lambda: name_of(agents.of()),
             )
-            downloader.on_leave(self._audit.write_sent, of_all=True)
-            downloader.on_answer(self._audit.write_answer)
-            downloader.on_failure(self._audit.write_failure)
+            engine.starts.on_start(self._audit.write_sent)
+            engine.starts.on_answer(self._audit.write_answer)
+            engine.starts.on_failure(self._audit.write_failure)
             self._waiting_lines = WaitingLines(crawler, self._audit, waits, policies.at)
             crawler.signals.connect(self._note_dropped, dropped)
 
@@ -285,7 +285,7 @@ class Witness:
                 host = self._host_of(request)
                 if self._origin_tells_host:
                     decision.host = host
-            slot = self._downloader.slot_of(request)
+            slot = self._engine.slot_of(request)
             self._audit.put((now, url, host, slot, decision, delay, preferences))
         if self._on_meta:
             # Each request has its own: nothing that a spider does to one alters another.

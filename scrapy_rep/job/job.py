@@ -13,8 +13,8 @@ from scrapy.exceptions import DontCloseSpider
 from scrapy.utils.asyncio import call_later
 from scrapy.utils.job import job_dir
 
-from scrapy_rep.crawl import Crawl, OneForEachCrawler
-from scrapy_rep.downloader import Answered
+from scrapy_rep.crawl import Crawl
+from scrapy_rep.downloader import OneForEachCrawler
 from scrapy_rep.exceptions import JobError
 from scrapy_rep.job.file import Changes, JobFile
 from scrapy_rep.job.fingerprints import shorten
@@ -65,12 +65,11 @@ class Job(OneForEachCrawler):
             raise JobError("The queues of a job need JOBDIR, which is not set")
         self.crawl = Crawl.of(crawler)
         self._crawler = crawler
-        self._answered = Answered(crawler, self.crawl.downloader)
         self._root = str(Path(folder, "requests.queue"))
         self._file = JobFile(Path(folder))
         finalize(self, self._file.close)
         self._names_of: Callable[[Request], Iterable[str]] = lambda request: (
-            self.crawl.downloader.slot_of(request),
+            self.crawl.engine.slot_of(request),
         )
         self.busy: set[int] = set()
         """Numbers of requests that were handed out, or cannot be read."""
@@ -91,7 +90,7 @@ class Job(OneForEachCrawler):
         self._holders: dict[JobQueue, None] = {}
         self._timer: CallLaterResult | None = None
         self._closed = False
-        last = begin(self._file, self.crawl.downloader, crawler.spider, self._root)
+        last = begin(self._file, self.crawl.engine, crawler.spider, self._root)
         self.next_number = last.next_number
         self._next_queue = last.next_queue
         self._counts = last.counts
@@ -134,7 +133,7 @@ class Job(OneForEachCrawler):
         """Return the number of a new queue, whose first request is *request*."""
         if place in self._new_queues:  # it was closed in the meantime
             return self._new_queues[place]
-        slot = self.crawl.downloader.slot_of(request)
+        slot = self.crawl.engine.slot_of(request)
         folder, leaf = place
         name = None
         if folder:
@@ -260,7 +259,7 @@ class Job(OneForEachCrawler):
         if self.is_stuck:
             self.is_stuck = False
             logger.info("%s can be written again", self._file.path)
-            self.crawl.downloader.wake()
+            self.crawl.engine.wake()
         self._marked = (self._marked | self._changes.taken) - self._changes.done
         self._changes = Changes()
         self._new_queues.clear()
@@ -294,7 +293,7 @@ class Job(OneForEachCrawler):
         """
         if self._is_broken:
             return
-        for request in self._answered.done_with(self._taken):
+        for request in self.crawl.engine.done_with(self._taken):
             self._let_go(request)
         self._changes.taken = {
             number for number in self._taken.values() if number not in self._marked

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request, Spider
 
-    from scrapy_rep.downloader import Downloader
+    from scrapy_rep.engine import Engine
     from scrapy_rep.job.file import JobFile
 
 logger = logging.getLogger(__name__)
@@ -46,14 +46,12 @@ class LastRun(NamedTuple):
     """Host -> how many seconds ago it was asked; other hosts may have been asked just now."""
 
 
-def begin(
-    file: JobFile, downloader: Downloader, spider: Spider | None, root: str
-) -> LastRun:
+def begin(file: JobFile, engine: Engine, spider: Spider | None, root: str) -> LastRun:
     """Free the requests that were taken, and list what waits where Scrapy looks for it."""
     (taken,) = file.rows("SELECT count(*) FROM taken")[0]
     was_killed = bool(file.rows("SELECT 1 FROM facts WHERE name = 'running'"))
-    take_over(file, downloader, spider, Path(root))
-    _list_again(file, downloader, spider)
+    take_over(file, engine, spider, Path(root))
+    _list_again(file, engine, spider)
     _name_all(file)
     gone = "DELETE FROM queues WHERE id NOT IN (SELECT DISTINCT queue FROM requests)"
     for statement in (
@@ -136,7 +134,7 @@ def summary(file: JobFile) -> str:
     )
 
 
-def _list_again(file: JobFile, downloader: Downloader, spider: Spider | None) -> None:
+def _list_again(file: JobFile, engine: Engine, spider: Spider | None) -> None:
     """List again the queues that a damaged file has lost, by the requests in them."""
     lost = 0
     for queue, _ in file.rows(UNLISTED_QUEUES):
@@ -144,7 +142,7 @@ def _list_again(file: JobFile, downloader: Downloader, spider: Spider | None) ->
         if request is None:
             lost += 1
             continue
-        slot = downloader.slot_of(request)
+        slot = engine.slot_of(request)
         starts = "s" if request.meta.get("is_start_request") else ""
         leaf = f"{-request.priority}{starts}"
         # Under a name that no other queue has; ``_name_all`` gives it its own.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from scrapy import Spider
 
-    from scrapy_rep.downloader import Downloader
+    from scrapy_rep.engine import Engine
     from scrapy_rep.job.file import JobFile
 
 logger = logging.getLogger(__name__)
@@ -33,9 +33,7 @@ QUEUE_NAME = re.compile(r"(-?\d+)s?")
 """A priority, negated, and whether it is of start requests."""
 
 
-def take_over(
-    file: JobFile, downloader: Downloader, spider: Spider | None, root: Path
-) -> None:
+def take_over(file: JobFile, engine: Engine, spider: Spider | None, root: Path) -> None:
     """Move the requests in the files under *root*, and the fingerprints, into *file*.
 
     All of it is moved, or nothing; after that the old files are deleted.
@@ -58,7 +56,7 @@ def take_over(
             torn.append(root / folder / leaf)
         if not old.bodies:
             continue
-        slot = _slot_of(old.bodies, downloader, spider)
+        slot = _slot_of(old.bodies, engine, spider)
         name = (names or {}).get(folder)
         if name is None and slot is not None and folder_of(slot) == folder:
             name = slot
@@ -122,14 +120,12 @@ def _names(root: Path) -> dict[str, str] | None:
     return {folder_of(name): name for name in state} if isinstance(state, dict) else {}
 
 
-def _slot_of(
-    bodies: list[bytes], downloader: Downloader, spider: Spider | None
-) -> str | None:
+def _slot_of(bodies: list[bytes], engine: Engine, spider: Spider | None) -> str | None:
     """Return the download slot of the first request that can be read."""
     for body in bodies[:100]:
         with suppress(Exception):  # whatever comes of what was stored
             found = pickle.loads(body)  # noqa: S301
-            return downloader.slot_of(request_from_dict(found, spider=spider))
+            return engine.slot_of(request_from_dict(found, spider=spider))
     return None
 
 

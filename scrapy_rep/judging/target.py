@@ -14,7 +14,7 @@ from scrapy_rep.exceptions import SettingError
 from scrapy_rep.protocol.printable import without_user
 
 if TYPE_CHECKING:
-    from scrapy_rep.downloader import Downloader
+    from scrapy_rep.engine import Engine
 
 HTTP_PREFIXES = ("https://", "http://")
 HOST_START = len("https://")
@@ -111,9 +111,7 @@ def note_origin(url: str, meta: dict[str, Any]) -> None:
     meta[NOTE_KEY] = noted
 
 
-def leave_behind(
-    request: Request, meta: dict[str, Any], downloader: Downloader
-) -> None:
+def leave_behind(request: Request, meta: dict[str, Any], engine: Engine) -> None:
     """Drop what was said of the origin from which *meta*, that of *request*, was copied.
 
     That is for a request to another origin: by a redirect, or where a callback passes
@@ -133,7 +131,7 @@ def leave_behind(
     # Scrapy writes the name of the host where nothing is set; under
     # CONCURRENT_REQUESTS_PER_IP that is its address, once it is known. A slot that the
     # user has chosen stays, but for a redirect, of which the user did not know.
-    scrapys = urlsplit(url).hostname, downloader.slot_of(Request(url))
+    scrapys = urlsplit(url).hostname, engine.slot_of(Request(url))
     redirected = meta.get("redirect_urls", [])[-1:] == [url]
     if redirected or meta.get(SLOT_KEY) in scrapys:
         meta.pop(SLOT_KEY, None)

@@ -14,7 +14,7 @@ from scrapy_rep.protocol.printable import counted, duration
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from scrapy_rep.downloader import Downloader
+    from scrapy_rep.engine import Engine
     from scrapy_rep.pacing import Keeper
 
 PACE, ASKED, DISK, TURN = "pace", "asked", "disk", "turn"
@@ -190,15 +190,15 @@ class Waits:
 class InDownloader:
     """What waits in the downloader for hosts in trouble, as requests of media pipelines do."""
 
-    def __init__(self, downloader: Downloader, keeper: Keeper) -> None:
-        self._downloader = downloader
+    def __init__(self, engine: Engine, keeper: Keeper) -> None:
+        self._engine = engine
         self._keeper = keeper
 
     def held(self) -> Iterator[Held]:
         parked, elsewhere = self._keeper.back_off.until, self._keeper.asked_elsewhere
         if not (parked or elsewhere):
             return
-        hosts = Counter(map(self._keeper.host_of, self._downloader.active()))
+        hosts = Counter(map(self._keeper.host_of, self._engine.active()))
         for host, number in hosts.items():
             if host in parked:
                 yield Held(host, PARKED, parked[host], number)

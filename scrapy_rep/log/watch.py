@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.utils.asyncio import CallLaterResult
 
-    from scrapy_rep.downloader import Downloader
+    from scrapy_rep.engine import Engine
     from scrapy_rep.log.lines import CrawlLog
     from scrapy_rep.log.waits import Waits
     from scrapy_rep.settings import Settings
@@ -51,12 +51,12 @@ class Watch:
         self,
         crawler: Crawler,
         settings: Settings,
-        downloader: Downloader,
+        engine: Engine,
         waits: Waits,
         log: CrawlLog,
     ) -> None:
         self._crawler = crawler
-        self._downloader = downloader
+        self._engine = engine
         self._waits = waits
         self._log = log
         self._longest_idle = settings.all_parked_max
@@ -88,11 +88,11 @@ class Watch:
 
     def _look(self) -> None:
         """Tell who waits, if that is nearly all that the crawl has done since the last look."""
-        if self._downloader.is_ending():
+        if self._engine.is_ending():
             self._timer = None  # what waits will not be sent
             return
         self._timer = call_later(self._every, self._look)
-        pages, self._pages = self._pages, self._downloader.pages
+        pages, self._pages = self._pages, self._engine.starts.pages
         sent = self._pages - pages
         idle_time = self._waits.idle_time + self._waits.idle_for()
         idled, self._idle_time = idle_time - self._idle_time, idle_time
@@ -122,7 +122,7 @@ class Watch:
     def _end_if_long(self, seconds: float) -> None:
         """End the crawl if nothing can be sent for *seconds*, and that is too long."""
         most = self._longest_idle
-        if most is None or seconds <= most or not self._downloader.only_queue_is_left():
+        if most is None or seconds <= most or not self._engine.only_queue_is_left():
             return
         self._longest_idle = None
         waiting = in_words(self._waits.waiting())
@@ -130,7 +130,7 @@ class Watch:
             f"The crawl ends, as nothing may be sent for longer than REP_ALL_PARKED_MAX "
             f"({duration(most)}): {waiting}"
         )
-        call_later(0, self._downloader.close, ALL_PARKED)
+        call_later(0, self._engine.close, ALL_PARKED)
 
     def closed(self) -> None:
         """Note that the crawl is over, and its queues are closed."""
@@ -152,10 +152,15 @@ class Watch:
             if name.startswith(f"rep/{FORBIDDEN_STATS}")
         }
         number, first = sum(refused.values()), self._log.first_refusal
-        if self._downloader.pages or left or number > self._log.warned_of or not number:
+        if (
+            self._engine.starts.pages
+            or left
+            or number > self._log.warned_of
+            or not number
+        ):
             would_forbid = stats.get_value("rep/would_forbid", 0)
             self._log.tell_user(self._sums(refused, would_forbid))
-        if number and first is not None and not self._downloader.pages:
+        if number and first is not None and not self._engine.starts.pages:
             self._log.tell_user(
                 f"Nothing was fetched: each of the {number:,} requests was refused; the "
                 f"first: {first}"
@@ -172,7 +177,7 @@ class Watch:
 
     def _sums(self, refused: Mapping[str, int], would_forbid: int) -> str:
         left, idle_time = self._waits.left, self._waits.idle_time
-        sums = [f"{counted(self._downloader.pages, 'request')} sent"]
+        sums = [f"{counted(self._engine.starts.pages, 'request')} sent"]
         if refused:
             causes = _by_cause(refused, REFUSED_WORDS)
             sums.append(f"{sum(refused.values()):,} refused ({causes})")

@@ -1,7 +1,7 @@
 """When may this host be asked again?"""
 
 from scrapy_rep.pacing.back_off import BackOff
-from scrapy_rep.pacing.bookings import Booking, Bookings, ParkedError
+from scrapy_rep.pacing.bookings import Bookings, ParkedError
 from scrapy_rep.pacing.budget import OverBudgetError
 from scrapy_rep.pacing.health import Health
 from scrapy_rep.pacing.hosts import HOSTS, Asking
@@ -13,7 +13,6 @@ __all__ = [
     "HOSTS",
     "Asking",
     "BackOff",
-    "Booking",
     "Bookings",
     "Health",
     "Keeper",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,37 +18,21 @@ class ParkedError(Exception):
         super().__init__(f"parked for {seconds:g} s")
 
 
-class Booking(NamedTuple):
-    """A start that the pace of a host has granted."""
-
-    at: int
-    """In microseconds, by the clock that the processes share."""
-    here: float
-    """The same by ``time.monotonic()``; a request that leaves later must say so (``late``)."""
-
-
 class Bookings(Protocol):
     """Grants each start."""
 
-    @property
-    def restless(self) -> bool:
-        """Tell whether requests may leave rather late, as all processes are busy."""
-
     async def book(
         self, host: str, interval: float, waits: Callable[[], object] = lambda: None
-    ) -> Booking | None:
-        """Wait until *interval* seconds have passed since the last start; book this start.
+    ) -> int | None:
+        """Wait until *interval* seconds have passed since the last request; book this start.
 
-        An interval of 0 means that it is not known here what the host asks for. *waits* is
-        called before each wait. Returns the booking, which ``late`` takes; ``None``: nothing
-        was booked. Raises ``ParkedError`` if another process has parked the host.
+        Until ``over`` nobody else starts there. An interval of 0 means that it is not known here
+        what the host asks for. *waits* is called before each wait. Returns the booking; ``None``:
+        nothing was booked. Raises ``ParkedError`` if another process has parked the host.
         """
 
-    async def late(self, host: str, at: int, seconds: float) -> bool:
-        """Note that the request booked *at* may have started so many *seconds* later.
-
-        Returns ``False`` if another start was booked since.
-        """
+    async def over(self, host: str, booking: int) -> None:
+        """Note that the request of *booking* was answered, or will not be: its delay begins."""
 
     async def claim(self, host: str) -> str:
         """Keep all other processes from asking *host* until ``give_back``, or our death.

@@ -21,19 +21,12 @@ if TYPE_CHECKING:
     Wisher = tuple[int, str]
     """The number of a crawl, and the origin that it asks for something."""
 
-GUARD_PART, GUARD_MOST = 0.04, 0.02
-"""The part of an interval, and at most the seconds, by which we keep it longer.
-
-The site measures when requests arrive, and the way there does not always take equally long.
-"""
-SHARED_GUARD_PART = 0.01
-"""The same if each start is confirmed by others, which takes some time, too."""
 IDLE_HOST_SECONDS = 60.0
 """Seconds for which we remember the last start at a host without a known delay: its robots.txt
 may ask for one from then on."""
 RECHECK_PART, RECHECK_MOST = 0.5, 0.25
 """The part of an interval, and at most the seconds, after which a waiting request checks again
-whether the one before it has left: that is when its own interval begins."""
+whether the one before it is answered: that is when its own interval begins."""
 LEARNING_RECHECK_SECONDS = 0.05
 """Seconds after which a waiting request checks again whether a robots.txt has been read, or a
 host in trouble has answered."""
@@ -71,21 +64,18 @@ class Host:
         "latency",
         "line",
         "probe",
-        "quickest",
         "wishes",
     )
 
     def __init__(self) -> None:
         self.last: float | None = None
-        """When its last request left, or was granted; ``None``: not by this process."""
+        """When its last request arrived, or was granted; ``None``: not by this process."""
         self.wishes: dict[Wisher, tuple[float, float]] = {}
         """The seconds that an origin asks of a crawl, and when the crawl last kept to them."""
         self.granted_to: ReferenceType[Departure] | None = None
-        """The request that was last granted a start, until it is seen to leave."""
+        """The request that was last granted a start, until it is answered."""
         self.line: WeakKeyDictionary[Departure, None] | None = None
         """Requests that wait for a grant, in their order."""
-        self.quickest: float | None = None
-        """Its shortest latency, in seconds."""
         self.asking: Asking | None = None
         """The first fetch of a robots.txt here: the file may ask for a delay."""
         self.health: Health = WELL
@@ -143,7 +133,7 @@ class Host:
         if self.last is not None:
             idle_since = max(idle_since, self.last)
         longest = max((seconds for seconds, _ in self.wishes.values()), default=0.0)
-        return idle_since + max(longest + GUARD_MOST, IDLE_HOST_SECONDS) < now
+        return idle_since + max(longest, IDLE_HOST_SECONDS) < now
 
 
 class Hosts:
@@ -249,17 +239,16 @@ class Hosts:
         """Note that a request of a host without a pace starts now."""
         self._host(name).last = monotonic()
 
-    def due_in(self, name: str, crawl: int, guard_part: float, *, knows: bool) -> float:
+    def due_in(self, name: str, crawl: int, *, knows: bool) -> float:
         """Return the seconds until *crawl* may ask the host again; 0: it may now.
 
-        *knows*: no other process can have asked it since this one began. An interval is kept
-        longer than is asked for, by its *guard_part*.
+        *knows*: no other process can have asked it since this one began.
         """
         host = self.by_name.get(name)
         if host is None or not host.has_pace:
             return 0.0
         now = monotonic()
-        interval = self._guarded(host.interval(crawl, now), guard_part)
+        interval = host.interval(crawl, now)
         left = self._left(host, interval, now, knows=knows)
         return left + len(host.line) * interval if host.line else left
 
@@ -274,14 +263,10 @@ class Hosts:
             left = max(left, min(RECHECK_PART * interval, RECHECK_MOST))
         return left
 
-    def _guarded(self, interval: float, guard_part: float) -> float:
-        return interval + min(guard_part * interval, GUARD_MOST)
-
     def turn(
         self,
         departure: Departure,
         crawl: int,
-        guard_part: float,
         asking: Asking | None,
         *,
         knows: bool,
@@ -299,7 +284,7 @@ class Hosts:
         interval = 0.0
         if host.has_pace:
             host.mind(crawl, now)
-            interval = self._guarded(host.interval(crawl, now), guard_part)
+            interval = host.interval(crawl, now)
         wait = self._left(host, interval, now, knows=knows)
         if asking is not None and not interval:
             if host.asking is None:
@@ -311,7 +296,7 @@ class Hosts:
         if host.line:
             before = list(host.line)
             place = before.index(departure) if departure in host.line else len(before)
-            if place:
+            if place and asking is None:  # a robots.txt is before all pages
                 wait = max(wait + place * interval, LEARNING_RECHECK_SECONDS)
         if wait:
             if host.line is None:
@@ -320,7 +305,7 @@ class Hosts:
             return wait
         self.leave_line(departure)
         host.last = now
-        if interval:
+        if interval or asking is not None:
             host.granted_to = ref(departure)
         if host.is_probed:
             host.probe = ref(departure)
@@ -339,16 +324,6 @@ class Hosts:
         host = self.by_name.get(departure.host)
         if host is not None:
             host.last = monotonic()
-
-    def note_latency(self, name: str, latency: float | None) -> float | None:
-        """Note a *latency*, if any; return the shortest one until now, ``None``: none."""
-        host = self.by_name.get(name)
-        if host is None:
-            return None
-        before = host.quickest
-        if latency is not None:
-            host.quickest = latency if before is None else min(latency, before)
-        return before
 
     def wants_latency(self, name: str) -> bool:
         """Note that the response time of a host is wanted; tell whether it is unknown."""
@@ -377,13 +352,13 @@ class Hosts:
 
     def give_back(self, departure: Departure) -> None:
         """Note that *departure* does not start now, although its start was granted."""
-        self.note_left(departure, 0.0)
+        self.note_arrived(departure, 0.0)
         host = self.by_name.get(departure.host)
         if host is not None and host.probe is not None and host.probe() is departure:
             host.probe = None
 
-    def note_left(self, departure: Departure, at: float) -> None:
-        """Note that *departure* has left, or will not leave; the next interval begins *at*."""
+    def note_arrived(self, departure: Departure, at: float) -> None:
+        """Note that *departure* has arrived, or will not; the next interval begins *at*."""
         host = self.by_name.get(departure.host)
         if host is None:
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
@@ -9,21 +10,15 @@ from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from scrapy import signals
 from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_rep.downloader import sleep
 from scrapy_rep.exceptions import NotNow, StillParked
 from scrapy_rep.pacing.back_off import BackOff
-from scrapy_rep.pacing.bookings import Booking, ParkedError
+from scrapy_rep.pacing.bookings import ParkedError
 from scrapy_rep.pacing.budget import Budget
-from scrapy_rep.pacing.hosts import (
-    GUARD_MOST,
-    GUARD_PART,
-    HOSTS,
-    SHARED_GUARD_PART,
-)
-from scrapy_rep.pacing.latency import ResponseTimes, latency_of
+from scrapy_rep.pacing.hosts import HOSTS, LEARNING_RECHECK_SECONDS
+from scrapy_rep.pacing.latency import ResponseTimes
 from scrapy_rep.pacing.troubles import Troubles
 from scrapy_rep.settings import LONGEST_AT_PROMPT
 
@@ -32,25 +27,15 @@ if TYPE_CHECKING:
 
     from scrapy import Request
     from scrapy.crawler import Crawler
-    from scrapy.http import Response
 
-    from scrapy_rep.downloader import Departure, Downloader
+    from scrapy_rep.downloader import Departure
+    from scrapy_rep.engine import Engine
     from scrapy_rep.pacing.bookings import Bookings
     from scrapy_rep.pacing.hosts import Asking
     from scrapy_rep.settings import Settings
 
-LATE_PART, LATE_LEAST = 0.05, 0.05
-"""The part of an interval, and at least the seconds, by which a request with a late answer may
-put off the next one: the request may have been long on its way."""
-RESTLESS_LATE_PART = 0.25
-"""The same part while several processes start together or find each other again, and for the
-first request of a process to a host."""
-LATE_TOLD_SECONDS = 0.002
-"""Seconds: a request that leaves so much later than booked tells the other processes."""
 CLAIM_RETRY_SECONDS = 0.25
 """Seconds after which we try again to claim a host that another process asks."""
-UNCONFIRMED_SECONDS = 0.01
-"""Seconds for which a booked start needs no confirmation."""
 CRAWL_NUMBERS = count()
 """Numbers the crawls of this process."""
 
@@ -59,19 +44,15 @@ class Keeper:
     """Grants each start of a crawl's requests, by host, by whatever road they come.
 
     The paces are those of the process (``HOSTS``), and with ``share`` those of a fleet.
-    An interval is measured from wire to wire: the next start is not granted before the
-    last request has left, or is known not to leave.
-
-    Besides, the delay of a host's own download slot is kept at or above what its origins ask
-    for, so that requests from Scrapy's queues wait in few places. It is raised again before
-    each request and after each response, whatever else sets it (the user's settings,
-    AutoThrottle, another plugin). If the user's own delay is longer, it stays.
+    A site has a request when its answer begins, at the latest; then the interval begins, and
+    nothing else is started there before that. So it is never shorter at the site, wherever
+    a request was held up: here, by a connection, or there.
     """
 
     def __init__(
         self,
         crawler: Crawler,
-        downloader: Downloader,
+        engine: Engine,
         host_of: Callable[[Request], str],
         settings: Settings,
     ) -> None:
@@ -82,7 +63,7 @@ class Keeper:
         REP_OBEY has neither "retry-after" nor "back-off".
         """
         self._crawler = crawler
-        self._downloader = downloader
+        self._engine = engine
         self.host_of = host_of
         self._number = next(CRAWL_NUMBERS)
         self._longest_wait = inf if settings.wait else LONGEST_AT_PROMPT
@@ -90,18 +71,18 @@ class Keeper:
         self._booked_listeners: list[Callable[[Request, str, float], None]] = []
         self.keeps_intervals = False
         """Whether any host keeps an interval, or has done so."""
-        self._guard_part = GUARD_PART
         parks = settings.obey & {"retry-after", "back-off"}
         shared = (HOSTS.parked, HOSTS.parked_for) if parks else ()
-        self.back_off = BackOff(downloader, *shared, is_down=self._is_down)
+        self.back_off = BackOff(engine, *shared, is_down=self._is_down)
         self.troubles = Troubles(self.back_off, settings)
         self.budget = Budget(settings)
+        self._waits: Counter[str] = Counter()
+        """How many requests of each host wait for a grant."""
         self.asked_elsewhere: set[str] = set()
         """Hosts in trouble whose requests wait here while another process asks the host."""
-        downloader.grant_starts(self._grant, self._confirm)
-        downloader.on_leave(self._note_left)
-        downloader.on_answer(self._note_answer)
-        self._times = ResponseTimes(downloader, settings, self.keep)
+        engine.starts.grant(self._grant)
+        engine.starts.on_over(self._note_over)
+        self._times = ResponseTimes(engine, settings, self.keep)
 
     def _is_down(self, host: str) -> bool:
         return self.troubles.is_down(host)
@@ -128,12 +109,12 @@ class Keeper:
     def pace_left(self, host: str) -> float:
         """Return the seconds until the pace of *host* allows a start, parked or not."""
         knows = self._bookings is None
-        return HOSTS.due_in(host, self._number, self._guard_part, knows=knows)
+        return HOSTS.due_in(host, self._number, knows=knows)
 
     def has_place(self, slot: str, host: str) -> bool:
         """Tell whether *slot* can take another request to *host* that need not wait there."""
         paced = HOSTS.interval(host, self._number) > 0
-        return self._downloader.has_place(slot, host, paced=paced)
+        return self._engine.has_place(slot, host, paced=paced)
 
     def check_wait(self, request: Request, seconds: float) -> None:
         """Raise ``NotNow`` if *request* must not wait for so many *seconds*."""
@@ -145,7 +126,6 @@ class Keeper:
     def share(self, bookings: Bookings) -> None:
         """Let *bookings* grant each start, and tell other processes of parked hosts."""
         self._bookings = bookings
-        self._guard_part = SHARED_GUARD_PART
         self.back_off.on_parked_here(
             lambda host, seconds: deferred_from_coro(bookings.park(host, seconds))
         )
@@ -170,9 +150,7 @@ class Keeper:
 
         The user's own delay of *slot* counts, too, as it limits how often a host is asked.
         """
-        interval = self.interval(host)
-        interval += min(SHARED_GUARD_PART * interval, GUARD_MOST)
-        return max(interval, self._downloader.users_delay(slot))
+        return max(self.interval(host), self._engine.users_delay(slot))
 
     # Granting
 
@@ -194,7 +172,7 @@ class Keeper:
         ):
             HOSTS.note_start(host)
             return None
-        departure.needs_telling = departure.keeps_pace = True
+        departure.keeps_pace = True
         if (
             self._bookings
             or self._booked_listeners
@@ -206,9 +184,7 @@ class Keeper:
 
     def _turn(self, departure: Departure, asking: Asking | None) -> float:
         knows = self._bookings is None
-        return HOSTS.turn(
-            departure, self._number, self._guard_part, asking, knows=knows
-        )
+        return HOSTS.turn(departure, self._number, asking, knows=knows)
 
     async def _book(self, departure: Departure, asking: Asking | None) -> None:
         with self._waiting(departure, asking):
@@ -230,20 +206,30 @@ class Keeper:
     @contextmanager
     def _waiting(self, departure: Departure, asking: Asking | None) -> Iterator[None]:
         """Keep a place free for others while *departure* waits in the downloader."""
-        lane = None if asking is None else asking.lane
-        if lane is None:  # else that has been done for it
-            self._downloader.lend_place()
+        lane, host = None if asking is None else asking.lane, departure.host
+        # What is beyond that counts among CONCURRENT_REQUESTS, so that the others stay
+        # in their queue.
+        lends = lane is None and self._waits[host] < self._engine.most_of_a_slot
+        self._waits[host] += 1
+        if lends:  # else that has been done for it
+            self._engine.lend_place()
+        come_back = self._engine.step_out(departure)
         try:
             yield
         except BaseException:
             HOSTS.give_back(departure)
+            self._end_booking(departure)
             raise
         finally:
-            self.asked_elsewhere.discard(departure.host)
+            come_back()
+            self.asked_elsewhere.discard(host)
             HOSTS.leave_line(departure)
-            if lane is None:
-                self._downloader.take_place_back()
-            else:
+            self._waits[host] -= 1
+            if not self._waits[host]:
+                del self._waits[host]
+            if lends:
+                self._engine.take_place_back()
+            if lane is not None:
                 lane.come_back()
 
     async def _wait(self, departure: Departure, asking: Asking | None) -> None:
@@ -257,7 +243,9 @@ class Keeper:
                 await self.back_off.wait(request, host)
                 held = True
             # Requests that were held together then keep the delay of their slot, too.
-            wait = self._downloader.due_in(slot) if held and slot else 0.0
+            wait = self._engine.due_in(slot) if held and slot else 0.0
+            if not self._engine.has_room(slot):
+                wait = wait or LEARNING_RECHECK_SECONDS
             if wait := wait or self._turn(departure, asking):
                 self.check_wait(request, wait)
                 _step_aside(asking)
@@ -270,7 +258,7 @@ class Keeper:
                 _step_aside(asking)
                 await sleep(CLAIM_RETRY_SECONDS)  # and those in its line with it
                 HOSTS.give_back(departure)
-                if self._downloader.is_ending():
+                if self._engine.is_ending():
                     raise StillParked(request.url, CLAIM_RETRY_SECONDS)
                 continue
             interval = self.shared_interval(host, slot)
@@ -312,86 +300,34 @@ class Keeper:
             await self._bookings.park(host, left)
         await self._bookings.give_back(host, claim)
 
-    # How late a request left
+    # When a request has arrived
 
-    def _confirm(self, departure: Departure) -> Awaitable[None] | None:
-        """Check that the start of *departure*, about to be written, still stands."""
-        late = _late(departure, monotonic())
-        if late < UNCONFIRMED_SECONDS:
-            return None
-        return self._confirm_late(departure, late)
-
-    async def _confirm_late(self, departure: Departure, late: float) -> None:
-        if not await self._tell_late(departure, late):
-            HOSTS.note_left(departure, 0.0)
-            # Its time is over: the host was granted to another.
-            await departure.grant_again()
-
-    def _note_left(self, departure: Departure, at: float) -> None:
-        if not departure.keeps_pace:
+    def _note_arrived(self, departure: Departure) -> None:
+        """Begin the interval: the site has *departure*, at the latest since now."""
+        if not departure.keeps_pace or departure.arrived_at is not None:
             return
-        HOSTS.note_left(departure, at)
-        late = _late(departure, at)
-        if late >= LATE_TOLD_SECONDS:
-            deferred_from_coro(self._tell_late(departure, late))
+        departure.arrived_at = at = monotonic()
+        HOSTS.note_arrived(departure, at)
+        self._engine.note_arrived(departure.request)
+        self._end_booking(departure)
 
-    async def _tell_late(self, departure: Departure, seconds: float) -> bool:
-        """Tell others that *departure* leaves later than booked; ``False``: too late."""
-        if departure.booking is None or self._bookings is None:
-            return True
-        at, here = departure.booking
-        departure.booking = Booking(at + round(seconds * 1e6), here + seconds)
-        return await self._bookings.late(departure.host, at, seconds)
+    def _end_booking(self, departure: Departure) -> None:
+        booking, departure.booking = departure.booking, None
+        if booking is not None and self._bookings is not None:
+            deferred_from_coro(self._bookings.over(departure.host, booking))
 
-    def _note_answer(self, departure: Departure, response: Response) -> None:
-        """Put off the next start by how much later than the quickest this one may have arrived."""
-        watched = departure.keeps_pace and departure.is_watched
-        latency = latency_of(departure) if watched else None
-        if latency is None:
-            return
-        left_at = departure.left_at or departure.started_at
-        delay = self.interval(departure.host)
-        quickest = HOSTS.note_latency(departure.host, latency if delay else None)
-        restless = quickest is None or (self._bookings and self._bookings.restless)
-        part = RESTLESS_LATE_PART if restless else LATE_PART
-        if quickest is None:
-            # It is not known yet how long this host takes at best. If other processes ask
-            # it, too, they rely on what we tell them.
-            quickest = latency if departure.booking is None else 0.0
-        late = min(latency - quickest, max(part * delay, LATE_LEAST))
-        if late >= LATE_TOLD_SECONDS:
-            HOSTS.note_left(departure, left_at + late)
-            deferred_from_coro(self._tell_late(departure, late))
-
-    # The slots of hosts
+    def _note_over(self, departure: Departure) -> None:
+        if departure.started_at:  # else nothing was sent
+            self._note_arrived(departure)
 
     def _follow_requests(self) -> None:
         """Follow each request on its way, once there is a pace to keep.
 
         Most crawls never have one, and each receiver of a signal costs time.
         """
-        if self.keeps_intervals:
-            return
-        self.keeps_intervals = True
-        connect = self._crawler.signals.connect
-        # Scrapy sends the first signal when the slot exists, but before it reads its delay.
-        # At the second one AutoThrottle lowers the delay; it was connected before us.
-        connect(self._raise_delay, signals.request_reached_downloader)
-        connect(self._raise_delay, signals.response_downloaded)
-
-    def _raise_delay(self, request: Request) -> None:
-        """Raise the delay of the slot of *request*, if the slot is its host's own."""
-        slot = request.meta.get("download_slot")
-        if slot and slot == self.host_of(request):
-            interval = self.interval(slot)
-            if interval:
-                interval += min(self._guard_part * interval, GUARD_MOST)
-            self._downloader.hold(slot, interval)
-
-
-def _late(departure: Departure, at: float) -> float:
-    """Return how many seconds after its booked start *departure* leaves *at* that time."""
-    return 0.0 if departure.booking is None else at - departure.booking[1]
+        if not self.keeps_intervals:
+            self.keeps_intervals = True
+            self._engine.starts.on_headers(self._note_arrived)
 
 
 def _step_aside(asking: Asking | None) -> None:

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     from scrapy.http import Response
 
-    from scrapy_rep.downloader import Departure, Downloader
+    from scrapy_rep.downloader import Departure
+    from scrapy_rep.engine import Engine
     from scrapy_rep.pacing.bookings import Bookings
     from scrapy_rep.settings import Settings
 
@@ -28,20 +29,21 @@ TOLD_CHANGE_PART = 0.2
 class ResponseTimes:
     """Measures response times, and passes the delays that follow to *keep*: ``Keeper.keep``."""
 
-    def __init__(self, downloader: Downloader, settings: Settings, keep: Keep) -> None:
+    def __init__(self, engine: Engine, settings: Settings, keep: Keep) -> None:
         self.factor = settings.latency_factor
         self._least = settings.latency_delay_min
         self._most = settings.latency_delay_max
         self._keep = keep
         self._bookings: Bookings | None = None
         if self.factor:
-            downloader.on_answer(self._measure)
+            engine.starts.on_answer(self._measure)
 
     def share(self, bookings: Bookings) -> None:
         self._bookings = bookings
 
     def _measure(self, departure: Departure, response: Response) -> None:
-        latency, host = latency_of(departure), departure.host
+        host = departure.host
+        latency: float | None = departure.request.meta.get("download_latency")
         if latency is None or not host or departure.robots_hop is not None:
             return
         before = HOSTS.latency(host)
@@ -61,11 +63,3 @@ class ResponseTimes:
             seconds = await self._bookings.latency(host)
             if seconds is not None:
                 self._keep_to(host, HOSTS.measure(host, seconds, well=True))
-
-
-def latency_of(departure: Departure) -> float | None:
-    """Return the seconds from the start of *departure* to its answer; ``None``: not known."""
-    latency: float | None = departure.request.meta.get("download_latency")
-    if latency is None or departure.left_at is None:
-        return latency
-    return latency - (departure.left_at - departure.started_at)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from twisted.python.failure import Failure
 
-    from scrapy_rep.downloader import Downloader
+    from scrapy_rep.engine import Engine
 
 PATIENCE_SECONDS = 0.5
 """Seconds after which a fetch no longer counts in REP_FETCH_CONCURRENCY."""
@@ -35,8 +35,8 @@ class Lanes:
     patience, and answers restore it; so hundreds of hosts that hang cost about a second.
     """
 
-    def __init__(self, downloader: Downloader, concurrency: int, slow: int) -> None:
-        self.downloader = downloader
+    def __init__(self, engine: Engine, concurrency: int, slow: int) -> None:
+        self.engine = engine
         self.patience = PATIENCE_SECONDS
         """Seconds after which a fetch makes way, as of now."""
         self.prompt_places = DeferredSemaphore(concurrency)
@@ -67,7 +67,7 @@ class Lanes:
         place = self.prompt_places.acquire()
         if not place.called:
             await maybe_deferred_to_future(place)
-        self.downloader.lend_place()  # it takes none of a page's
+        self.engine.lend_place()  # it takes none of a page's
         return Lane(self)
 
     def waiting_aside(self, after: float = 0.0) -> AbstractContextManager[None]:
@@ -77,7 +77,7 @@ class Lanes:
     def note_aside(self) -> None:
         """Note that one more fetch is aside."""
         self.aside += 1
-        self.downloader.wake()  # the queue may look further ahead
+        self.engine.wake()  # the queue may look further ahead
 
     def note_back(self) -> None:
         """Note that a fetch is no longer aside."""
@@ -88,14 +88,14 @@ class Lanes:
         """Let a page that waits in the downloader take none of the others' places for long."""
         self.pages += 1
         try:
-            with _later(self.patience, self._lend, self.downloader.take_place_back):
+            with _later(self.patience, self._lend, self.engine.take_place_back):
                 yield
         finally:
             self.pages -= 1
 
     def _lend(self) -> None:
-        self.downloader.lend_place()
-        self.downloader.wake()
+        self.engine.lend_place()
+        self.engine.wake()
 
     @asynccontextmanager
     async def enter_aside(
@@ -141,7 +141,7 @@ class Lane:
 
     def _become_slow(self, _: object) -> None:
         self._leave_prompt()
-        self._lanes.downloader.wake()  # the queue may look further ahead
+        self._lanes.engine.wake()  # the queue may look further ahead
 
     def step_aside(self) -> None:
         """Hold no place while the request of the fetch waits for a grant."""
@@ -169,7 +169,7 @@ class Lane:
     def leave(self) -> None:
         """End: the fetch is over."""
         self._timer.cancel()
-        self._lanes.downloader.take_place_back()
+        self._lanes.engine.take_place_back()
         if self._is_aside:
             self._is_aside = False
             self._lanes.note_back()

@@ -13,7 +13,7 @@ from twisted.internet.defer import CancelledError
 
 from scrapy_rep import access
 from scrapy_rep.access.origins import origin_of, robots_url
-from scrapy_rep.downloader import ROBOTS_HOP, sleep, wire
+from scrapy_rep.downloader import ROBOTS_HOP, sleep
 from scrapy_rep.downloader.failures import CUT_SHORT, TIMEOUT
 from scrapy_rep.exceptions import NotNow, StillParked
 from scrapy_rep.policies.concurrency import Lanes
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from scrapy_rep.downloader import Departure, Downloader
-    from scrapy_rep.downloader.wire import Wire
+    from scrapy_rep.downloader import Departure
+    from scrapy_rep.engine import Engine
     from scrapy_rep.log import CrawlLog
     from scrapy_rep.pacing import Asking, Keeper
     from scrapy_rep.settings import Settings
@@ -40,6 +40,9 @@ CLOSING_SECONDS = 0.01
 """Seconds that closing a connection takes after a download was stopped. If a page is sent on it
 before that, Twisted sends the page again: without asyncio, the site saw it twice."""
 
+DELIMITERS = frozenset({b"Content-Length", b"Transfer-Encoding"})
+NO_BODY = frozenset({204, 304})
+"""What tells where a body ends, and the statuses that have none (RFC 9112 6.3)."""
 PRIVATE_HEADERS = (b"Cookie", b"Authorization")
 
 
@@ -55,14 +58,12 @@ class _Hop:
         "origin",
         "received",
         "started",
-        "wire",
     )
 
     def __init__(self, origin: str, first_origin: str, asking: Asking) -> None:
         self.origin = origin
         self.first_origin = first_origin
         self.asking = asking
-        self.wire: Wire | None = None
         self.start(0.0)
 
     def start(self, at: float) -> None:
@@ -95,30 +96,23 @@ class Fetcher:
         self,
         crawler: Crawler,
         settings: Settings,
-        downloader: Downloader,
+        engine: Engine,
         keeper: Keeper,
         log: CrawlLog,
     ) -> None:
         self._crawler = crawler
         self._settings = settings
-        self._downloader = downloader
+        self._engine = engine
         self._keeper = keeper
-        self.lanes = Lanes(
-            downloader, settings.fetch_concurrency, settings.slow_fetches
-        )
+        self.lanes = Lanes(engine, settings.fetch_concurrency, settings.slow_fetches)
         self._limits = access.Limits(
             settings.max_redirects, settings.max_size, settings.deny_statuses
         )
         self._downloading = 0
-        self._jumps_queues = False
-        downloader.on_robots_start(self._note_start)
-        downloader.on_answer(self._keep_coding)
-        downloader.on_failure(self._keep_error)
+        engine.starts.on_start(self._note_start)
+        engine.starts.on_answer(self._keep_coding)
+        engine.starts.on_failure(self._keep_error)
         self._own_code = OwnCode(crawler, log)
-        self._receivers = (
-            (self._headers_received, signals.headers_received),
-            (self._bytes_received, signals.bytes_received),
-        )
 
     async def fetch(
         self,
@@ -205,8 +199,6 @@ class Fetcher:
             raise BrokenAnswerError(TIMEOUT)
         if "dataloss" in response.flags:  # which a middleware may have permitted
             raise BrokenAnswerError(CUT_SHORT)
-        if hop.wire and (fault := hop.wire.fault(response.headers, stopped=stopped)):
-            raise BrokenAnswerError(fault)
         fields = fields_of(response.headers)
         if hop.content_encoding:
             fields["content-encoding"] = [hop.content_encoding]
@@ -214,16 +206,27 @@ class Fetcher:
         by = ""
         if stopped and not (cut or hop.has_all_of(response)):
             by = self._stopper(hop)
-        return access.Answer(response.status, fields, response.body, cut, by)
+        delimited = self._is_delimited(response)
+        return access.Answer(response.status, fields, response.body, cut, by, delimited)
+
+    def _is_delimited(self, response: Response) -> bool:
+        """Tell whether the end of its body was told, and not by its connection alone."""
+        if "partial" in response.flags:
+            return False
+        told = not response.headers.keys().isdisjoint(DELIMITERS)
+        return (
+            told
+            or response.status in NO_BODY
+            or self._engine.flags_partial(response.url)
+            or not (response.protocol or "").startswith("HTTP/1")
+        )
 
     def _stopper(self, hop: _Hop) -> str:
         """Return who else has stopped the download of *hop*, and tell the user."""
-        at = bool(hop.received)  # the signal of the headers comes first
-        receiver, signal = self._receivers[at]
-        name = ("headers_received", "bytes_received")[at]
-        return self._own_code.note_stopped(
-            signal, name, {receiver}, hop.origin, hop.received
-        )
+        # The signal of the headers comes first.
+        name = "bytes_received" if hop.received else "headers_received"
+        signal = getattr(signals, name)
+        return self._own_code.note_stopped(signal, name, hop.origin, hop.received)
 
     async def _download(self, request: Request, hop: _Hop, page: Request) -> Response:
         engine = self._crawler.engine
@@ -236,9 +239,9 @@ class Fetcher:
                 await self._keeper.back_off.wait(request, host)
         hop.asking.lane = lane = await self.lanes.enter()
         try:
-            if self._downloader.is_ending_without(page):
+            if self._engine.is_ending_without(page):
                 raise CancelledError
-            self._begin(request)
+            self._begin()
             over = True
             try:
                 with on_the_way(self._crawler, hop.first_origin):
@@ -256,31 +259,25 @@ class Fetcher:
             lane.leave()
         return response
 
-    def _begin(self, request: Request) -> None:
+    def _begin(self) -> None:
         """Receive signals for as long as a robots.txt is downloaded.
 
         Scrapy sends them for every page, too, and each receiver costs time.
         """
-        connect = self._crawler.signals.connect
         self._downloading += 1
         if self._downloading == 1:
-            wire.watch()
-            for receiver, signal in self._receivers:
-                connect(receiver, signal)
-        if not self._jumps_queues and self._downloader.has_slot(
-            self._downloader.slot_of(request)
-        ):  # as of few crawls: others may wait there
-            self._jumps_queues = True
-            connect(self._reached_downloader, signals.request_reached_downloader)
+            self._crawler.signals.connect(self._bytes_received, signals.bytes_received)
 
     def _end(self, over: bool) -> None:
         self._downloading -= over
         if not self._downloading:
-            for receiver, signal in self._receivers:
-                self._crawler.signals.disconnect(receiver, signal)
+            disconnect = self._crawler.signals.disconnect
+            disconnect(self._bytes_received, signals.bytes_received)
 
     def _note_start(self, departure: Departure) -> None:
         hop = departure.robots_hop
+        if hop is None:
+            return
         # Its time runs from now, not while it waits.
         hop.start(departure.started_at)
         if hop.asking.lane is not None:
@@ -291,28 +288,6 @@ class Fetcher:
         if hop.origin != hop.first_origin:
             for name in PRIVATE_HEADERS:
                 headers.pop(name, None)
-
-    def _reached_downloader(self, request: Request) -> None:
-        """Let *request*, for a robots.txt, wait for nothing but its turn, and hold no place."""
-        hop = request.meta.get(ROBOTS_HOP)
-        if hop is None:
-            return
-        self._downloader.go_first(request)
-        if hop.asking.lane is not None and self._must_wait(request):
-            hop.asking.lane.step_aside()
-
-    def _must_wait(self, request: Request) -> bool:
-        """Tell whether *request*, which is in its slot now, must wait there."""
-        slot = request.meta.get("download_slot")
-        host = self._keeper.host_of(request)
-        return bool(
-            self._keeper.due_in(host) or (slot and self._downloader.due_in(slot))
-        )
-
-    def _headers_received(self, request: Request) -> None:
-        hop = request.meta.get(ROBOTS_HOP)
-        if hop is not None:
-            hop.wire = wire.current_wire()
 
     def _bytes_received(self, data: bytes, request: Request) -> None:
         hop = request.meta.get(ROBOTS_HOP)

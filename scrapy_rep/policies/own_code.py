@@ -23,8 +23,6 @@ from scrapy_rep.exceptions import HostRefused
 from scrapy_rep.protocol.printable import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from scrapy.crawler import Crawler
 
     from scrapy_rep.log import CrawlLog
@@ -83,17 +81,15 @@ class OwnCode:
         self,
         signal: object,
         name: str,
-        own: Collection[object],
         origin: str,
         octets: int,
     ) -> str:
         """Tell that a handler of *signal* stopped a download; return who that was, in words.
 
-        *name* is that of the signal, and *own* are our handlers of it. So many *octets* of
-        the body have come.
+        *name* is that of the signal. So many *octets* of the body have come.
         """
         receivers = liveReceivers(getAllReceivers(self._crawler, signal))
-        names = [_name_of(each) for each in receivers if each not in own]
+        names = [_name_of(each) for each in receivers if not _is_ours(each)]
         who = " or ".join(names) or "a download handler or middleware"
         if self._is_news(who, name):
             self._log.warn_user(
@@ -132,6 +128,10 @@ def described(error: Exception) -> str:
         return kind
     words = describe_error(error)
     return words if words == name else f"{name}: {words}"
+
+
+def _is_ours(receiver: object) -> bool:
+    return str(getattr(receiver, "__module__", "")).startswith("scrapy_rep.")
 
 
 def _raiser(error: Exception) -> str:

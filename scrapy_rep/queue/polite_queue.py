@@ -59,15 +59,15 @@ class PoliteQueue(SlotQueues):
         self._waits.holders.append(self)
         self._policies: Policies | None = crawl.policies if crawl.is_judged else None
         self._holds = Holds(crawl)
-        self._downloader = crawl.downloader
+        self._engine = crawl.engine
         self._keeper = crawl.keeper
         self._most_asked = 2 * (crawler.settings.getint("CONCURRENT_REQUESTS") or 16)
         self._count = 0
         self.slots = Slots()
         self._asked = 0  # policies that are asked for
         self._asks = 0  # those that ever were
-        self._alarm = Alarm(crawl.downloader.wake)
-        crawl.downloader.backout.queues.append(self)
+        self._alarm = Alarm(crawl.engine.wake)
+        crawl.engine.backout.queues.append(self)
         for name, queue in self.pqueues.items():
             self._adopt(name, queue)
 
@@ -75,11 +75,11 @@ class PoliteQueue(SlotQueues):
         return self._count
 
     def push(self, request: Request) -> None:
-        leave_behind(request, request.meta, self._downloader)
-        name = self._downloader.slot_of(request)
+        leave_behind(request, request.meta, self._engine)
+        name = self._engine.slot_of(request)
         slot = self.slots.get(name)
         key = self._key_of(request)
-        if self._holds.has_cache and request in self._downloader.handed_out.sent_back:
+        if self._holds.has_cache and request in self._engine.handed_out.sent_back:
             key = (*key[:3], self._holds.is_away(key), key[4])
         line = slot.lines.get(key) or self._add_line(slot, key)
         try:
@@ -155,7 +155,7 @@ class PoliteQueue(SlotQueues):
 
     def close(self) -> dict[str, list[int]]:
         self._alarm.cancel()
-        self._downloader.backout.queues.remove(self)
+        self._engine.backout.queues.remove(self)
         self._waits.close(self, keeps=bool(self.key))
         self.slots.clear()
         self._count = 0
@@ -199,7 +199,7 @@ class PoliteQueue(SlotQueues):
     # Slots and lines
 
     def names_of(self, request: Request) -> tuple[str, ...]:
-        slot = self._crawl.downloader.slot_of(request)
+        slot = self._crawl.engine.slot_of(request)
         return slot, line_name(slot, self._key_of(request))
 
     def _key_of(self, request: Request) -> Key:
@@ -217,7 +217,7 @@ class PoliteQueue(SlotQueues):
         if request is None:
             slot_name, key = name, UNJUDGED
         else:
-            slot_name, key = self._downloader.slot_of(request), self._key_of(request)
+            slot_name, key = self._engine.slot_of(request), self._key_of(request)
         self._file(self.slots.get(slot_name), Line(name, key, queue, mixed=True))
 
     def _file(self, slot: Slot, line: Line) -> Line:
@@ -253,7 +253,7 @@ class PoliteQueue(SlotQueues):
         line = self._next_line(slot)
         if line is None:
             return None
-        wait = self._downloader.due_in(slot.name)
+        wait = self._engine.due_in(slot.name)
         if wait and not self._holds.is_refused(line.host):
             self._park(slot, line.host, wait, PACE)
             return None
@@ -320,7 +320,7 @@ class PoliteQueue(SlotQueues):
             return None
         if not line.ask_ahead:
             line.ask_ahead = self._holds.is_known(line)  # else the middleware asks
-        self._downloader.handed_out.add(slot.name, line.host, request)
+        self._engine.handed_out.add(slot.name, line.host, request)
         return request
 
     def _park(self, slot: Slot, host: str, wait: float, cause: str) -> None:
@@ -379,6 +379,6 @@ class PoliteQueue(SlotQueues):
             line.asked = line.ask_ahead = False
             if slot.where not in {Where.GONE, Where.FULL}:  # else the queue was closed
                 self.slots.make_due(slot)
-            self._downloader.wake()
+            self._engine.wake()
 
         asking.addBoth(answered)

@@ -69,7 +69,7 @@ class SlotQueues(DownloaderAwarePriorityQueue):
 
     def names_of(self, request: Request) -> tuple[str, ...]:
         """Return the names that the queue of *request* may have."""
-        return (self._crawl.downloader.slot_of(request),)
+        return (self._crawl.engine.slot_of(request),)
 
     def _find(self, folder: str) -> None:
         """Open a queue that a killed run has left in *folder*, and has listed nowhere.

@@ -10,7 +10,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from scrapy_rep.pacing import Booking, ParkedError
+from scrapy_rep.pacing import ParkedError
 from scrapy_rep.redis.clients import Script
 from scrapy_rep.redis.fleet import SETTLE_SECONDS, RedisAwayError
 from scrapy_rep.redis.health import SharedHealth
@@ -21,7 +21,7 @@ from scrapy_rep.redis.keys import (
     spent_key,
     start_key,
 )
-from scrapy_rep.redis.leases import Leases
+from scrapy_rep.redis.leases import LEASE_SECONDS, Leases
 from scrapy_rep.redis.servers import Servers
 
 if TYPE_CHECKING:
@@ -37,35 +37,34 @@ SPENT_KEPT_SECONDS = 86400.0
 """Seconds for which the number of a host's requests is kept, from the last one on."""
 LATENCY_KEPT_SECONDS = 3600.0
 """The same for a response time."""
-LATE_SECONDS = 0.005
-"""Seconds: if the server's answer took so much longer than the quickest one, we start later than
-it has booked, and tell it."""
-MOST_TIMES_TOLD = 5
-"""How often we tell the server that, if its answer to that is late as well; the rest is told when
-the request leaves."""
+MOVED_RETRY_SECONDS = 0.005
+"""Seconds after which a server is asked again, as a host's key may be on its way to another one."""
 LONG_AWAY_SECONDS = 3.0
 """Seconds for which the server must be away before we go on without it. By then each living worker
 has noticed."""
 UNKNOWN_AWAY_SECONDS = 30.0
 """Seconds for which a request for a robots.txt waits while the server is away: other workers may
 know a delay of the host, and ask it in their turns."""
-BUSY_SECONDS = 5.0
-"""Seconds for which workers are busy that have all just started, or found the server again."""
 SPARE_PART, SPARE_SECONDS = 0.02, 0.02
 """The part, and the seconds, by which a turn is longer than the interval: clocks are not exact."""
 
 
 class RedisBookings:
-    """Confirms each start with Redis, whose clock alone decides; see ``Bookings``.
+    """Books each start in Redis, whose clock alone decides; see ``Bookings``.
+
+    A booked start is held until its request is over. A worker that dies meanwhile keeps the
+    others from the host for ``LEASE_SECONDS`` at the most.
 
     While Redis is away, the workers that were last seen take turns by the same clock, as far
     as it is known here: each asks a host once in as many intervals as there are workers.
     """
 
     def __init__(self, crawler: Crawler) -> None:
+        self.holding: dict[tuple[str, int], asyncio.Task[None]] = {}
+        """What keeps each booked start held while its request is under way."""
         self._servers = Servers.of(crawler)
         self._start = Script.named("start")
-        self._late = Script.named("late")
+        self._hold = Script.named("hold")
         self._park = Script.named("park")
         self._spend = Script.named("spend")
         self._crawler = crawler
@@ -78,7 +77,7 @@ class RedisBookings:
 
     async def book(
         self, host: str, interval: float, waits: Callable[[], object] = lambda: None
-    ) -> Booking | None:
+    ) -> int | None:
         """Book a start. If *interval* is 0, the one counts that a worker has last kept."""
         while True:
             link = self._servers.at(start_key(host))
@@ -90,10 +89,14 @@ class RedisBookings:
                         wait, booking = await self._ask(host, interval, told_for)
                     except RedisAwayError:
                         await asyncio.sleep(
-                            LATE_SECONDS
+                            MOVED_RETRY_SECONDS
                         )  # its keys may be on their way
                         continue
                     if not wait:
+                        assert booking is not None
+                        keeping = self._keep(host, booking)
+                        loop = asyncio.get_running_loop()
+                        self.holding[host, booking] = loop.create_task(keeping)
                         return booking
                 waits()
                 await asyncio.sleep(wait)
@@ -109,22 +112,21 @@ class RedisBookings:
             elif await self._wait_for_turn(link, host, interval):
                 return None
 
-    @property
-    def restless(self) -> bool:
-        return any(
-            monotonic()
-            < link.changed_at
-            + (SETTLE_SECONDS if link.was_away else 0.0)
-            + BUSY_SECONDS
-            for link in self._servers.all
-        )
+    async def over(self, host: str, booking: int) -> None:
+        if keeping := self.holding.pop((host, booking), None):
+            keeping.cancel()
+        with suppress(RedisAwayError):  # then it is held until its lease ends
+            await self._hold_for(host, booking, 0.0)
 
-    async def late(self, host: str, at: int, seconds: float) -> bool:
-        try:
-            args = [at, round(seconds * 1e6)]
-            return bool(await self._servers.call(self._late, [start_key(host)], args))
-        except RedisAwayError:
-            return True  # while Redis is away everyone waits for longer than that
+    async def _keep(self, host: str, booking: int) -> None:
+        while (host, booking) in self.holding:  # redis-py may swallow the cancellation
+            await asyncio.sleep(LEASE_SECONDS / 3)
+            with suppress(RedisAwayError):
+                await self._hold_for(host, booking, LEASE_SECONDS)
+
+    async def _hold_for(self, host: str, booking: int, seconds: float) -> None:
+        args = [booking, round(seconds * 1e6), self._kept]
+        await self._servers.call(self._hold, [start_key(host)], args)
 
     async def claim(self, host: str) -> str:
         """Return a claim to *host*; while Redis is away, each worker gets one."""
@@ -167,28 +169,16 @@ class RedisBookings:
 
     async def _ask(
         self, host: str, interval: float, told_for: float
-    ) -> tuple[float, Booking | None]:
-        here = monotonic()
+    ) -> tuple[float, int | None]:
+        """Return the seconds to wait, or 0 and the booking."""
         args: list[Any] = [round(interval * 1e6), self._kept]
         args.append("" if told_for == math.inf else round(told_for * 1e6))
+        args.append(round(LEASE_SECONDS * 1e6))
         keys = [start_key(host), parked_key(host)]
         wait, *now = await self._servers.call(self._start, keys, args)
         if wait and now:
             raise ParkedError(wait / 1e6)
-        if wait:
-            return wait / 1e6, None
-        at: int = now[0]
-        for _ in range(MOST_TIMES_TOLD):
-            told = monotonic()
-            late = told - here
-            quickest = self._servers.at(keys[0]).round_trip
-            if late <= quickest + LATE_SECONDS:
-                return 0.0, Booking(at, told)
-            if not await self.late(host, at, late):
-                return LATE_SECONDS, None  # its time is over
-            at += round(late * 1e6)
-            here = told
-        return 0.0, Booking(at, here)
+        return wait / 1e6, None if wait else now[0]
 
     def _told_for(self, link: Link) -> float:
         """Return for how many seconds Redis has known of each start of all workers.

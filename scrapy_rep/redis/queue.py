@@ -80,7 +80,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
         self._crawl = crawl = Crawl.of(crawler)
         crawl.join_queue()
         self._policies: Policies | None = crawl.policies if crawl.is_judged else None
-        self._downloader = crawl.downloader
+        self._engine = crawl.engine
         self._keeper = crawl.keeper
         if not self._keeper.is_shared:
             self._keeper.share(RedisBookings(crawler))
@@ -90,12 +90,12 @@ class PoliteQueue(Base):  # type: ignore[misc]
         self._elsewhere = FleetWaits(self.shards.all)
         crawl.waits.elsewhere.append(self._elsewhere)
         self._serial = crc32(self._servers.me.encode()) << 32
-        self._most_of_a_host = self._downloader.most_of_a_slot
+        self._most_of_a_host = self._engine.most_of_a_slot
         self.exchange = Exchange(
             crawler,
             self.shards,
-            wake=self._downloader.wake,
-            places=self._downloader.free_places,
+            wake=self._engine.wake,
+            places=self._engine.free_places,
             places_left=self._places_left,
             most_of_a_host=self._most_of_a_host,
             done=self._done_with,
@@ -118,7 +118,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
         return len(self.exchange)
 
     def push(self, request: Request) -> None:
-        leave_behind(request, request.meta, self._downloader)
+        leave_behind(request, request.meta, self._engine)
         host = self._host_of(request)
         wait, why = self._wait_of(request)
         self._pushed += 1
@@ -177,15 +177,15 @@ class PoliteQueue(Base):  # type: ignore[misc]
             self._crawl.log.count("unreadable")
             self.exchange.handed_out[object()] = handed  # nothing that is in progress
             return None
-        slot = self._downloader.slot_of(request)
+        slot = self._engine.slot_of(request)
         self.exchange.handed_out[request] = handed._replace(slot=slot)
         self._last_request_at = monotonic()
-        self._downloader.handed_out.add(slot, slot_in(handed.host), request)
+        self._engine.handed_out.add(slot, slot_in(handed.host), request)
         return request
 
     def _done_with(self) -> dict[object, Handed]:
         """Return the handed-out requests that the engine has finished with."""
-        in_progress = self._downloader.in_progress()
+        in_progress = self._engine.in_progress()
         if in_progress is None:
             return {}
         return {
@@ -255,7 +255,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
 
     def _ruling_on(self, request: Request) -> Ruling | None:
         """Return the ruling on *request* if it was sent back to wait; ``None``: it was not."""
-        sent_back = request in self._downloader.handed_out.sent_back
+        sent_back = request in self._engine.handed_out.sent_back
         if not sent_back or self._policies is None:
             return None
         origin, agent, *_ = key_of(request, self._crawl.agents, "")
@@ -286,8 +286,8 @@ class PoliteQueue(Base):  # type: ignore[misc]
             values,
             extra={"spider": self.spider},
         )
-        if order == "drain" and may_end and not self._downloader.is_ending():
-            self._downloader.close(DRAINED_REASON)
+        if order == "drain" and may_end and not self._engine.is_ending():
+            self._engine.close(DRAINED_REASON)
 
     def _let_spider_read(self) -> None:
         """Let a ``RedisSpider`` read more start URLs, as it otherwise does when idle.
@@ -304,7 +304,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
         call_later(0, self._read, read)
 
     def _read(self, read: Any) -> None:
-        if self._downloader.is_ending():
+        if self._engine.is_ending():
             return  # what it reads could not be queued any more
         try:
             read()

@@ -39,6 +39,10 @@ def answer(
     return Answer(status, fields(named), body, cut)
 
 
+def undelimited(body: bytes = RULES, status: int = 200) -> Answer:
+    return Answer(status, fields(), body, delimited=False)
+
+
 def redirect(to: str, status: int = 301) -> Answer:
     return answer(status, Location=to)
 
@@ -329,3 +333,29 @@ def test_an_answer_that_depends_on_the_user_agent_says_so(vary, expected):
     # What a redirect says of itself decides where it leads to.
     moved = answer(301, Location="/other.txt", Vary=vary)
     assert outcome_of(moved, answer()).varies is expected
+
+
+@pytest.mark.parametrize(
+    ("second", "access", "status"),
+    [
+        pytest.param(undelimited(), OK, 200, id="the same"),
+        pytest.param(undelimited(RULES[:-1]), AWAY, 200, id="shorter"),
+        pytest.param(answer(body=RULES + b"#"), OK, 200, id="one that tells its end"),
+        pytest.param(undelimited(status=503), AWAY, 503, id="an error"),
+        pytest.param(redirect("/r"), None, None, id="a redirect"),
+    ],
+)
+def test_a_file_whose_end_was_not_told_is_asked_for_twice(second, access, status):
+    asked, outcome = after_all(undelimited(), second)
+    assert asked[:2] == [URL, URL]
+    if access is None:
+        assert outcome is None
+        return
+    assert outcome is not None
+    assert (outcome.access, outcome.status) == (access, status)
+    assert outcome.body == (second.body if access is OK else b"")
+
+
+def test_what_was_cut_at_the_limit_is_asked_for_once():
+    long = Answer(200, fields(), RULES, cut=True, delimited=False)
+    assert outcome_of(long, limits=Limits(max_size=len(RULES))).access is OK

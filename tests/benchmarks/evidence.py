@@ -93,11 +93,11 @@ class Gate(scrapy.Spider):
     def time(self, urls: list[str]) -> Time:
         gate = self.gate
         shared = Crawl.of(self.crawler)
-        downloader = shared.downloader
+        engine = shared.engine
         audit: Any = shared.witness and shared.witness._audit
         requests = [scrapy.Request(url) for url in urls]
         for request in requests:  # as it comes of a request's way through the scheduler
-            request.meta["download_slot"] = downloader.slot_of(request)
+            request.meta["download_slot"] = engine.slot_of(request)
             request.meta["download_latency"] = 0.1
         responses = [scrapy.http.Response(url, body=BODY) for url in urls]
         passed = 0
@@ -105,7 +105,7 @@ class Gate(scrapy.Spider):
         for request, response in zip(requests, responses, strict=True):
             if passes(gate, request):
                 passed += 1
-                go(downloader, request, response)
+                go(engine.starts, request, response)
         here = thread_time() - begun_here
         if audit is not None:
             audit._sink._hurry.set()
@@ -125,17 +125,15 @@ def passes(gate: Any, request: scrapy.Request) -> bool:
     raise AssertionError("its robots.txt is not known")
 
 
-def go(downloader: Any, request: scrapy.Request, response: Response) -> None:
+def go(starts: Any, request: scrapy.Request, response: Response) -> None:
     """Have *request* start and be answered, as the downloader does."""
-    departure = Departure(
-        request, request.meta["download_slot"], lambda _: None, downloader._note_leave
-    )
-    departure.needs_telling = downloader.tells_all
+    departure = Departure(request, request.meta["download_slot"])
     departure.host = departure.slot or ""
-    downloader._note_start(departure)
-    departure.note_over()
-    for answered in downloader._answer_listeners:
-        answered(departure, response)
+    departure.started_at = time.monotonic()
+    for started in starts._start_listeners:
+        started(departure)
+    starts._note_over(departure)
+    starts._tell_answer(departure, response)
 
 
 async def session(

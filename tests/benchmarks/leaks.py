@@ -204,7 +204,7 @@ class Hosts(scrapy.Spider):
             raise scrapy.exceptions.DontCloseSpider
         # What waits to be swept differs from run to run, and Scrapy keeps this crawl for
         # a while when it is over.
-        shared.downloader.handed_out.sweep()
+        shared.engine.handed_out.sweep()
 
     def parse(self, response):
         self.answered.add(response.url)

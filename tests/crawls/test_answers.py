@@ -11,9 +11,9 @@ import zlib
 from typing import Any
 
 import pytest
-from scrapy.utils.reactor import is_reactor_installed
 
 from scrapy_rep import RobotsForbidden, RobotsUnreachable
+from tests.crawls.test_one_pace import HANDLERS, by_handler
 from tests.site import Reply, Site
 from tests.tls import server_context
 from tests.utils import InTurn, Pages, coroutine_test, crawl, make_crawler
@@ -219,16 +219,49 @@ async def test_48_tls_failure():
         assert site.hits == []
 
 
-@pytest.mark.parametrize("alert", [True, False], ids=["closed", "cut off"])
+HTTP_10 = b"HTTP/1.0 200 OK\r\n\r\n"
+FILE = DISALLOW_P.encode()
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["http", "https"])
+@pytest.mark.parametrize(
+    ("bodies", "expected", "asked"),
+    [
+        pytest.param([FILE, FILE], FORBIDDEN, 2, id="twice the same"),
+        pytest.param([b"", b""], ALLOWED, 2, id="twice empty"),
+        pytest.param([FILE[:13], FILE], UNREACHABLE, 2, id="cut short"),
+        pytest.param([FILE, FILE[:13]], UNREACHABLE, 2, id="then cut short"),
+    ],
+)
 @coroutine_test
-async def test_48_tls_tells_of_the_end_of_a_body(alert, tmp_path):
-    """RFC 9112 9.8: what nothing delimits is whole after a closure alert only."""
-    reply = Reply(raw=b"HTTP/1.1 200 OK\r\n\r\nUser-agent: *\n", alert=alert)
-    with Site({"/robots.txt": reply}, tls=server_context(tmp_path)) as site:
+async def test_54_a_body_whose_end_is_not_told(bodies, expected, asked, tls, tmp_path):
+    """RFC 9112 9.8: the end of a connection may be that of the body, or may not."""
+    context = server_context(tmp_path) if tls else None
+    replies = [Reply(raw=HTTP_10 + body) for body in bodies]
+    with Site({"/robots.txt": replies}, tls=context) as site:
         outcome, _ = await outcome_of(site)
-    # Without a reactor nobody is told: asyncio keeps it to itself.
-    told = is_reactor_installed()
-    assert outcome == (ALLOWED if alert or not told else UNREACHABLE)
+    assert outcome == expected
+    assert site.count("/robots.txt") == asked
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n"
+
+
+@pytest.mark.only_asyncio
+@pytest.mark.parametrize("name", [name for name in HANDLERS if name != "unwatched"])
+@coroutine_test
+async def test_54_whose_end_is_told_is_asked_for_once(name):
+    handler = by_handler(name, "http")
+    for reply, asked in (
+        (Reply(raw=CHUNKED % (len(FILE), FILE)), 1),
+        (Reply(DISALLOW_P), 1),
+        (Reply(raw=HTTP_10 + FILE), 2),
+        (Reply(status=204), 1),
+    ):
+        with Site({"/robots.txt": reply}) as site:
+            outcome, _ = await outcome_of(site, **handler)
+        assert outcome == (ALLOWED if reply.status == 204 else FORBIDDEN)
+        assert site.count("/robots.txt") == asked
 
 
 @coroutine_test

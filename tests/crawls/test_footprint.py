@@ -12,13 +12,14 @@ from scrapy.core.spidermw import SpiderMiddlewareManager
 from scrapy.utils.test import get_crawler
 
 from scrapy_rep import RepSpiderMiddleware
-from scrapy_rep.pacing import Keeper
+from scrapy_rep.downloader import Starts
 from tests.site import Site
 from tests.utils import Pages, coroutine_test, crawl, make_crawler
 
 DISALLOW_P = "User-agent: *\nDisallow: /p\n"
 OF_EACH_REQUEST = (
     signals.request_reached_downloader,
+    signals.headers_received,
     signals.bytes_received,
     signals.response_downloaded,
 )
@@ -49,7 +50,7 @@ class Looking(Pages):
         pytest.param(DISALLOW_P, set(), id="no pace to keep"),
         pytest.param(
             "User-agent: *\nCrawl-delay: 0.1\n",
-            {Keeper},
+            {Starts},
             id="a pace to keep",
         ),
     ],

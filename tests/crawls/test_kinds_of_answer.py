@@ -60,7 +60,12 @@ def tls(stack: ExitStack) -> Setting:
     return url.replace("http:", "https:"), {}
 
 
-RESET = Reply(raw=b"HTTP/1.1 200 OK\r\n\r\nUser-agent: *\n", broken=True)
+def reset(body: bytes) -> Reply:
+    return Reply(raw=b"HTTP/1.1 200 OK\r\n\r\n" + body, broken=True)
+
+
+CUT = [reset(b"User-agent: *\n"), reset(b"User-agent: *\nDisal"), Reply(status=404)]
+WHOLE = Reply(raw=b"HTTP/1.0 200 OK\r\n\r\n" + RULES.encode())
 LOOP = Reply(status=302, headers={"Location": "/robots.txt"})
 
 # kind of answer -> the scene, what we make of it, what Scrapy's own middleware does
@@ -99,7 +104,8 @@ KINDS: dict[str, tuple[Callable[[ExitStack], Setting], str, str]] = {
     "host name not found": (no_such_name, UNREACHABLE, ALLOWED),
     "TLS failure": (tls, UNREACHABLE, ALLOWED),
     "cut short": (answer(Reply(RULES, cut=10)), UNREACHABLE, ALLOWED),
-    "reset, without a Content-Length": (answer(RESET), UNREACHABLE, ALLOWED),
+    "closed, without a Content-Length": (answer(WHOLE), FORBIDDEN, FORBIDDEN),
+    "the same, cut short by a reset": (answer(CUT), UNREACHABLE, ALLOWED),
 }
 
 

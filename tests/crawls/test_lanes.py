@@ -14,6 +14,7 @@ from scrapy_rep.policies import concurrency, service
 from scrapy_rep.policies.aside import LARGE_SIZE
 from scrapy_rep.policies.lifecycle import policy_of
 from scrapy_rep.protocol import Policy
+from tests.crawls.test_one_pace import by_handler
 from tests.site import Reply, Silence, Site, hosts_of, some_sites
 from tests.utils import (
     SCRAPYS_QUEUE,
@@ -86,6 +87,18 @@ class UntilQuick(Pages):
 @pytest.mark.parametrize("queue", ["scrapy_rep.PoliteQueue", SCRAPYS_QUEUE])
 @coroutine_test
 async def test_hosts_that_hang_hold_up_nobody_who_comes_after_them(queue):
+    await hanging_hosts(SCHEDULER_PRIORITY_QUEUE=queue)
+
+
+@pytest.mark.only_asyncio
+@pytest.mark.parametrize("name", ["aiohttp", "httpx"])
+@coroutine_test
+async def test_nor_do_they_fill_the_pool_of_a_client(name):
+    """Which has places for CONCURRENT_REQUESTS alone."""
+    await hanging_hosts(**by_handler(name, "http"))
+
+
+async def hanging_hosts(**settings: Any) -> None:
     with Site(host="0.0.0.0") as site:
         hanging, quick = hosts_of(site, 200), hosts_of(site, 5, 210)
 
@@ -93,13 +106,10 @@ async def test_hosts_that_hang_hold_up_nobody_who_comes_after_them(queue):
             return Reply("# fine", hang=f"http://{hit.headers['Host']}" in hanging)
 
         site.replies["/robots.txt"] = robots
-        crawler = make_crawler(
-            UntilQuick, REP_TIMEOUT=10, SCHEDULER_PRIORITY_QUEUE=queue
-        )
+        crawler = make_crawler(UntilQuick, REP_TIMEOUT=10, **settings)
         urls = [f"{origin}/" for origin in hanging + quick]
         await crawl(crawler, urls=urls, hanging=site, quick=quick)
-        # Not how often: aiohttp sends again what was closed without an answer.
-        assert len({hit.headers["Host"] for hit in site.hits}) == len(urls)
+        assert len(site.hits) == len(urls) + len(quick)
     assert sorted(crawler.spider.got) == sorted(urls[len(hanging) :])
     assert len(crawler.spider.failures) == len(hanging)
     assert crawler.spider.ended_before == 0

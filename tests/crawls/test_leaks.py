@@ -113,7 +113,7 @@ async def test_two_crawlers_share_nothing():
     assert two.stats.get_value("rep/would_forbid") == 1
     assert one.spider.robots is not two.spider.robots
     shared = [vars(Crawl.of(crawler)) for crawler in (one, two)]
-    for name in ("policies", "downloader", "keeper", "log", "settings"):
+    for name in ("policies", "engine", "keeper", "log", "settings"):
         assert shared[0][name] is not shared[1][name]
 
 

@@ -7,7 +7,7 @@ import logging
 import ssl
 import time
 from itertools import cycle, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -15,18 +15,15 @@ import scrapy
 from scrapy.core import downloader as scrapys
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 
-from scrapy_rep.crawl import Crawl
-from scrapy_rep.downloader import adapter
-from scrapy_rep.downloader.departure import as_current
 from scrapy_rep.evidence.report.reader import Files
 from scrapy_rep.evidence.report.tally import Tally
 from scrapy_rep.judging.pace_names import domain_of
-from scrapy_rep.pacing import HOSTS, Booking, hosts
-from scrapy_rep.store.memory import MemoryStore
+from scrapy_rep.pacing import HOSTS, hosts
 from tests.audits import of_type, records_of
 from tests.site import (
     Reply,
     Site,
+    gaps_between,
     pages,
     some_sites,
 )
@@ -41,53 +38,14 @@ from tests.utils import (
     make_crawler,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from scrapy_rep.downloader import Departure
-
 DELAY = 0.3
 KEPT = 0.98 * DELAY
 DELAYED = f"User-agent: *\nCrawl-delay: {DELAY}\n"
 
 
-class Wires:
-    """When the requests of some crawls left, as the crawls themselves have seen it."""
-
-    def __init__(self) -> None:
-        self.left: list[tuple[float, str]] = []
-        self._crawls: list[Crawl] = []
-
-    def crawler(self, spidercls: Any = None, **settings: Any) -> Any:
-        crawler = make_crawler(spidercls, **settings)
-        self._crawls.append(Crawl.of(crawler))
-        downloader = self._crawls[-1].downloader
-        downloader.on_leave(
-            lambda departure, at: self.left.append((at, departure.request.url)),
-            of_all=True,
-        )
-        return crawler
-
-    def gaps(self, *sites: Site) -> list[float]:
-        """Return the gaps between the requests of *sites*, each of which has seen all."""
-        times = sorted(
-            at
-            for at, url in self.left
-            if any(url.startswith(site.origin + "/") for site in sites)
-        )
-        assert len(times) == sum(len(site.hits) for site in sites)
-        return [later - earlier for earlier, later in pairwise(times)]
-
-
-def stall(monkeypatch: Any, seconds: float, *paths: str) -> None:
-    """Have the process stand still between the grants of *paths* and their connections."""
-
-    def stalled(departure: Departure) -> Any:
-        if departure.request.url.endswith(paths):
-            time.sleep(seconds)
-        return as_current(departure)
-
-    monkeypatch.setattr(adapter, "as_current", stalled)
+def smallest_gap(*sites: Site) -> float:
+    """Return the smallest gap at *sites*, which have one pace."""
+    return min(gaps_between(hit for site in sites for hit in site.hits))
 
 
 class SlowHandshakes(ssl.SSLSocket):
@@ -160,35 +118,31 @@ async def test_a_connection_that_is_slow_to_be_made(name, tmp_path):
         crawler = make_crawler(DOWNLOAD_VERIFY_CERTIFICATES=False, **own)
         await crawl(crawler, urls=pages(site, 3))
     assert len(site.hits) == 4
-    arrived = [hit.seconds for hit in site.hits]
-    gap = min(later - earlier for earlier, later in pairwise(arrived))
-    assert gap >= 0.5  # 0.2 would be by when they were granted
+    assert smallest_gap(site) >= 0.98 * 0.8
 
 
 @both_queues
 @coroutine_test
 async def test_two_spiders_of_a_process(queue):
-    wires = Wires()
     with Site({"/robots.txt": DELAYED}) as site:
         one, other = (
-            wires.crawler(SCHEDULER_PRIORITY_QUEUE=queue, USER_AGENT=agent)
+            make_crawler(SCHEDULER_PRIORITY_QUEUE=queue, USER_AGENT=agent)
             for agent in ("one/1.0", "other/1.0")
         )
         urls = pages(site, 3)
         await at_once(crawl(one, urls=urls), crawl(other, urls=urls))
     assert len(one.spider.got) == len(other.spider.got) == 3
-    assert min(wires.gaps(site)) >= KEPT
+    assert smallest_gap(site) >= KEPT
 
 
 @coroutine_test
 async def test_a_spider_that_begins_when_another_one_has_ended():
-    wires = Wires()
     with Site({"/robots.txt": DELAYED}) as site:
         for start in (0, 2):
-            crawler = wires.crawler()
+            crawler = make_crawler()
             await crawl(crawler, urls=pages(site, 2, start))
             assert len(crawler.spider.got) == 2
-    assert min(wires.gaps(site)) >= KEPT
+    assert smallest_gap(site) >= KEPT
 
 
 class Spread(Pages):
@@ -220,9 +174,9 @@ class Spreading:
 )
 @coroutine_test
 async def test_a_host_that_is_spread_over_slots(queue, spider, middlewares, tmp_path):
-    wires, audit = Wires(), tmp_path / "audit.jsonl"
+    audit = tmp_path / "audit.jsonl"
     with Site({"/robots.txt": DELAYED}) as site:
-        crawler = wires.crawler(
+        crawler = make_crawler(
             spider,
             SCHEDULER_PRIORITY_QUEUE=queue,
             DOWNLOADER_MIDDLEWARES=middlewares,
@@ -230,7 +184,7 @@ async def test_a_host_that_is_spread_over_slots(queue, spider, middlewares, tmp_
         )
         await crawl(crawler, urls=pages(site, 5))
     assert len(crawler.spider.got) == 5
-    assert min(wires.gaps(site)) >= KEPT
+    assert smallest_gap(site) >= KEPT
     assert len({each["slot"] for each in of_type("sent", records_of(audit))}) >= 3
     tally = Tally()
     tally.take(Files([str(audit)], lambda digest, body: None).records())
@@ -241,15 +195,15 @@ async def test_a_host_that_is_spread_over_slots(queue, spider, middlewares, tmp_
 @coroutine_test
 async def test_a_site_that_closes_connections_when_it_is_asked(tmp_path):
     """Twisted and aiohttp send such a request once more by themselves."""
-    wires, audit = Wires(), tmp_path / "audit.jsonl"
+    audit = tmp_path / "audit.jsonl"
     with Site({"/robots.txt": DELAYED}) as site:
         for number in range(3):
             site.replies[f"/{number}"] = [Reply(reset=True), "fine"]
-        crawler = wires.crawler(RETRY_TIMES=2, REP_AUDIT_URI=str(audit))
+        crawler = make_crawler(RETRY_TIMES=2, REP_AUDIT_URI=str(audit))
         await crawl(crawler, urls=pages(site, 3))
     assert len(crawler.spider.got) == 3
     assert len(site.hits) == 7
-    assert min(wires.gaps(site)) >= KEPT
+    assert smallest_gap(site) >= KEPT
     sent = of_type("sent", records_of(audit))
     assert len(sent) == 7
     times = [each["time"] for each in sent]
@@ -259,15 +213,14 @@ async def test_a_site_that_closes_connections_when_it_is_asked(tmp_path):
 @pytest.mark.parametrize("page", [True, False])
 @coroutine_test
 async def test_many_hosts_whose_robots_txt_is_that_of_one(page):
-    wires = Wires()
     with Site({"/robots.txt": DELAYED}) as site:
         moved = Reply(status=302, headers={"Location": site.url("/robots.txt")})
         with some_sites(5, moved) as others:
-            crawler = wires.crawler()
+            crawler = make_crawler()
             urls = [other.url("/") for other in others]
             await crawl(crawler, urls=urls + pages(site, 2 * page))
         assert len(crawler.spider.got) == 5 + 2 * page
-        assert min(wires.gaps(site)) >= KEPT
+        assert smallest_gap(site) >= KEPT
 
 
 class Holding(Pages):
@@ -281,39 +234,22 @@ class Holding(Pages):
 @both_queues
 @coroutine_test
 async def test_callbacks_that_hold_the_event_loop_and_new_connections(queue, tmp_path):
-    wires, audit = Wires(), tmp_path / "audit.jsonl"
+    audit = tmp_path / "audit.jsonl"
     closed = Reply("page", headers={"Connection": "close"})
     with some_sites(3, Reply(DELAYED, headers=closed.headers)) as sites:
         for site in sites:
             site.replies |= {f"/{number}": closed for number in range(3)}
-        crawler = wires.crawler(
+        crawler = make_crawler(
             Holding, SCHEDULER_PRIORITY_QUEUE=queue, REP_AUDIT_URI=str(audit)
         )
         urls = [url for site in sites for url in pages(site, 3)]
         await crawl(crawler, urls=urls)
     assert len(crawler.spider.got) == 9
-    assert min(gap for site in sites for gap in wires.gaps(site)) >= KEPT
-    told = sorted(each["time"] for each in of_type("sent", records_of(audit)))
-    seen = sorted(at for at, _ in wires.left)
-    offsets = [a - b for a, b in zip(told, seen, strict=True)]
-    assert max(offsets) - min(offsets) < 0.001  # the audit has the times of the wire
-
-
-@both_queues
-@coroutine_test
-async def test_a_stall_between_grant_and_wire_puts_off_the_next(queue, monkeypatch):
-    wires = Wires()
-    with Site({"/robots.txt": DELAYED}) as site:
-        crawler = wires.crawler(SCHEDULER_PRIORITY_QUEUE=queue)
-        stall(monkeypatch, 0.6 * DELAY, "/1", "/3")
-        await crawl(crawler, urls=pages(site, 5))
-    assert len(crawler.spider.got) == 5
-    assert min(wires.gaps(site)) >= KEPT
+    assert min(map(smallest_gap, sites)) >= KEPT
 
 
 @coroutine_test
 async def test_a_host_behind_a_rendering_service_keeps_its_own():
-    wires = Wires()
     with Site({"/robots.txt": DELAYED}) as slow, Site(host="127.0.0.2") as service:
 
         class Rendered(Pages):
@@ -326,14 +262,14 @@ async def test_a_host_behind_a_rendering_service_keeps_its_own():
                 for number in range(8):
                     yield scrapy.Request(service.url(f"/quick/{number}"))
 
-        crawler = wires.crawler(Rendered)
+        crawler = make_crawler(Rendered)
         await crawl(crawler)
-        times = {url: at for at, url in wires.left}
+        times = {hit.path: hit.seconds for hit in service.hits}
     assert len(crawler.spider.got) == 11
-    of_slow = sorted(at for url, at in times.items() if "/slow/" in url)
+    of_slow = sorted(at for path, at in times.items() if "/slow/" in path)
     assert min(b - a for a, b in pairwise(of_slow)) >= KEPT
     # Nor do those wait that share its download slot only.
-    assert max(at for url, at in times.items() if "/quick/" in url) < of_slow[-1]
+    assert max(at for path, at in times.items() if "/quick/" in path) < of_slow[-1]
 
 
 def test_one_after_another_without_a_common_event_loop():
@@ -341,11 +277,11 @@ def test_one_after_another_without_a_common_event_loop():
     departure = type("Departure", (), {"host": "a.example"})
     HOSTS.note_wish("a.example", 0, "http://a.example", 0.01)
     waiting, gone = departure(), departure()
-    assert HOSTS.turn(gone, 0, 0.0, None, knows=False) == 0
-    assert HOSTS.turn(waiting, 0, 0.0, None, knows=False) > 0
+    assert HOSTS.turn(gone, 0, None, knows=False) == 0
+    assert HOSTS.turn(waiting, 0, None, knows=False) > 0
     del gone, waiting
     time.sleep(0.02)
-    assert HOSTS.turn(departure(), 0, 0.0, None, knows=False) == 0
+    assert HOSTS.turn(departure(), 0, None, knows=False) == 0
 
 
 def test_hosts_are_forgotten_when_their_delay_is_over(monkeypatch):
@@ -368,100 +304,6 @@ def test_what_another_crawl_is_asked_for_counts_until_it_is_idle(monkeypatch):
     assert HOSTS.interval("a.example", 0) == HOSTS.interval("a.example", 1) == 5
     now += 6
     assert (HOSTS.interval("a.example", 0), HOSTS.interval("a.example", 1)) == (5, 0)
-
-
-class Fleet:
-    """Grants all at once, but tells once that a late request has lost its turn."""
-
-    restless = False
-    hears_late = 0.0
-    """So many seconds later than it grants a start, this crawl is told."""
-
-    def __init__(self) -> None:
-        self.booked: list[float] = []
-        self.told: list[float] = []
-
-    async def book(
-        self, host: str, interval: float, waits: Callable[[], object] = lambda: None
-    ) -> Booking:
-        if interval and self.booked:
-            await asyncio.sleep(max(0, self.booked[-1] + interval - time.monotonic()))
-        self.booked.append(time.monotonic())
-        return Booking(round(self.booked[-1] * 1e6), self.booked[-1] - self.hears_late)
-
-    async def late(self, host: str, at: int, seconds: float) -> bool:
-        if seconds < 0.1:
-            return True
-        self.told.append(seconds)
-        return len(self.told) > 1
-
-    async def park(self, host: str, seconds: float) -> None:
-        pass
-
-    async def latency(self, host: str) -> float | None:
-        return None
-
-    async def tell_latency(self, host: str, seconds: float) -> None:
-        pass
-
-    async def spend(self, host: str, most: int) -> bool:
-        return True
-
-    async def claim(self, host: str) -> str:
-        return "ours"
-
-    async def give_back(self, host: str, claim: str) -> None:
-        pass
-
-    async def change_health(self, host: str, change: Any) -> None:
-        pass
-
-    def on_health(self, listener: Any) -> None:
-        pass
-
-
-class Shared(MemoryStore):
-    """A store whose pace is that of a fleet."""
-
-    @classmethod
-    def from_crawler(cls, crawler):
-        store = super().from_crawler(crawler)
-        store.bookings = Fleet()
-        return store
-
-
-@pytest.mark.only_asyncio
-@pytest.mark.parametrize("name", [name for name in HANDLERS if name != "unwatched"])
-@coroutine_test
-async def test_a_late_request_of_a_fleet_is_confirmed_before_it_is_written(
-    name, monkeypatch
-):
-    wires = Wires()
-    with Site({"/robots.txt": DELAYED}) as site:
-        site.replies["/robots.txt"] = Reply(DELAYED, headers={"Connection": "close"})
-        crawler = wires.crawler(Pages, REP_STORE=Shared, **by_handler(name, "http"))
-        stall(monkeypatch, 0.1, "/1")
-        await crawl(crawler, urls=pages(site, 3))
-        fleet: Any = Crawl.of(crawler).store.bookings
-    assert len(crawler.spider.got) == 3
-    assert len(fleet.booked) == 1 + 3 + 1  # one had lost its turn, and took another one
-    assert fleet.told  # on a busy machine others may be as late
-    assert min(wires.gaps(site)) >= KEPT
-
-
-@pytest.mark.only_asyncio
-@coroutine_test
-async def test_what_a_fleet_was_not_told_of_an_answer_is_told_then(monkeypatch):
-    monkeypatch.setattr(Fleet, "hears_late", 0.15)
-    with Site({"/robots.txt": DELAYED}) as site:
-        crawler = Wires().crawler(Pages, REP_STORE=Shared)
-        await crawl(crawler, urls=pages(site, 2))
-        fleet: Any = Crawl.of(crawler).store.bookings
-    assert len(crawler.spider.got) == 2
-    assert (
-        len(fleet.told) == len(fleet.booked) == 4
-    )  # one was too late, and booked again
-    assert min(fleet.told) >= 0.15
 
 
 # A Scrapy whose slots are others
@@ -534,15 +376,12 @@ def strange(kind: str) -> type:
 async def test_a_scrapy_whose_slots_are_others(queue, kind, caplog):
     if (queue, kind) == (SCRAPYS_QUEUE, "none"):  # which counts what is in the slots
         queue = "scrapy.pqueues.ScrapyPriorityQueue"
-    wires = Wires()
     with Site({"/robots.txt": DELAYED}) as site, Site(host="127.0.0.2") as free:
-        crawler = wires.crawler(
-            SCHEDULER_PRIORITY_QUEUE=queue, DOWNLOADER=strange(kind)
-        )
+        crawler = make_crawler(SCHEDULER_PRIORITY_QUEUE=queue, DOWNLOADER=strange(kind))
         with caplog.at_level(logging.WARNING):
             await crawl(crawler, urls=pages(site, 4) + pages(free, 4))
     assert len(crawler.spider.got) == 8
-    assert min(wires.gaps(site)) >= KEPT
+    assert smallest_gap(site) >= KEPT
     warnings = [
         each.getMessage()
         for each in caplog.records
@@ -562,14 +401,13 @@ def by_network(request: scrapy.Request) -> str:
 @both_queues
 @coroutine_test
 async def test_hosts_that_belong_together(queue):
-    wires = Wires()
     with some_sites(2, DELAYED) as sites:
-        crawler = wires.crawler(
+        crawler = make_crawler(
             SCHEDULER_PRIORITY_QUEUE=queue, REP_PACE_BY=f"{__name__}.by_network"
         )
         await crawl(crawler, urls=[url for site in sites for url in pages(site, 2)])
     assert len(crawler.spider.got) == 4
-    assert min(wires.gaps(*sites)) >= KEPT
+    assert smallest_gap(*sites) >= KEPT
 
 
 @pytest.mark.parametrize("found", [None, "", 5, ZeroDivisionError])
@@ -580,12 +418,11 @@ async def test_a_function_that_gives_no_name(found, caplog):
             raise found
         return found
 
-    wires = Wires()
     with Site({"/robots.txt": DELAYED}) as site:
-        crawler = wires.crawler(REP_PACE_BY=name_of)
+        crawler = make_crawler(REP_PACE_BY=name_of)
         await crawl(crawler, urls=pages(site, 2))
     assert len(crawler.spider.got) == 2
-    assert min(wires.gaps(site)) >= KEPT
+    assert smallest_gap(site) >= KEPT
     told = [each for each in caplog.records if "REP_PACE_BY" in each.getMessage()]
     assert len(told) == 1
 

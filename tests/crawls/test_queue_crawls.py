@@ -382,12 +382,12 @@ async def test_a_refresh_does_not_queue_behind_pages(queue):
         crawler = make_crawler(
             REP_MIN_AGE=1, SCHEDULER_PRIORITY_QUEUE=queue, CONCURRENT_REQUESTS=8
         )
-        await crawl(crawler, urls=pages(site, 15))
-    assert len(crawler.spider.got) == 15
+        await crawl(crawler, urls=pages(site, 24))
+    assert len(crawler.spider.got) == 24
     asked = [number for number, path in enumerate(site.paths) if path == "/robots.txt"]
-    # Due after 0.9 s, as the seventh request or so. With Scrapy's queue seven pages wait
-    # in the slot by then, and it would come behind them.
-    assert asked[1] <= 9
+    # With Scrapy's queue 16 pages are in the downloader by then, and the next one, which finds
+    # it out of date, comes when half of them have left. It would come behind the other half.
+    assert asked[1] <= 12
     assert min(gaps(site)) >= 0.15
 
 

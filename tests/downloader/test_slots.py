@@ -26,6 +26,6 @@ def test_when_a_slot_is_due_by_the_users_own_delay(delay, jitter, ago, seconds):
         active=(),
     )
     crawler.engine = SimpleNamespace(downloader=SimpleNamespace(slots={"a": slot}))
-    downloader = Crawl.of(crawler).downloader
+    downloader = Crawl.of(crawler).engine
     assert downloader.due_in("a") == pytest.approx(seconds, abs=0.1)
     assert downloader.due_in("not used yet") == 0

@@ -60,9 +60,9 @@ def known_of(origin: str, kept: Snapshot, settings: Settings) -> Known:
     return known
 
 
-def departure(found: Audit, url: str, host: str, slot: str) -> Departure:
-    leaving = Departure(Request(url), slot, lambda _: None, found.write_sent)
-    leaving.host = host
+def departure(url: str, host: str, slot: str, started_at: float = 0.0) -> Departure:
+    leaving = Departure(Request(url), slot)
+    leaving.host, leaving.started_at = host, started_at
     return leaving
 
 
@@ -87,9 +87,10 @@ async def write_sample(path: Path, monkeypatch: Any) -> None:
     moments = iter([2.592591, 2.716049, 2.8])
     monkeypatch.setattr("scrapy_rep.evidence.audit.monotonic", lambda: next(moments))
 
-    robots = departure(found, "https://a.example/robots.txt", "a.example", "a.example")
+    of_robots = "https://a.example/robots.txt", "a.example", "a.example"
+    robots = departure(*of_robots, now() - START)
     robots.robots_hop = object()
-    found.write_sent(robots, now() - START)
+    found.write_sent(robots)
     kept = {
         "https://a.example": snapshot(
             "https://www.a.example/robots.txt", body=RULES.encode()
@@ -151,9 +152,8 @@ async def write_sample(path: Path, monkeypatch: Any) -> None:
         when = now()
         found.put((when, url, *names, decision, pace.asked(when), preferences))
         if cause is None:
-            found.write_sent(departure(found, url, *names), now() - START)
-    answered = departure(found, "https://a.example/?q=1", "a.example", "a.example")
-    answered.started_at = 0.5
+            found.write_sent(departure(url, *names, now() - START))
+    answered = departure("https://a.example/?q=1", "a.example", "a.example", 0.5)
     found.write_answer(answered, Response("https://a.example/", body=b"page"))
     answered.host = 'my "hosts"'
     found.write_failure(answered, TimeoutError())
@@ -244,5 +244,5 @@ async def test_nothing_is_written_after_the_end(tmp_path):
         crawler, str(path), now=time.time, at=float, agent=lambda: "ExampleBot"
     )
     await found.close("finished")
-    found.write_sent(departure(found, "https://a.example/", "a.example", ""), 0.0)
+    found.write_sent(departure("https://a.example/", "a.example", ""))
     assert [record["type"] for record in records_of(path)] == ["crawl", "end"]

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from scrapy import Request
 from scrapy.squeues import PickleFifoDiskQueue, PickleLifoDiskQueue
 
+from scrapy_rep.engine import Engine
 from scrapy_rep.job import FILE_NAME, FifoQueue, Job, LifoQueue
-from scrapy_rep.job import job as job_module
 from tests.queue.test_polite_queue import on_crawler, queue_of
-from tests.utils import Through, coroutine_test
+from tests.utils import coroutine_test
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,7 +61,7 @@ def queue_at(crawler: Any, place: str, kind: Any = LifoQueue) -> Any:
 @pytest.mark.parametrize(("kind", "end"), [(LifoQueue, -1), (FifoQueue, 0)])
 @coroutine_test
 async def test_as_a_list(kind, end, tmp_path, monkeypatch):
-    monkeypatch.setattr(job_module, "Answered", Through)
+    monkeypatch.setattr(Engine, "done_with", lambda self, requests: list(requests))
     runs = 0
 
     @settings(

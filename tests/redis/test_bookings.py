@@ -26,8 +26,9 @@ PARKED = f"rep:{{{HOST}}}:parked"
 async def start_often(starts: Any, interval, times, number):
     """Start so many requests, one after the other, as a worker does; note when."""
     for _ in range(number):
-        await starts.book(HOST, interval)
+        booking = await starts.book(HOST, interval)
         times.append(time.monotonic())
+        await starts.over(HOST, booking)
 
 
 def booked(server: Any) -> int:
@@ -54,13 +55,27 @@ def grants_of(*workers: Worker) -> list[int]:
     return found
 
 
+def server_time(server: Any) -> int:
+    """Return the server's time in microseconds."""
+    seconds, micros = server.client.time()
+    return int(seconds) * 10**6 + int(micros)
+
+
 def gaps(times):
     return [later - earlier for earlier, later in pairwise(sorted(times))]
 
 
+async def ask(worker: Worker, interval: float, host: str = HOST) -> int:
+    """Book a start, and have its request answered at once; return the booking."""
+    booking = await promptly(worker.starts.book(host, interval))
+    if booking is not None:
+        await worker.starts.over(host, booking)
+    return int(booking or 0)
+
+
 async def started(worker: Worker, interval: float) -> float:
-    """Book a start, and return when it could start, by ``time.monotonic()``."""
-    await promptly(worker.starts.book(HOST, interval))
+    """Do so, and return when it could start, by ``time.monotonic()``."""
+    await ask(worker, interval)
     return time.monotonic()
 
 
@@ -88,7 +103,7 @@ async def test_a_start_is_booked_exactly(redis_server):
     async with Worker(redis_server) as worker:
         before = redis_server.client.time()
         began = time.monotonic()
-        booking = (await worker.starts.book(HOST, 1.5)).at
+        booking = await worker.starts.book(HOST, 1.5)
         took = time.monotonic() - began
         after = redis_server.client.time()
         assert booked(redis_server) == booking
@@ -107,8 +122,8 @@ async def test_a_start_is_booked_exactly(redis_server):
 @coroutine_test
 async def test_robots_txt_is_booked(redis_server):
     async with Worker(redis_server) as one, Worker(redis_server) as two:
-        began = (await promptly(two.starts.book(HOST, 0.0))).at
-        assert (await one.starts.book(HOST, 0.2)).at >= began + 150_000
+        began = await ask(two, 0.0)
+        assert await ask(one, 0.2) >= began + 200_000
 
 
 @coroutine_test
@@ -116,15 +131,12 @@ async def test_who_does_not_know_the_delay_keeps_the_one_that_others_keep(redis_
     """As a worker that cannot read the robots.txt, and fetches it."""
     waited: list[None] = []
     async with Worker(redis_server) as one, Worker(redis_server) as two:
-        before = await started(one, 0.4)
+        before = await ask(one, 0.4)
         for _ in range(2):  # what it does not know it does not overwrite
-            booking = (await two.starts.book(HOST, 0.0, lambda: waited.append(None))).at
-            now = time.monotonic()
-            assert now - before >= 0.35  # an answer may be told late
-            before = now
-        await asyncio.sleep(0.2)
-        assert await two.starts.late(HOST, booking, 0.1)
-        assert (await two.starts.book(HOST, 0.0)).at >= booking + 450_000
+            booking = await two.starts.book(HOST, 0.0, lambda: waited.append(None))
+            await two.starts.over(HOST, booking)
+            assert booking - before >= 400_000
+            before = booking
         assert waited
         expiry = (
             two.link.settings.crawl_delay_max + starts_module.START_KEPT_SECONDS + 0.4
@@ -140,78 +152,65 @@ async def test_hosts_are_apart(redis_server):
 
 
 @coroutine_test
-async def test_a_request_that_came_late_puts_off_the_next(redis_server):
+async def test_a_start_is_held_until_its_request_is_over(redis_server, monkeypatch):
+    """However long that takes; and only then does the delay begin."""
+    monkeypatch.setattr(starts_module, "LEASE_SECONDS", 0.3)
     async with Worker(redis_server) as one, Worker(redis_server) as two:
-        booking = (await one.starts.book(HOST, 0.5)).at
-        await asyncio.sleep(0.4)
-        assert await one.starts.late(HOST, booking, 0.1)
-        assert booked(redis_server) == booking + 100_000
-        assert (await two.starts.book(HOST, 0.5)).at >= booking + 600_000
+        booking = await one.starts.book(HOST, 0.2)
+        others = [
+            asyncio.create_task(two.starts.book(HOST, interval))
+            for interval in (0.2, 0.0)
+        ]
+        await asyncio.sleep(1.0)
+        assert not any(book.done() for book in others)
+        over = server_time(redis_server)
+        await one.starts.over(HOST, booking)
+        done, _ = await asyncio.wait(others, return_when=asyncio.FIRST_COMPLETED)
+        (first,) = done
+        assert over + 200_000 <= first.result() <= over + 500_000
+        await two.starts.over(HOST, first.result())
+        second = await promptly(next(book for book in others if book is not first))
+        assert second >= first.result() + 200_000
 
 
 @coroutine_test
-async def test_late_says_nothing_of_a_later_start(redis_server):
+async def test_a_worker_that_dies_holds_a_host_no_longer_than_its_lease(
+    redis_server, monkeypatch
+):
+    monkeypatch.setattr(starts_module, "LEASE_SECONDS", 0.5)
     async with Worker(redis_server) as one, Worker(redis_server) as two:
-        booking = (await one.starts.book(HOST, 0.05)).at
-        later = (await two.starts.book(HOST, 0.05)).at
-        assert not await one.starts.late(HOST, booking, 9.0)
+        booking = await one.starts.book(HOST, 0.1)
+        one.starts.holding.popitem()[1].cancel()
+        assert 450_000 <= await ask(two, 0.1) - booking <= 900_000
+        await one.starts.over(HOST, booking)  # which it was not told of
+        before = booked(redis_server)
+        assert await ask(two, 0.1) >= before + 100_000
+
+
+@coroutine_test
+async def test_the_end_of_one_says_nothing_of_a_later_one(redis_server, monkeypatch):
+    monkeypatch.setattr(starts_module, "LEASE_SECONDS", 0.1)
+    async with Worker(redis_server) as one, Worker(redis_server) as two:
+        booking = await one.starts.book(HOST, 0.05)
+        one.starts.holding.popitem()[1].cancel()
+        later = await two.starts.book(HOST, 0.05)
+        await one.starts.over(HOST, booking)
         assert booked(redis_server) == later
+        third = asyncio.create_task(one.starts.book(HOST, 0.05))
+        await asyncio.sleep(0.2)
+        assert not third.done()
+        await two.starts.over(HOST, later)
+        assert await third >= later + 200_000
 
 
 @coroutine_test
-async def test_a_late_one_is_remembered_for_as_long_as_its_delay(redis_server):
+async def test_a_start_is_remembered_for_as_long_as_its_delay(redis_server):
     """The user's own delay may be longer than REP_CRAWL_DELAY_MAX."""
     async with Worker(redis_server, REP_CRAWL_DELAY_MAX=1) as worker:
-        booking = (await worker.starts.book(HOST, 500.0)).at
-        await worker.starts.late(HOST, booking, 0.1)
+        booking = await worker.starts.book(HOST, 500.0)
         assert redis_server.client.pttl(KEY) > 500_000
-
-
-@pytest.mark.parametrize("known", [0.1, 0.0])
-@coroutine_test
-async def test_who_hears_late_that_it_may_start_asks_again(redis_server, known):
-    """As where its event loop was busy: others have started meanwhile."""
-    interval = 0.1
-    async with Worker(redis_server) as one, Worker(redis_server) as two:
-        servers: Any = one.servers
-        call = servers.call
-        asked, others_have_started = asyncio.Event(), asyncio.Event()
-
-        async def late(*args):
-            servers.call = call
-            answer = await call(*args)
-            asked.set()
-            await others_have_started.wait()
-            return answer
-
-        servers.call = late
-        others = grants_of(two)
-        book = asyncio.create_task(one.starts.book(HOST, known))
-        await asked.wait()
-        await start_often(two.starts, interval, [], 2)
-        others_have_started.set()
-        assert (await book).at >= others[-1] + interval * 1e6
-
-
-@coroutine_test
-async def test_what_comes_late_again_and_again_is_told_when_the_request_leaves(
-    redis_server,
-):
-    async with Worker(redis_server) as worker:
-        servers: Any = worker.servers
-        call = servers.call
-
-        async def late(*args):
-            answer = await call(*args)
-            await asyncio.sleep(0.05)
-            return answer
-
-        servers.call = late
-        granted = grants_of(worker)
-        booking = await worker.starts.book(HOST, 0.1)
-        assert time.monotonic() - booking.here >= 0.045
-        assert booking.at - granted[0] >= 0.045e6 * starts_module.MOST_TIMES_TOLD
-        assert booked(redis_server) == booking.at
+        await worker.starts.over(HOST, booking)
+        assert redis_server.client.pttl(KEY) > 500_000
 
 
 @coroutine_test
@@ -227,11 +226,11 @@ async def test_a_server_clock_that_was_set_back_stalls_nobody(redis_server):
 @coroutine_test
 async def test_scripts_survive_a_flush(redis_server):
     async with Worker(redis_server) as worker:
-        booking = (await worker.starts.book(HOST, 0.05)).at
+        booking = await worker.starts.book(HOST, 0.05)
         redis_server.client.script_flush()
-        await worker.starts.late(HOST, booking, 0.01)
+        await worker.starts.over(HOST, booking)
         redis_server.client.script_flush()
-        await worker.starts.book(HOST, 0.05)
+        await ask(worker, 0.05)
         redis_server.client.script_flush()
         await worker.show_up()
         assert worker.link.up
@@ -241,8 +240,7 @@ async def test_scripts_survive_a_flush(redis_server):
 @coroutine_test
 async def test_all_keys_expire(redis_server):
     async with Worker(redis_server) as worker:
-        booking = (await worker.starts.book(HOST, 0.05)).at
-        await worker.starts.late(HOST, booking, 0.01)
+        await ask(worker, 0.05)
         await worker.starts.park(HOST, 5.0)
         keys = redis_server.client.keys()
         assert len(keys) == 4
@@ -271,7 +269,7 @@ async def test_a_host_that_one_has_parked_is_parked_for_all(redis_server):
 @coroutine_test
 async def test_who_waits_for_a_delay_learns_that_the_host_is_parked(redis_server):
     async with Worker(redis_server) as one, Worker(redis_server) as two:
-        await one.starts.book(HOST, 0.5)
+        await ask(one, 0.5)
         book = asyncio.create_task(two.starts.book(HOST, 0.5))
         await asyncio.sleep(0.05)
         await one.starts.park(HOST, 500.0)
@@ -377,25 +375,6 @@ async def test_a_robots_txt_waits_for_redis_and_not_for_ever(redis_server, monke
 
 
 @coroutine_test
-async def test_workers_are_restless_when_they_have_just_met(redis_server, monkeypatch):
-    monkeypatch.setattr(starts_module, "SETTLE_SECONDS", 100.0)
-    monkeypatch.setattr(starts_module, "BUSY_SECONDS", 200.0)
-    async with Worker(redis_server) as worker:
-        await worker.show_up()
-        assert worker.starts.restless
-        worker.link.changed_at -= 200.0
-        assert not worker.starts.restless
-        redis_server.kill()
-        await worker.show_up()
-        redis_server.start()
-        await until(lambda: worker.link.up)
-        worker.link.changed_at -= 200.0
-        assert worker.starts.restless
-        worker.link.changed_at -= 100.0
-        assert not worker.starts.restless
-
-
-@coroutine_test
 async def test_who_never_saw_the_server_does_not_know_how_many_share_the_pace(
     redis_server, monkeypatch
 ):
@@ -417,10 +396,10 @@ async def test_who_never_saw_the_server_does_not_know_how_many_share_the_pace(
 @coroutine_test
 async def test_pause_waits_for_redis(redis_server, monkeypatch):
     async with Worker(redis_server, REP_REDIS_DOWN="pause") as worker:
-        await worker.starts.book(HOST, 0.1)
+        await ask(worker, 0.1)
         redis_server.kill()
         booked = [
-            asyncio.create_task(worker.starts.book(HOST, interval))
+            asyncio.create_task(start_often(worker.starts, interval, [], 1))
             for interval in (0.1, 0.0)
         ]
         await asyncio.sleep(0.5)
@@ -436,9 +415,9 @@ async def test_who_finds_redis_again_waits_until_all_have(tmp_path, monkeypatch,
     monkeypatch.setattr(starts_module, "SETTLE_SECONDS", 0.5)
     with RedisServer(tmp_path) as server:
         async with Worker(server) as worker:
-            await worker.starts.book(HOST, 0.2)
+            await ask(worker, 0.2)
             server.kill()
-            await worker.starts.book(HOST, 0.2)
+            await ask(worker, 0.2)
             server.start()
             await until(lambda: worker.link.up)
             # By then the others have, and Redis knows of what they have started since.
@@ -479,9 +458,9 @@ async def test_what_is_no_time_of_a_start_is_taken_for_now(redis_server, what):
     """Whoever has written that, no request may follow at once."""
     async with Worker(redis_server) as worker:
         plant(redis_server, KEY, what, 60)
-        assert not await worker.starts.late(HOST, 1, 1.0)
+        await worker.starts.over(HOST, 1)
         began = time.monotonic()
-        booking = (await worker.starts.book(HOST, 0.3)).at
+        booking = await worker.starts.book(HOST, 0.3)
         assert time.monotonic() - began >= 0.29
         assert booked(redis_server) == booking
         assert worker.stat("rep/redis/errors") is None

@@ -188,7 +188,7 @@ async def test_who_would_delete_the_queue_does_not_end_when_it_is_drained(
         orders.give(queue_at(redis_server), "drain")
         assert await worker.pop() is None
         await asyncio.sleep(0.1)
-        assert not worker.shared.downloader.is_ending()
+        assert not worker.shared.engine.is_ending()
         assert "without SCHEDULER_PERSIST" in lines(caplog, logging.WARNING)[0]
         assert await worker.length() == 1
 

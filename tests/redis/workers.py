@@ -172,7 +172,7 @@ class Crawl:
         self._booked: list[Any] = []
         self.keeper.on_booked = self._booked.append
         self.woken: list[float] = []
-        downloader = self.shared.downloader
+        downloader = self.shared.engine
         downloader.free_places = lambda: self.places
         wake, downloader.wake = downloader.wake, lambda: self._woken(wake)
 
@@ -203,7 +203,7 @@ class Crawl:
 
     @property
     def in_progress(self) -> Any:
-        return self.shared.downloader.in_progress()
+        return self.shared.engine.in_progress()
 
     def hold(self, seconds: float, why: str = "parked") -> None:
         """Have what is pushed from now on wait for so long; 0: it need not."""

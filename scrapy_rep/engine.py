@@ -1,0 +1,342 @@
+"""Scrapy's inner parts, all that are needed: slots, places, the engine, its HTTP clients.
+
+Each is looked at when it is first met. Where a Scrapy has others, there is one warning, and what
+needs them is left out.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from scrapy import signals
+from scrapy.utils.defer import deferred_from_coro
+from scrapy.utils.httpobj import urlparse_cached
+
+from scrapy_rep.downloader import Downloader, Starts
+from scrapy_rep.downloader.backout import Backout
+from scrapy_rep.downloader.cut_off import is_cut_off
+from scrapy_rep.downloader.found_once import found_once
+from scrapy_rep.downloader.handed_out import NOWHERE, HandedOut
+from scrapy_rep.downloader.versions import is_usable, jitter_of, slot_clock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from collections.abc import Set as AbstractSet
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+
+    from scrapy_rep.downloader import Departure
+
+logger = logging.getLogger("scrapy_rep")
+
+UNLIMITED = 100
+"""Requests at a time that are enough where there is no limit."""
+NO_SLOTS: dict[str | None, Any] = {}
+
+
+class Engine:
+    """The few things that this package needs of Scrapy's downloader and engine.
+
+    Names are those of download slots.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        settings = crawler.settings
+        self._own_slots: dict[str, dict[str, Any]] = settings.getdict("DOWNLOAD_SLOTS")
+        self._own_delay = settings.getfloat("DOWNLOAD_DELAY")
+        self._own_concurrency = settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")
+        self._slots_are_usable: bool | None = None  # None: there was none yet
+        self._clients: dict[str, bool] = {}
+        """Scheme -> whether its client, which was looked at, is Twisted's."""
+        self.polite: Downloader | None = None
+        """The crawl's downloader, if it is ours."""
+        self._cut_off: WeakSet[Request] = WeakSet()
+        self.handed_out = HandedOut(lambda: self._downloader.active)
+        self.backout = Backout(self.free_places)
+        self.starts = Starts.of(crawler)
+        self.starts.on_start(self._note_start)
+        crawler.signals.connect(self._begin, signals.engine_started)
+
+    @found_once
+    def _downloader(self) -> Any:
+        assert self._crawler.engine is not None
+        return self._crawler.engine.downloader
+
+    @found_once
+    def _slots(self) -> dict[str | None, Any]:
+        return getattr(self._downloader, "slots", NO_SLOTS)
+
+    def _slot(self, name: str | None) -> Any:
+        """Return Scrapy's slot; ``None``: not used yet, dropped while idle, or not usable."""
+        if self._slots_are_usable is False:
+            return None
+        slot = self._slots.get(name)
+        if self._slots_are_usable is None and slot is not None:
+            self._look_at(slot)
+        return slot if self._slots_are_usable else None
+
+    def _look_at(self, slot: Any) -> None:
+        """Note once, by the first slot that is in use, whether we know how slots work.
+
+        *slot* is ``None`` if there is no slot although a request is being handed over.
+        """
+        self._slots_are_usable = slot is not None and is_usable(slot)
+        if not self._slots_are_usable:
+            logger.warning(
+                "The download slots of this Scrapy are not known to scrapy_rep, and are "
+                "left alone: each host's pace is kept, but requests that wait for it may "
+                "do so in the downloader, and DOWNLOAD_DELAY is as exact as Scrapy keeps it",
+                extra={"spider": self._crawler.spider},
+            )
+
+    def slot_of(self, request: Request) -> str:
+        """Return the name of the download slot that *request* goes through."""
+        key: str | None = request.meta.get("download_slot")
+        if key is None:  # else the downloader would come to the same, but slower
+            get_key = getattr(self._downloader, "get_slot_key", None)
+            if get_key is None:
+                return urlparse_cached(request).hostname or ""
+            key = get_key(request)
+        return key
+
+    def _begin(self) -> None:
+        if isinstance(self._downloader, Downloader):
+            self.polite = self._downloader
+            self._downloader.holds_back = self.backout.is_all_promised
+            self._downloader.note_result = self._note_result
+        elif self._crawler.settings.get("JOBDIR"):
+            logger.warning(
+                "DOWNLOADER is not derived from scrapy_rep.Downloader: requests that Scrapy "
+                "drops in order to stop sooner may be lost to the job",
+                extra={"spider": self._crawler.spider},
+            )
+
+    def _note_start(self, departure: Departure) -> None:
+        """Have the delay of the slot count from the hand-over to the download handler.
+
+        Scrapy counts it from when it takes the request off the slot's queue.
+        """
+        slot = self._slot(departure.slot)
+        if slot is not None:
+            slot.lastseen = slot_clock()
+        elif self._slots_are_usable is None:
+            self._look_at(next(iter(self._slots.values()), None))
+        scheme = departure.request.url.partition(":")[0]
+        if scheme not in self._clients:
+            self._look_at_client(scheme)
+
+    # HTTP clients
+
+    def _look_at_client(self, scheme: str) -> None:
+        """Have the client of *scheme* send nothing a second time, and wait for no place.
+
+        Twisted's and aiohttp's send again, without a turn, what a kept connection has not
+        answered. aiohttp's and httpx' have places for CONCURRENT_REQUESTS, all of which hosts
+        that hang would take; there are no more requests than the downloader has places for.
+        """
+        handlers = getattr(self._downloader, "handlers", None)
+        find = getattr(handlers, "_get_handler", None)
+        handler: Any = None if find is None else find(scheme)
+        kinds = {kind.__name__ for kind in type(handler).__mro__}
+        self._clients[scheme] = "HTTP11DownloadHandler" in kinds
+        try:
+            if self._clients[scheme]:
+                handler._pool.retryAutomatically = False
+            elif "AiohttpDownloadHandler" in kinds:
+                _set(handler._session, "_retry_connection", False)
+                _set(handler._session.connector, "_limit", 0)
+            elif "HttpxDownloadHandler" in kinds:
+                kept = handler._limits.max_keepalive_connections
+                handler._limits = type(handler._limits)(
+                    max_connections=None, max_keepalive_connections=kept
+                )
+                handler._default_client = handler._make_client()
+        except AttributeError as lack:
+            logger.warning(
+                "The HTTP client of %s is not known to scrapy_rep (%s): hosts that hang may "
+                "hold up others, and a request may be sent twice where a connection is closed",
+                scheme,
+                lack,
+                extra={"spider": self._crawler.spider},
+            )
+
+    def flags_partial(self, url: str) -> bool:
+        """Tell whether a body whose end was not told has "partial" among its flags.
+
+        Twisted's client does so, but keeps to itself what else would tell.
+        """
+        return self._clients.get(url.partition(":")[0], False)
+
+    # The delay of slots
+
+    def users_delay(self, name: str | None) -> float:
+        """Return the shortest delay, jitter included, that the user sets for a slot."""
+        delay, _ = self._users_limits(name)
+        slot = self._slot(name)
+        if delay and slot is not None:
+            delay *= max(0.0, 1 - jitter_of(slot))
+        return delay
+
+    def _users_limits(self, name: str | None) -> tuple[float, int]:
+        own = self._own_slots.get(name or "", {})
+        return (
+            own.get("delay", self._own_delay),
+            own.get("concurrency", self._own_concurrency),
+        )
+
+    def due_in(self, name: str) -> float:
+        """Return the seconds until a slot may start a request, by the user's own delay."""
+        slot = self._slot(name)
+        # ``None``: it was not used yet, or is idle for longer than its delay.
+        if slot is None or not slot.delay:
+            return 0.0
+        delay = slot.delay * max(0.0, 1 - jitter_of(slot))
+        return max(0.0, slot.lastseen + delay - slot_clock()) if delay else 0.0
+
+    def has_place(self, name: str, host: str, *, paced: bool) -> bool:
+        """Tell whether a slot can take another request to *host* that need not wait there.
+
+        *paced*: one request at a time until its answer begins, as the host has an interval
+        to keep.
+        """
+        if paced and self.handed_out.has_any_to(host):
+            return False
+        slot = self._slot(name)
+        there = NOWHERE if slot is None else slot.active
+        on_the_way = self.handed_out.count_on_the_way(name, there)
+        if slot is None:
+            delay, concurrency = self._users_limits(name)
+            return not on_the_way if delay else on_the_way < concurrency
+        if slot.queue or (on_the_way and slot.delay):
+            return False
+        return bool(on_the_way + len(slot.active) < slot.concurrency)
+
+    # Places among CONCURRENT_REQUESTS
+
+    def free_places(self) -> int:
+        """Return how many more requests the downloader takes at once."""
+        most: int = getattr(self._downloader, "total_concurrency", 0)
+        return most - len(self._downloader.active) if most else UNLIMITED
+
+    @property
+    def most_of_a_slot(self) -> int:
+        """Return how many requests at a time each slot takes by the user's settings."""
+        own = (self._users_limits(name)[1] for name in self._own_slots)
+        return max(1, min([self._own_concurrency, *own]))
+
+    def lend_place(self) -> None:
+        """Add a place, so that a wait or a fetch of robots.txt takes none from the pages."""
+        if self.polite is not None:
+            self.polite.lent += 1
+
+    def take_place_back(self) -> None:
+        if self.polite is not None:
+            self.polite.lent -= 1
+
+    def step_out(self, departure: Departure) -> Callable[[], None]:
+        """Have *departure* take no place of its slot while it waits, until the result is called."""
+        slot, request = self._slot(departure.slot), departure.request
+        if not (self.polite and slot and request in slot.transferring):
+            return _do_nothing
+        slot.transferring.discard(request)
+        self._downloader._process_queue(slot)
+        return lambda: slot.transferring.add(request)
+
+    def has_room(self, name: str | None) -> bool:
+        """Tell whether one that has stepped out of this slot may go on."""
+        slot = self._slot(name)
+        return slot is None or slot.free_transfer_slots() > 0
+
+    def note_arrived(self, request: Request) -> None:
+        """Note that the answer to *request*, of a host with a pace, has begun."""
+        self.handed_out.arrived.add(request)
+        self.wake()  # another request to the host may be handed out now
+
+    # The engine
+
+    @property
+    def _engine_slot(self) -> Any:
+        return getattr(self._crawler.engine, "_slot", None)
+
+    def wake(self) -> None:
+        """Make the engine ask the scheduler again."""
+        if (slot := self._engine_slot) is not None:
+            slot.nextcall.schedule()
+
+    def is_ending(self) -> bool:
+        """Tell whether the crawl is ending."""
+        slot = self._engine_slot
+        return slot is None or slot.closing is not None
+
+    def is_ending_without(self, page: Request) -> bool:
+        """Tell whether the crawl is ending, and no longer waits for *page*."""
+        return self.is_ending() and page not in self._downloader.active
+
+    def active(self) -> AbstractSet[Request]:
+        """Return the requests in the downloader, also those that wait there."""
+        active: AbstractSet[Request] = self._downloader.active
+        return active
+
+    def is_busy(self) -> bool:
+        """Tell whether there are requests in the downloader."""
+        return bool(self._downloader.active)
+
+    def only_queue_is_left(self) -> bool:
+        """Tell whether the crawl is idle, except for requests that a queue may hold."""
+        engine: Any = self._crawler.engine
+        slot = engine.scraper.slot
+        return (
+            not self.is_busy()
+            and not self.is_ending()
+            and getattr(engine, "_start", None) is None
+            and (slot is None or slot.is_idle())
+        )
+
+    def close(self, reason: str) -> None:
+        """End the crawl."""
+        engine = self._crawler.engine
+        assert engine is not None
+        deferred_from_coro(engine.close_spider_async(reason=reason))
+
+    def was_cut_off(self, request: Request) -> bool:
+        """Tell whether the download of *request* was broken off so that the crawl ends sooner."""
+        return request in self._cut_off
+
+    def done_with(self, requests: Iterable[Request]) -> list[Request]:
+        """Return those of *requests*, all of them handed out, with all that came of them.
+
+        The engine forgets a request when its callback has finished, and its items and requests
+        are processed or queued; and those that it drops in order to stop sooner, which are
+        not done. A downloader that is not ours does not tell which these are.
+        """
+        in_progress = self.in_progress()
+        if in_progress is None:
+            return []
+        return [
+            request
+            for request in requests
+            if request not in in_progress and request not in self._cut_off
+        ]
+
+    def _note_result(self, result: object, request: Request) -> None:
+        if is_cut_off(result) and self.is_ending():
+            self._cut_off.add(request)
+
+    def in_progress(self) -> AbstractSet[Request] | None:
+        """Return the requests that the engine still works on; ``None``: it does not run."""
+        slot = self._engine_slot
+        return None if slot is None else slot.inprogress
+
+
+def _do_nothing() -> None:
+    pass
+
+
+def _set(owner: Any, name: str, value: object) -> None:
+    """Set an attribute that *owner* has; raises ``AttributeError`` if it has none."""
+    getattr(owner, name)
+    setattr(owner, name, value)

@@ -233,7 +233,8 @@ class RepMiddleware:
                 await sleep(SENT_BACK_AFTER)
                 return self._again(request)
             raise self._refusal(request, url, origin, TOO_MANY_WAIT)
-        with self._policies.lanes.lending_place():
+        host = self._keeper.host_of(request)
+        with self._policies.lanes.lending_place(), self._crawl.waits.at_gate(host):
             known = await self._policies.get(origin, request)
         return await self._cached(request, origin) or known
 

@@ -90,6 +90,8 @@ class Waits:
         self.left: Counter[str] = Counter()
         """How many requests waited when the crawl ended, by what they waited for."""
         self._others: list[Held] = []
+        self._at_gate: Counter[str] = Counter()
+        """Host -> how many of its requests wait in the downloader for a robots.txt."""
         self._hosts_left: set[str] = set()
         self.kept = 0
         """How many of those are kept for the next run."""
@@ -103,6 +105,21 @@ class Waits:
             yield
         finally:
             self._others.remove(held)
+
+    @contextmanager
+    def at_gate(self, host: str) -> Iterator[None]:
+        """Show that a request waits in the downloader for a robots.txt within the block."""
+        self._at_gate[host] += 1
+        try:
+            yield
+        finally:
+            self._at_gate[host] -= 1
+            if not self._at_gate[host]:
+                del self._at_gate[host]
+
+    def are_at_gate(self, pages: int) -> bool:
+        """Tell whether so many *pages* in the downloader all wait for a robots.txt."""
+        return pages <= self._at_gate.total()
 
     def close(self, holder: Holder, *, keeps: bool) -> None:
         """Note what *holder* still has as the crawl ends; *keeps*: for the next run."""
@@ -125,7 +142,10 @@ class Waits:
 
     def held(self) -> Iterator[Held]:
         """Return what waits, in no order; a host may come more than once."""
-        held = chain(*(holder.held() for holder in self.holders), list(self._others))
+        at_gate = [Held(host, ASKED, None, n) for host, n in self._at_gate.items()]
+        held = chain(
+            *(holder.held() for holder in self.holders), list(self._others), at_gate
+        )
         return (each for each in held if each.cause != TURN)
 
     def waiting(self) -> list[Waiting]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.extensions.telnet import update_telnet_vars
 from scrapy.utils.asyncio import call_later
 
+from scrapy_rep.downloader import ROBOTS_HOP
 from scrapy_rep.log.telling import NEWS_MOST
 from scrapy_rep.log.waits import WHY, in_words
 from scrapy_rep.protocol.printable import counted, duration
@@ -97,7 +98,7 @@ class Watch:
         idle_time = self._waits.idle_time + self._waits.idle_for()
         idled, self._idle_time = idle_time - self._idle_time, idle_time
         self._quiet = 0.0 if sent else self._quiet + self._every
-        if self._waits.has_queue():
+        if self._waits.has_queue() and (sent or not self._has_only_robots()):
             if idled < self._every * (MOSTLY if sent else 0.5):
                 return
             quiet = max(idled, self._waits.idle_for())
@@ -118,6 +119,12 @@ class Watch:
                 f"sent, and for {duration(idled)} of it the crawl did nothing but wait"
             )
         self._log.tell_user(f"{said}: {in_words(waiting)}")
+
+    def _has_only_robots(self) -> bool:
+        """Tell whether robots.txt files are asked for, and nothing else is."""
+        active = self._downloader.active()
+        pages = sum(ROBOTS_HOP not in each.meta for each in active)
+        return bool(active) and self._waits.are_at_gate(pages)
 
     def _end_if_long(self, seconds: float) -> None:
         """End the crawl if nothing can be sent for *seconds*, and that is too long."""

@@ -518,3 +518,26 @@ async def test_a_function_for_its_meta_that_fails_is_told(function, error, caplo
     (failure,) = crawler.spider.failures
     assert error in repr(failure)
     assert len(records(caplog, logging.ERROR)) == 1
+
+
+@pytest.mark.parametrize("number", [1, 3])
+@coroutine_test
+async def test_a_robots_txt_that_a_middleware_holds_up_is_told(number, caplog):
+    caplog.set_level(logging.INFO)
+
+    def told():
+        lines = [each.getMessage() for each in records(caplog, logging.INFO)]
+        return [line for line in lines if line.startswith("Nothing was sent for")]
+
+    class Holding:
+        async def process_request(self, request):
+            if ROBOTS_HOP in request.meta:
+                await until(told)
+
+    with Site() as site:
+        crawler = make_crawler(
+            DOWNLOADER_MIDDLEWARES={Holding: 543}, LOGSTATS_INTERVAL=0.1
+        )
+        await crawl(crawler, urls=[site.url(f"/{n}") for n in range(number)])
+    assert "127.0.0.1 (its robots.txt is being asked for)" in told()[0]
+    assert len(crawler.spider.got) == number

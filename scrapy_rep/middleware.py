@@ -16,7 +16,6 @@ from scrapy_rep.holding import NOT_JUDGED, is_ours, what_holds
 from scrapy_rep.judging import (
     Action,
     Objection,
-    Patience,
     Symptoms,
     judged,
     leave_behind,
@@ -24,8 +23,6 @@ from scrapy_rep.judging import (
 )
 from scrapy_rep.judging.mistakes import MetaKeys, hint_at_end, hints_of
 from scrapy_rep.judging.ruling import (
-    BUDGET,
-    DOWN,
     SEND,
     UNREACHABLE,
     because,
@@ -35,10 +32,9 @@ from scrapy_rep.log import Watch
 from scrapy_rep.pacing import OverBudgetError
 from scrapy_rep.policies import Known
 from scrapy_rep.policies.on_the_way import is_on_the_way
-from scrapy_rep.protocol.printable import counted, duration, without_user
+from scrapy_rep.refusals import Refusals
 from scrapy_rep.robots import equip
 from scrapy_rep.settings import LONGEST_AT_PROMPT
-from scrapy_rep.signals import request_forbidden
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider
@@ -47,7 +43,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from scrapy_rep.downloader import HttpCache
-    from scrapy_rep.exceptions import RobotsRefused
     from scrapy_rep.job import Job
     from scrapy_rep.judging import Ruling
     from scrapy_rep.protocol import Agent
@@ -105,17 +100,12 @@ class RepMiddleware:
         self._keeper = crawl.keeper
         self._back_off = crawl.keeper.back_off
         self._budget = crawl.keeper.budget
-        self._down = Objection(
-            DOWN,
-            because(
-                "its host has done nothing but fail for "
-                f"{duration(crawl.settings.back_off_give_up)} (REP_BACK_OFF_GIVE_UP)"
-            ),
-        )
         self._witness = crawl.witness
         self._explains = crawl.witness is not None or bool(crawl.settings.purpose)
         self._judge = crawl.judge
-        self._patience = Patience(crawl.settings, crawl.agents, crawl.policies.now)
+        self._refusals = refusals = Refusals(crawl)
+        self._refuse = refusals.refuse
+        self._refuse_for_host = refusals.refuse_for_host
         self._has_job = bool(crawler.settings["JOBDIR"])
         self._has_cache = crawl.http_cache is not None
         self._job = _job_of(crawler)
@@ -176,11 +166,11 @@ class RepMiddleware:
         found = judged(url, meta)
         note_origin(url, meta)
         if self._back_off.until and self._is_down(request):
-            raise self._refuse_for_host(request, self._down)
+            raise self._refuse_for_host(request, self._refusals.down)
         if self._budget.is_set:
             host = self._keeper.host_of(request)
             if self._budget.is_used_up(host):
-                raise self._refuse_for_host(request, self._over(host))
+                raise self._refuse_for_host(request, self._refusals.over(host))
         if found is None:
             if self._witness is not None:
                 self._witness.note_exemption(request)
@@ -232,7 +222,7 @@ class RepMiddleware:
             if self._may_go_back(request):
                 await sleep(SENT_BACK_AFTER)
                 return self._again(request)
-            raise self._refusal(request, url, origin, TOO_MANY_WAIT)
+            raise self._refuse(request, url, origin, TOO_MANY_WAIT)
         host = self._keeper.host_of(request)
         with self._policies.lanes.lending_place(), self._crawl.waits.at_gate(host):
             known = await self._policies.get(origin, request)
@@ -244,7 +234,7 @@ class RepMiddleware:
         Without a queue of ours nobody tells for sure that it is no page: it is refused.
         """
         if not self._crawl.is_queued:
-            raise self._refusal(request, url, origin, ON_THE_WAY)
+            raise self._refuse(request, url, origin, ON_THE_WAY)
         self._log.note_on_the_way(url, origin)
         if self._witness is not None:
             self._witness.note_exemption(request)
@@ -295,10 +285,10 @@ class RepMiddleware:
             return self._again(request)
         if objection.cause == UNREACHABLE and known.fault is not None:
             if self._settings.wait:
-                self._refusal(request, url, known.origin, objection, known)
+                self._refuse(request, url, known.origin, objection, known)
             # As without us: it tells a person more than we can.
             raise known.fault.with_traceback(None)
-        raise self._refusal(request, url, known.origin, objection, known)
+        raise self._refuse(request, url, known.origin, objection, known)
 
     def _keep_pace(
         self, request: Request, url: str, known: Known, interval: float
@@ -311,7 +301,7 @@ class RepMiddleware:
         wait = max(parked, self._keeper.pace_left(host)) if interval else parked
         if wait > LONGEST_AT_PROMPT and not self._settings.wait:
             objection = too_soon(wait, interval, is_parked=wait == parked)
-            raise self._refusal(request, url, known.origin, objection, known, wait=wait)
+            raise self._refuse(request, url, known.origin, objection, known, wait=wait)
         if wait > MAX_WAIT_AT_HAND and self._can_wait(request):
             return self._again(request)  # its pace was not known when it was handed out
         return None
@@ -335,7 +325,7 @@ class RepMiddleware:
         If its host is down, or has had all the requests that it may have, it is refused.
         """
         if isinstance(exception, OverBudgetError):
-            over = self._over(self._keeper.host_of(request))
+            over = self._refusals.over(self._keeper.host_of(request))
             raise self._refuse_for_host(request, over) from exception
         if (
             not isinstance(exception, (NotNow, StillParked))
@@ -343,7 +333,7 @@ class RepMiddleware:
         ):
             return None
         if self._is_down(request):
-            raise self._refuse_for_host(request, self._down) from exception
+            raise self._refuse_for_host(request, self._refusals.down) from exception
         if self._can_wait(request) or self._goes_back_at_end(request):
             return self._again(request)
         self._log.note_unsent(exception)
@@ -385,50 +375,6 @@ class RepMiddleware:
 
     def _is_down(self, request: Request) -> bool:
         return self._back_off.refuses(self._keeper.host_of(request))
-
-    def _over(self, host: str) -> Objection:
-        budget = self._budget.of(host)
-        if budget is not None and self._budget.is_first_refusal(host):
-            self._log.note_budget_spent(host, budget)
-        requests = counted(budget or 0, "request")
-        reason = f"its host has had {requests} of this crawl (REP_HOST_BUDGET)"
-        return Objection(BUDGET, because(reason))
-
-    def _refuse_for_host(self, request: Request, objection: Objection) -> RobotsRefused:
-        """Return the exception by which *request* is refused, whatever is allowed there."""
-        page = request.url
-        url, origin = judged(page, request.meta) or (without_user(page), "")
-        known = self._policies.peek(origin, lambda: request) if origin else None
-        return self._refusal(request, url, origin, objection, known)
-
-    def _refusal(
-        self,
-        request: Request,
-        url: str,
-        origin: str,
-        objection: Objection,
-        known: Known | None = None,
-        *,
-        wait: float = 0.0,
-    ) -> RobotsRefused:
-        """Tell everyone that *request*, judged by *url*, is refused; return the exception.
-
-        *wait*: a crawl would send it so many seconds later.
-        """
-        refusal = objection.refusal(url, origin)
-        instead = ""
-        if not self._settings.wait:
-            instead = self._patience.in_words(request, url, known, wait)
-        self._log.note_refusal(refusal, objection.cause, instead)
-        if self._witness is not None:
-            self._witness.note_refusal(request, refusal, objection.cause, known)
-        self._crawler.signals.send_catch_log(
-            signal=request_forbidden,
-            request=request,
-            verdict=refusal.verdict,
-            spider=self._crawler.spider,
-        )
-        return refusal
 
 
 class WaitingMiddleware(RepMiddleware):

@@ -28,7 +28,7 @@ LAYERS = [
     {"crawl"},
     {"job"},
     {"pages"},
-    {"robots"},
+    {"refusals", "robots"},
     {"holding"},
     {"browser", "queue", "middleware", "sitemaps"},
     {"redis"},

@@ -1,0 +1,83 @@
+"""What the gate refuses, and all who are told of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scrapy_rep.judging import Objection, Patience, judged
+from scrapy_rep.judging.ruling import BUDGET, DOWN, because
+from scrapy_rep.protocol.printable import counted, duration, without_user
+from scrapy_rep.signals import request_forbidden
+
+if TYPE_CHECKING:
+    from scrapy import Request
+
+    from scrapy_rep.crawl import Crawl
+    from scrapy_rep.exceptions import RobotsRefused
+    from scrapy_rep.policies import Known
+
+
+class Refusals:
+    """Makes the exceptions by which requests are refused, and tells the log and all others."""
+
+    def __init__(self, crawl: Crawl) -> None:
+        self._crawler = crawl.crawler
+        self._settings = crawl.settings
+        self._log = crawl.log
+        self._policies = crawl.policies
+        self._budget = crawl.keeper.budget
+        self._witness = crawl.witness
+        self.down = Objection(
+            DOWN,
+            because(
+                "its host has done nothing but fail for "
+                f"{duration(crawl.settings.back_off_give_up)} (REP_BACK_OFF_GIVE_UP)"
+            ),
+        )
+        """For requests to a host that does nothing but fail."""
+        self._patience = Patience(crawl.settings, crawl.agents, crawl.policies.now)
+
+    def over(self, host: str) -> Objection:
+        """Return the objection to one more request to *host*, and tell of the first one."""
+        budget = self._budget.of(host)
+        if budget is not None and self._budget.is_first_refusal(host):
+            self._log.note_budget_spent(host, budget)
+        requests = counted(budget or 0, "request")
+        reason = f"its host has had {requests} of this crawl (REP_HOST_BUDGET)"
+        return Objection(BUDGET, because(reason))
+
+    def refuse_for_host(self, request: Request, objection: Objection) -> RobotsRefused:
+        """Return the exception by which *request* is refused, whatever is allowed there."""
+        page = request.url
+        url, origin = judged(page, request.meta) or (without_user(page), "")
+        known = self._policies.peek(origin, lambda: request) if origin else None
+        return self.refuse(request, url, origin, objection, known)
+
+    def refuse(
+        self,
+        request: Request,
+        url: str,
+        origin: str,
+        objection: Objection,
+        known: Known | None = None,
+        *,
+        wait: float = 0.0,
+    ) -> RobotsRefused:
+        """Tell everyone that *request*, judged by *url*, is refused; return the exception.
+
+        *wait*: a crawl would send it so many seconds later.
+        """
+        refusal = objection.refusal(url, origin)
+        instead = ""
+        if not self._settings.wait:
+            instead = self._patience.in_words(request, url, known, wait)
+        self._log.note_refusal(refusal, objection.cause, instead)
+        if self._witness is not None:
+            self._witness.note_refusal(request, refusal, objection.cause, known)
+        self._crawler.signals.send_catch_log(
+            signal=request_forbidden,
+            request=request,
+            verdict=refusal.verdict,
+            spider=self._crawler.spider,
+        )
+        return refusal

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pydispatch.dispatcher import (  # type: ignore[import-untyped]
+    getAllReceivers,
+    liveReceivers,
+)
+from scrapy import signals
+
 from scrapy_rep.policies.lifecycle import MEANWHILE_WORDS, State
 
 if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+
     from scrapy_rep.log import CrawlLog
     from scrapy_rep.policies.cache import Known
-    from scrapy_rep.protocol import Agent
+    from scrapy_rep.protocol import Agent, Policy
     from scrapy_rep.settings import Settings
     from scrapy_rep.store import Snapshot
+
+# scrapy.signals.robots_parsed exists from Scrapy 2.18 on.
+ROBOTS_PARSED = getattr(signals, "robots_parsed", None)
 
 
 class News:
@@ -53,3 +65,18 @@ class News:
             )
         elif failures is None and before is State.UNREACHABLE:
             self._log.note_reachable(known.origin)
+
+
+async def tell_of_parsed(crawler: Crawler, policy: Policy, page: Request) -> None:
+    """Send Scrapy's signal of a robots.txt that was parsed, if anybody listens."""
+    if ROBOTS_PARSED is None:
+        return
+    # Listed, as a receiver may be an object that is false.
+    if not list(liveReceivers(getAllReceivers(crawler, ROBOTS_PARSED))):
+        return
+    # Late, as Scrapy's interface of parsers imports Protego, too.
+    from scrapy_rep.parser import RepRobotParser  # noqa: PLC0415
+
+    await crawler.signals.send_catch_log_async(
+        signal=ROBOTS_PARSED, robotparser=RepRobotParser(policy), request=page
+    )

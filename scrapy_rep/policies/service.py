@@ -9,11 +9,7 @@ from math import inf
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
-from pydispatch.dispatcher import (  # type: ignore[import-untyped]
-    getAllReceivers,
-    liveReceivers,
-)
-from scrapy import Request, signals
+from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
 from scrapy.utils.defer import maybe_deferred_to_future
 
@@ -34,7 +30,7 @@ from scrapy_rep.policies.lifecycle import (
     snapshot_after,
     standing_of,
 )
-from scrapy_rep.policies.news import News
+from scrapy_rep.policies.news import News, tell_of_parsed
 from scrapy_rep.policies.one_at_a_time import OneAtATime
 from scrapy_rep.policies.sharing import Learned
 from scrapy_rep.protocol import Policy
@@ -53,9 +49,6 @@ if TYPE_CHECKING:
     from scrapy_rep.protocol import Agent
     from scrapy_rep.settings import Settings
     from scrapy_rep.store import Store
-
-# scrapy.signals.robots_parsed exists from Scrapy 2.18 on.
-ROBOTS_PARSED = getattr(signals, "robots_parsed", None)
 
 
 class Policies:
@@ -313,22 +306,8 @@ class Policies:
         known.fault = outcome.fault if is_bug or not self._settings.wait else None
         self._keep_pace(known, snapshot, page)
         if outcome.access is Access.SUCCESSFUL:
-            await self._tell_of_parsed(known.policy, page)
+            await tell_of_parsed(self._crawler, known.policy, page)
         return known
-
-    async def _tell_of_parsed(self, policy: Policy, page: Request) -> None:
-        """Send Scrapy's signal of a robots.txt that was parsed, if anybody listens."""
-        if ROBOTS_PARSED is None:
-            return
-        # Listed, as a receiver may be an object that is false.
-        if not list(liveReceivers(getAllReceivers(self._crawler, ROBOTS_PARSED))):
-            return
-        # Late, as Scrapy's interface of parsers imports Protego, too.
-        from scrapy_rep.parser import RepRobotParser  # noqa: PLC0415
-
-        await self._crawler.signals.send_catch_log_async(
-            signal=ROBOTS_PARSED, robotparser=RepRobotParser(policy), request=page
-        )
 
     async def _learn(
         self, key: str, snapshot: Snapshot, stands: Standing, page: Request

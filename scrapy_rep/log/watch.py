@@ -122,7 +122,7 @@ class Watch:
 
     def _has_only_robots(self) -> bool:
         """Tell whether robots.txt files are asked for, and nothing else is."""
-        active = self._downloader.active()
+        active = self._engine.active()
         pages = sum(ROBOTS_HOP not in each.meta for each in active)
         return bool(active) and self._waits.are_at_gate(pages)
 

@@ -7,6 +7,7 @@ needs them is left out.
 from __future__ import annotations
 
 import logging
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -45,6 +46,7 @@ class Engine:
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
+        self._context = copy_context()
         settings = crawler.settings
         self._own_slots: dict[str, dict[str, Any]] = settings.getdict("DOWNLOAD_SLOTS")
         self._own_delay = settings.getfloat("DOWNLOAD_DELAY")
@@ -263,9 +265,13 @@ class Engine:
         return getattr(self._crawler.engine, "_slot", None)
 
     def wake(self) -> None:
-        """Make the engine ask the scheduler again."""
+        """Make the engine ask the scheduler again.
+
+        In the context in which the crawl was made: what is sent next is not sent on behalf of
+        whoever wakes the engine, such as a fetch of a robots.txt whose headers have come.
+        """
         if (slot := self._engine_slot) is not None:
-            slot.nextcall.schedule()
+            self._context.run(slot.nextcall.schedule)
 
     def is_ending(self) -> bool:
         """Tell whether the crawl is ending."""

@@ -19,7 +19,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy_rep.evidence.format import EVIDENCE, RECORD_TYPES
 from scrapy_rep.protocol import CODES
 from scrapy_rep.protocol.fields import MISSPELLINGS
-from scrapy_rep.protocol.lint import SEVERITIES
+from scrapy_rep.protocol.lint import NUMBERS, SEVERITIES
 from scrapy_rep.settings import DECLARATIONS, DEFAULTS, Declaration
 from tests.documents import (
     DOCUMENTS,
@@ -387,12 +387,14 @@ def test_every_note_is_listed():
     (body,) = section("Notes", room("commands")).findall(nodes.tbody)
     listed = {}
     for row in body.findall(nodes.row):
-        code, severity, files, meaning = (
+        number, code, severity, files, meaning = (
             " ".join(cell.astext().split()) for cell in row
         )
-        listed[code] = severity, meaning
+        listed[code] = number, severity, meaning
         assert int(files) <= 4231
-    assert listed == {code: (SEVERITIES[code], CODES[code]) for code in CODES}
+    assert listed == {
+        code: (NUMBERS[code], SEVERITIES[code], CODES[code]) for code in CODES
+    }
 
 
 def messages() -> Iterator[re.Pattern[str]]:

@@ -1,146 +1,217 @@
-"""What is done with each policy: judge by it, list its sitemaps, say what is wrong."""
+"""What is told of URLs and of robots.txt files. The keys are documented, and stay."""
 
 from __future__ import annotations
 
+from datetime import time as ClockTime
+from functools import lru_cache
+from itertools import chain
+from operator import itemgetter
 from time import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
-from scrapy_rep.commands import as_json, as_text
-from scrapy_rep.commands.findings import Finding, exit_status, judgement
-from scrapy_rep.judging import Judge
+from scrapy_rep.commands import as_text
+from scrapy_rep.commands.terminal import round_off
+from scrapy_rep.exceptions import explain
+from scrapy_rep.judging import Action, Judge
+from scrapy_rep.judging.agents import Agents, Chooser
+from scrapy_rep.judging.ruling import CRAWL_DELAY, objection_to_pace
+from scrapy_rep.protocol.decoding import show_octets
+from scrapy_rep.protocol.lint import NUMBERS
 from scrapy_rep.protocol.printable import printable, without_user
 from scrapy_rep.robots import sitemap_urls
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import argparse
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from scrapy_rep.commands.findings import Copy
-    from scrapy_rep.commands.terminal import Screen
+    from scrapy.settings import Settings as ScrapySettings
+
+    from scrapy_rep.commands.terminal import Answer, Screen
+    from scrapy_rep.judging import Ruling
     from scrapy_rep.policies import Known
-    from scrapy_rep.protocol import Agent, Policy
+    from scrapy_rep.protocol import Agent, Note, Policy, RequestRate, VisitTime
     from scrapy_rep.settings import Settings
 
+COULD_NOT_TELL = 2
+STATUSES = {True: 0, False: 1, None: COULD_NOT_TELL}
+LINES_AROUND = 2  # lines that are shown before and after a rule
 SEVERITY_COLOURS = {"error": "red", "warning": "yellow"}
 
 
-class Task(Protocol):
-    """Takes one URL after the other, with the policy of its origin."""
-
-    once: bool
-    """It is about files: one URL of each origin is enough."""
-    status: int
-    """The exit status, by what was taken so far."""
-
-    def take(self, url: str, known: Known, copy: Copy) -> None:
-        """Take one URL, with what is known of its origin."""
-
-    def fail(self, url: str, problem: str) -> None:
-        """Take a URL that nothing can be found out about."""
-
-
-class Judging:
-    once = False
+class Answers:
+    """Takes one URL after the other, with what is known of its origin, and answers."""
 
     def __init__(
         self,
         screen: Screen,
+        opts: argparse.Namespace,
         agents: Sequence[Agent],
         settings: Settings,
-        *,
-        as_json: bool,
-        now: bool = False,
     ) -> None:
         self.status = 0
-        self._screen = screen
+        """The exit status, by what was taken so far."""
+        self.once = opts.lint or opts.sitemaps
+        """It is about files: one URL of each origin is enough."""
+        self.is_whole = True
+        """Whether all was taken that should be."""
+        self.error: OSError | None = None
+        """What writing to standard output raised, where that is not known otherwise."""
+        self.screen = screen
+        self._opts = opts
         self._agents = agents
         self._judge = Judge(settings)
-        self._now = now
-        self._as_json = as_json
-        self._first = True
+        self._gap: list[str] = []
 
-    def take(self, url: str, known: Known, copy: Copy) -> None:
+    def take(self, url: str, known: Known, copy: Answer) -> None:
+        """Take *url*, and where its policy comes from."""
+        policy = known.policy
+        if self.once and known.unreachable:
+            self.fail(copy["asked"], f"unreachable ({copy['failure']})")
+        if self._opts.lint:
+            if not known.unreachable:
+                self._lint(copy["asked"], policy.notes)
+            return
+        answer: Answer = {"robots_txt": copy, "sitemaps": sitemaps(policy, copy)}
+        if self._opts.sitemaps:
+            self.screen.say(answer, lambda its: map(printable, its["sitemaps"]))
+            return
         now = time()
-        judgements = tuple(
-            judgement(known, url, agent, self._judge, now) for agent in self._agents
-        )
-        self._say(
-            Finding(
-                url=without_user(url),
-                copy=copy,
-                policy=known.policy,
-                judgements=judgements,
-                sitemaps=sitemaps(known.policy, copy),
-            )
-        )
-        allowed = [each.sent_now if self._now else each.allowed for each in judgements]
-        self.status = max(self.status, exit_status(allowed))
+        verdicts = [
+            verdict(known, url, agent, self._judge, now) for agent in self._agents
+        ]
+        answer |= {"verdicts": verdicts, "lines": lines_around(policy, verdicts)}
+        self._tell(url, answer)
+        says = as_text.sent_now if self._opts.now else itemgetter("allowed")
+        self.status = max(self.status, *(STATUSES[says(each)] for each in verdicts))
 
     def fail(self, url: str, problem: str) -> None:
-        self.status = 2
-        self._say(Finding(url=without_user(url), problem=problem))
-
-    def _say(self, finding: Finding) -> None:
-        if self._as_json:
-            self._screen.write(as_json.line(as_json.finding(finding)))
-            return
-        if not self._first:
-            self._screen.write("")
-        self._first = False
-        self._screen.write(*as_text.block(finding, self._screen))
-
-
-class _OfFiles:
-    """A task about files rather than URLs."""
-
-    once = True
-
-    def __init__(self, screen: Screen, *, as_json: bool) -> None:
-        self.status = 0
-        self._screen = screen
-        self._as_json = as_json
-
-    def fail(self, url: str, problem: str) -> None:
-        self.status = 2
-        self._screen.complain(f"{without_user(url)}: {problem}")
-
-
-class Listing(_OfFiles):
-    """Lists sitemaps."""
-
-    def take(self, url: str, known: Known, copy: Copy) -> None:
-        if known.unreachable:
-            self.fail(copy.asked, f"unreachable ({copy.failure})")
-        found = sitemaps(known.policy, copy)
-        if self._as_json:
-            its = {"robots_txt": as_json.copy(copy), "sitemaps": list(found)}
-            self._screen.write(as_json.line(its))
+        """Take a *url* that nothing can be found out about."""
+        self.status = COULD_NOT_TELL
+        if self.once:
+            self.screen.complain(f"{without_user(url)}: {problem}")
         else:
-            self._screen.write(*map(printable, found))
+            nothing: Answer = {"verdicts": [], "lines": [], "sitemaps": []}
+            self._tell(url, {**nothing, "problem": problem, "robots_txt": None})
+
+    def _tell(self, url: str, answer: Answer) -> None:
+        gap, self._gap = self._gap, [""]
+        answer = {"url": without_user(url), "problem": None, **answer}
+        self.screen.say(answer, lambda its: chain(gap, as_text.block(its, self.screen)))
+
+    def _lint(self, file: str, notes: Iterable[Note]) -> None:
+        wrong = {"error", "warning"} if self._opts.strict else {"error"}
+        counted = [
+            {"file": file, **note._asdict(), "number": NUMBERS[note.code]}
+            for note in notes
+            if not {note.code, NUMBERS[note.code]} & {*self._opts.ignore}
+        ]
+        for note in counted:
+            self.status = max(self.status, int(note["severity"] in wrong))
+            self.screen.say(note, self._in_a_line)
+        if not counted:
+            self.screen.sum_up(f"{printable(file)}: no mistakes")
+
+    def _in_a_line(self, note: Answer) -> Iterator[str]:
+        colour = SEVERITY_COLOURS.get(note["severity"], "dim")
+        severity = self.screen.paint(note["severity"], colour)
+        what = f"{note['code']} {printable(note['message'])} [{note['number']}]"
+        yield f"{printable(note['file'])}:{note['line']}: {severity} {what}"
 
 
-class Linting(_OfFiles):
-    """Says what is wrong with files, as compilers say it."""
-
-    def take(self, url: str, known: Known, copy: Copy) -> None:
-        if known.unreachable:
-            self.fail(copy.asked, f"unreachable ({copy.failure})")
-            return
-        for note in known.policy.notes:
-            if note.severity == "error":
-                self.status = max(self.status, 1)
-            if self._as_json:
-                self._screen.write(as_json.line(as_json.note(copy.asked, note)))
-                continue
-            colour = SEVERITY_COLOURS.get(note.severity, "dim")
-            severity = self._screen.paint(note.severity, colour)
-            message = printable(note.message)
-            self._screen.write(
-                f"{printable(copy.asked)}:{note.line}: {severity} {note.code} {message}"
-            )
+def agents_of(
+    opts: argparse.Namespace, scrapy_settings: ScrapySettings, settings: Settings
+) -> tuple[Agent, ...]:
+    """Return the agents to judge for: those asked for, else that of the spider or project."""
+    chooser = Chooser(scrapy_settings, opts.kind)
+    return tuple(opts.agent) or (Agents(chooser, settings).of(),)
 
 
-def sitemaps(policy: Policy, copy: Copy) -> tuple[str, ...]:
+def verdict(known: Known, url: str, agent: Agent, judge: Judge, now: float) -> Answer:
+    """Return what a policy says to one agent about one URL."""
+    policy = known.policy
+    found = policy.verdict(url, agent)
+    objection = objection_to_pace(known.pace_for(agent, judge.settings), now)
+    lost = (each for each in policy.matching(url, agent) if each != found.rule)
+    return {
+        "agent": listed(agent),
+        "allowed": None if known.unreachable else found.allowed,
+        "meanwhile": found.allowed if known.unreachable else None,
+        "reason": found.reason,
+        "rule": found.rule and found.rule._asdict(),
+        "lost": [each._asdict() for each in lost],
+        "groups": [
+            {"tokens": list(group.tokens), "line": group.line}
+            for group in policy.groups_for(agent)
+        ],
+        "by_default": found.group == ("*",),
+        "crawl_delay": policy.crawl_delay(agent),
+        "request_rate": times(policy.request_rate(agent)),
+        "visit_time": times(policy.visit_time(agent)),
+        "too_slow": objection is not None and objection.cause == CRAWL_DELAY,
+        "now": ruling(judge.rule(url, known, agent, now, found.allowed)),
+    }
+
+
+def ruling(its: Ruling) -> Answer:
+    objection = its.objection
+    return {
+        "action": its.action.value,
+        "cause": objection and objection.cause,
+        "reason": objection and explain(objection.verdict),
+        "wait": round_off(its.seconds) if its.action is Action.WAIT else None,
+        "left_out": [each.cause for each in its.left_out],
+    }
+
+
+def listed(agent: Agent) -> str | list[str]:
+    return agent if isinstance(agent, str) else list(agent)
+
+
+def times(its: RequestRate | VisitTime | None) -> Answer | None:
+    """Return *its* fields, the times of day as "HH:MM"."""
+    return its and {
+        name: f"{value:%H:%M}" if isinstance(value, ClockTime) else value
+        for name, value in its._asdict().items()
+    }
+
+
+def lines_around(policy: Policy, verdicts: Iterable[Answer]) -> list[Answer]:
+    """Return the lines around each rule that decided, and those that head its group."""
+    decided: set[int] = set()
+    shown: set[int] = set()
+    for each in verdicts:
+        if each["rule"]:
+            line = each["rule"]["line"]
+            decided.add(line)
+            shown.update(range(line - LINES_AROUND, line + LINES_AROUND + 1))
+            heads = (group["line"] for group in each["groups"])
+            shown.add(max((head for head in heads if head < line), default=1))
+    text = lines_of(policy) if decided else []
+    return [
+        {"line": line, "text": text[line - 1], "decides": line in decided}
+        for line in sorted(shown)
+        if 1 <= line <= len(text)
+    ]
+
+
+@lru_cache(1)  # there may be many URLs of one file
+def lines_of(policy: Policy) -> list[str]:
+    return show_octets(str(policy)).removesuffix("\n").split("\n")
+
+
+def sitemaps(policy: Policy, copy: Answer) -> list[str]:
     """Return the sitemaps of *policy*, absolute where it has a URL itself."""
-    if copy.came_by == "file":
-        return policy.sitemaps
-    return sitemap_urls(policy, copy.asked)
+    of_file = copy["came_by"] == "file"
+    return list(policy.sitemaps if of_file else sitemap_urls(policy, copy["asked"]))
+
+
+def copy_of(asked: str, came_by: str, **known: Any) -> Answer:
+    """Return where a policy comes from, *asked*, and how it *came_by*."""
+    names = ("status", "url", "state", "hops", "failure", "checked", "age", "ask_in")
+    copy: Answer = {
+        "asked": asked,
+        "came_by": came_by,
+        **dict.fromkeys(names),
+        "hops": [],
+    }
+    return {**copy, **known}

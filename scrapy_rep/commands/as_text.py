@@ -1,39 +1,25 @@
-"""Findings for people: blocks of labelled lines that fit a terminal."""
+"""Answers in words: blocks of labelled lines that fit a terminal."""
 
 from __future__ import annotations
 
 from itertools import zip_longest
-from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from scrapy_rep.commands.terminal import columns, shorten, wrap
-from scrapy_rep.exceptions import explain
-from scrapy_rep.judging import Action
+from scrapy_rep.commands.terminal import columns, left, shorten, wrap
 from scrapy_rep.protocol import product_tokens
-from scrapy_rep.protocol.decoding import show_octets
 from scrapy_rep.protocol.printable import duration, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from datetime import time
 
-    from scrapy_rep.commands.findings import Copy, Finding, Judgement
-    from scrapy_rep.commands.terminal import Screen
-    from scrapy_rep.protocol import Agent, Group, Policy, Rule
+    from scrapy_rep.commands.terminal import Answer, Screen
 
 LABEL_COLUMNS = 12  # columns, for labels and the margin before them
 GAP_COLUMNS = 2
 MIN_AGENT_COLUMNS = 16  # of the columns of agents; more agents go below
-LINES_AROUND = 2  # lines that are shown before and after a rule
 MAX_LISTED = 5  # lost rules or sitemaps; of the others, the number is given
-VERDICT_WORDS = {
-    True: ("allowed", "green"),
-    False: ("refused", "red"),
-}
-MEANWHILE_WORDS = {
-    True: "nobody knows; allowed meanwhile",
-    False: "nobody knows; refused meanwhile",
-}
+VERDICT_WORDS = {True: "allowed", False: "refused"}
+VERDICT_COLOURS = {True: "green", False: "red", None: "yellow"}
 DECIDED_BY_WORDS = {
     "robots.txt itself": "none: a robots.txt may always be fetched",
     "no rule matches": "none matches",
@@ -46,241 +32,196 @@ SOURCE_WORDS = {
 }
 
 
-def block(finding: Finding, screen: Screen) -> Iterator[str]:
+def block(answer: Answer, screen: Screen) -> Iterator[str]:
     """Return the lines that say everything about one URL."""
-    yield screen.paint(printable(finding.url), "bold")
-    copy, policy = finding.copy, finding.policy
-    if copy is None or policy is None:
-        yield from row("verdict", [finding.problem], screen, colours=["yellow"])
+    yield screen.paint(printable(answer["url"]), "bold")
+    if answer["problem"]:
+        yield from row("verdict", [answer["problem"]], screen, colours=["yellow"])
         return
+    verdicts = answer["verdicts"]
     room = screen.width - LABEL_COLUMNS
     fit = max(1, (room + GAP_COLUMNS) // (MIN_AGENT_COLUMNS + GAP_COLUMNS))
-    judgements = finding.judgements
-    for start in range(0, len(judgements), fit):
+    for start in range(0, len(verdicts), fit):
         if start:
             yield ""
-        yield from for_agents(judgements[start : start + fit], screen)
-    yield from excerpt(policy, judgements, screen)
-    yield from about_file(copy, finding.sitemaps, screen)
+        yield from for_agents(verdicts[start : start + fit], screen)
+    yield from excerpt(answer["lines"], screen)
+    yield from about_file(answer["robots_txt"], answer["sitemaps"], screen)
 
 
-def for_agents(judgements: Sequence[Judgement], screen: Screen) -> Iterator[str]:
+def for_agents(verdicts: Sequence[Answer], screen: Screen) -> Iterator[str]:
     """Return what differs between agents, a column for each."""
-    verdicts = [verdict(each) for each in judgements]
-    yield from row("agent", [agent_name(each.agent) for each in judgements], screen)
-    yield from row(
-        "verdict",
-        [words for words, _ in verdicts],
-        screen,
-        colours=[colour for _, colour in verdicts],
-    )
-    yield from row("rule", list(map(decided_by, judgements)), screen)
-    yield from row("group", list(map(group_and_why, judgements)), screen)
-    if any(each.lost for each in judgements):
-        yield from row("lost", list(map(lost_rules, judgements)), screen)
-    yield from row("pace", list(map(pace, judgements)), screen)
-    if any(each.sent_now is not each.allowed for each in judgements):
-        yield from row("now", list(map(sent_now, judgements)), screen)
+    colours = [VERDICT_COLOURS[each["allowed"]] for each in verdicts]
+    yield from row("agent", list(map(agent_name, verdicts)), screen)
+    yield from row("verdict", list(map(verdict, verdicts)), screen, colours=colours)
+    yield from row("rule", list(map(decided_by, verdicts)), screen)
+    yield from row("group", list(map(group_and_why, verdicts)), screen)
+    if any(each["lost"] for each in verdicts):
+        lost = [list_some(list(map(rule_line, each["lost"]))) for each in verdicts]
+        yield from row("lost", lost, screen)
+    yield from row("pace", list(map(pace, verdicts)), screen)
+    if any(sent_now(each) is not each["allowed"] for each in verdicts):
+        yield from row("now", list(map(what_now, verdicts)), screen)
 
 
 def row(
-    label: str,
-    cells: Sequence[str],
-    screen: Screen,
-    *,
-    colours: Sequence[str] | None = None,
+    label: str, cells: Sequence[str], screen: Screen, *, colours: Sequence[str] = ()
 ) -> Iterator[str]:
     """Return a labelled row of cells, each wrapped in its column."""
     width = (screen.width - LABEL_COLUMNS + GAP_COLUMNS) // len(cells) - GAP_COLUMNS
-    columns_ = [
+    wrapped = [
         [line for part in cell.split("\n") for line in wrap(part, width)]
-        for cell in map(str, cells)
+        for cell in cells
     ]
-    for number, lines in enumerate(zip_longest(*columns_, fillvalue="")):
-        texts = []
-        for column, text in enumerate(lines):
+    lines = []
+    for texts in zip_longest(*wrapped, fillvalue=""):
+        line = ""
+        for text, colour in zip_longest(texts, colours, fillvalue=""):
             padding = " " * (width + GAP_COLUMNS - columns(text))
-            colour = colours[column] if colours else None
-            texts.append((screen.paint(text, colour) if colour else text) + padding)
-        name = f"  {label if number == 0 else '':{LABEL_COLUMNS - 2}}"
-        yield (screen.paint(name, "dim") + "".join(texts)).rstrip()
+            line += (screen.paint(text, colour) if colour else text) + padding
+        lines.append(line.rstrip())
+    return labelled(label, lines, screen)
 
 
-def verdict(judgement: Judgement) -> tuple[str, str]:
-    """Return the verdict in words, and the colour of it."""
-    if judgement.allowed is None:
-        return MEANWHILE_WORDS[judgement.verdict.allowed], "yellow"
-    return VERDICT_WORDS[judgement.allowed]
+def labelled(label: str, lines: Iterable[str], screen: Screen) -> Iterator[str]:
+    """Return *lines* as they are, which may be copied, with *label* before the first."""
+    for line in lines:
+        name = f"  {label:{LABEL_COLUMNS - 2}}"
+        yield (screen.paint(name, "dim") + line).rstrip()
+        label = ""
 
 
-def sent_now(judgement: Judgement) -> str:
+def verdict(judged: Answer) -> str:
+    if judged["allowed"] is None:
+        return f"nobody knows; {VERDICT_WORDS[judged['meanwhile']]} meanwhile"
+    return VERDICT_WORDS[judged["allowed"]]
+
+
+def sent_now(judged: Answer) -> bool | None:
+    """Tell whether the request would be sent now; ``None``: not known."""
+    if judged["allowed"] is None and judged["now"]["cause"]:
+        return None
+    return bool(judged["now"]["action"] == "send")
+
+
+def what_now(judged: Answer) -> str:
     """Return what this project would do with a request, and why."""
-    ruling = judgement.ruling
-    objection = ruling.objection
-    if objection is None:
-        causes = ", ".join(each.cause for each in ruling.left_out)
-        if not causes:
-            return "sent"
+    now = judged["now"]
+    if now["left_out"] and not now["cause"]:
+        causes = ", ".join(now["left_out"])
         return f"sent, although this is against it: {causes} (left out of REP_OBEY)"
-    why = printable(explain(objection.verdict))
-    if ruling.action is Action.WAIT:
-        return f"waits {duration(ruling.seconds)}: {why}"
-    return f"refused: {why}"
+    if not now["cause"]:
+        return "sent"
+    waits = now["action"] == "wait"
+    what = f"waits {left(now['wait'])}" if waits else "refused"
+    return f"{what}: {printable(now['reason'])}"
 
 
-def agent_name(agent: Agent) -> str:
-    if isinstance(agent, str):
-        return printable(agent) or "(none)"
-    return ", ".join(map(printable, agent))
+def agents_of(judged: Answer) -> list[str]:
+    agent = judged["agent"]
+    return [agent] if isinstance(agent, str) else agent
 
 
-def rule_line(rule: Rule) -> str:
-    kind = "Allow" if rule.allow else "Disallow"
-    return printable(f"line {rule.line}, {kind}: {rule.path}")
+def agent_name(judged: Answer) -> str:
+    return ", ".join(map(printable, agents_of(judged))) or "(none)"
 
 
-def decided_by(judgement: Judgement) -> str:
-    rule, reason = judgement.verdict.rule, judgement.verdict.reason
-    if rule is not None:
-        return rule_line(rule)
-    return DECIDED_BY_WORDS.get(reason, f"none: {reason}")
+def rule_line(rule: Answer) -> str:
+    kind = "Allow" if rule["allow"] else "Disallow"
+    return printable(f"line {rule['line']}, {kind}: {rule['path']}")
 
 
-def group_and_why(judgement: Judgement) -> str:
-    groups = judgement.groups
-    if not groups:
-        if judgement.verdict.reason != "no group":
-            return "none"
-        return f"none names {join_with_or(tokens_wanted(judgement.agent))} or *"
-    which = " and ".join(map(heading, groups))
-    if judgement.by_default:
-        return f"{which}, as none names {join_with_or(tokens_wanted(judgement.agent))}"
-    merged = ", merged" if len(groups) > 1 else ""
+def decided_by(judged: Answer) -> str:
+    if judged["rule"]:
+        return rule_line(judged["rule"])
+    return DECIDED_BY_WORDS.get(judged["reason"], f"none: {judged['reason']}")
+
+
+def group_and_why(judged: Answer) -> str:
+    tokens = (
+        token for each in agents_of(judged) for token in product_tokens(each) or (each,)
+    )
+    wanted = [printable(token) for token in dict.fromkeys(tokens) if token] or ["it"]
+    whom = " or ".join(filter(None, [", ".join(wanted[:-1]), wanted[-1]]))
+    if not judged["groups"]:
+        return f"none names {whom} or *" if judged["reason"] == "no group" else "none"
+    which = " and ".join(
+        f"{', '.join(map(printable, dict.fromkeys(group['tokens'])))} (line {group['line']})"
+        for group in judged["groups"]
+    )
+    if judged["by_default"]:
+        return f"{which}, as none names {whom}"
+    merged = ", merged" if len(judged["groups"]) > 1 else ""
     return f"{which}{merged}, for this agent"
-
-
-def heading(group: Group) -> str:
-    tokens = ", ".join(map(printable, dict.fromkeys(group.tokens)))
-    return f"{tokens} (line {group.line})"
-
-
-def tokens_wanted(agent: Agent) -> list[str]:
-    """Return the product tokens by which groups are looked for, most wanted first."""
-    agents = (agent,) if isinstance(agent, str) else agent
-    tokens = [token for each in agents for token in product_tokens(each) or (each,)]
-    return [printable(token) for token in dict.fromkeys(tokens) if token] or ["it"]
-
-
-def join_with_or(words: Sequence[str]) -> str:
-    if len(words) == 1:
-        return words[0]
-    return f"{', '.join(words[:-1])} or {words[-1]}"
-
-
-def lost_rules(judgement: Judgement) -> str:
-    return list_some(list(map(rule_line, judgement.lost))) or "none"
 
 
 def list_some(lines: Sequence[str], hint: str = "") -> str:
     shown = list(lines[:MAX_LISTED])
     if len(lines) > MAX_LISTED:
         shown.append(f"and {len(lines) - MAX_LISTED} more{hint}")
-    return "\n".join(shown)
+    return "\n".join(shown) or "none"
 
 
-def pace(judgement: Judgement) -> str:
+def pace(judged: Answer) -> str:
     asked = []
-    if judgement.crawl_delay is not None:
-        asked.append(f"Crawl-delay: {judgement.crawl_delay:g} s")
-    rate = judgement.request_rate
-    if rate is not None:
-        during = f", {span(rate.start, rate.end)}" if rate.start and rate.end else ""
-        asked.append(f"Request-rate: {rate.requests} in {rate.seconds:g} s{during}")
-    visit = judgement.visit_time
-    if visit is not None:
-        asked.append(f"Visit-time: {span(visit.start, visit.end)}")
-    if judgement.too_slow:
+    delay, rate, visit = (
+        judged[name] for name in ("crawl_delay", "request_rate", "visit_time")
+    )
+    if delay is not None:
+        asked.append(f"Crawl-delay: {delay:g} s")
+    if rate:
+        during = f", {span(rate)}" if rate["start"] and rate["end"] else ""
+        asked.append(
+            f"Request-rate: {rate['requests']} in {rate['seconds']:g} s{during}"
+        )
+    if visit:
+        asked.append(f"Visit-time: {span(visit)}")
+    if judged["too_slow"]:
         asked.append("slower than REP_CRAWL_DELAY_MAX, so nothing is sent")
     return "\n".join(asked) or "none asked for"
 
 
-def span(start: time, end: time) -> str:
-    return f"{start:%H:%M} to {end:%H:%M} UTC"
+def span(times: dict[str, Any]) -> str:
+    return f"{times['start']} to {times['end']} UTC"
 
 
-def excerpt(
-    policy: Policy, judgements: Iterable[Judgement], screen: Screen
-) -> Iterator[str]:
+def excerpt(lines: Sequence[Answer], screen: Screen) -> Iterator[str]:
     """Return the lines around each rule that decided, and those that head its group."""
-    decided = {each.verdict.rule.line for each in judgements if each.verdict.rule}
-    if not decided:
-        return
-    text = show_octets(str(policy)).split("\n")
-    if text[-1] == "":
-        text.pop()
-    heads = {
-        max((group.line for group in each.groups if group.line < rule.line), default=1)
-        for each in judgements
-        if (rule := each.verdict.rule)
-    }
-    shown = {
-        number
-        for line in decided
-        for number in range(line - LINES_AROUND, line + LINES_AROUND + 1)
-        if 1 <= number <= len(text)
-    }
-    digits = len(str(max(shown)))
-    lines = []
+    digits = len(str(lines[-1]["line"])) if lines else 0
+    shown = []
     before = 0
-    for number in sorted(shown | heads):
-        if before and number > before + 1:
-            lines.append(" " * digits + "   ...")
-        before = number
-        mark = ">" if number in decided else " "
-        line = f"{number:{digits}} {mark} {printable(text[number - 1])}".rstrip()
-        lines.append(shorten(line, screen.width - LABEL_COLUMNS))
-    for number, line in enumerate(lines):
-        name = screen.paint(
-            f"  {'lines' if not number else '':{LABEL_COLUMNS - 2}}", "dim"
-        )
-        is_decided = line[digits + 1 : digits + 2] == ">"
-        yield name + (screen.paint(line, "bold") if is_decided else line)
+    for each in lines:
+        if before and each["line"] > before + 1:
+            shown.append(" " * digits + "   ...")
+        before = each["line"]
+        mark = ">" if each["decides"] else " "
+        text = f"{before:{digits}} {mark} {printable(each['text'])}".rstrip()
+        text = shorten(text, screen.width - LABEL_COLUMNS)
+        shown.append(screen.paint(text, "bold") if each["decides"] else text)
+    return labelled("lines", shown, screen)
 
 
-def about_file(copy: Copy, sitemaps: Sequence[str], screen: Screen) -> Iterator[str]:
+def about_file(copy: Answer, sitemaps: Sequence[str], screen: Screen) -> Iterator[str]:
     """Return what holds for all agents: the sitemaps, and where the copy came from."""
-    listed = list(map(printable, sitemaps))
-    yield from unwrapped_row(
-        "sitemaps", list_some(listed, " (--sitemaps)") or "none", screen
-    )
-    yield from unwrapped_row("copy", origin_of_copy(copy), screen)
-    if len(copy.hops) > 1:
-        steps = [f"{hop.status} {printable(hop.url)}" for hop in copy.hops]
-        yield from unwrapped_row("redirects", "\n".join(steps), screen)
-    elif copy.url and copy.url != copy.asked and copy.came_by != "file":
-        yield from unwrapped_row("redirects", f"to {printable(copy.url)}", screen)
-    if copy.failure:
-        yield from unwrapped_row("failure", printable(copy.failure), screen)
-    if copy.age is not None:
-        yield from unwrapped_row(
-            "age", f"{duration(round(copy.age))} ({copy.state})", screen
-        )
-    if copy.ask_in is not None:
-        due = "now" if copy.ask_in <= 0 else f"in {duration(ceil(copy.ask_in))}"
-        yield from unwrapped_row("refresh", due, screen)
-
-
-def unwrapped_row(label: str, text: str, screen: Screen) -> Iterator[str]:
-    """Return a row whose lines are not wrapped: a URL is there to be copied."""
-    for number, line in enumerate(text.split("\n")):
-        name = f"  {label if number == 0 else '':{LABEL_COLUMNS - 2}}"
-        yield screen.paint(name, "dim") + line
-
-
-def origin_of_copy(copy: Copy) -> str:
-    name = printable(copy.asked)
-    if copy.came_by == "file":
-        return name
-    if copy.came_by == "none":
-        return f"{name}\nnone: it could not be had"
-    return f"{name}\n{copy.status}, {SOURCE_WORDS[copy.came_by]}"
+    rows = {
+        "sitemaps": list_some(list(map(printable, sitemaps)), " (--sitemaps)"),
+        "copy": printable(copy["asked"]),
+    }
+    if copy["came_by"] == "none":
+        rows["copy"] += "\nnone: it could not be had"
+    elif copy["came_by"] != "file":
+        rows["copy"] += f"\n{copy['status']}, {SOURCE_WORDS[copy['came_by']]}"
+    if len(copy["hops"]) > 1:
+        steps = (f"{hop['status']} {printable(hop['url'])}" for hop in copy["hops"])
+        rows["redirects"] = "\n".join(steps)
+    elif copy["url"] and copy["url"] != copy["asked"]:
+        rows["redirects"] = f"to {printable(copy['url'])}"
+    if copy["failure"]:
+        rows["failure"] = printable(copy["failure"])
+    if copy["age"] is not None:
+        rows["age"] = f"{duration(round(copy['age']))} ({copy['state']})"
+    if copy["ask_in"] is not None:
+        due = copy["ask_in"] <= 0
+        rows["refresh"] = "now" if due else f"in {left(copy['ask_in'])}"
+    for label, text in rows.items():
+        yield from labelled(label, text.split("\n"), screen)

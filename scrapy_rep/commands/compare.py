@@ -2,97 +2,72 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
-from scrapy_rep.commands import as_json, as_text
-from scrapy_rep.commands.files import url_of
+from scrapy_rep.commands import as_text, inputs
+from scrapy_rep.commands.answers import agents_of, listed
+from scrapy_rep.protocol import parse
 from scrapy_rep.protocol.printable import printable, without_user
+from scrapy_rep.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    import argparse
+    from collections.abc import Iterator
 
-    from scrapy_rep.commands.terminal import Progress, Screen
-    from scrapy_rep.protocol import Agent, Policy, Verdict
+    from scrapy.settings import Settings as ScrapySettings
 
-LINES_AT_A_TIME = 200  # lines between two looks at the clock
+    from scrapy_rep.commands.terminal import Answer, Screen
+    from scrapy_rep.protocol import Verdict
+
+URLS_AT_A_TIME = 200  # between two looks at the clock
 
 
-class Comparing:
-    """Streams URLs past two policies; keeps none of them."""
+def tell(
+    opts: argparse.Namespace, scrapy_settings: ScrapySettings, screen: Screen
+) -> int:
+    """Stream the URLs past both files, keeping none; return the exit status."""
+    settings = Settings.read(scrapy_settings)
+    agents = agents_of(opts, scrapy_settings, settings)
+    old, new = (
+        parse(inputs.robots_txt(name), dialect=settings.dialect)
+        for name in (opts.old, opts.new)
+    )
+    pairs = [(agent, old.allowed, new.allowed) for agent in agents]
+    number = 0
+    changes: Counter[bool] = Counter()  # by what is allowed now
 
-    def __init__(
-        self,
-        old: Policy,
-        new: Policy,
-        agents: Sequence[Agent],
-        screen: Screen,
-        *,
-        as_json: bool,
-    ) -> None:
-        self._old = old
-        self._new = new
-        self._agents = agents
-        self._screen = screen
-        self._as_json = as_json
-        self._urls = 0
-        self._now_allowed = 0
-        self._now_refused = 0
+    def words(change: Answer) -> Iterator[str]:
+        allowed = change["new"]["allowed"]
+        colour = as_text.VERDICT_COLOURS[allowed]
+        whom = f" for {as_text.agent_name(change)}" if len(agents) > 1 else ""
+        verdict = screen.paint(as_text.VERDICT_WORDS[allowed], colour)
+        yield f"{verdict}{whom} {printable(change['url'])}"
+        for name in ("old", "new"):
+            its = change[name]
+            why = as_text.rule_line(its["rule"]) if its["rule"] else its["reason"]
+            yield f"  {name}: {why}"
 
-    @property
-    def status(self) -> int:
-        """Return the exit status; 0: no verdict changes, 1: some do."""
-        return 1 if self._now_allowed or self._now_refused else 0
-
-    def run(self, lines: Iterable[bytes], progress: Progress) -> None:
-        pairs = [
-            (agent, self._old.allowed, self._new.allowed) for agent in self._agents
-        ]
-        read = 0
-        for number, line in enumerate(lines, 1):
-            read += len(line)
-            if not number % LINES_AT_A_TIME:
-                progress.add(read)
-                read = 0
-            url = url_of(line)
-            if not url:
-                continue
-            self._urls += 1
+    with inputs.open_named(opts.urls, "list of URLs") as file:
+        progress = screen.track(None, "URLs")
+        for number, url in enumerate(filter(None, map(inputs.url_of, file)), 1):
+            if not number % URLS_AT_A_TIME:
+                progress.add(URLS_AT_A_TIME)
             for agent, before, after in pairs:
                 if before(url, agent) != after(url, agent):
-                    self._changed(url, agent)
-
-    def _changed(self, url: str, agent: Agent) -> None:
-        old, new = self._old.verdict(url, agent), self._new.verdict(url, agent)
-        url = without_user(url)
-        if new.allowed:
-            self._now_allowed += 1
-        else:
-            self._now_refused += 1
-        if self._as_json:
-            self._screen.write(as_json.line(as_json.change(url, agent, old, new)))
-            return
-        verdict = self._screen.paint(*as_text.VERDICT_WORDS[new.allowed])
-        whom = f" for {as_text.agent_name(agent)}" if len(self._agents) > 1 else ""
-        self._screen.write(
-            f"{verdict}{whom} {printable(url)}",
-            f"  old: {reason(old)}",
-            f"  new: {reason(new)}",
-        )
-
-    def summarise(self) -> None:
-        """Write how many URLs change; programs count their lines themselves."""
-        if self._as_json:
-            return
-        changed = self._now_allowed + self._now_refused
-        what = "verdicts" if len(self._agents) > 1 else "URLs"
-        of = self._urls * len(self._agents)
-        self._screen.write(
-            f"{changed:,} of {of:,} {what} change: {self._now_allowed:,} now allowed, "
-            f"{self._now_refused:,} now refused"
-        )
+                    verdicts = old.verdict(url, agent), new.verdict(url, agent)
+                    changes[verdicts[1].allowed] += 1
+                    change = {"url": without_user(url), "agent": listed(agent)}
+                    both = dict(zip(("old", "new"), map(told, verdicts), strict=True))
+                    screen.say(change | both, words)
+    what = "verdicts" if len(agents) > 1 else "URLs"
+    screen.sum_up(
+        f"{changes.total():,} of {number * len(agents):,} {what} change: "
+        f"{changes[True]:,} now allowed, {changes[False]:,} now refused"
+    )
+    return 1 if changes else 0
 
 
-def reason(verdict: Verdict) -> str:
-    if verdict.rule is None:
-        return verdict.reason
-    return as_text.rule_line(verdict.rule)
+def told(verdict: Verdict) -> Answer:
+    rule = verdict.rule and verdict.rule._asdict()
+    return {"allowed": verdict.allowed, "reason": verdict.reason, "rule": rule}

@@ -1,177 +1,150 @@
-"""From options to an exit status."""
+"""From what was typed to an exit status."""
 
 from __future__ import annotations
 
 import os
 import sys
-from contextlib import contextmanager
 from dataclasses import replace
+from importlib import import_module
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from scrapy import Spider
-from scrapy.crawler import Crawler
 from scrapy.exceptions import UsageError
+from scrapy.spiderloader import get_spider_loader
 
-from scrapy_rep.commands import files
-from scrapy_rep.commands.answers import Judging, Linting, Listing, Task
-from scrapy_rep.commands.compare import Comparing
-from scrapy_rep.commands.findings import Copy
-from scrapy_rep.commands.options import STDIN_NAME, URL_EXPECTED
+from scrapy_rep.access.origins import origin_of
+from scrapy_rep.commands import inputs
+from scrapy_rep.commands.answers import COULD_NOT_TELL, Answers, agents_of, copy_of
+from scrapy_rep.commands.forms import faults
 from scrapy_rep.commands.terminal import Screen
 from scrapy_rep.exceptions import SettingError
-from scrapy_rep.judging.agents import Agents
 from scrapy_rep.policies import Known
 from scrapy_rep.policies.lifecycle import Standing, State
 from scrapy_rep.protocol import parse
 from scrapy_rep.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    import argparse
 
+    from scrapy import Spider
     from scrapy.crawler import CrawlerProcessBase
     from scrapy.settings import Settings as ScrapySettings
 
-    from scrapy_rep.commands.options import Options
-    from scrapy_rep.protocol import Agent
+    from scrapy_rep.commands.forms import Parser
 
-EXIT_COULD_NOT_TELL = 2
-EXTRAS = {
-    "jinja2": "report",
-    "markupsafe": "report",
-    "redis": "redis",
-    "scrapy_redis": "redis",
-}
-"""Package -> the extra of this project that brings it."""
+EXTRAS = {"report": "report", "fleet": "redis"}
+"""Word -> the extra of this project that brings what it needs."""
+
+
+def prepare(
+    opts: argparse.Namespace, unknown: list[str], settings: ScrapySettings
+) -> bool:
+    """Make *settings* and *opts* ready; return whether something is to be fetched.
+
+    Ends with 2 where something is wrong, such as options that are *unknown*.
+    """
+    for option in unknown:
+        opts.form.fail(f"There is no {option}. scrapy robots -h tells what there is.")
+    for fault in faults(opts):
+        opts.form.fail(fault)
+    more: dict[str, Any] = {"kind": spider_of(opts, settings)}
+    more["files"] = [] if opts.file is None else [opts.file]
+    if opts.word == "lint":
+        more["url"] = [name for name in opts.what if "://" in name]
+        more["files"] = [name for name in opts.what if "://" not in name]
+    elif not opts.word:
+        more |= {"ignore": [], "strict": False}
+    vars(opts).update(more, lint=opts.lint or opts.word == "lint")
+    fetches = bool(opts.word in {"", "lint"} and opts.url and opts.file is None)
+    if fetches:
+        from scrapy_rep.commands import asking  # noqa: PLC0415 - costs more
+
+        asking.prepare(settings)
+    return fetches
+
+
+def spider_of(
+    opts: argparse.Namespace, settings: ScrapySettings
+) -> type[Spider] | None:
+    """Return the spider that is named, and give *settings* those of its own."""
+    if opts.spider is None:
+        return None
+    try:
+        kind: type[Spider] = get_spider_loader(settings).load(opts.spider)
+    except KeyError:
+        if opts.word == "fleet":  # its project may be elsewhere
+            return None
+        opts.form.fail(
+            f"There is no spider {opts.spider!r} here. Type one that scrapy list names, in "
+            "the folder of its project."
+        )
+    kind.update_settings(settings)
+    return kind
 
 
 def run(
-    options: Options,
-    scrapy_settings: ScrapySettings,
+    opts: argparse.Namespace,
+    settings: ScrapySettings,
     process: CrawlerProcessBase | None,
 ) -> int:
-    """Do what *options* ask for; *process* runs the crawl where one is needed.
+    """Do what *opts* ask for; *process* runs the crawl where one is needed.
 
-    Raises ``UsageError`` for files that cannot be read and for wrong settings.
+    Ends with 2 for files that cannot be read and for wrong settings.
     """
-    if options.audits is not None:
-        with extra_for("--report"):
-            from scrapy_rep.commands.report import report  # noqa: PLC0415
-
-        return report(options, Screen())
-    if options.job is not None:
-        from scrapy_rep.commands.job import tell  # noqa: PLC0415 - needs SQLite
-
-        return tell(options.job, Screen(), as_json=options.json)
+    screen = Screen(as_json=opts.json)
+    form: Parser = opts.form
     try:
-        settings = Settings.read(scrapy_settings)
-        agents = agents_of(options, scrapy_settings, settings)
-    except SettingError as error:
-        raise UsageError(str(error)) from error
-    screen = Screen()
-    try:
-        if options.fleet is not None:
-            with extra_for("--fleet"):
-                from scrapy_rep.commands.fleet import do  # noqa: PLC0415
-
-            lease = settings.redis_lease
-            return do(options.fleet, scrapy_settings, screen, lease, options)
-        if options.compare is not None:
-            return compare(options, agents, settings, screen)
-        task = task_of(options, agents, settings, screen)
-        if options.file is not None:
-            by_file(options.file, options, task, settings, screen)
-            return task.status
-        return online(options, task, screen, process)
+        if opts.word in {"", "lint"}:
+            return answer(opts, settings, screen, process)
+        module = import_module(f"scrapy_rep.commands.{opts.word}")
+        return int(module.tell(opts, settings, screen))
+    except ImportError as error:
+        missing = (error.name or "").partition(".")[0]
+        if opts.word not in EXTRAS or missing in {"", "scrapy_rep"}:
+            raise
+        form.fail(
+            f"{opts.word} needs {missing}, which is not installed. Type "
+            f'pip install "scrapy_rep[{EXTRAS[opts.word]}]".'
+        )
+    except (SettingError, UsageError) as error:
+        form.fail(str(error))
     except BrokenPipeError:
         # The reader of our output has seen enough ("| head"). Python would complain when it
         # flushes standard output at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_COULD_NOT_TELL
+        return COULD_NOT_TELL
+    finally:
+        screen.progress.close()
 
 
-@contextmanager
-def extra_for(option: str) -> Iterator[None]:
-    """Raise ``UsageError`` where what *option* needs in the block is not installed."""
-    try:
-        yield
-    except ImportError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing not in EXTRAS:
-            raise
-        msg = (
-            f"{option} needs {missing}, which is not installed: install scrapy_rep with "
-            f'its extra "{EXTRAS[missing]}"'
-        )
-        raise UsageError(msg, print_help=False) from None
-
-
-def agents_of(
-    options: Options, scrapy_settings: ScrapySettings, settings: Settings
-) -> tuple[Agent, ...]:
-    """Return the agents to judge for: those asked for, else that of the project."""
-    if options.agents:
-        return options.agents
-    return (Agents(Crawler(Spider, scrapy_settings), settings).of(),)
-
-
-def task_of(
-    options: Options, agents: Sequence[Agent], settings: Settings, screen: Screen
-) -> Task:
-    if options.lint:
-        return Linting(screen, as_json=options.json)
-    if options.sitemaps:
-        return Listing(screen, as_json=options.json)
+def answer(
+    opts: argparse.Namespace,
+    scrapy_settings: ScrapySettings,
+    screen: Screen,
+    process: CrawlerProcessBase | None,
+) -> int:
+    """Tell of URLs, or of robots.txt files; return the exit status."""
+    settings = Settings.read(scrapy_settings)
+    agents = agents_of(opts, scrapy_settings, settings)
     # What a crawl would do, which may wait as this command does not.
-    settings = replace(settings, wait=True)
-    return Judging(screen, agents, settings, as_json=options.json, now=options.now)
-
-
-def by_file(
-    name: str, options: Options, task: Task, settings: Settings, screen: Screen
-) -> None:
-    body = files.robots_txt(name, "--file")
-    policy = parse(body, dialect=settings.dialect)
-    known = Known("", policy, Standing(State.FRESH, inf, inf), None)
-    shown = "(standard input)" if name == STDIN_NAME else name
-    copy = Copy(asked=shown, came_by="file")
-    with screen.track(None, " URLs") as progress:
-        for url in ("",) if task.once else files.all_urls(options.urls):
-            task.take(url, known, copy)
+    answers = Answers(screen, opts, agents, replace(settings, wait=True))
+    for name in opts.files:
+        policy = parse(inputs.robots_txt(name), dialect=settings.dialect)
+        known = Known("", policy, Standing(State.FRESH, inf, inf), None)
+        shown = "(standard input)" if name == inputs.STDIN_NAME else name
+        progress = screen.track(None, "URLs")
+        for url in ("",) if answers.once else inputs.all_urls(opts.url):
+            answers.take(url, known, copy_of(shown, "file"))
             progress.add(1)
+    if process is not None:
+        # It must not be imported before there is a reactor.
+        from scrapy_rep.commands.asking import ask  # noqa: PLC0415
 
-
-def online(
-    options: Options, task: Task, screen: Screen, process: CrawlerProcessBase | None
-) -> int:
-    # Not needed, nor at hand, for files; and it must not be imported before there is a
-    # reactor.
-    from scrapy_rep.commands.crawl import ask  # noqa: PLC0415
-
-    assert process is not None
-    # All at once: to wait for standard input would hold up the event loop.
-    urls = list(files.all_urls(options.urls))
-    with screen.track(len(urls), " URLs"):
-        whole = ask(
-            process, urls, task, screen.progress, not_a_url=f"not {URL_EXPECTED}"
-        )
-    return task.status if whole else EXIT_COULD_NOT_TELL
-
-
-def compare(
-    options: Options, agents: Sequence[Agent], settings: Settings, screen: Screen
-) -> int:
-    assert options.compare is not None
-    assert options.url_list is not None
-    old, new = (
-        parse(files.robots_txt(name, what), dialect=settings.dialect)
-        for name, what in zip(options.compare, ("OLD", "NEW"), strict=True)
-    )
-    comparing = Comparing(old, new, agents, screen, as_json=options.json)
-    with (
-        files.open_named(options.url_list, "--urls") as file,
-        screen.track(files.size(file), "B") as progress,
-    ):
-        comparing.run(file, progress)
-    comparing.summarise()
-    return comparing.status
+        # All at once: to wait for standard input would hold up the event loop.
+        urls = list(inputs.all_urls(opts.url))
+        if answers.once:
+            urls = list({origin_of(url) or url: url for url in urls}.values())
+        screen.track(len(urls), "URLs")
+        answers.is_whole = False
+        ask(process, urls, answers, opts.kind)
+    return answers.status if answers.is_whole else COULD_NOT_TELL

@@ -75,6 +75,9 @@ SEVERITIES = {
     "relative-license": ERROR,
 }
 
+NUMBERS = {code: f"R{number:03}" for number, code in enumerate(SEVERITIES, 1)}
+"""Code -> its number, which stays as well: a new code goes to the end of ``SEVERITIES``."""
+
 CODES = {
     TOO_LONG: "the file is longer than 512 KiB; the rest is not read",
     NOT_UTF8: "the file is not UTF-8, as RFC 9309 2.3 demands",

@@ -49,7 +49,7 @@ DRAINED_REASON = "drained"
 ORDERED = {
     "": "The queue %(queue)s is not held back any more: the crawl goes on",
     "pause": "The queue %(queue)s is paused: nothing more is taken from it before it is"
-    " resumed (scrapy robots --fleet %(spider)s --resume)",
+    " resumed (scrapy robots fleet %(spider)s resume)",
     "drain": "The queue %(queue)s is being drained: the crawl finishes what it has begun, and"
     " ends; the rest stays there",
 }

@@ -87,7 +87,7 @@ class Shards:
             self._log.warn_user(
                 f"An operator has blocked {counted(hosts, 'host')} of the queue {self._key}:"
                 " what waits there stays, and the crawl does not end before that is purged or"
-                " unblocked (scrapy robots --fleet)"
+                " unblocked (scrapy robots fleet -h)"
             )
 
     def clear(self, at_a_time: int) -> None:

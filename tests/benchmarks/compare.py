@@ -1,4 +1,4 @@
-"""Time and memory of ``scrapy robots --compare`` over a list of many URLs.
+"""Time and memory of ``scrapy robots compare`` over a list of many URLs.
 
 Run it with ``python -m tests.benchmarks.compare [URLS]``; for 1,000,000, the default, it
 takes some ten seconds. The command runs in a process of its own, as a user runs it, over a
@@ -76,7 +76,7 @@ def main(folder: Path, number: int) -> int:
     for size in (number // 10, number):
         urls = folder / "urls.txt"
         changes = write_list(urls, size)
-        done = measure("--compare", str(old), str(new), "--urls", str(urls))
+        done = measure("compare", str(old), str(new), str(urls))
         said = done.out.rstrip().rpartition("\n")[2]
         right = right and said.startswith(f"{changes:,} of {size:,} URLs change")
         peaks.append(done.peak)

@@ -25,7 +25,7 @@ def files(tmp_path):
 
 def test_says_which_change(files):
     urls = "https://example.com/cart/\n/cart/help\n/a.pdf\n\n/a.pdf?x\n/\n"
-    done = robots("--compare", *files, "--urls", "-", "--agent", "A", stdin=urls)
+    done = robots("compare", *files, "-", "--agent", "A", stdin=urls)
     assert done.status == 1
     assert done.err == ""
     assert done.out.splitlines() == [
@@ -41,7 +41,7 @@ def test_says_which_change(files):
 
 def test_several_agents(files):
     agents = ("--agent", "A", "--agent", "B")
-    done = robots("--compare", *files, "--urls", "-", *agents, stdin="/a.pdf\n/b\n")
+    done = robots("compare", *files, "-", *agents, stdin="/a.pdf\n/b\n")
     assert done.out.splitlines() == [
         "refused for A /a.pdf",
         "  old: no rule matches",
@@ -56,7 +56,7 @@ def test_several_agents(files):
 def test_nothing_changes(files, tmp_path):
     urls = tmp_path / "urls"
     urls.write_text("/\n/cart/\n")
-    done = robots("--compare", *files, "--urls", str(urls))
+    done = robots("compare", *files, str(urls))
     assert done.status == 0
     assert done.out == "0 of 2 URLs change: 0 now allowed, 0 now refused\n"
 
@@ -64,9 +64,9 @@ def test_nothing_changes(files, tmp_path):
 def test_old_or_new_from_stdin(files, tmp_path):
     urls = tmp_path / "urls"
     urls.write_text("/cart/help\n")
-    done = robots("--compare", "-", files[1], "--urls", str(urls), stdin=OLD)
+    done = robots("compare", "-", files[1], str(urls), stdin=OLD)
     assert done.status == 1
-    done = robots("--compare", files[0], "-", "--urls", str(urls), stdin=OLD)
+    done = robots("compare", files[0], "-", str(urls), stdin=OLD)
     assert done.status == 0
 
 
@@ -75,9 +75,8 @@ def test_equals_verdicts_one_by_one(files):
     parts = ["/cart", "/cart/", "help", ".pdf", "?x", "/a", "%63art", "é", "$"]
     urls = ["/" + "".join(rnd.choices(parts, k=rnd.randint(0, 4))) for _ in range(5000)]
     args = (
-        "--compare",
+        "compare",
         *files,
-        "--urls",
         "-",
         "--agent",
         "A",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timezone
 
 import pytest
 
+from scrapy_rep.commands.inputs import url_of
 from scrapy_rep.protocol import CODES
-from tests.commands.cli import robots
+from tests.commands.cli import ROOT, robots, scrapy
+from tests.documents import room
 
 ROBOTS = """\
 # a comment
@@ -238,6 +241,7 @@ def test_json(file):
                 {
                     "agent": "SlowBot",
                     "allowed": False,
+                    "meanwhile": None,
                     "reason": "rule",
                     "rule": {"allow": False, "path": "/x", "line": 15},
                     "lost": [],
@@ -263,6 +267,12 @@ def test_json(file):
                         "left_out": [],
                     },
                 }
+            ],
+            "lines": [
+                {"line": 13, "text": "", "decides": False},
+                {"line": 14, "text": "User-agent: slowbot", "decides": False},
+                {"line": 15, "text": "Disallow: /x", "decides": True},
+                {"line": 16, "text": "Sitemap: /two.xml", "decides": False},
             ],
             "sitemaps": ["https://example.com/one.xml", "/two.xml"],
             "robots_txt": {
@@ -290,30 +300,72 @@ def test_sitemaps(file):
     assert found["robots_txt"]["asked"] == file
 
 
-def test_lint(file):
-    done = robots("--file", file, "--lint")
-    assert done.status == 1
+@pytest.mark.parametrize("args", [("--lint", "--file"), ("lint",)])
+def test_lint(args, file):
+    done = robots(*args, file)
+    assert (done.status, done.err) == (1, "")
+    group, sitemap = CODES["duplicate-group"], CODES["relative-sitemap"]
     assert done.out.splitlines() == [
-        f"{file}:14: info duplicate-group {CODES['duplicate-group']}: slowbot, line 7",
-        f"{file}:16: error relative-sitemap {CODES['relative-sitemap']}: /two.xml",
+        f"{file}:14: info duplicate-group {group}: slowbot, line 7 [R036]",
+        f"{file}:16: error relative-sitemap {sitemap}: /two.xml [R029]",
     ]
-    first, second = robots("--file", file, "--lint", "--json").objects
+    first, second = robots(*args, file, "--json").objects
     assert first["line"] == 14
     assert second == {
         "file": file,
         "line": 16,
         "severity": "error",
         "code": "relative-sitemap",
+        "number": "R029",
         "message": "a sitemap that is not an absolute URL: /two.xml",
     }
 
 
 def test_lint_without_errors():
-    done = robots("--file", "-", "--lint", stdin="User-agent: *\nDisalow: /\n")
+    done = robots("lint", "-", stdin="User-agent: *\nDisalow: /\n")
     assert done.status == 0
     assert done.out.startswith("(standard input):2: warning misspelt-field ")
-    done = robots("--file", "-", "--lint", stdin="User-agent: *\nDisallow: /\n")
-    assert (done.status, done.out) == (0, "")
+    done = robots("lint", "-", stdin="User-agent: *\nDisallow: /\n")
+    assert (done.status, done.out) == (0, "(standard input): no mistakes\n")
+
+
+def test_what_lint_counts(file, tmp_path):
+    misspelt = tmp_path / "misspelt"
+    misspelt.write_text("User-agent: *\nDisalow: /\n")
+    names = file, str(misspelt)
+    assert robots("lint", *names).out.count("\n") == 3
+    ignored = ("--ignore", "R036", "--ignore", "relative-sitemap")
+    done = robots("lint", *names, *ignored)
+    assert done.status == 0
+    clean, warning = done.out.splitlines()
+    assert clean == f"{file}: no mistakes"
+    assert warning.startswith(f"{misspelt}:2: warning misspelt-field ")
+    assert robots("lint", *names, *ignored, "--strict").status == 1
+
+
+def test_lint_of_a_missing_file_outweighs_errors(file):
+    done = robots("lint", file, "missing")
+    assert done.status == 2
+    assert "relative-sitemap" in done.out
+    assert "The file 'missing' cannot be read" in done.err
+
+
+@pytest.mark.parametrize(
+    ("typed", "taken"),
+    [
+        ("example.com/x", "https://example.com/x"),
+        ("localhost:8000", "https://localhost:8000"),
+        ("127.0.0.1:8000/x?y", "https://127.0.0.1:8000/x?y"),
+        ("//example.com/x", "//example.com/x"),
+        ("/example.com/x", "/example.com/x"),
+        ("http://example.com/x", "http://example.com/x"),
+        ("mailto:a@example.com", "mailto:a@example.com"),
+    ],
+)
+def test_a_url_without_its_scheme(typed, taken):
+    assert url_of(f"{typed}\n".encode()) == taken
+    done = robots("--file", "-", typed, "--json", stdin="")
+    assert done.objects[0]["url"] == taken
 
 
 def test_a_file_does_not_steer_the_terminal():
@@ -350,3 +402,19 @@ def test_a_pipe_that_is_closed_early(file):
             pass
         assert process.stderr.read() == b""
         assert process.wait(30) == 2
+
+
+def test_the_hook_of_pre_commit(tmp_path):
+    hook = (ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8")
+    told = dict(re.findall(r"(?m)^[ -] (\w+): (.+)$", hook))
+    assert told["id"] in room("commands").read_text(encoding="utf-8")
+    takes = re.compile(told["files"]).search
+    assert takes("robots.txt")
+    assert takes("www/robots.txt")
+    assert not takes("www/robots.txt.bak")
+    assert not takes("www/my-robots.txt")
+    program, *args = told["entry"].split()
+    assert program == "scrapy"
+    for text, status in {"User-agent: *\nDisallow: /\n": 0, "Disallow: /\n": 1}.items():
+        (tmp_path / "robots.txt").write_text(text)
+        assert scrapy(*args, "robots.txt", cwd=tmp_path).status == status

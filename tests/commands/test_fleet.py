@@ -1,4 +1,4 @@
-"""``scrapy robots --fleet``, on queues as they are, and while real workers are at them."""
+"""``scrapy robots fleet``, on queues as they are, and while real workers are at them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def until(true: Callable[[], object]) -> Any:
 
 
 def fleet(server: RedisServer, *args: str, spider: str = "fleet") -> Done:
-    return robots("--fleet", spider, "-s", f"REDIS_URL={server.url}", *args)
+    return robots("fleet", spider, *args, "-s", f"REDIS_URL={server.url}")
 
 
 def parts(server: RedisServer) -> Any:
@@ -79,15 +79,13 @@ def test_what_is_told_and_done_in_words(queue):
         "b.example        2        0  now    it may be asked now",
         "c.example        1        0  now    it may be asked now",
     ]
-    done = fleet(queue, "--block", "a.example", "--purge", "b.example")
+    done = fleet(queue, "block", "a.example")
     assert (done.status, done.err) == (0, "")
-    assert done.out.splitlines() == [
-        "a.example is blocked: 3 requests wait, until --unblock or --purge",
-        "b.example: 2 requests deleted",
-    ]
-    assert fleet(queue, "--drain").out.startswith(
-        "fleet is draining: 0 workers at work "
-    )
+    assert done.out == "a.example is blocked: 3 requests wait, until unblock or purge\n"
+    done = fleet(queue, "purge", "b.example")
+    assert (done.status, done.err) == (0, "")
+    assert done.out == "b.example: 2 requests deleted\n"
+    assert fleet(queue, "drain").out.startswith("fleet is draining: 0 workers at work ")
     assert fleet(queue).out.splitlines() == [
         "fleet is draining: 4 requests wait for 2 hosts, no worker is at it",
         "blocked: a.example",
@@ -97,15 +95,25 @@ def test_what_is_told_and_done_in_words(queue):
         "a.example        3        0  -      blocked",
         "c.example        1        0  now    it may be asked now",
     ]
-    assert fleet(queue, "--unblock", "a.example", "--json").objects == [
-        {"did": "unblock", "host": "a.example", "requests": 3}
+    assert fleet(queue, "unblock", "a.example", "--json").objects == [
+        {
+            "did": "unblock",
+            "host": "a.example",
+            "requests": 3,
+            "changed": True,
+            "workers": None,
+        }
     ]
-    assert fleet(queue, "--resume", "--json").objects == [
-        {"did": "resume", "host": None, "requests": 0}
+    assert fleet(queue, "resume", "--json").objects == [
+        {
+            "did": "resume",
+            "host": None,
+            "requests": 0,
+            "changed": True,
+            "workers": 0,
+        }
     ]
-    assert fleet(
-        queue, "--host", "c.example", "--host", "b.example"
-    ).out.splitlines() == [
+    assert fleet(queue, "show", "c.example", "b.example").out.splitlines() == [
         "fleet is running: 1 request waits for 1 host, no worker is at it",
         "",
         "host       waiting  in hand  until  why",
@@ -148,15 +156,15 @@ def timeless(text: str) -> str:
 
 
 def test_check_and_repair(queue):
-    assert fleet(queue, "--check") == (0, "All is well.\n", "")
+    assert fleet(queue, "check") == (0, "All is well.\n", "")
     queue.client.zrem(f"{PREFIX}due", "a.example")
-    done = fleet(queue, "--check")
+    done = fleet(queue, "check")
     assert done.status == 1
     assert done.out.splitlines() == [
         "nobody asks for 3 requests of a.example",
-        "--repair puts that right, while workers run or not.",
+        "repair puts that right, while workers run or not.",
     ]
-    done = fleet(queue, "--repair", "--json")
+    done = fleet(queue, "repair", "--json")
     assert done.status == 0
     assert done.objects == [
         {
@@ -168,12 +176,12 @@ def test_check_and_repair(queue):
         }
     ]
     queue.client.incr(f"{PREFIX}count")
-    done = fleet(queue, "--repair")
+    done = fleet(queue, "repair")
     assert (done.status, done.out) == (
         1,
         "7 are counted, 6 requests are there: repaired\n",
     )
-    assert fleet(queue, "--check").status == 0
+    assert fleet(queue, "check").status == 0
     assert state(parts(queue)).lost == 1
 
 
@@ -189,22 +197,24 @@ def test_names_cannot_steer_the_terminal(redis_server):
 @pytest.mark.parametrize(
     ("args", "problem"),
     [
-        (["--fleet", "x"], "--fleet is 'x', expected a spider with a queue in Redis"),
-        (["--pause"], "it is not said whose queue is meant, expected --fleet SPIDER"),
-        (["--fleet", "x", "--pause", "--check"], "exclude each other, expected one of"),
-        (["--fleet", "x", "--lint"], "--lint is given with --fleet, expected --json"),
-        (["--fleet", "x", "http://a.example/"], "a URL is given with --fleet"),
-        (["--fleet", "x", "--host", "a", "--pause"], "--host is for what is told of a"),
+        (["x"], "There is no queue of 'x' in Redis at redis://127.0.0.1"),
+        ([], "arguments are required: SPIDER. scrapy robots fleet -h tells more."),
         (
-            ["--fleet", "x", "--block", "http://a/"],
-            "host is 'http://a/', expected one as",
+            ["x", "paws"],
+            "'paws' is nothing to do with a queue. Type one of show, pause",
         ),
+        (["x", "pause", "a.example"], "pause is about the whole queue. Type no host"),
+        (["x", "pause", "--watch"], "--watch is for what is shown. Type no pause"),
+        (["x", "block"], "No host is given. Type scrapy robots fleet x block HOST."),
+        (["x", "--lint"], "There is no --lint. scrapy robots fleet -h tells more."),
+        (["x", "block", "http://a/"], "'http://a/' is no host. Type one as scrapy"),
     ],
 )
 def test_wrong_arguments(args, problem, redis_server):
-    done = robots(*args, "-s", f"REDIS_URL={redis_server.url}")
+    done = robots("fleet", *args, "-s", f"REDIS_URL={redis_server.url}")
     assert (done.status, done.out) == (2, "")
     assert problem in done.err
+    assert done.err.count("\n") == 1
     assert "Traceback" not in done.err
     assert redis_server.client.keys("*") == []
 
@@ -214,9 +224,9 @@ def test_a_server_that_cannot_be_had():
         for url, why in {
             "redis://:secret@127.0.0.1:9": "it cannot be had: Error",
             f"redis://:secret@127.0.0.1:{server.port}": "must have its user and password",
-            "secret": "REDIS_URL is 'secret', expected",
+            "secret": "REDIS_URL is 'secret'. Set one",
         }.items():
-            done = robots("--fleet", "x", "-s", f"REDIS_URL={url}")
+            done = robots("fleet", "x", "-s", f"REDIS_URL={url}")
             assert done.status == 2
             assert why in done.err
             assert "Traceback" not in done.err
@@ -243,9 +253,9 @@ def test_the_settings_of_the_spider(tmp_path: Path, redis_server):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text.replace("SERVER", redis_server.url))
-    assert "expected a spider with" in robots("--fleet", "mine", cwd=tmp_path).err
+    assert "There is no queue of 'mine'" in robots("fleet", "mine", cwd=tmp_path).err
     redis_server.client.set("{of:mine}:count", 0)
-    assert robots("--fleet", "mine", cwd=tmp_path).status == 0
+    assert robots("fleet", "mine", cwd=tmp_path).status == 0
 
 
 @contextmanager
@@ -318,29 +328,28 @@ def test_pause_block_purge_and_drain_with_real_workers():
         seeded(web, paths, 2, SCHEDULER_PERSIST=True) as (server, crawling),
     ):
         until(lambda: all(worker.said("got") for worker in crawling.workers))
-        assert fleet(server, "--pause").status == 0
+        assert fleet(server, "pause").status == 0
         until(lambda: all("is paused" in worker.log for worker in crawling.workers))
         until(lambda: not state(parts(server)).in_hand)
         got = crawling.said("got")
         time.sleep(1.5)  # they ask every second
         assert crawling.said("got") == got
-        block, purge = fleet(
-            server, "--block", blocked, "--purge", purged, "--json"
-        ).objects
+        (block,) = fleet(server, "block", blocked, "--json").objects
+        (purge,) = fleet(server, "purge", purged, "--json").objects
         assert purge["requests"] > 0
-        assert fleet(server, "--resume").status == 0
+        assert fleet(server, "resume").status == 0
         kept = block["requests"] + purge["requests"]
         until(lambda: len(crawling.said("got")) == 4 * number - kept)
         until(lambda: [row.name for row in rows(server)] == [blocked])
         (row,) = rows(server)
         assert (row.why, row.waiting, row.in_hand) == ("blocked", block["requests"], 0)
-        assert fleet(server, "--unblock", blocked).status == 0
+        assert fleet(server, "unblock", blocked).status == 0
         until(
             lambda: (
                 len(crawling.said("got")) + purge["requests"] + row.waiting > 4 * number
             )
         )
-        assert fleet(server, "--drain").status == 0
+        assert fleet(server, "drain").status == 0
         crawling.join(SOON)
         for worker in crawling.workers:
             assert worker.process.returncode == 0

@@ -1,13 +1,17 @@
-"""``scrapy robots --job``."""
+"""``scrapy robots job``."""
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from contextlib import closing
 
 import pytest
 
 from scrapy_rep.job.file import Changes, JobFile
-from tests.commands.cli import robots
+from tests.commands.cli import TIMEOUT, command, environment, robots
+from tests.forking import Forked
 
 
 @pytest.fixture
@@ -27,40 +31,57 @@ def job(tmp_path):
 
 
 def test_what_waits_by_host(job):
-    done = robots("--job", str(job), cwd=job)
+    done = robots("job", str(job), cwd=job)
     assert (done.status, done.err) == (0, "")
     assert done.out.splitlines() == [
-        "host          waiting     in hand",
-        "b.example           5           2",
-        "a.example           1           0",
-        "all                 6           2",
+        "6 requests wait for 2 hosts, 2 in hand",
         "A crawl is at it, or was killed; what it has in hand is sent again.",
+        "",
+        "host       waiting  in hand  until  why",
+        "b.example        5        2  -      -",
+        "a.example        1        0  -      -",
     ]
 
 
 def test_json(job):
-    assert robots("--job", str(job), "--json", cwd=job).objects == [
-        {"host": "b.example", "waiting": 5, "in_hand": 2},
-        {"host": "a.example", "waiting": 1, "in_hand": 0},
-    ]
+    first, *hosts = robots("job", str(job), "--json", cwd=job).objects
+    assert first == {"kind": "job", "waiting": 6, "in_hand": 2, "is_open": True}
+    rows = [(each["name"], each["waiting"], each["in_hand"]) for each in hosts]
+    assert rows == [("b.example", 5, 2), ("a.example", 1, 0)]
+    keys = {"kind", "name", "why", "waiting", "wait", "in_hand", "workers"}
+    assert [set(each) for each in hosts] == [keys, keys]
 
 
 def test_while_a_crawl_is_at_it(job):
     with closing(JobFile(job)):
-        assert robots("--job", str(job), cwd=job).status == 0
+        assert robots("job", str(job), cwd=job).status == 0
 
 
-@pytest.mark.parametrize(
-    ("more", "what"),
-    [(["http://a.example/"], "a URL"), (["--lint"], "--lint"), (["-o", "page"], "-o")],
-)
-def test_nothing_else_beside_it(more, what, job):
-    done = robots("--job", str(job), *more, cwd=job)
-    assert done.status == 2
-    assert f"{what} is given with --job, expected --json only" in done.err
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGINT")
+def test_watched_until_ctrl_c(job):
+    with Forked(
+        command("job", str(job), "--watch"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+        cwd=job,
+    ) as process:
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        with closing(JobFile(job)) as file:
+            file.write(Changes(requests={1000: (1, b"")}))
+        while (line := process.stdout.readline()) == first or b"wait for" not in line:
+            assert line
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=TIMEOUT)
+    assert (first, line) == (
+        b"6 requests wait for 2 hosts, 2 in hand\n",
+        b"7 requests wait for 2 hosts, 2 in hand\n",
+    )
+    assert (process.returncode, err) == (0, b"")
 
 
 def test_no_job(tmp_path):
-    done = robots("--job", str(tmp_path), cwd=tmp_path)
+    done = robots("job", str(tmp_path), cwd=tmp_path)
     assert done.status == 2
-    assert "expected a JOBDIR with a job" in done.err
+    assert "There is no job to read in" in done.err

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from scrapy.settings import Settings as ScrapySettings
 
-from scrapy_rep.commands.crawl import prepare
+from scrapy_rep.commands.asking import prepare
 from tests.commands.cli import robots
 from tests.site import Reply, Site
 
@@ -297,6 +297,53 @@ def test_a_column_for_each_agent(tmp_path):
         assert site.hits[0].headers["User-Agent"].startswith("Scrapy")
     assert done.status == 1
     assert done.rows["verdict"] == [f"{'refused':35}allowed"]
+
+
+SPIDER = """
+import scrapy
+
+class Mine(scrapy.Spider):
+    name = "mine"
+    robotstxt_user_agent = "MineBot"
+    custom_settings = {"DEFAULT_REQUEST_HEADERS": {"X-Of": "spider"}, "REP_DIALECT": "gym2008", "USER_AGENT": "MineBot/1.0"}
+"""
+
+
+def test_as_a_spider_asks_and_is_judged(tmp_path):
+    folder = project(tmp_path, "SPIDER_MODULES = ['its_spiders']\n")
+    (folder / "its_spiders.py").write_text(SPIDER)
+    # By its dialect the first rule that matches decides.
+    rules = (
+        "User-agent: *\nDisallow: /\nUser-agent: MineBot\nDisallow: /x\nAllow: /x/y\n"
+    )
+    mine = ("--spider", "mine")
+    with Site({"/robots.txt": rules}) as site:
+        done = robots(*mine, site.url("/x/y"), cwd=folder)
+        assert site.hits[0].headers["User-Agent"] == "MineBot/1.0"
+        assert site.hits[0].headers["X-Of"] == "spider"
+    assert (done.status, done.err) == (1, "")
+    assert done.rows["agent"] == ["MineBot"]
+    assert done.rows["rule"] == ["line 4, Disallow: /x"]
+    by_file = robots(*mine, "--file", "-", "/x/y", "/z", stdin=rules, cwd=folder)
+    assert by_file.status == 1
+    assert by_file.out.count("allowed\n") == 1
+    for word in ("old", "new"):
+        (folder / word).write_text(rules.replace("/x", f"/{word}"))
+    done = robots("compare", "old", "new", "-", *mine, stdin="/old\n/z\n", cwd=folder)
+    assert done.out.startswith("allowed /old\n  old: line 4, Disallow: /old\n")
+    other = robots(*mine, "--agent", "A", "--file", "-", "/z", stdin=rules, cwd=folder)
+    assert other.status == 1
+
+
+def test_asks_as_the_attributes_of_a_spider_say(tmp_path):
+    folder = project(tmp_path, "SPIDER_MODULES = ['its_spiders']\n")
+    code = SPIDER.replace("robotstxt_user_agent =", "user_agent =")
+    (folder / "its_spiders.py").write_text(code)
+    with Site() as site:
+        done = robots("--spider", "mine", site.url("/"), cwd=folder)
+        assert site.hits[0].headers["User-Agent"] == "MineBot"
+    assert done.status == 0
+    assert done.rows["agent"] == ["MineBot"]
 
 
 def test_a_question_writes_no_audit():

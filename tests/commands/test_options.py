@@ -1,90 +1,159 @@
-"""Wrong arguments: what is wrong, what was expected, exit 2."""
+"""What can be typed: help for each form, and what is wrong in a sentence, exit 2."""
 
 from __future__ import annotations
+
+import re
 
 import pytest
 
 from scrapy_rep import __version__
+from scrapy_rep.commands.forms import OPTION, pages
 from scrapy_rep.protocol import COMPILED
 from tests.commands.cli import robots
 
 URL = "https://example.com/"
+WORDS = ["lint", "compare", "job", "fleet", "report", "doctor"]
 
 
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        ((), "there is no URL, expected some, or - to read them"),
-        (("--lint",), "there is no URL, expected some, or - to read them, or --file"),
-        (("--file", "F"), "there is no URL, expected some, or - to read them"),
-        (("example.com",), "URL is 'example.com', expected an absolute http or https"),
-        (("ftp://example.com/",), "URL is 'ftp://example.com/', expected an absolute"),
-        (("--agnt", "A", URL), "unknown option --agnt; scrapy robots -h lists them"),
-        (("--agent", " ", URL), "--agent is empty, expected a product token"),
-        (("--file",), "--file: expected one argument"),
-        (("--file", "missing", URL), "--file is 'missing' (No such file or directory)"),
-        (("--file", ".", URL), "--file is '.' (Is a directory), expected a file"),
-        (("--file", "-", "-"), "- is given twice"),
-        (("-", "-"), "- is given twice"),
-        (("--lint", "--sitemaps", URL), "--lint and --sitemaps exclude each other"),
-        (("--lint", "--file", "F", URL), "--lint is about the whole of --file"),
-        (("--sitemaps", "--file", "F", URL), "--sitemaps is about the whole of --file"),
-        (("--lint", "--agent", "A", URL), "--lint is about all agents"),
-        (("--sitemaps", "--agent", "A", URL), "--sitemaps is about all agents"),
-        (("--now", "--lint", URL), "--now is about requests, expected no --lint"),
-        (("--now", "--compare", "A", "B", "--urls", "L"), "--now is given with"),
-        (("--urls", "L", URL), "--urls is for --compare OLD NEW"),
-        (("--compare", "A"), "--compare: expected 2 arguments"),
-        (("--compare", "A", "B"), "--compare lacks its URLs, expected --urls FILE"),
-        (("--compare", "A", "B", "--urls", "L", URL), "a URL is given with --compare"),
-        (("--compare", "-", "B", "--urls", "-"), "- is given twice"),
-        (("--compare", "A", "B", "--urls", "L", "--lint"), "--lint is given with"),
-        (("--compare", "missing", "B", "--urls", "L"), "OLD is 'missing' (No such"),
-        (("--report",), "--report: expected at least one argument"),
-        (("--report", "A"), "--report lacks its page, expected -o FILE"),
-        (("--report", "-", "-", "-o", "P"), "- is given twice"),
-        (("--report", "A", "-o", "P", "--json"), "--json is given with --report"),
         (
-            ("--host", "H", URL),
-            "--host is for --report and --fleet, expected one of them beside",
+            (),
+            "No URL is given. Type one, such as https://example.com/page, or - to read",
         ),
-        (("-o", "P", URL), "-o is for --report AUDIT..., expected that beside it"),
+        (("--lint",), "No URL is given. Type one"),
+        (("--file", "F"), "No URL is given. Type one"),
+        (
+            ("nonsense",),
+            "'nonsense' is no URL to judge. Type an absolute http or https",
+        ),
+        (
+            ("ftp://example.com/",),
+            "'ftp://example.com/' is no URL to judge. Type an abs",
+        ),
+        (("--agnt", "A", URL), "There is no --agnt. scrapy robots -h tells what there"),
+        ((URL, "--agnt"), "There is no --agnt. scrapy robots -h tells more."),
+        (("--agent", " ", URL), "--agent is empty. Type a product token, such as"),
+        (("--file", "missing", URL), "The file 'missing' cannot be read (No such file"),
+        (
+            ("--file", ".", URL),
+            "The file '.' cannot be read (Is a directory). Type the",
+        ),
+        (("--file", "-", "-"), "- is given twice, but standard input can be read only"),
+        (("-", "-"), "- is given twice"),
+        (
+            ("--lint", "--sitemaps", URL),
+            "--lint and --sitemaps exclude each other. Type",
+        ),
+        (("--lint", "--file", "F", URL), "--lint is about the whole file. Type no URL"),
+        (
+            ("--sitemaps", "--file", "F", URL),
+            "--sitemaps is about the whole file. Type",
+        ),
+        (
+            ("--lint", "--agent", "A", URL),
+            "--lint is about the whole file. Type no --ag",
+        ),
+        (
+            ("--now", "--lint", URL),
+            "--lint is about the whole file. Type no --now beside",
+        ),
+        (
+            ("--spider", "nobody", URL),
+            "There is no spider 'nobody' here. Type one that",
+        ),
+        (("lint",), "arguments are required: WHAT. scrapy robots lint -h tells more."),
+        (("lint", "-", "-"), "- is given twice"),
+        (("lint", "missing"), "The file 'missing' cannot be read"),
+        (("lint", "ftp://example.com/"), "'ftp://example.com/' is no URL to judge."),
+        (("--agent", "A", "lint", "-"), "--agent is nothing for lint. Type it without"),
+        (("compare", "A"), "are required: NEW, URLS. scrapy robots compare -h tells"),
+        (("compare", "-", "B", "-"), "- is given twice"),
+        (
+            ("compare", "missing", "B", "L"),
+            "The file 'missing' cannot be read (No such",
+        ),
+        (("report",), "are required: AUDIT. scrapy robots report -h tells more."),
+        (
+            ("report", "A"),
+            "No page is named. Type -o FILE, or -o - for standard output.",
+        ),
+        (("report", "-", "-", "-o", "P"), "- is given twice"),
+        (("job",), "are required: DIR. scrapy robots job -h tells more."),
+        (("job", "D", "E"), "There is no E. scrapy robots job -h tells more."),
+        (("doctor", "x"), "There is no x. scrapy robots doctor -h tells more."),
         (("-s", "REP_DIALECT=x", URL), "REP_DIALECT is 'x', expected"),
-        (("-s", "REP_DIALECT", URL), "Invalid -s value, use -s NAME=VALUE"),
     ],
 )
 def test_wrong_arguments(args, said, tmp_path):
     done = robots(*args, cwd=tmp_path)
-    assert done.status == 2
+    assert (done.status, done.out) == (2, "")
     assert said in done.err
-    assert "Traceback" not in done.err
-    assert done.out == ""
+    assert done.err.count("\n") == 1
+
+
+def test_what_scrapy_itself_finds_wrong():
+    for args, said in {
+        ("-s", "REP_DIALECT", URL): "Invalid -s value, use -s NAME=VALUE",
+        ("--file",): "--file: expected one argument",
+    }.items():
+        done = robots(*args)
+        assert done.status == 2
+        assert said in done.err
+        assert "Traceback" not in done.err
 
 
 def test_a_list_that_is_missing(tmp_path):
     file = tmp_path / "robots.txt"
     file.write_text("")
-    done = robots("--compare", str(file), str(file), "--urls", "missing")
+    done = robots("compare", str(file), str(file), "missing")
     assert done.status == 2
-    assert "--urls is 'missing' (No such file or directory)" in done.err
+    assert "The file 'missing' cannot be read (No such file or directory)" in done.err
+    assert "Type the name of a list of URLs, or - for" in done.err
 
 
-def test_help_names_every_option():
+def test_the_help_fits_a_screen_and_names_all_words_and_the_manual():
     done = robots("-h")
+    assert (done.status, done.err) == (0, "")
+    lines = done.out.splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    assert [line.split()[0] for line in lines[17:23]] == WORDS
+    assert "scrapy_rep/commands/README.rst" in done.out
+    options = [name for _, name, *_ in OPTION.findall(done.out)]
+    assert options == [
+        "--agent", "--spider", "--file", "--sitemaps", "--lint", "--now", "--json",
+        "--version",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_each_word_has_a_help_of_its_own_with_an_example(word):
+    done = robots(word, "-h")
+    assert (done.status, done.err) == (0, "")
+    assert done.out == pages()[word]
+    assert done.out.startswith(f"usage: scrapy robots {word} ")
+    assert re.search(rf"\nexample: scrapy robots {word}\b", done.out)
+    assert "\nExit status: 0 " in done.out
+    lines = done.out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len(lines) <= 30
+
+
+def test_options_may_stand_before_the_word_and_among_urls():
+    text = "User-agent: *\nDisallow: /x\n"
+    before = robots("-s", "REP_DIALECT=mk1996", "--json", "lint", "-", stdin=text)
+    assert (before.status, before.out) == (0, "")
+    among = robots("/x", "--file", "-", "/y", "--json", stdin=text)
+    assert [each["url"] for each in among.objects] == ["/x", "/y"]
+
+
+def test_a_host_that_is_called_like_a_word_is_named_by_its_url():
+    done = robots("--file", "-", "http://lint/", "lint.example/", stdin="")
     assert done.status == 0
-    for option in (
-        "agent",
-        "file",
-        "lint",
-        "json",
-        "sitemaps",
-        "compare",
-        "urls",
-        "report",
-        "version",
-    ):
-        assert f"\n  --{option}" in done.out
-    assert "\n  -o FILE" in done.out or "\n  -o, --output" in done.out
+    assert "http://lint/\n" in done.out
+    assert "\nhttps://lint.example/\n" in done.out
 
 
 def test_the_version_says_which_form_runs():

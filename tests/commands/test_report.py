@@ -1,4 +1,4 @@
-"""``scrapy robots --report``."""
+"""``scrapy robots report``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_page_of_several_audits(tmp_path):
     two = write(tmp_path / "two.jsonl.gz", records[1::2])
     page = tmp_path / "report.html"
     # Not in the checkout, so that it is the package as it was installed.
-    done = robots("--report", one, two, "-o", str(page), cwd=tmp_path)
+    done = robots("report", one, two, "-o", str(page), cwd=tmp_path)
     assert (done.status, done.err) == (0, "")
     assert done.out == f"{page}: {len(records):,} records of 10 hosts\n"
     assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>\n")
@@ -61,7 +61,7 @@ def test_more_files_than_may_be_open(tmp_path):
             "-c",
             FEW_FILES,
             "robots",
-            "--report",
+            "report",
             *audits,
             "-o",
             str(page),
@@ -77,7 +77,7 @@ def test_more_files_than_may_be_open(tmp_path):
     text = page.read_text(encoding="utf-8")
     # In the order of time: every gap is a whole second.
     one = write(tmp_path / "all.jsonl", records)
-    robots("--report", one, "-o", str(tmp_path / "one.html"))
+    robots("report", one, "-o", str(tmp_path / "one.html"))
     of_one = (tmp_path / "one.html").read_text(encoding="utf-8")
     start, end_ = '<section aria-labelledby="hosts-title">', "</table>"
     assert (
@@ -89,7 +89,7 @@ def test_more_files_than_may_be_open(tmp_path):
 def test_audit_on_standard_input(tmp_path):
     page = tmp_path / "report.html"
     audit = b"".join(map(line, [run(), sent(START, "a.example", "/"), end(START)]))
-    done = robots("--report", "-", "--output", str(page), stdin=audit)
+    done = robots("report", "-", "--output", str(page), stdin=audit)
     assert (done.status, done.err) == (0, "")
     assert "a.example" in page.read_text(encoding="utf-8")
 
@@ -97,7 +97,7 @@ def test_audit_on_standard_input(tmp_path):
 def test_hosts_that_are_not_in_the_audit(tmp_path):
     audit = write(tmp_path / "audit.jsonl", [sent(START, "a.example", "/")])
     args = ("--host", "a.example", "--host", "b.example")
-    done = robots("--report", audit, "-o", str(tmp_path / "report.html"), *args)
+    done = robots("report", audit, "-o", str(tmp_path / "report.html"), *args)
     assert done.status == 0
     assert done.err == "warning: --host is 'b.example', expected a host of the audits\n"
 
@@ -107,7 +107,7 @@ def test_broken_lines_are_warned_about_and_torn_ones(tmp_path):
     audit.write_bytes(
         line(run()) + b"?\n" * 30 + line(sent(START, "a.example", "/"))[:-3]
     )
-    done = robots("--report", str(audit), "-o", str(tmp_path / "report.html"))
+    done = robots("report", str(audit), "-o", str(tmp_path / "report.html"))
     assert done.status == 0
     warnings = done.err.splitlines()
     assert warnings[0] == f"warning: {audit}:2: not a JSON object"
@@ -119,13 +119,13 @@ def test_broken_lines_are_warned_about_and_torn_ones(tmp_path):
 def test_names_cannot_steer_the_terminal(tmp_path):
     audit = tmp_path / "\x1b[31m.jsonl"
     audit.write_bytes(b"?\n")
-    done = robots("--report", str(audit), "-o", str(tmp_path / "report.html"))
+    done = robots("report", str(audit), "-o", str(tmp_path / "report.html"))
     assert "\x1b" not in done.err
     assert "not a JSON object" in done.err
 
 
 def test_missing_audit(tmp_path):
-    done = robots("--report", "missing", "-o", "report.html", cwd=tmp_path)
+    done = robots("report", "missing", "-o", "report.html", cwd=tmp_path)
     assert done.status == 2
     assert "audit is 'missing' (No such file or directory), expected a file" in done.err
     assert "Traceback" not in done.err
@@ -135,14 +135,14 @@ def test_missing_audit(tmp_path):
 def test_wrong_settings_are_no_concern(tmp_path):
     audit = write(tmp_path / "audit.jsonl", [copy(START, "a.example", BODY)])
     page = str(tmp_path / "report.html")
-    assert robots("--report", audit, "-o", page, "-s", "REP_DIALECT=x").status == 0
+    assert robots("report", audit, "-o", page, "-s", "REP_DIALECT=x").status == 0
 
 
 @pytest.mark.parametrize(
     ("args", "missing", "extra"),
     [
-        (["--report", "audit.jsonl", "-o", "report.html"], "jinja2", "report"),
-        (["--fleet", "spider"], "redis", "redis"),
+        (["report", "audit.jsonl", "-o", "report.html"], "jinja2", "report"),
+        (["fleet", "spider"], "redis", "redis"),
     ],
 )
 def test_where_an_extra_is_not_installed(args, missing, extra, tmp_path):
@@ -161,5 +161,5 @@ def test_where_an_extra_is_not_installed(args, missing, extra, tmp_path):
     )
     assert done.returncode == 2
     assert f"{args[0]} needs {missing}, which is not installed" in done.stderr
-    assert f'install scrapy_rep with its extra "{extra}"' in done.stderr
+    assert f'Type pip install "scrapy_rep[{extra}]"' in done.stderr
     assert "Traceback" not in done.stderr

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import pytest
 
-from scrapy_rep.commands.terminal import columns, shorten, wrap
+from scrapy_rep.commands.terminal import Screen, columns, shorten, wrap
 from scrapy_rep.protocol.printable import printable
 from tests.commands.cli import command, environment, on_terminal, robots, without_colour
 from tests.site import Reply, Site
@@ -91,22 +91,28 @@ def test_progress_of_what_takes_long():
     with Site({"/robots.txt": Reply("", after=TAKES_LONG)}) as site:
         status, shown = on_terminal(site.url("/"))
     assert status == 0
-    before, _, block = shown.partition(site.url("/"))
-    assert "0/1" in before
-    drawn = [part for part in re.split("[\r\n]", before) if part.strip()]
+    robots_txt = site.url("/robots.txt")
+    before, _, _ = shown.partition(f"\x1b[1m{site.url('/')}\x1b")
+    drawn = [part for part in before.split("\r") if without_colour(part)]
     assert drawn
-    assert max(map(columns, drawn)) <= 80
-    assert "0/1" not in block
+    said = re.compile(rf"0 of 1 URLs, \d s, waiting for {re.escape(robots_txt)}")
+    assert all(said.fullmatch(without_colour(part)) for part in drawn)
     # What was drawn is gone when the block begins.
-    assert without_colour(before).rstrip("\r").rsplit("\r", 1)[-1].strip() == ""
+    assert before.rpartition("\r")[2].startswith("\x1b[K")
+    assert without_colour(before.rpartition("\r")[2]) == ""
 
 
-@on_posix
-def test_progress_without_tqdm(tmp_path):
-    (tmp_path / "tqdm.py").write_text("raise ImportError\n")
-    with Site({"/robots.txt": Reply("", after=TAKES_LONG)}) as site:
-        _, shown = on_terminal(site.url("/"), anew=True, PYTHONPATH=str(tmp_path))
-    assert "\r\x1b[K0 of 1 URLs" in shown
+def test_who_lets_us_wait_is_told_in_a_pipe(monkeypatch, capsys):
+    monkeypatch.setattr("scrapy_rep.commands.terminal.LATE_SECONDS", 0.0)
+    progress = Screen().track(2, "URLs")
+    progress.tick()
+    assert capsys.readouterr().err == ""
+    progress.waits_for = "https://example.com/robots.txt"
+    progress.add(1)
+    told = capsys.readouterr().err
+    assert re.fullmatch(
+        r"1 of 2 URLs, .* s, waiting for https://example.com/robots.txt\n", told
+    )
 
 
 @on_posix
@@ -114,7 +120,7 @@ def test_no_progress_of_what_is_quick(file):
     with Site() as site:
         _, shown = on_terminal(site.url("/"))
     assert "\r" not in shown
-    _, shown = on_terminal("--compare", file, file, "--urls", file)
+    _, shown = on_terminal("compare", file, file, file)
     assert "\r" not in shown
 
 
@@ -137,10 +143,10 @@ def test_progress_of_a_long_list(file):
     # Standard error is the terminal; the list comes through a pipe, until a bar is seen.
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    shown, lines, bar = "", 0, re.compile(r"\r[\d.]+kB \[00:\d\d, ")
+    shown, lines, bar = "", 0, re.compile(r"\r\x1b\[K[\d,]+ URLs, \d+ s")
     deadline = time.monotonic() + 60
     with subprocess.Popen(
-        command("--compare", file, file, "--urls", "-"),
+        command("compare", file, file, "-"),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=slave,
@@ -162,7 +168,7 @@ def test_progress_of_a_long_list(file):
         shown += os.read(master, 65536).decode()
     os.close(master)
     assert out == f"0 of {lines:,} URLs change: 0 now allowed, 0 now refused\n"
-    assert max(map(columns, shown.split("\r"))) <= 80
+    assert max(map(columns, without_colour(shown).split("\r"))) <= 80
 
 
 # The parts

@@ -355,7 +355,7 @@ def test_the_command_shows_no_password(tmp_path, options):
 
 def test_the_command_shows_no_password_of_what_is_no_url(tmp_path):
     done = robots("ftp://me:s3c-r3t@host/", cwd=tmp_path)
-    assert "URL is 'ftp://host/'" in done.err
+    assert "'ftp://host/' is no URL to judge" in done.err
     assert not SECRETS.search(done.out + done.err)
     done = robots("-", stdin="ftp://me:s3c-r3t@host/", cwd=tmp_path)
     assert "ftp://host/" in done.out
@@ -367,9 +367,7 @@ def test_a_comparison_shows_no_password(tmp_path, form):
     for name, text in (("old", ""), ("new", RULES)):
         (tmp_path / name).write_text(text)
     urls = "http://me:s3c-r3t@host/private/x"
-    done = robots(
-        *form, "--compare", "old", "new", "--urls", "-", stdin=urls, cwd=tmp_path
-    )
+    done = robots("compare", "old", "new", "-", *form, stdin=urls, cwd=tmp_path)
     assert "http://host/private/x" in done.out
     assert not SECRETS.search(done.out + done.err)
 
@@ -395,7 +393,7 @@ def test_a_report_shows_no_password(tmp_path):
     ]
     lines = "".join(json.dumps(record) + "\n" for record in records)
     (tmp_path / "audit.jsonl").write_text(lines)
-    done = robots("--report", "audit.jsonl", "-o", "page.html", cwd=tmp_path)
+    done = robots("report", "audit.jsonl", "-o", "page.html", cwd=tmp_path)
     assert done.status == 0, done.err
     page = (tmp_path / "page.html").read_text()
     assert "host.example" in page

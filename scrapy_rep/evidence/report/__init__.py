@@ -1,4 +1,4 @@
-"""An audit (REP_AUDIT_URI) as a page to look at: ``scrapy robots --report``.
+"""An audit (REP_AUDIT_URI) as a page to look at: ``scrapy robots report``.
 
 Needs Jinja2, the extra ``report``.
 """

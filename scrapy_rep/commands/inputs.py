@@ -1,9 +1,8 @@
-"""Files and standard input."""
+"""What is read: URLs, lists of them, files, standard input."""
 
 from __future__ import annotations
 
-import os
-import stat
+import re
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,16 +10,25 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from scrapy.exceptions import UsageError
 
-from scrapy_rep.commands.options import STDIN_NAME
 from scrapy_rep.protocol.decoding import MAX_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+STDIN_NAME = "-"
+URL_WANTED = "an absolute http or https URL such as https://example.com/page"
+BARE_HOST = re.compile(r"(?:localhost|[\w-]+(?:\.[\w-]+)+\.?)(?::\d+)?(?=[/?#]|\Z)")
+"""The begin of a URL as people type it, without its scheme."""
+
+
+def with_scheme(url: str) -> str:
+    """Return *url* with https:// before it where it begins with a host instead."""
+    return f"https://{url}" if BARE_HOST.match(url) else url
+
 
 @contextmanager
-def open_named(name: str, what: str) -> Iterator[BinaryIO]:
-    """Open *name* for reading; raise ``UsageError`` where that fails."""
+def open_named(name: str, what: str = "robots.txt") -> Iterator[BinaryIO]:
+    """Open *name*, which should be a *what*; raise ``UsageError`` where that fails."""
     if name == STDIN_NAME:
         yield sys.stdin.buffer
         return
@@ -31,22 +39,16 @@ def open_named(name: str, what: str) -> Iterator[BinaryIO]:
         if error.filename is None:  # of what is done with it, a broken pipe perhaps
             raise
         reason = error.strerror or error
-        raise UsageError(f"{what} is {name!r} ({reason}), expected a file") from None
+        raise UsageError(
+            f"The file {name!r} cannot be read ({reason}). Type the name of a {what}, "
+            "or - for standard input."
+        ) from None
 
 
-def robots_txt(name: str, what: str) -> bytes:
+def robots_txt(name: str) -> bytes:
     """Return the content of a robots.txt; what no crawler reads is not read."""
-    with open_named(name, what) as file:
+    with open_named(name) as file:
         return file.read(MAX_SIZE + 1)
-
-
-def size(file: BinaryIO) -> int | None:
-    """Return the octets that *file* has; ``None``: nobody knows, as it is a pipe."""
-    try:
-        facts = os.fstat(file.fileno())
-    except (OSError, ValueError):
-        return None
-    return facts.st_size if stat.S_ISREG(facts.st_mode) else None
 
 
 def url_of(line: bytes) -> str:
@@ -56,7 +58,7 @@ def url_of(line: bytes) -> str:
     """
     line = line.strip()
     try:
-        return line.decode()
+        return with_scheme(line.decode())
     except UnicodeDecodeError:
         return "".join(
             chr(octet) if octet < 0x80 else f"%{octet:02X}" for octet in line
@@ -69,4 +71,4 @@ def all_urls(given: Iterable[str]) -> Iterator[str]:
         if url == STDIN_NAME:
             yield from filter(None, map(url_of, sys.stdin.buffer))
         else:
-            yield url
+            yield with_scheme(url)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,9 @@ from scrapy.utils.job import job_dir
 
 from scrapy_rep import Addon
 from scrapy_rep.access.origins import origin_of, robots_url
-from scrapy_rep.commands.findings import Copy, Hop
-from scrapy_rep.commands.terminal import TICK_SECONDS
+from scrapy_rep.commands.answers import copy_of
+from scrapy_rep.commands.inputs import URL_WANTED
+from scrapy_rep.commands.terminal import TICK_SECONDS, round_off
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.downloader import ROBOTS_HOP
 from scrapy_rep.store import Snapshot
@@ -31,15 +33,15 @@ if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
     from typing_extensions import Self
 
-    from scrapy_rep.commands.answers import Task
-    from scrapy_rep.commands.terminal import Progress
+    from scrapy_rep.commands.answers import Answers
+    from scrapy_rep.commands.terminal import Answer
     from scrapy_rep.policies.cache import Known
     from scrapy_rep.policies.service import Policies
 
-URLS_AHEAD = (
-    100  # URLs whose origins are asked at once, as far as REP_FETCH_CONCURRENCY lets
-)
-
+URLS_AHEAD = 100
+"""URLs whose origins are asked at once, as far as REP_FETCH_CONCURRENCY lets."""
+NAMES = ("robotstxt_user_agent", "user_agent")
+"""Attributes of a spider that say for which agent it asks."""
 SETTINGS_OF_A_QUESTION: dict[str, Any] = {
     # A question must leave the work of the project alone: its queue, what it has seen,
     # what it has scraped, and the ports of a crawl that may be running.
@@ -76,35 +78,20 @@ def prepare(settings: Settings) -> None:
 def ask(
     process: CrawlerProcessBase,
     urls: Iterable[str],
-    task: Task,
-    progress: Progress,
-    *,
-    not_a_url: str,
-) -> bool:
-    """Give *task* each of *urls* with its policy, in their order.
+    answers: Answers,
+    kind: type[Spider] | None,
+) -> None:
+    """Give *answers* each of *urls* with its policy, in their order.
 
-    Returns whether all of them were given: the crawl may be broken off, or never begin.
+    It is asked as a spider of *kind* would ask. ``answers.is_whole`` tells whether all of
+    them were given: the crawl may be broken off, or never begin.
     """
+    own = {name: getattr(kind, name) for name in NAMES if hasattr(kind, name)}
     crawler = process.create_crawler(Asking)
-    errand = Errand(urls, task, progress, not_a_url)
-    process.crawl(crawler, errand=errand)
+    process.crawl(crawler, urls=urls, answers=answers, **own)
     process.start()
-    if errand.error is not None:
-        raise errand.error
-    return errand.done
-
-
-@dataclass(slots=True)
-class Errand:
-    """What the spider is sent for, and what came of it."""
-
-    urls: Iterable[str]
-    task: Task
-    progress: Progress
-    not_a_url: str
-    done: bool = False
-    error: OSError | None = None
-    """What writing to standard output raised."""
+    if answers.error is not None:
+        raise answers.error
 
 
 class Asking(Spider):
@@ -112,10 +99,12 @@ class Asking(Spider):
 
     name = "robots"
 
-    def __init__(self, errand: Errand, **kwargs: Any) -> None:
+    def __init__(self, urls: Iterable[str], answers: Answers, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._errand = errand
-        self._hops: dict[str, list[Hop]] = {}  # by origin, the answers had
+        self._urls = urls
+        self._answers = answers
+        self._progress = answers.screen.progress
+        self._hops: dict[str, list[Answer]] = {}  # by origin, the answers had
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
@@ -127,42 +116,35 @@ class Asking(Spider):
         hop = request.meta.get(ROBOTS_HOP)
         if hop is not None:
             hops = self._hops.setdefault(hop.first_origin, [])
-            hops.append(Hop(status=response.status, url=response.url))
+            hops.append({"status": response.status, "url": response.url})
 
     async def start(self) -> AsyncIterator[Any]:
         self._tick()
         try:
             await self._ask()
+            self._answers.is_whole = True
         except OSError as error:
-            self._errand.error = error
-        else:
-            self._errand.done = True
+            self._answers.error = error
         finally:
-            self._errand.progress.close()
+            self._progress.close()
         nothing: tuple[Request, ...] = ()
         for request in nothing:  # makes this a generator, as Scrapy wants it
             yield request
 
     def _tick(self) -> None:
         """Let the progress be seen while nothing comes."""
-        self._errand.progress.tick()
-        if not self._errand.progress.closed:
+        self._progress.tick()
+        if not self._progress.closed:
             call_later(TICK_SECONDS, self._tick)
 
     async def _ask(self) -> None:
         policies = Crawl.of(self.crawler).policies
-        seen: set[str] = set()
-        pending: deque[tuple[str, str | None, Deferred[Known] | None]] = deque()
-        for url in self._errand.urls:
-            page = page_of(url)
-            origin = None if page is None else origin_of(page.url)
-            if self._errand.task.once and origin is not None:
-                if origin in seen:
-                    self._errand.progress.add(1)
-                    continue
-                seen.add(origin)
-            answer = None
-            if page is not None and origin is not None:
+        pending: deque[tuple[str, str, Deferred[Known] | None]] = deque()
+        for url in self._urls:
+            origin, answer = origin_of(url) or "", None
+            with suppress(ValueError):  # where no host can be called that
+                page = Request(f"{origin}/")
+                origin = origin_of(page.url) or ""
                 answer = deferred_from_coro(policies.get(origin, page))
             pending.append((url, origin, answer))
             if len(pending) >= URLS_AHEAD:
@@ -171,58 +153,41 @@ class Asking(Spider):
             await self._take(policies, *pending.popleft())
 
     async def _take(
-        self,
-        policies: Policies,
-        url: str,
-        origin: str | None,
-        answer: Deferred[Known] | None,
+        self, policies: Policies, url: str, origin: str, answer: Deferred[Known] | None
     ) -> None:
-        task = self._errand.task
-        if origin is None or answer is None:
-            task.fail(url, self._errand.not_a_url)
+        if answer is None:
+            self._answers.fail(url, f"not {URL_WANTED}")
         else:
+            self._progress.waits_for = robots_url(origin)
             known = await maybe_deferred_to_future(answer)
             copy = await self._copy(policies, origin, known)
-            task.take(url, known, copy)
-        self._errand.progress.add(1)
+            self._answers.take(url, known, copy)
+        self._progress.add(1)
 
-    async def _copy(self, policies: Policies, origin: str, known: Known) -> Copy:
+    async def _copy(self, policies: Policies, origin: str, known: Known) -> Answer:
         snapshot = await policies.snapshot(known.key) or Snapshot()
         answer, failures = snapshot.answer, snapshot.failures
-        hops = tuple(self._hops.get(origin, ()))
         now = policies.now()
-        copy = Copy(
-            asked=robots_url(origin),
-            came_by="none",
+        hops = self._hops.get(origin, [])
+        copy = copy_of(
+            robots_url(origin),
+            "none",
             state=known.standing.state.value,
             hops=hops,
-            failure="" if failures is None else failures.reason,
-            ask_in=known.standing.ask_at - now,
+            failure=(failures and failures.reason) or None,
+            ask_in=round_off(known.standing.ask_at - now),
         )
         if answer is None or known.answer_id is None:
             return copy
         came_by = "store"
         if hops and failures is None:
-            came_by = "confirmed" if hops[-1].status == 304 else "network"
-        return replace(
-            copy,
-            came_by=came_by,
-            status=answer.status,
-            url=answer.url,
-            checked=answer.checked,
-            age=now - answer.checked,
-        )
-
-
-def page_of(url: str) -> Request | None:
-    """Return a request for the origin of *url*, on whose behalf its robots.txt is asked.
-
-    ``None`` where there is no such origin.
-    """
-    origin = origin_of(url)
-    if origin is None:
-        return None
-    try:
-        return Request(origin + "/")
-    except ValueError:  # no host can be called that
-        return None
+            came_by = "confirmed" if hops[-1]["status"] == 304 else "network"
+        checked = datetime.fromtimestamp(answer.checked, timezone.utc)
+        return {
+            **copy,
+            "came_by": came_by,
+            "status": answer.status,
+            "url": answer.url or None,
+            "checked": checked.isoformat("T", "seconds"),
+            "age": round_off(now - answer.checked),
+        }

@@ -1,0 +1,84 @@
+"""What holds in a crawl of this project, and what is off."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from scrapy import Spider
+from scrapy.crawler import Crawler
+from scrapy.exceptions import UsageError
+
+from scrapy_rep import Addon
+from scrapy_rep.holding import NOT_JUDGED, what_holds
+from scrapy_rep.protocol.printable import printable
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from scrapy.settings import Settings
+
+    from scrapy_rep.commands.terminal import Answer, Screen
+    from scrapy_rep.holding import Holding
+
+NOT_ENABLED = (
+    'The add-on is not enabled. Put ADDONS = {"scrapy_rep.Addon": 500} into the settings of '
+    "the project, and run this in its folder"
+)
+CONTACTS = ("://", "www.", "@")
+"""What a URL, or an address, has."""
+SCRAPYS = "scrapy.org"
+
+
+def tell(opts: argparse.Namespace, settings: Settings, screen: Screen) -> int:
+    """Tell it; return the exit status: 1 if something is off.
+
+    Raises ``SettingError``, and ``UsageError`` where a setting names what there is not.
+    """
+    crawler = Crawler(opts.kind or Spider, settings)
+    try:
+        crawler.addons.load_settings(crawler.settings)
+        holding = what_holds(crawler.settings, opts.kind)
+    except (ImportError, NameError, AttributeError) as error:
+        raise UsageError(f"A setting names what there is not: {error}.") from error
+    is_enabled = any(isinstance(addon, Addon) for addon in crawler.addons.addons)
+    answer = asdict(holding) | {"is_enabled": is_enabled, "says": holding.in_words()}
+    del answer["warnings"]
+    off = list(what_is_off(holding, is_enabled=is_enabled))
+    screen.say({**answer, "off": off}, words)
+    return int(bool(off))
+
+
+def what_is_off(holding: Holding, *, is_enabled: bool) -> Iterator[str]:
+    """Yield a sentence for each thing that should be put right."""
+    if not holding.judge and not is_enabled:
+        yield NOT_ENABLED
+    for warning in holding.warnings:
+        if is_enabled or warning != NOT_JUDGED:
+            yield warning
+    if holding.judge and not holding.waits_in_scheduler:
+        yield (
+            "Requests that may not be sent yet wait in the downloader, where they hold up "
+            "other hosts. Leave SCHEDULER and SCHEDULER_PRIORITY_QUEUE to the add-on"
+        )
+    sent = holding.user_agent
+    if holding.unsent_tokens:
+        yield (
+            f"The product token {', '.join(holding.unsent_tokens)}, whose rules hold, is "
+            f"not in the User-Agent that is sent, {sent!r}. Put it into USER_AGENT"
+        )
+    if SCRAPYS in sent or not any(mark in sent for mark in CONTACTS):
+        yield (
+            f"The User-Agent, {sent!r}, does not say who you are. Put your contact into "
+            'USER_AGENT, as in "ExampleBot/1.0 (+https://example.com/bot)"'
+        )
+
+
+def words(answer: Answer) -> Iterator[str]:
+    yield from map(printable, answer["says"].split("; "))
+    yield printable(f"User-Agent: {answer['user_agent'] or 'none'}")
+    for what in answer["off"]:
+        yield printable(f"off: {what}.")
+    if not answer["off"]:
+        yield "All is well."

@@ -62,6 +62,8 @@ class Holding:
     """The path of the queue that the scheduler asks for a request; "": it names none."""
     downloader: str
     """The path of DOWNLOADER."""
+    has_own_downloader: bool
+    """Whether that is neither Scrapy's nor ours."""
     waits_in_scheduler: bool
     """Whether a request that may not be sent yet waits there, and not in the downloader."""
     requests_kept: str
@@ -89,7 +91,7 @@ class Holding:
             f"robots.txt files are kept in {self.policies_kept}",
             self._which_delays(),
         ]
-        if self.downloader != SCRAPYS_DOWNLOADER and not is_ours(self.downloader):
+        if self.has_own_downloader:
             parts.append(f"DOWNLOADER is {self.downloader}")
         return "; ".join(parts)
 
@@ -156,6 +158,7 @@ def what_holds(
     if has_robots_of_its_own(spider):
         warnings.append(OWN_ROBOTS)
     scheduler, queue = settings["SCHEDULER"], _queue_of(settings)
+    downloader = settings["DOWNLOADER"]
     return Holding(
         version=scrapy_rep.__version__,
         spider=getattr(spider, "name", None) or "",
@@ -165,7 +168,9 @@ def what_holds(
         unsent_tokens=agents.unsent_tokens(),
         scheduler=path_of(scheduler),
         queue=path_of(queue),
-        downloader=path_of(settings["DOWNLOADER"]),
+        downloader=path_of(downloader),
+        has_own_downloader=path_of(downloader) != SCRAPYS_DOWNLOADER
+        and not is_ours(downloader),
         waits_in_scheduler=is_ours(queue or scheduler),
         requests_kept=_where_requests_are_kept(settings, queue or scheduler),
         policies_kept=mask_uri(path_of(values.store)),
@@ -176,13 +181,12 @@ def what_holds(
     )
 
 
-def middlewares_of(settings: BaseSettings) -> dict[str, type]:
-    """Return the classes of the downloader middlewares that are enabled, by import path."""
-    found: dict[type, bool] = {}
+def middlewares_of(settings: BaseSettings) -> dict[str, Any]:
+    """Return the downloader middlewares that are enabled, by import path; most are classes."""
+    found: dict[Any, bool] = {}
     for key, order in settings.getwithbase("DOWNLOADER_MIDDLEWARES").items():
-        found[load_object(key)] = (
-            order is not None
-        )  # the user's come after the defaults
+        # The user's come after the defaults.
+        found[load_object(key)] = order is not None
     return {path_of(kind): kind for kind, is_enabled in found.items() if is_enabled}
 
 
@@ -190,7 +194,8 @@ def path_of(named: Any) -> str:
     """Return the import path of what a setting names by that path, or as an object."""
     if named is None or isinstance(named, str):
         return named or ""
-    return f"{named.__module__}.{named.__qualname__}"
+    name = getattr(named, "__qualname__", None)
+    return f"{named.__module__}.{name}" if name else repr(named)
 
 
 def is_ours(named: Any) -> bool:

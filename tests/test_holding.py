@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import Any
 
 import pytest
@@ -63,6 +64,7 @@ def test_the_defaults():
         scheduler="scrapy.core.scheduler.Scheduler",
         queue="scrapy_rep.PoliteQueue",
         downloader="scrapy.core.downloader.Downloader",
+        has_own_downloader=False,
         waits_in_scheduler=True,
         requests_kept="memory",
         policies_kept="memory",
@@ -126,6 +128,13 @@ NAME = __name__
         pytest.param(
             {"DOWNLOADER": "tests.test_holding.Plain"}, "; DOWNLOADER is tests.test_holding.Plain",
             id="a downloader",
+        ),
+        pytest.param(
+            {"DOWNLOADER": type("Local", (), {"__qualname__": "f.<locals>.Local"})},
+            "; DOWNLOADER is tests.test_holding.f.<locals>.Local;", id="one of a function",
+        ),
+        pytest.param(
+            {"DOWNLOADER_MIDDLEWARES": {partial(Plain): 1}}, "spider plain obeys", id="a callable",
         ),
         pytest.param(
             {"REP_CRAWL_DELAY_OVER_MAX": "clamp"}, "that is kept, too, where a site asks for more",

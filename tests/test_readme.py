@@ -179,6 +179,10 @@ async def test_spider_robots_snippet(tmp_path):
         assert site.paths == ["/robots.txt", "/map.xml", "/a"]
 
 
+def test_snippet_of_a_spiders_own_test(tmp_path):
+    executed(snippet("robots_for", GUIDE), tmp_path)["test_carts_are_left_alone"]()
+
+
 @coroutine_test
 async def test_errback_and_signal_snippets(tmp_path):
     rules = "User-agent: *\nDisallow: /private/\n"

@@ -43,7 +43,7 @@ LEAVE_ALONE = frozenset({429, 503})
 MANY_REQUESTS, MANY_PER_ORIGIN = 1000, 100
 
 
-def mistakes_of(settings: BaseSettings, middlewares: Iterable[type]) -> Iterator[str]:
+def mistakes_of(settings: BaseSettings, middlewares: Iterable[Any]) -> Iterator[str]:
     """Yield a sentence for each mistake in *settings*.
 
     *middlewares*: the classes of the downloader middlewares that are enabled.

@@ -58,9 +58,8 @@ class Addon:
     def _spider_opened(self, spider: Spider) -> None:
         assert self._crawler is not None
         equip(self._crawler)
-        self._crawl = Crawl.of(
-            self._crawler
-        )  # what is to follow the engine does so now
+        # Now, as its parts follow the engine from its start on.
+        self._crawl = Crawl.of(self._crawler)
         # What does not obey at all has been told so by RepMiddleware.
         obeys = self._crawler.settings.getbool("ROBOTSTXT_OBEY")
         if obeys and self._crawler.get_downloader_middleware(RepMiddleware) is None:

@@ -13,6 +13,7 @@ from scrapy.utils.misc import load_object
 
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.holding import NO_MIDDLEWARE
+from scrapy_rep.log.plain import tell_plainly
 from scrapy_rep.middleware import RepMiddleware
 from scrapy_rep.pages import RepSpiderMiddleware
 from scrapy_rep.robots import equip
@@ -45,6 +46,7 @@ class Addon:
     """Puts ``RepMiddleware`` in the place of Scrapy's own; the user's settings win."""
 
     def __init__(self, crawler: Crawler | None = None) -> None:
+        tell_plainly()
         self._crawler = crawler
         self._crawl: Crawl | None = None
 

@@ -14,6 +14,7 @@ from scrapy_rep.engine import Engine
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.judging import Agents, Judge, make_namer
 from scrapy_rep.log import CrawlLog, InDownloader, Waits
+from scrapy_rep.log.plain import tell_plainly
 from scrapy_rep.pacing import Keeper
 from scrapy_rep.policies import Fetcher, Policies, Sharing
 from scrapy_rep.protocol.printable import describe_error, mask_uri
@@ -40,6 +41,7 @@ class Crawl(OneForEachCrawler):
     """
 
     def __init__(self, crawler: Crawler) -> None:
+        tell_plainly()
         self.crawler = crawler
         self.settings = Settings.of(crawler)
         self.engine = Engine(crawler)

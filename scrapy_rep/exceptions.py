@@ -98,19 +98,7 @@ class NotNow(IgnoreRequest):
 
 
 class PlainError(Exception):
-    """What a user has done, in a message that says all; it is shown as one line.
-
-    Scrapy gives what ends a crawl before it begins to asyncio, which shows it with the
-    traceback that it has: a screen of Scrapy's lines and ours, of no use for this. Debuggers
-    and ``sys.exc_info`` still have it.
-    """
-
-    @property
-    def __traceback__(self) -> None:
-        return None
-
-    @__traceback__.setter
-    def __traceback__(self, traceback: object) -> None: ...
+    """What a user has done, in a message that says all; the log shows it in one line."""
 
 
 class SettingError(PlainError, ValueError):

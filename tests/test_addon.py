@@ -170,7 +170,7 @@ def test_all_names_can_be_imported():
             ("twisted.internet.reactor", "scrapy_rep.evidence.witness", "isal"),
         ),
         (
-            "import scrapy_rep.evidence.report",
+            "import scrapy_rep.report",
             ("scrapy", "twisted", "scrapy_rep.evidence.witness"),
         ),
     ],

@@ -25,6 +25,7 @@ LAYERS = [
     {"policies"},
     {"judging"},
     {"evidence"},
+    {"report"},
     {"crawl"},
     {"job"},
     {"pages"},

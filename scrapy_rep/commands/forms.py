@@ -21,7 +21,7 @@ OPTION = re.compile(r"(?m)^  (?:(-\w), )?(--\w+)(?: ([A-Z]+)(\.\.\.)?)?  +(\S.*)
 """An option of a page: short name, name, its value, whether it may be repeated."""
 PLACE = re.compile(r"(\[?)\b([A-Z]+)(\.\.\.)?")
 """What stands in a place of its own: whether it may be left out, or repeated."""
-READ = ("url", "file", "what", "old", "new", "urls", "audit")
+READ = ("url", "file", "what", "old", "new", "urls", "audit", "against")
 """What may be standard input."""
 OF_ALL, OF_HOSTS = (
     ("pause", "resume", "drain", "check", "repair"),
@@ -60,6 +60,8 @@ def add_options(parser: argparse.ArgumentParser, page: str) -> None:
             how = {"action": "store_true"}
         elif more:
             how = {"action": "append", "default": []}
+        elif value == "FILES":
+            how = {"nargs": "+", "default": []}
         parser.add_argument(*names, **how)
 
 
@@ -180,8 +182,10 @@ def faults_of_fleet(opts: argparse.Namespace) -> Iterator[str]:
 
 
 def faults_of_report(opts: argparse.Namespace) -> Iterator[str]:
-    if opts.output is None:
+    if opts.output is None and not (opts.json or opts.csv):
         yield "No page is named. Type -o FILE, or -o - for standard output."
+    if opts.json and opts.csv:
+        yield "--json and --csv exclude each other. Type one of them."
 
 
 FAULTS = {

@@ -1,13 +1,12 @@
-"""A page of what a crawl did."""
+"""What a crawl did, as a page, JSON or CSV."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from scrapy_rep.evidence import report as audit_report
+from scrapy_rep import report
 from scrapy_rep.protocol.printable import counted, printable
 
 if TYPE_CHECKING:
@@ -20,17 +19,23 @@ MAX_BROKEN_LINES = 20
 
 
 def tell(opts: argparse.Namespace, settings: object, screen: Screen) -> int:
-    """Write the page, and say what came of it; return the exit status.
+    """Write it, and say what came of it; return the exit status.
 
-    Raises ``UsageError`` where an audit cannot be read or the page not be written.
+    Raises ``UsageError`` where an audit cannot be read or the output not be written.
     """
-    total = audit_report.size_of(opts.audit)
+    form = "csv" if opts.csv else "json" if opts.json else "html"
+    output = opts.output or "-"
+    progress = screen.track(report.size_of([*opts.audit, *opts.against]), "octets")
     try:
-        progress = screen.track(total, "octets")
-        made = audit_report.make(
-            opts.audit, Path(opts.output), chosen=opts.host, progress=progress.add
+        made = report.make(
+            opts.audit,
+            output,
+            form=form,
+            against=opts.against,
+            chosen=opts.host,
+            progress=progress.add,
         )
-    except audit_report.AuditError as error:
+    except report.AuditError as error:
         raise UsageError(str(error)) from None
     for trouble in made.troubles[:MAX_BROKEN_LINES]:
         screen.complain(f"warning: {trouble}")
@@ -45,6 +50,8 @@ def tell(opts: argparse.Namespace, settings: object, screen: Screen) -> int:
         )
     for host in made.missing:
         screen.complain(f"warning: --host is {host!r}, expected a host of the audits")
-    records, hosts = counted(made.records, "record"), counted(made.hosts, "host")
-    screen.sum_up(printable(f"{opts.output}: {records} of {hosts}"))
+    if output != "-":
+        records, hosts = counted(made.records, "record"), counted(made.hosts, "host")
+        screen.sum_up(printable(f"{output}: {records} of {hosts}"))
+        screen.sum_up(made.conclusion[0])
     return 0

@@ -27,10 +27,10 @@ CODE = r"""
 import re, sys
 from pathlib import Path
 from time import process_time
-from scrapy_rep.evidence.report import make
+from scrapy_rep.report import make
 started = process_time()
 page = Path(sys.argv[1])
-made = make(sys.argv[2:], page)
+made = make(sys.argv[2:], str(page))
 # Not ru_maxrss: Linux hands that of the parent on.
 (peak,) = re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
 print(made.records, made.hosts, process_time() - started, peak, page.stat().st_size)

@@ -20,8 +20,7 @@ from twisted.internet.defer import Deferred
 
 from scrapy_rep import SettingError, __version__
 from scrapy_rep.evidence import sink
-from scrapy_rep.evidence.report.reader import Files
-from scrapy_rep.evidence.report.tally import Tally
+from scrapy_rep.report.audit import Audit
 from scrapy_rep.settings import DEFAULTS
 from tests.audits import digest, lines_of, of_type, records_of
 from tests.crawls.processes import reactor
@@ -139,6 +138,11 @@ async def test_a_whole_crawl(tmp_path, monkeypatch, name, packing):
     assert allowed["allowed"] is True
     assert not allowed.keys() & {"cause", "rule", "line"}  # null, which needs no words
     assert copy["digest"] == allowed["digest"]
+    with Audit([str(path)]) as audit:
+        assert audit.conclusion[0].text == (
+            "No URL that a rule disallows was requested; no host asked for a delay."
+        )
+        assert (audit.sums["urls"], audit.sums["not_sent_by_rule"]) == (1, 1)
 
 
 @coroutine_test
@@ -213,6 +217,9 @@ async def test_what_is_not_enforced(tmp_path):
     assert (decision["allowed"], decision["enforced"]) == (False, False)
     assert (decision["cause"], decision["line"]) == ("rule", 2)
     assert found[0]["settings"]["REP_OBEY"] == ["crawl-delay"]
+    with Audit([str(path)]) as audit:
+        assert (audit.sums["dry"], audit.sums["exempt"]) == (1, 0)
+        assert audit.conclusion[0].tone == "bad"
 
 
 @coroutine_test
@@ -223,6 +230,9 @@ async def test_exempt_requests_are_sent_without_a_decision(tmp_path):
     found = records_of(path)
     types = [record["type"] for record in found if record["type"] != "waiting"]
     assert types == ["crawl", "sent", "answer", "end"]
+    with Audit([str(path)]) as audit:
+        assert (audit.sums["dry"], audit.sums["exempt"]) == (0, 1)
+        assert audit.conclusion[0].tone == "unsure"
 
 
 class UntilTold(Pages):
@@ -281,12 +291,13 @@ async def test_what_happened_next(tmp_path):
         0 < hosts["127.0.0.3"]["until"] - hosts["127.0.0.3"]["time"] < 2000
     )  # with jitter
     assert found[-1]["unsent"] == {"parked": 1, "unreachable": 2}
-    tally = Tally()
-    tally.take(Files([str(path)], lambda digest, body: None).records())
-    assert tally.back_offs == 1
-    assert tally.results == {"200": 1, "429": 1, "connection lost": 1}
-    assert tally.unsent == {"parked": 1, "unreachable": 2}
-    assert tally.hosts["127.0.0.2"].left_alone == 1000
+    with Audit([str(path)]) as audit:
+        assert audit.sums["pauses"] == 1
+        came = [(each["cause"], each["requests"]) for each in audit.causes["answers"]]
+        assert set(came) == {(200, 1), (429, 1), ("connection lost", 1)}
+        assert audit.unsent == {"parked": 1, "unreachable": 2}
+        (host,) = audit.rows("SELECT left_alone FROM host WHERE name = '127.0.0.2'")
+        assert host["left_alone"] == 1000
 
 
 @coroutine_test
@@ -354,10 +365,10 @@ async def test_what_page_rules_decide(tmp_path):
     stats = crawler.stats
     assert stats.get_value("rep/page/dropped/nofollow") == 1
     assert stats.get_value("rep/audit/records") == len(found)
-    tally = Tally()
-    tally.take(Files([str(path)], lambda digest, body: None).records())
-    assert tally.unknown == 0
-    assert tally.dropped == {"rel_nofollow": 1, "nofollow": 1, "noindex": 1}
+    with Audit([str(path)]) as audit:
+        assert audit.sources[0].unknown == 0
+        counts = {each["cause"]: each["requests"] for each in audit.causes["dropped"]}
+        assert counts == {"rel_nofollow": 1, "nofollow": 1, "noindex": 1}
 
 
 # Where it goes

@@ -15,10 +15,9 @@ import scrapy
 from scrapy.core import downloader as scrapys
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 
-from scrapy_rep.evidence.report.reader import Files
-from scrapy_rep.evidence.report.tally import Tally
 from scrapy_rep.judging.pace_names import domain_of
 from scrapy_rep.pacing import HOSTS, hosts
+from scrapy_rep.report.audit import Audit
 from tests.audits import of_type, records_of
 from tests.site import (
     Reply,
@@ -186,10 +185,14 @@ async def test_a_host_that_is_spread_over_slots(queue, spider, middlewares, tmp_
     assert len(crawler.spider.got) == 5
     assert smallest_gap(site) >= KEPT
     assert len({each["slot"] for each in of_type("sent", records_of(audit))}) >= 3
-    tally = Tally()
-    tally.take(Files([str(audit)], lambda digest, body: None).records())
-    (host,) = tally.hosts.values()
-    assert (host.name, host.sent, host.robots, host.short) == (site.host, 5, 1, 0)
+    with Audit([str(audit)]) as read:
+        (host,) = read.hosts()
+        assert read.conclusion[0].text == (
+            "No URL that a rule disallows was requested; every delay was kept (5 gaps, none "
+            "short)."
+        )
+    assert (host["name"], host["requests"], host["robots"]) == (site.host, 5, 1)
+    assert host["short"] == 0
 
 
 @coroutine_test

@@ -7,21 +7,27 @@ import random
 
 import pytest
 
-from scrapy_rep.evidence.report import reader
-from scrapy_rep.evidence.report.reader import AuditError, Files
+from scrapy_rep.report import reader
+from scrapy_rep.report.audit import Audit
+from scrapy_rep.report.reader import AuditError
 from tests.audits import START, allowed, copy, end, line, run, sent, write
+from tests.report.reading import audit_of
 
 SENT = sent(START + 1, "a.example", "/")
 
 
-def read(*names: str) -> tuple[list[float], Files]:
+def read(*names: str) -> tuple[list[float], Audit]:
     """Return the times of the records, in their order, and what came of reading."""
-    files = Files(names, lambda digest, body: None)
-    return [time for time, _, _ in files.records()], files
+    with Audit(names) as audit:
+        times = audit.values(
+            "SELECT time FROM crawl UNION ALL SELECT time FROM sent UNION ALL "
+            'SELECT time FROM "end" ORDER BY time'
+        )
+    return times, audit
 
 
-def said(files: Files) -> list[str]:
-    return [f"{trouble.line}: {trouble.what}" for trouble in files.troubles]
+def said(audit: Audit) -> list[str]:
+    return [trouble.partition(".jsonl:")[2] for trouble in audit.troubles]
 
 
 @pytest.mark.parametrize("name", ["audit.jsonl", "audit.jsonl.gz"])
@@ -86,7 +92,7 @@ def test_gzip_that_is_damaged(tmp_path):
     times, files = read(str(file))
     assert len(times) > 1000
     (trouble,) = files.troubles
-    assert trouble.what.endswith("the rest is left out")
+    assert trouble.endswith("the rest is left out")
 
 
 @pytest.mark.parametrize(
@@ -128,21 +134,55 @@ def test_many_broken_lines_are_counted(tmp_path):
 
 
 def test_unknown_types_and_keys_are_no_trouble(tmp_path):
-    alien = {"body": 5, "digest": [1], "more": [1]}
+    alien = {"body": 5, "digest": [1], "more": [1], "origin": {}}
     records = [{"type": "later", "time": START, "url": 7, **alien}, {**SENT, **alien}]
     times, files = read(write(tmp_path / "audit.jsonl", records))
-    assert len(times) == 2
+    assert times == [START + 1]
     assert files.troubles == []
+    assert (files.records, files.sources[0].unknown) == (2, 1)
 
 
-def test_empty_file_and_blank_lines(tmp_path):
+def test_halves_of_characters_are_written_out():
+    with audit_of([sent(START, "a.example", "/\ud800\x00ö")]) as audit:
+        assert audit.values("SELECT url FROM sent") == [
+            "https://a.example/\\ud800\x00ö"
+        ]
+
+
+def test_users_and_passwords_are_not_kept():
+    record = {**SENT, "url": "https://me:secret@a.example/"}
+    with audit_of([record]) as audit:
+        assert audit.values("SELECT url FROM sent") == ["https://a.example/"]
+
+
+@pytest.mark.parametrize(
+    ("octets", "what"),
+    [
+        (b"", "no record of an audit in it"),
+        (b"\n \n", "no record of an audit in it"),
+        (b'{"type":"sent","ti', "no record of an audit in it"),
+        (b"hello\n", "not a JSON object"),
+        (b'{"url":"https://a.example/"}\n', "type is missing"),
+        (b'{"type":"later","time":1}\n', "no record of an audit in it"),
+    ],
+)
+def test_a_file_that_is_no_audit(octets, what, tmp_path):
     file = tmp_path / "audit.jsonl"
-    file.write_bytes(b"")
-    assert read(str(file))[0] == []
-    file.write_bytes(b"\n \n" + line(SENT))
-    times, files = read(str(file))
-    assert len(times) == 1
-    assert files.troubles == []
+    file.write_bytes(octets)
+    expected = rf"audit is '.*audit.jsonl' \({what}.*\), expected a file that a crawl"
+    with pytest.raises(AuditError, match=expected):
+        read(str(file))
+
+
+@pytest.mark.parametrize("octets", [b"", b'{"type":"sent","ti'])
+def test_a_worker_that_was_killed_at_once(octets, tmp_path):
+    """Its file is one of several, which are an audit."""
+    killed = tmp_path / "killed.jsonl"
+    killed.write_bytes(octets)
+    whole = write(tmp_path / "audit.jsonl", [SENT])
+    times, files = read(str(killed), whole)
+    assert times == [START + 1]
+    assert [source.records for source in files.sources] == [0, 1]
 
 
 @pytest.mark.parametrize(
@@ -156,41 +196,11 @@ def test_file_that_cannot_be_opened(name, reason, tmp_path, monkeypatch):
         read(name)
 
 
-def test_files_are_merged_by_time(tmp_path):
-    rnd = random.Random(5)
-    files: list[list[float]] = [[], [], []]
-    for time in range(3000):
-        files[rnd.randrange(3)].append(START + time)
-    names = [
-        write(
-            tmp_path / f"{number}.jsonl{'.gz' * (number == 2)}",
-            [sent(time, "a.example", "/") for time in times],
-        )
-        for number, times in enumerate(files)
-    ]
-    assert read(*names)[0] == [START + time for time in range(3000)]
-
-
-def test_records_a_little_out_of_order_are_put_in_order(tmp_path):
-    rnd = random.Random(6)
-    times = [START + each for each in range(5000)]
-    shuffled = sorted(times, key=lambda time: time + rnd.uniform(0, 900))
-    assert shuffled != times
-    name = write(
-        tmp_path / "a.jsonl", [sent(each, "a.example", "/") for each in shuffled]
-    )
-    assert read(name)[0] == times
-
-
-def test_bodies_go_aside(tmp_path):
+def test_a_body_is_kept_once():
     body = "User-agent: *\nDisallow: /\n"
-    records = [copy(START, "a.example", body), copy(START + 1, "b.example", None)]
-    name = write(tmp_path / "audit.jsonl", records)
-    bodies: dict[str, bytes] = {}
-    files = Files([name], bodies.__setitem__)
-    read_ = [record for _, _, record in files.records()]
-    assert bodies == {read_[0]["digest"]: body.encode()}
-    assert not any("body" in record for record in read_)
+    records = [copy(START, "a.example", body), copy(START + 1, "b.example", body)]
+    with audit_of(records) as audit:
+        assert len(audit.values("SELECT packed FROM body")) == 1
 
 
 def test_progress_comes_to_the_size_of_the_files(tmp_path):
@@ -202,7 +212,7 @@ def test_progress_comes_to_the_size_of_the_files(tmp_path):
         for name in ("a.jsonl", "b.jsonl.gz")
     ]
     read_: list[int] = []
-    list(Files(names, lambda digest, body: None, read_.append).records())
-    assert sum(read_) == reader.size_of(names)
+    with Audit(names, read_.append):
+        assert sum(read_) == reader.size_of(names)
     assert len(read_) > 4
     assert reader.size_of([*names, "/dev/stdin"]) is None

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrapy_rep.evidence.format import CRAWL, FORMAT, RECORD_TYPES
-from scrapy_rep.evidence.report import Limits, Shows, make
-from tests.evidence.report.test_page import outline
+from scrapy_rep.report import AuditError, make
+from scrapy_rep.report.audit import Audit
+from scrapy_rep.report.page import Shows, write
+from tests.report.reading import audit_of
+from tests.report.test_page import outline
 
 TIMES = st.one_of(
     st.floats(0, 1e11, exclude_max=True),
@@ -70,44 +75,41 @@ def record(draw: st.DrawFn) -> dict[str, object]:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(record(), max_size=12))
+@given(st.lists(record(), min_size=1, max_size=12))
 def test_any_records(records):
-    with TemporaryDirectory() as name:
-        audit, page = Path(name, "audit.jsonl"), Path(name, "report.html")
-        lines = (json.dumps(each) + "\n" for each in records)
-        audit.write_text("".join(lines), encoding="utf-8")
-        found = make(
-            [str(audit)],
-            page,
-            limits=Limits(hosts=3, rules_of_a_host=1, runs=1, causes=1),
-            shows=Shows(hosts=2, detailed=1, files=1),
-        )
-        assert found.records == len(records)
-        assert found.broken == 0
-        text = outline(page.read_text(encoding="utf-8")).text
+    with audit_of(records) as audit:
+        assert audit.records == len(records)
+        assert audit.troubles == []
+        page = StringIO()
+        write(page, audit, None, frozenset(), Shows(hosts=2, detailed=1, files=1))
+        sums = audit.sums
+    text = outline(page.getvalue()).text
     decided = [each for each in records if each["type"] == "decision"]
     allowed = sum(each["allowed"] is True for each in decided)
-    refused = [each for each in decided if not each["allowed"]]
-    anyway = sum(each["enforced"] is False for each in refused)
-    assert f"Requests allowed {allowed} " in text
-    assert f" Refused {len(refused) - anyway} " in text
-    assert bool(anyway) == (f"but sent (REP_OBEY) {anyway} " in text)
+    anyway = sum(each["enforced"] is False for each in decided if not each["allowed"])
+    assert sums["allowed"] == allowed
+    refused = sums["refused_by_rule"] + sums["refused_otherwise"]
+    assert refused == len(decided) - allowed - anyway
     sent = [each for each in records if each["type"] == "sent"]
     robots = sum(each["robots"] is True for each in sent)
-    assert f"Pages asked for {len(sent) - robots} " in text
-    assert f"robots.txt asked for {robots} " in text
+    assert (sums["requests"], sums["robots"]) == (len(sent) - robots, robots)
+    urls = {each["url"] for each in sent if each["robots"] is not True}
+    assert f"URLs requested {len(urls)} in " in text
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.one_of(st.binary(max_size=40), JSON, st.just({"type": "sent"}))))
 def test_any_lines(lines):
+    whole = json.dumps({"type": "end", "time": 1}).encode()
     with TemporaryDirectory() as name:
         audit, page = Path(name, "audit.jsonl"), Path(name, "report.html")
-        audit.write_bytes(
-            b"\n".join(
-                each if isinstance(each, bytes) else json.dumps(each).encode()
-                for each in lines
-            )
-        )
-        make([str(audit)], page)
+        octets = [
+            each if isinstance(each, bytes) else json.dumps(each).encode()
+            for each in lines
+        ]
+        audit.write_bytes(b"\n".join([whole, *octets]))
+        make([str(audit)], str(page))
         outline(page.read_text(encoding="utf-8"))
+        audit.write_bytes(b"\n".join(octets))
+        with pytest.raises(AuditError, match="expected a file that a crawl"):
+            Audit([str(audit)])

@@ -1,0 +1,150 @@
+"""Makes one HTML page of bounded size of an audit. Its words are in the template."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from scrapy_rep import __version__
+from scrapy_rep.protocol.printable import counted, printable
+from scrapy_rep.report import sentences
+from scrapy_rep.report.changes import changes
+from scrapy_rep.report.charts import charts, host_chart
+from scrapy_rep.report.excerpts import files_of
+from scrapy_rep.report.tables import KEPT_PART
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import TextIO
+
+    from scrapy_rep.report.audit import Audit, Row
+
+TEMPLATES = Path(__file__).parent / "templates"
+DETAILS = {
+    "copies": "SELECT * FROM site WHERE host = ? ORDER BY origin LIMIT 9",
+    "results": "SELECT * FROM result WHERE host = ? ORDER BY answers DESC, result LIMIT 6",
+    "pauses_by": "SELECT * FROM pause WHERE host = ? ORDER BY answers DESC, result LIMIT 6",
+    "waits": "SELECT * FROM waiting WHERE host = ? ORDER BY time DESC LIMIT 3",
+    "reasons": "SELECT * FROM reason WHERE host = ? ORDER BY requests DESC LIMIT 12",
+}
+"""What stands below a host."""
+STATES = "SELECT * FROM site_state WHERE host = ? ORDER BY number DESC"
+EXAMPLES = """
+    SELECT DISTINCT url FROM decision WHERE host = ? AND NOT allowed
+    AND cause IS ? AND rule IS ? AND line IS ? AND digest IS ? LIMIT 3
+"""
+FILES = "SELECT COUNT(DISTINCT digest) FROM reason WHERE line > 0"
+
+
+class Shows(NamedTuple):
+    """How much a page shows; what is left out is counted, and said on the page."""
+
+    hosts: int = 2000
+    detailed: int = 150
+    """Hosts with a chart and their refusals."""
+    files: int = 100
+    """robots.txt files."""
+    runs: int = 50
+    sources: int = 50
+
+
+def write(
+    out: TextIO,
+    audit: Audit,
+    before: Audit | None = None,
+    chosen: frozenset[str] = frozenset(),
+    shows: Shows | None = None,
+) -> None:
+    """Write the page."""
+    shows = shows or Shows()
+    files = files_of(audit, shows.files)
+    hosts = audit.hosts(chosen, shows.hosts)
+    for number, host in enumerate(hosts):
+        host["states"] = audit.rows(STATES, host["name"])
+        host["id"] = f"h{number}" if number < shows.detailed + len(chosen) else ""
+        if host["id"]:
+            _detail(audit, host, files)
+    # Nothing from outside is put into these two.
+    style, script = (
+        Markup((TEMPLATES / name).read_text(encoding="utf-8"))  # noqa: S704
+        for name in ("report.css", "report.js")
+    )
+    page = _environment().get_template("report.html")
+    content = page.generate(
+        audit=audit,
+        before=before,
+        changes=changes(before, audit) if before else None,
+        charts=charts(audit),
+        files=files,
+        hosts=hosts,
+        peaks=audit.rows("SELECT * FROM peak ORDER BY most DESC LIMIT 6"),
+        number_of_files=audit.values(FILES)[0],
+        script=script,
+        shows=shows,
+        style=style,
+    )
+    out.writelines(content)
+
+
+@cache
+def _environment() -> Environment:
+    """Return what renders the page: all that is put into it is visible, and escaped."""
+    env = Environment(
+        autoescape=True,
+        finalize=_visible,
+        loader=FileSystemLoader(TEMPLATES),
+        lstrip_blocks=True,
+        trim_blocks=True,
+        undefined=StrictUndefined,
+    )
+    for filter_ in ("number", "seconds", "gap", "moment", "shortened"):
+        env.filters[filter_] = getattr(sentences, filter_)
+    env.filters.update(as_json=json.dumps, hash=_hash, names=_names)
+    env.globals.update(plural=counted, kept=KEPT_PART, version=__version__)
+    return env
+
+
+def _visible(value: object) -> object:
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return printable(value)
+    return value
+
+
+def _detail(audit: Audit, host: Row, files: list[Row]) -> None:
+    """Add to *host* what stands below it."""
+    name = host["name"]
+    host["chart"] = host_chart(audit, host)
+    for what, sql in DETAILS.items():
+        host[what] = audit.rows(sql, name)
+    for each in host["reasons"]:
+        of = [each[part] for part in ("cause", "rule", "line", "digest")]
+        each["examples"] = audit.values(EXAMPLES, name, *of)
+        tokens: list[Any] = json.loads(each["tokens"] or "[]")
+        each["tokens"] = ", ".join(map(str, tokens[:20]))
+        anchors = (
+            f"{file['id']}-{line['number']}"
+            for file in files
+            if file["digest"] == each["digest"]
+            for line in file["lines"]
+            if line["number"] == each["line"]
+        )
+        each["anchor"] = next(anchors, "")
+
+
+def _names(names: Iterable[str | None]) -> str:
+    """Return the names that differ, the first few of them."""
+    found = list(dict.fromkeys(filter(None, names)))
+    more = f" and {len(found) - 5:,} more" if len(found) > 5 else ""
+    return sentences.shortened(", ".join(found[:5]) + more)
+
+
+def _hash(asset: str) -> str:
+    """Return what a Content-Security-Policy knows an inline style or script by."""
+    return "sha256-" + b64encode(sha256(asset.encode()).digest()).decode()

@@ -1,0 +1,288 @@
+"""Reads the files of an audit into the tables of a database, one for each type of record.
+
+An audit is one file or more, of one worker or run each: JSON lines, one record a line, perhaps
+in gzip. Nothing that stands in one makes reading fail; what cannot be read is counted, with its
+file and line. What a record consists of is declared in ``evidence/format.py`` alone: a field of
+it is a column here.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sys
+import zlib
+from dataclasses import dataclass
+from functools import lru_cache
+from json import dumps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from scrapy_rep.access.origins import origin_of
+from scrapy_rep.evidence.format import (
+    COPY,
+    DECISION,
+    LIST,
+    OBJECT,
+    RECORD_TYPES,
+    as_octets,
+    decode,
+    fault,
+)
+from scrapy_rep.protocol.printable import without_user
+
+if TYPE_CHECKING:
+    import io
+    import sqlite3
+    from collections.abc import Callable, Iterator, Sequence
+
+    from scrapy_rep.evidence.format import RecordType
+
+GZIP_MAGIC = b"\x1f\x8b"
+MAX_LINE_BYTES = 16 * 1024 * 1024
+"""Octets. A robots.txt of 512 KiB takes 3 MiB at the most, each octet as ``\\u0000``."""
+PROGRESS_LINES = 2000
+"""Lines after which it is told how far reading is."""
+ROWS_AT_ONCE = 1000
+MAX_TROUBLES = 100
+"""Broken lines that are named; of the others, the number is given."""
+HOST_START = len("https://")
+URL_FIELDS = ("url", "page")
+"""What is shown without user and password, whoever has written it."""
+REASONS = (
+    "agent", "cause", "reason", "group", "rule", "line", "digest", "preferences",
+)  # fmt: skip
+"""What is not kept of a decision that allows: nobody asks, and they are most of an audit."""
+OURS = ("file", "place", "origin", "host", "url_key")
+"""Columns that each table has besides the fields: the number of the file, that of the line, whose
+origin and host it is about, and a number that stands for the URL."""
+
+Record = dict[str, Any]
+
+
+class AuditError(ValueError):
+    """An audit that cannot be read, or a report that cannot be written."""
+
+
+@dataclass(slots=True)
+class Source:
+    """A file, and what came of reading it."""
+
+    name: str
+    lines: int = 0
+    records: int = 0
+    """Of types that are known."""
+    unknown: int = 0
+    """Of others."""
+    broken: int = 0
+    """Lines that cannot be read, apart from a torn one."""
+    trouble: str = ""
+    """What is wrong with the first of these."""
+    torn: bool = False
+    """Its last line has no end: whoever wrote it was killed. It is left out."""
+
+
+class Table:
+    """Takes the records of one type, and writes them together."""
+
+    def __init__(self, database: sqlite3.Connection, record_type: RecordType) -> None:
+        self._database = database
+        self._has = {"url", "origin", "host", "slot"} & record_type.kinds.keys()
+        self._others = [name for name in record_type.kinds if name not in OURS]
+        self._as_json = [
+            field.name for field in record_type.fields if field.kind in {LIST, OBJECT}
+        ]
+        columns = [*OURS, *self._others]
+        name, names = quoted(record_type.name), ", ".join(map(quoted, columns))
+        database.execute(f"CREATE TABLE {name} ({names})")
+        marks = ", ".join("?" * len(columns))
+        self._insert = f"INSERT INTO {name} VALUES ({marks})"  # noqa: S608
+        self._rows: list[tuple[Any, ...]] = []
+
+    def add(self, file: int, place: int, record: Record) -> None:
+        for name in self._as_json:
+            if record.get(name) is not None:
+                record[name] = dumps(record[name])
+        url, origin, host, slot = (
+            record.get(name) if name in self._has else None
+            for name in ("url", "origin", "host", "slot")
+        )
+        if origin is None and url is not None:
+            origin = _origin_of(url)
+        host = host or _host_of(origin or "") or slot or ""
+        key = None if url is None else hash(url)
+        others = map(record.get, self._others)
+        self._rows.append((file, place, origin, host, key, *others))
+        if len(self._rows) >= ROWS_AT_ONCE:
+            self.flush()
+
+    def flush(self) -> None:
+        self._database.executemany(self._insert, self._rows)
+        self._rows.clear()
+
+
+class Reader:
+    """Reads files into *database*, where each body of a robots.txt stands once, in ``body``."""
+
+    def __init__(
+        self, database: sqlite3.Connection, progress: Callable[[int], None]
+    ) -> None:
+        """*progress* takes the octets that were read since it was called last."""
+        self._database = database
+        self._progress = progress
+        self._tables = {
+            name: Table(database, each) for name, each in RECORD_TYPES.items()
+        }
+        database.execute("CREATE TABLE body (digest PRIMARY KEY, packed)")
+        self.sources: list[Source] = []
+        self.troubles: list[str] = []
+        """What the first MAX_TROUBLES broken lines are: file, line, and what is wrong."""
+
+    def read(self, names: Sequence[str]) -> None:
+        """Read all files; raises ``AuditError`` where one cannot be read, or is no audit."""
+        for name in names:
+            self.sources.append(Source(name))
+            try:
+                with _open(name) as file:
+                    self._read_one(len(self.sources), self.sources[-1], file)
+            except OSError as error:
+                reason = error.strerror or error
+                msg = f"audit is {name!r} ({reason}), expected a file of JSON lines"
+                raise AuditError(msg) from None
+        for table in self._tables.values():
+            table.flush()
+        for source in self.sources:
+            # A file that is empty, or has but a torn line, is a worker's that was killed at once.
+            if not source.records and (source.lines > source.torn or len(names) == 1):
+                what = source.trouble or "no record of an audit in it"
+                msg = (
+                    f"audit is {source.name!r} ({what}), "
+                    "expected a file that a crawl with REP_AUDIT_URI has written"
+                )
+                raise AuditError(msg)
+
+    def _read_one(self, number: int, source: Source, raw: io.BufferedReader) -> None:
+        try:
+            for line in self._lines(source, raw):
+                self._take(number, source, line)
+        except EOFError:  # of gzip, whose end is missing
+            source.torn = True
+        except (gzip.BadGzipFile, zlib.error) as error:
+            source.lines += 1
+            self._note_broken(source, f"{error}: the rest is left out")
+
+    def _lines(self, source: Source, raw: io.BufferedReader) -> Iterator[bytes]:
+        """Return the whole lines of a file, and a last one without an end."""
+        file: Any = raw
+        if raw.peek(2)[:2] == GZIP_MAGIC:
+            file = gzip.GzipFile(fileobj=raw)
+        told = 0
+        while line := file.readline(MAX_LINE_BYTES):
+            source.lines += 1
+            if not source.lines % PROGRESS_LINES:
+                told = self._tell(raw, told)
+            if len(line) < MAX_LINE_BYTES or line.endswith(b"\n"):
+                yield line
+                continue
+            self._note_broken(source, "longer than 16 MiB")
+            while line and not line.endswith(b"\n"):
+                line = file.readline(MAX_LINE_BYTES)
+        self._tell(raw, told)
+
+    def _tell(self, raw: io.BufferedReader, told: int) -> int:
+        """Tell how many octets were read since *told*; a pipe does not say."""
+        if not raw.seekable():
+            return 0
+        self._progress(raw.tell() - told)
+        return raw.tell()
+
+    def _take(self, number: int, source: Source, line: bytes) -> None:
+        """Put the record of a line into its table."""
+        try:
+            record = decode(line.decode())
+        except (ValueError, RecursionError):
+            if not line.endswith(b"\n"):
+                source.torn = True
+            elif not line.isspace():
+                self._note_broken(source, "not a JSON object")
+            return
+        what = fault(record)
+        if what:
+            self._note_broken(source, what)
+            return
+        table = self._tables.get(record["type"])
+        if table is None:
+            source.unknown += 1
+            return
+        source.records += 1
+        if record["type"] == COPY.name:
+            self._keep_body(record)
+        elif record["type"] == DECISION.name and record["allowed"]:
+            for name in REASONS:
+                record.pop(name, None)
+        for name in URL_FIELDS:
+            if isinstance(record.get(name), str):
+                record[name] = without_user(record[name])
+        if b"\\u" in line:
+            _write_out_surrogates(record)
+        table.add(number, source.lines, record)
+
+    def _keep_body(self, record: Record) -> None:
+        body, digest = record.pop("body", None), record.get("digest")
+        if body is not None and digest is not None:
+            packed = zlib.compress(as_octets(record.get("encoding"), body), 1)
+            self._database.execute(
+                "INSERT OR IGNORE INTO body VALUES (?, ?)", (digest, packed)
+            )
+
+    def _note_broken(self, source: Source, what: str) -> None:
+        source.trouble = source.trouble or what
+        source.broken += 1
+        if len(self.troubles) < MAX_TROUBLES:
+            self.troubles.append(f"{source.name}:{source.lines}: {what}")
+
+
+def quoted(name: str) -> str:
+    """Return a column's name as SQL takes it, which has words of its own."""
+    return f'"{name}"'
+
+
+def size_of(names: Sequence[str]) -> int | None:
+    """Return the octets of all files; ``None`` where nobody knows, as one is a pipe."""
+    paths = [Path(name) for name in names]
+    if not all(path.is_file() for path in paths):
+        return None
+    return sum(path.stat().st_size for path in paths)
+
+
+def _open(name: str) -> io.BufferedReader:
+    if name == "-":
+        return os.fdopen(os.dup(sys.stdin.fileno()), "rb")
+    return Path(name).open("rb")
+
+
+def _origin_of(url: str) -> str | None:
+    # A crawl has far fewer origins than pages: what is before the first slash tells.
+    end = url.find("/", HOST_START)
+    return _origin_of_start(url[:end] if end > 0 else url)
+
+
+@lru_cache(maxsize=4096)
+def _origin_of_start(url: str) -> str | None:
+    return origin_of(url)
+
+
+@lru_cache(maxsize=4096)
+def _host_of(origin: str) -> str:
+    try:
+        return urlsplit(origin).hostname or origin
+    except ValueError:
+        return origin
+
+
+def _write_out_surrogates(record: Record) -> None:
+    """Write out halves of characters, which JSON may have and a database may not."""
+    for name, value in record.items():
+        if isinstance(value, str):
+            record[name] = value.encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,119 @@
+"""What is written where: the file, JSON, CSV."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from scrapy_rep.report import AuditError, make
+from tests.audits import START, allowed, crawl, end, run, sent, with_answers, write
+from tests.report.test_page import ONE_HOST
+
+
+def test_json_has_the_sums_and_each_host(tmp_path):
+    audit = write(tmp_path / "audit.jsonl", ONE_HOST)
+    make([audit], str(tmp_path / "report.json"), form="json", against=[audit])
+    found = json.loads((tmp_path / "report.json").read_text())
+    assert [each["tone"] for each in found["conclusion"]] == ["good", "bad", ""]
+    assert (found["first"], found["last"]) == (START, START + 3)
+    assert found["sums"]["urls"] == 2
+    assert found["sums"]["measured"] == 2
+    assert found["causes"]["refused"] == [{"cause": "rule", "urls": 1, "requests": 1}]
+    (host,) = found["hosts"]
+    assert (host["name"], host["short"], host["smallest"]) == ("a.example", 1, 0.5)
+    assert found["runs"][0]["ended"] == "finished"
+    assert found["changes"]["rules"] == {"number": 0, "first": []}
+    make([audit], str(tmp_path / "report.json"), form="json")
+    assert "changes" not in json.loads((tmp_path / "report.json").read_text())
+
+
+def test_csv_has_a_line_for_each_host(tmp_path):
+    records = [*ONE_HOST, {**sent(START, "x", "/"), "host": "=cmd|x"}]
+    audit = write(tmp_path / "audit.jsonl", records)
+    make([audit], str(tmp_path / "report.csv"), form="csv")
+    with (tmp_path / "report.csv").open(newline="") as file:
+        first, second = csv.DictReader(file)
+    assert (first["name"], first["urls"], first["short"]) == ("a.example", "2", "1")
+    assert (first["smallest"], second["smallest"]) == ("0.5", "")
+    assert second["name"] == "'=cmd|x"  # which no spreadsheet computes
+
+
+@pytest.mark.parametrize("form", ["html", "json", "csv"])
+def test_a_crawl_of_nothing(form, tmp_path):
+    audit = write(tmp_path / "audit.jsonl", [run(), end(START + 1)])
+    made = make([audit], str(tmp_path / "report"), form=form)
+    assert (made.records, made.hosts) == (2, 0)
+    assert (tmp_path / "report").stat().st_size > 100
+
+
+def test_the_forms_agree(tmp_path):
+    audit = write(tmp_path / "audit.jsonl", with_answers(crawl(2000, 40)))
+    for form in ("json", "csv", "html"):
+        made = make([audit], str(tmp_path / form), form=form)
+    hosts = json.loads((tmp_path / "json").read_text())["hosts"]
+    assert made.hosts == len(hosts) == 40
+    with (tmp_path / "csv").open(newline="") as file:
+        assert [row["name"] for row in csv.DictReader(file)] == [
+            host["name"] for host in hosts
+        ]
+    sums = json.loads((tmp_path / "json").read_text())["sums"]
+    assert sum(host["requests"] for host in hosts) == sums["requests"]
+    assert sum(host["short"] > 0 for host in hosts) == sums["hosts_short"]
+
+
+def test_standard_output(tmp_path, capsys):
+    audit = write(tmp_path / "audit.jsonl", ONE_HOST)
+    make([audit], "-", form="json")
+    assert json.loads(capsys.readouterr().out)["sums"]["hosts"] == 1
+
+
+def test_nothing_is_left_behind_where_it_fails(tmp_path):
+    page = tmp_path / "report.html"
+    page.write_text("the one before")
+    with pytest.raises(AuditError):
+        make([str(tmp_path / "missing")], str(page))
+    assert page.read_text() == "the one before"
+    assert [each.name for each in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_an_audit_is_not_written_over(tmp_path):
+    audit = Path(write(tmp_path / "audit.jsonl", ONE_HOST))
+    other = write(tmp_path / "other.jsonl", ONE_HOST)
+    for audits, against in (([str(audit)], []), ([other], [str(audit)])):
+        with pytest.raises(AuditError, match=r"output is .*, which is an audit"):
+            make(audits, str(tmp_path / "." / "audit.jsonl"), against=against)
+    assert len(audit.read_bytes().splitlines()) == len(ONE_HOST)
+
+
+@pytest.mark.parametrize(
+    ("page", "reason"), [("missing/report.html", "No such file"), (".", "a directory")]
+)
+def test_a_page_that_cannot_be_written(page, reason, tmp_path):
+    audit = write(tmp_path / "audit.jsonl", ONE_HOST)
+    with pytest.raises(AuditError, match=rf"output is .* \({reason}.*expected a file"):
+        make([audit], str(tmp_path / page))
+
+
+def test_workers_that_crawled_together(tmp_path):
+    """Files need not be given in the order of time, nor fit in the files that may be open."""
+    records = [
+        record
+        for number in range(600)
+        for record in (
+            allowed(START + number, "a.example", f"/{number}", delay=1),
+            sent(START + number, "a.example", f"/{number}"),
+        )
+    ]
+    names = [
+        write(tmp_path / f"{at}.jsonl{'.gz' * (at % 2)}", records[2 * at :: 200] +
+              records[2 * at + 1 :: 200])
+        for at in range(100)
+    ]  # fmt: skip
+    made = make(names[::-1], str(tmp_path / "report.html"))
+    assert made.conclusion[0] == (
+        "No URL that a rule disallows was requested; every delay was kept (599 gaps, none "
+        "short)."
+    )

@@ -114,7 +114,7 @@ class AbortDisallowed:
         verdict = known.policy.verdict(url, agent)
         ruling = crawl.judge.rule(url, known, agent, now, verdict.allowed)
         objection = ruling.objection if ruling.action is not Action.SEND else None
-        parked = crawl.keeper.back_off.left(crawl.keeper.host_of(page))
+        parked = crawl.keeper.parked_left(crawl.keeper.host_of(page))
         if objection is None and parked:
             objection = Objection(PARKED, too_soon(parked, 0.0, is_parked=True).verdict)
         if objection is not None:

@@ -47,7 +47,7 @@ class Crawl(OneForEachCrawler):
         self.engine = Engine(crawler)
         self.waits = Waits(
             self.engine.is_busy,
-            lambda host: self.keeper.back_off.what.get(host, ""),
+            lambda host: self.keeper.parked_by(host),  # noqa: PLW0108 - it comes later
         )
         self.log = CrawlLog(
             crawler,
@@ -57,9 +57,7 @@ class Crawl(OneForEachCrawler):
         )
         self.agents = Agents(crawler, self.settings)
         self.judge = Judge(self.settings)
-        self.keeper = Keeper(
-            crawler, self.engine, make_namer(self.settings), self.settings
-        )
+        self.keeper = Keeper(self.engine, make_namer(self.settings), self.settings)
         self.waits.holders.append(InDownloader(self.engine, self.keeper))
         self.is_judged = False
         """Whether a gate judges its requests."""

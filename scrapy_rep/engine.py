@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import logging
 from contextvars import copy_context
+from time import monotonic
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
 
 from scrapy import signals
+from scrapy.core import downloader as scrapys
 from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_rep.downloader import Downloader, Starts
 from scrapy_rep.downloader.backout import Backout
-from scrapy_rep.downloader.cut_off import is_cut_off
-from scrapy_rep.downloader.found_once import found_once
 from scrapy_rep.downloader.handed_out import NOWHERE, HandedOut
-from scrapy_rep.downloader.versions import is_usable, jitter_of, slot_clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -35,6 +33,10 @@ logger = logging.getLogger("scrapy_rep")
 
 UNLIMITED = 100
 """Requests at a time that are enough where there is no limit."""
+# What Slot.lastseen is told by: the wall clock before Scrapy 2.16.
+slot_clock: Callable[[], float] = (
+    vars(scrapys).get("monotonic") or vars(scrapys).get("time") or monotonic
+)
 NO_SLOTS: dict[str | None, Any] = {}
 
 
@@ -56,19 +58,18 @@ class Engine:
         """Scheme -> whether its client, which was looked at, is Twisted's."""
         self.polite: Downloader | None = None
         """The crawl's downloader, if it is ours."""
-        self._cut_off: WeakSet[Request] = WeakSet()
         self.handed_out = HandedOut(lambda: self._downloader.active)
         self.backout = Backout(self.free_places)
         self.starts = Starts.of(crawler)
         self.starts.on_start(self._note_start)
         crawler.signals.connect(self._begin, signals.engine_started)
 
-    @found_once
+    @property
     def _downloader(self) -> Any:
         assert self._crawler.engine is not None
         return self._crawler.engine.downloader
 
-    @found_once
+    @property
     def _slots(self) -> dict[str | None, Any]:
         return getattr(self._downloader, "slots", NO_SLOTS)
 
@@ -109,7 +110,7 @@ class Engine:
         if isinstance(self._downloader, Downloader):
             self.polite = self._downloader
             self._downloader.holds_back = self.backout.is_all_promised
-            self._downloader.note_result = self._note_result
+            self._downloader.is_ending = self.is_ending
         elif self._crawler.settings.get("JOBDIR"):
             logger.warning(
                 "DOWNLOADER is not derived from scrapy_rep.Downloader: requests that Scrapy "
@@ -192,12 +193,18 @@ class Engine:
 
     def due_in(self, name: str) -> float:
         """Return the seconds until a slot may start a request, by the user's own delay."""
+        delay = self.least_delay(name)
+        if not delay:
+            return 0.0
+        return max(0.0, float(self._slot(name).lastseen) + delay - slot_clock())
+
+    def least_delay(self, name: str | None) -> float:
+        """Return the delay of a slot, the user's or AutoThrottle's, as short as jitter makes it."""
         slot = self._slot(name)
         # ``None``: it was not used yet, or is idle for longer than its delay.
         if slot is None or not slot.delay:
             return 0.0
-        delay = slot.delay * max(0.0, 1 - jitter_of(slot))
-        return max(0.0, slot.lastseen + delay - slot_clock()) if delay else 0.0
+        return float(slot.delay) * max(0.0, 1 - jitter_of(slot))
 
     def has_place(self, name: str, host: str, *, paced: bool) -> bool:
         """Tell whether a slot can take another request to *host* that need not wait there.
@@ -245,7 +252,8 @@ class Engine:
         if not (self.polite and slot and request in slot.transferring):
             return _do_nothing
         slot.transferring.discard(request)
-        self._downloader._process_queue(slot)
+        # The others are not sent on behalf of this one.
+        self._context.copy().run(self._downloader._process_queue, slot)
         return lambda: slot.transferring.add(request)
 
     def has_room(self, name: str | None) -> bool:
@@ -310,7 +318,7 @@ class Engine:
 
     def was_cut_off(self, request: Request) -> bool:
         """Tell whether the download of *request* was broken off so that the crawl ends sooner."""
-        return request in self._cut_off
+        return self.polite is not None and request in self.polite.cut_off
 
     def done_with(self, requests: Iterable[Request]) -> list[Request]:
         """Return those of *requests*, all of them handed out, with all that came of them.
@@ -325,12 +333,8 @@ class Engine:
         return [
             request
             for request in requests
-            if request not in in_progress and request not in self._cut_off
+            if request not in in_progress and not self.was_cut_off(request)
         ]
-
-    def _note_result(self, result: object, request: Request) -> None:
-        if is_cut_off(result) and self.is_ending():
-            self._cut_off.add(request)
 
     def in_progress(self) -> AbstractSet[Request] | None:
         """Return the requests that the engine still works on; ``None``: it does not run."""
@@ -346,3 +350,22 @@ def _set(owner: Any, name: str, value: object) -> None:
     """Set an attribute that *owner* has; raises ``AttributeError`` if it has none."""
     getattr(owner, name)
     setattr(owner, name, value)
+
+
+def is_usable(slot: Any) -> bool:
+    """Tell whether *slot* has the attributes that we read and set."""
+    try:
+        for name in ("lastseen", "delay", "concurrency"):
+            setattr(slot, name, getattr(slot, name))
+        jitter_of(slot)
+        slot.free_transfer_slots()
+        return bool({slot.queue.__len__, slot.active.__len__, slot.transferring.add})
+    except (AttributeError, TypeError):
+        return False
+
+
+def jitter_of(slot: Any) -> float:
+    """Return the part of its delay by which *slot* varies it at random, from 0 to 1."""
+    if hasattr(slot, "jitter"):  # Scrapy >= 2.19
+        return float(slot.jitter)
+    return 0.5 if slot.randomize_delay else 0.0

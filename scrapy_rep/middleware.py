@@ -98,8 +98,6 @@ class RepMiddleware:
         self._policies = crawl.policies
         self._engine = crawl.engine
         self._keeper = crawl.keeper
-        self._back_off = crawl.keeper.back_off
-        self._budget = crawl.keeper.budget
         self._witness = crawl.witness
         self._explains = crawl.witness is not None or bool(crawl.settings.purpose)
         self._judge = crawl.judge
@@ -165,11 +163,11 @@ class RepMiddleware:
                 self._meta_keys.look(meta)
         found = judged(url, meta)
         note_origin(url, meta)
-        if self._back_off.until and self._is_down(request):
+        if self._keeper.is_any_parked() and self._is_down(request):
             raise self._refuse_for_host(request, self._refusals.down)
-        if self._budget.is_set:
+        if self._keeper.has_budgets:
             host = self._keeper.host_of(request)
-            if self._budget.is_used_up(host):
+            if self._keeper.is_used_up(host):
                 raise self._refuse_for_host(request, self._refusals.over(host))
         if found is None:
             if self._witness is not None:
@@ -196,7 +194,7 @@ class RepMiddleware:
                 now = await self._make_ready(known, agent, explain=True)
             ruling = self._judge.rule(url, known, agent, now, allowed)
             if ruling is SEND and not (
-                self._keeper.keeps_intervals or self._back_off.until
+                self._keeper.keeps_intervals or self._keeper.is_any_parked()
             ):
                 return None
             return self._obey(request, url, known, ruling)
@@ -293,11 +291,13 @@ class RepMiddleware:
     def _keep_pace(
         self, request: Request, url: str, known: Known, interval: float
     ) -> Request | None:
-        if not (interval or self._keeper.keeps_intervals or self._back_off.until):
+        if not (
+            interval or self._keeper.keeps_intervals or self._keeper.is_any_parked()
+        ):
             return None
         host = self._keeper.host_of(request)
         self._keeper.keep(host, known.origin, interval)
-        parked = self._back_off.left(host)
+        parked = self._keeper.parked_left(host)
         wait = max(parked, self._keeper.pace_left(host)) if interval else parked
         if wait > LONGEST_AT_PROMPT and not self._settings.wait:
             objection = too_soon(wait, interval, is_parked=wait == parked)
@@ -313,7 +313,9 @@ class RepMiddleware:
         asked for again, and *request* was handed out for the HTTP cache to be looked up.
         """
         host = self._keeper.host_of(request)
-        is_parked = self._settings.wait and self._back_off.left(host) > MAX_WAIT_AT_HAND
+        is_parked = (
+            self._settings.wait and self._keeper.parked_left(host) > MAX_WAIT_AT_HAND
+        )
         was_looked_up = self._cache_for(request, origin) is not None
         return (is_parked or was_looked_up) and self._can_wait(request)
 
@@ -374,7 +376,7 @@ class RepMiddleware:
         return again
 
     def _is_down(self, request: Request) -> bool:
-        return self._back_off.refuses(self._keeper.host_of(request))
+        return self._keeper.refuses(self._keeper.host_of(request))
 
 
 class WaitingMiddleware(RepMiddleware):

@@ -25,7 +25,9 @@ class Refusals:
         self._settings = crawl.settings
         self._log = crawl.log
         self._policies = crawl.policies
-        self._budget = crawl.keeper.budget
+        self._keeper = crawl.keeper
+        self._over_budget: set[str] = set()
+        """Hosts of which a request was refused as they have had all that they may have."""
         self._witness = crawl.witness
         self.down = Objection(
             DOWN,
@@ -39,8 +41,9 @@ class Refusals:
 
     def over(self, host: str) -> Objection:
         """Return the objection to one more request to *host*, and tell of the first one."""
-        budget = self._budget.of(host)
-        if budget is not None and self._budget.is_first_refusal(host):
+        budget = self._keeper.budget_of(host)
+        if budget is not None and host not in self._over_budget:
+            self._over_budget.add(host)
             self._log.note_budget_spent(host, budget)
         requests = counted(budget or 0, "request")
         reason = f"its host has had {requests} of this crawl (REP_HOST_BUDGET)"

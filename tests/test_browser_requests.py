@@ -120,10 +120,10 @@ async def test_a_host_that_is_left_alone_is_left_alone():
 
         class Parking(Asking):
             def parse(self, response):
-                back_off = Crawl.of(self.crawler).keeper.back_off
-                back_off.park(site.host, 60)
+                keeper = Crawl.of(self.crawler).keeper
+                keeper.park(site.host, 60)
                 yield from super().parse(response) or ()
-                back_off.until.clear()
+                keeper.hosts.find(site.host).parked_until = 0.0
 
         def asks(judge):
             found.append(judge(wants(site.url("/x"))))

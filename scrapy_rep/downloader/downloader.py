@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
+from scrapy import exceptions
 from scrapy.core import downloader as scrapys
+from twisted.internet.defer import CancelledError
+from twisted.python.failure import Failure
 
 from scrapy_rep.downloader.starts import Starts
 
@@ -17,6 +22,14 @@ if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
 
 
+CUT_OFF: tuple[type[BaseException], ...] = (
+    asyncio.CancelledError,
+    CancelledError,
+    getattr(exceptions, "DownloadCancelledError", CancelledError),  # Scrapy >= 2.15
+)
+"""How a download ends that was broken off."""
+
+
 class Downloader(scrapys.Downloader):
     """For DOWNLOADER: asks for a turn before each request is handed to its download handler."""
 
@@ -27,14 +40,17 @@ class Downloader(scrapys.Downloader):
         self.starts = Starts.of(crawler)
         self.holds_back: Callable[[], bool] = lambda: False
         """Tells whether the engine is to ask for no more, although places are free."""
-        self.note_result: Callable[[Any, Request], None] = _ignore
-        """Called with what comes of each request, before the engine gets it."""
+        self.is_ending: Callable[[], bool] = lambda: False
+        self.cut_off: WeakSet[Request] = WeakSet()
+        """Requests whose download was broken off so that the crawl ends sooner."""
         super().__init__(crawler)
         self.handlers: Any = _Handlers(self.handlers, self.starts)
 
     def fetch(self, request: Request, *args: Any) -> Deferred[Any]:
         def note(result: Any) -> Any:
-            self.note_result(result, request)
+            is_cut = isinstance(result, Failure) and result.check(*CUT_OFF)
+            if is_cut and self.is_ending():
+                self.cut_off.add(request)
             return result
 
         return super().fetch(request, *args).addBoth(note)
@@ -49,10 +65,6 @@ class Downloader(scrapys.Downloader):
 
     def needs_backout(self) -> bool:
         return super().needs_backout() or self.holds_back()
-
-
-def _ignore(result: Any, request: Request) -> None:
-    pass
 
 
 class _Handlers:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from scrapy_rep.downloader import kind_of
 from scrapy_rep.downloader.failures import LOST, REFUSED, TIMEOUT
 from scrapy_rep.log.lines import NEWS_SECONDS
-from scrapy_rep.pacing.troubles import SERVICE_UNAVAILABLE, TOO_MANY_REQUESTS
+from scrapy_rep.pacing.health import SERVICE_UNAVAILABLE, TOO_MANY_REQUESTS
 from scrapy_rep.policies.freshness import fields_of, retry_after
 
 if TYPE_CHECKING:
@@ -74,8 +74,8 @@ class Symptoms:
         if status < 500 and status != TOO_MANY_REQUESTS:
             if self._rows and is_page(departure):
                 self._rows.pop(host, None)
-            if self._keeper.troubles.is_known(host) and is_page(departure):
-                self._keeper.troubles.note_success(host, departure.started_at)
+            if self._keeper.was_in_trouble(host) and is_page(departure):
+                self._keeper.note_success(host, departure.started_at)
             return
         if not host or not is_page(departure):
             return
@@ -96,7 +96,7 @@ class Symptoms:
 
     def _is_a_row(self, departure: Departure) -> bool:
         """Note that a page failed; tell whether so many have that it is not the page."""
-        if self._keeper.troubles.goes_on(departure.host):
+        if self._keeper.is_in_trouble(departure.host):
             return True
         if len(self._rows) >= MAX_ROWS:
             self._rows.clear()
@@ -121,22 +121,22 @@ class Symptoms:
         most = self._settings.retry_after_max
         pause = min(asked, most) if heeded else 0.0
         if self._backs_off:
-            before, health = self._keeper.troubles.note_failure(
+            before, health = self._keeper.note_failure(
                 host, departure.started_at, status, pause
             )
             is_news = health.at != before.at
-            if is_news and self._keeper.troubles.is_down(host):
+            if is_news and self._keeper.is_down(host):
                 self._log.note_down(host, self._settings.back_off_give_up)
             if is_news and not heeded:
                 pause = health.resumes - health.at
-        longer = self._keeper.back_off.park(host, pause, what)
+        longer = self._keeper.park(host, pause, what)
         if heeded:
             assert response is not None
             self._log.note_back_off(host, response, asked, most, longer)
         else:
             self._log.note_trouble(host, what, request.url, pause, longer)
         if longer and longer >= min(pause, NEWS_SECONDS):
-            is_down = self._keeper.back_off.refuses(host)
+            is_down = self._keeper.refuses(host)
             told = asked if heeded else None
             for listener in self._listeners:
                 listener(BackedOff(host, request.url, what, pause, told, is_down))

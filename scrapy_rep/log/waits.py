@@ -215,13 +215,13 @@ class InDownloader:
         self._keeper = keeper
 
     def held(self) -> Iterator[Held]:
-        parked, elsewhere = self._keeper.back_off.until, self._keeper.asked_elsewhere
-        if not (parked or elsewhere):
+        keeper, elsewhere = self._keeper, self._keeper.turns.asked_elsewhere
+        if not (elsewhere or keeper.is_any_parked()):
             return
         hosts = Counter(map(self._keeper.host_of, self._engine.active()))
         for host, number in hosts.items():
-            if host in parked:
-                yield Held(host, PARKED, parked[host], number)
+            if left := keeper.parked_left(host):
+                yield Held(host, PARKED, monotonic() + left, number)
             elif host in elsewhere:
                 yield Held(host, ELSEWHERE, None, number)
 

@@ -1,18 +1,15 @@
 """When may this host be asked again?"""
 
-from scrapy_rep.pacing.back_off import BackOff
 from scrapy_rep.pacing.bookings import Bookings, ParkedError
-from scrapy_rep.pacing.budget import OverBudgetError
 from scrapy_rep.pacing.health import Health
 from scrapy_rep.pacing.hosts import HOSTS, Asking
-from scrapy_rep.pacing.keeper import Keeper
+from scrapy_rep.pacing.keeper import Keeper, OverBudgetError
 from scrapy_rep.pacing.pace import FREE, Pace, pace_of
 
 __all__ = [
     "FREE",
     "HOSTS",
     "Asking",
-    "BackOff",
     "Bookings",
     "Health",
     "Keeper",

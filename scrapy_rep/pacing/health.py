@@ -10,6 +10,8 @@ from math import sqrt
 from random import uniform
 from typing import NamedTuple
 
+TOO_MANY_REQUESTS, SERVICE_UNAVAILABLE = 429, 503
+"""The statuses by which a site refuses (RFC 6585 4, RFC 9110 15.6.4)."""
 PAUSE_JITTER = 0.1
 """The part by which a pause varies: hosts that failed together shall not be asked together."""
 ONE_AT_A_TIME_GAP = 0.001
@@ -68,6 +70,22 @@ class Health(NamedTuple):
         if not self.refused_at:
             return self
         return self._replace(gap=max(self.gap, self.refused_at), refused_at=0.0)
+
+    def after_failure(
+        self, started: float, status: int | None, now: float, pause: float, most: float
+    ) -> Health:
+        """Return its health after a request that *started* then has failed.
+
+        *status* is ``None`` if there was no answer. What was in flight during a pause belongs
+        to one burst, which counts once.
+        """
+        news = self.is_news(started)
+        health = self.after_trouble(now, pause, most) if news else self
+        # One 503 may be about its page alone; several in a burst are about the host.
+        too_fast = status == TOO_MANY_REQUESTS or (
+            status == SERVICE_UNAVAILABLE and not news
+        )
+        return health.after_too_fast() if too_fast else health
 
     def after_success(self, number: int = 1) -> Health:
         """Return its health after *number* successes that began after its last trouble."""

@@ -1,7 +1,7 @@
-"""When each host was last asked, and may be asked again: for all crawls of the process.
+"""What is known of each host: one record, for all crawls of the process.
 
-Pure but for the clock: callers wait elsewhere, and then ask again. Nothing here belongs to an
-event loop, as one crawl may begin long after another one has ended.
+Pure but for the clock of ``Hosts``: callers wait elsewhere, and then ask again. Nothing here
+belongs to an event loop, as one crawl may begin long after another one has ended.
 """
 
 from __future__ import annotations
@@ -50,55 +50,57 @@ class Asking:
     lane: Lane | None = None
     """Its place, which it leaves to others while one of its requests waits for a grant."""
 
+    def step_aside(self) -> None:
+        if self.lane is not None:
+            self.lane.step_aside()
+
 
 class Host:
-    """What is known of one host."""
+    """What is known of one host. Times are those of ``time.monotonic()``."""
 
     __slots__ = (
         "asking",
-        "granted_to",
-        "has_pace",
         "health",
         "is_measured",
         "last",
         "latency",
         "line",
+        "parked_by",
+        "parked_until",
         "probe",
+        "spent",
+        "under_way",
         "wishes",
     )
 
     def __init__(self) -> None:
         self.last: float | None = None
         """When its last request arrived, or was granted; ``None``: not by this process."""
-        self.wishes: dict[Wisher, tuple[float, float]] = {}
-        """The seconds that an origin asks of a crawl, and when the crawl last kept to them."""
-        self.granted_to: ReferenceType[Departure] | None = None
+        self.under_way: ReferenceType[Departure] | None = None
         """The request that was last granted a start, until it is answered."""
         self.line: WeakKeyDictionary[Departure, None] | None = None
         """Requests that wait for a grant, in their order."""
         self.asking: Asking | None = None
         """The first fetch of a robots.txt here: the file may ask for a delay."""
+        self.wishes: dict[Wisher, tuple[float, float]] = {}
+        """The seconds that an origin asks of a crawl, and when the crawl last kept to them."""
+        self.parked_until = 0.0
+        self.parked_by = ""
+        """What parked it, such as "429", if that is known here."""
         self.health: Health = WELL
-        self.has_pace = False
-        """Whether an interval may have to be kept: there is a wish, or it is not well."""
         self.probe: ReferenceType[Departure] | None = None
         """The request that was last granted a start while only one at a time is (a probe)."""
         self.latency: float | None = None
         """Its response time, smoothed, in seconds."""
         self.is_measured = True
         """Whether the response time is known, or not wanted."""
+        self.spent: dict[int, int] | None = None
+        """How many requests it has had of each crawl that has a budget."""
 
-    def look_at_pace(self) -> None:
-        """Set ``has_pace``: something that it depends on has changed."""
-        self.has_pace = bool(self.wishes) or self.health is not WELL
-
-    @property
-    def departing(self) -> Departure | None:
-        """Return ``granted_to``; ``None``: there is none, or it ended with its event loop."""
-        return None if self.granted_to is None else self.granted_to()
+    # When it may be asked
 
     def interval(self, crawl: int, now: float) -> float:
-        """Return the seconds between two starts: the longest of all wishes; 0: there is none.
+        """Return the seconds between two requests: the longest of all wishes; 0: there is none.
 
         A wish to another crawl counts until that crawl has been idle for as many seconds.
         """
@@ -108,26 +110,134 @@ class Host:
                 longest = seconds
         return longest
 
-    def mind(self, crawl: int, now: float) -> None:
-        """Note that *crawl* still keeps to what it was asked for."""
+    def may_start_in(self, interval: float, now: float, began: float) -> float:
+        """Return the seconds until its next start; it may have been asked before *began*."""
+        if not interval:
+            return 0.0
+        last = began if self.last is None else self.last
+        left = max(0.0, last + interval - now)
+        if _alive(self.under_way) is not None:
+            left = max(left, min(RECHECK_PART * interval, RECHECK_MOST))
+        return left
+
+    def turn(
+        self,
+        departure: Departure,
+        crawl: int,
+        asking: Asking | None,
+        *,
+        now: float,
+        began: float,
+        own: float = 0.0,
+    ) -> float:
+        """Grant *departure* its start, and return 0; or the seconds until it must ask again.
+
+        Starts are granted in the order in which they were asked for. *asking* is the fetch,
+        if the request is for a robots.txt: while nothing is known of the host, only one
+        fetch goes on there. *own* are the seconds of the user's own delay, if that is longer.
+        """
+        if _alive(self.probe) is departure:
+            self.probe = None  # it asks again, and those in the line may be before it
         for wisher, (seconds, _) in self.wishes.items():
             if wisher[0] == crawl:
                 self.wishes[wisher] = seconds, now
+        interval = self.interval(crawl, now)
+        interval = interval and max(interval, own)  # else Scrapy's slot keeps it alone
+        wait = self.may_start_in(interval, now, began)
+        if asking is not None and not interval:
+            if self.asking is None:
+                self.asking = asking
+            elif self.asking is not asking and not self.asking.over:
+                wait = max(wait, LEARNING_RECHECK_SECONDS)
+        if self.is_probed and self._is_probed_by_another(departure):
+            wait = max(wait, LEARNING_RECHECK_SECONDS)
+        if self.line and asking is None:  # a robots.txt is before all pages
+            before = list(self.line)
+            place = before.index(departure) if departure in self.line else len(before)
+            if place:
+                wait = max(wait + place * interval, LEARNING_RECHECK_SECONDS)
+        if wait:
+            if self.line is None:
+                self.line = WeakKeyDictionary()
+            self.line[departure] = None
+            return wait
+        self.leave_line(departure)
+        self.last = now
+        if interval or asking is not None:
+            self.under_way = ref(departure)
+        if self.is_probed:
+            self.probe = ref(departure)
+        return 0.0
+
+    def leave_line(self, departure: Departure) -> None:
+        """Take *departure* out of the line that waits."""
+        if self.line is not None:
+            self.line.pop(departure, None)
+            if not self.line:
+                self.line = None
+
+    def note_arrived(self, departure: Departure, at: float) -> None:
+        """Note that *departure* has arrived; the next interval begins *at*, but no earlier."""
+        if _alive(self.under_way) in {departure, None}:
+            self.under_way = None
+        if self.last is None or self.last < at:
+            self.last = at
+
+    def give_back(self, departure: Departure) -> None:
+        """Note that *departure* does not start now, although its start was granted."""
+        self.note_arrived(departure, 0.0)
+        if _alive(self.probe) is departure:
+            self.probe = None
 
     @property
     def is_probed(self) -> bool:
         """Tell whether it gets one request at a time only."""
         return self.health.level > 0 or not self.is_measured
 
-    def is_probed_by_another(self, departure: Departure) -> bool:
-        probe = None if self.probe is None else self.probe()
+    def _is_probed_by_another(self, departure: Departure) -> bool:
+        probe = _alive(self.probe)
         return probe is not None and probe is not departure and not probe.is_over
 
-    def may_be_forgotten(self, now: float) -> bool:
-        busy = self.departing is not None or self.line
-        if busy or not (self.asking is None or self.asking.over):
-            return False
-        if self.health is not WELL and not self.health.may_be_forgotten(now):
+    # How it is
+
+    def parked_left(self, now: float) -> float:
+        """Return the seconds for which it is still parked; 0: it is not."""
+        return max(0.0, self.parked_until - now)
+
+    def park(self, now: float, seconds: float, by: str) -> float:
+        """Park it for *seconds*, unless it is for longer; return by how many seconds more."""
+        left = self.parked_left(now)
+        if seconds <= left:
+            return 0.0
+        if by or not left:
+            self.parked_by = by
+        self.parked_until = now + seconds
+        return seconds - left
+
+    def measure(self, latency: float, *, well: bool) -> float:
+        """Note a response time in seconds; return the smoothed one.
+
+        *well*: the answer was a page. Errors come quickly, so they never make it shorter.
+        """
+        before = self.latency
+        if before is None:
+            self.latency = latency
+        elif well or latency > before:
+            self.latency = before + LATENCY_SMOOTHING * (latency - before)
+        self.is_measured = True
+        assert self.latency is not None
+        return self.latency
+
+    def may_be_forgotten(self, now: float, crawls: set[int]) -> bool:
+        """Tell whether nothing of it matters any more; *crawls* have budgets to keep."""
+        if (
+            self.line
+            or _alive(self.under_way) is not None
+            or (self.asking is not None and not self.asking.over)
+            or self.parked_until > now
+            or (self.spent and not crawls.isdisjoint(self.spent))
+            or (self.health is not WELL and not self.health.may_be_forgotten(now))
+        ):
             return False
         idle_since = max((minded for _, minded in self.wishes.values()), default=0.0)
         if self.last is not None:
@@ -136,52 +246,61 @@ class Host:
         return idle_since + max(longest, IDLE_HOST_SECONDS) < now
 
 
+def _alive(known: ReferenceType[Departure] | None) -> Departure | None:
+    """Return what is referred to; ``None``: nothing, or it ended with its event loop."""
+    return None if known is None else known()
+
+
+NOBODY = Host()
+"""In the place of a host of which nothing is known."""
+
+
 class Hosts:
     """Hosts by name. A host that was idle for longer than its delay is forgotten."""
 
     def __init__(self) -> None:
         self.by_name: dict[str, Host] = {}
-        self.parked: dict[str, float] = {}
-        """Host -> until when it is parked, by ``time.monotonic()``."""
-        self.parked_for: dict[str, str] = {}
-        """Host -> what parked it, in words, if that is known here."""
+        self.crawls: set[int] = set()
+        """Crawls that have budgets."""
         self.forget_all()
 
     def forget_all(self) -> None:
         """Begin anew, as a process that has just started."""
         self.by_name.clear()
-        self.parked.clear()
-        self.parked_for.clear()
+        self.parked_until = 0.0
+        """When no host is parked any more."""
         self.began = monotonic()
         """Until then, an earlier process may have asked any host."""
-        self._recalled: dict[str, float] = {}
-        """Host -> when an earlier process last asked it, if that is known."""
         self._sweep_at = FIRST_SWEEP_HOSTS
 
     def go_on_in_child(self) -> None:
         """Go on in a forked process: the parent may have asked any host until now."""
         self.began = monotonic()
-        self._recalled.clear()
         for host in self.by_name.values():
             host.last = self.began
-            host.granted_to = host.line = host.asking = host.probe = None
+            host.under_way = host.line = host.asking = host.probe = None
 
-    def _host(self, name: str) -> Host:
+    def find(self, name: str) -> Host:
+        """Return the record of a host, for reading."""
+        return self.by_name.get(name, NOBODY)
+
+    def of(self, name: str) -> Host:
+        """Return the record of a host, which is made if there is none."""
         host = self.by_name.get(name)
         if host is None:
             if len(self.by_name) >= self._sweep_at:
                 self.sweep()
             host = self.by_name[name] = Host()
-            host.last = self._recalled.pop(name, None)
         return host
 
     def sweep(self) -> None:
         """Forget the hosts of which nothing matters any more."""
         now = monotonic()
-        for name in [
-            n for n, host in self.by_name.items() if host.may_be_forgotten(now)
-        ]:
-            del self.by_name[name]
+        self.by_name = {
+            name: host
+            for name, host in self.by_name.items()
+            if not host.may_be_forgotten(now, self.crawls)
+        }
         self._sweep_at = 2 * len(self.by_name) + FIRST_SWEEP_HOSTS
 
     # From one run of a job to the next
@@ -199,69 +318,35 @@ class Hosts:
         """Take over what an earlier process knew of hosts that this one has not asked yet."""
         now = monotonic()
         for name, ago in last_starts.items():
-            if name not in self.by_name:
-                self._recalled[name] = now - max(0.0, ago)
+            host = self.of(name)
+            if host.last is None:
+                host.last = now - max(0.0, ago)
 
-    # What is asked for
+    # What is asked for, and when
 
     def note_wish(self, name: str, crawl: int, origin: str, seconds: float) -> None:
-        """Note that *origin* asks *crawl* for *seconds* between two starts; 0: for none."""
+        """Note that *origin* asks *crawl* for *seconds* between two requests; 0: for none."""
         if seconds:
-            host = self._host(name)
-            host.wishes[crawl, origin] = seconds, monotonic()
-            host.has_pace = True
-        elif (known := self.by_name.get(name)) is not None and known.wishes:
-            known.wishes.pop((crawl, origin), None)
-            known.look_at_pace()
+            self.of(name).wishes[crawl, origin] = seconds, monotonic()
+        else:
+            self.find(name).wishes.pop((crawl, origin), None)
 
     def interval(self, name: str, crawl: int) -> float:
-        """Return the seconds that *crawl* is to keep between two starts; 0: any."""
+        """Return the seconds that *crawl* is to keep between two requests; 0: any."""
         host = self.by_name.get(name)
-        if host is None or not host.has_pace:
+        if host is None or not (host.wishes or host.health is not WELL):
             return 0.0
         return host.interval(crawl, monotonic())
-
-    # Health
-
-    def health(self, name: str) -> Health:
-        """Return the health of a host; ``WELL`` if it was never in trouble."""
-        host = self.by_name.get(name)
-        return WELL if host is None else host.health
-
-    def note_health(self, name: str, health: Health) -> None:
-        host = self._host(name)
-        host.health = health
-        host.look_at_pace()
-
-    # Starts
-
-    def note_start(self, name: str) -> None:
-        """Note that a request of a host without a pace starts now."""
-        self._host(name).last = monotonic()
 
     def due_in(self, name: str, crawl: int, *, knows: bool) -> float:
         """Return the seconds until *crawl* may ask the host again; 0: it may now.
 
         *knows*: no other process can have asked it since this one began.
         """
-        host = self.by_name.get(name)
-        if host is None or not host.has_pace:
-            return 0.0
-        now = monotonic()
+        host, now = self.find(name), monotonic()
         interval = host.interval(crawl, now)
-        left = self._left(host, interval, now, knows=knows)
+        left = host.may_start_in(interval, now, self.began if knows else -inf)
         return left + len(host.line) * interval if host.line else left
-
-    def _left(self, host: Host, interval: float, now: float, *, knows: bool) -> float:
-        if not interval:
-            return 0.0
-        last = host.last
-        if last is None:
-            last = self.began if knows else -inf
-        left = max(0.0, last + interval - now)
-        if host.departing is not None:
-            left = max(left, min(RECHECK_PART * interval, RECHECK_MOST))
-        return left
 
     def turn(
         self,
@@ -270,102 +355,13 @@ class Hosts:
         asking: Asking | None,
         *,
         knows: bool,
+        own: float = 0.0,
     ) -> float:
-        """Grant *departure* its start, and return 0; or the seconds until it must ask again.
-
-        Starts are granted in the order in which they were asked for. *asking* is the fetch,
-        if the request is for a robots.txt: while nothing is known of the host, only one
-        fetch goes on there.
-        """
-        host = self._host(departure.host)
-        if host.probe is not None and host.probe() is departure:
-            host.probe = None  # it asks again, and those in the line may be before it
+        """As ``Host.turn``, by the clock."""
+        began = self.began if knows else -inf
+        host = self.of(departure.host)
         now = monotonic()
-        interval = 0.0
-        if host.has_pace:
-            host.mind(crawl, now)
-            interval = host.interval(crawl, now)
-        wait = self._left(host, interval, now, knows=knows)
-        if asking is not None and not interval:
-            if host.asking is None:
-                host.asking = asking
-            elif host.asking is not asking and not host.asking.over:
-                wait = max(wait, LEARNING_RECHECK_SECONDS)
-        if host.is_probed and host.is_probed_by_another(departure):
-            wait = max(wait, LEARNING_RECHECK_SECONDS)
-        if host.line:
-            before = list(host.line)
-            place = before.index(departure) if departure in host.line else len(before)
-            if place and asking is None:  # a robots.txt is before all pages
-                wait = max(wait + place * interval, LEARNING_RECHECK_SECONDS)
-        if wait:
-            if host.line is None:
-                host.line = WeakKeyDictionary()
-            host.line[departure] = None
-            return wait
-        self.leave_line(departure)
-        host.last = now
-        if interval or asking is not None:
-            host.granted_to = ref(departure)
-        if host.is_probed:
-            host.probe = ref(departure)
-        return 0.0
-
-    def leave_line(self, departure: Departure) -> None:
-        """Take *departure* out of the line that waits."""
-        host = self.by_name.get(departure.host)
-        if host is not None and host.line is not None:
-            host.line.pop(departure, None)
-            if not host.line:
-                host.line = None
-
-    def restart(self, departure: Departure) -> None:
-        """Note that *departure* starts now: other processes have granted its start, too."""
-        host = self.by_name.get(departure.host)
-        if host is not None:
-            host.last = monotonic()
-
-    def wants_latency(self, name: str) -> bool:
-        """Note that the response time of a host is wanted; tell whether it is unknown."""
-        host = self._host(name)
-        host.is_measured = host.latency is not None
-        return not host.is_measured
-
-    def latency(self, name: str) -> float | None:
-        host = self.by_name.get(name)
-        return None if host is None else host.latency
-
-    def measure(self, name: str, latency: float, *, well: bool) -> float:
-        """Note a response time in seconds; return the smoothed one.
-
-        *well*: the answer was a page. Errors come quickly, so they never make it shorter.
-        """
-        host = self._host(name)
-        before = host.latency
-        if before is None:
-            host.latency = latency
-        elif well or latency > before:
-            host.latency = before + LATENCY_SMOOTHING * (latency - before)
-        host.is_measured = True
-        assert host.latency is not None
-        return host.latency
-
-    def give_back(self, departure: Departure) -> None:
-        """Note that *departure* does not start now, although its start was granted."""
-        self.note_arrived(departure, 0.0)
-        host = self.by_name.get(departure.host)
-        if host is not None and host.probe is not None and host.probe() is departure:
-            host.probe = None
-
-    def note_arrived(self, departure: Departure, at: float) -> None:
-        """Note that *departure* has arrived, or will not; the next interval begins *at*."""
-        host = self.by_name.get(departure.host)
-        if host is None:
-            return
-        if host.departing in {departure, None}:
-            host.granted_to = None
-        if host.last is None or host.last < at:
-            host.last = at
+        return host.turn(departure, crawl, asking, now=now, began=began, own=own)
 
 
 HOSTS = Hosts()

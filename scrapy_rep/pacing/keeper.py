@@ -1,60 +1,54 @@
-"""The keeper of paces: no two requests start closer together than their origins ask for."""
+"""The keeper of paces: what is known of each host, as one crawl asks for it and adds to it."""
 
 from __future__ import annotations
 
-from collections import Counter
-from contextlib import contextmanager
-from functools import partial
 from itertools import count
 from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING
+from weakref import finalize
 
-from scrapy.utils.defer import deferred_from_coro
+from scrapy.exceptions import IgnoreRequest
 
-from scrapy_rep.downloader import sleep
+from scrapy_rep.downloader import ROBOTS_HOP, sleep
 from scrapy_rep.exceptions import NotNow, StillParked
-from scrapy_rep.pacing.back_off import BackOff
-from scrapy_rep.pacing.bookings import ParkedError
-from scrapy_rep.pacing.budget import Budget
-from scrapy_rep.pacing.hosts import HOSTS, LEARNING_RECHECK_SECONDS
-from scrapy_rep.pacing.latency import ResponseTimes
-from scrapy_rep.pacing.troubles import Troubles
+from scrapy_rep.pacing.health import WELL, Health, pause_of
+from scrapy_rep.pacing.hosts import HOSTS
+from scrapy_rep.pacing.sharing import Sharing
+from scrapy_rep.pacing.turns import Turns
 from scrapy_rep.settings import LONGEST_AT_PROMPT
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Callable
 
     from scrapy import Request
-    from scrapy.crawler import Crawler
+    from scrapy.http import Response
 
     from scrapy_rep.downloader import Departure
     from scrapy_rep.engine import Engine
     from scrapy_rep.pacing.bookings import Bookings
-    from scrapy_rep.pacing.hosts import Asking
     from scrapy_rep.settings import Settings
 
-CLAIM_RETRY_SECONDS = 0.25
-"""Seconds after which we try again to claim a host that another process asks."""
+LATENCY_WISHER = "latency"
+"""Stands in the place of an origin: the interval comes from the host's response time."""
+END_CHECK_SECONDS = 0.5
+"""Seconds after which a request that waits in the downloader checks if the crawl is ending."""
 CRAWL_NUMBERS = count()
 """Numbers the crawls of this process."""
 
 
-class Keeper:
-    """Grants each start of a crawl's requests, by host, by whatever road they come.
+class OverBudgetError(IgnoreRequest):
+    """The host has had all the requests that it may have; the gate refuses the next one."""
 
-    The paces are those of the process (``HOSTS``), and with ``share`` those of a fleet.
-    A site has a request when its answer begins, at the latest; then the interval begins, and
-    nothing else is started there before that. So it is never shorter at the site, wherever
-    a request was held up: here, by a connection, or there.
+
+class Keeper:
+    """Says when a crawl may ask each host, and how the host is.
+
+    Both are of the process (``HOSTS``), and with ``share`` of a fleet. Beyond RFC 9309.
     """
 
     def __init__(
-        self,
-        crawler: Crawler,
-        engine: Engine,
-        host_of: Callable[[Request], str],
-        settings: Settings,
+        self, engine: Engine, host_of: Callable[[Request], str], settings: Settings
     ) -> None:
         """*host_of* returns the host whose pace a request keeps; empty: it keeps none.
 
@@ -62,58 +56,74 @@ class Keeper:
         Hosts that other crawls of the process have parked are parked here, too, unless
         REP_OBEY has neither "retry-after" nor "back-off".
         """
-        self._crawler = crawler
         self._engine = engine
+        self.hosts = HOSTS
         self.host_of = host_of
-        self._number = next(CRAWL_NUMBERS)
+        self._settings = settings
+        self.number = next(CRAWL_NUMBERS)
         self._longest_wait = inf if settings.wait else LONGEST_AT_PROMPT
-        self._bookings: Bookings | None = None
-        self._booked_listeners: list[Callable[[Request, str, float], None]] = []
+        self._heeds_parking = bool(settings.obey & {"retry-after", "back-off"})
+        self._parked_listeners: list[Callable[[str, float], object]] = []
+        self.sharing: Sharing | None = None
+        """What other processes of a fleet know; ``None``: there are none."""
         self.keeps_intervals = False
         """Whether any host keeps an interval, or has done so."""
-        parks = settings.obey & {"retry-after", "back-off"}
-        shared = (HOSTS.parked, HOSTS.parked_for) if parks else ()
-        self.back_off = BackOff(engine, *shared, is_down=self._is_down)
-        self.troubles = Troubles(self.back_off, settings)
-        self.budget = Budget(settings)
-        self._waits: Counter[str] = Counter()
-        """How many requests of each host wait for a grant."""
-        self.asked_elsewhere: set[str] = set()
-        """Hosts in trouble whose requests wait here while another process asks the host."""
-        engine.starts.grant(self._grant)
-        engine.starts.on_over(self._note_over)
-        self._times = ResponseTimes(engine, settings, self.keep)
+        self._budgets = {
+            host: own["budget"]
+            for host, own in settings.hosts.items()
+            if "budget" in own
+        }
+        self.has_budgets = settings.host_budget is not None or bool(self._budgets)
+        if self.has_budgets:
+            self.hosts.crawls.add(self.number)
+            finalize(self, self.hosts.crawls.discard, self.number)
+        self.turns = Turns(self, engine)
+        if settings.latency_factor:
+            engine.starts.on_answer(self._measure)
 
-    def _is_down(self, host: str) -> bool:
-        return self.troubles.is_down(host)
+    def share(self, bookings: Bookings) -> None:
+        """Let *bookings* grant each start, and tell other processes what is learned here."""
+        self.sharing = Sharing(bookings, self)
+        self._keep_intervals()
 
-    # What is kept
+    def _keep_intervals(self) -> None:
+        if not self.keeps_intervals:
+            self.keeps_intervals = True
+            self.turns.follow_headers()
+
+    # Intervals
 
     def keep(self, host: str, origin: str, interval: float) -> None:
-        """Keep *interval* seconds between starts at *host*, as *origin* asks, from now on."""
+        """Keep *interval* seconds between requests at *host*, as *origin* asks, from now on."""
         if not self.keeps_intervals:
             if not interval:
                 return
-            self._follow_requests()
+            self._keep_intervals()
         if host:
-            HOSTS.note_wish(host, self._number, origin, interval)
+            self.hosts.note_wish(host, self.number, origin, interval)
 
     def interval(self, host: str) -> float:
-        """Return the seconds to keep between two starts at *host*; 0: none."""
-        return HOSTS.interval(host, self._number)
+        """Return the seconds to keep between two requests at *host*; 0: none."""
+        return self.hosts.interval(host, self.number)
+
+    def shared_interval(self, host: str, slot: str | None) -> float:
+        """Return the same for whatever process asks.
+
+        The user's own delay of *slot* counts, too, as it limits how often a host is asked.
+        """
+        return max(self.interval(host), self._engine.users_delay(slot))
 
     def due_in(self, host: str) -> float:
         """Return the seconds until a request to *host* may start; 0: it may now."""
-        return max(self.pace_left(host), self.back_off.left(host))
+        return max(self.pace_left(host), self.parked_left(host))
 
     def pace_left(self, host: str) -> float:
         """Return the seconds until the pace of *host* allows a start, parked or not."""
-        knows = self._bookings is None
-        return HOSTS.due_in(host, self._number, knows=knows)
+        return self.hosts.due_in(host, self.number, knows=self.sharing is None)
 
     def has_place(self, slot: str, host: str) -> bool:
         """Tell whether *slot* can take another request to *host* that need not wait there."""
-        paced = HOSTS.interval(host, self._number) > 0
+        paced = self.hosts.interval(host, self.number) > 0
         return self._engine.has_place(slot, host, paced=paced)
 
     def check_wait(self, request: Request, seconds: float) -> None:
@@ -121,216 +131,190 @@ class Keeper:
         if seconds > self._longest_wait:
             raise NotNow(request.url, self.host_of(request), seconds)
 
-    # Sharing a pace with other processes
+    # Hosts that are parked: their sites want to be left alone for some time
 
-    def share(self, bookings: Bookings) -> None:
-        """Let *bookings* grant each start, and tell other processes of parked hosts."""
-        self._bookings = bookings
-        self.back_off.on_parked_here(
-            lambda host, seconds: deferred_from_coro(bookings.park(host, seconds))
-        )
-        self.troubles.share(bookings)
-        self.budget.share(bookings)
-        self._times.share(bookings)
-        self._follow_requests()
+    def is_any_parked(self) -> bool:
+        """Tell whether any host may be parked."""
+        return self._heeds_parking and self.hosts.parked_until > monotonic()
 
-    @property
-    def is_shared(self) -> bool:
-        return self._bookings is not None
+    def parked_left(self, host: str) -> float:
+        """Return the seconds for which *host* is still parked; 0: it is not."""
+        now = monotonic()
+        if not self._heeds_parking or self.hosts.parked_until <= now:
+            return 0.0
+        return self.hosts.find(host).parked_left(now)
 
-    def on_booked(self, listener: Callable[[Request, str, float], None]) -> None:
-        """Call *listener* when a start is granted, with request, host and interval.
+    def parked_by(self, host: str) -> str:
+        """Return what has parked *host*, such as "429", if that is known here."""
+        return self.hosts.find(host).parked_by if self.parked_left(host) else ""
 
-        If the request claims a host in trouble, it is called when the request is over.
+    def parked_wait(self, host: str) -> float:
+        """Return the seconds for which requests to *host* must wait; 0: they need not."""
+        left = self.parked_left(host)
+        return 0.0 if left and self.is_down(host) else left
+
+    def refuses(self, host: str) -> bool:
+        """Tell whether requests to *host* are refused now rather than wait, as it is down."""
+        return bool(self.parked_left(host)) and self.is_down(host)
+
+    def on_parked(self, listener: Callable[[str, float], object]) -> None:
+        """Call *listener* whenever a host is parked, with the host and the seconds from now.
+
+        Not if the host is down: then the requests that wait for it are to be refused.
         """
-        self._booked_listeners.append(listener)
+        self._parked_listeners.append(listener)
 
-    def shared_interval(self, host: str, slot: str | None) -> float:
-        """Return the seconds between two starts at *host*, by whatever process.
+    def park(self, host: str, seconds: float, what: str = "") -> float:
+        """Park *host* for *seconds* from now, unless it is parked for longer already.
 
-        The user's own delay of *slot* counts, too, as it limits how often a host is asked.
+        *what* says why, such as "429". Returns by how many seconds it is parked for longer
+        than before.
         """
-        return max(self.interval(host), self._engine.users_delay(slot))
+        longer = self.learn_parked(host, seconds, what)
+        if longer and self.sharing is not None:
+            self.sharing.park(host, seconds)
+        return longer
 
-    # Granting
+    def learn_parked(self, host: str, seconds: float, what: str = "") -> float:
+        """As ``park``, for a host that another process has parked."""
+        now = monotonic()
+        longer = self.hosts.of(host).park(now, seconds, what) if seconds > 0 else 0.0
+        if longer:
+            self.hosts.parked_until = max(self.hosts.parked_until, now + seconds)
+            if not self.is_down(host):
+                for listener in self._parked_listeners:
+                    listener(host, seconds)
+        return longer
 
-    def _grant(self, departure: Departure) -> Awaitable[None] | None:
-        departure.host = host = self.host_of(departure.request)
-        if not host:
-            return None
-        hop = departure.robots_hop
-        asking = None if hop is None else hop.asking
-        if self.budget.is_set and hop is None:
-            self.budget.spend(host)
-        if not (
-            (self._times.factor and hop is None and HOSTS.wants_latency(host))
-            or self._bookings
-            or self._booked_listeners
-            or self.back_off.until
-            or asking
-            or HOSTS.interval(host, self._number)
-        ):
-            HOSTS.note_start(host)
-            return None
-        departure.keeps_pace = True
-        if (
-            self._bookings
-            or self._booked_listeners
-            or self.back_off.left(host)
-            or self._turn(departure, asking)
-        ):
-            return self._book(departure, asking)
-        return None
+    async def until_not_parked(self, request: Request, host: str) -> None:
+        """Wait until *host*, the host of *request*, is no longer parked.
 
-    def _turn(self, departure: Departure, asking: Asking | None) -> float:
-        knows = self._bookings is None
-        return HOSTS.turn(departure, self._number, asking, knows=knows)
+        Raises ``StillParked`` if the crawl ends before that; and if the host is down, unless
+        the request is for its robots.txt.
+        """
+        is_page = ROBOTS_HOP not in request.meta
+        if self.parked_left(host):
+            self._engine.wake()  # another request may take the place of *request*
+        while seconds := self.parked_left(host):
+            if self._engine.is_ending() or (is_page and self.is_down(host)):
+                raise StillParked(request.url, seconds)
+            await sleep(min(seconds, END_CHECK_SECONDS))
 
-    async def _book(self, departure: Departure, asking: Asking | None) -> None:
-        with self._waiting(departure, asking):
-            try:
-                await self._wait(departure, asking)
-            except BaseException:
-                self.budget.give_back(departure.host)
-                raise
-            if self.budget.is_set and departure.robots_hop is None:
-                await self.budget.spend_shared(departure.host)
-        if not departure.is_holding:  # else when it lets go
-            self._tell_booked(departure)
+    # How a host bears our requests
 
-    def _tell_booked(self, departure: Departure) -> None:
-        request, host = departure.request, departure.host
-        for booked in self._booked_listeners:
-            booked(request, host, self.shared_interval(host, departure.slot))
+    def is_down(self, host: str) -> bool:
+        """Tell whether *host* did nothing but fail for REP_BACK_OFF_GIVE_UP seconds."""
+        return self.hosts.find(host).health.is_down(self._settings.back_off_give_up)
 
-    @contextmanager
-    def _waiting(self, departure: Departure, asking: Asking | None) -> Iterator[None]:
-        """Keep a place free for others while *departure* waits in the downloader."""
-        lane, host = None if asking is None else asking.lane, departure.host
-        # What is beyond that counts among CONCURRENT_REQUESTS, so that the others stay
-        # in their queue.
-        lends = lane is None and self._waits[host] < self._engine.most_of_a_slot
-        self._waits[host] += 1
-        if lends:  # else that has been done for it
-            self._engine.lend_place()
-        come_back = self._engine.step_out(departure)
-        try:
-            yield
-        except BaseException:
-            HOSTS.give_back(departure)
-            self._end_booking(departure)
-            raise
-        finally:
-            come_back()
-            self.asked_elsewhere.discard(host)
-            HOSTS.leave_line(departure)
-            self._waits[host] -= 1
-            if not self._waits[host]:
-                del self._waits[host]
-            if lends:
-                self._engine.take_place_back()
-            if lane is not None:
-                lane.come_back()
+    def was_in_trouble(self, host: str) -> bool:
+        """Tell whether *host* was in trouble, which is not forgotten yet."""
+        return self.hosts.find(host).health is not WELL
 
-    async def _wait(self, departure: Departure, asking: Asking | None) -> None:
-        request, host, slot = departure.request, departure.host, departure.slot
-        held = False
-        if self._times.factor and departure.robots_hop is None:
-            await self._times.learn(host)
-        while True:
-            if self.back_off.left(host):
-                _step_aside(asking)
-                await self.back_off.wait(request, host)
-                held = True
-            # Requests that were held together then keep the delay of their slot, too.
-            wait = self._engine.due_in(slot) if held and slot else 0.0
-            if not self._engine.has_room(slot):
-                wait = wait or LEARNING_RECHECK_SECONDS
-            if wait := wait or self._turn(departure, asking):
-                self.check_wait(request, wait)
-                _step_aside(asking)
-                await sleep(wait)
-                continue
-            if self._bookings is None:
-                return
-            if not await self._claim(departure):
-                self.asked_elsewhere.add(host)
-                _step_aside(asking)
-                await sleep(CLAIM_RETRY_SECONDS)  # and those in its line with it
-                HOSTS.give_back(departure)
-                if self._engine.is_ending():
-                    raise StillParked(request.url, CLAIM_RETRY_SECONDS)
-                continue
-            interval = self.shared_interval(host, slot)
-            if not (interval or asking):
-                return
-            try:
-                step_aside = partial(_step_aside, asking)
-                booking = await self._bookings.book(host, interval, step_aside)
-                departure.booking = booking
-            except ParkedError as parked:
-                HOSTS.give_back(departure)
-                departure.let_go()
-                await self.troubles.look(host)  # it may be down
-                self.back_off.learn(host, parked.seconds)
-                continue
-            HOSTS.restart(departure)
+    def is_in_trouble(self, host: str) -> bool:
+        """Tell whether *host* is in trouble, and has not had a success since that began."""
+        return self.hosts.find(host).health.since is not None
+
+    def note_failure(
+        self, host: str, started: float, status: int | None, asked: float = 0.0
+    ) -> tuple[Health, Health]:
+        """Note that a request to *host* has failed; it *started* then, by ``time.monotonic()``.
+
+        *status* is ``None`` if there was no answer; *asked* are the seconds of a Retry-After,
+        0: there was none. Returns the health before and after. If both have the same level,
+        the failure belongs to a burst, which counts once.
+        """
+        record, settings = self.hosts.of(host), self._settings
+        before = record.health
+        level, most = before.level + 1, settings.back_off_max
+        pause = asked or pause_of(level, settings.back_off_first, most)
+
+        def change(health: Health) -> Health:
+            return health.after_failure(started, status, monotonic(), pause, most)
+
+        record.health = change(before)
+        if record.health is not before and self.sharing is not None:
+            self.sharing.tell_failure(host, change)
+        return before, record.health
+
+    def note_success(self, host: str, started: float) -> None:
+        """Note a success at *host*, which was in trouble; the request *started* then."""
+        record = self.hosts.of(host)
+        before = record.health
+        if before.is_news(started):
+            record.health = before.after_success()
+            if self.sharing is not None:
+                self.sharing.tell_success(host, before)
+
+    # How many requests a host may have (REP_HOST_BUDGET)
+
+    def budget_of(self, host: str) -> int | None:
+        """Return how many requests *host* may have of this crawl; ``None``: any."""
+        return self._budgets.get(host, self._settings.host_budget) if host else None
+
+    def is_used_up(self, host: str) -> bool:
+        """Tell whether *host* has had as many as it may."""
+        most = self.budget_of(host) if self.has_budgets else None
+        if most is None:
+            return False
+        spent = self.hosts.find(host).spent
+        return most <= (spent.get(self.number, 0) if spent else 0)
+
+    def spend(self, host: str, number: int = 1) -> None:
+        """Count a request to *host*; raises ``OverBudgetError`` if it may have no more.
+
+        A *number* of -1 takes it back, as the request does not start.
+        """
+        if self.budget_of(host) is None:
             return
+        if number > 0 and self.is_used_up(host):
+            raise OverBudgetError
+        record = self.hosts.of(host)
+        record.spent = record.spent or {}
+        record.spent[self.number] = record.spent.get(self.number, 0) + number
 
-    # One request at a time, among several processes
+    async def spend_shared(self, host: str) -> None:
+        """Count a request to *host*, which is counted here already, for the whole fleet.
 
-    async def _claim(self, departure: Departure) -> bool:
-        """Claim a host in trouble for *departure*; ``False``: another process asks it."""
+        Raises ``OverBudgetError`` if the fleet has sent as many as it may.
+        """
+        most = self.budget_of(host)
+        if most is None or self.sharing is None:
+            return
+        if not await self.sharing.bookings.spend(host, most):
+            self.hosts.of(host).spent = {self.number: most}
+            raise OverBudgetError
+
+    # REP_LATENCY_FACTOR: a pause of so many response times
+
+    def wants_latency(self, host: str) -> bool:
+        """Tell whether the response time of *host* is wanted, but unknown."""
+        if not self._settings.latency_factor:
+            return False
+        record = self.hosts.of(host)
+        record.is_measured = record.latency is not None
+        return not record.is_measured
+
+    async def learn_latency(self, host: str) -> None:
+        """Begin with the response time that another worker has measured."""
+        if self.sharing is not None and self.wants_latency(host):
+            seconds = await self.sharing.bookings.latency(host)
+            if seconds is not None:
+                self._keep_to(host, self.hosts.of(host).measure(seconds, well=True))
+
+    def _measure(self, departure: Departure, response: Response) -> None:
         host = departure.host
-        if departure.is_holding or not HOSTS.health(host).level:
-            return True
-        assert self._bookings is not None
-        claim = await self._bookings.claim(host)
-        if claim:
-            departure.hold(partial(self._give_back, departure, claim))
-        return bool(claim)
-
-    def _give_back(self, departure: Departure, claim: str) -> None:
-        self._tell_booked(departure)
-        deferred_from_coro(self._let_others(departure.host, claim))
-
-    async def _let_others(self, host: str, claim: str) -> None:
-        assert self._bookings is not None
-        if left := self.back_off.left(host):  # others must know before they may ask
-            await self._bookings.park(host, left)
-        await self._bookings.give_back(host, claim)
-
-    # When a request has arrived
-
-    def _note_arrived(self, departure: Departure) -> None:
-        """Begin the interval: the site has *departure*, at the latest since now."""
-        if not departure.keeps_pace or departure.arrived_at is not None:
+        latency: float | None = departure.request.meta.get("download_latency")
+        if latency is None or not host or departure.robots_hop is not None:
             return
-        departure.arrived_at = at = monotonic()
-        HOSTS.note_arrived(departure, at)
-        self._engine.note_arrived(departure.request)
-        self._end_booking(departure)
+        record = self.hosts.of(host)
+        before = record.latency
+        smoothed = record.measure(latency, well=response.status < 400)
+        self._keep_to(host, smoothed)
+        if self.sharing is not None:
+            self.sharing.tell_latency(host, before, smoothed)
 
-    def _end_booking(self, departure: Departure) -> None:
-        booking, departure.booking = departure.booking, None
-        if booking is not None and self._bookings is not None:
-            deferred_from_coro(self._bookings.over(departure.host, booking))
-
-    def _note_over(self, departure: Departure) -> None:
-        if departure.started_at:  # else nothing was sent
-            self._note_arrived(departure)
-
-    def _follow_requests(self) -> None:
-        """Follow each request on its way, once there is a pace to keep.
-
-        Most crawls never have one, and each receiver of a signal costs time.
-        """
-        if not self.keeps_intervals:
-            self.keeps_intervals = True
-            self._engine.starts.on_headers(self._note_arrived)
-
-
-def _step_aside(asking: Asking | None) -> None:
-    """Leave the place of a fetch to others while its request waits for a grant."""
-    if asking is not None and asking.lane is not None:
-        asking.lane.step_aside()
+    def _keep_to(self, host: str, seconds: float) -> None:
+        settings = self._settings
+        delay = settings.latency_factor * seconds
+        delay = min(max(delay, settings.latency_delay_min), settings.latency_delay_max)
+        self.keep(host, LATENCY_WISHER, delay)

@@ -232,11 +232,11 @@ class Fetcher:
         engine = self._crawler.engine
         assert engine is not None
         host = self._keeper.host_of(request)
-        parked = self._keeper.back_off.left(host)
+        parked = self._keeper.parked_left(host)
         self._keeper.check_wait(request, parked)
         if parked:  # perhaps for an hour, and so without a place
             with self.lanes.waiting_aside():
-                await self._keeper.back_off.wait(request, host)
+                await self._keeper.until_not_parked(request, host)
         hop.asking.lane = lane = await self.lanes.enter()
         try:
             if self._engine.is_ending_without(page):

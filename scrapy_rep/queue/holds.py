@@ -37,12 +37,14 @@ class Holds:
         A line whose requests the gate will refuse may go, too.
         """
         origin, agent, _, was_looked_up, host = line.key
-        if self._keeper.budget.is_set and self._keeper.budget.is_used_up(host):
+        if self._keeper.is_used_up(host):
             return None  # so that it is refused now
-        if self._keeper.back_off.until:  # nor is a parked host asked for its robots.txt
-            if wait := self._keeper.back_off.holds(host):
+        if (
+            self._keeper.is_any_parked()
+        ):  # nor is a parked host asked for its robots.txt
+            if wait := self._keeper.parked_wait(host):
                 return None if self.is_refused(host) else (wait, PARKED)
-            if self._keeper.back_off.refuses(host):
+            if self._keeper.refuses(host):
                 return None  # the gate does
         if not self._may_wait_long and self.is_refused(host):
             return None
@@ -102,10 +104,7 @@ class Holds:
         line.held_until = now + seconds if seconds else 0.0
 
     def _note_goes_on(self, line: Line) -> None:
-        budget = self._keeper.budget
-        refused = self._keeper.back_off.refuses(line.host) or (
-            budget.is_set and budget.is_used_up(line.host)
-        )
+        refused = self._keeper.refuses(line.host) or self._keeper.is_used_up(line.host)
         if line.held_by not in TOLD_ELSEWHERE and not refused:
             waited = monotonic() - line.held_since
             self._log.note_goes_on(line.host, line.held_by, waited, line.count)

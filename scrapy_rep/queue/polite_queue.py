@@ -193,7 +193,7 @@ class PoliteQueue(SlotQueues):
             for slot in slots.by_name.values():
                 if slot.where is Where.ASKED:
                     for line in slot.lines.values():
-                        soonest = min(soonest, self._keeper.back_off.left(line.host))
+                        soonest = min(soonest, self._keeper.parked_left(line.host))
         return soonest
 
     # Slots and lines

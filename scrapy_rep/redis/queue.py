@@ -82,10 +82,10 @@ class PoliteQueue(Base):  # type: ignore[misc]
         self._policies: Policies | None = crawl.policies if crawl.is_judged else None
         self._engine = crawl.engine
         self._keeper = crawl.keeper
-        if not self._keeper.is_shared:
+        if self._keeper.sharing is None:
             self._keeper.share(RedisBookings(crawler))
-        self._keeper.on_booked(self._note_start)
-        self._keeper.back_off.on_parked(self._note_parked)
+        self._keeper.turns.on_booked(self._note_start)
+        self._keeper.on_parked(self._note_parked)
         self.shards = Shards(server, crawler, self.key)
         self._elsewhere = FleetWaits(self.shards.all)
         crawl.waits.elsewhere.append(self._elsewhere)
@@ -242,7 +242,7 @@ class PoliteQueue(Base):  # type: ignore[misc]
         it was handed out too early.
         """
         host = self._keeper.host_of(request)
-        parked = self._keeper.back_off.holds(host)
+        parked = self._keeper.parked_wait(host)
         ruling = None if parked else self._ruling_on(request)
         if ruling is None:
             return parked, PARKED

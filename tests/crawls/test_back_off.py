@@ -63,10 +63,10 @@ class Pauses:
     def __init__(self, crawler: Any) -> None:
         self._crawl = Crawl.of(crawler)
         self._times: list[tuple[str, float, float]] = []
-        self._crawl.keeper.back_off.on_parked(self._parked)
+        self._crawl.keeper.on_parked(self._parked)
 
     def _parked(self, slot: str, seconds: float) -> None:
-        until = self._crawl.keeper.back_off.until[slot]
+        until = HOSTS.find(slot).parked_until
         self._times.append((slot, time.monotonic(), until))
 
     @property
@@ -286,7 +286,7 @@ class ParksLate:
         if request.url.endswith("/0"):
             self._crawler.passed += 1
             if self._crawler.passed == 1:
-                Crawl.of(self._crawler).keeper.back_off.park("127.0.0.1", 1.5)
+                Crawl.of(self._crawler).keeper.park("127.0.0.1", 1.5)
 
 
 @coroutine_test
@@ -663,7 +663,7 @@ async def test_a_page_goes_back_where_its_robots_txt_is_not_asked_for_any_more(
     with one, two:
         first = make_crawler(Stopped, **settings)
         shared = Crawl.of(first)
-        shared.keeper.back_off.on_parked(lambda slot, seconds: parked.set())
+        shared.keeper.on_parked(lambda slot, seconds: parked.set())
         await crawl(first, urls=[one.url("/0"), two.url("/1")])
         assert two.paths == ["/robots.txt", "/robots.txt"]
         HOSTS.forget_all()  # as in another process

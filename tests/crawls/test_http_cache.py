@@ -94,7 +94,7 @@ async def test_a_page_in_the_cache_waits_for_no_retry(queue, cache):
     assert sorted(crawler.spider.got) == urls
     assert stat(crawler, "from_http_cache") == 8
     assert stat(crawler, "unreachable") == 1
-    assert stat(crawler, "parked") == 0
+    assert stat(crawler, "put_off") == 0
     assert crawler.stats.get_value("httpcache/hit") == 8
 
 
@@ -238,7 +238,7 @@ class Late(Until):
     async def start(self):
         for request in self.requests():
             if request.url[-2:] == PAGES[0]:
-                while not stat(self.crawler, "parked"):
+                while not stat(self.crawler, "put_off"):
                     await sleep(0.02)
             yield request
 
@@ -380,7 +380,7 @@ async def test_what_waits_is_kept_for_the_next_run_with_its_priority(queue):
         async def start(self):
             for priority, request in enumerate(self.requests()):
                 yield request.replace(priority=priority, errback=None)
-            while not stat(self.crawler, "parked"):
+            while not stat(self.crawler, "put_off"):
                 await sleep(0.05)
             await self.crawler.engine.close_spider_async(reason="stopped")
 

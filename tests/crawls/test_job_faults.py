@@ -16,7 +16,7 @@ import pytest
 import scrapy
 from scrapy import exceptions
 
-from scrapy_rep.downloader.cut_off import CUT_OFF
+from scrapy_rep.downloader.downloader import CUT_OFF
 from scrapy_rep.exceptions import JobError
 from scrapy_rep.job import FILE_NAME, file
 from tests.crawls.kills import Killed, Web

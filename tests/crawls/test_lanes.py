@@ -263,7 +263,7 @@ async def test_hops_to_a_parked_host_hold_up_nobody():
         class Following(Pages):
             async def start(self):
                 yield scrapy.Request(busy.url("/"))
-                while not Crawl.of(self.crawler).keeper.back_off.until:
+                while not Crawl.of(self.crawler).keeper.is_any_parked():
                     await sleep(0.01)
                 for request in self.requests():
                     yield request

@@ -292,7 +292,7 @@ def test_hosts_are_forgotten_when_their_delay_is_over(monkeypatch):
     monkeypatch.setattr(hosts, "monotonic", lambda: now)
     for number in range(10_000):
         HOSTS.note_wish(f"{number}.example", 0, "o", 5.0)
-        HOSTS.note_start(f"{number}.example")
+        HOSTS.of(f"{number}.example").last = now
         now += 1
         assert (
             len(HOSTS.by_name)

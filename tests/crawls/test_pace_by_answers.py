@@ -96,6 +96,22 @@ async def test_a_slow_body_holds_up_nobody(queue, way):
 
 
 @both_ways
+@both_queues
+@coroutine_test
+async def test_what_has_waited_for_an_answer_keeps_the_users_own_delay_too(queue, way):
+    with Site({"/robots.txt": "User-agent: *\nCrawl-delay: 0.1\n"}) as site:
+        site.replies["/0"] = Reply("page", after=3.0)
+        crawler = make_crawler(
+            SCHEDULER_PRIORITY_QUEUE=queue,
+            DOWNLOAD_DELAY=0.8,  # which jitter halves at the most
+            **way,
+        )
+        await crawl(crawler, urls=pages(site, 5))
+    assert len(crawler.spider.got) == 5
+    assert min(site.gaps()) >= 0.4
+
+
+@both_ways
 @coroutine_test
 async def test_what_retry_and_redirect_make_requests_of_is_heard(way, tmp_path):
     """Of a site's answers, and of its silence: none of these comes back to the gate."""

@@ -201,7 +201,7 @@ async def test_a_crawl_ends_with_its_last_try_however_long_its_host_is_parked_th
         await crawl(crawler, urls=pages(site, 1))
     assert site.count("/0") == 2
     assert len(crawler.spider.failures) == 1
-    assert HOSTS.parked[site.host] > time.monotonic()
+    assert HOSTS.find(site.host).parked_until > time.monotonic()
 
 
 @coroutine_test
@@ -332,7 +332,7 @@ async def test_a_burst_in_flight_counts_once():
     assert len(crawler.spider.got) == 8
     assert stat(crawler, "backoff/count") == 8
     assert stat(crawler, "backoff/time") <= 0.55
-    assert HOSTS.health(site.host).level == 0
+    assert HOSTS.find(site.host).health.level == 0
 
 
 @coroutine_test
@@ -341,7 +341,7 @@ async def test_once_in_trouble_one_lost_connection_is_enough():
         if hit.path != "/0":
             return Reply(reset=True)
         # It went before, comes when the others have failed, and ends their row.
-        while not (HOSTS.health(site.host).level or site.closing.is_set()):
+        while not (HOSTS.find(site.host).health.level or site.closing.is_set()):
             time.sleep(0.01)
         return Reply("page")
 
@@ -370,7 +370,7 @@ class InTrouble(Pages):
         super().parse(response)
         if len(self.got) == 1:
             host = str(urlparse_cached(response).hostname)
-            HOSTS.note_health(host, WELL.after_trouble(time.monotonic() - 2, 1, 300))
+            HOSTS.of(host).health = WELL.after_trouble(time.monotonic() - 2, 1, 300)
             yield from self.others
 
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.downloader.versions import slot_clock
+from scrapy_rep.engine import slot_clock
 from tests.utils import make_crawler
 
 
@@ -24,6 +24,8 @@ def test_when_a_slot_is_due_by_the_users_own_delay(delay, jitter, ago, seconds):
         lastseen=slot_clock() - ago,
         queue=(),
         active=(),
+        transferring=set(),
+        free_transfer_slots=int,
     )
     crawler.engine = SimpleNamespace(downloader=SimpleNamespace(slots={"a": slot}))
     downloader = Crawl.of(crawler).engine

@@ -33,13 +33,13 @@ def test_the_slowest_origin_counts_until_it_asks_for_no_delay_any_more():
 
 def test_a_host_in_trouble_is_asked_slowly_whatever_its_origins_ask_for():
     now = monotonic()
-    HOSTS.note_health(HOST, Health(level=1, at=now, resumes=now, gap=60.0))
+    HOSTS.of(HOST).health = Health(level=1, at=now, resumes=now, gap=60.0)
     slow = HOSTS.interval(HOST, 0)
     assert slow > 0
     HOSTS.note_wish(HOST, 0, ONE, 100.0)
     HOSTS.note_wish(HOST, 0, ONE, 0.0)
     assert HOSTS.interval(HOST, 0) == pytest.approx(slow, abs=0.1)
-    HOSTS.note_health(HOST, WELL)
+    HOSTS.of(HOST).health = WELL
     assert HOSTS.interval(HOST, 0) == 0
 
 

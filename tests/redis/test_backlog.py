@@ -59,7 +59,7 @@ async def test_no_key_expires_while_a_worker_is_there_or_anything_waits(redis_se
             await one.exchange.send()
         await two.take(60.0)
         await two.take()
-        one.keeper.back_off.park("c.example", 60.0)
+        one.keeper.park("c.example", 60.0)
         await one.exchange.send()
         await one.pop()
         names = {key.decode() for key in redis_server.client.keys("*")}

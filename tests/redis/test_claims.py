@@ -46,7 +46,7 @@ def after_trouble(times: int = 1) -> Health:
 async def have_in_trouble(server: RedisServer, host: str) -> None:
     """Have *host* in trouble for longer than a test lasts, as all know."""
     health = after_trouble(9)
-    HOSTS.note_health(host, health)
+    HOSTS.of(host).health = health
     async with Worker(server) as other:
         await other.starts.change_health(host, lambda _: health)
 
@@ -120,7 +120,7 @@ async def test_while_another_worker_asks_it_nobody_else_does(
 ):
     with Site() as site:
         async with Worker(redis_server) as other:
-            HOSTS.note_health(site.host, after_trouble())
+            HOSTS.of(site.host).health = after_trouble()
             claim = await other.starts.claim(site.host)
             answered = note_claims(monkeypatch)
             crawler = make_crawler(REDIS_URL=redis_server.url, **settings)
@@ -216,7 +216,7 @@ async def test_the_others_know_of_a_failure_before_they_may(redis_server, monkey
 async def test_who_ends_does_not_wait_for_it(redis_server, monkeypatch):
     with Site() as site:
         async with Worker(redis_server) as other:
-            HOSTS.note_health(site.host, after_trouble())
+            HOSTS.of(site.host).health = after_trouble()
             await other.starts.claim(site.host)
             answered = note_claims(monkeypatch)
             crawler = worker(redis_server, SCHEDULER_PERSIST=True)

@@ -149,7 +149,7 @@ async def test_a_site_that_asks_to_be_left_alone_is_parked_for_all(redis_server)
         await one.take()  # nothing is asked of our speed
         other = await two.pop()
         began = time.monotonic()
-        one.keeper.back_off.park("a.example", 0.5)  # its answer says so
+        one.keeper.park("a.example", 0.5)  # its answer says so
         await one.exchange.send()
         await two.start(other)  # which says nothing of how it is now
         await two.push("a", 4)
@@ -164,7 +164,7 @@ async def test_a_site_that_asks_to_be_left_alone_is_parked_for_all(redis_server)
 async def test_a_retry_waits_from_the_moment_it_is_queued(redis_server):
     async with Crawl(redis_server) as one, Crawl(redis_server) as two:
         one.exchange.tell = lambda *_: None  # the others are not told yet
-        one.keeper.back_off.park("a.example", 5.0)
+        one.keeper.park("a.example", 5.0)
         await one.push("a")
         assert await two.pop() is None
         assert redis_server.client.hget(f"{PREFIX}pace", "a.example") == b"parked"
@@ -175,7 +175,7 @@ async def test_the_longest_pause_counts(redis_server):
     async with Crawl(redis_server) as one, Crawl(redis_server) as two:
         await one.push("a")
         for worker, seconds in ((one, 60.0), (one, 600.0), (two, 300.0)):
-            worker.keeper.back_off.park("a.example", seconds)
+            worker.keeper.park("a.example", seconds)
             await worker.exchange.send()
         seconds, _ = redis_server.client.time()
         due_at = redis_server.client.zscore(f"{PREFIX}later", "a.example") / 1e6

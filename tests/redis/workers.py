@@ -12,6 +12,7 @@ import scrapy
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
 from scrapy_rep.crawl import Crawl as Shared
+from scrapy_rep.pacing.hosts import Hosts
 from scrapy_rep.redis import PoliteQueue
 from scrapy_rep.redis.servers import Servers
 from scrapy_rep.redis.store import RedisStore
@@ -150,7 +151,7 @@ class Crawl:
         await opened.wait()
         self.shared: Any = Shared.of(self.crawler)
         self.keeper: Any = self.shared.keeper
-        self.keeper.back_off.until = {}  # as in a process of its own
+        self.keeper.hosts = Hosts()  # as in a process of its own
         self._stand_in()
         self.queue: Any = PoliteQueue(
             self.server, self.crawler.spider, self.key, self._serializer
@@ -170,7 +171,7 @@ class Crawl:
     def _stand_in(self) -> None:
         """Tell the queue of starts as the keeper does, and note when it wakes the engine."""
         self._booked: list[Any] = []
-        self.keeper.on_booked = self._booked.append
+        self.keeper.turns.on_booked = self._booked.append
         self.woken: list[float] = []
         downloader = self.shared.engine
         downloader.free_places = lambda: self.places

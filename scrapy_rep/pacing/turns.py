@@ -1,0 +1,212 @@
+"""Turns: each start of a crawl's requests is granted, by host, by whatever road they come."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import contextmanager
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from scrapy_rep.downloader import sleep
+from scrapy_rep.exceptions import StillParked
+from scrapy_rep.pacing.bookings import ParkedError
+from scrapy_rep.pacing.hosts import LEARNING_RECHECK_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+
+    from scrapy import Request
+
+    from scrapy_rep.downloader import Departure
+    from scrapy_rep.engine import Engine
+    from scrapy_rep.pacing.hosts import Asking
+    from scrapy_rep.pacing.keeper import Keeper
+
+CLAIM_RETRY_SECONDS = 0.25
+"""Seconds after which we try again to claim a host that another process asks."""
+
+
+class Turns:
+    """Grants each start of a crawl's requests.
+
+    A site has a request when its answer begins, at the latest; then the interval begins, and
+    nothing else is started there before that. So it is never shorter at the site, wherever
+    a request was held up: here, by a connection, or there.
+    """
+
+    def __init__(self, keeper: Keeper, engine: Engine) -> None:
+        self._keeper = keeper
+        self._engine = engine
+        self._waits: Counter[str] = Counter()
+        """How many requests of each host wait for a grant."""
+        self._booked_listeners: list[Callable[[Request, str, float], None]] = []
+        self.asked_elsewhere: set[str] = set()
+        """Hosts in trouble whose requests wait here while another process asks the host."""
+        engine.starts.grant(self._grant)
+        engine.starts.on_over(self._note_over)
+
+    def on_booked(self, listener: Callable[[Request, str, float], None]) -> None:
+        """Call *listener* when a start is granted, with request, host and interval.
+
+        If the request claims a host in trouble, it is called when the request is over.
+        """
+        self._booked_listeners.append(listener)
+
+    def follow_headers(self) -> None:
+        """Hear of the headers of each answer, from now on.
+
+        Most crawls never have a pace to keep, and each receiver of a signal costs time.
+        """
+        self._engine.starts.on_headers(self._note_arrived)
+
+    def _grant(self, departure: Departure) -> Awaitable[None] | None:
+        keeper = self._keeper
+        departure.host = host = keeper.host_of(departure.request)
+        if not host:
+            return None
+        hop = departure.robots_hop
+        asking = None if hop is None else hop.asking
+        if keeper.has_budgets and hop is None:
+            keeper.spend(host)
+        waits_first = bool(
+            keeper.sharing or self._booked_listeners or keeper.parked_left(host)
+        )
+        if not (
+            waits_first
+            or asking
+            or (hop is None and keeper.wants_latency(host))
+            or keeper.interval(host)
+        ):
+            self._keeper.hosts.of(host).last = monotonic()
+            return None
+        departure.keeps_pace = True
+        if waits_first or self._turn(departure, asking):
+            return self._book(departure, asking)
+        return None
+
+    def _turn(self, departure: Departure, asking: Asking | None) -> float:
+        keeper, own = self._keeper, self._engine.least_delay(departure.slot)
+        knows = keeper.sharing is None
+        return keeper.hosts.turn(departure, keeper.number, asking, knows=knows, own=own)
+
+    async def _book(self, departure: Departure, asking: Asking | None) -> None:
+        keeper, is_page = self._keeper, departure.robots_hop is None
+        with self._waiting(departure, asking):
+            try:
+                await self._wait(departure, asking)
+            except BaseException:
+                keeper.spend(departure.host, -is_page)
+                raise
+            if is_page:
+                await keeper.spend_shared(departure.host)
+        if not departure.is_holding:  # else when it lets go
+            self._tell_booked(departure)
+
+    def _tell_booked(self, departure: Departure) -> None:
+        request, host = departure.request, departure.host
+        for booked in self._booked_listeners:
+            booked(request, host, self._keeper.shared_interval(host, departure.slot))
+
+    @contextmanager
+    def _waiting(self, departure: Departure, asking: Asking | None) -> Iterator[None]:
+        """Keep a place free for others while *departure* waits in the downloader."""
+        lane, host = None if asking is None else asking.lane, departure.host
+        # What is beyond that counts among CONCURRENT_REQUESTS, so that the others stay
+        # in their queue.
+        lends = lane is None and self._waits[host] < self._engine.most_of_a_slot
+        self._waits[host] += 1
+        if lends:  # else that has been done for it
+            self._engine.lend_place()
+        come_back = self._engine.step_out(departure)
+        try:
+            yield
+        except BaseException:
+            self._keeper.hosts.of(host).give_back(departure)
+            self._end_booking(departure)
+            raise
+        finally:
+            come_back()
+            self.asked_elsewhere.discard(host)
+            self._keeper.hosts.of(host).leave_line(departure)
+            self._waits[host] -= 1
+            if not self._waits[host]:
+                del self._waits[host]
+            if lends:
+                self._engine.take_place_back()
+            if lane is not None:
+                lane.come_back()
+
+    async def _wait(self, departure: Departure, asking: Asking | None) -> None:
+        request, host, slot = departure.request, departure.host, departure.slot
+        keeper, held = self._keeper, False
+        if departure.robots_hop is None:
+            await keeper.learn_latency(host)
+        while True:
+            if keeper.parked_left(host):
+                _step_aside(asking)
+                await keeper.until_not_parked(request, host)
+                held = True
+            # Requests that were held together then keep the delay of their slot, too.
+            wait = self._engine.due_in(slot) if held and slot else 0.0
+            if not self._engine.has_room(slot):
+                wait = wait or LEARNING_RECHECK_SECONDS
+            if wait := wait or self._turn(departure, asking):
+                keeper.check_wait(request, wait)
+                _step_aside(asking)
+                await sleep(wait)
+            elif keeper.sharing is None or await self._book_there(departure, asking):
+                return
+
+    async def _book_there(self, departure: Departure, asking: Asking | None) -> bool:
+        """Book the start, which is granted here, in the fleet; ``False``: it must wait."""
+        sharing, host = self._keeper.sharing, departure.host
+        assert sharing is not None
+        if not await sharing.claim(departure, self._tell_booked):
+            self.asked_elsewhere.add(host)
+            _step_aside(asking)
+            await sleep(CLAIM_RETRY_SECONDS)  # and those in its line with it
+            self._keeper.hosts.of(host).give_back(departure)
+            if self._engine.is_ending():
+                raise StillParked(departure.request.url, CLAIM_RETRY_SECONDS)
+            return False
+        interval = self._keeper.shared_interval(host, departure.slot)
+        if not (interval or asking):
+            return True
+        try:
+            departure.booking = await sharing.bookings.book(
+                host, interval, lambda: _step_aside(asking)
+            )
+        except ParkedError as parked:
+            self._keeper.hosts.of(host).give_back(departure)
+            departure.let_go()
+            await sharing.look(host)  # it may be down
+            self._keeper.learn_parked(host, parked.seconds)
+            return False
+        self._keeper.hosts.of(host).last = monotonic()
+        return True
+
+    # When a request has arrived
+
+    def _note_arrived(self, departure: Departure) -> None:
+        """Begin the interval: the site has *departure*, at the latest since now."""
+        if not departure.keeps_pace or departure.arrived_at is not None:
+            return
+        departure.arrived_at = at = monotonic()
+        self._keeper.hosts.of(departure.host).note_arrived(departure, at)
+        self._engine.note_arrived(departure.request)
+        self._end_booking(departure)
+
+    def _note_over(self, departure: Departure) -> None:
+        if departure.started_at:  # else nothing was sent
+            self._note_arrived(departure)
+
+    def _end_booking(self, departure: Departure) -> None:
+        booking, departure.booking = departure.booking, None
+        if booking is not None and self._keeper.sharing is not None:
+            self._keeper.sharing.end(departure.host, booking)
+
+
+def _step_aside(asking: Asking | None) -> None:
+    """Leave the place of a fetch to others while its request waits for a grant."""
+    if asking is not None:
+        asking.step_aside()

@@ -1,0 +1,161 @@
+"""Until when hosts are parked, by themselves."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+from scrapy import Request
+
+from scrapy_rep.crawl import Crawl
+from scrapy_rep.exceptions import StillParked
+from scrapy_rep.pacing import hosts, keeper
+from tests.utils import coroutine_test, make_crawler
+
+
+class Engine:
+    """What a crawl tells of itself, set by hand."""
+
+    ending = False
+    woken = 0
+
+    def is_ending(self):
+        return self.ending
+
+    def wake(self):
+        self.woken += 1
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    class Clock:
+        now = 1000.0
+
+    for module in (hosts, keeper):
+        monkeypatch.setattr(module, "monotonic", lambda: Clock.now)
+    return Clock
+
+
+@pytest.fixture
+def crawl():
+    return Crawl.of(make_crawler())
+
+
+@pytest.fixture
+def kept(crawl, clock):
+    crawl.keeper.hosts = hosts.Hosts()
+    return crawl.keeper
+
+
+def test_a_host_is_parked_until_it_is_not(kept, clock):
+    assert kept.parked_left("a") == 0
+    assert kept.park("a", 5, "429") == 5
+    clock.now += 2
+    assert (kept.parked_left("a"), kept.parked_left("b")) == (3, 0)
+    assert (kept.parked_by("a"), kept.parked_by("b")) == ("429", "")
+    assert kept.is_any_parked()
+    clock.now += 3
+    assert kept.parked_left("a") == 0
+    assert kept.parked_by("a") == ""
+    assert not kept.is_any_parked()
+
+
+def test_the_longest_pause_counts(kept, clock):
+    heard = []
+    kept.on_parked(lambda host, seconds: heard.append((host, seconds)))
+    assert kept.park("a", 5) == 5
+    assert kept.park("a", 2) == 0
+    clock.now += 1
+    assert kept.park("a", 10) == 6
+    assert kept.parked_left("a") == 10
+    assert heard == [("a", 5), ("a", 10)]
+
+
+def test_what_parked_a_host_is_known_until_it_is_parked_again(kept, clock):
+    kept.park("a", 5, "429")
+    kept.learn_parked("a", 10)
+    assert kept.parked_by("a") == "429"
+    clock.now += 11
+    kept.learn_parked("a", 10)
+    assert kept.parked_by("a") == ""
+
+
+def test_no_seconds_park_nothing(kept):
+    assert kept.park("a", 0) == 0
+    assert kept.hosts.by_name == {}
+
+
+def test_others_are_told_of_what_was_parked_here_only(kept):
+    told = []
+
+    class Sharing:
+        def park(self, host: str, seconds: float) -> None:
+            told.append((host, seconds))
+
+    sharing: Any = Sharing()
+    kept.sharing = sharing
+    kept.park("a", 5)
+    kept.learn_parked("b", 5)
+    assert told == [("a", 5)]
+    assert kept.parked_left("b") > 0
+
+
+def test_a_crawl_that_heeds_no_pauses_knows_of_none(clock):
+    deaf = Crawl.of(make_crawler(REP_OBEY=["disallow", "crawl-delay"])).keeper
+    kept = Crawl.of(make_crawler()).keeper
+    deaf.hosts = kept.hosts = hosts.Hosts()
+    kept.park("a", 5)
+    assert (kept.parked_left("a"), deaf.parked_left("a")) == (5, 0)
+    assert not deaf.is_any_parked()
+
+
+def test_what_nobody_looks_at_any_more_is_forgotten(kept, clock):
+    for number in range(5_000):
+        kept.park(f"host{number}", 5)
+        clock.now += 1
+        assert len(kept.hosts.by_name) <= 2 * hosts.FIRST_SWEEP_HOSTS
+
+
+def test_those_that_are_parked_stay(kept, clock):
+    for number in range(200):
+        kept.park(f"host{number}", 1000)
+    assert all(kept.parked_left(f"host{number}") for number in range(200))
+
+
+@coroutine_test
+async def test_who_waits_wakes_the_engine_and_leaves_with_it(crawl):
+    kept, request = crawl.keeper, Request("http://a.example/")
+    kept.hosts, kept._engine = hosts.Hosts(), Engine()
+    await kept.until_not_parked(request, "a")
+    assert kept._engine.woken == 0
+    kept.park("a", 0.05)
+    await kept.until_not_parked(request, "a")
+    assert kept._engine.woken == 1
+    kept.park("a", 3600)
+    kept._engine.ending = True
+    with pytest.raises(StillParked, match=r"1 h more, .*: http://a\.example/$"):
+        await kept.until_not_parked(request, "a")
+
+
+def test_a_budget_is_kept_for_as_long_as_its_crawl(monkeypatch):
+    kept = Crawl.of(make_crawler(REP_HOST_BUDGET=2)).keeper
+    now = 1e6
+    monkeypatch.setattr(hosts, "monotonic", lambda: now)
+    kept.spend("a")
+    kept.spend("a")
+    now += 1e5
+    kept.hosts.sweep()
+    assert kept.is_used_up("a")
+    with pytest.raises(keeper.OverBudgetError):
+        kept.spend("a")
+    kept.spend("a", -1)
+    assert not kept.is_used_up("a")
+    kept.hosts.crawls.discard(kept.number)
+    kept.hosts.sweep()
+    assert "a" not in kept.hosts.by_name
+
+
+def test_the_refusal_can_be_pickled():
+    error = pickle.loads(pickle.dumps(StillParked("http://a.example/", 5.0)))
+    assert (error.url, error.seconds) == ("http://a.example/", 5.0)

@@ -16,8 +16,7 @@ class Plainly(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
         if isinstance(error, PlainError):
-            record.msg, record.args, record.exc_info = str(error), (), None
-            record.exc_text = None
+            vars(record).update(msg=str(error), args=(), exc_info=None, exc_text=None)
         return True
 
 

@@ -63,7 +63,7 @@ def test_the_defaults():
         unsent_tokens=(),
         scheduler="scrapy.core.scheduler.Scheduler",
         queue="scrapy_rep.PoliteQueue",
-        downloader="scrapy.core.downloader.Downloader",
+        downloader="scrapy_rep.Downloader",
         has_own_downloader=False,
         waits_in_scheduler=True,
         requests_kept="memory",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from scrapy_rep.pacing import Pace
     from scrapy_rep.protocol import Verdict
 
-MAX_PUT_OFF = 10_000
+MAX_PUT_OFF = 100
 """Hosts of which it is kept why they waited last; then all begin anew."""
 GOES_ON = {PARKED: "is no longer parked", "visit_time": "may be visited now"}
 NEWS_SECONDS = 0.5

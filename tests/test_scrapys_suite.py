@@ -27,11 +27,11 @@ The second one.
 
 REPORT = """\
 <testsuites><testsuite>
-<testcase classname="tests.test_a.TestIt" name="test_one[x-1]" file="tests/test_a.py"/>
-<testcase classname="tests.test_a" name="test_two" file="tests/test_a.py"><failure/></testcase>
-<testcase classname="tests.test_b.__init__.TestIt.In" name="test" file="tests/test_b/__init__.py">
+<testcase classname="tests.test_a.TestIt" name="test_one[x-1]"/>
+<testcase classname="tests.test_a" name="test_two"><failure/></testcase>
+<testcase classname="tests.test_b.__init__.TestIt.In" name="test">
 <error/></testcase>
-<testcase classname="tests.test_a" name="test_three" file="tests/test_a.py"><skipped/></testcase>
+<testcase classname="tests.test_a" name="test_three"><skipped/></testcase>
 </testsuite></testsuites>
 """
 
@@ -67,9 +67,13 @@ def test_our_table_names_no_test_twice():
 
 
 def test_a_report_of_pytest_is_read(tmp_path):
+    for file in ("tests/test_a.py", "tests/test_b/__init__.py"):
+        path = tmp_path / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
     report = tmp_path / "report.xml"
     report.write_text(REPORT)
-    outcomes = outcomes_of(report)
+    outcomes = outcomes_of(report, tmp_path)
     assert outcomes.passed == {"tests/test_a.py::TestIt::test_one[x-1]"}
     assert outcomes.failed == {
         "tests/test_a.py::test_two",

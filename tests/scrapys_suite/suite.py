@@ -112,6 +112,8 @@ class Suite:
 
         What pytest says goes to a file in the folder. Raises ``RuntimeError`` if pytest could not run them.
         """
+        if not tests:
+            return Outcomes(set(), set(), set())
         report = self._folder / "report.xml"
         report.unlink(missing_ok=True)
         paths = os.pathsep.join(map(str, (self._root, self._packages)))
@@ -126,7 +128,7 @@ class Suite:
             *(f"--timeout={TEST_SECONDS}", "--timeout-method=thread"),
             *(f"--numprocesses={processes}", *(f"-W{each}" for each in QUIET)),
             *(f"--reactor={reactor}", *(NO_TWISTED if reactor == "none" else ())),
-            *("-o", "junit_family=xunit1", f"--junitxml={report}"),
+            f"--junitxml={report}",
             *tests,
         ]
         log = self._folder / ("enabled.txt" if enabled else "not_enabled.txt")
@@ -141,7 +143,7 @@ class Suite:
             )
         if ended.returncode not in TESTS_RAN:
             raise RuntimeError(f"pytest ended with {ended.returncode}: see {log}")
-        return outcomes_of(report)
+        return outcomes_of(report, self._root)
 
 
 def part_of(file: str) -> str:
@@ -153,11 +155,11 @@ def part_of(file: str) -> str:
     return REST
 
 
-def outcomes_of(report: Path) -> Outcomes:
-    """Read what pytest has written to *report*."""
+def outcomes_of(report: Path, root: Path) -> Outcomes:
+    """Read what pytest has written to *report*, about tests in files below *root*."""
     outcomes = Outcomes(set(), set(), set())
     for case in ET.parse(report).iter("testcase"):
-        test = id_of(case)
+        test = id_of(case, root)
         kinds = {child.tag for child in case}
         if kinds & {"failure", "error"}:
             outcomes.failed.add(test)
@@ -169,10 +171,14 @@ def outcomes_of(report: Path) -> Outcomes:
     return outcomes
 
 
-def id_of(case: ET.Element) -> str:
-    """Return the id by which pytest knows a *case* of its report."""
-    file = case.get("file", "")
-    module = file.removesuffix(".py").replace("/", ".")
-    classes = case.get("classname", "").removeprefix(module).strip(".")
-    parts = [file, *classes.split("."), case.get("name", "")]
-    return "::".join(part for part in parts if part)
+def id_of(case: ET.Element, root: Path) -> str:
+    """Return the id by which pytest knows a *case* of its report.
+
+    The file that the report names may be that of a base class.
+    """
+    names = case.get("classname", "").split(".")
+    for number in range(len(names), 0, -1):
+        file = "/".join(names[:number]) + ".py"
+        if (root / file).exists():
+            return "::".join([file, *names[number:], case.get("name", "")])
+    return "::".join([*names, case.get("name", "")])

@@ -66,7 +66,6 @@ class Engine:
 
     @property
     def _downloader(self) -> Any:
-        assert self._crawler.engine is not None
         return self._crawler.engine.downloader
 
     @property

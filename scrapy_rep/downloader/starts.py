@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
+    from scrapy.http.headers import Headers
 
     from scrapy_rep.downloader.departure import Granter
 
@@ -41,7 +42,8 @@ UNANSWERED = frozenset(
 )
 """What clients raise when a connection is closed before an octet of the answer has come."""
 MOST_KEPT = 100
-"""Origins that are remembered to have kept a connection, the latest ones."""
+"""Origins that are remembered to have answered, and so may have kept a connection."""
+LONGEST_SCHEME = len("https://")
 
 
 class Starts(OneForEachCrawler):
@@ -61,8 +63,8 @@ class Starts(OneForEachCrawler):
         self._failure_listeners: list[FailureListener] = []
         self._under_way: dict[Request, Departure] = {}
         """Those whose headers somebody wants to know of, and those that have passed the gate."""
-        self._kept: dict[tuple[str, str], None] = {}
-        """Origins, and proxies before them, that may have kept a connection."""
+        self._answered: dict[str, Headers] = {}
+        """Origins, and the headers of their last answers: a connection may have been kept."""
         self._is_at_gate = False
         self._signals_starts = False
         """Whether the user's downloader tells what it does, as Scrapy's does."""
@@ -104,15 +106,13 @@ class Starts(OneForEachCrawler):
         """
         while True:
             departure = Departure(request, request.meta.get("download_slot"))
-            key = self._connection_of(request)
-            was_kept = key in self._kept
             try:
                 await self._wait(departure)
                 self._note_start(departure)
                 response = await hand_over(request)
             except BaseException as error:
-                self._kept.pop(key, None)
                 self._note_over(departure)
+                was_kept = self._takes_kept(request)
                 if was_kept and may_send_again(request, error):
                     continue
                 if departure.started_at and isinstance(error, Exception):
@@ -120,7 +120,7 @@ class Starts(OneForEachCrawler):
                 raise
             finally:
                 departure.let_go()
-            self._note_kept(key, response)
+            self._note_answered(request, response)
             self._note_over(departure)
             self._tell_answer(departure, response)
             return response
@@ -163,16 +163,20 @@ class Starts(OneForEachCrawler):
 
     # Connections that are kept
 
-    def _connection_of(self, request: Request) -> tuple[str, str]:
-        origin = "/".join(request.url.split("/", 3)[:3])
-        return origin, request.meta.get("proxy") or ""
+    def _note_answered(self, request: Request, response: Response) -> None:
+        url = request.url
+        origin = url[: url.find("/", LONGEST_SCHEME)]
+        self._answered[origin] = response.headers
+        if len(self._answered) > MOST_KEPT:
+            del self._answered[next(iter(self._answered))]
 
-    def _note_kept(self, key: tuple[str, str], response: Response) -> None:
-        self._kept.pop(key, None)
-        if (response.headers.get(b"Connection") or b"").lower() != b"close":
-            self._kept[key] = None
-            if len(self._kept) > MOST_KEPT:
-                del self._kept[next(iter(self._kept))]
+    def _takes_kept(self, request: Request) -> bool:
+        """Tell whether *request* may have used a kept connection; the next one will not."""
+        url = request.url
+        headers = self._answered.pop(url[: url.find("/", LONGEST_SCHEME)], None)
+        if headers is None:
+            return False
+        return (headers.get(b"Connection") or b"").lower() != b"close"
 
     # Where the user has another downloader
 

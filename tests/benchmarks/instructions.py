@@ -20,6 +20,7 @@ from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
 from scrapy.utils.misc import build_from_crawler
 from scrapy.utils.test import get_crawler
 
+from scrapy_rep.crawl import Crawl
 from tests.benchmarks.corpus import AGENT, SEED
 from tests.benchmarks.middleware import (
     ANSWER,
@@ -77,7 +78,12 @@ def as_current(settings: dict[str, Any]) -> tuple[Any, Any]:
     crawler.engine = engine = Engine()
     chain = build_from_crawler(DownloaderMiddlewareManager, crawler)
     crawler.signals.send_catch_log(signals.engine_started)
-    return chain, engine.download_request_async
+    follow = Crawl.of(crawler).engine.starts.follow  # as Downloader calls it
+
+    async def start(request: Request) -> Response:
+        return await follow(request, engine.download_request_async)
+
+    return chain, start
 
 
 def child() -> None:

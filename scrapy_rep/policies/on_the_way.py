@@ -19,15 +19,16 @@ if TYPE_CHECKING:
 class Way:
     """The way of one request through the middlewares of *crawler*, for a robots.txt of *origin*.
 
-    Tasks and connections that begin there keep its context, so it tells when it is over.
+    Tasks and connections that begin there keep its context, so when it is over it lets its
+    crawler go, or that would live for as long as they do.
     """
 
-    __slots__ = ("crawler", "is_over", "origin")
+    __slots__ = ("crawler", "origin")
 
     def __init__(self, crawler: Crawler, origin: str) -> None:
-        self.crawler = crawler
+        self.crawler: Crawler | None = crawler
+        """``None``: it is over."""
         self.origin = origin
-        self.is_over = False
 
 
 _ways: ContextVar[tuple[Way, ...]] = ContextVar("rep_ways", default=())
@@ -41,7 +42,7 @@ def on_the_way(crawler: Crawler, origin: str) -> Iterator[None]:
     try:
         yield
     finally:
-        way.is_over = True
+        way.crawler = None
         try:  # noqa: SIM105
             _ways.reset(token)
         except ValueError:  # Twisted 21.7 may go on in another context
@@ -50,10 +51,7 @@ def on_the_way(crawler: Crawler, origin: str) -> Iterator[None]:
 
 def is_on_the_way(crawler: Crawler, origin: str) -> bool:
     """Tell whether the robots.txt of *origin* may wait for what is sent now."""
-    return any(
-        way.origin == origin and way.crawler is crawler and not way.is_over
-        for way in _ways.get()
-    )
+    return any(way.origin == origin and way.crawler is crawler for way in _ways.get())
 
 
 def leave_the_way() -> None:

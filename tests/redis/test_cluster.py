@@ -232,7 +232,7 @@ async def test_the_number_of_shards_stays(redis_server, caplog):
         r.getMessage() for r in caplog.records if "REP_REDIS_SHARDS" in r.getMessage()
     ]
     assert said == [
-        f"REP_REDIS_SHARDS is 8, but the queue {KEY} was made with 4: that stays"
+        f"quiet: REP_REDIS_SHARDS is 8, but the queue {KEY} was made with 4: that stays"
     ]
 
 

@@ -23,6 +23,7 @@ goes on.
 
 The second one.
     tests/test_b.py::test_two
+    ? tests/test_b.py::test_three
 """
 
 REPORT = """\
@@ -42,6 +43,7 @@ def test_a_table_has_a_reason_for_each_test():
         Difference("tests/test_a.py::test_one[*]", first),
         Difference("tests/test_a.py::Test::*", first),
         Difference("tests/test_b.py::test_two", second),
+        Difference("tests/test_b.py::test_three", second, always=False),
     ]
 
 
@@ -57,6 +59,8 @@ def test_what_differs_and_what_no_longer_does():
     assert outdated({one}, {one, new}, table) == []
     in_class = "tests/test_a.py::Test::test"
     assert outdated({one}, {one, in_class}, table) == [table[1]]  # two did not run
+    sometimes = "tests/test_b.py::test_three"
+    assert outdated(set(), {sometimes}, table) == unexplained({sometimes}, table) == []
 
 
 def test_our_table_names_no_test_twice():

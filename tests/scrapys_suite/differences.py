@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 TABLE = Path(__file__).with_name("differences.txt")
+SOMETIMES = "?"
 
 
 class Difference(NamedTuple):
@@ -18,6 +19,8 @@ class Difference(NamedTuple):
     pattern: str
     """An id of a test, in which ``*`` stands for anything."""
     reason: str
+    always: bool = True
+    """Whether it always differs, rather than where time has it so."""
 
     def fits(self, test: str) -> bool:
         return bool(
@@ -28,7 +31,8 @@ class Difference(NamedTuple):
 def read(text: str) -> list[Difference]:
     """Read the table: lines of a reason, then its patterns, each indented.
 
-    Lines that begin with ``#`` and blank ones say nothing. Raises ``ValueError`` if a pattern
+    Lines that begin with ``#`` and blank ones say nothing. What begins with ``?`` need not differ
+    each time. Raises ``ValueError`` if a pattern
     comes before any reason.
     """
     found: list[Difference] = []
@@ -40,7 +44,10 @@ def read(text: str) -> list[Difference]:
             reason = line.strip() if ended else f"{reason} {line.strip()}"
             ended = False
         elif reason:
-            found.append(Difference(line.strip(), reason))
+            pattern = line.strip()
+            always = not pattern.startswith(SOMETIMES)
+            pattern = pattern.removeprefix(SOMETIMES).strip()
+            found.append(Difference(pattern, reason, always))
             ended = True
         else:
             raise ValueError(f"line {number} is a test, expected a reason before it")
@@ -61,5 +68,7 @@ def outdated(
     return [
         each
         for each in table
-        if any(map(each.fits, ran)) and not any(map(each.fits, differing))
+        if each.always
+        and any(map(each.fits, ran))
+        and not any(map(each.fits, differing))
     ]

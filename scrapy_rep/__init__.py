@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from scrapy_rep.middleware import RepMiddleware
     from scrapy_rep.pages import RepSpiderMiddleware
     from scrapy_rep.parser import RepRobotParser
-    from scrapy_rep.queue import PoliteQueue
     from scrapy_rep.robots import Robots
+    from scrapy_rep.scheduler import Scheduler
     from scrapy_rep.sitemaps import RobotsSitemapSpider
 
 __version__ = "0.1.0"
@@ -49,7 +49,6 @@ __all__ = [
     "Downloader",
     "HostRefused",
     "Policy",
-    "PoliteQueue",
     "RepMiddleware",
     "RepRobotParser",
     "RepSpiderMiddleware",
@@ -59,6 +58,7 @@ __all__ = [
     "RobotsSitemapSpider",
     "RobotsUnreachable",
     "Rule",
+    "Scheduler",
     "SettingError",
     "Verdict",
     "abort_disallowed",
@@ -69,7 +69,6 @@ _HOMES = {
     "Addon": "addon",
     "HostRefused": "exceptions",
     "Downloader": "downloader",
-    "PoliteQueue": "queue",
     "RepMiddleware": "middleware",
     "RepRobotParser": "parser",
     "RepSpiderMiddleware": "pages",
@@ -78,6 +77,7 @@ _HOMES = {
     "RobotsRefused": "exceptions",
     "RobotsSitemapSpider": "sitemaps",
     "RobotsUnreachable": "exceptions",
+    "Scheduler": "scheduler",
     "SettingError": "exceptions",
     "abort_disallowed": "browser",
 }

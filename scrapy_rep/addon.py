@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy import signals
-from scrapy.pqueues import DownloaderAwarePriorityQueue, ScrapyPriorityQueue
 from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.misc import load_object
 
@@ -32,13 +31,15 @@ ORDER = 100  # the built-in's
 SPIDER_ORDER = 40
 EVIDENCE_ORDER = 45
 DOWNLOADER = "scrapy.core.downloader.Downloader"
-SCHEDULER = "scrapy.core.scheduler.Scheduler"
 FLEET_QUEUE = "scrapy_rep.redis.PoliteQueue"
-DURABLE_QUEUES = {
-    "SCHEDULER_DISK_QUEUE": "scrapy_rep.job.LifoQueue",
-    "SCHEDULER_START_DISK_QUEUE": "scrapy_rep.job.FifoQueue",
-}
-"""In the place of Scrapy's defaults, and of the same order."""
+OUR_SCHEDULER = "scrapy_rep.Scheduler"
+QUEUES = (
+    "SCHEDULER_MEMORY_QUEUE",
+    "SCHEDULER_START_MEMORY_QUEUE",
+    "SCHEDULER_DISK_QUEUE",
+    "SCHEDULER_START_DISK_QUEUE",
+)
+SCRAPYS_QUEUES = "scrapy.squeues"
 logger = logging.getLogger(__name__)
 
 
@@ -90,10 +91,7 @@ class Addon:
         settings["DOWNLOADER_MIDDLEWARES"].set(BUILT_IN, None, "addon")
         if settings["DOWNLOADER"] == DOWNLOADER:  # else the gate does its work
             settings.set("DOWNLOADER", "scrapy_rep.Downloader", "addon")
-        if settings["SCHEDULER"] == SCHEDULER:  # other schedulers have other queues
-            settings.set("SCHEDULER_PRIORITY_QUEUE", "scrapy_rep.PoliteQueue", "addon")
-            if settings.get("JOBDIR"):
-                _make_durable(settings, values)
+        _choose_scheduler(settings)
         if settings["SCHEDULER_QUEUE_CLASS"] == FLEET_QUEUE:  # scrapy-redis'
             settings.set("DUPEFILTER_CLASS", "scrapy_rep.redis.DupeFilter", "addon")
         if self._crawler is not None and settings.get("PLAYWRIGHT_ABORT_REQUEST"):
@@ -102,51 +100,62 @@ class Addon:
             bind(settings, self._crawler)
 
 
-def _make_durable(settings: BaseSettings, values: Settings) -> None:
-    """Have the job in JOBDIR outlive a kill, unless the user has chosen other parts."""
-    from scrapy_rep.job import FILE_NAME, DupeFilter, JobQueue  # noqa: PLC0415 - few need it
-
-    if not values.durable_job:
-        path = Path(settings["JOBDIR"], FILE_NAME)
-        if path.exists():
-            logger.warning(
-                "REP_DURABLE_JOB is off: what waits in %s, and what was seen, is not used",
-                path,
-            )
+def _choose_scheduler(settings: BaseSettings) -> None:
+    """Have the frontier hold back what must wait, unless the user has chosen other parts."""
+    name = _chosen_part(settings)
+    folder = settings.get("JOBDIR")
+    if name is not None:
+        if folder and settings["SCHEDULER"] != OUR_SCHEDULER:
+            _warn_of_our_job(Path(folder), name)
         return
-    kind = load_object(settings["SCHEDULER_PRIORITY_QUEUE"])
-    known = DownloaderAwarePriorityQueue, ScrapyPriorityQueue
-    if not (isinstance(kind, type) and issubclass(kind, known)):
-        _say_what_it_costs("SCHEDULER_PRIORITY_QUEUE", settings)
-        return
-    for name in DURABLE_QUEUES:
-        # Without a queue of their own, start requests share the other one.
-        if settings[name] and not _may_be(JobQueue, name, settings):
-            _say_what_it_costs(name, settings)
-            return
-    for name, queue in DURABLE_QUEUES.items():
-        settings.set(name, queue, "addon")
-    if not _may_be(DupeFilter, "DUPEFILTER_CLASS", settings):
+    if folder and _is_scrapys_job(Path(folder)):
         logger.info(
-            "DUPEFILTER_CLASS is %s: after a kill it may remember URLs that had not come"
-            " to the queue yet, and those are lost; scrapy_rep.job.DupeFilter does not",
-            settings["DUPEFILTER_CLASS"],
+            "The job in %s was begun by Scrapy's own scheduler, and goes on with that: requests"
+            " that must wait for their host may do so in the downloader, and where the process is"
+            " killed, some may be lost. A new JOBDIR has neither",
+            folder,
         )
-    settings.set("DUPEFILTER_CLASS", "scrapy_rep.job.DupeFilter", "addon")
+        return
+    settings.set("SCHEDULER", OUR_SCHEDULER, "addon")
 
 
-def _may_be(ours: type, name: str, settings: BaseSettings) -> bool:
-    """Tell whether the user has left Scrapy's default, or has chosen *ours*."""
-    if (settings.getpriority(name) or 0) <= SETTINGS_PRIORITIES["default"]:
-        return True
-    chosen = load_object(settings[name])
-    return isinstance(chosen, type) and issubclass(chosen, ours)
+def _chosen_part(settings: BaseSettings) -> str | None:
+    """Return the setting by which the user has chosen a scheduler or a queue; or ``None``."""
+    for name in ("SCHEDULER", "SCHEDULER_PRIORITY_QUEUE", *QUEUES):
+        if (settings.getpriority(name) or 0) <= SETTINGS_PRIORITIES["default"]:
+            continue
+        # A queue of Scrapy's says in which order requests go, and that is what they do.
+        kind = settings[name]
+        if name not in QUEUES or (
+            kind and load_object(kind).__module__ != SCRAPYS_QUEUES
+        ):
+            return name
+    return None
 
 
-def _say_what_it_costs(name: str, settings: BaseSettings) -> None:
-    logger.info(
-        "%s is %s: where the process is killed, requests of the job are lost. Without it,"
-        " or with the queues of scrapy_rep.job, none is",
-        name,
-        settings[name],
+def _our_job(folder: Path) -> Path:
+    """Return the file in which ours keeps a job in *folder*."""
+    from scrapy_rep.frontier.job_file import FILE_NAME  # noqa: PLC0415 - few need it
+
+    return folder / FILE_NAME
+
+
+def _warn_of_our_job(folder: Path, name: str) -> None:
+    path = _our_job(folder)
+    if path.exists():
+        logger.warning(
+            "%s is not used, as %s is set: what waits there, and what was seen, is for a run"
+            " with scrapy_rep.Scheduler",
+            path,
+            name,
+        )
+
+
+def _is_scrapys_job(folder: Path) -> bool:
+    """Tell whether a run with Scrapy's own scheduler has left a job in *folder*."""
+    if _our_job(folder).exists():
+        return False
+    queues = folder / "requests.queue"
+    return (folder / "requests.seen").exists() or (
+        queues.is_dir() and any(queues.iterdir())
     )

@@ -62,14 +62,14 @@ class Crawl(OneForEachCrawler):
         self.is_judged = False
         """Whether a gate judges its requests."""
         self.is_queued = False
-        """Whether a polite queue holds back what must wait."""
+        """Whether the frontier holds back what must wait."""
 
     def join_gate(self) -> None:
         """Note that a gate judges the requests."""
         self.is_judged = True
 
     def join_queue(self) -> None:
-        """Note that a polite queue holds back what must wait."""
+        """Note that the frontier holds back what must wait."""
         self.is_queued = True
 
     @cached_property

@@ -213,6 +213,8 @@ def _is(kind: Any, path: str) -> bool:
 def _queue_of(settings: BaseSettings) -> Any:
     """Return what names the queue of the scheduler; "": it has its own, if any."""
     # Not by issubclass: to Scrapy, whatever has the methods of a scheduler is one.
+    if is_ours(settings["SCHEDULER"]):
+        return ""
     if _is(load_object(settings["SCHEDULER"]), SCRAPYS_SCHEDULER):
         return settings["SCHEDULER_PRIORITY_QUEUE"]
     return settings.get("SCHEDULER_QUEUE_CLASS") or ""

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from scrapy_rep.downloader import HttpCache
-    from scrapy_rep.job import Job
+    from scrapy_rep.frontier.job_file import Job
     from scrapy_rep.judging import Ruling
     from scrapy_rep.protocol import Agent
 
@@ -70,15 +70,15 @@ ON_THE_WAY = Objection(
 
 
 def _job_of(crawler: Crawler) -> Job | None:
-    """Open the job that the queue of *crawler* will use, if it is one of ours.
+    """Open the job that the scheduler of *crawler* will use, if that is ours.
 
-    It is the queue's. But where the scheduler cannot open, Scrapy's last word is that the
-    engine's slot is not assigned. Raises ``JobError``.
+    It is the scheduler's. But where that cannot open it, Scrapy's command ends as if all were
+    well. Raises ``JobError``.
     """
     settings = crawler.settings
-    if not (settings.get("JOBDIR") and is_ours(settings["SCHEDULER_DISK_QUEUE"])):
+    if not (settings.get("JOBDIR") and is_ours(settings["SCHEDULER"])):
         return None
-    from scrapy_rep.job import Job  # noqa: PLC0415 - few need it
+    from scrapy_rep.frontier.job_file import Job  # noqa: PLC0415 - few need it
 
     return Job.of(crawler)
 
@@ -105,8 +105,8 @@ class RepMiddleware:
         self._refuse = refusals.refuse
         self._refuse_for_host = refusals.refuse_for_host
         self._has_job = bool(crawler.settings["JOBDIR"])
-        self._has_cache = crawl.http_cache is not None
         self._job = _job_of(crawler)
+        self._has_cache = crawl.http_cache is not None
         symptoms = Symptoms(crawl.settings, crawl.keeper, crawl.log, crawl.policies.now)
         if crawl.witness is not None:
             symptoms.on_back_off(crawl.witness.note_back_off)
@@ -153,7 +153,7 @@ class RepMiddleware:
     async def process_request(self, request: Request) -> Request | Response | None:
         """Let *request* pass, or raise a ``RobotsRefused``.
 
-        A request that may be sent later goes back to a polite queue, to wait there. Where
+        A request that may be sent later goes back to the frontier, to wait there. Where
         the robots.txt cannot be had, a page may come from Scrapy's HTTP cache.
         """
         url, meta = request.url, request.meta
@@ -342,7 +342,7 @@ class RepMiddleware:
         return None
 
     def _can_wait(self, request: Request) -> bool:
-        """Tell whether *request* comes from a polite queue, which parks it."""
+        """Tell whether *request* comes from the frontier, which parks it."""
         slot = self._engine.slot_of(request)
         return self._crawl.is_queued and self._engine.handed_out.has(slot, request)
 
@@ -372,7 +372,7 @@ class RepMiddleware:
     def _again(self, request: Request) -> Request:
         """Return *request* as the scheduler takes it a second time."""
         again = request.replace(dont_filter=True)
-        self._engine.handed_out.sent_back.add(again)
+        self._engine.handed_out.note_sent_back(request, again)
         return again
 
     def _is_down(self, request: Request) -> bool:

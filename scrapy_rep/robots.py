@@ -118,7 +118,7 @@ class Robots:
         )
 
     def waiting(self) -> list[Waiting]:
-        """Return which hosts wait in the polite queue now; the first is due first.
+        """Return which hosts wait in the frontier now; the first is due first.
 
         There is one item for each host and reason: ``.host``, ``.why`` in words, ``.until``, in
         seconds since 1970 (``None``: nobody knows), and ``.requests``, how many wait. The call
@@ -148,7 +148,7 @@ class Robots:
         """Return the policy of the origin of *request*, fetched as for that request.
 
         As ``fetch``, but if the robots.txt cannot be had, this waits for as long as requests
-        in the polite queue do: REP_UNREACHABLE_RETRY_DELAYS, REP_WAIT; not when the crawl
+        in the frontier do: REP_UNREACHABLE_RETRY_DELAYS, REP_WAIT; not when the crawl
         ends. Raises ``ValueError``
         if the URL of *request* is not an http or https URL.
         """

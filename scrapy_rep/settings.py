@@ -248,9 +248,6 @@ class Settings:
         "into how many shards a fleet's queue is cut",
         otherwise="1; 16 in a cluster",
     )
-    durable_job: bool = setting(
-        True, flag, "whether a job in JOBDIR outlives a kill of its process"
-    )
     page_obey: frozenset[str] = setting(
         [], some_of(PAGE_RULES), "which rules of pages are enforced: nofollow, noindex"
     )

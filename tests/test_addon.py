@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import subprocess
 import sys
 
 import pytest
 from scrapy.settings import Settings
+from scrapy.squeues import LifoMemoryQueue
 from scrapy.utils.test import get_crawler
 
 import scrapy_rep
@@ -74,55 +74,40 @@ async def test_spider_middleware():
     assert "RepSpiderMiddleware" not in [type(mw).__name__ for mw in spidermws]
 
 
-PATHS = {
-    "SCHEDULER_DISK_QUEUE": "scrapy_rep.job.LifoQueue",
-    "SCHEDULER_START_DISK_QUEUE": "scrapy_rep.job.FifoQueue",
-    "DUPEFILTER_CLASS": "scrapy_rep.job.DupeFilter",
-}
-QUEUES = set(PATHS) - {"DUPEFILTER_CLASS"}
-SCRAPYS_FIFO = "scrapy.squeues.PickleFifoDiskQueue"
+OUR_SCHEDULER = "scrapy_rep.Scheduler"
+FIFO = "scrapy.squeues.PickleFifoDiskQueue"
+
+
+class OwnQueue(LifoMemoryQueue):  # type: ignore[valid-type,misc]
+    """A queue of the user's own."""
 
 
 @pytest.mark.parametrize(
-    ("chosen", "durable", "said"),
+    ("chosen", "is_ours"),
     [
-        pytest.param({}, set(PATHS), "", id="the defaults"),
-        pytest.param({"JOBDIR": ""}, set(), "", id="no job"),
-        pytest.param({"REP_DURABLE_JOB": False}, set(), "", id="switched off"),
+        pytest.param({}, True, id="the defaults"),
+        pytest.param({"JOBDIR": "job"}, True, id="a job"),
+        pytest.param({"SCHEDULER_DISK_QUEUE": FIFO}, True, id="an order"),
+        pytest.param({"SCHEDULER_START_DISK_QUEUE": None}, True, id="no queue of starts"),
+        pytest.param({"DUPEFILTER_CLASS": "scrapy.dupefilters.BaseDupeFilter"}, True, id="a filter"),
+        pytest.param({"SCHEDULER_MEMORY_QUEUE": OwnQueue}, False, id="a queue of theirs"),
         pytest.param(
-            {"SCHEDULER_DISK_QUEUE": SCRAPYS_FIFO},
-            set(), f"SCHEDULER_DISK_QUEUE is {SCRAPYS_FIFO}: where the process is killed",
-            id="a queue of the user",
+            {"SCHEDULER_START_DISK_QUEUE": f"{__name__}.OwnQueue"}, False, id="one of starts"
         ),
         pytest.param(
-            {"SCHEDULER_DISK_QUEUE": "scrapy_rep.job.FifoQueue"},
-            set(PATHS) - {"SCHEDULER_DISK_QUEUE"}, "", id="ours in another order",
+            {"SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.ScrapyPriorityQueue"},
+            False, id="a priority queue",
         ),
-        pytest.param(
-            {"DUPEFILTER_CLASS": "scrapy.dupefilters.BaseDupeFilter"},
-            QUEUES, "DUPEFILTER_CLASS is scrapy.dupefilters.BaseDupeFilter: after a kill",
-            id="a filter of the user",
-        ),
-        pytest.param({"SCHEDULER": "scrapy_redis.scheduler.Scheduler"}, set(), "",
-                     id="another scheduler"),
-        pytest.param(
-            {"SCHEDULER_START_DISK_QUEUE": None}, set(PATHS), "", id="no queue of starts",
-        ),
+        pytest.param({"SCHEDULER": "scrapy.core.scheduler.Scheduler"}, False, id="Scrapy's by name"),
+        pytest.param({"SCHEDULER": "scrapy_redis.scheduler.Scheduler"}, False, id="another"),
     ],
 )  # fmt: skip
-def test_a_durable_job_where_the_user_has_left_the_defaults(
-    chosen, durable, said, caplog
-):
-    caplog.set_level(logging.INFO)
-    settings = Settings({"JOBDIR": "job", **chosen})
+def test_our_scheduler_where_the_user_has_left_the_defaults(chosen, is_ours):
+    settings = Settings(chosen)
     Addon().update_settings(settings)
-    assert {name for name in PATHS if settings[name] == PATHS[name]} - set(
-        chosen
-    ) == durable - set(chosen)
-    for name in chosen.keys() & PATHS.keys() - {"SCHEDULER_START_DISK_QUEUE"}:
-        assert settings[name] == chosen[name]
-    assert said in caplog.text
-    assert len(caplog.records) == bool(said)
+    assert (settings["SCHEDULER"] == OUR_SCHEDULER) == is_ours
+    for name, value in chosen.items():
+        assert settings[name] == value
 
 
 @coroutine_test
@@ -191,12 +176,13 @@ def test_what_few_crawls_need_is_not_imported():
         "browser",
         "evidence.format",
         "evidence.items",
-        "job",
+        "frontier.sqlite",
+        "frontier.job_file",
         "redis",
         "store.sqlite",
     ]
     code = (
-        "import sys, scrapy_rep.addon, scrapy_rep.queue, scrapy_rep.store.memory;"
+        "import sys, scrapy_rep.addon, scrapy_rep.scheduler, scrapy_rep.store.memory;"
         f"print([name for name in {few} if 'scrapy_rep.' + name in sys.modules],"
         " 'difflib' in sys.modules)"
     )

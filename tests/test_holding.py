@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from scrapy import Spider
-from scrapy.core.scheduler import Scheduler
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.pqueues import ScrapyPriorityQueue
@@ -27,7 +26,7 @@ class Own(ScrapyPriorityQueue):
     """A user's own queue."""
 
 
-class OwnScheduler(Scheduler):
+class OwnScheduler(scrapy_rep.Scheduler):
     """A user's own scheduler, with our queue."""
 
 
@@ -61,8 +60,8 @@ def test_the_defaults():
         agent=AGENT,
         user_agent=AGENT,
         unsent_tokens=(),
-        scheduler="scrapy.core.scheduler.Scheduler",
-        queue="scrapy_rep.PoliteQueue",
+        scheduler="scrapy_rep.Scheduler",
+        queue="",
         downloader="scrapy_rep.Downloader",
         has_own_downloader=False,
         waits_in_scheduler=True,
@@ -122,7 +121,7 @@ NAME = __name__
             "which keeps them in Redis; robots.txt files are kept in redis;", id="a fleet",
         ),
         pytest.param(
-            {"SCHEDULER": OwnScheduler, "SCHEDULER_PRIORITY_QUEUE": "scrapy_rep.PoliteQueue"},
+            {"SCHEDULER": OwnScheduler},
             "requests wait in the scheduler, which keeps them in memory", id="a scheduler",
         ),
         pytest.param(

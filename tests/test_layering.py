@@ -27,11 +27,11 @@ LAYERS = [
     {"evidence"},
     {"report"},
     {"crawl"},
-    {"job"},
     {"pages"},
     {"refusals", "robots"},
     {"holding"},
-    {"browser", "queue", "middleware", "sitemaps"},
+    {"frontier"},
+    {"browser", "middleware", "scheduler", "sitemaps"},
     {"redis"},
     {"addon", "compat", "commands", "testing"},
 ]

@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
 CRAWL_TIMEOUT = 60.0  # seconds; a crawl that hangs must not take the reactor with it
 
-SCRAPYS_QUEUE = "scrapy.pqueues.DownloaderAwarePriorityQueue"
+SCRAPYS = "scrapy.core.scheduler.Scheduler"
 
-both_queues = pytest.mark.parametrize(
-    "queue", ["scrapy_rep.PoliteQueue", SCRAPYS_QUEUE]
+both_schedulers = pytest.mark.parametrize(
+    "scheduler", ["scrapy_rep.Scheduler", SCRAPYS]
 )
 
 HAS_SQLITE = hasattr(squeues, "PickleLifoSQLiteQueue")  # in Scrapy 2.19 and later

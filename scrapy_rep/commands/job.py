@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import UsageError
 
 from scrapy_rep.commands import waits
-from scrapy_rep.job.look import look
+from scrapy_rep.frontier.last_run import look
 from scrapy_rep.protocol.printable import counted
 
 if TYPE_CHECKING:

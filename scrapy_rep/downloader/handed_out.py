@@ -1,9 +1,9 @@
-"""What a polite queue has handed out, and the crawl has not answered yet."""
+"""What the frontier has handed out, and the crawl has not answered yet."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet, ref
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,8 +25,9 @@ class HandedOut:
         """Hosts whose requests go through slots of other names."""
         self.arrived: WeakSet[Request] = WeakSet()
         """Requests whose answers have begun, of hosts with a pace."""
-        self.sent_back: WeakSet[Request] = WeakSet()
-        """Requests on their way back to the queue, which handed them out too early."""
+        self.sent_back: WeakKeyDictionary[Request, ref[Request]] = WeakKeyDictionary()
+        """Requests on their way back to the queue, which handed them out too early: what goes
+        back, and as what it was handed out."""
 
     def add(self, slot: str, host: str, request: Request) -> None:
         """Note that *request* is on its way to *host*, by *slot*."""
@@ -35,6 +36,10 @@ class HandedOut:
         self._by_slot.setdefault(slot, set()).add(request)
         if host != slot:
             self._by_host.setdefault(host, set()).add(request)
+
+    def note_sent_back(self, request: Request, again: Request) -> None:
+        """Note that *request* is on its way back to the queue, as *again*."""
+        self.sent_back[again] = ref(request)
 
     def sweep(self) -> None:
         """Forget requests that were answered since we last looked at their slot."""

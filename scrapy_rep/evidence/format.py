@@ -234,7 +234,7 @@ WAITING = RecordType(
             "cause",
             TEXT,
             '"unreachable", "visit_time", "parked" (see backoff), "elsewhere" (another '
-            'worker asks it), "disk", "pace" (its delay), "asked" (its robots.txt); the last '
+            'worker asks it), "pace" (its delay), "asked" (its robots.txt); the last '
             "two have no lines of hosts",
             needed=True,
         ),

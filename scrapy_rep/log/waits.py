@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from scrapy_rep.engine import Engine
     from scrapy_rep.pacing import Keeper
 
-PACE, ASKED, DISK, TURN = "pace", "asked", "disk", "turn"
+PACE, ASKED, TURN = "pace", "asked", "turn"
 PARKED, ELSEWHERE = "parked", "elsewhere"
 WHY = {
     "unreachable": "its robots.txt is unreachable",
@@ -26,7 +26,6 @@ WHY = {
     ELSEWHERE: "its site is in trouble, and another worker asks it",
     PACE: "its delay is not over",
     ASKED: "its robots.txt is being asked for",
-    DISK: "its disk queue does not work now",
     TURN: "its turn had not come",
 }
 """Why a host waits, by the cause, in words. Other causes are shown as they are."""

@@ -17,7 +17,6 @@ from scrapy_rep.judging import Action, Ruling, leave_behind
 from scrapy_rep.judging.ruling import PARKED, UNREACHABLE, VISIT_TIME
 from scrapy_rep.log.waits import PACE
 from scrapy_rep.policies.on_the_way import leave_the_way
-from scrapy_rep.queue import key_of, line_name, slot_in
 from scrapy_rep.redis.backlog import LOST_REASON
 from scrapy_rep.redis.bookings import RedisBookings
 from scrapy_rep.redis.clients import AWAY_ERRORS, close
@@ -28,6 +27,7 @@ from scrapy_rep.redis.exchange import (
     Popped,
 )
 from scrapy_rep.redis.keys import ID_LENGTH, as_member
+from scrapy_rep.redis.lines import key_of, line_name, slot_in
 from scrapy_rep.redis.outbox import Handed, Pushed
 from scrapy_rep.redis.servers import Servers
 from scrapy_rep.redis.shards import Shards

@@ -65,13 +65,11 @@ CASES = {
     "closes kept connections, 0.2 s": Case(0.2, closes="kept"),
     "client stalls 0.2 s, 0.5 s": Case(0.5, stalls=0.2),
 }
-SCRAPYS_QUEUE = {
-    "SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.DownloaderAwarePriorityQueue"
-}
+SCRAPYS = {"SCHEDULER": "scrapy.core.scheduler.Scheduler"}
 HANDLERS = "scrapy.core.downloader.handlers"
 WAYS: dict[str, dict[str, Any]] = {
     "default": {},
-    "Scrapy's queue": SCRAPYS_QUEUE,
+    "Scrapy's queue": SCRAPYS,
     "default reactor": {"TWISTED_REACTOR": None},
     "no reactor": {"TWISTED_REACTOR_ENABLED": False},
     "httpx": {"DOWNLOAD_HANDLERS": {"http": f"{HANDLERS}._httpx.HttpxDownloadHandler"}},

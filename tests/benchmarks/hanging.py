@@ -24,7 +24,7 @@ from scrapy.crawler import AsyncCrawlerProcess
 
 from tests.benchmarks.crawl import SETTINGS
 from tests.benchmarks.web import Web
-from tests.utils import SCRAPYS_QUEUE
+from tests.utils import SCRAPYS
 
 QUICK = [f"127.0.1.{n}" for n in range(1, 41)]
 NUMBERS = (0, 60, 300, 600)
@@ -95,11 +95,13 @@ def main() -> None:
         child(*json.load(sys.stdin))
         return
     ours: dict[str, Any] = {"ADDONS": {"scrapy_rep.Addon": 500}}
-    for queue in ("scrapy_rep.PoliteQueue", SCRAPYS_QUEUE):
-        print(f"\n{queue}\n{'hanging':>8}{'first page':>14}{'last page':>14}", end="")
+    for scheduler in ("scrapy_rep.Scheduler", SCRAPYS):
+        print(
+            f"\n{scheduler}\n{'hanging':>8}{'first page':>14}{'last page':>14}", end=""
+        )
         print(f"{'before':>10}{'sockets':>10}{'memory':>12}")
         for number in NUMBERS:
-            run(number, ours | {"SCHEDULER_PRIORITY_QUEUE": queue})
+            run(number, ours | {"SCHEDULER": scheduler})
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.crawls.kills import DELAY, Killed, Web
+from tests.utils import SCRAPYS
 
 PAGES = 1200
 """More than Scrapy's filter holds back from its file."""
@@ -41,7 +42,7 @@ def main() -> int:
     parser.add_argument("--scrapy", action="store_true")
     args = parser.parse_args()
     rnd = random.Random()
-    settings = {"REP_DURABLE_JOB": not args.scrapy}
+    settings = {"SCHEDULER": SCRAPYS} if args.scrapy else {}
     totals = [0, 0, 0, 0]
     crawls = 0
     while totals[0] < args.kills:

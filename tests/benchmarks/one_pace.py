@@ -23,7 +23,7 @@ from scrapy import crawler
 
 from tests.benchmarks.web import Web
 from tests.redis_server import RedisServer
-from tests.utils import SCRAPYS_QUEUE
+from tests.utils import SCRAPYS
 
 HOST = "127.0.1.1"
 OTHERS = [f"127.0.2.{n}" for n in range(1, 41)]
@@ -38,7 +38,7 @@ SETTINGS: dict[str, Any] = {
 SPREADING = {
     "DOWNLOADER_MIDDLEWARES": {"tests.benchmarks.one_pace.Spreading": 610},
 }
-SCRAPYS = {"SCHEDULER_PRIORITY_QUEUE": SCRAPYS_QUEUE}
+WITH_SCRAPYS = {"SCHEDULER": SCRAPYS}
 
 
 class Crawl(scrapy.Spider):
@@ -135,7 +135,7 @@ class Ways:
             self.tell("download_slot, by the spider", web, spread)
             spread = start([{"urls": urls}], SPREADING)
             self.tell("download_slot, by a middleware at 610", web, spread)
-            spread = start([{"urls": urls}], SPREADING | SCRAPYS)
+            spread = start([{"urls": urls}], SPREADING | WITH_SCRAPYS)
             self.tell("the same, without the polite queue", web, spread)
 
     def closed(self) -> None:

@@ -1,4 +1,4 @@
-"""What it costs to file a request and to hand one out, the more slots wait.
+"""What it costs to file a request and to hand one out, the more hosts wait.
 
 Run it with ``python -m tests.benchmarks.queue``; it takes a minute or so, with ``--most``
 (a row of a million slots) some minutes. In memory queues, one request for each slot;
@@ -25,8 +25,8 @@ from scrapy.crawler import CrawlerProcess
 from scrapy.pqueues import DownloaderAwarePriorityQueue
 from scrapy.squeues import FifoMemoryQueue, LifoMemoryQueue
 
-from scrapy_rep import PoliteQueue
 from scrapy_rep.crawl import Crawl
+from scrapy_rep.frontier import Frontier, MemoryLedger, Permits
 from scrapy_rep.policies.cache import Known
 from scrapy_rep.policies.lifecycle import Standing, State
 from scrapy_rep.protocol import Policy
@@ -93,11 +93,31 @@ def bytes_per_slot(make: Callable[[], Any]) -> float:
     return size / SAMPLE
 
 
+class Ours:
+    """The frontier above a ledger in memory, as a queue."""
+
+    def __init__(self, crawler: Any) -> None:
+        self._ledger = MemoryLedger()
+        permits = Permits(Crawl.of(crawler))
+        self._frontier = Frontier(permits, self._ledger, crawler.spider)
+        self._ledger.bind(
+            self._frontier, crawler.spider, lambda _: None, lambda *_: None
+        )
+        self.pop, self.close = self._frontier.pop, self._frontier.close
+
+    def push(self, request: Request) -> None:
+        place = self._frontier.places.of(request)
+        self._ledger.file(place, 0, request, None, last_first=True)
+
+
 def table(crawler: Any, sizes: list[int]) -> bool:
-    def maker(cls: Any) -> Any:
-        return lambda: cls.from_crawler(
+    def scrapys() -> Any:
+        return DownloaderAwarePriorityQueue.from_crawler(
             crawler, LifoMemoryQueue, "", start_queue_cls=FifoMemoryQueue
         )
+
+    def ours() -> Ours:
+        return Ours(crawler)
 
     shared = Crawl.of(crawler)
     far = shared.policies.now() + 1e6
@@ -108,7 +128,6 @@ def table(crawler: Any, sizes: list[int]) -> bool:
             Known(f"http://host{number}.example", policy, standing, None)
         )
     gc.freeze()  # not to be walked over and over
-    ours, scrapys = maker(PoliteQueue), maker(DownloaderAwarePriorityQueue)
     print(f"{'':12}{'ours, us':>20}{'Scrapy, us':>22}")
     print(f"{'slots':>12}{'push':>10}{'pop':>10}{'push':>11}{'pop':>11}{'pop x':>8}")
     found: dict[int, tuple[float, float]] = {}

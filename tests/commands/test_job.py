@@ -5,25 +5,31 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
 from contextlib import closing
 
 import pytest
 
-from scrapy_rep.job.file import Changes, JobFile
+from scrapy_rep.frontier.job_file import Changes, JobFile
 from tests.commands.cli import TIMEOUT, command, environment, robots
 from tests.forking import Forked
+
+LONG = 30 * 86400 + 1800.0
+"""Seconds that are told as so many days, also if the test takes some minutes."""
 
 
 @pytest.fixture
 def job(tmp_path):
     """Return a folder with a job whose crawl was killed."""
-    hosts = ["a.example", "b.example", "b.example"]
-    changes = Changes(taken={1, 2})
-    for number, host in enumerate(hosts, 1):
-        changes.queues[number] = f"{host}-", str(number), host, host
+    places = {1: "a.example", 2: "b.example", 3: "b.example\nhttps://b.example"}
+    changes = Changes(in_hand={3: 2})
+    for number, name in places.items():
         for n in range(number):
-            changes.requests[10 * number + n] = number, b""
-    changes.requests[1] = changes.requests[2] = 3, b""
+            changes.names[number] = name
+            changes.requests[10 * number + n] = number, 0, n, b""
+    for n in 1, 2:
+        changes.requests[n] = 3, 0, 10 + n, b""
+    changes.waits[1] = "parked", time.time() + LONG
     with closing(JobFile(tmp_path)) as file:
         file.write(changes)
         file.rows("INSERT INTO facts VALUES ('running', 1)")
@@ -37,17 +43,20 @@ def test_what_waits_by_host(job):
         "6 requests wait for 2 hosts, 2 in hand",
         "A crawl is at it, or was killed; what it has in hand is sent again.",
         "",
-        "host       waiting  in hand  until  why",
-        "b.example        5        2  -      -",
-        "a.example        1        0  -      -",
+        "host       waiting  in hand  until    why",
+        "b.example        5        2  -        -",
+        "a.example        1        0  in 30 d  it is parked",
     ]
 
 
 def test_json(job):
     first, *hosts = robots("job", str(job), "--json", cwd=job).objects
     assert first == {"kind": "job", "waiting": 6, "in_hand": 2, "is_open": True}
-    rows = [(each["name"], each["waiting"], each["in_hand"]) for each in hosts]
-    assert rows == [("b.example", 5, 2), ("a.example", 1, 0)]
+    told = ("name", "waiting", "in_hand", "why")
+    rows = [tuple(each[its] for its in told) for each in hosts]
+    assert rows == [("b.example", 5, 2, None), ("a.example", 1, 0, "parked")]
+    assert hosts[0]["wait"] is None
+    assert LONG - 600 < hosts[1]["wait"] <= LONG
     keys = {"kind", "name", "why", "waiting", "wait", "in_hand", "workers"}
     assert [set(each) for each in hosts] == [keys, keys]
 
@@ -69,7 +78,8 @@ def test_watched_until_ctrl_c(job):
         assert process.stdout is not None
         first = process.stdout.readline()
         with closing(JobFile(job)) as file:
-            file.write(Changes(requests={1000: (1, b"")}))
+            request = 1, 0, 1000, b""
+            file.write(Changes(names={1: "a.example"}, requests={1000: request}))
         while (line := process.stdout.readline()) == first or b"wait for" not in line:
             assert line
         process.send_signal(signal.SIGINT)

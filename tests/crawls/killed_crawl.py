@@ -17,7 +17,7 @@ from typing import Any
 import scrapy
 
 from scrapy_rep.exceptions import JobError
-from scrapy_rep.job.file import OPEN_FILES
+from scrapy_rep.frontier.job_file import OPEN_FILES
 from tests.crawls.processes import crawl
 from tests.utils import sleep
 

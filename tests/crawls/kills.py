@@ -10,7 +10,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from scrapy_rep.job import FILE_NAME
+from scrapy_rep.frontier.job_file import FILE_NAME
 from tests.crawls.processes import TIMEOUT, start, wait_for_hit
 from tests.site import Reply, Site, gaps_between
 
@@ -160,9 +160,8 @@ class Killed:
         assert process.returncode == 0, log
         assert "Traceback" not in log, log
         path = self.folder / "job" / FILE_NAME
-        if self.settings.get("REP_DURABLE_JOB", True):
-            with closing(sqlite3.connect(path)) as db:
-                for rest in ("requests", "taken", "facts WHERE name = 'running'"):
-                    sql = f"SELECT count(*) FROM {rest}"
-                    assert db.execute(sql).fetchone() == (0,)
+        with closing(sqlite3.connect(path)) as db:
+            for rest in ("requests", "places", "facts WHERE name = 'running'"):
+                sql = f"SELECT count(*) FROM {rest}"
+                assert db.execute(sql).fetchone() == (0,)
         return log

@@ -29,10 +29,10 @@ from tests.site import (
     pages,
 )
 from tests.utils import (
-    SCRAPYS_QUEUE,
+    SCRAPYS,
     Enough,
     Pages,
-    both_queues,
+    both_schedulers,
     coroutine_test,
     crawl,
     make_crawler,
@@ -40,7 +40,7 @@ from tests.utils import (
     with_files,
 )
 
-OURS = "scrapy_rep.PoliteQueue"
+OURS = "scrapy_rep.Scheduler"
 DELAY = "User-agent: *\nCrawl-delay: 0.3\n"
 LONG = 3600
 
@@ -105,7 +105,7 @@ def stats(crawler: Any) -> dict[str, Any]:
     }
 
 
-@both_queues
+@both_schedulers
 @pytest.mark.parametrize(
     "asks",
     [
@@ -114,10 +114,10 @@ def stats(crawler: Any) -> dict[str, Any]:
     ],
 )
 @coroutine_test
-async def test_all_of_the_host_waits(queue, asks, caplog):
+async def test_all_of_the_host_waits(scheduler, asks, caplog):
     caplog.set_level("INFO", logger="scrapy_rep")
     with Site({"/0": [asks, "fine"]}, host="127.0.0.2") as site:
-        crawler = make_crawler(BusyFirst, SCHEDULER_PRIORITY_QUEUE=queue, RETRY_TIMES=1)
+        crawler = make_crawler(BusyFirst, SCHEDULER=scheduler, RETRY_TIMES=1)
         pauses = Pauses(crawler)
         await crawl(crawler, urls=pages(site, 5))
     # None is lost, the one that is retried neither.
@@ -139,16 +139,14 @@ async def test_all_of_the_host_waits(queue, asks, caplog):
     )
 
 
-@both_queues
+@both_schedulers
 @coroutine_test
-async def test_no_other_host_waits(queue):
+async def test_no_other_host_waits(scheduler):
     class OthersToo(BusyFirst, Enough):
         pass
 
     with Site({"/0": busy(LONG)}, host="127.0.0.2") as site, Site() as other:
-        crawler = make_crawler(
-            OthersToo, SCHEDULER_PRIORITY_QUEUE=queue, CONCURRENT_REQUESTS=2
-        )
+        crawler = make_crawler(OthersToo, SCHEDULER=scheduler, CONCURRENT_REQUESTS=2)
         urls = pages(site, 5) + pages(other, 20)
         await crawl(crawler, urls=urls, enough=20)
         assert site.paths == ["/robots.txt", "/0"]
@@ -163,9 +161,9 @@ async def test_built_in_asks_again_at_once():
         assert site.count("/0") == 2
 
 
-@both_queues
+@both_schedulers
 @coroutine_test
-async def test_what_is_on_its_way_arrives_and_is_parked_once(queue, caplog):
+async def test_what_is_on_its_way_arrives_and_is_parked_once(scheduler, caplog):
     caplog.set_level("INFO", logger="scrapy_rep")
     all_there = Barrier(6)
 
@@ -176,7 +174,7 @@ async def test_what_is_on_its_way_arrives_and_is_parked_once(queue, caplog):
     with Site() as site:
         for n in range(6):
             site.replies[f"/{n}"] = [late, "fine"]
-        crawler = make_crawler(SCHEDULER_PRIORITY_QUEUE=queue, RETRY_TIMES=1)
+        crawler = make_crawler(SCHEDULER=scheduler, RETRY_TIMES=1)
         pauses = Pauses(crawler)
         await crawl(crawler, urls=pages(site, 6))
         firsts = max(when(site, f"/{n}")[0] for n in range(6))
@@ -201,13 +199,13 @@ async def test_why_a_slot_waits(caplog):
     assert crawler.stats.get_value("rep/put_off") >= 1
 
 
-@both_queues
+@both_schedulers
 @coroutine_test
-async def test_no_longer_than_the_maximum(queue, caplog):
+async def test_no_longer_than_the_maximum(scheduler, caplog):
     caplog.set_level("INFO", logger="scrapy_rep")
     with Site({"/0": [busy(LONG), "fine"]}) as site:
         crawler = make_crawler(
-            SCHEDULER_PRIORITY_QUEUE=queue, REP_RETRY_AFTER_MAX=1, RETRY_TIMES=1
+            SCHEDULER=scheduler, REP_RETRY_AFTER_MAX=1, RETRY_TIMES=1
         )
         await crawl(crawler, urls=pages(site, 1))
         first, second = when(site, "/0")
@@ -217,14 +215,12 @@ async def test_no_longer_than_the_maximum(queue, caplog):
     assert "it asks for 1 h, more than REP_RETRY_AFTER_MAX" in caplog.text
 
 
-@both_queues
+@both_schedulers
 @coroutine_test
-async def test_off(queue):
+async def test_off(scheduler):
     with Site({"/0": [busy(LONG), "fine"]}) as site:
         obey = ["disallow", "crawl-delay", "request-rate", "visit-time"]
-        crawler = make_crawler(
-            SCHEDULER_PRIORITY_QUEUE=queue, REP_OBEY=obey, RETRY_TIMES=1
-        )
+        crawler = make_crawler(SCHEDULER=scheduler, REP_OBEY=obey, RETRY_TIMES=1)
         await crawl(crawler, urls=pages(site, 3))
     assert len(crawler.spider.got) == 3
     assert stats(crawler) == {"ignored": 1}
@@ -259,11 +255,11 @@ class SeesDelay(Pages):
         self.delay = slots[response.meta["download_slot"]].delay
 
 
-@both_queues
+@both_schedulers
 @coroutine_test
-async def test_requests_that_are_not_judged_wait_as_well(queue):
+async def test_requests_that_are_not_judged_wait_as_well(scheduler):
     with Site({"/0": [busy(1), "fine"]}) as site:
-        crawler = make_crawler(BusyFirst, SCHEDULER_PRIORITY_QUEUE=queue, RETRY_TIMES=1)
+        crawler = make_crawler(BusyFirst, SCHEDULER=scheduler, RETRY_TIMES=1)
         meta = {"dont_obey_robotstxt": True}
         await crawl(crawler, urls=pages(site, 3), meta=meta)
         assert site.paths[0] == "/0"
@@ -299,13 +295,13 @@ async def test_what_has_left_the_queue_goes_back_where_no_delay_is_asked_for():
     assert crawler.spider.got == [site.url("/0")]
 
 
-@both_queues
+@both_schedulers
 @coroutine_test
-async def test_under_autothrottle(queue):
+async def test_under_autothrottle(scheduler):
     with Site({"/2": [busy(1), "fine"]}) as site:
         crawler = make_crawler(
             SeesDelay,
-            SCHEDULER_PRIORITY_QUEUE=queue,
+            SCHEDULER=scheduler,
             CONCURRENT_REQUESTS_PER_DOMAIN=2,
             AUTOTHROTTLE_ENABLED=True,
             AUTOTHROTTLE_START_DELAY=0.05,
@@ -322,7 +318,7 @@ async def test_under_autothrottle(queue):
     assert crawler.spider.delay < 0.5
 
 
-@both_queues
+@both_schedulers
 @pytest.mark.parametrize(
     ("robots", "settings"),
     [
@@ -336,13 +332,11 @@ async def test_under_autothrottle(queue):
 )
 @pytest.mark.filterwarnings("ignore:The RANDOMIZE_DOWNLOAD_DELAY")
 @coroutine_test
-async def test_a_delay_is_kept_when_it_is_over(queue, robots, settings):
+async def test_a_delay_is_kept_when_it_is_over(scheduler, robots, settings):
     # The third page is answered so late that others have come to their slot meanwhile.
     slow = Reply(status=429, headers={"Retry-After": "1"}, after=0.5)
     with Site({"/robots.txt": robots, "/2": [slow, "fine"]}) as site:
-        crawler = make_crawler(
-            SCHEDULER_PRIORITY_QUEUE=queue, RETRY_TIMES=1, **settings
-        )
+        crawler = make_crawler(SCHEDULER=scheduler, RETRY_TIMES=1, **settings)
         pauses = Pauses(crawler)
         await crawl(crawler, urls=pages(site, 5))
     assert pauses.sent_meanwhile(site) == []
@@ -437,15 +431,15 @@ async def test_those_that_are_not_judged_yet_go_back_to_the_queue():
     assert pauses.sent_meanwhile(site) == []
 
 
-@both_queues
+@both_schedulers
 @coroutine_test
-async def test_robots_txt_of_the_host_waits_and_its_pages_for_it(queue):
+async def test_robots_txt_of_the_host_waits_and_its_pages_for_it(scheduler):
     one = Site({"/0": [busy(2), "fine"]}, host="127.0.0.2")
     two = Site({"/robots.txt": "User-agent: *\nDisallow: /no"}, host="127.0.0.2")
 
     with one, two:
         crawler = make_crawler(
-            BusyFirst, SCHEDULER_PRIORITY_QUEUE=queue, REP_TIMEOUT=1.5, RETRY_TIMES=1
+            BusyFirst, SCHEDULER=scheduler, REP_TIMEOUT=1.5, RETRY_TIMES=1
         )
         pauses = Pauses(crawler)
         await crawl(crawler, urls=[one.url("/0"), two.url("/1"), two.url("/no")])
@@ -590,7 +584,7 @@ async def test_what_can_go_back_to_no_queue_is_refused_when_the_crawl_ends():
     with Site({"/0": busy(LONG)}) as site:
         crawler = make_crawler(
             BusyFirst,
-            SCHEDULER_PRIORITY_QUEUE=SCRAPYS_QUEUE,
+            SCHEDULER=SCRAPYS,
             CLOSESPIDER_TIMEOUT=1,
             RETRY_TIMES=1,
         )
@@ -604,9 +598,9 @@ async def test_what_can_go_back_to_no_queue_is_refused_when_the_crawl_ends():
         assert re.search(r"is parked for 5\d min( \d+ s)? more", str(failure))
 
 
-@both_queues
+@both_schedulers
 @coroutine_test
-async def test_a_crawl_ends_while_robots_txt_waits(queue, tmp_path):
+async def test_a_crawl_ends_while_robots_txt_waits(scheduler, tmp_path):
     one = Site({"/0": [busy(LONG), "fine"]}, host="127.0.0.2")
     two = Site(host="127.0.0.2")
 
@@ -626,7 +620,7 @@ async def test_a_crawl_ends_while_robots_txt_waits(queue, tmp_path):
 
     settings: dict[str, Any] = {
         "JOBDIR": str(tmp_path),
-        "SCHEDULER_PRIORITY_QUEUE": queue,
+        "SCHEDULER": scheduler,
     }
     with one, two:
         first = make_crawler(Two, **settings)

@@ -10,7 +10,7 @@ from tests.fleet import Fleet, seed
 from tests.redis_server import RedisServer
 from tests.site import Reply, Site, pages
 from tests.utils import (
-    both_queues,
+    both_schedulers,
     coroutine_test,
     crawl,
     make_crawler,
@@ -25,9 +25,9 @@ def sent(site: Site) -> int:
     return len(site.hits) - site.count("/robots.txt")
 
 
-@both_queues
+@both_schedulers
 @coroutine_test
-async def test_no_more_than_the_budget_is_sent(queue, tmp_path: Path):
+async def test_no_more_than_the_budget_is_sent(scheduler, tmp_path: Path):
     audit = tmp_path / "audit.jsonl"
     with (
         Site() as site,
@@ -35,7 +35,7 @@ async def test_no_more_than_the_budget_is_sent(queue, tmp_path: Path):
         Site(host="127.0.0.3") as free,
     ):
         crawler = make_crawler(
-            SCHEDULER_PRIORITY_QUEUE=queue,
+            SCHEDULER=scheduler,
             REP_HOST_BUDGET=5,
             REP_HOSTS={"127.0.0.2": {"budget": 3}, "127.0.0.3": {"budget": None}},
             REP_AUDIT_URI=audit,

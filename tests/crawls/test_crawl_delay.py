@@ -12,7 +12,7 @@ from scrapy.core import downloader as scrapys_downloader
 from scrapy_rep.judging import Action
 from tests.site import Reply, Site, gaps_between
 from tests.utils import (
-    SCRAPYS_QUEUE,
+    SCRAPYS,
     Pages,
     coroutine_test,
     crawl,
@@ -42,11 +42,11 @@ DELAYED = f"User-agent: *\nCrawl-delay: {DELAY}\n"
         ),
     ],
 )
-@pytest.mark.parametrize("queue", ["scrapy_rep.PoliteQueue", SCRAPYS_QUEUE])
+@pytest.mark.parametrize("scheduler", ["scrapy_rep.Scheduler", SCRAPYS])
 @coroutine_test
-async def test_no_gap_is_shorter(queue, settings):
+async def test_no_gap_is_shorter(scheduler, settings):
     with Site({"/robots.txt": DELAYED}) as site:
-        crawler = make_crawler(SCHEDULER_PRIORITY_QUEUE=queue, **settings)
+        crawler = make_crawler(SCHEDULER=scheduler, **settings)
         await crawl(crawler, urls=[site.url(f"/{n}") for n in range(6)])
     assert len(crawler.spider.got) == 6
     assert len(site.hits) == 7
@@ -147,7 +147,7 @@ async def test_a_slot_that_lets_two_go_at_once(monkeypatch):
 
     monkeypatch.setattr(scrapys_downloader, "_schedule_coro", then_stand_still)
     with Site({"/robots.txt": DELAYED}) as site:
-        crawler = make_crawler(SCHEDULER_PRIORITY_QUEUE=SCRAPYS_QUEUE)
+        crawler = make_crawler(SCHEDULER=SCRAPYS)
         await crawl(crawler, urls=[site.url(f"/{n}") for n in range(5)])
     assert len(site.hits) == 6
     assert min(gaps_between(site.hits)) >= DELAY

@@ -21,10 +21,10 @@ from tests.crawls.processes import TIMEOUT, start
 from tests.site import Reply, Site
 from tests.utils import (
     GOES_ON,
-    SCRAPYS_QUEUE,
+    SCRAPYS,
     Media,
     Pages,
-    both_queues,
+    both_schedulers,
     coroutine_test,
     crawl,
     make_crawler,
@@ -64,11 +64,11 @@ def run(folder: Path, urls: list[str], **settings: Any) -> Any:
         pytest.param({"CLOSESPIDER_TIMEOUT": 3}, id="timeout"),
     ],
 )
-@both_queues
+@both_schedulers
 def test_a_robots_txt_that_hangs_does_not_keep_a_crawl_from_ending(
-    tmp_path, queue, told
+    tmp_path, scheduler, told
 ):
-    settings: dict[str, Any] = {"SCHEDULER_PRIORITY_QUEUE": queue}
+    settings: dict[str, Any] = {"SCHEDULER": scheduler}
     by_setting = told if isinstance(told, dict) else {}
     with Site() as well, Site(dict(HANGS), host="127.0.0.2") as hangs:
         urls = [hangs.url(f"/{n}") for n in range(3)]
@@ -150,7 +150,7 @@ async def test_a_request_that_waits_in_the_downloader_is_still_sent(monkeypatch)
         crawler = make_crawler(
             ends_when(stop),
             REP_TIMEOUT=FOREVER,
-            SCHEDULER_PRIORITY_QUEUE=SCRAPYS_QUEUE,
+            SCHEDULER=SCRAPYS,
         )
         await crawl(crawler, urls=[site.url("/0")])
     assert crawler.spider.got == [site.url("/0")]
@@ -171,10 +171,10 @@ async def test_what_can_go_back_to_no_queue_is_refused(tmp_path):
     assert crawler.stats.get_value("rep/forbidden/unreachable") == 1
 
 
-@both_queues
+@both_schedulers
 @coroutine_test
 async def test_nor_does_what_the_spider_itself_downloads_come_again_and_again(
-    queue, tmp_path
+    scheduler, tmp_path
 ):
     failures: list[RobotsUnreachable] = []
 
@@ -192,7 +192,7 @@ async def test_nor_does_what_the_spider_itself_downloads_come_again_and_again(
         crawler = make_crawler(
             Downloads,
             REP_TIMEOUT=FOREVER,
-            SCHEDULER_PRIORITY_QUEUE=queue,
+            SCHEDULER=scheduler,
             JOBDIR=str(tmp_path),
         )
         await crawl(crawler, urls=[site.url("/0")])

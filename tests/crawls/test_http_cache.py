@@ -13,7 +13,7 @@ from scrapy.http.request import NO_CALLBACK
 
 from scrapy_rep import RobotsForbidden, RobotsUnreachable, SettingError
 from tests.site import Reply, Site
-from tests.utils import SCRAPYS_QUEUE, Pages, coroutine_test, crawl, make_crawler, sleep
+from tests.utils import SCRAPYS, Pages, coroutine_test, crawl, make_crawler, sleep
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,11 +27,11 @@ RFC2616 = {"HTTPCACHE_POLICY": "scrapy.extensions.httpcache.RFC2616Policy"}
 FRESH = {"Cache-Control": "max-age=3600"}
 STALE = {"Cache-Control": "max-age=0", "ETag": '"x"'}
 QUEUES = pytest.mark.parametrize(
-    "queue",
+    "scheduler",
     [
         pytest.param({}, id="polite queue"),
         pytest.param({"JOBDIR": "job"}, id="polite queue on disk"),
-        pytest.param({"SCHEDULER_PRIORITY_QUEUE": SCRAPYS_QUEUE}, id="Scrapy's queue"),
+        pytest.param({"SCHEDULER": SCRAPYS}, id="Scrapy's queue"),
     ],
 )
 
@@ -63,11 +63,11 @@ def page_of(headers: dict[str, str]) -> Any:
 
 @QUEUES
 @coroutine_test
-async def test_what_was_learned_outlives_the_crawl_as_pages_do(queue):
+async def test_what_was_learned_outlives_the_crawl_as_pages_do(scheduler):
     with Site({"/robots.txt": NO_P}) as site:
         urls = [site.url(path) for path in PAGES]
-        await run(urls, **queue)
-    crawler = await run(urls, **queue, **RETRIES)
+        await run(urls, **scheduler)
+    crawler = await run(urls, **scheduler, **RETRIES)
     assert sorted(crawler.spider.got) == urls
     assert stat(crawler, "unreachable") == 0  # it was not asked
 
@@ -85,12 +85,12 @@ async def test_what_was_learned_outlives_the_crawl_as_pages_do(queue):
     ],
 )
 @coroutine_test
-async def test_a_page_in_the_cache_waits_for_no_retry(queue, cache):
+async def test_a_page_in_the_cache_waits_for_no_retry(scheduler, cache):
     """Nothing is known of the site any more, and its robots.txt cannot be had."""
     with Site({"/robots.txt": NO_P, **page_of(FRESH)}) as site:
         urls = [site.url(path) for path in PAGES]
-        await run(urls, REP_STORE="memory", **cache, **queue)
-    crawler = await run(urls, REP_STORE="memory", **cache, **queue, **RETRIES)
+        await run(urls, REP_STORE="memory", **cache, **scheduler)
+    crawler = await run(urls, REP_STORE="memory", **cache, **scheduler, **RETRIES)
     assert sorted(crawler.spider.got) == urls
     assert stat(crawler, "from_http_cache") == 8
     assert stat(crawler, "unreachable") == 1
@@ -155,19 +155,19 @@ class Exempt(Pages):
     ],
 )
 @coroutine_test
-async def test_what_is_disallowed_stays_refused(first, second, queue):
+async def test_what_is_disallowed_stays_refused(first, second, scheduler):
     with Site({"/robots.txt": NO_P}) as site:
         urls = [site.url("/a"), site.url("/p")]
-        crawler = await run(urls, Exempt, **first, **queue)
+        crawler = await run(urls, Exempt, **first, **scheduler)
         assert len(crawler.spider.got) == 2
         if second:
-            await anew(urls, queue)
+            await anew(urls, scheduler)
     if not second:
-        await anew(urls, queue)
+        await anew(urls, scheduler)
 
 
-async def anew(urls, queue):
-    crawler = await run(urls, **queue, **RETRIES)
+async def anew(urls, scheduler):
+    crawler = await run(urls, **scheduler, **RETRIES)
     assert crawler.spider.got == urls[:1]
     (failure,) = crawler.spider.failures
     assert isinstance(failure, RobotsForbidden)
@@ -369,13 +369,8 @@ async def test_while_it_is_asked_again(delay):
     assert crawler.stats.get_value("scheduler/enqueued") <= 22 + 4 * 6  # no busy loop
 
 
-@pytest.mark.parametrize(
-    "queue",
-    [{}, {"SCHEDULER_PRIORITY_QUEUE": SCRAPYS_QUEUE}],
-    ids=["polite", "Scrapy's"],
-)
 @coroutine_test
-async def test_what_waits_is_kept_for_the_next_run_with_its_priority(queue):
+async def test_what_waits_is_kept_for_the_next_run_with_its_priority():
     class Stopping(Pages):
         async def start(self):
             for priority, request in enumerate(self.requests()):
@@ -399,7 +394,6 @@ async def test_what_waits_is_kept_for_the_next_run_with_its_priority(queue):
         assert first.spider.got == []
         site.replies["/robots.txt"] = NO_P
         forget("job")
-        second = await run([], Resuming, JOBDIR="job", CONCURRENT_REQUESTS=1, **queue)
+        second = await run([], Resuming, JOBDIR="job", CONCURRENT_REQUESTS=1)
     assert second.spider.got == urls[::-1]
-    if not queue:
-        assert second.spider.priorities == [7, 6, 5, 4, 3, 2, 1, 0]
+    assert second.spider.priorities == [7, 6, 5, 4, 3, 2, 1, 0]

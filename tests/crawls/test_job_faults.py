@@ -18,7 +18,8 @@ from scrapy import exceptions
 
 from scrapy_rep.downloader.downloader import CUT_OFF
 from scrapy_rep.exceptions import JobError
-from scrapy_rep.job import FILE_NAME, file
+from scrapy_rep.frontier import job_file as file
+from scrapy_rep.frontier.job_file import FILE_NAME
 from tests.crawls.kills import Killed, Web
 from tests.crawls.processes import TIMEOUT, wait_for_hit
 from tests.site import (

@@ -7,7 +7,7 @@ import signal
 import sqlite3
 import sys
 import time
-from contextlib import ExitStack, closing
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,14 +15,12 @@ import scrapy
 from scrapy.squeues import PickleLifoDiskQueue
 from scrapy.utils.misc import build_from_crawler
 
-from scrapy_rep.job import FILE_NAME
+from scrapy_rep.frontier.job_file import FILE_NAME
 from scrapy_rep.pacing import HOSTS
 from tests.crawls.processes import TIMEOUT, start
-from tests.site import Reply, Site, gaps_between, some_sites
+from tests.site import Site, gaps_between, some_sites
 from tests.utils import (
     DISK_QUEUES,
-    HAS_SQLITE,
-    SCRAPYS_QUEUE,
     Pages,
     coroutine_test,
     crawl,
@@ -32,8 +30,6 @@ from tests.utils import (
 if TYPE_CHECKING:
     import subprocess
     from pathlib import Path
-
-OURS = "scrapy_rep.PoliteQueue"
 
 
 class FromPages(Pages):
@@ -129,32 +125,22 @@ async def test_two_origins_on_each_host(queues, tmp_path):
 
 
 @pytest.mark.parametrize("queues", [*DISK_QUEUES, DURABLE])
-@pytest.mark.parametrize("is_torn", [False, True])
 @coroutine_test
-async def test_stopped_twice(is_torn, queues, tmp_path, caplog):
-    """The list of slots is torn where a kill comes while Scrapy writes it."""
+async def test_stopped_twice(queues, tmp_path, caplog):
     settings: dict[str, Any] = {"JOBDIR": str(tmp_path), "REP_STORE": "memory"}
-    path = tmp_path / "requests.queue" / "active.json"
     robots = "User-agent: *\nCrawl-delay: 0.02"
     crawlers = []
     with some_sites(3, robots) as some, some_sites(3, robots) as others:
         urls = pages([*some, *others], 10)
-        for spider, kept in ((Stopped, 0.5), (Stopped, 0), (FromPages, 1)):
+        for spider in (Stopped, Stopped, FromPages):
             crawlers.append(make_crawler(spider, **settings, **queues))
             await crawl(crawlers[-1], urls=[] if crawlers[1:] else urls)
-            if is_torn:
-                written = path.read_text()
-                path.write_text(written[: int(kept * len(written))])
     assert all(len(crawler.spider.got) >= 10 for crawler in crawlers)
     assert_nothing_lost(crawlers, urls)
-    errors = [r.getMessage() for r in caplog.records if r.levelname == "ERROR"]
-    for number, error in enumerate(errors, 1):
-        assert error.startswith(f"{path} is damaged")
-        assert error.endswith(f"It is now active.json.damaged-{number}.")
-    assert len(errors) == (2 if is_torn and queues else 0)
-    if not queues:  # the job itself tells which slots it has
-        with closing(sqlite3.connect(tmp_path / FILE_NAME)) as db:
-            assert db.execute("SELECT * FROM requests").fetchall() == []
+    assert not [r for r in caplog.records if r.levelname == "ERROR"]
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as db:
+        for table in ("requests", "places"):
+            assert db.execute(f"SELECT * FROM {table}").fetchall() == []
 
 
 class Learns(Pages):
@@ -266,34 +252,3 @@ def test_ctrl_c_twice_each_followed_by_a_new_run(tmp_path):
                 process.send_signal(signal.SIGINT)
             runs.end(process)
     assert sorted(runs.got()) == sorted(urls)
-
-
-@pytest.mark.skipif(not HAS_SQLITE, reason="Scrapy 2.19")
-def test_killed_with_queues_that_outlive_it(tmp_path):
-    """What was in flight is lost, as with Scrapy's own queue, and nothing else."""
-    at_once = 4
-    got = {}
-    reply = Reply("<html>page</html>", after=0.05)
-    with ExitStack() as stack:
-        replies = {f"/{n}": reply for n in range(21)}
-        hosts = [f"127.0.0.{n}" for n in range(2, 5)]
-        sites = [stack.enter_context(Site(replies, host=host)) for host in hosts]
-        urls = pages(sites, 21)
-        for queue in (OURS, SCRAPYS_QUEUE):
-            folder = tmp_path / queue
-            folder.mkdir()
-            runs = Runs(
-                folder,
-                SCHEDULER_PRIORITY_QUEUE=queue,
-                SCHEDULER_DISK_QUEUE="scrapy.squeues.PickleLifoSQLiteQueue",
-                CONCURRENT_REQUESTS=at_once,
-            )
-            process = runs.start(urls, found=len(urls))
-            runs.wait_for(process, 8)
-            process.kill()
-            process.communicate()
-            # Scrapy's own finds what was left with the next request of each host.
-            runs.end(runs.start([site.url("/more") for site in sites], found=3))
-            got[queue] = set(runs.got()) & set(urls)
-    # Some are answered while the next are on their way.
-    assert min(map(len, got.values())) >= len(urls) - 2 * at_once

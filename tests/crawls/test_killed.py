@@ -10,10 +10,9 @@ import pytest
 from tests.crawls.kills import DELAY, Killed, Web
 from tests.crawls.processes import TIMEOUT, start, wait_for_hit
 from tests.site import Site, gaps_between
-from tests.utils import SCRAPYS_QUEUE
 
 FIFO = {
-    "SCHEDULER_DISK_QUEUE": "scrapy_rep.job.FifoQueue",
+    "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleFifoDiskQueue",
     "SCHEDULER_START_DISK_QUEUE": None,
 }
 
@@ -23,14 +22,6 @@ FIFO = {
     [
         pytest.param(6, {}, id="as the add-on has it"),
         pytest.param(3, FIFO, id="FIFO, without a queue of start requests"),
-        pytest.param(
-            3, {"SCHEDULER_PRIORITY_QUEUE": SCRAPYS_QUEUE}, id="Scrapy's slots"
-        ),
-        pytest.param(
-            3,
-            {"SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.ScrapyPriorityQueue"},
-            id="Scrapy's priorities",
-        ),
     ],
 )
 def test_nothing_is_lost(kills, settings, tmp_path):

@@ -17,7 +17,7 @@ from scrapy_rep.protocol import Policy
 from tests.crawls.test_one_pace import by_handler
 from tests.site import Reply, Silence, Site, hosts_of, some_sites
 from tests.utils import (
-    SCRAPYS_QUEUE,
+    SCRAPYS,
     Frees,
     Pages,
     at_once,
@@ -84,10 +84,10 @@ class UntilQuick(Pages):
             self.hanging.closing.set()
 
 
-@pytest.mark.parametrize("queue", ["scrapy_rep.PoliteQueue", SCRAPYS_QUEUE])
+@pytest.mark.parametrize("scheduler", ["scrapy_rep.Scheduler", SCRAPYS])
 @coroutine_test
-async def test_hosts_that_hang_hold_up_nobody_who_comes_after_them(queue):
-    await hanging_hosts(SCHEDULER_PRIORITY_QUEUE=queue)
+async def test_hosts_that_hang_hold_up_nobody_who_comes_after_them(scheduler):
+    await hanging_hosts(SCHEDULER=scheduler)
 
 
 @pytest.mark.only_asyncio

@@ -11,7 +11,7 @@ import pytest
 from tests.site import Hit, Reply, Site, pages
 from tests.utils import (
     Pages,
-    both_queues,
+    both_schedulers,
     coroutine_test,
     crawl,
     make_crawler,
@@ -43,15 +43,13 @@ def every_page(
     return {f"/{n}": answer for n in range(number)}
 
 
-@both_queues
+@both_schedulers
 @coroutine_test
-async def test_a_site_that_suffers_from_load_settles(queue):
+async def test_a_site_that_suffers_from_load_settles(scheduler):
     smallest = []
     for factor in (0, 4):
         with Site(every_page(Loaded(), 15), host=f"127.0.0.{factor + 2}") as site:
-            crawler = make_crawler(
-                SCHEDULER_PRIORITY_QUEUE=queue, REP_LATENCY_FACTOR=factor
-            )
+            crawler = make_crawler(SCHEDULER=scheduler, REP_LATENCY_FACTOR=factor)
             await crawl(crawler, urls=pages(site, 15))
             if factor:
                 # Nothing is known before the first answer, so that one goes alone.

@@ -10,7 +10,7 @@ import logging
 
 from scrapy import signals
 
-from scrapy_rep import PoliteQueue, RepMiddleware
+from scrapy_rep import RepMiddleware, Scheduler
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.downloader import Departure
 from scrapy_rep.policies.cache import PolicyCache
@@ -81,7 +81,7 @@ async def test_a_leak_is_found(monkeypatch):
 async def test_a_crawl_is_gone_when_it_is_over():
     def alive():
         gc.collect()
-        ours = (RepMiddleware, PoliteQueue, Policies)
+        ours = (RepMiddleware, Scheduler, Policies)
         return sum(type(thing) in ours for thing in gc.get_objects())
 
     before = alive()

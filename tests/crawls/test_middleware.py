@@ -18,7 +18,7 @@ from scrapy_rep.crawl import Crawl
 from scrapy_rep.signals import request_forbidden
 from tests.site import Reply, Site
 from tests.utils import (
-    SCRAPYS_QUEUE,
+    SCRAPYS,
     Pages,
     coroutine_test,
     crawl,
@@ -392,7 +392,7 @@ async def test_cancelled_fetch_leaves_nobody_waiting():
 
     with Site({"/robots.txt": Reply(DISALLOW_P, after=1.0)}) as site:
         # The polite queue would ask again, rather than have them refused.
-        crawler = make_crawler(Cancelling, SCHEDULER_PRIORITY_QUEUE=SCRAPYS_QUEUE)
+        crawler = make_crawler(Cancelling, SCHEDULER=SCRAPYS)
         await crawl(crawler, urls=[site.url("/q"), site.url("/p")])
     assert len(crawler.spider.failures) == 2
     for failure in crawler.spider.failures:
@@ -602,7 +602,7 @@ async def test_at_most_so_many_requests_wait_in_the_middleware(monkeypatch):
     with Site({"/robots.txt": Reply(DISALLOW_P, after=0.3)}) as site:
         settings = {
             "CONCURRENT_REQUESTS": 50,
-            "SCHEDULER_PRIORITY_QUEUE": SCRAPYS_QUEUE,
+            "SCHEDULER": SCRAPYS,
         }
         crawler = make_crawler(None, **settings)
         policies: Any = Crawl.of(crawler).policies
@@ -638,7 +638,7 @@ async def test_what_cannot_go_back_is_refused(monkeypatch):
 @coroutine_test
 async def test_who_has_waited_for_a_robots_txt_is_judged_by_the_time_after_that():
     with Site({"/robots.txt": Reply("", after=0.5)}) as site:
-        crawler = make_crawler(SCHEDULER_PRIORITY_QUEUE=SCRAPYS_QUEUE)
+        crawler = make_crawler(SCHEDULER=SCRAPYS)
         shared: Any = Crawl.of(crawler)
         late: list[float] = []
         rule = shared.judge.rule

@@ -17,7 +17,7 @@ from scrapy_rep.policies.sharing import OF_LOOPS, Commons, Learned
 from tests.forking import run
 from tests.site import Reply, Site
 from tests.utils import (
-    SCRAPYS_QUEUE,
+    SCRAPYS,
     Pages,
     at_once,
     coroutine_test,
@@ -56,7 +56,7 @@ class Nothing:
     [
         pytest.param(Pages, {}, id="the same spider"),
         pytest.param(Inner, {"LOG_LEVEL": "ERROR"}, id="another spider"),
-        pytest.param(Inner, {"SCHEDULER_PRIORITY_QUEUE": SCRAPYS_QUEUE}, id="queue"),
+        pytest.param(Inner, {"SCHEDULER": SCRAPYS}, id="scheduler"),
         pytest.param(Inner, {"REP_STORE": "sqlite", "JOBDIR": "job"}, id="store"),
         pytest.param(
             Inner,
@@ -179,10 +179,7 @@ async def test_a_robots_txt_that_may_not_be_kept_serves_all_who_wait():
     reply = Reply(NO_P, headers={"Cache-Control": "no-store"}, after=0.2)
     with Site({"/robots.txt": reply}) as site:
         # The polite queue asks ahead of need, and then the gate would ask once more.
-        crawlers = [
-            make_crawler(REP_MIN_AGE=0, SCHEDULER_PRIORITY_QUEUE=SCRAPYS_QUEUE)
-            for _ in range(3)
-        ]
+        crawlers = [make_crawler(REP_MIN_AGE=0, SCHEDULER=SCRAPYS) for _ in range(3)]
         urls = [site.url("/q")]
         await at_once(*(crawl(each, urls=urls) for each in crawlers))
         assert site.count("/robots.txt") == 1

@@ -28,10 +28,10 @@ from tests.site import (
 )
 from tests.tls import server_context
 from tests.utils import (
-    SCRAPYS_QUEUE,
+    SCRAPYS,
     Pages,
     at_once,
-    both_queues,
+    both_schedulers,
     coroutine_test,
     crawl,
     make_crawler,
@@ -120,12 +120,12 @@ async def test_a_connection_that_is_slow_to_be_made(name, tmp_path):
     assert smallest_gap(site) >= 0.98 * 0.8
 
 
-@both_queues
+@both_schedulers
 @coroutine_test
-async def test_two_spiders_of_a_process(queue):
+async def test_two_spiders_of_a_process(scheduler):
     with Site({"/robots.txt": DELAYED}) as site:
         one, other = (
-            make_crawler(SCHEDULER_PRIORITY_QUEUE=queue, USER_AGENT=agent)
+            make_crawler(SCHEDULER=scheduler, USER_AGENT=agent)
             for agent in ("one/1.0", "other/1.0")
         )
         urls = pages(site, 3)
@@ -163,7 +163,7 @@ class Spreading:
         request.meta["download_slot"] = f"proxy {self.number % 3}"
 
 
-@both_queues
+@both_schedulers
 @pytest.mark.parametrize(
     ("spider", "middlewares"),
     [
@@ -172,12 +172,14 @@ class Spreading:
     ],
 )
 @coroutine_test
-async def test_a_host_that_is_spread_over_slots(queue, spider, middlewares, tmp_path):
+async def test_a_host_that_is_spread_over_slots(
+    scheduler, spider, middlewares, tmp_path
+):
     audit = tmp_path / "audit.jsonl"
     with Site({"/robots.txt": DELAYED}) as site:
         crawler = make_crawler(
             spider,
-            SCHEDULER_PRIORITY_QUEUE=queue,
+            SCHEDULER=scheduler,
             DOWNLOADER_MIDDLEWARES=middlewares,
             REP_AUDIT_URI=str(audit),
         )
@@ -234,17 +236,17 @@ class Holding(Pages):
         time.sleep(0.6 * DELAY)
 
 
-@both_queues
+@both_schedulers
 @coroutine_test
-async def test_callbacks_that_hold_the_event_loop_and_new_connections(queue, tmp_path):
+async def test_callbacks_that_hold_the_event_loop_and_new_connections(
+    scheduler, tmp_path
+):
     audit = tmp_path / "audit.jsonl"
     closed = Reply("page", headers={"Connection": "close"})
     with some_sites(3, Reply(DELAYED, headers=closed.headers)) as sites:
         for site in sites:
             site.replies |= {f"/{number}": closed for number in range(3)}
-        crawler = make_crawler(
-            Holding, SCHEDULER_PRIORITY_QUEUE=queue, REP_AUDIT_URI=str(audit)
-        )
+        crawler = make_crawler(Holding, SCHEDULER=scheduler, REP_AUDIT_URI=str(audit))
         urls = [url for site in sites for url in pages(site, 3)]
         await crawl(crawler, urls=urls)
     assert len(crawler.spider.got) == 9
@@ -374,13 +376,17 @@ def strange(kind: str) -> type:
         pytest.param("none", id="no slots"),
     ],
 )
-@both_queues
+@both_schedulers
 @coroutine_test
-async def test_a_scrapy_whose_slots_are_others(queue, kind, caplog):
-    if (queue, kind) == (SCRAPYS_QUEUE, "none"):  # which counts what is in the slots
-        queue = "scrapy.pqueues.ScrapyPriorityQueue"
+async def test_a_scrapy_whose_slots_are_others(scheduler, kind, caplog):
+    more: dict[str, Any] = {}
+    if (scheduler, kind) == (
+        SCRAPYS,
+        "none",
+    ):  # its default counts what is in the slots
+        more["SCHEDULER"] = "scrapy.pqueues.ScrapyPriorityQueue"
     with Site({"/robots.txt": DELAYED}) as site, Site(host="127.0.0.2") as free:
-        crawler = make_crawler(SCHEDULER_PRIORITY_QUEUE=queue, DOWNLOADER=strange(kind))
+        crawler = make_crawler(SCHEDULER=scheduler, DOWNLOADER=strange(kind), **more)
         with caplog.at_level(logging.WARNING):
             await crawl(crawler, urls=pages(site, 4) + pages(free, 4))
     assert len(crawler.spider.got) == 8
@@ -401,12 +407,12 @@ def by_network(request: scrapy.Request) -> str:
     return urlsplit(request.url).netloc.rpartition(".")[0]
 
 
-@both_queues
+@both_schedulers
 @coroutine_test
-async def test_hosts_that_belong_together(queue):
+async def test_hosts_that_belong_together(scheduler):
     with some_sites(2, DELAYED) as sites:
         crawler = make_crawler(
-            SCHEDULER_PRIORITY_QUEUE=queue, REP_PACE_BY=f"{__name__}.by_network"
+            SCHEDULER=scheduler, REP_PACE_BY=f"{__name__}.by_network"
         )
         await crawl(crawler, urls=[url for site in sites for url in pages(site, 2)])
     assert len(crawler.spider.got) == 4

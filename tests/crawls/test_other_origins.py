@@ -13,15 +13,15 @@ from scrapy.resolver import dnscache
 
 from scrapy_rep import RobotsForbidden
 from tests.site import Reply, Site, some_sites
-from tests.utils import SCRAPYS_QUEUE, Pages, coroutine_test, crawl, make_crawler
+from tests.utils import SCRAPYS, Pages, coroutine_test, crawl, make_crawler
 
 PRIVATE = "User-agent: *\nDisallow: /private\n"
 NOTHING = "User-agent: *\nDisallow: /\n"
 QUEUES = pytest.mark.parametrize(
-    "queue",
+    "scheduler",
     [
-        pytest.param("scrapy_rep.PoliteQueue", id="polite"),
-        pytest.param(SCRAPYS_QUEUE, id="Scrapy's"),
+        pytest.param("scrapy_rep.Scheduler", id="polite"),
+        pytest.param(SCRAPYS, id="Scrapy's"),
     ],
 )
 
@@ -145,7 +145,7 @@ SAID = [
 )
 @coroutine_test
 async def test_the_robots_txt_of_the_other_origin_decides(
-    spider, answer, said, queue, tmp_path
+    spider, answer, said, scheduler, tmp_path
 ):
     there = Site({"/robots.txt": PRIVATE}, host="127.0.0.2")
     with there, Site({"/missing": Reply(status=404)}) as here:
@@ -153,7 +153,7 @@ async def test_the_robots_txt_of_the_other_origin_decides(
             here.replies["/"] = answer(there.url("/private/x"))
         crawler = make_crawler(
             spider,
-            SCHEDULER_PRIORITY_QUEUE=queue,
+            SCHEDULER=scheduler,
             METAREFRESH_ENABLED=True,
             RETRY_TIMES=2,
             **(media(tmp_path) if spider is ByAPipeline else {}),
@@ -216,14 +216,14 @@ class Slots:
     ],
 )
 @coroutine_test
-async def test_the_slot_of_a_request_that_copies_meta(first, then, expected, queue):
+async def test_the_slot_of_a_request_that_copies_meta(first, then, expected, scheduler):
     class Setting(Going):
         def go(self, response):
             yield self.request_like({**response.meta, **then})
 
     with Site(host="127.0.0.2") as there, Site() as here:
         slots = Slots(there)
-        crawler = make_crawler(Setting, SCHEDULER_PRIORITY_QUEUE=queue)
+        crawler = make_crawler(Setting, SCHEDULER=scheduler)
         slots.watch(crawler)
         await crawl(crawler, urls=[here.url("/")], meta=first, there=there)
     assert slots.seen == [expected]
@@ -262,7 +262,7 @@ async def test_what_a_spider_sets_itself_is_honoured(first, then):
 
 @QUEUES
 @coroutine_test
-async def test_gaps_of_a_host_that_is_reached_from_others(queue):
+async def test_gaps_of_a_host_that_is_reached_from_others(scheduler):
     """Each of them had it asked in its own slot, at the same time."""
 
     class Copying(Going):
@@ -275,7 +275,7 @@ async def test_gaps_of_a_host_that_is_reached_from_others(queue):
 
     delay = Site({"/robots.txt": "User-agent: *\nCrawl-delay: 0.2\n"}, host="127.0.0.9")
     with delay as there, some_sites(4, None) as sites:
-        crawler = make_crawler(Copying, SCHEDULER_PRIORITY_QUEUE=queue)
+        crawler = make_crawler(Copying, SCHEDULER=scheduler)
         urls = [site.url("/") for site in sites]
         await crawl(crawler, urls=urls, there=there)
         gaps = there.gaps()
@@ -297,7 +297,7 @@ async def test_the_slot_of_a_host_that_has_become_an_address_since(monkeypatch):
         slots = Slots(there)
         crawler = make_crawler(
             Resolved,
-            SCHEDULER_PRIORITY_QUEUE="scrapy.pqueues.ScrapyPriorityQueue",
+            SCHEDULER="scrapy.pqueues.ScrapyPriorityQueue",
             CONCURRENT_REQUESTS_PER_IP=2,
         )
         slots.watch(crawler)

@@ -18,7 +18,7 @@ from scrapy_rep import RobotsUnreachable
 from scrapy_rep.downloader import ROBOTS_HOP
 from tests.site import Reply, Site
 from tests.utils import (
-    SCRAPYS_QUEUE,
+    SCRAPYS,
     Pages,
     coroutine_test,
     crawl,
@@ -376,7 +376,7 @@ async def test_without_our_queue_it_is_refused_rather_than_wait_for_ever(caplog)
     with Site({"/robots.txt": SMALL}) as site:
         crawler = make_crawler(
             DOWNLOADER_MIDDLEWARES={Token: 543},
-            SCHEDULER_PRIORITY_QUEUE=SCRAPYS_QUEUE,
+            SCHEDULER=SCRAPYS,
         )
         await crawl(crawler, WITHIN, urls=[site.url("/a")])
         assert site.paths == []

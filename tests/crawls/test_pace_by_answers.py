@@ -20,7 +20,7 @@ from tests.crawls.test_one_pace import HANDLERS, by_handler, smallest_gap
 from tests.site import Reply, Site, pages
 from tests.utils import (
     Pages,
-    both_queues,
+    both_schedulers,
     coroutine_test,
     crawl,
     make_crawler,
@@ -65,12 +65,12 @@ async def test_connections_that_are_accepted_late(name, way):
 
 
 @both_ways
-@both_queues
+@both_schedulers
 @coroutine_test
-async def test_a_site_that_thinks_and_accepts_late(queue, way):
+async def test_a_site_that_thinks_and_accepts_late(scheduler, way):
     slow = {f"/{n}": Reply("page", after=0.1 * n, headers=CLOSED) for n in range(4)}
     with late_site(**slow) as site:
-        crawler = make_crawler(SCHEDULER_PRIORITY_QUEUE=queue, **way)
+        crawler = make_crawler(SCHEDULER=scheduler, **way)
         await crawl(crawler, urls=pages(site, 4))
     assert len(crawler.spider.got) == 4
     assert smallest_gap(site) >= DELAY
@@ -80,13 +80,13 @@ async def test_a_site_that_thinks_and_accepts_late(queue, way):
 
 
 @both_ways
-@both_queues
+@both_schedulers
 @coroutine_test
-async def test_a_slow_body_holds_up_nobody(queue, way):
+async def test_a_slow_body_holds_up_nobody(scheduler, way):
     with Site({"/robots.txt": DELAYED}) as site:
         site.replies["/0"] = Reply(b"x" * 40, drip=0.1)
         crawler = make_crawler(
-            SCHEDULER_PRIORITY_QUEUE=queue, CONCURRENT_REQUESTS_PER_DOMAIN=2, **way
+            SCHEDULER=scheduler, CONCURRENT_REQUESTS_PER_DOMAIN=2, **way
         )
         began = time.monotonic()
         await crawl(crawler, urls=pages(site, 6))
@@ -96,13 +96,15 @@ async def test_a_slow_body_holds_up_nobody(queue, way):
 
 
 @both_ways
-@both_queues
+@both_schedulers
 @coroutine_test
-async def test_what_has_waited_for_an_answer_keeps_the_users_own_delay_too(queue, way):
+async def test_what_has_waited_for_an_answer_keeps_the_users_own_delay_too(
+    scheduler, way
+):
     with Site({"/robots.txt": "User-agent: *\nCrawl-delay: 0.1\n"}) as site:
         site.replies["/0"] = Reply("page", after=3.0)
         crawler = make_crawler(
-            SCHEDULER_PRIORITY_QUEUE=queue,
+            SCHEDULER=scheduler,
             DOWNLOAD_DELAY=0.8,  # which jitter halves at the most
             **way,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from threading import Barrier, Event
 from typing import Any
@@ -14,6 +13,7 @@ from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_rep import RobotsUnreachable
+from scrapy_rep.frontier.last_run import look
 from scrapy_rep.policies.service import Policies
 from tests.site import (
     Reply,
@@ -24,7 +24,7 @@ from tests.site import (
     some_sites,
 )
 from tests.utils import (
-    SCRAPYS_QUEUE,
+    SCRAPYS,
     Enough,
     Media,
     Pages,
@@ -298,9 +298,9 @@ async def test_request_rate(rate, interval, no_heartbeat):
     assert min(gaps(site)) >= interval
 
 
-@pytest.mark.parametrize("queue", ["scrapy_rep.PoliteQueue", SCRAPYS_QUEUE])
+@pytest.mark.parametrize("scheduler", ["scrapy_rep.Scheduler", SCRAPYS])
 @coroutine_test
-async def test_a_visit_time_that_opens(queue, monkeypatch, no_heartbeat):
+async def test_a_visit_time_that_opens(scheduler, monkeypatch, no_heartbeat):
     opens = 20_000 * 86400 + 9 * 3600
     started = time.monotonic()
     monkeypatch.setattr(
@@ -308,9 +308,9 @@ async def test_a_visit_time_that_opens(queue, monkeypatch, no_heartbeat):
     )
     body = "User-agent: *\nVisit-time: 0900-1000\n"
     with some_sites(1, body) as (site,):
-        crawler = make_crawler(SCHEDULER_PRIORITY_QUEUE=queue)
+        crawler = make_crawler(SCHEDULER=scheduler)
         await crawl(crawler, urls=pages(site, 3))
-    if queue == SCRAPYS_QUEUE:  # where they cannot wait, they are refused
+    if scheduler == SCRAPYS:  # where they cannot wait, they are refused
         assert len(crawler.spider.failures) == 3
         assert site.count("/0") == 0
         return
@@ -374,13 +374,13 @@ async def test_a_refresh_that_changes_the_delay():
     assert min(after) >= 0.3
 
 
-@pytest.mark.parametrize("queue", ["scrapy_rep.PoliteQueue", SCRAPYS_QUEUE])
+@pytest.mark.parametrize("scheduler", ["scrapy_rep.Scheduler", SCRAPYS])
 @coroutine_test
-async def test_a_refresh_does_not_queue_behind_pages(queue):
+async def test_a_refresh_does_not_queue_behind_pages(scheduler):
     robots = Reply(delay(0.15), headers={"Cache-Control": "max-age=1"})
     with some_sites(1, robots) as (site,):
         crawler = make_crawler(
-            REP_MIN_AGE=1, SCHEDULER_PRIORITY_QUEUE=queue, CONCURRENT_REQUESTS=8
+            REP_MIN_AGE=1, SCHEDULER=scheduler, CONCURRENT_REQUESTS=8
         )
         await crawl(crawler, urls=pages(site, 24))
     assert len(crawler.spider.got) == 24
@@ -470,8 +470,8 @@ async def test_shutdown_does_not_wait_for_delays(tmp_path):
         crawler = make_crawler(StoppedEarly, **settings, CONCURRENT_REQUESTS=4)
         await crawl(crawler, urls=urls + pages(quick, 3))
     assert sorted(crawler.spider.got) == sorted(pages(quick, 3))
-    state = json.loads((tmp_path / "requests.queue" / "active.json").read_text())
-    assert sorted(state) == sorted(site.host for site in sites)
+    waiting = {each.name: each.waiting for each in look(tmp_path).hosts}
+    assert waiting == {site.host: 5 for site in sites}
 
     class Counting(Pages):
         async def start(self):

@@ -205,30 +205,3 @@ def test_killed_and_started_again(tmp_path):
     assert set(fates["got"]) == allowed <= reached
     assert set(fates["refused"]) == forbidden
     assert not list(job.glob("*.damaged*"))
-
-
-@pytest.mark.parametrize("durable", [False, True])
-@pytest.mark.parametrize("kept", [0.5, 0.95])
-def test_a_queue_that_a_kill_has_left_half_written(tmp_path, kept, durable):
-    """What is in it cannot be told; the crawl goes on, to its end, and asks for all."""
-    job = tmp_path / "job"
-    with site_with(NO_PRIVATE) as site:
-        allowed, forbidden = expected([site], [NO_PRIVATE])
-        urls = mixed(sorted(allowed | forbidden))
-        files: dict[str, Any] = {"CONCURRENT_REQUESTS": 1, "REP_DURABLE_JOB": False}
-        with run(job, urls, **files) as process:
-            wait_for_hit(process, [site])
-            process.kill()
-        queues = [path for path in job.rglob("q0*") if path.stat().st_size]
-        assert queues
-        for path in queues:
-            with path.open("r+b") as file:
-                file.truncate(int(path.stat().st_size * kept))
-        with run(job, urls, REP_DURABLE_JOB=durable) as process:
-            try:
-                out, _ = process.communicate(timeout=60)
-            finally:
-                process.kill()
-    fates = json.loads(out)
-    assert set(fates["got"]) == allowed
-    assert set(fates["refused"]) == forbidden

@@ -13,7 +13,7 @@ import scrapy_rep
 from scrapy_rep import RobotsSitemapSpider
 from tests.site import Reply, Site
 from tests.test_readme import GUIDE, items_of, spider
-from tests.utils import SCRAPYS_QUEUE, coroutine_test, crawl, make_crawler, sleep
+from tests.utils import SCRAPYS, coroutine_test, crawl, make_crawler, sleep
 
 DISALLOW_P = "User-agent: *\nDisallow: /p\n"
 
@@ -164,9 +164,9 @@ async def test_a_sitemap_that_is_no_page_breaks_nothing(sitemap):
     assert crawler.stats.get_value("rep/forbidden") is None
 
 
-@pytest.mark.parametrize("queue", ["scrapy_rep.PoliteQueue", SCRAPYS_QUEUE])
+@pytest.mark.parametrize("scheduler", ["scrapy_rep.Scheduler", SCRAPYS])
 @coroutine_test
-async def test_a_robots_txt_that_heals_is_waited_for(queue):
+async def test_a_robots_txt_that_heals_is_waited_for(scheduler):
     with Site() as site:
         site.replies["/robots.txt"] = [
             Reply(status=503),
@@ -177,7 +177,7 @@ async def test_a_robots_txt_that_heals_is_waited_for(queue):
         crawler = make_crawler(
             Pages,
             REP_UNREACHABLE_RETRY_DELAYS=[0.2, 0.2],
-            SCHEDULER_PRIORITY_QUEUE=queue,
+            SCHEDULER=scheduler,
         )
         await crawl(crawler, urls=[site.url("/robots.txt")])
         assert site.paths == ["/robots.txt"] * 3 + ["/map.xml", "/a"]

@@ -12,7 +12,7 @@ from scrapy import signals
 from scrapy_rep import Robots
 from scrapy_rep.middleware import RepMiddleware
 from tests.site import Site
-from tests.utils import SCRAPYS_QUEUE, Pages, coroutine_test, crawl, make_crawler
+from tests.utils import SCRAPYS, Pages, coroutine_test, crawl, make_crawler
 
 TEXT = "User-agent: *\nDisallow: /p\nSitemap: /map.xml\n"
 
@@ -48,7 +48,7 @@ class Asks(Pages):
 NOT_JUDGED = [
     pytest.param({"ROBOTSTXT_OBEY": False}, id="not obeyed"),
     pytest.param(
-        {"ROBOTSTXT_OBEY": False, "SCHEDULER_PRIORITY_QUEUE": SCRAPYS_QUEUE},
+        {"ROBOTSTXT_OBEY": False, "SCHEDULER": SCRAPYS},
         id="not obeyed, and no queue of ours",
     ),
     pytest.param({"DOWNLOADER_MIDDLEWARES": {RepMiddleware: None}}, id="taken out"),

@@ -1,82 +1,75 @@
-"""A job that Scrapy's queues kept goes on in ours."""
+"""A job that Scrapy's own scheduler began goes on with that."""
 
 from __future__ import annotations
 
-import random
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import scrapy
 
-from tests.crawls.kills import Killed, Web
-from tests.utils import HAS_SQLITE, SCRAPYS_QUEUE
+from scrapy_rep import Scheduler
+from scrapy_rep.frontier.job_file import FILE_NAME
+from tests.site import Site, pages
+from tests.utils import SCRAPYS, Enough, Pages, coroutine_test, crawl, make_crawler
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-OLD: dict[str, Any] = {"REP_DURABLE_JOB": False, "LOG_LEVEL": "INFO"}
-SQLITE = {
-    "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleLifoSQLiteQueue",
-    "SCHEDULER_START_DISK_QUEUE": "scrapy.squeues.PickleFifoSQLiteQueue",
-}
+    import logging
 
 
-def old_files(folder: Path) -> list[str]:
-    names = [str(path.relative_to(folder)) for path in folder.rglob("*")]
-    return [
-        name
-        for name in names
-        if (name == "requests.seen" or "/0" in name or "/-" in name)
-        and "damaged" not in name
-    ]
+def said(caplog: pytest.LogCaptureFixture, what: str) -> list[logging.LogRecord]:
+    return [r for r in caplog.records if what in r.getMessage()]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT for another process")
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        pytest.param({}, {}, id="files"),
-        pytest.param(
-            {"SCHEDULER_DISK_QUEUE": "scrapy.squeues.MarshalFifoDiskQueue"},
-            {},
-            id="others",
-        ),
-        pytest.param({"SCHEDULER_PRIORITY_QUEUE": SCRAPYS_QUEUE}, {}, id="its slots"),
-        pytest.param(
-            {"SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.ScrapyPriorityQueue"},
-            {"SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.ScrapyPriorityQueue"},
-            id="without slots",
-        ),
-        pytest.param(
-            SQLITE,
-            {},
-            marks=pytest.mark.skipif(not HAS_SQLITE, reason="Scrapy 2.19"),
-            id="SQLite",
-        ),
-    ],
+@coroutine_test
+async def test_a_job_of_scrapys_goes_on_with_scrapys_scheduler(tmp_path, caplog):
+    caplog.set_level("INFO")
+    job: dict[str, Any] = {"JOBDIR": str(tmp_path), "CONCURRENT_REQUESTS": 1}
+    with Site() as site:
+        urls = pages(site, 10)
+        first = make_crawler(Enough, SCHEDULER=SCRAPYS, **job)
+        await crawl(first, urls=urls)
+        second = make_crawler(**job)
+        await crawl(second)
+    assert first.spider.got
+    assert second.spider.got
+    assert sorted(first.spider.got + second.spider.got) == sorted(urls)
+    assert len(said(caplog, "was begun by Scrapy's own scheduler")) == 1
+    assert not (tmp_path / FILE_NAME).exists()
+
+
+@coroutine_test
+async def test_a_job_of_ours_is_not_used_by_scrapys_and_that_is_said(tmp_path, caplog):
+    job: dict[str, Any] = {"JOBDIR": str(tmp_path), "CONCURRENT_REQUESTS": 1}
+    with Site() as site:
+        urls = pages(site, 10)
+        first = make_crawler(Enough, **job)
+        await crawl(first, urls=urls)
+        assert not said(caplog, "is not used")
+        second = make_crawler(SCHEDULER=SCRAPYS, **job)
+        await crawl(second)
+        assert second.spider.got == []
+        (warning,) = said(caplog, "is not used")
+        assert warning.levelname == "WARNING"
+        third = make_crawler(**job)
+        await crawl(third)
+    assert sorted(first.spider.got + third.spider.got) == sorted(urls)
+
+
+class Looks(Pages):
+    async def start(self):
+        self.scheduler = type(self.crawler.engine.scheduler)
+        for request in self.requests():
+            yield request
+
+
+@pytest.mark.skipif(
+    not hasattr(scrapy.core.engine.ExecutionEngine, "scheduler"), reason="2.19"
 )
-def test_stopped(before, after, tmp_path):
-    with Web(45) as web:
-        killed = Killed(web, tmp_path, OLD | before)
-        killed.stop()
-        assert old_files(tmp_path / "job")
-        killed.settings = {"LOG_LEVEL": "INFO", **after}
-        log = killed.end()
-        assert "fingerprints that Scrapy's files had are now in" in log
-        assert "WARNING" not in log
-        assert old_files(tmp_path / "job") == []
-        assert sorted(set(killed.done())) == sorted(web.urls)
-
-
-def test_killed(tmp_path):
-    """As far as it goes, and the log says that it may not be all."""
-    rnd = random.Random(9309)
-    with Web(90) as web:
-        killed = Killed(web, tmp_path, OLD)
-        assert killed.kill(rnd, longest=0.5)
-        assert old_files(tmp_path / "job")
-        killed.settings = {}
-        log = killed.end()
-        assert "was killed when Scrapy's queues kept it" in log
-        assert set(killed.done()) <= set(web.urls)
-        assert old_files(tmp_path / "job") == []
+@pytest.mark.parametrize("more", [{}, {"JOBDIR": "job"}])
+@coroutine_test
+async def test_a_folder_in_which_nothing_is_yet_is_ours(more, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "job" / "requests.queue").mkdir(parents=True)
+    crawler = make_crawler(Looks, **more)
+    await crawl(crawler)
+    assert crawler.spider.scheduler is Scheduler

@@ -15,7 +15,7 @@ from scrapy_rep.log.telling import NEWS_MOST
 from scrapy_rep.store import Failures, KeptAnswer, Snapshot, Store
 from tests.site import Reply, some_sites
 from tests.utils import (
-    SCRAPYS_QUEUE,
+    SCRAPYS,
     Pages,
     at_once,
     coroutine_test,
@@ -322,7 +322,7 @@ async def test_what_waits_beside_the_polite_queue():
 
     with some_sites(1, "") as (site,):
         site.replies["/1"] = Reply("busy", 429, {"Retry-After": "1000"})
-        crawler = make_crawler(OneByOne, SCHEDULER_PRIORITY_QUEUE=SCRAPYS_QUEUE)
+        crawler = make_crawler(OneByOne, SCHEDULER=SCRAPYS)
         await crawl(crawler, urls=pages([site], 2))
     (waiting,) = crawler.spider.seen
     assert waiting.why == "it is parked (429)"

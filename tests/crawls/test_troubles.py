@@ -19,9 +19,9 @@ from scrapy_rep.pacing import HOSTS
 from scrapy_rep.pacing.health import WELL
 from tests.site import Hit, Reply, Site, pages
 from tests.utils import (
-    SCRAPYS_QUEUE,
+    SCRAPYS,
     Pages,
-    both_queues,
+    both_schedulers,
     coroutine_test,
     crawl,
     make_crawler,
@@ -95,9 +95,9 @@ def late_refusals(site: Scripted) -> int:
     return len([hit for hit in later if hit in site.bad])
 
 
-@both_queues
+@both_schedulers
 @coroutine_test
-async def test_a_crawl_settles_below_the_rate_that_a_site_bears(queue):
+async def test_a_crawl_settles_below_the_rate_that_a_site_bears(scheduler):
     # Answers take some time, so that refusals come in bursts: a single 503 may be about its
     # page, and tells nothing of the pace.
     with (
@@ -105,7 +105,7 @@ async def test_a_crawl_settles_below_the_rate_that_a_site_bears(queue):
         Scripted(Limiter(20, 5, 503, 0.05), host="127.0.0.2") as two,
     ):
         crawler = make_crawler(
-            SCHEDULER_PRIORITY_QUEUE=queue,
+            SCHEDULER=scheduler,
             RETRY_TIMES=2,
             REP_BACK_OFF_FIRST=0.3,
             REP_BACK_OFF_MAX=0.3,  # the longest gap, too
@@ -128,30 +128,28 @@ async def test_built_in_asks_as_fast_as_before():
     assert len(site.bad) == 15 * 3
 
 
-OURS = "scrapy_rep.PoliteQueue"
+OURS = "scrapy_rep.Scheduler"
 
 
 # What counts as a failure is the same with either queue.
 @pytest.mark.parametrize(
-    ("bad", "queue"),
+    ("bad", "scheduler"),
     [
         pytest.param(Reply(status=429), OURS, id="429"),
         pytest.param(Reply(status=503), OURS, id="503"),
-        pytest.param(Reply(status=503), SCRAPYS_QUEUE, id="503, Scrapy's queue"),
+        pytest.param(Reply(status=503), SCRAPYS, id="503, Scrapy's queue"),
         pytest.param(Reply(status=500), OURS, id="500"),
         pytest.param(Reply(reset=True), OURS, id="lost connections"),
-        pytest.param(
-            Reply(reset=True), SCRAPYS_QUEUE, id="lost connections, Scrapy's queue"
-        ),
+        pytest.param(Reply(reset=True), SCRAPYS, id="lost connections, Scrapy's queue"),
         pytest.param(Reply(hang=True), OURS, id="timeouts"),
     ],
 )
 @coroutine_test
-async def test_a_site_that_dies_and_comes_back_loses_no_page(bad, queue):
+async def test_a_site_that_dies_and_comes_back_loses_no_page(bad, scheduler):
     seconds = 2 if bad.hang else 1  # each of those takes half a second
     with Scripted(Dies(bad, after=10, seconds=seconds)) as site:
         crawler = make_crawler(
-            SCHEDULER_PRIORITY_QUEUE=queue,
+            SCHEDULER=scheduler,
             CONCURRENT_REQUESTS=8,
             RETRY_TIMES=2,
             REP_BACK_OFF_FIRST=0.1,
@@ -171,12 +169,12 @@ async def test_a_site_that_dies_and_comes_back_loses_no_page(bad, queue):
 @pytest.mark.parametrize(
     "bad", [Reply(status=503), Reply(hang=True)], ids=["503", "timeout"]
 )
-@both_queues
+@both_schedulers
 @coroutine_test
-async def test_a_page_is_tried_as_often_as_retry_times_says(queue, bad, number):
+async def test_a_page_is_tried_as_often_as_retry_times_says(scheduler, bad, number):
     with Scripted(lambda hit: bad) as site:
         crawler = make_crawler(
-            SCHEDULER_PRIORITY_QUEUE=queue,
+            SCHEDULER=scheduler,
             RETRY_TIMES=2,
             REP_BACK_OFF_FIRST=0.2,
             DOWNLOAD_TIMEOUT=0.5 if bad.hang else 180,
@@ -223,15 +221,15 @@ async def test_a_page_that_fails_by_itself_uses_them_up():
     assert site.count("/0") == 3
 
 
-@both_queues
+@both_schedulers
 @coroutine_test
-async def test_a_site_that_never_answers_well_is_given_up(queue):
+async def test_a_site_that_never_answers_well_is_given_up(scheduler):
     with (
         Scripted(lambda hit: Reply(status=503)) as site,
         Site(host="127.0.0.2") as well,
     ):
         crawler = make_crawler(
-            SCHEDULER_PRIORITY_QUEUE=queue,
+            SCHEDULER=scheduler,
             CONCURRENT_REQUESTS=8,
             RETRY_TIMES=2,
             REP_BACK_OFF_FIRST=0.2,
@@ -252,15 +250,17 @@ async def test_a_site_that_never_answers_well_is_given_up(queue):
     assert crawler.stats.get_value("finish_reason") == "finished"
 
 
-@both_queues
+@both_schedulers
 @coroutine_test
-async def test_what_is_not_judged_and_other_origins_are_refused_there_as_well(queue):
+async def test_what_is_not_judged_and_other_origins_are_refused_there_as_well(
+    scheduler,
+):
     bad = Scripted(lambda hit: Reply(status=503))
     never = Scripted(lambda hit: Reply(status=503))
     with bad, never:
         crawler = make_crawler(
             Exempt,
-            SCHEDULER_PRIORITY_QUEUE=queue,
+            SCHEDULER=scheduler,
             CONCURRENT_REQUESTS=4,
             RETRY_TIMES=1,
             REP_BACK_OFF_FIRST=0.2,
@@ -375,15 +375,15 @@ class InTrouble(Pages):
             yield from self.others
 
 
-@both_queues
+@both_schedulers
 @coroutine_test
 async def test_who_is_sent_once_more_and_those_in_its_line_do_not_wait_for_each_other(
-    queue,
+    scheduler,
 ):
     # The HTTP client sends it once more by itself, while the others wait for its answer.
     again = {f"/{n}": [Reply(reset=True), "fine"] for n in range(1, 5)}
     with Site(again) as site:
-        crawler = make_crawler(InTrouble, SCHEDULER_PRIORITY_QUEUE=queue, RETRY_TIMES=2)
+        crawler = make_crawler(InTrouble, SCHEDULER=scheduler, RETRY_TIMES=2)
         await crawl(crawler, urls=pages(site, 5), meta={"dont_obey_robotstxt": True})
     assert len(crawler.spider.got) == 5
 

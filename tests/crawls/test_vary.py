@@ -11,13 +11,13 @@ import pytest
 import scrapy
 
 from tests.site import Reply, Site
-from tests.utils import SCRAPYS_QUEUE, Pages, coroutine_test, crawl, make_crawler
+from tests.utils import SCRAPYS, Pages, coroutine_test, crawl, make_crawler
 
 ONE, TWO = "OneBot/1.0 (+https://example.com/one)", "TwoBot/2.0"
 RULES = {ONE: "User-agent: *\nDisallow: /a\n", TWO: "User-agent: *\nDisallow: /b\n"}
 NOTHING = "User-agent: *\nDisallow: /\n"
 QUEUES = pytest.mark.parametrize(
-    "queue", ["scrapy_rep.PoliteQueue", SCRAPYS_QUEUE], ids=["polite", "Scrapy's"]
+    "scheduler", ["scrapy_rep.Scheduler", SCRAPYS], ids=["polite", "Scrapy's"]
 )
 
 
@@ -75,12 +75,10 @@ VARY = [
 @QUEUES
 @pytest.mark.parametrize(("vary", "expected"), VARY)
 @coroutine_test
-async def test_a_copy_serves_the_requests_that_vary_lets_it(vary, expected, queue):
+async def test_a_copy_serves_the_requests_that_vary_lets_it(vary, expected, scheduler):
     with Site({"/robots.txt": by_agent(vary)}) as site:
         # One after the other, so that the first one asks for the first time.
-        crawler = make_crawler(
-            Agents, SCHEDULER_PRIORITY_QUEUE=queue, CONCURRENT_REQUESTS=1
-        )
+        crawler = make_crawler(Agents, SCHEDULER=scheduler, CONCURRENT_REQUESTS=1)
         await crawl(crawler, urls=[site.origin])
     assert seen(site) == expected
     assert len(crawler.spider.failures) == 2
@@ -98,9 +96,9 @@ EACH_ITS_OWN_TEN_TIMES = {
 
 @QUEUES
 @coroutine_test
-async def test_one_fetch_for_all_requests_of_an_agent(queue):
+async def test_one_fetch_for_all_requests_of_an_agent(scheduler):
     with Site({"/robots.txt": by_agent()}) as site:
-        crawler = make_crawler(TenTimes, SCHEDULER_PRIORITY_QUEUE=queue)
+        crawler = make_crawler(TenTimes, SCHEDULER=scheduler)
         await crawl(crawler, urls=[site.origin])
     assert seen(site) == EACH_ITS_OWN_TEN_TIMES
     assert len(crawler.spider.got) == len(crawler.spider.failures) == 20
@@ -128,7 +126,7 @@ async def test_vary_counts_on_the_way_too():
 
 @QUEUES
 @coroutine_test
-async def test_what_is_not_for_one_agent_is_no_hindrance_for_another(queue):
+async def test_what_is_not_for_one_agent_is_no_hindrance_for_another(scheduler):
     """One gets an error and has no copy, the other gets its file."""
 
     def reply(hit):
@@ -137,7 +135,7 @@ async def test_what_is_not_for_one_agent_is_no_hindrance_for_another(queue):
         return by_agent()(hit)
 
     with Site({"/robots.txt": reply}) as site:
-        crawler = make_crawler(Agents, SCHEDULER_PRIORITY_QUEUE=queue)
+        crawler = make_crawler(Agents, SCHEDULER=scheduler)
         await crawl(crawler, urls=[site.origin])
     assert seen(site) == {(ONE, "/r"): 1, (TWO, "/r"): 1, (TWO, "/a"): 1}
 

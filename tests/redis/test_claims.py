@@ -17,7 +17,7 @@ from scrapy_rep.redis.fleet import RedisAwayError
 from tests.redis.test_crawls import FLEET, running, worker
 from tests.redis.workers import Worker, fleet_tests, promptly
 from tests.site import Hit, Reply, Site
-from tests.utils import SCRAPYS_QUEUE, Pages, coroutine_test, make_crawler, until
+from tests.utils import SCRAPYS, Pages, coroutine_test, make_crawler, until
 
 if TYPE_CHECKING:
     from tests.redis_server import RedisServer
@@ -28,7 +28,7 @@ HOST = "ill.example"
 QUEUES = {
     "queue of the fleet": FLEET,
     "queue of the worker": {"REP_STORE": "redis"},
-    "Scrapy's queue": {"REP_STORE": "redis", "SCHEDULER_PRIORITY_QUEUE": SCRAPYS_QUEUE},
+    "Scrapy's queue": {"REP_STORE": "redis", "SCHEDULER": SCRAPYS},
 }
 each_queue = pytest.mark.parametrize(
     "settings", [pytest.param(each, id=name) for name, each in QUEUES.items()]

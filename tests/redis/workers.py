@@ -17,7 +17,7 @@ from scrapy_rep.redis import PoliteQueue
 from scrapy_rep.redis.servers import Servers
 from scrapy_rep.redis.store import RedisStore
 from tests.utils import (
-    SCRAPYS_QUEUE,
+    SCRAPYS,
     crawl,
     make_crawler,
     until,
@@ -138,7 +138,7 @@ class Crawl:
             Quiet,
             **{
                 "REDIS_URL": server.url,
-                "SCHEDULER_PRIORITY_QUEUE": SCRAPYS_QUEUE,
+                "SCHEDULER": SCRAPYS,
                 **settings,
             },
         )

@@ -18,9 +18,22 @@ ROWS_PER_STEP, MOST_STEPS = 2000, 4000
 KEY_BITS = 48
 """The first bits of a fingerprint, by which ranges of fingerprints are read."""
 
+COUNT_AGAIN = (
+    # These are filed anew, where they belong, when they are handed out.
+    (
+        "INSERT OR IGNORE INTO places"
+        " SELECT place, 'a damaged file ' || place, 0, NULL, NULL FROM requests GROUP BY place"
+    ),
+    (
+        "UPDATE places SET waiting ="
+        " (SELECT count(*) FROM requests WHERE requests.place = places.id)"
+    ),
+    "DELETE FROM places WHERE waiting = 0",
+)
+
 
 @dataclass(slots=True)
-class Rescued:
+class Salvaged:
     """How many requests and fingerprints were read."""
 
     requests: int = 0
@@ -35,19 +48,24 @@ class Rescued:
         return f"{lost} requests are lost." if lost else "No request is lost."
 
 
-def rescue(old: sqlite3.Connection, new: sqlite3.Connection) -> Rescued:
+def salvage(old: sqlite3.Connection, new: sqlite3.Connection) -> Salvaged:
     """Copy what can be read of *old* into *new*, which is empty."""
-    found = Rescued()
+    found = Salvaged()
     with suppress(sqlite3.DatabaseError):
         sql = "SELECT count(*) FROM requests INDEXED BY waiting"
         (found.listed,) = old.execute(sql).fetchone()
     last = _last_of(old)
     new.execute("BEGIN IMMEDIATE")
-    for row in _ranges(old, "queues", "id", (0, last)):
-        new.execute("INSERT INTO queues VALUES (?, ?, ?, ?, ?)", row)
     for row in _ranges(old, "requests", "id", (0, last)):
-        new.execute("INSERT INTO requests VALUES (?, ?, ?)", row)
+        new.execute("INSERT INTO requests VALUES (?, ?, ?, ?, ?)", row)
         found.requests += 1
+    with suppress(sqlite3.DatabaseError):
+        for name in old.execute("SELECT id, name FROM places"):
+            new.execute(
+                "INSERT OR IGNORE INTO places VALUES (?, ?, 0, NULL, NULL)", name
+            )
+    for statement in COUNT_AGAIN:
+        new.execute(statement)
     for row in _ranges(old, "seen", "fingerprint", (0, 2**KEY_BITS)):
         new.execute("INSERT OR IGNORE INTO seen VALUES (?)", row)
         found.seen += 1
@@ -56,11 +74,10 @@ def rescue(old: sqlite3.Connection, new: sqlite3.Connection) -> Rescued:
 
 
 def _last_of(old: sqlite3.Connection) -> int:
-    """Return a number that no request nor queue exceeds."""
+    """Return a number that no request exceeds."""
     largest = 0
     for sql in (
         "SELECT max(id) FROM requests",
-        "SELECT max(id) FROM queues",
         "SELECT max(rowid) FROM requests INDEXED BY waiting",
     ):
         try:

@@ -2,53 +2,64 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sqlite3
+from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from weakref import WeakSet
+from weakref import WeakSet, finalize
 
+from scrapy.utils.job import job_dir
+
+from scrapy_rep.downloader import OneForEachCrawler
 from scrapy_rep.exceptions import JobError
-from scrapy_rep.job.aside import set_aside
-from scrapy_rep.job.rescue import rescue
-from scrapy_rep.store.sqlite_files import is_damage, sign, version_of
+from scrapy_rep.frontier.salvage import salvage
+from scrapy_rep.store.sqlite_files import is_damage, set_aside, sign, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
+
+    from scrapy.crawler import Crawler
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
-FILE_NAME = "requests.sqlite"
-LOCK_NAME = "requests.lock"
-APPLICATION_ID = 0x5245_504A  # REPJ
+FILE_NAME = "frontier.sqlite"
+LOCK_NAME = "frontier.lock"
+APPLICATION_ID = 0x5245_5046  # REPF
 """Tells our files from those of other programs, which are never written to."""
 SCHEMA_VERSION = 1
 SCHEMA = (
-    """CREATE TABLE queues (
-        id INTEGER PRIMARY KEY,
-        folder TEXT NOT NULL,  -- by which a priority queue calls its slot
-        leaf TEXT NOT NULL,    -- a priority, negated, and an s for start requests
-        slot TEXT NOT NULL,    -- the download slot of its first request
-        name TEXT,             -- what folder is made of; NULL: it is not known
-        UNIQUE (folder, leaf)
+    """CREATE TABLE places (
+        id INTEGER PRIMARY KEY,    -- a hash of the name
+        name TEXT NOT NULL,        -- its first line is the host
+        waiting INTEGER NOT NULL,  -- how many of its requests there are, those in hand too
+        why TEXT,                  -- they wait, when that was noted last
+        until REAL                 -- in seconds since 1970
     )""",
     """CREATE TABLE requests (
-        id INTEGER PRIMARY KEY,  -- in the order in which they were pushed
-        queue INTEGER NOT NULL,
-        body BLOB NOT NULL       -- the pickle of Request.to_dict()
+        id INTEGER PRIMARY KEY,    -- in the order in which they were filed
+        place INTEGER NOT NULL,
+        rank INTEGER NOT NULL,     -- -2 * priority; + 1 for a start request
+        ord INTEGER NOT NULL,      -- id, or -id where the last one goes first
+        body BLOB NOT NULL         -- the pickle of Request.to_dict()
     )""",
-    "CREATE INDEX waiting ON requests (queue)",
-    "CREATE TABLE taken (id INTEGER PRIMARY KEY)",
+    "CREATE INDEX waiting ON requests (place, rank, ord)",
     "CREATE TABLE seen (fingerprint BLOB PRIMARY KEY) WITHOUT ROWID",
     "CREATE TABLE facts (name TEXT PRIMARY KEY, value)",
 )
 BUSY_TIMEOUT = 10.0
 """Seconds to wait for another program's write when the file is opened; never later."""
+MORE = (
+    "INSERT INTO places (id, name, waiting) VALUES (?, ?, ?)"
+    " ON CONFLICT (id) DO UPDATE SET waiting = waiting + excluded.waiting"
+)
+LESS = "UPDATE places SET waiting = waiting - ? WHERE id = ?"
 CACHE_KIB = 8192
 CHECKPOINT_AFTER = 4000
 """After so many changed rows, a thread copies the write-ahead log into the file."""
@@ -58,32 +69,63 @@ VFS = ""
 
 @dataclass(slots=True)
 class Changes:
-    """What the next transaction writes."""
+    """What the next transaction writes. Places go by their numbers."""
 
-    queues: dict[int, tuple[str, str, str, str | None]] = field(default_factory=dict)
-    requests: dict[int, tuple[int, bytes]] = field(default_factory=dict)
-    """Number of a request -> number of its queue, and its body."""
+    names: dict[int, str] = field(default_factory=dict)
+    """Place -> its name, for each place of ``requests``."""
+    requests: dict[int, tuple[int, int, int, bytes]] = field(default_factory=dict)
+    """Number of a request -> its place, rank, order and body."""
     seen: set[bytes] = field(default_factory=set)
-    done: set[int] = field(default_factory=set)
-    taken: set[int] = field(default_factory=set)
+    done: dict[int, int] = field(default_factory=dict)
+    """Number of a request that is to be deleted -> its place."""
+    waits: dict[int, tuple[str, float | None]] = field(default_factory=dict)
+    """Place -> why it waits, until when."""
+    in_hand: dict[int, int] | None = None
+    """Place -> how many of its requests the crawl has taken; ``None``: as before."""
 
     def __bool__(self) -> bool:
-        return bool(self.requests or self.done or self.seen or self.taken)
+        return bool(
+            self.requests
+            or self.done
+            or self.seen
+            or self.waits
+            or self.in_hand is not None
+        )
+
+    def split(self, most: int) -> Changes:
+        """Leave no more than *most* requests to be deleted here; return the others."""
+        others = self.done
+        self.done = dict(others.popitem() for _ in range(min(most, len(others))))
+        return Changes(done=others)
+
+    def more_in(self, place: int) -> int:
+        """Return how many more requests than before wait in *place* after this."""
+        return sum(each[0] == place for each in self.requests.values()) - sum(
+            each == place for each in self.done.values()
+        )
 
     def statements(self) -> Iterator[tuple[str, Iterable[Any]]]:
         """Yield each statement, and the rows to execute it for."""
-        if self.queues:
-            rows: Iterable[Any] = ((n, *queue) for n, queue in self.queues.items())
-            yield "INSERT INTO queues VALUES (?, ?, ?, ?, ?)", rows
-        rows = ((number, *request) for number, request in self.requests.items())
-        yield "INSERT INTO requests VALUES (?, ?, ?)", rows
-        for statement, values in (
-            ("INSERT OR IGNORE INTO seen VALUES (?)", self.seen),
-            ("DELETE FROM requests WHERE id = ?", self.done),
-            ("DELETE FROM taken WHERE id = ?", self.done),
-            ("INSERT OR IGNORE INTO taken VALUES (?)", self.taken),
-        ):
-            yield statement, ((value,) for value in values)
+        more = Counter(each[0] for each in self.requests.values())
+        yield MORE, ((number, self.names[number], n) for number, n in more.items())
+        yield (
+            "INSERT INTO requests VALUES (?, ?, ?, ?, ?)",
+            ((number, *request) for number, request in self.requests.items()),
+        )
+        yield "INSERT OR IGNORE INTO seen VALUES (?)", ((each,) for each in self.seen)
+        yield "DELETE FROM requests WHERE id = ?", ((each,) for each in self.done)
+        less = Counter(self.done.values())
+        yield LESS, ((n, number) for number, n in less.items())
+        yield (
+            "UPDATE places SET why = ?, until = ? WHERE id = ?",
+            ((*wait, number) for number, wait in self.waits.items()),
+        )
+        yield "DELETE FROM places WHERE id = ? AND waiting <= 0", ((n,) for n in less)
+        if self.in_hand is not None:
+            yield (
+                "INSERT OR REPLACE INTO facts VALUES ('in hand', ?)",
+                [(json.dumps(self.in_hand),)],
+            )
 
 
 class JobFile:
@@ -181,7 +223,7 @@ class JobFile:
             db.close()
             raise
         if mode == "wal":
-            self._worker = ThreadPoolExecutor(1, "scrapy_rep.job")
+            self._worker = ThreadPoolExecutor(1, "scrapy_rep.frontier")
         else:
             logger.warning(
                 "SQLite cannot keep a write-ahead log for %s here, as on some network"
@@ -223,9 +265,10 @@ class JobFile:
         if self._db is not None:
             self._db.close()
             self._db = None
-        aside = set_aside(self.path, error)
+        aside = set_aside(self.path)
+        logger.error("%s is damaged (%s). It is now %s.", self.path, error, aside.name)
         with closing(_connect(aside)) as old:
-            found = rescue(old, self._connection())
+            found = salvage(old, self._connection())
         logger.error(
             "Of %s, %d requests and %d fingerprints could be read, and are in the new %s."
             " %s",
@@ -235,6 +278,14 @@ class JobFile:
             self.path.name,
             found.what_is_lost(),
         )
+
+
+class Job(OneForEachCrawler):
+    """The job in JOBDIR, open for one crawler. Raises ``JobError`` if it cannot be opened."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self.file = JobFile(Path(job_dir(crawler.settings) or ""))
+        finalize(self, self.file.close)
 
 
 OPEN_FILES: WeakSet[JobFile] = WeakSet()

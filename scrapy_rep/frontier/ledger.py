@@ -1,0 +1,217 @@
+"""What keeps the requests that wait: the one interface of the ledgers.
+
+A ledger keeps requests and fingerprints; the ``Frontier`` above it decides who goes when, and has
+a few requests of each host at hand. Everything happens in the event loop's thread. Calls that are
+no coroutines must not wait: a ledger behind a network notes what it is told, does it soon, and
+tells the frontier. What it may call and read there: ``place_named``, ``arrive``, ``filed``,
+``found``, ``came``, ``drop``, ``wake``, ``places``, ``taken``.
+
+The life of a request, and who calls what:
+
+1. ``file``, by the scheduler's ``enqueue_request``. The ledger gives the request to the frontier,
+   now or when it is safe: ``arrive`` (nobody can read it from the ledger), or ``filed`` (the
+   ledger has it, too, so that the frontier may leave it there), or ``found`` (a number that
+   waits in the ledger only).
+2. ``fill``, by the frontier's ``pop``, when a host may be asked and nothing of it is at hand. The
+   ledger answers with ``came``, at once or later.
+3. ``take``, by ``pop``, just before the engine gets the request.
+4. ``done``, once the engine has forgotten the request and all that came of it was filed, by
+   calls of ``file`` before this one. Or ``put_back``, if the gate has sent it back to wait; or
+   ``file`` for the place where it is to wait now, followed by ``done``. Or neither: then
+   the process was killed, the crawl has dropped the request to stop sooner, or it could not be
+   read, and it is the next run's, or the next owner's.
+
+A request that was taken and is neither done nor put back when the ledger is closed must be
+found again by who opens it next.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scrapy_rep.frontier.requests import packed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from scrapy import Request, Spider
+
+    from scrapy_rep.frontier.frontier import Frontier
+    from scrapy_rep.frontier.places import Place
+
+    Entry = tuple[int, int, Any, Request | bytes]
+    """Rank, order, the id that the ledger gave it (``None``: nobody but the frontier has it), and
+    the request, or the octets that ``packed`` made of it. Requests of a host are handed out
+    in the ascending order of the first two, which must differ among those of a host.
+
+    The rank is -2 * priority; + 1 for a start request, where those come after the others."""
+
+
+class Ledger:
+    """Keeps requests and fingerprints. ``bind`` comes first, ``open`` next, ``close`` last."""
+
+    frontier: Frontier
+    spider: Spider
+    on_seen: Callable[[Request], None]
+    on_unpackable: Callable[[Request, Exception], None]
+    where = "disk"
+    """The last word of the stats ``scheduler/enqueued/...`` and ``scheduler/dequeued/...``."""
+    at_hand = 8
+    """How many requests of a place ``fill`` is asked for."""
+    fills_ahead = False
+    """Whether ``fill`` takes time: then it is asked for before the last one at hand is gone."""
+    outlives = True
+    """Whether what is in it outlives the process. What waits at the end is lost if not."""
+    sheds = False
+    """Whether ``fill`` can bring again what is at hand: then the frontier may forget that, so that
+    its memory is bounded, and the places beyond its window."""
+    is_ready = True
+    """Whether requests may be handed out now: not while a file cannot be written, or a lease is
+    over. A ledger that becomes ready again calls ``frontier.wake``."""
+
+    def bind(
+        self,
+        frontier: Frontier,
+        spider: Spider,
+        on_seen: Callable[[Request], None],
+        on_unpackable: Callable[[Request, Exception], None],
+    ) -> None:
+        """Note whom to tell.
+
+        *on_seen* is called with a request that was seen before, where ``file`` could not tell so
+        at once; *on_unpackable* with one that cannot be serialised, and why. Both count and log.
+        """
+        self.frontier, self.spider = frontier, spider
+        self.on_seen, self.on_unpackable = on_seen, on_unpackable
+
+    def packed(self, request: Request) -> bytes | None:
+        """Return *request* as octets; ``None``: that cannot be done, and was told."""
+        try:
+            return packed(request, self.spider)
+        except Exception as error:  # noqa: BLE001 - whatever comes of what users put there
+            self.on_unpackable(request, error)
+            return None
+
+    async def open(self) -> None:
+        """Open it, and tell the frontier what waits (``place_named``, then ``found``).
+
+        Called once, before any of what follows. May wait for as long as it takes: the
+        engine asks for no request before it is over. Raises what is to end the crawl at once, such
+        as ``JobError``.
+        """
+
+    def part_of(self, host: str, url: str) -> str:
+        """Return which part of *host* the page at *url* belongs to; "": it is not cut into parts.
+
+        Asked for each request before it is filed, with the host whose pace it keeps. Requests
+        of different parts are in different places. Pure: the same in each process and run.
+        """
+        return ""
+
+    def file(
+        self,
+        place: Place,
+        rank: int,
+        request: Request,
+        fingerprint: bytes | None,
+        *,
+        last_first: bool,
+    ) -> str:
+        """Keep *request* and its *fingerprint* in one step; return where it is kept.
+
+        "": nowhere, as a request with this fingerprint was kept before; else ``where``, or
+        "memory" if it cannot be serialised and so does not outlive the process. *fingerprint*
+        ``None``: it is kept whatever was seen before. *last_first*: of two with equal rank the
+        one filed last goes first (LIFO).
+
+        A ledger that cannot tell at once whether it was seen says ``where``, and ``on_seen`` later.
+        It must count such a request in ``pending`` until then. Once it has told the
+        frontier of it, ``pending`` counts it no more. Idempotent where it is tried again: the
+        fingerprint that it finds may be its own.
+        """
+        raise NotImplementedError
+
+    def fill(self, place: Place, number: int) -> None:
+        """Have the first *number* of those ``place.behind`` come to hand.
+
+        Called by ``Frontier.pop`` for a place that may be asked, never twice before it is answered.
+        Answer it by ``frontier.came``, once, in this call or later; with no entries if
+        there are none. If the file or the server is away, answer when it is back. No answer is
+        needed where the frontier was told to ``drop`` the place.
+        """
+        raise NotImplementedError
+
+    def hold_of(self, place: Place) -> tuple[float, str] | None:
+        """Return for how many seconds the ledger holds *place*, and why; ``None``: it does not.
+
+        Asked each time before a request of *place* is handed out: of a host that an operator
+        has blocked, or whose part of the ledger is away. The cause is one of ``log.waits``.
+        """
+        return None
+
+    def take(self, place: Place, id_: Any) -> None:
+        """Note that the request *id_*, which is not ``None``, goes to the engine now.
+
+        Until it is ``done`` or ``put_back`` no ``fill`` may bring it again.
+        """
+
+    def note_unreadable(self, place: Place, id_: Any) -> None:
+        """Note that what ``fill`` brought cannot be read: it counts as taken, for good."""
+        self.take(place, id_)
+
+    def put_back(self, place: Place, id_: Any) -> None:
+        """Note that a request that was taken is at hand again, and will be taken again."""
+
+    def done(self, gone: Iterable[tuple[Place, Any]]) -> None:
+        """Note that the engine is through with requests, by place and id; no id is ``None``.
+
+        All that came of them was filed by earlier calls, and must be kept no later than this.
+        Idempotent; a place may be dropped by now, or be another owner's: then it does nothing.
+        """
+        raise NotImplementedError
+
+    def pending(self) -> int:
+        """Return how many requests wait of which the frontier was not told.
+
+        Those of hosts beyond its window, those on their way to it, and in a fleet, as far as is
+        known, those that other workers have. 0: nothing but what the frontier counts.
+        """
+        return 0
+
+    def more(self, number: int) -> None:
+        """Tell the frontier, by ``found``, of up to *number* places that it does not have.
+
+        Called by ``Frontier.pop`` when it has room in its window and ``pending`` is not 0. Those
+        that are due come first, now or later.
+        """
+
+    def let_go(self, place: Place, until: float) -> None:
+        """Note that the frontier forgets *place*, to make room for others in its window.
+
+        Its ``count`` requests, none of them in memory alone, are ``pending`` again. It waits
+        *until* then, in seconds since 1970: ``more`` need not bring it before. Called for a ledger
+        with ``sheds`` only.
+        """
+
+    def note_wait(self, place: Place, cause: str, until: float | None) -> None:
+        """Note why requests of *place* wait, for who looks from outside; "": they do not.
+
+        *cause* is one of ``log.waits``, *until* in seconds since 1970, ``None``: nobody
+        knows. Called when it changes. May be forgotten: no decision hangs on it.
+        """
+
+    def may_end(self) -> bool:
+        """Tell whether the crawl, which is idle, may end.
+
+        Not while something is not written yet that can be, or a fleet has work left. Called
+        at each ``spider_idle``, after ``done`` for all that is done.
+        """
+        return True
+
+    async def close(self) -> None:
+        """Write what is left, and give back what is not done.
+
+        Called once, even after ``open`` has failed. The spider is closed by then, and nothing is
+        in the engine's hands. May wait, but not for ever: it gives up within seconds, says what
+        is lost by that, and raises nothing for a fault of file or server.
+        """

@@ -1,0 +1,259 @@
+"""What the frontier asks the rest of the crawl: who may be asked, and since when not."""
+
+from __future__ import annotations
+
+from time import monotonic, time
+from typing import TYPE_CHECKING
+
+from scrapy_rep.frontier.places import Place, Where
+from scrapy_rep.judging import judged, leave_behind
+from scrapy_rep.judging.ruling import PARKED, UNREACHABLE
+from scrapy_rep.log.waits import ASKED, PACE
+from scrapy_rep.pacing import HOSTS
+from scrapy_rep.settings import LONGEST_AT_PROMPT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from scrapy import Request
+
+    from scrapy_rep.crawl import Crawl
+    from scrapy_rep.frontier.frontier import Frontier
+    from scrapy_rep.frontier.places import HostQueue, Key
+    from scrapy_rep.policies import Policies
+    from scrapy_rep.protocol import Agent
+
+TOLD_ELSEWHERE = frozenset({ASKED, PACE, UNREACHABLE})
+"""After a wait for one of these, the log has no line that the host goes on."""
+NOT_JUDGED: tuple[Agent, str] = ("", "")
+UNJUDGED: Key = (None, *NOT_JUDGED, False)
+
+
+class Permits:
+    """All that the frontier asks of policies, paces, downloader and engine."""
+
+    def __init__(self, crawl: Crawl) -> None:
+        self._crawl = crawl
+        self._engine = crawl.engine
+        self._keeper = crawl.keeper
+        self._agents = crawl.agents
+        self._judge = crawl.judge
+        self._log = crawl.log
+        self._may_wait_long = crawl.settings.wait
+        self._policies: Policies | None = None
+        self._has_cache = False
+        at_once = crawl.crawler.settings.getint("CONCURRENT_REQUESTS") or 16
+        self._most_asked = 2 * at_once
+
+    def begin(self, frontier: Frontier) -> None:
+        """Note that the crawl begins, and that *frontier* holds back what must wait."""
+        crawl = self._crawl
+        crawl.join_queue()
+        if crawl.is_judged:
+            self._policies = crawl.policies
+            self._has_cache = crawl.http_cache is not None
+        self._engine.backout.queues.append(frontier)
+        crawl.waits.holders.append(frontier)
+
+    def end(self, frontier: Frontier, *, keeps: bool) -> None:
+        """Note that the crawl is over; *keeps*: what waits is kept for the next one."""
+        self._engine.backout.queues.remove(frontier)
+        self._crawl.waits.close(frontier, keeps=keeps)
+
+    # Where a request belongs
+
+    def host_slot_key(self, request: Request) -> tuple[str, str, Key]:
+        """Return the host whose pace *request* keeps, its download slot, and what judges it."""
+        host, slot = self._keeper.host_of(request), self._engine.slot_of(request)
+        try:
+            found = judged(request.url, request.meta)
+            if found is None:
+                return host, slot, UNJUDGED
+            agent, header = self._agents.of(request), self._agents.header(request)
+        except ValueError:  # the gate will say what is wrong
+            return host, slot, UNJUDGED
+        origin = found[1]
+        was_looked_up = (
+            self._has_cache
+            and request in self._engine.handed_out.sent_back
+            and self._is_away(origin, request)
+        )
+        return host, slot, (origin, agent, header, was_looked_up)
+
+    def usual(self, origin: str | None) -> tuple[Agent, str]:
+        """Return agent and header of a request to *origin* that has none of its own."""
+        if not origin:
+            return NOT_JUDGED
+        return self._agents.of(), self._agents.header()
+
+    def leave_behind(self, request: Request) -> None:
+        """Drop what was said of the page from which the meta of *request* was copied."""
+        leave_behind(request, request.meta, self._engine)
+
+    # Whether it may go
+
+    def is_free(self, queue: HostQueue) -> bool:
+        """Tell whether its download slot has a place for another request to its host."""
+        return self._keeper.has_place(queue.slot, queue.host)
+
+    def slot_due_in(self, queue: HostQueue) -> float:
+        """Return the seconds for which the user's own delay of its slot holds *queue*."""
+        wait = self._engine.due_in(queue.slot)
+        return 0.0 if wait and self._is_refused(queue.host) else wait
+
+    def hold_of(self, place: Place) -> tuple[float, str] | Where | None:
+        """Return the seconds that *place* waits, and why; or what it waits for; ``None``: it may go.
+
+        A place whose requests the gate will refuse may go, too.
+        """
+        keeper, host, key = self._keeper, place.queue.host, place.key
+        if keeper.is_used_up(host):
+            return None  # so that it is refused now
+        if keeper.is_any_parked():  # nor is a parked host asked for its robots.txt
+            if wait := keeper.parked_wait(host):
+                return None if self._is_refused(host) else (wait, PARKED)
+            if keeper.refuses(host):
+                return None  # the gate does
+        if not self._may_wait_long and self._is_refused(host):
+            return None
+        policies = self._policies
+        if (
+            policies is not None
+            and key is not None
+            and (origin := key[0]) is not None
+            # A page that the HTTP cache has need not wait.
+            and not (self._has_cache and not key[3] and self._is_away(origin, place))
+        ):
+            known = policies.peek(origin, place.page)
+            if known is not None:
+                ruling = self._judge.rule_line(known, key[1], policies.now())
+                if ruling.objection is not None:
+                    # When that time comes.
+                    place.ask_ahead = place.ask_ahead or known.requests_wait
+                    return ruling.seconds, ruling.objection.cause
+                keeper.keep(host, origin, ruling.interval)
+            elif place.ask_ahead:
+                return Where.ASKED if place.asked else Where.UNKNOWN
+        if wait := keeper.pace_left(host):
+            return wait, PACE
+        return None
+
+    def is_known(self, place: Place) -> bool:
+        """Tell whether what decides for *place* is known, or nothing does."""
+        if self._policies is None or place.key is None or place.key[0] is None:
+            return True
+        return self._policies.peek(place.key[0], place.page) is not None
+
+    def _is_refused(self, host: str) -> bool:
+        """Tell whether the gate refuses requests to *host*, as they would wait for too long."""
+        if self._may_wait_long:
+            return False
+        return self._keeper.due_in(host) > LONGEST_AT_PROMPT
+
+    def _is_away(self, origin: str, of: Request | Place) -> bool:
+        """Tell whether the robots.txt of *origin* cannot be had."""
+        assert self._policies is not None
+        page = of.page if isinstance(of, Place) else lambda: of
+        return self._policies.is_away(origin, page)
+
+    # robots.txt, ahead of need
+
+    def may_ask(self, asked: int) -> bool:
+        """Tell whether another policy may be asked for while *asked* are."""
+        if self._policies is None:
+            return False
+        return asked < self._most_asked + self._policies.lanes.slow
+
+    def hosts_hang(self) -> bool:
+        """Tell whether hosts that do not answer hold up those that are to be asked."""
+        return self._policies is not None and self._policies.lanes.hosts_hang
+
+    def ask(self, place: Place, page: Request | None) -> Any:
+        """Ask for the policy of *place* on behalf of *page*; return a ``Deferred``."""
+        assert self._policies is not None
+        assert place.key is not None
+        page = page or place.page()
+        assert page is not None
+        return self._policies.ask(place.key[0] or "", page, ahead=True)
+
+    def promised(self, asked: int) -> int:
+        """Return how many free places are promised to requests while *asked* policies are.
+
+        A policy that takes long has a place lent, and its requests are promised none.
+        """
+        if self._policies is None:
+            return 0
+        return asked - self._policies.lanes.slow + self._policies.lanes.prompt
+
+    # Who holds, as others are told
+
+    def note(self, place: Place, held: tuple[float, str] | Where | None) -> None:
+        """Note what *place* waits for; log that it goes on when it waits no longer."""
+        if held is None:
+            if place.held_by:
+                self._note_goes_on(place)
+            return
+        seconds, cause = (0.0, ASKED) if isinstance(held, Where) else held
+        now = monotonic()
+        if cause != place.held_by:
+            place.held_by, place.held_since = cause, now
+        place.held_until = now + seconds if seconds else 0.0
+
+    def _note_goes_on(self, place: Place) -> None:
+        host = place.host
+        refused = self._keeper.refuses(host) or self._keeper.is_used_up(host)
+        if place.held_by not in TOLD_ELSEWHERE and not refused:
+            waited = monotonic() - place.held_since
+            self._log.note_goes_on(host, place.held_by, waited, place.count)
+        place.held_by, place.held_until = "", 0.0
+
+    def note_put_off(self, queue: HostQueue, wait: float, cause: str) -> None:
+        self._log.note_put_off(queue.host, wait, cause)
+
+    def note_unreadable(self) -> None:
+        self._log.count("unreadable")
+
+    def note_idle(self) -> None:
+        self._crawl.waits.note_idle()
+
+    def note_busy(self) -> None:
+        self._crawl.waits.note_busy()
+
+    def parked_for(self, queue: HostQueue) -> float:
+        return self._keeper.parked_left(queue.host)
+
+    # The engine
+
+    def wake(self) -> None:
+        """Make the engine ask for a request; before it has begun, it will do so anyway."""
+        engine = self._crawl.crawler.engine
+        if engine is not None and engine.scraper.slot is not None:
+            self._engine.wake()
+
+    def hand_out(self, queue: HostQueue, request: Request) -> None:
+        """Note that *request* is on its way to the downloader."""
+        self._engine.handed_out.add(queue.slot, queue.host, request)
+
+    def done_with(self, requests: Iterable[Request]) -> list[Request]:
+        """Return those of *requests* that the engine has finished with, and not just dropped."""
+        return self._engine.done_with(requests)
+
+    def sent_back_as(self, request: Request) -> Request | None:
+        """Return the request that the gate has sent back as *request*, to wait; or ``None``."""
+        found = self._engine.handed_out.sent_back.get(request)
+        return None if found is None else found()
+
+    # What one run tells the next
+
+    @staticmethod
+    def last_starts() -> dict[str, float]:
+        """Return when each host with a delay was asked last, in seconds since 1970."""
+        now = time()
+        return {host: now - ago for host, ago in HOSTS.last_starts().items()}
+
+    @staticmethod
+    def recall(last_starts: dict[str, float]) -> None:
+        """Note what ``last_starts`` was; hosts not in it may just have been asked."""
+        now = time()
+        HOSTS.recall({host: now - at for host, at in last_starts.items()})

@@ -1,0 +1,182 @@
+"""The scheduler: ``SCHEDULER = "scrapy_rep.Scheduler"``, the frontier as Scrapy's engine sees it."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from scrapy import signals
+from scrapy.core.scheduler import BaseScheduler
+from scrapy.dupefilters import RFPDupeFilter
+from scrapy.exceptions import DontCloseSpider
+from scrapy.utils.defer import deferred_from_coro, ensure_awaitable
+from scrapy.utils.job import job_dir
+from scrapy.utils.misc import build_from_crawler, load_object
+
+from scrapy_rep.crawl import Crawl
+from scrapy_rep.frontier import Frontier, MemoryLedger, Permits
+
+if TYPE_CHECKING:
+    from scrapy import Request, Spider
+    from scrapy.crawler import Crawler
+    from scrapy.dupefilters import BaseDupeFilter
+    from twisted.internet.defer import Deferred
+    from typing_extensions import Self
+
+    from scrapy_rep.frontier import Ledger
+
+logger = logging.getLogger(__name__)
+
+
+class Scheduler(BaseScheduler):
+    """Hands out a request when it may be sent; until then it waits, and costs others nothing.
+
+    Where requests wait: with JOBDIR in a file that outlives a kill of the process, else in memory.
+    Order, priorities, filter, stats and spider state mean what they mean with Scrapy's.
+    """
+
+    frontier: Frontier
+
+    def __init__(self, crawler: Crawler) -> None:
+        assert crawler.stats is not None
+        self._crawler = crawler
+        self._crawl = Crawl.of(crawler)
+        self._stats = crawler.stats
+        assert crawler.request_fingerprinter is not None
+        self._fingerprint = crawler.request_fingerprinter.fingerprint
+        self._permits = Permits(self._crawl)
+        folder = job_dir(crawler.settings)
+        self.ledger = self._ledger_in(folder)
+        self.df, self._is_ours = self._filter()
+        kind = "DISK" if folder else "MEMORY"
+        self._last_first = _is_lifo(crawler, f"SCHEDULER_{kind}_QUEUE")
+        start_queue = f"SCHEDULER_START_{kind}_QUEUE"
+        self._starts_apart = bool(crawler.settings[start_queue])
+        self._starts_last_first = _is_lifo(crawler, start_queue)
+        self._logs_unpackable = crawler.settings.getbool("SCHEDULER_DEBUG")
+        crawler.signals.connect(self._spider_idle, signals.spider_idle)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler)
+
+    def _ledger_in(self, folder: str | None) -> Ledger:
+        if not folder:
+            return MemoryLedger()
+        from scrapy_rep.frontier.job_file import Job  # noqa: PLC0415 - few need it
+        from scrapy_rep.frontier.sqlite import SqliteLedger  # noqa: PLC0415
+
+        return SqliteLedger(Job.of(self._crawler), self._permits)
+
+    def _filter(self) -> tuple[BaseDupeFilter, bool]:
+        """Return the duplicates filter, and whether the ledger does its work."""
+        kind = load_object(self._crawler.settings["DUPEFILTER_CLASS"])
+        if kind is not RFPDupeFilter:
+            return build_from_crawler(kind, self._crawler), False
+        debug = self._crawler.settings.getbool("DUPEFILTER_DEBUG")
+        fingerprinter = self._crawler.request_fingerprinter
+        return RFPDupeFilter(None, debug, fingerprinter=fingerprinter), True
+
+    # What the engine asks
+
+    def open(self, spider: Spider) -> Deferred[None]:
+        return deferred_from_coro(self._open(spider))
+
+    async def _open(self, spider: Spider) -> None:
+        self.frontier = Frontier(self._permits, self.ledger, spider)
+        self.ledger.bind(self.frontier, spider, self._note_seen, self._note_unpackable)
+        await self.ledger.open()
+        if (opening := self.df.open()) is not None:
+            await ensure_awaitable(opening)
+
+    def has_pending_requests(self) -> bool:
+        return len(self) > 0
+
+    def __len__(self) -> int:
+        return self.frontier.count + self.ledger.pending()
+
+    def enqueue_request(self, request: Request) -> bool:
+        self._permits.leave_behind(request)
+        before = self._permits.sent_back_as(request)
+        if before is not None and self.frontier.take_back(before, request):
+            where = self.ledger.where
+        else:
+            where = self._file(request)
+            if before is not None:
+                self.frontier.let_go(before)
+        if not where:
+            self._note_seen(request)
+            return False
+        self._stats.inc_value(f"scheduler/enqueued/{where}")
+        self._stats.inc_value("scheduler/enqueued")
+        return True
+
+    def _file(self, request: Request) -> str:
+        """Have the ledger keep *request*; return where. "": it was seen before."""
+        fingerprint = None
+        if not request.dont_filter:
+            if self._is_ours:
+                fingerprint = self._fingerprint(request)
+            elif self.df.request_seen(request):
+                return ""
+        is_start = self._starts_apart and request.meta.get("is_start_request", False)
+        place = self.frontier.places.of(request)
+        where = self.ledger.file(
+            place,
+            -2 * request.priority + is_start,
+            request,
+            fingerprint,
+            last_first=self._starts_last_first if is_start else self._last_first,
+        )
+        if not (where or place.count):
+            self.frontier.drop(place)
+        return where
+
+    def next_request(self) -> Request | None:
+        request = self.frontier.pop()
+        if request is not None:
+            id_ = self.frontier.taken[request][1][2]
+            where = "memory" if id_ is None else self.ledger.where
+            self._stats.inc_value(f"scheduler/dequeued/{where}")
+            self._stats.inc_value("scheduler/dequeued")
+        return request
+
+    def close(self, reason: str) -> Deferred[None]:
+        return deferred_from_coro(self._close(reason))
+
+    async def _close(self, reason: str) -> None:
+        self._crawler.signals.disconnect(self._spider_idle, signals.spider_idle)
+        self.frontier.close()
+        await self.ledger.close()
+        if (closing := self.df.close(reason)) is not None:
+            await ensure_awaitable(closing)
+
+    # What is told to people
+
+    def _spider_idle(self) -> None:
+        self.frontier.sweep()
+        if not self.ledger.may_end():
+            raise DontCloseSpider
+
+    def _note_seen(self, request: Request) -> None:
+        assert self._crawler.spider is not None
+        self.df.log(request, self._crawler.spider)
+
+    def _note_unpackable(self, request: Request, error: Exception) -> None:
+        if not self._stats.get_value("scheduler/unserializable"):
+            logger.warning(
+                "%(request)s cannot be serialised (%(reason)s). It waits in memory, as do others of"
+                " the kind, and is lost when the crawl ends or is killed before it is"
+                " sent. scheduler/unserializable counts them",
+                {"request": request, "reason": error},
+                exc_info=error if self._logs_unpackable else None,
+                extra={"spider": self._crawler.spider},
+            )
+        self._stats.inc_value("scheduler/unserializable")
+
+
+def _is_lifo(crawler: Crawler, setting: str) -> bool:
+    """Tell whether the queue class that *setting* names hands out the last request first."""
+    kind: Any = crawler.settings[setting]
+    name = kind if isinstance(kind, str) else getattr(kind, "__name__", "")
+    return "Fifo" not in name.rpartition(".")[2]

@@ -1,0 +1,382 @@
+"""The frontier by itself, on the real engine and downloader of a crawl."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from time import monotonic
+from typing import Any
+
+import pytest
+from scrapy import Request
+
+from scrapy_rep.frontier import frontier as frontier_module
+from scrapy_rep.frontier import stock
+from scrapy_rep.frontier.frontier import LONG_WAIT
+from scrapy_rep.frontier.places import Where
+from scrapy_rep.judging import Action, Judge, Objection, Ruling
+from scrapy_rep.judging.ruling import SEND, because
+from scrapy_rep.policies import Policies
+from tests.frontier.waiting import (
+    Waiting,
+    assert_each_in_one_place,
+    assert_empty,
+    in_a_crawl,
+    in_a_file,
+    numbers,
+    on_crawler,
+    request,
+)
+from tests.utils import coroutine_test
+
+
+@in_a_crawl()
+async def test_priorities_of_a_host(crawler):
+    waiting = await Waiting.opened(crawler)
+    for number, priority in enumerate([0, 5, -3, 5, 100, 0]):
+        waiting.push(request("h", number, priority=priority))
+    assert numbers(await waiting.all_of()) == [4, 3, 1, 5, 0, 2]
+    await waiting.close()
+
+
+@in_a_crawl()
+async def test_first_in_first_out(crawler):
+    waiting = await Waiting.opened(crawler)
+    for number in range(4):
+        waiting.push(request("h", number, priority=number // 2), last_first=False)
+    assert numbers(await waiting.all_of()) == [2, 3, 0, 1]
+    await waiting.close()
+
+
+@in_a_crawl()
+async def test_start_requests_come_in_order_and_after_the_others(crawler):
+    waiting = await Waiting.opened(crawler)
+    for number in range(3):
+        waiting.push(request("h", number, meta={"is_start_request": True}))
+    waiting.push(request("h", 3))
+    waiting.push(request("h", 4))
+    assert numbers(await waiting.all_of()) == [4, 3, 0, 1, 2]
+    await waiting.close()
+
+
+@in_a_crawl()
+async def test_hosts_take_turns(crawler):
+    waiting = await Waiting.opened(crawler)
+    for number in range(4):
+        for host in "abc":
+            waiting.push(request(host, number))
+    assert [url[7] for url in await waiting.all_of()] == list("abc") * 4
+    await waiting.close()
+
+
+@in_a_crawl(CONCURRENT_REQUESTS_PER_DOMAIN=2)
+async def test_a_host_is_handed_out_as_often_as_it_has_places(crawler):
+    waiting = await Waiting.opened(crawler)
+    for number in range(5):
+        waiting.push(request("a", number))
+        waiting.push(request("b", number))
+    hosts = []
+    while (popped := await waiting.pop()) is not None:
+        hosts.append(popped.url[7])
+    assert Counter(hosts) == {"a": 2, "b": 2}
+    waiting.end(0)
+    popped = await waiting.pop()
+    assert popped is not None
+    assert popped.url[7] == hosts[0]
+    assert await waiting.pop() is None
+    assert_each_in_one_place(waiting.frontier)
+    await waiting.close()
+
+
+@in_a_crawl(CONCURRENT_REQUESTS_PER_DOMAIN=3)
+async def test_many_hosts_of_one_slot_take_turns_and_are_not_all_asked(crawler):
+    waiting = await Waiting.opened(crawler)
+    mine = {"download_slot": "mine"}
+    for number in range(40):
+        waiting.push(request(f"h{number}", number, meta=dict(mine)))
+    assert len([p for _ in range(5) if (p := await waiting.pop())]) == 3
+    asked = []
+    is_free = waiting.frontier._permits.is_free
+
+    def counting(queue: Any) -> bool:
+        asked.append(queue.host)
+        return is_free(queue)
+
+    waiting.frontier._permits.is_free = counting  # type: ignore[method-assign]
+    waiting.end(0)
+    assert await waiting.pop() is not None
+    assert await waiting.pop() is None
+    assert len(asked) < 100
+    waiting.end_all()
+    assert len(await waiting.all_of()) == 36
+    assert_empty(waiting.frontier)
+    await waiting.close()
+
+
+@in_a_crawl()
+async def test_the_most_urgent_request_of_a_host_goes_first_whatever_its_place(crawler):
+    waiting = await Waiting.opened(crawler)
+    for number, (scheme, priority) in enumerate(
+        [("http", 0), ("https", 5), ("http", 9), ("https", 0), ("http", 5)]
+    ):
+        waiting.push(Request(f"{scheme}://a.example/{number}", priority=priority))
+    assert len(waiting.frontier.places) == 2
+    assert len(waiting.frontier.places.queues()) == 1
+    assert numbers(await waiting.all_of()) == [2, 4, 1, 3, 0]
+    assert_empty(waiting.frontier)
+    await waiting.close()
+
+
+@in_a_crawl()
+async def test_a_download_slot_of_the_users(crawler):
+    waiting = await Waiting.opened(crawler)
+    waiting.push(request("a", 1, meta={"download_slot": "mine"}))
+    waiting.push(request("b", 2, meta={"download_slot": "mine"}))
+    waiting.push(request("a", 3))
+    queues = waiting.frontier.places.queues()
+    assert [(queue.host, queue.slot) for queue in queues] == [
+        ("a.example", "mine"),
+        ("b.example", "mine"),
+        ("a.example", "a.example"),
+    ]
+    assert sorted(numbers(await waiting.all_of())) == [1, 2, 3]
+    await waiting.close()
+
+
+@in_a_crawl(CONCURRENT_REQUESTS_PER_DOMAIN=2)
+async def test_no_host_starves(crawler):
+    """However its neighbours fare, a host that can be asked is, before long."""
+    hosts = [f"h{number}" for number in range(20)]
+    for busy in (1, 2, 3):
+        rnd = Random(busy)
+        waiting = await Waiting.opened(crawler)
+        left, number, pops = Counter[str](), 0, 0
+        ready_since: dict[str, int] = {}
+        shares = Counter[str]()
+        while pops < 400:
+            for host in hosts:
+                if left[host] < 3:
+                    number += 1
+                    waiting.push(request(host, number))
+                    left[host] += 1
+            popped = await waiting.pop()
+            if popped is None:
+                waiting.end(rnd.randrange(99))
+                continue
+            pops += 1
+            host = popped.url[7:].partition(".")[0]
+            left[host] -= 1
+            shares[host] += 1
+            assert pops - ready_since.pop(host, pops) <= 2 * len(hosts)
+            while len(waiting.flying) > 8 * busy:
+                waiting.end(rnd.randrange(99))
+            flying = Counter(each.url[7:].partition(".")[0] for each in waiting.flying)
+            for host in hosts:
+                if flying[host] < 2:
+                    ready_since.setdefault(host, pops)
+                else:
+                    ready_since.pop(host, None)
+        fair = pops / len(hosts)
+        assert fair / 2 <= min(shares.values()) <= max(shares.values()) <= fair * 2
+        await waiting.close()
+
+
+def hold_at_night(monkeypatch: pytest.MonkeyPatch, seconds: float = 7200.0) -> set[str]:
+    """Have agents called night wait; return the set of those that do."""
+    closed = {"night"}
+
+    def rule_line(self: Any, known: Any, agent: Any, now: Any) -> Ruling:
+        if agent in closed:
+            objection = Objection("visit_time", because("not now"))
+            return Ruling(Action.WAIT, objection, seconds=seconds)
+        return SEND
+
+    monkeypatch.setattr(Judge, "rule_line", rule_line)
+    monkeypatch.setattr(Policies, "peek", lambda self, origin, page: True)
+    return closed
+
+
+NIGHT = {"robotstxt_user_agent": "night"}
+
+
+@pytest.mark.parametrize("make", [None, in_a_file], ids=["memory", "a file"])
+@coroutine_test
+async def test_a_place_that_must_wait_holds_no_other(make, tmp_path, monkeypatch):
+    async def body(crawler: Any) -> None:
+        closed = hold_at_night(monkeypatch)
+        kind = (tmp_path, make) if make else ()
+        waiting = await Waiting.opened(crawler, *kind)
+        waiting.push(request("a", 0, meta=dict(NIGHT)))
+        assert await waiting.pop() is None  # its host waits
+        waiting.push(request("a", 1))
+        waiting.push(request("a", 2, meta=dict(NIGHT)))
+        waiting.push(request("a", 3))
+        assert_each_in_one_place(waiting.frontier)
+        assert numbers(await waiting.all_of()) == [3, 1]
+        (held,) = waiting.frontier.held()
+        assert (held.host, held.cause, held.requests) == ("a.example", "visit_time", 2)
+        assert held.until is not None
+        assert 7100 < held.until - monotonic() <= 7200
+        await waiting.close()
+        if make:
+            waiting = await Waiting.opened(crawler, *kind)
+            assert len(waiting) == 2
+            assert await waiting.pop() is None
+            closed.clear()
+            waiting.push(request("a", 4))
+            assert numbers(await waiting.all_of()) == [4, 2, 0]
+            assert_empty(waiting.frontier)
+            await waiting.close()
+
+    await on_crawler(body, ROBOTSTXT_OBEY=True)
+
+
+@coroutine_test
+async def test_hosts_that_stop_waiting_before_their_time_leave_little_behind(
+    monkeypatch,
+):
+    async def body(crawler: Any) -> None:
+        hold_at_night(monkeypatch)
+        waiting = await Waiting.opened(crawler)
+        waiting.push(request("a", 0, meta=dict(NIGHT)))
+        for number in range(200):
+            assert await waiting.pop() is None
+            waiting.push(request("a", number))
+            assert await waiting.pop() is not None
+            waiting.end_all()
+            assert len(waiting.frontier.schedule.later) <= 20
+        await waiting.close()
+
+    await on_crawler(body, ROBOTSTXT_OBEY=True)
+
+
+@in_a_crawl()
+async def test_what_was_seen_before_leaves_no_place_behind(crawler):
+    waiting = await Waiting.opened(crawler)
+    scheduler = crawler.engine._slot.scheduler
+    for _ in range(2):
+        scheduler.enqueue_request(request("b", 1))
+    assert len(scheduler.frontier.places) == 1
+    assert scheduler.next_request() is not None
+    scheduler.enqueue_request(request("b", 1))
+    assert_empty(scheduler.frontier)
+    assert crawler.stats.get_value("dupefilter/filtered") == 2
+    await waiting.close()
+
+
+# What is bounded, with a ledger that has all requests, too
+
+
+@in_a_crawl()
+async def test_of_a_host_with_many_requests_few_are_at_hand(
+    crawler, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(stock, "MOST_OCTETS_AT_HAND", 50_000)
+    waiting = await Waiting.opened(crawler, tmp_path, in_a_file)
+    for number in range(1000):
+        waiting.push(request("a", number, priority=number % 3))
+    (place,) = waiting.frontier.places
+    assert place.count == 1000
+    assert len(place.hand) < 200
+    expected = sorted(range(1000), key=lambda number: (-(number % 3), -number))
+    assert numbers(await waiting.all_of()) == expected
+    await waiting.close()
+
+
+@in_a_crawl()
+async def test_what_is_at_hand_of_all_hosts_is_bounded(crawler, tmp_path, monkeypatch):
+    most = 100_000
+    monkeypatch.setattr(stock, "MOST_OCTETS_AT_HAND", most)
+    waiting = await Waiting.opened(crawler, tmp_path, in_a_file)
+    page = b"x" * 1000
+
+    def octets() -> int:
+        hands = [entry[3] for p in waiting.frontier.places for entry in p.hand]
+        return sum(len(each) for each in hands if isinstance(each, bytes))
+
+    for number in range(300):
+        waiting.push(request(f"h{number % 40}", number, body=page))
+        assert octets() <= most
+        assert octets() == waiting.frontier.stock.octets
+    found = []
+    while (popped := await waiting.pop()) is not None:
+        found.append(popped.url)
+        waiting.end_all()
+        assert octets() <= most + 2000
+    assert sorted(numbers(found)) == list(range(300))
+    assert waiting.frontier.stock.octets == 0
+    await waiting.close()
+
+
+@in_a_crawl()
+async def test_hosts_beyond_the_window_come_in_when_others_have_gone(
+    crawler, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(frontier_module, "WINDOW", 10)
+    monkeypatch.setattr(frontier_module, "WINDOW_LOOK_SECONDS", 0.0)
+    waiting = await Waiting.opened(crawler, tmp_path, in_a_file)
+    for number in range(300):
+        waiting.push(request(f"h{number % 100}", number))
+        assert len(waiting.frontier.places) <= 11
+        assert len(waiting) == number + 1
+    await waiting.close()
+    waiting = await Waiting.opened(crawler, tmp_path, in_a_file)
+    assert len(waiting.frontier.places) <= 11
+    found: list[int] = []
+    while (popped := await waiting.pop()) is not None:
+        found += numbers([popped.url])
+        waiting.end_all()
+        waiting.frontier.sweep()
+        assert len(waiting) == 300 - len(found)
+        assert len(waiting.frontier.places) <= 11
+    assert sorted(found) == list(range(300))
+    assert len(waiting) == 0
+    await waiting.close()
+
+
+@coroutine_test
+async def test_hosts_that_wait_for_long_make_way_in_the_window(tmp_path, monkeypatch):
+    monkeypatch.setattr(frontier_module, "WINDOW", 10)
+    monkeypatch.setattr(frontier_module, "WINDOW_LOOK_SECONDS", 0.0)
+
+    async def body(crawler: Any) -> None:
+        closed = hold_at_night(monkeypatch, seconds=LONG_WAIT + 600)
+        waiting = await Waiting.opened(crawler, tmp_path, in_a_file)
+        for number in range(40):
+            waiting.push(request(f"h{number}", number, meta=dict(NIGHT)))
+        for number in range(40, 60):
+            waiting.push(request(f"h{number}", number))
+        found: list[int] = []
+        for _ in range(200):
+            if (popped := await waiting.pop()) is not None:
+                found += numbers([popped.url])
+                waiting.end_all()
+        assert sorted(found) == list(range(40, 60))
+        assert len(waiting) == 40
+        assert len(waiting.frontier.places) <= 11
+        rows = waiting.ledger._file.rows(  # type: ignore[attr-defined]
+            "SELECT count(*) FROM places WHERE why = 'visit_time' AND until > 0"
+        )
+        assert rows[0][0] >= 2
+        await waiting.close()
+        closed.clear()
+        again = await Waiting.opened(crawler, tmp_path, in_a_file)
+        for _ in range(200):
+            if (popped := await again.pop()) is not None:
+                found += numbers([popped.url])
+                again.end_all()
+        # Those that were noted as waiting until later are not looked at before.
+        assert set(found) >= set(range(40, 60))
+        assert len(again) == 60 - len(found)
+        await again.close()
+
+    await on_crawler(body, ROBOTSTXT_OBEY=True)
+
+
+@in_a_crawl()
+async def test_a_closed_frontier_hands_out_nothing(crawler):
+    waiting = await Waiting.opened(crawler)
+    waiting.push(request("a", 1))
+    await waiting.close()
+    assert {queue.where for queue in waiting.frontier.places.queues()} == {Where.GONE}
+    assert waiting.frontier.pop() is None

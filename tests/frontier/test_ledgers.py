@@ -1,0 +1,342 @@
+"""What each ledger promises, whatever keeps the requests (``Ledger``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scrapy import Request
+
+from tests.frontier.waiting import (
+    LEDGERS,
+    Waiting,
+    assert_each_in_one_place,
+    assert_empty,
+    in_a_crawl,
+    numbers,
+    on_crawler,
+    request,
+)
+from tests.utils import coroutine_test
+
+each_ledger = pytest.mark.parametrize("make", LEDGERS.values(), ids=LEDGERS)
+those_that_outlive = pytest.mark.parametrize(
+    "make", [make for name, make in LEDGERS.items() if name != "memory"]
+)
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["push", "push", "many", "pop", "pop", "end", "back"]),
+        st.integers(0, 5),  # which host, or which request on its way
+        st.integers(-2, 2),  # priority
+        st.booleans(),  # a start request
+    ),
+    max_size=50,
+)
+MANY = 150
+"""More than twice what a ledger hands to the frontier at a time."""
+
+
+class Model:
+    """What waits of each host, in the order in which Scrapy would send it."""
+
+    def __init__(self) -> None:
+        self.waits: dict[str, list[tuple[int, int, str]]] = {}
+        self.of: dict[str, tuple[str, tuple[int, int, str]]] = {}
+        self.pushed = 0
+
+    def push(self, host: str, priority: int, *, start: bool) -> Request:
+        self.pushed += 1
+        meta = {"is_start_request": True} if start else {}
+        made = request(host, self.pushed, priority=priority, meta=meta)
+        order = self.pushed if start else -self.pushed
+        entry = -2 * priority + start, order, made.url
+        self.waits.setdefault(host, []).append(entry)
+        self.of[made.url] = host, entry
+        return made
+
+    def pop(self, url: str) -> None:
+        """Check that *url* is what its host sends next."""
+        host, entry = self.of[url]
+        assert min(self.waits[host]) == entry
+        self.waits[host].remove(entry)
+
+    def put_back(self, url: str) -> None:
+        host, entry = self.of[url]
+        self.waits[host].append(entry)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.waits.values()))
+
+
+@each_ledger
+@coroutine_test
+async def test_each_request_is_handed_out_once_in_the_order_of_its_host(make, tmp_path):
+    examples = iter(range(10**6))
+
+    async def follow(crawler: Any, steps: Any) -> None:
+        folder = tmp_path / str(next(examples))
+        folder.mkdir()
+        waiting = await Waiting.opened(crawler, folder, make)
+        model = Model()
+
+        async def pop() -> bool:
+            found = await waiting.pop()
+            if found is not None:
+                model.pop(found.url)
+            assert_each_in_one_place(waiting.frontier)
+            return found is not None
+
+        for step, which, priority, start in steps:
+            if step in {"push", "many"}:
+                for _ in range(MANY if step == "many" else 1):
+                    waiting.push(model.push(f"h{which}", priority, start=start))
+            elif step == "pop":
+                await pop()
+            elif waiting.flying and step == "end":
+                waiting.end(which)
+            elif waiting.flying:
+                url = waiting.flying[which % len(waiting.flying)].url
+                assert waiting.send_back(which)
+                model.put_back(url)
+            waiting.frontier.sweep()
+            assert len(waiting) == len(model)
+        while len(model):
+            waiting.end_all()
+            assert await pop()
+        waiting.end_all()
+        waiting.frontier.sweep()
+        assert_empty(waiting.frontier)
+        await waiting.close()
+        again = await Waiting.opened(crawler, folder, make)
+        assert len(again) == 0
+        await again.close()
+
+    found: list[Any] = []
+
+    @settings(
+        max_examples=40,
+        derandomize=True,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(STEPS)
+    def draw(steps: Any) -> None:
+        found.append(steps)
+
+    draw()
+
+    async def body(crawler: Any) -> None:
+        for steps in found:
+            await follow(crawler, steps)
+
+    await on_crawler(body, CONCURRENT_REQUESTS_PER_DOMAIN=2)
+
+
+@each_ledger
+@in_a_crawl()
+async def test_what_was_filed_counts_as_seen(crawler, make, tmp_path):
+    waiting = await Waiting.opened(crawler, tmp_path, make)
+    print_of = {number: bytes([number]) * 20 for number in range(3)}
+    for number in (0, 1, 0):
+        waiting.push(request("a", number), fingerprint=print_of[number])
+    waiting.push(request("a", 0))  # with dont_filter
+    assert sorted(numbers(await waiting.all_of())) == [0, 0, 1]
+    assert waiting.push(request("a", 1), fingerprint=print_of[1]) == "" or waiting.seen
+    assert await waiting.all_of() == []
+    assert (
+        waiting.push(request("a", 2), fingerprint=print_of[2]) == waiting.ledger.where
+    )
+    assert numbers(await waiting.all_of()) == [2]
+    await waiting.close()
+
+
+@each_ledger
+@in_a_crawl()
+async def test_fingerprints_of_any_length(crawler, make, tmp_path):
+    """Those of a REQUEST_FINGERPRINTER_CLASS; none is taken for another by what it begins with."""
+    waiting = await Waiting.opened(crawler, tmp_path, make)
+    prints = [b"", b"a", b"a" * 16, b"a" * 17, b"a" * 40 + b"1", b"a" * 40 + b"2"]
+    for _ in range(2):
+        for number, fingerprint in enumerate(prints):
+            waiting.push(request("a", number), fingerprint=fingerprint)
+    assert sorted(numbers(await waiting.all_of())) == list(range(len(prints)))
+    await waiting.close()
+
+
+@each_ledger
+@in_a_crawl()
+async def test_a_request_comes_back_as_it_was(crawler, make, tmp_path):
+    spider = crawler.spider
+    made = Request(
+        "http://a.example/ü",
+        method="POST",
+        body=b"\0\xff",
+        headers={"X-A": ["1", "2"]},
+        cookies={"a": "b"},
+        meta={"deep": {"a": [1, (2, None)]}},
+        priority=-3,
+        dont_filter=True,
+        callback=spider.parse,
+        errback=spider.parse,
+        cb_kwargs={"k": 1},
+        flags=["f"],
+    )
+    waiting = await Waiting.opened(crawler, tmp_path, make)
+    waiting.push(made)
+    expected = made.to_dict(spider=spider)
+    if waiting.ledger.outlives:
+        await waiting.close()
+        waiting = await Waiting.opened(crawler, tmp_path, make)
+    found = await waiting.pop()
+    assert found is not None
+    assert found.to_dict(spider=spider) == expected
+    await waiting.close()
+
+
+@those_that_outlive
+@in_a_crawl()
+async def test_what_cannot_be_serialised_waits_in_memory(crawler, make, tmp_path):
+    waiting = await Waiting.opened(crawler, tmp_path, make)
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    bad = [
+        request("a", 1, meta={"a": lambda: None}),
+        request("a", 2, callback=lambda response: None),
+        request("a", 3, meta={"a": deep}),
+    ]
+    for each in bad:
+        assert waiting.push(each, fingerprint=each.url.encode()) == "memory"
+        assert waiting.push(each, fingerprint=each.url.encode()) == ""
+    assert waiting.push(request("a", 4)) == waiting.ledger.where
+    assert waiting.unpackable == bad
+    assert numbers(await waiting.all_of()) == [4, 3, 2, 1]
+    await waiting.close()
+    again = await Waiting.opened(crawler, tmp_path, make)  # is not in the filter either
+    assert (
+        again.push(request("a", 1), fingerprint=bad[0].url.encode())
+        == again.ledger.where
+    )
+    await again.close()
+    del deep[:]
+
+
+@those_that_outlive
+@in_a_crawl()
+async def test_what_is_not_done_is_found_again(crawler, make, tmp_path):
+    waiting = await Waiting.opened(crawler, tmp_path, make)
+    for number in range(9):
+        waiting.push(request("abc"[number % 3], number), fingerprint=b"%d" % number)
+    done = [await waiting.pop() for _ in range(3)]
+    waiting.end_all()
+    waiting.frontier.sweep()
+    in_hand = [await waiting.pop() for _ in range(2)]
+    assert waiting.send_back()
+    gone = {each.url for each in done if each is not None}
+    assert len(gone) == 3
+    assert None not in in_hand
+    await waiting.close()
+    again = await Waiting.opened(crawler, tmp_path, make)
+    assert len(again) == 6
+    assert again.push(request("a", 0), fingerprint=b"0") == "" or again.seen
+    found = set(await again.all_of())
+    assert len(found) == 6
+    assert not found & gone
+    await again.close()
+
+
+@those_that_outlive
+@in_a_crawl()
+async def test_done_may_be_said_twice(crawler, make, tmp_path):
+    waiting = await Waiting.opened(crawler, tmp_path, make)
+    for number in range(3):
+        waiting.push(request("a", number))
+    taken = await waiting.pop()
+    assert taken is not None
+    place, entry = waiting.frontier.taken[taken]
+    for _ in range(2):
+        waiting.ledger.done([(place, entry[2])])
+    await waiting.close()
+    again = await Waiting.opened(crawler, tmp_path, make)
+    assert len(again) == 2
+    assert numbers(await again.all_of()) == [1, 0]
+    await again.close()
+
+
+@those_that_outlive
+@in_a_crawl()
+async def test_what_waits_for_something_else_is_filed_anew_and_there_once(
+    crawler, make, tmp_path
+):
+    waiting = await Waiting.opened(crawler, tmp_path, make)
+    waiting.push(request("a", 1))
+    taken = await waiting.pop()
+    assert taken is not None
+    elsewhere = request("b", 1)
+    assert not waiting.frontier.take_back(taken, elsewhere)
+    waiting.push(elsewhere)
+    waiting.frontier.let_go(taken)
+    await waiting.close()
+    again = await Waiting.opened(crawler, tmp_path, make)
+    assert await again.all_of() == [elsewhere.url]
+    await again.close()
+
+
+@those_that_outlive
+@in_a_crawl()
+async def test_what_cannot_be_read_stays_and_loses_no_other(crawler, make, tmp_path):
+    """As where a callback has another name since the crawl was stopped."""
+
+    def renamed(self: Any, response: Any) -> None:
+        pass
+
+    kind = type(crawler.spider)
+    kind.renamed = renamed
+    waiting = await Waiting.opened(crawler, tmp_path, make)
+    for number, priority in enumerate([0, 0, 0, 5, -5]):
+        waiting.push(request("a", number, priority=priority))
+    for priority in (0, 5, 7):
+        unread = request("a", 9, priority=priority, callback=crawler.spider.renamed)
+        waiting.push(unread)
+    waiting.push(request("b", 8))
+    del kind.renamed
+    await waiting.close()
+    waiting = await Waiting.opened(crawler, tmp_path, make)
+    assert sorted(numbers(await waiting.all_of())) == [0, 1, 2, 3, 4, 8]
+    assert len(waiting) == 0
+    assert crawler.stats.get_value("rep/unreadable") == 3
+    await waiting.close()
+    kind.renamed = renamed
+    waiting = await Waiting.opened(crawler, tmp_path, make)
+    assert numbers(await waiting.all_of()) == [9, 9, 9]
+    await waiting.close()
+
+
+@those_that_outlive
+@in_a_crawl()
+async def test_many_hosts_and_what_tells_them_apart(crawler, make, tmp_path):
+    waiting = await Waiting.opened(crawler, tmp_path, make)
+    made = [
+        *(request(f"h{n}", n) for n in range(50)),
+        *(request("a", n, meta={"download_slot": "mine\nown"}) for n in range(3)),
+        *(
+            request("a", n, meta={"robotstxt_user_agent": f"bot{n}"})
+            for n in range(3, 6)
+        ),
+        *(request("a", n, headers={"User-Agent": f"Bot/{n}"}) for n in range(6, 9)),
+        Request("data:,x"),
+        Request("https://a.example:8443/"),
+    ]
+    for each in made:
+        waiting.push(each)
+    before = {place.name: place.count for place in waiting.frontier.places}
+    assert len(before) == len(waiting.frontier.places)
+    await waiting.close()
+    again = await Waiting.opened(crawler, tmp_path, make)
+    assert {p.name: p.count for p in again.frontier.places} == before
+    assert sorted(await again.all_of()) == sorted(each.url for each in made)
+    assert_empty(again.frontier)
+    await again.close()

@@ -1,0 +1,225 @@
+"""A frontier above a ledger, on the real engine and downloader of a crawl."""
+
+from __future__ import annotations
+
+from functools import partial
+from inspect import Signature, isawaitable, signature
+from typing import TYPE_CHECKING, Any
+
+import scrapy
+from scrapy import Request
+
+from scrapy_rep.crawl import Crawl
+from scrapy_rep.frontier import Frontier, MemoryLedger, Permits
+from scrapy_rep.frontier.job_file import Job, JobFile
+from scrapy_rep.frontier.sqlite import SqliteLedger
+from tests.utils import coroutine_test, crawl, make_crawler, sleep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from scrapy_rep.frontier import Ledger
+
+    Maker = Callable[[Any, Path], Ledger]
+
+
+async def on_crawler(body: Callable[[Any], Any], **kwargs: Any) -> Any:
+    """Run *body* on the crawler of a crawl that does nothing else."""
+    raised: list[Exception] = []
+
+    class Inside(scrapy.Spider):
+        name = "inside"
+
+        async def start(self):
+            try:
+                if isawaitable(done := body(self.crawler)):
+                    await done
+            except Exception as error:  # noqa: BLE001 - Scrapy would only log it
+                raised.append(error)
+            return
+            yield
+
+        def parse(self, response):
+            pass
+
+    crawler = make_crawler(Inside, **{"ROBOTSTXT_OBEY": False, **kwargs})
+    await crawl(crawler)
+    for error in raised:
+        raise error
+    return crawler
+
+
+def in_a_crawl(**kwargs: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Have a test run on such a crawler, which is its first argument."""
+
+    def decorate(test: Callable[..., Any]) -> Any:
+        async def run(**fixtures: Any) -> None:
+            await on_crawler(partial(test, **fixtures), **kwargs)
+
+        _, *others = signature(test).parameters.values()
+        within: Any = coroutine_test(run)
+        within.__signature__ = Signature(others)
+        within.__doc__ = test.__doc__
+        return within
+
+    return decorate
+
+
+def in_memory(crawler: Any, folder: Path) -> Ledger:
+    return MemoryLedger()
+
+
+def in_a_file(crawler: Any, folder: Path) -> Ledger:
+    """Return a ledger whose file is in *folder*."""
+    job = Job.__new__(Job)
+    job.file = JobFile(folder)
+    return SqliteLedger(job, Permits(Crawl.of(crawler)))
+
+
+LEDGERS: dict[str, Maker] = {"memory": in_memory, "SQLite": in_a_file}
+"""Ledgers by name. Each passes the tests of ``test_ledgers.py``."""
+
+
+class Waiting:
+    """What waits in a frontier, and what of it is on its way."""
+
+    def __init__(self, crawler: Any, ledger: Ledger) -> None:
+        self.crawler = crawler
+        self.engine: Any = crawler.engine
+        self.ledger = ledger
+        self.frontier = Frontier(Permits(Crawl.of(crawler)), ledger, crawler.spider)
+        self.seen: list[Request] = []
+        self.unpackable: list[Request] = []
+        ledger.bind(
+            self.frontier,
+            crawler.spider,
+            self.seen.append,
+            lambda request, _: self.unpackable.append(request),
+        )
+        self.flying: list[Request] = []
+
+    @classmethod
+    async def opened(
+        cls, crawler: Any, folder: Any = None, make: Maker = in_memory
+    ) -> Waiting:
+        waiting = cls(crawler, make(crawler, folder))
+        await waiting.ledger.open()
+        return waiting
+
+    def __len__(self) -> int:
+        return self.frontier.count + self.ledger.pending()
+
+    def push(
+        self, request: Request, *, last_first: bool = True, fingerprint: Any = None
+    ) -> str:
+        is_start = request.meta.get("is_start_request", False)
+        return self.ledger.file(
+            self.frontier.places.of(request),
+            -2 * request.priority + is_start,
+            request,
+            fingerprint,
+            last_first=last_first and not is_start,
+        )
+
+    async def pop(self) -> Request | None:
+        """Return what is handed out, which is then in the downloader."""
+        request = self.frontier.pop()
+        for _ in range(200 * self.ledger.fills_ahead):
+            if request is not None or not len(self):
+                break
+            await sleep(0.01)
+            request = self.frontier.pop()
+        if request is not None:
+            self.begin(request)
+        return request
+
+    async def all_of(self) -> list[str]:
+        """Pop what there is, each answered before the next; return the URLs."""
+        found = []
+        while (request := await self.pop()) is not None:
+            found.append(request.url)
+            self.end_all()
+        return found
+
+    # What the engine and the downloader do, without the time that it takes
+
+    def begin(self, request: Request) -> None:
+        _, slot = self.engine.downloader._get_slot(request)
+        for requests in self._sets(slot):
+            requests.add(request)
+        self.flying.append(request)
+
+    def end(self, number: int = 0) -> Request:
+        """Have one of those on their way answered, and all that comes of it done."""
+        request = self.flying.pop(number % len(self.flying))
+        _, slot = self.engine.downloader._get_slot(request)
+        for requests in self._sets(slot):
+            requests.discard(request)
+        return request
+
+    def end_all(self) -> None:
+        while self.flying:
+            self.end()
+
+    def send_back(self, number: int = 0) -> bool:
+        """Have the gate send one back, to wait; tell whether that is where it came from."""
+        request = self.flying[number % len(self.flying)]
+        again = request.replace(dont_filter=True)
+        is_back = self.frontier.take_back(request, again)
+        self.end(number)
+        return is_back
+
+    def _sets(self, slot: Any) -> tuple[set[Request], ...]:
+        return self.engine.downloader.active, slot.active, self.engine._slot.inprogress
+
+    async def close(self) -> None:
+        self.frontier.close()
+        await self.ledger.close()
+        self.end_all()
+
+    async def left_by_a_kill(self) -> None:
+        """End as a kill does, with what was written by then."""
+        self.frontier._in_hand.close()
+        self.frontier._alarm.cancel()
+        self.frontier._permits.end(self.frontier, keeps=True)
+        self.end_all()
+
+
+def request(host: str, number: int = 0, **kwargs: Any) -> Request:
+    return Request(f"http://{host}.example/{number}", **kwargs)
+
+
+def numbers(urls: list[str]) -> list[int]:
+    return [int(url.rpartition("/")[2]) for url in urls]
+
+
+def assert_each_in_one_place(frontier: Frontier) -> None:
+    from scrapy_rep.frontier.places import Where
+
+    schedule = frontier.schedule
+    for queue in frontier.places.queues():
+        full = [each for waiting in schedule.full.values() for each in waiting]
+        later = [each for _, ticket, each in schedule.later if ticket == each.ticket]
+        where: dict[Where, list[Any]] = {
+            Where.DUE: [*schedule.due],
+            Where.UNKNOWN: [*schedule.unknown],
+            Where.FULL: full,
+            Where.LATER: later,
+            Where.ASKED: [queue] * any(p.asked or p.filling for p in queue.places),
+        }
+        assert where[queue.where].count(queue) == 1
+        assert queue.places
+        assert all(place.count for place in queue.places)
+    assert frontier.count == sum(place.count for place in frontier.places)
+
+
+def assert_empty(frontier: Frontier) -> None:
+    """Nothing is left behind by hosts that are gone."""
+    assert frontier.count == 0
+    assert len(frontier.places) == 0
+    assert frontier.places.queues() == []
+    assert frontier.pop() is None
+    schedule = frontier.schedule
+    assert not any((schedule.due, schedule.unknown, schedule.full))
+    assert len(schedule.later) <= 17

@@ -1,1 +1,0 @@
-"""Of the room ``job``."""

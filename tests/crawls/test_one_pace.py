@@ -384,7 +384,7 @@ async def test_a_scrapy_whose_slots_are_others(scheduler, kind, caplog):
         SCRAPYS,
         "none",
     ):  # its default counts what is in the slots
-        more["SCHEDULER"] = "scrapy.pqueues.ScrapyPriorityQueue"
+        more["SCHEDULER_PRIORITY_QUEUE"] = "scrapy.pqueues.ScrapyPriorityQueue"
     with Site({"/robots.txt": DELAYED}) as site, Site(host="127.0.0.2") as free:
         crawler = make_crawler(SCHEDULER=scheduler, DOWNLOADER=strange(kind), **more)
         with caplog.at_level(logging.WARNING):

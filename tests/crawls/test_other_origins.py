@@ -297,7 +297,7 @@ async def test_the_slot_of_a_host_that_has_become_an_address_since(monkeypatch):
         slots = Slots(there)
         crawler = make_crawler(
             Resolved,
-            SCHEDULER="scrapy.pqueues.ScrapyPriorityQueue",
+            SCHEDULER_PRIORITY_QUEUE="scrapy.pqueues.ScrapyPriorityQueue",
             CONCURRENT_REQUESTS_PER_IP=2,
         )
         slots.watch(crawler)

@@ -340,3 +340,18 @@ async def test_many_hosts_and_what_tells_them_apart(crawler, make, tmp_path):
     assert sorted(await again.all_of()) == sorted(each.url for each in made)
     assert_empty(again.frontier)
     await again.close()
+
+
+@those_that_outlive
+@in_a_crawl()
+async def test_what_was_sent_back_can_be_left_to_the_ledger(crawler, make, tmp_path):
+    waiting = await Waiting.opened(crawler, tmp_path, make)
+    if waiting.ledger.sheds:
+        waiting.push(request("a", 1))
+        assert await waiting.pop() is not None
+        assert waiting.send_back()
+        (place,) = waiting.frontier.places
+        waiting.frontier.stock.leave(place)
+        assert (place.hand, place.behind) == ([], 1)
+        assert numbers(await waiting.all_of()) == [1]
+    await waiting.close()

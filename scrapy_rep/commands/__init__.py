@@ -25,9 +25,9 @@ class RobotsCommand(ScrapyCommand):
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
-        from scrapy_rep.commands.forms import add_forms  # noqa: PLC0415
+        from scrapy_rep.commands.forms import add_options  # noqa: PLC0415
 
-        add_forms(parser, super().add_options)
+        add_options(parser)
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         super().process_options(args, opts)

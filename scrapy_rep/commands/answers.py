@@ -2,40 +2,75 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import time as ClockTime
 from functools import lru_cache
 from itertools import chain
+from math import inf
 from operator import itemgetter
 from time import time
 from typing import TYPE_CHECKING, Any
 
-from scrapy_rep.commands import as_text
-from scrapy_rep.commands.terminal import round_off
+from scrapy_rep.access.origins import origin_of
+from scrapy_rep.commands import as_text, inputs
 from scrapy_rep.exceptions import explain
 from scrapy_rep.judging import Action, Judge
 from scrapy_rep.judging.agents import Agents, Chooser
 from scrapy_rep.judging.ruling import CRAWL_DELAY, objection_to_pace
+from scrapy_rep.policies import Known
+from scrapy_rep.policies.lifecycle import Standing, State
+from scrapy_rep.protocol import parse
 from scrapy_rep.protocol.decoding import show_octets
 from scrapy_rep.protocol.lint import NUMBERS
-from scrapy_rep.protocol.printable import printable, without_user
+from scrapy_rep.protocol.printable import without_user
 from scrapy_rep.robots import sitemap_urls
+from scrapy_rep.settings import Settings
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable
 
     from scrapy.settings import Settings as ScrapySettings
 
     from scrapy_rep.commands.terminal import Answer, Screen
     from scrapy_rep.judging import Ruling
-    from scrapy_rep.policies import Known
-    from scrapy_rep.protocol import Agent, Note, Policy, RequestRate, VisitTime
-    from scrapy_rep.settings import Settings
+    from scrapy_rep.protocol import Agent, Note, Policy
 
 COULD_NOT_TELL = 2
 STATUSES = {True: 0, False: 1, None: COULD_NOT_TELL}
 LINES_AROUND = 2  # lines that are shown before and after a rule
-SEVERITY_COLOURS = {"error": "red", "warning": "yellow"}
+OF_A_FILE = ("status", "url", "state", "failure", "checked", "age", "ask_in")
+"""What is not known of a copy that is a file."""
+
+
+def tell(
+    opts: argparse.Namespace, scrapy_settings: ScrapySettings, screen: Screen
+) -> int:
+    """Tell of URLs, or of robots.txt files; return the exit status."""
+    settings = Settings.read(scrapy_settings)
+    agents = agents_of(opts, scrapy_settings, settings)
+    # What a crawl would do, which may wait as this command does not.
+    answers = Answers(screen, opts, agents, replace(settings, wait=True))
+    screen.track(None, "URLs")
+    for name in opts.files:
+        policy = parse(inputs.robots_txt(name), dialect=settings.dialect)
+        known = Known("", policy, Standing(State.FRESH, inf, inf), None)
+        shown = "(standard input)" if name == inputs.STDIN_NAME else name
+        copy: Answer = {"asked": shown, "came_by": "file", "hops": []}
+        for url in [""] if answers.once else inputs.all_urls(opts.url):
+            answers.take(url, known, copy | dict.fromkeys(OF_A_FILE))
+    if opts.process is not None:
+        # It must not be imported before there is a reactor.
+        from scrapy_rep.commands.asking import ask  # noqa: PLC0415
+
+        # All at once: to wait for standard input would hold up the event loop.
+        urls = list(inputs.all_urls(opts.url))
+        if answers.once:
+            urls = list({origin_of(url) or url: url for url in urls}.values())
+        screen.track(len(urls), "URLs")
+        if not ask(opts.process, urls, answers, opts.kind):
+            return COULD_NOT_TELL
+    return answers.status
 
 
 class Answers:
@@ -45,17 +80,13 @@ class Answers:
         self,
         screen: Screen,
         opts: argparse.Namespace,
-        agents: Sequence[Agent],
+        agents: Iterable[Agent],
         settings: Settings,
     ) -> None:
         self.status = 0
         """The exit status, by what was taken so far."""
         self.once = opts.lint or opts.sitemaps
         """It is about files: one URL of each origin is enough."""
-        self.is_whole = True
-        """Whether all was taken that should be."""
-        self.error: OSError | None = None
-        """What writing to standard output raised, where that is not known otherwise."""
         self.screen = screen
         self._opts = opts
         self._agents = agents
@@ -64,6 +95,7 @@ class Answers:
 
     def take(self, url: str, known: Known, copy: Answer) -> None:
         """Take *url*, and where its policy comes from."""
+        self.screen.progress.add()
         policy = known.policy
         if self.once and known.unreachable:
             self.fail(copy["asked"], f"unreachable ({copy['failure']})")
@@ -73,7 +105,7 @@ class Answers:
             return
         answer: Answer = {"robots_txt": copy, "sitemaps": sitemaps(policy, copy)}
         if self._opts.sitemaps:
-            self.screen.say(answer, lambda its: map(printable, its["sitemaps"]))
+            self.screen.say(answer, itemgetter("sitemaps"))
             return
         now = time()
         verdicts = [
@@ -96,7 +128,7 @@ class Answers:
     def _tell(self, url: str, answer: Answer) -> None:
         gap, self._gap = self._gap, [""]
         answer = {"url": without_user(url), "problem": None, **answer}
-        self.screen.say(answer, lambda its: chain(gap, as_text.block(its, self.screen)))
+        self.screen.say(answer, lambda its: chain(gap, as_text.block(its)))
 
     def _lint(self, file: str, notes: Iterable[Note]) -> None:
         wrong = {"error", "warning"} if self._opts.strict else {"error"}
@@ -107,15 +139,9 @@ class Answers:
         ]
         for note in counted:
             self.status = max(self.status, int(note["severity"] in wrong))
-            self.screen.say(note, self._in_a_line)
+            self.screen.say(note, as_text.note)
         if not counted:
-            self.screen.sum_up(f"{printable(file)}: no mistakes")
-
-    def _in_a_line(self, note: Answer) -> Iterator[str]:
-        colour = SEVERITY_COLOURS.get(note["severity"], "dim")
-        severity = self.screen.paint(note["severity"], colour)
-        what = f"{note['code']} {printable(note['message'])} [{note['number']}]"
-        yield f"{printable(note['file'])}:{note['line']}: {severity} {what}"
+            self.screen.sum_up(f"{file}: no mistakes")
 
 
 def agents_of(
@@ -132,17 +158,15 @@ def verdict(known: Known, url: str, agent: Agent, judge: Judge, now: float) -> A
     found = policy.verdict(url, agent)
     objection = objection_to_pace(known.pace_for(agent, judge.settings), now)
     lost = (each for each in policy.matching(url, agent) if each != found.rule)
+    groups = policy.groups_for(agent)
     return {
-        "agent": listed(agent),
+        "agent": agent,
         "allowed": None if known.unreachable else found.allowed,
         "meanwhile": found.allowed if known.unreachable else None,
         "reason": found.reason,
         "rule": found.rule and found.rule._asdict(),
         "lost": [each._asdict() for each in lost],
-        "groups": [
-            {"tokens": list(group.tokens), "line": group.line}
-            for group in policy.groups_for(agent)
-        ],
+        "groups": [{"tokens": each.tokens, "line": each.line} for each in groups],
         "by_default": found.group == ("*",),
         "crawl_delay": policy.crawl_delay(agent),
         "request_rate": times(policy.request_rate(agent)),
@@ -158,17 +182,13 @@ def ruling(its: Ruling) -> Answer:
         "action": its.action.value,
         "cause": objection and objection.cause,
         "reason": objection and explain(objection.verdict),
-        "wait": round_off(its.seconds) if its.action is Action.WAIT else None,
+        "wait": its.seconds if its.action is Action.WAIT else None,
         "left_out": [each.cause for each in its.left_out],
     }
 
 
-def listed(agent: Agent) -> str | list[str]:
-    return agent if isinstance(agent, str) else list(agent)
-
-
-def times(its: RequestRate | VisitTime | None) -> Answer | None:
-    """Return *its* fields, the times of day as "HH:MM"."""
+def times(its: Any) -> Answer | None:
+    """Return the fields of *its*, a rate or visit time, the times of day as "HH:MM"."""
     return its and {
         name: f"{value:%H:%M}" if isinstance(value, ClockTime) else value
         for name, value in its._asdict().items()
@@ -177,16 +197,14 @@ def times(its: RequestRate | VisitTime | None) -> Answer | None:
 
 def lines_around(policy: Policy, verdicts: Iterable[Answer]) -> list[Answer]:
     """Return the lines around each rule that decided, and those that head its group."""
-    decided: set[int] = set()
-    shown: set[int] = set()
-    for each in verdicts:
-        if each["rule"]:
-            line = each["rule"]["line"]
-            decided.add(line)
-            shown.update(range(line - LINES_AROUND, line + LINES_AROUND + 1))
-            heads = (group["line"] for group in each["groups"])
-            shown.add(max((head for head in heads if head < line), default=1))
+    decided = {each["rule"]["line"] for each in verdicts if each["rule"]}
+    heads = {group["line"] for each in verdicts for group in each["groups"]}
     text = lines_of(policy) if decided else []
+    shown = {
+        max((head for head in heads if head < line), default=1) for line in decided
+    }
+    for line in decided:
+        shown.update(range(line - LINES_AROUND, line + LINES_AROUND + 1))
     return [
         {"line": line, "text": text[line - 1], "decides": line in decided}
         for line in sorted(shown)
@@ -203,15 +221,3 @@ def sitemaps(policy: Policy, copy: Answer) -> list[str]:
     """Return the sitemaps of *policy*, absolute where it has a URL itself."""
     of_file = copy["came_by"] == "file"
     return list(policy.sitemaps if of_file else sitemap_urls(policy, copy["asked"]))
-
-
-def copy_of(asked: str, came_by: str, **known: Any) -> Answer:
-    """Return where a policy comes from, *asked*, and how it *came_by*."""
-    names = ("status", "url", "state", "hops", "failure", "checked", "age", "ask_in")
-    copy: Answer = {
-        "asked": asked,
-        "came_by": came_by,
-        **dict.fromkeys(names),
-        "hops": [],
-    }
-    return {**copy, **known}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
-from contextlib import contextmanager
 from pathlib import Path
+from string import printable as ASCII
 from typing import TYPE_CHECKING, BinaryIO
+from urllib.parse import quote_from_bytes
 
 from scrapy.exceptions import UsageError
 
@@ -26,22 +27,14 @@ def with_scheme(url: str) -> str:
     return f"https://{url}" if BARE_HOST.match(url) else url
 
 
-@contextmanager
-def open_named(name: str, what: str = "robots.txt") -> Iterator[BinaryIO]:
+def open_named(name: str, what: str = "robots.txt") -> BinaryIO:
     """Open *name*, which should be a *what*; raise ``UsageError`` where that fails."""
-    if name == STDIN_NAME:
-        yield sys.stdin.buffer
-        return
     try:
-        with Path(name).open("rb") as file:
-            yield file
+        return sys.stdin.buffer if name == STDIN_NAME else Path(name).open("rb")
     except OSError as error:
-        if error.filename is None:  # of what is done with it, a broken pipe perhaps
-            raise
-        reason = error.strerror or error
         raise UsageError(
-            f"The file {name!r} cannot be read ({reason}). Type the name of a {what}, "
-            "or - for standard input."
+            f"The file {name!r} cannot be read ({error.strerror or error}). Type the name "
+            f"of a {what}, or - for standard input."
         ) from None
 
 
@@ -56,13 +49,10 @@ def url_of(line: bytes) -> str:
 
     Octets that are not UTF-8 are percent-encoded, as a client would send them.
     """
-    line = line.strip()
     try:
-        return with_scheme(line.decode())
+        return with_scheme(line.strip().decode())
     except UnicodeDecodeError:
-        return "".join(
-            chr(octet) if octet < 0x80 else f"%{octet:02X}" for octet in line
-        )
+        return quote_from_bytes(line.strip(), safe=ASCII)
 
 
 def all_urls(given: Iterable[str]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import UsageError
 
 from scrapy_rep import report
-from scrapy_rep.protocol.printable import counted, printable
+from scrapy_rep.protocol.printable import counted
 
 if TYPE_CHECKING:
     import argparse
@@ -26,32 +26,24 @@ def tell(opts: argparse.Namespace, settings: object, screen: Screen) -> int:
     form = "csv" if opts.csv else "json" if opts.json else "html"
     output = opts.output or "-"
     progress = screen.track(report.size_of([*opts.audit, *opts.against]), "octets")
+    how = {"form": form, "against": opts.against, "chosen": opts.host}
     try:
-        made = report.make(
-            opts.audit,
-            output,
-            form=form,
-            against=opts.against,
-            chosen=opts.host,
-            progress=progress.add,
-        )
+        made = report.make(opts.audit, output, **how, progress=progress.add)
     except report.AuditError as error:
         raise UsageError(str(error)) from None
-    for trouble in made.troubles[:MAX_BROKEN_LINES]:
-        screen.complain(f"warning: {trouble}")
+    warnings = made.troubles[:MAX_BROKEN_LINES]
     if made.broken > MAX_BROKEN_LINES:
-        screen.complain(
-            f"warning: and {made.broken - MAX_BROKEN_LINES:,} more lines that are broken"
-        )
+        more = made.broken - MAX_BROKEN_LINES
+        warnings.append(f"and {more:,} more lines that are broken")
     if made.torn:
-        screen.complain(
-            f"warning: {made.torn:,} of {len(opts.audit):,} files end in a torn line, "
-            "as after a kill; it is ignored"
-        )
+        of = f"{made.torn:,} of {len(opts.audit):,} files"
+        warnings.append(f"{of} end in a torn line, as after a kill; it is ignored")
     for host in made.missing:
-        screen.complain(f"warning: --host is {host!r}, expected a host of the audits")
+        warnings.append(f"--host is {host!r}, expected a host of the audits")
+    for warning in warnings:
+        screen.complain(f"warning: {warning}")
     if output != "-":
         records, hosts = counted(made.records, "record"), counted(made.hosts, "host")
-        screen.sum_up(printable(f"{output}: {records} of {hosts}"))
+        screen.sum_up(f"{output}: {records} of {hosts}")
         screen.sum_up(made.conclusion[0])
     return 0

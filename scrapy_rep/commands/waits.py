@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from scrapy_rep.commands.terminal import left, round_off, table
+from scrapy_rep.commands.terminal import left, table
 from scrapy_rep.log.waits import PACE, WHY
 
 if TYPE_CHECKING:
@@ -26,35 +26,21 @@ REASONS = WHY | {
 """Why a host waits, in words, by what JSON says; other causes are shown as they are."""
 
 
-def row(name: str, waiting: int, in_hand: int, **more: Any) -> Answer:
-    """Return what is told of a host: how many requests it has, and what *more* is known.
-
-    That is *why* they wait, until how many seconds from now (*wait*), who has the others
-    (*workers*).
-    """
-    told: Answer = {
-        "kind": "host",
-        "name": name,
-        "why": None,
-        "waiting": waiting,
-        "wait": None,
-    }
-    told |= {"in_hand": in_hand, "workers": ()}
-    return {**told, **more, "wait": round_off(more.get("wait"))}
+def row(**host: Any) -> Answer:
+    """Return what is told of a host, as a job or a queue has it."""
+    return {"kind": "host", "why": None, "wait": None, "workers": (), **host}
 
 
 def show(tell: Callable[[], None], screen: Screen, *, watch: bool) -> None:
     """Have *tell* write what waits; with *watch*, again and again until Ctrl-C."""
+    tell()
     try:
-        tell()
         while watch:
-            screen.flush()
             time.sleep(WATCH_SECONDS)
             screen.start_again()
             tell()
     except KeyboardInterrupt:
-        if not watch:
-            raise
+        pass
 
 
 def of_hosts(rows: Sequence[Answer], most: int | None = MOST_ROWS) -> list[str]:

@@ -29,13 +29,13 @@ def test_says_which_change(files):
     assert done.status == 1
     assert done.err == ""
     assert done.out.splitlines() == [
-        "refused /cart/help",
+        "refused for A: /cart/help",
         "  old: line 3, Allow: /cart/help",
         "  new: line 2, Disallow: /cart",
-        "refused /a.pdf",
+        "refused for A: /a.pdf",
         "  old: no rule matches",
         "  new: line 3, Disallow: /*.pdf$",
-        "2 of 5 URLs change: 0 now allowed, 2 now refused",
+        "2 of 5 verdicts change: 0 now allowed, 2 now refused",
     ]
 
 
@@ -43,10 +43,10 @@ def test_several_agents(files):
     agents = ("--agent", "A", "--agent", "B")
     done = robots("compare", *files, "-", *agents, stdin="/a.pdf\n/b\n")
     assert done.out.splitlines() == [
-        "refused for A /a.pdf",
+        "refused for A: /a.pdf",
         "  old: no rule matches",
         "  new: line 3, Disallow: /*.pdf$",
-        "allowed for B /b",
+        "allowed for B: /b",
         "  old: line 6, Disallow: /",
         "  new: no rule matches",
         "2 of 4 verdicts change: 1 now allowed, 1 now refused",
@@ -58,7 +58,7 @@ def test_nothing_changes(files, tmp_path):
     urls.write_text("/\n/cart/\n")
     done = robots("compare", *files, str(urls))
     assert done.status == 0
-    assert done.out == "0 of 2 URLs change: 0 now allowed, 0 now refused\n"
+    assert done.out == "0 of 2 verdicts change: 0 now allowed, 0 now refused\n"
 
 
 def test_old_or_new_from_stdin(files, tmp_path):

@@ -32,7 +32,7 @@ WORDS = ["lint", "compare", "job", "fleet", "report", "doctor"]
             ("ftp://example.com/",),
             "'ftp://example.com/' is no URL to judge. Type an abs",
         ),
-        (("--agnt", "A", URL), "There is no --agnt. scrapy robots -h tells what there"),
+        (("--agnt", "A", URL), "There is no --agnt. scrapy robots -h tells more."),
         ((URL, "--agnt"), "There is no --agnt. scrapy robots -h tells more."),
         (("--agent", " ", URL), "--agent is empty. Type a product token, such as"),
         (("--file", "missing", URL), "The file 'missing' cannot be read (No such file"),
@@ -46,18 +46,21 @@ WORDS = ["lint", "compare", "job", "fleet", "report", "doctor"]
             ("--lint", "--sitemaps", URL),
             "--lint and --sitemaps exclude each other. Type",
         ),
-        (("--lint", "--file", "F", URL), "--lint is about the whole file. Type no URL"),
+        (
+            ("--lint", "--file", "F", URL),
+            "--lint and --sitemaps are about the whole of",
+        ),
         (
             ("--sitemaps", "--file", "F", URL),
-            "--sitemaps is about the whole file. Type",
+            "--lint and --sitemaps are about the whole of",
         ),
         (
             ("--lint", "--agent", "A", URL),
-            "--lint is about the whole file. Type no --ag",
+            "--lint and --agent exclude each other. Type",
         ),
         (
             ("--now", "--lint", URL),
-            "--lint is about the whole file. Type no --now beside",
+            "--lint and --now exclude each other. Type one",
         ),
         (
             ("--spider", "nobody", URL),
@@ -67,7 +70,7 @@ WORDS = ["lint", "compare", "job", "fleet", "report", "doctor"]
         (("lint", "-", "-"), "- is given twice"),
         (("lint", "missing"), "The file 'missing' cannot be read"),
         (("lint", "ftp://example.com/"), "'ftp://example.com/' is no URL to judge."),
-        (("--agent", "A", "lint", "-"), "--agent is nothing for lint. Type it without"),
+        (("--agent", "A", "lint", "-"), "There is no --agent. scrapy robots lint -h"),
         (("compare", "A"), "are required: NEW, URLS. scrapy robots compare -h tells"),
         (("compare", "-", "B", "-"), "- is given twice"),
         (

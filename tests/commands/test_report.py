@@ -72,7 +72,7 @@ def test_sums_on_standard_output(tmp_path):
     assert len(done.out.splitlines()) == 11
     done = robots("report", audit, "--csv", "--json")
     assert (done.status, done.out) == (2, "")
-    assert "--json and --csv exclude each other" in done.err
+    assert "--csv and --json exclude each other" in done.err
 
 
 def test_a_file_that_is_no_audit(tmp_path):

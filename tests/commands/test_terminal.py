@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import pytest
 
-from scrapy_rep.commands.terminal import Screen, columns, shorten, wrap
+from scrapy_rep.commands.terminal import Screen
 from scrapy_rep.protocol.printable import printable
 from tests.commands.cli import command, environment, on_terminal, robots, without_colour
 from tests.site import Reply, Site
@@ -67,23 +67,23 @@ def test_no_colours_in_a_pipe(file):
 
 
 @on_posix
-@pytest.mark.parametrize("agents", [1, 2, 3, 7])
-def test_fits_80_columns(file, agents):
-    names = [f"Bot{'abcdefg'[number] * 40}" for number in range(agents)]
-    args = [arg for name in names for arg in ("--agent", name)]
-    for url in (LONG, WIDE, "/x"):
-        _, shown = on_terminal("--file", file, *args, "-s", "REP_MIN_AGE=1", url)
-        heading, *lines = without_colour(shown).splitlines()
-        assert heading == url  # to be copied; the terminal wraps it
-        assert max(map(columns, lines)) <= 80
-    assert max(map(len, robots("-h").out.splitlines())) <= 80
+def test_what_may_be_copied_is_whole(file):
+    _, shown = on_terminal("--file", file, LONG)
+    heading, *lines = without_colour(shown).splitlines()
+    assert heading == LONG
+    assert f"{' ' * 12}{LONG}" in lines
 
 
 @on_posix
-def test_a_wider_terminal_is_used(file):
-    _, shown = on_terminal("--file", file, LONG, columns=110)
-    widths = [columns(line) for line in without_colour(shown).splitlines()[1:]]
-    assert 100 < max(widths) <= 110
+def test_what_has_spaces_fits_the_screen(tmp_path):
+    file = tmp_path / "slow"
+    file.write_text("User-agent: *\nCrawl-delay: 1000\n")
+    for columns, fits in {80: False, 110: True}.items():
+        _, shown = on_terminal("--file", str(file), "/", columns=columns)
+        _, *lines, _ = without_colour(shown).splitlines()
+        assert max(map(len, lines)) <= columns
+        assert any("more than REP_CRAWL_DELAY_MAX" in line for line in lines) == fits
+    assert max(map(len, robots("-h").out.splitlines())) <= 80
 
 
 @on_posix
@@ -108,7 +108,7 @@ def test_who_lets_us_wait_is_told_in_a_pipe(monkeypatch, capsys):
     progress.tick()
     assert capsys.readouterr().err == ""
     progress.waits_for = "https://example.com/robots.txt"
-    progress.add(1)
+    progress.add()
     told = capsys.readouterr().err
     assert re.fullmatch(
         r"1 of 2 URLs, .* s, waiting for https://example.com/robots.txt\n", told
@@ -167,31 +167,8 @@ def test_progress_of_a_long_list(file):
     with suppress(OSError):  # nobody has the terminal any more
         shown += os.read(master, 65536).decode()
     os.close(master)
-    assert out == f"0 of {lines:,} URLs change: 0 now allowed, 0 now refused\n"
-    assert max(map(columns, without_colour(shown).split("\r"))) <= 80
-
-
-# The parts
-
-
-@pytest.mark.parametrize(
-    ("text", "width"),
-    [("a bc def " * 20, 10), ("x" * 95, 10), ("日本" * 20, 7), ("", 10), ("a", 1)],
-)
-def test_wrapped(text, width):
-    lines = wrap(text, width)
-    assert max(map(columns, lines)) <= width
-    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
-
-
-def test_wrapped_never_hangs_on_what_is_too_wide():
-    assert wrap("日本", 1) == ["日", "本"]
-
-
-def test_shortened():
-    assert shorten("abcdef", 6) == "abcdef"
-    assert shorten("abcdefg", 6) == "abc..."
-    assert shorten("日本語日本語", 9) == "日本語..."
+    assert out == f"0 of {lines:,} verdicts change: 0 now allowed, 0 now refused\n"
+    assert max(map(len, without_colour(shown).split("\r"))) <= 80
 
 
 def test_printable():

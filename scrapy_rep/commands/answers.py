@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import time as ClockTime
 from functools import lru_cache
 from itertools import chain
@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_rep.access.origins import origin_of
 from scrapy_rep.commands import as_text, inputs
+from scrapy_rep.commands.terminal import complain
 from scrapy_rep.exceptions import explain
 from scrapy_rep.judging import Action, Judge
 from scrapy_rep.judging.agents import Agents, Chooser
 from scrapy_rep.judging.ruling import CRAWL_DELAY, objection_to_pace
 from scrapy_rep.policies import Known
 from scrapy_rep.policies.lifecycle import Standing, State
-from scrapy_rep.protocol import parse
 from scrapy_rep.protocol.decoding import show_octets
 from scrapy_rep.protocol.lint import NUMBERS
 from scrapy_rep.protocol.printable import without_user
@@ -28,7 +28,7 @@ from scrapy_rep.settings import Settings
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from scrapy.settings import Settings as ScrapySettings
 
@@ -43,17 +43,14 @@ OF_A_FILE = ("status", "url", "state", "failure", "checked", "age", "ask_in")
 """What is not known of a copy that is a file."""
 
 
-def tell(
-    opts: argparse.Namespace, scrapy_settings: ScrapySettings, screen: Screen
-) -> int:
+def tell(opts: argparse.Namespace, settings: ScrapySettings, screen: Screen) -> int:
     """Tell of URLs, or of robots.txt files; return the exit status."""
-    settings = Settings.read(scrapy_settings)
-    agents = agents_of(opts, scrapy_settings, settings)
+    ours, agents = settings_and_agents(opts, settings)
     # What a crawl would do, which may wait as this command does not.
-    answers = Answers(screen, opts, agents, replace(settings, wait=True))
+    answers = Answers(screen, opts, agents, Judge(replace(ours, wait=True)))
     screen.track(None, "URLs")
     for name in opts.files:
-        policy = parse(inputs.robots_txt(name), dialect=settings.dialect)
+        policy = inputs.policy_in(name, ours)
         known = Known("", policy, Standing(State.FRESH, inf, inf), None)
         shown = "(standard input)" if name == inputs.STDIN_NAME else name
         copy: Answer = {"asked": shown, "came_by": "file", "hops": []}
@@ -68,30 +65,32 @@ def tell(
         if answers.once:
             urls = list({origin_of(url) or url: url for url in urls}.values())
         screen.track(len(urls), "URLs")
-        if not ask(opts.process, urls, answers, opts.kind):
-            return COULD_NOT_TELL
-    return answers.status
+        answers.is_whole = False
+        ask(opts.process, urls, answers, opts.kind)
+    return answers.status if answers.is_whole else COULD_NOT_TELL
 
 
+@dataclass
 class Answers:
     """Takes one URL after the other, with what is known of its origin, and answers."""
 
-    def __init__(
-        self,
-        screen: Screen,
-        opts: argparse.Namespace,
-        agents: Iterable[Agent],
-        settings: Settings,
-    ) -> None:
-        self.status = 0
-        """The exit status, by what was taken so far."""
-        self.once = opts.lint or opts.sitemaps
+    screen: Screen
+    opts: argparse.Namespace
+    agents: Sequence[Agent]
+    judge: Judge
+    status: int = 0
+    """The exit status, by what was taken so far."""
+    is_whole: bool = True
+    """Whether all was taken that should be."""
+    error: OSError | None = None
+    """What writing to standard output raised, where that is not known otherwise."""
+    gap: Sequence[str] = ()
+    """What is written before the next block."""
+
+    @property
+    def once(self) -> bool:
         """It is about files: one URL of each origin is enough."""
-        self.screen = screen
-        self._opts = opts
-        self._agents = agents
-        self._judge = Judge(settings)
-        self._gap: list[str] = []
+        return bool(self.opts.lint or self.opts.sitemaps)
 
     def take(self, url: str, known: Known, copy: Answer) -> None:
         """Take *url*, and where its policy comes from."""
@@ -99,43 +98,43 @@ class Answers:
         policy = known.policy
         if self.once and known.unreachable:
             self.fail(copy["asked"], f"unreachable ({copy['failure']})")
-        if self._opts.lint:
+        if self.opts.lint:
             if not known.unreachable:
                 self._lint(copy["asked"], policy.notes)
             return
         answer: Answer = {"robots_txt": copy, "sitemaps": sitemaps(policy, copy)}
-        if self._opts.sitemaps:
+        if self.opts.sitemaps:
             self.screen.say(answer, itemgetter("sitemaps"))
             return
         now = time()
         verdicts = [
-            verdict(known, url, agent, self._judge, now) for agent in self._agents
+            verdict(known, url, agent, self.judge, now) for agent in self.agents
         ]
         answer |= {"verdicts": verdicts, "lines": lines_around(policy, verdicts)}
         self._tell(url, answer)
-        says = as_text.sent_now if self._opts.now else itemgetter("allowed")
+        says = as_text.sent_now if self.opts.now else itemgetter("allowed")
         self.status = max(self.status, *(STATUSES[says(each)] for each in verdicts))
 
     def fail(self, url: str, problem: str) -> None:
         """Take a *url* that nothing can be found out about."""
         self.status = COULD_NOT_TELL
         if self.once:
-            self.screen.complain(f"{without_user(url)}: {problem}")
+            complain(f"{without_user(url)}: {problem}")
         else:
             nothing: Answer = {"verdicts": [], "lines": [], "sitemaps": []}
             self._tell(url, {**nothing, "problem": problem, "robots_txt": None})
 
     def _tell(self, url: str, answer: Answer) -> None:
-        gap, self._gap = self._gap, [""]
+        gap, self.gap = self.gap, [""]
         answer = {"url": without_user(url), "problem": None, **answer}
         self.screen.say(answer, lambda its: chain(gap, as_text.block(its)))
 
     def _lint(self, file: str, notes: Iterable[Note]) -> None:
-        wrong = {"error", "warning"} if self._opts.strict else {"error"}
+        wrong = {"error", "warning"} if self.opts.strict else {"error"}
         counted = [
             {"file": file, **note._asdict(), "number": NUMBERS[note.code]}
             for note in notes
-            if not {note.code, NUMBERS[note.code]} & {*self._opts.ignore}
+            if not {note.code, NUMBERS[note.code]} & {*self.opts.ignore}
         ]
         for note in counted:
             self.status = max(self.status, int(note["severity"] in wrong))
@@ -144,12 +143,12 @@ class Answers:
             self.screen.sum_up(f"{file}: no mistakes")
 
 
-def agents_of(
-    opts: argparse.Namespace, scrapy_settings: ScrapySettings, settings: Settings
-) -> tuple[Agent, ...]:
-    """Return the agents to judge for: those asked for, else that of the spider or project."""
-    chooser = Chooser(scrapy_settings, opts.kind)
-    return tuple(opts.agent) or (Agents(chooser, settings).of(),)
+def settings_and_agents(
+    opts: argparse.Namespace, settings: ScrapySettings
+) -> tuple[Settings, list[Agent]]:
+    """Return by what to judge, and for whom: for --agent, else the spider or project."""
+    ours = Settings.read(settings)
+    return ours, opts.agent or [Agents(Chooser(settings, opts.kind), ours).of()]
 
 
 def verdict(known: Known, url: str, agent: Agent, judge: Judge, now: float) -> Answer:

@@ -18,11 +18,6 @@ MAX_CHARACTERS = 200  # of a line of the file
 SEVERITY_COLOURS = {"error": "red", "warning": "yellow", "info": "dim"}
 VERDICT_WORDS = {True: "allowed", False: "refused"}
 VERDICT_COLOURS = {True: "green", False: "red", None: "yellow"}
-DECIDED_BY_WORDS = {
-    "robots.txt itself": "none: a robots.txt may always be fetched",
-    "no rule matches": "none matches",
-    "no group": "none holds for this agent",
-}
 SOURCE_WORDS = {
     "network": "fetched now",
     "confirmed": "kept from an earlier crawl, confirmed now",
@@ -103,7 +98,7 @@ def rule_line(rule: Answer) -> str:
 def decided_by(judged: Answer) -> str:
     if judged["rule"]:
         return rule_line(judged["rule"])
-    return DECIDED_BY_WORDS.get(judged["reason"], f"none: {judged['reason']}")
+    return f"none: {judged['reason']}"
 
 
 def group_and_why(judged: Answer) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
-from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,20 +76,17 @@ def ask(
     urls: Sequence[str],
     answers: Answers,
     kind: type[Spider] | None,
-) -> bool:
+) -> None:
     """Give *answers* each of *urls* with its policy, in their order.
 
-    It is asked as a spider of *kind* would ask. Returns whether all of them were given: the
-    crawl may be broken off, or never begin. Raises ``OSError`` where *answers* cannot be written.
+    It is asked as a spider of *kind* would ask. ``answers.is_whole`` tells whether all of
+    them were given: the crawl may be broken off, or never begin.
     """
     own = {name: getattr(kind, name) for name in NAMES if hasattr(kind, name)}
-    came_of_it: list[OSError | None] = []
-    more = {"urls": urls, "answers": answers, "came_of_it": came_of_it}
-    process.crawl(process.create_crawler(Asking), **more, **own)
+    process.crawl(process.create_crawler(Asking), urls=urls, answers=answers, **own)
     process.start()
-    for error in filter(None, came_of_it):
-        raise error
-    return bool(came_of_it)
+    if answers.error is not None:
+        raise answers.error
 
 
 class Asking(Spider):
@@ -100,7 +95,6 @@ class Asking(Spider):
     name = "robots"
     urls: Sequence[str]
     answers: Answers
-    came_of_it: list[OSError | None]
 
     async def start(self) -> AsyncIterator[Any]:
         self.hops: dict[str, list[Answer]] = {}  # by origin, the answers had
@@ -110,9 +104,9 @@ class Asking(Spider):
         looks.start(LOOK_SECONDS)
         try:
             await self._ask()
-            self.came_of_it.append(None)
+            self.answers.is_whole = True
         except OSError as error:
-            self.came_of_it.append(error)
+            self.answers.error = error
         finally:
             looks.stop()
         nothing: tuple[Request, ...] = ()
@@ -126,18 +120,19 @@ class Asking(Spider):
             hops.append({"status": response.status, "url": response.url})
 
     async def _ask(self) -> None:
-        pending: deque[tuple[str, str, Deferred[Known] | None]] = deque()
-        for url in self.urls:
-            origin, answer = origin_of(url) or "", None
-            with suppress(ValueError):  # where no host can be called that
-                page = Request(f"{origin}/")
-                origin = origin_of(page.url) or ""
-                answer = deferred_from_coro(self.policies.get(origin, page))
-            pending.append((url, origin, answer))
-            if len(pending) >= URLS_AHEAD:
-                await self._take(*pending.popleft())
-        while pending:
-            await self._take(*pending.popleft())
+        for start in range(0, len(self.urls), URLS_AHEAD):
+            asked = [self._begin(url) for url in self.urls[start : start + URLS_AHEAD]]
+            for each in asked:
+                await self._take(*each)
+
+    def _begin(self, url: str) -> tuple[str, str, Deferred[Known] | None]:
+        """Ask for the policy of *url*; return that, its origin, and what comes."""
+        try:
+            page = Request(f"{origin_of(url)}/")
+        except ValueError:  # where no host can be called that
+            return url, "", None
+        origin = origin_of(page.url) or ""
+        return url, origin, deferred_from_coro(self.policies.get(origin, page))
 
     async def _take(
         self, url: str, origin: str, answer: Deferred[Known] | None

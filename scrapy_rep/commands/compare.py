@@ -6,11 +6,9 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from scrapy_rep.commands import as_text, inputs
-from scrapy_rep.commands.answers import agents_of
+from scrapy_rep.commands.answers import settings_and_agents
 from scrapy_rep.commands.terminal import Row
-from scrapy_rep.protocol import parse
 from scrapy_rep.protocol.printable import without_user
-from scrapy_rep.settings import Settings
 
 if TYPE_CHECKING:
     import argparse
@@ -21,16 +19,10 @@ if TYPE_CHECKING:
     from scrapy_rep.commands.terminal import Answer, Screen
 
 
-def tell(
-    opts: argparse.Namespace, scrapy_settings: ScrapySettings, screen: Screen
-) -> int:
+def tell(opts: argparse.Namespace, settings: ScrapySettings, screen: Screen) -> int:
     """Stream the URLs past both files, keeping none; return the exit status."""
-    settings = Settings.read(scrapy_settings)
-    agents = agents_of(opts, scrapy_settings, settings)
-    old, new = (
-        parse(inputs.robots_txt(name), dialect=settings.dialect)
-        for name in (opts.old, opts.new)
-    )
+    ours, agents = settings_and_agents(opts, settings)
+    old, new = (inputs.policy_in(name, ours) for name in (opts.old, opts.new))
     changes: Counter[bool] = Counter()  # by what is allowed now
     number = 0
     progress = screen.track(None, "URLs")
@@ -45,10 +37,10 @@ def tell(
                 changes[allowed] += 1
                 change: Answer = {"url": without_user(url), "agent": agent}
                 for name, policy in (("old", old), ("new", new)):
-                    its = policy.verdict(url, agent)._asdict()
-                    rule = its["rule"] and its["rule"]._asdict()
-                    told = {key: its[key] for key in ("allowed", "reason")}
-                    change[name] = {**told, "rule": rule}
+                    its = policy.verdict(url, agent)
+                    rule = its.rule and its.rule._asdict()
+                    change[name] = {"allowed": its.allowed, "reason": its.reason}
+                    change[name]["rule"] = rule
                 screen.say(change, words)
     screen.sum_up(
         f"{changes.total():,} of {number:,} verdicts change: "

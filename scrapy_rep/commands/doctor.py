@@ -11,7 +11,6 @@ from scrapy.exceptions import UsageError
 
 from scrapy_rep import Addon
 from scrapy_rep.holding import NOT_JUDGED, what_holds
-from scrapy_rep.protocol.printable import printable
 
 if TYPE_CHECKING:
     import argparse
@@ -25,6 +24,10 @@ if TYPE_CHECKING:
 NOT_ENABLED = (
     'The add-on is not enabled. Put ADDONS = {"scrapy_rep.Addon": 500} into the settings of '
     "the project, and run this in its folder"
+)
+WAITS_ELSEWHERE = (
+    "Requests that may not be sent yet wait in the downloader, where they hold up other "
+    "hosts. Leave SCHEDULER and SCHEDULER_PRIORITY_QUEUE to the add-on"
 )
 CONTACTS = ("://", "www.", "@")
 """What a URL, or an address, has."""
@@ -54,14 +57,9 @@ def what_is_off(holding: Holding, *, is_enabled: bool) -> Iterator[str]:
     """Yield a sentence for each thing that should be put right."""
     if not holding.judge and not is_enabled:
         yield NOT_ENABLED
-    for warning in holding.warnings:
-        if is_enabled or warning != NOT_JUDGED:
-            yield warning
+    yield from (each for each in holding.warnings if is_enabled or each != NOT_JUDGED)
     if holding.judge and not holding.waits_in_scheduler:
-        yield (
-            "Requests that may not be sent yet wait in the downloader, where they hold up "
-            "other hosts. Leave SCHEDULER and SCHEDULER_PRIORITY_QUEUE to the add-on"
-        )
+        yield WAITS_ELSEWHERE
     sent = holding.user_agent
     if holding.unsent_tokens:
         yield (
@@ -76,9 +74,8 @@ def what_is_off(holding: Holding, *, is_enabled: bool) -> Iterator[str]:
 
 
 def words(answer: Answer) -> Iterator[str]:
-    yield from map(printable, answer["says"].split("; "))
-    yield printable(f"User-Agent: {answer['user_agent'] or 'none'}")
-    for what in answer["off"]:
-        yield printable(f"off: {what}.")
+    yield from answer["says"].split("; ")
+    yield f"User-Agent: {answer['user_agent'] or 'none'}"
+    yield from (f"off: {each}." for each in answer["off"])
     if not answer["off"]:
         yield "All is well."

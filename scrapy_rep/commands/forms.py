@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from scrapy_rep import __version__
 from scrapy_rep.access.origins import origin_of
 from scrapy_rep.commands.inputs import STDIN_NAME, URL_WANTED, with_scheme
+from scrapy_rep.commands.terminal import complain
 from scrapy_rep.protocol import COMPILED
-from scrapy_rep.protocol.printable import printable, without_user
+from scrapy_rep.protocol.printable import without_user
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,8 +29,10 @@ APART = {
     "csv": ("json",),
 }
 """Options, each with those that may not stand beside it."""
-OF_ALL = ("pause", "resume", "drain", "check", "repair")
+CHOICE = re.compile(r"(?m)^  ([a-z]+)  +\S")
+"""What may be done, on the page of ``fleet``."""
 OF_HOSTS = ("block", "unblock", "purge")
+"""Of that, what needs a host."""
 
 
 def pages() -> dict[str, str]:
@@ -68,7 +71,7 @@ class Form(argparse.ArgumentParser):
 
 def fail(sentence: str) -> NoReturn:
     """Write *sentence*, and end with 2."""
-    sys.stderr.write(f"{printable(sentence)}\n")
+    complain(sentence)
     sys.exit(2)
 
 
@@ -87,6 +90,8 @@ def read(opts: argparse.Namespace, others: Sequence[str]) -> None:
     for may_lack, place, more in PLACE.findall(page.partition("\n")[0]):
         nargs = NARGS.get((may_lack, more))
         how: dict[str, Any] = {"default": []} if nargs == "*" else {}
+        if place == "DO":
+            how["choices"] = CHOICE.findall(page)
         form.add_argument(place.lower(), metavar=place, nargs=nargs, **how)
     its = {name for _, name, *_ in OPTION.findall(page)}
     names = {name for _, name, *_ in OPTION.findall("".join(all_pages.values()))}
@@ -108,10 +113,7 @@ def faults(opts: argparse.Namespace, names: Sequence[str | None]) -> Iterator[st
             if getattr(opts, one) and getattr(opts, other):
                 yield f"--{one} and --{other} exclude each other. Type one of them."
     if names.count(STDIN_NAME) > 1:
-        yield (
-            "- is given twice, but standard input can be read only once. Type the name "
-            "of a file in one of the places."
-        )
+        yield "- is given twice. Type the name of a file in one of the places."
     if not all(map(str.strip, opts.agent)):
         yield "--agent is empty. Type a product token, such as ExampleBot, or a User-Agent."
     for url in [] if opts.file is not None else getattr(opts, "url", []):
@@ -130,27 +132,18 @@ def faults_of_urls(opts: argparse.Namespace) -> Iterator[str]:
     if of_a_file and opts.url:
         yield "--lint and --sitemaps are about the whole of --file. Type no URL beside it."
     elif not of_a_file and not opts.url:
-        yield (
-            "No URL is given. Type one, such as https://example.com/page, or - to read "
-            "them from standard input. scrapy robots -h tells more."
-        )
+        yield "No URL is given. Type one, or - to read them. scrapy robots -h tells more."
 
 
 def faults_of_fleet(opts: argparse.Namespace) -> Iterator[str]:
-    start = f"scrapy robots fleet {opts.spider}"
     do = opts.do or "show"
-    known = ("show", *OF_ALL, *OF_HOSTS)
-    if do not in known:
-        yield (
-            f"{do!r} is nothing to do with a queue. Type one of {', '.join(known)}; to see "
-            f"one host, {start} show HOST."
+    if do != "show" and (do in OF_HOSTS) != bool(opts.host):
+        what, host = (
+            (" a host", " HOST") if do in OF_HOSTS else (" the whole queue", "")
         )
-    if do in OF_HOSTS and not opts.host:
-        yield f"No host is given. Type {start} {do} HOST."
-    if do in OF_ALL and opts.host:
-        yield f"{do} is about the whole queue. Type no host after it."
+        yield f"{do} is about{what}. Type scrapy robots fleet {opts.spider} {do}{host}."
     if opts.watch and do != "show":
         yield f"--watch is for what is shown. Type no {do} beside it."
     for host in opts.host:
         if not host or "/" in host:
-            yield f"{without_user(host)!r} is no host. Type one as {start} shows it."
+            yield f"{without_user(host)!r} is no host. Type one as fleet shows it."

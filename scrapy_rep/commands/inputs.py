@@ -11,10 +11,14 @@ from urllib.parse import quote_from_bytes
 
 from scrapy.exceptions import UsageError
 
+from scrapy_rep.protocol import parse
 from scrapy_rep.protocol.decoding import MAX_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from scrapy_rep.protocol import Policy
+    from scrapy_rep.settings import Settings
 
 STDIN_NAME = "-"
 URL_WANTED = "an absolute http or https URL such as https://example.com/page"
@@ -32,16 +36,14 @@ def open_named(name: str, what: str = "robots.txt") -> BinaryIO:
     try:
         return sys.stdin.buffer if name == STDIN_NAME else Path(name).open("rb")
     except OSError as error:
-        raise UsageError(
-            f"The file {name!r} cannot be read ({error.strerror or error}). Type the name "
-            f"of a {what}, or - for standard input."
-        ) from None
+        why = f"The file {name!r} cannot be read ({error.strerror or error})"
+        raise UsageError(f"{why}. Type the name of a {what}, or -.") from None
 
 
-def robots_txt(name: str) -> bytes:
-    """Return the content of a robots.txt; what no crawler reads is not read."""
+def policy_in(name: str, settings: Settings) -> Policy:
+    """Return the policy in a robots.txt; what no crawler reads is not read."""
     with open_named(name) as file:
-        return file.read(MAX_SIZE + 1)
+        return parse(file.read(MAX_SIZE + 1), dialect=settings.dialect)
 
 
 def url_of(line: bytes) -> str:

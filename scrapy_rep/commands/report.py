@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import UsageError
 
 from scrapy_rep import report
+from scrapy_rep.commands.terminal import complain
 from scrapy_rep.protocol.printable import counted
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def tell(opts: argparse.Namespace, settings: object, screen: Screen) -> int:
     for host in made.missing:
         warnings.append(f"--host is {host!r}, expected a host of the audits")
     for warning in warnings:
-        screen.complain(f"warning: {warning}")
+        complain(f"warning: {warning}")
     if output != "-":
         records, hosts = counted(made.records, "record"), counted(made.hosts, "host")
         screen.sum_up(f"{output}: {records} of {hosts}")

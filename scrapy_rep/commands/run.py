@@ -52,8 +52,7 @@ def spider_of(opts: argparse.Namespace, settings: Settings) -> type[Spider] | No
         if opts.word == "fleet":  # its project may be elsewhere
             return None
         fail(
-            f"There is no spider {opts.spider!r} here. Type one that scrapy list names, in "
-            "the folder of its project."
+            f"There is no spider {opts.spider!r} here. Type one that scrapy list names."
         )
     kind.update_settings(settings)
     return kind
@@ -76,10 +75,8 @@ def run(
         missing = (error.name or "").partition(".")[0]
         if opts.word not in EXTRAS or missing in {"", "scrapy_rep"}:
             raise
-        fail(
-            f"{opts.word} needs {missing}, which is not installed. Type "
-            f'pip install "scrapy_rep[{EXTRAS[opts.word]}]".'
-        )
+        extra = f'"scrapy_rep[{EXTRAS[opts.word]}]"'
+        fail(f"{opts.word} needs {missing}. Type pip install {extra}.")
     except (SettingError, UsageError) as error:
         fail(str(error))
     except BrokenPipeError:
@@ -87,5 +84,3 @@ def run(
         # flushes standard output at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 2
-    finally:
-        screen.progress.hide()

@@ -1,4 +1,4 @@
-"""Standard output: its width, its colours, and the progress of what takes long."""
+"""Standard output with its width and its colours; progress and complaints beside it."""
 
 from __future__ import annotations
 
@@ -18,15 +18,14 @@ if TYPE_CHECKING:
 
     Answer = dict[str, Any]
     """What JSON tells; words are made of it."""
+    Words = Iterable["str | Row"]
+    """What people are told: lines, and rows of a block."""
 
 COLOURS = {"bold": "1", "red": "31", "green": "32", "yellow": "33", "dim": "2"}
 LABEL_COLUMNS = 12
 MIN_COLUMNS, MAX_COLUMNS = 40, 120
-TICK_SECONDS = 2.0
-"""Seconds between two looks of progress on a terminal, and before the first."""
-LATE_SECONDS = 10.0
-"""Seconds between two lines of it elsewhere."""
-CLEAR_LINE = "\r\x1b[K"
+LATE_SECONDS = 4.0
+"""Seconds until progress is told, and until it is told again."""
 CLEAR_SCREEN = "\x1b[H\x1b[J"
 
 
@@ -41,10 +40,7 @@ class Row(NamedTuple):
 
 
 class Screen:
-    """Writes to standard output, and keeps the progress on standard error out of the way.
-
-    Whatever a site wrote is made printable here.
-    """
+    """Writes to standard output; whatever a site wrote is made printable here."""
 
     def __init__(self, *, as_json: bool = False) -> None:
         self._out = sys.stdout
@@ -52,27 +48,17 @@ class Screen:
             self._out.reconfigure(errors="backslashreplace")  # whatever a site wrote
         self._as_json = as_json
         # In a pipe too, so that what a test or a pager shows is what a terminal shows.
-        self.width = max(MIN_COLUMNS, min(terminal_columns(), MAX_COLUMNS))
-        self._is_terminal = self._out.isatty()
+        columns = shutil.get_terminal_size((80, 24)).columns
+        self.width = max(MIN_COLUMNS, min(columns, MAX_COLUMNS))
         # https://no-color.org: set to anything but "" it means no colour.
-        self._in_colour = (
-            self._is_terminal
-            and not os.environ.get("NO_COLOR")
-            and os.environ.get("TERM") != "dumb"
-        )
+        self._in_colour = self._out.isatty() and not os.environ.get("NO_COLOR")
         self.progress = Progress(None, "")
 
-    def say(
-        self, answer: Answer, words: Callable[[Answer], Iterable[str | Row]]
-    ) -> None:
+    def say(self, answer: Answer, words: Callable[[Answer], Words]) -> None:
         """Write *answer* as one line of JSON, in ASCII, or the *words* for it."""
         self.say_all([answer], lambda answers: words(answers[0]))
 
-    def say_all(
-        self,
-        answers: Sequence[Answer],
-        words: Callable[[Sequence[Answer]], Iterable[str | Row]],
-    ) -> None:
+    def say_all(self, answers: list[Answer], words: Callable[..., Words]) -> None:
         """Write *answers*, a line of JSON each, or the *words* for all of them."""
         self.write(*(map(json.dumps, answers) if self._as_json else words(answers)))
 
@@ -82,7 +68,6 @@ class Screen:
             self.write(text)
 
     def write(self, *rows: str | Row) -> None:
-        self.progress.hide()
         self._out.writelines(f"{line}\n" for row in rows for line in self._lines(row))
         self._out.flush()
 
@@ -93,9 +78,8 @@ class Screen:
                 yield self._paint(text, colour)
                 continue
             name, room = f"  {label}".ljust(LABEL_COLUMNS), self.width - LABEL_COLUMNS
-            for line in wrap(
-                text, room, break_long_words=False, break_on_hyphens=False
-            ) or [""]:
+            lines = wrap(text, room, break_long_words=False, break_on_hyphens=False)
+            for line in lines or [""]:
                 yield (self._paint(name, "dim") + self._paint(line, colour)).rstrip()
                 name = " " * LABEL_COLUMNS
             label = " "
@@ -105,14 +89,9 @@ class Screen:
             return text
         return f"\x1b[{COLOURS[colour]}m{text}\x1b[0m"
 
-    def complain(self, line: str) -> None:
-        """Write what went wrong to standard error."""
-        self.progress.hide()
-        sys.stderr.write(printable(line) + "\n")
-
     def start_again(self) -> None:
         """Have the next picture of what is watched take the place of this one."""
-        self._out.write(CLEAR_SCREEN if self._is_terminal else "")
+        self._out.write(CLEAR_SCREEN if self._out.isatty() else "")
 
     def track(self, total: int | None, unit: str) -> Progress:
         """Return the progress of work that begins now, shown if it takes long."""
@@ -121,17 +100,11 @@ class Screen:
 
 
 class Progress:
-    """How far some work is, and whom it waits for.
-
-    It is one line of a terminal. Elsewhere it is told only that a host lets us wait.
-    """
+    """How far some work is, and whom it waits for: told on standard error if it takes long."""
 
     def __init__(self, total: int | None, unit: str) -> None:
         self._of = f"{unit}," if total is None else f"of {total:,} {unit},"
-        self._on_terminal = sys.stderr.isatty()
-        self._pause = TICK_SECONDS if self._on_terminal else LATE_SECONDS
-        self._begun = self._last = monotonic()
-        self._is_seen = False
+        self._begun = self._told = monotonic()
         self._done = 0
         self.waits_for = ""
         """The URL that is being asked for; "": none."""
@@ -142,31 +115,21 @@ class Progress:
         self.tick()
 
     def tick(self) -> None:
-        """Show how far it is, where it is time for that."""
+        """Tell how far it is, where it is time for that."""
         now = monotonic()
-        if now < self._last + self._pause:
+        if now < self._told + LATE_SECONDS:
             return
-        self._last = now
+        self._told = now
         text = f"{self._done:,} {self._of} {duration(round(now - self._begun))}"
         if self.waits_for:
-            text += f", waiting for {printable(self.waits_for)}"
-        if self._on_terminal:
-            sys.stderr.write(CLEAR_LINE + text[: terminal_columns() - 1])
-            self._is_seen = True
-        elif self.waits_for:
-            sys.stderr.write(f"{text}\n")
-        sys.stderr.flush()
-
-    def hide(self) -> None:
-        """Clear the line, so that something else can be written there."""
-        if self._is_seen:
-            self._is_seen = False
-            sys.stderr.write(CLEAR_LINE)
-            sys.stderr.flush()
+            text += f", waiting for {self.waits_for}"
+        complain(text)
 
 
-def terminal_columns() -> int:
-    return shutil.get_terminal_size((80, 24)).columns
+def complain(line: str) -> None:
+    """Write *line* to standard error."""
+    sys.stderr.write(f"{printable(line)}\n")
+    sys.stderr.flush()
 
 
 def table(rows: Sequence[Sequence[str]], numbers: set[int]) -> list[str]:

@@ -140,7 +140,7 @@ def test_each_agent_in_turn(file):
     rows = done.rows
     assert rows["agent"] == ["SlowBot", "OtherBot"]
     assert rows["verdict"] == ["allowed", "refused"]
-    assert rows["rule"] == ["none matches", "line 3, Disallow: /cart/"]
+    assert rows["rule"] == ["none: no rule matches", "line 3, Disallow: /cart/"]
     assert rows["lines"][1] == "2   User-agent: *"
 
 
@@ -158,7 +158,7 @@ def test_nobody_is_named():
     done = robots(
         "--file", "-", "--agent", "A", "/", stdin="User-agent: B\nDisallow: /"
     )
-    assert done.rows["rule"] == ["none holds for this agent"]
+    assert done.rows["rule"] == ["none: no group"]
     assert done.rows["group"] == ["none names A or *"]
 
 

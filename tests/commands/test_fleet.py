@@ -201,13 +201,22 @@ def test_names_cannot_steer_the_terminal(redis_server):
         ([], "arguments are required: SPIDER. scrapy robots fleet -h tells more."),
         (
             ["x", "paws"],
-            "'paws' is nothing to do with a queue. Type one of show, pause",
+            "Argument DO: invalid choice: 'paws' (choose from ",
         ),
-        (["x", "pause", "a.example"], "pause is about the whole queue. Type no host"),
+        (
+            ["x", "pause", "a.example"],
+            "pause is about the whole queue. Type scrapy robots fleet x pause.",
+        ),
         (["x", "pause", "--watch"], "--watch is for what is shown. Type no pause"),
-        (["x", "block"], "No host is given. Type scrapy robots fleet x block HOST."),
+        (
+            ["x", "block"],
+            "block is about a host. Type scrapy robots fleet x block HOST.",
+        ),
         (["x", "--lint"], "There is no --lint. scrapy robots fleet -h tells more."),
-        (["x", "block", "http://a/"], "'http://a/' is no host. Type one as scrapy"),
+        (
+            ["x", "block", "http://a/"],
+            "'http://a/' is no host. Type one as fleet shows it.",
+        ),
     ],
 )
 def test_wrong_arguments(args, problem, redis_server):

@@ -20,7 +20,7 @@ WORDS = ["lint", "compare", "job", "fleet", "report", "doctor"]
     [
         (
             (),
-            "No URL is given. Type one, such as https://example.com/page, or - to read",
+            "No URL is given. Type one, or - to read them. scrapy robots -h tells more.",
         ),
         (("--lint",), "No URL is given. Type one"),
         (("--file", "F"), "No URL is given. Type one"),
@@ -40,7 +40,7 @@ WORDS = ["lint", "compare", "job", "fleet", "report", "doctor"]
             ("--file", ".", URL),
             "The file '.' cannot be read (Is a directory). Type the",
         ),
-        (("--file", "-", "-"), "- is given twice, but standard input can be read only"),
+        (("--file", "-", "-"), "- is given twice. Type the name of a file in one"),
         (("-", "-"), "- is given twice"),
         (
             ("--lint", "--sitemaps", URL),
@@ -113,7 +113,7 @@ def test_a_list_that_is_missing(tmp_path):
     done = robots("compare", str(file), str(file), "missing")
     assert done.status == 2
     assert "The file 'missing' cannot be read (No such file or directory)" in done.err
-    assert "Type the name of a list of URLs, or - for" in done.err
+    assert "Type the name of a list of URLs, or -." in done.err
 
 
 def test_the_help_fits_a_screen_and_names_all_words_and_the_manual():

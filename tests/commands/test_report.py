@@ -131,6 +131,6 @@ def test_where_an_extra_is_not_installed(args, missing, extra, tmp_path):
         env=environment(PYTHONPATH=str(ROOT)),
     )
     assert done.returncode == 2
-    assert f"{args[0]} needs {missing}, which is not installed" in done.stderr
+    assert f"{args[0]} needs {missing}. " in done.stderr
     assert f'Type pip install "scrapy_rep[{extra}]"' in done.stderr
     assert "Traceback" not in done.stderr

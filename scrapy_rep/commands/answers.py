@@ -12,7 +12,7 @@ from time import time
 from typing import TYPE_CHECKING, Any
 
 from scrapy_rep.access.origins import origin_of
-from scrapy_rep.commands import as_text, inputs
+from scrapy_rep.commands import as_text, forms
 from scrapy_rep.commands.terminal import complain
 from scrapy_rep.exceptions import explain
 from scrapy_rep.judging import Action, Judge
@@ -50,23 +50,23 @@ def tell(opts: argparse.Namespace, settings: ScrapySettings, screen: Screen) -> 
     answers = Answers(screen, opts, agents, Judge(replace(ours, wait=True)))
     screen.track(None, "URLs")
     for name in opts.files:
-        policy = inputs.policy_in(name, ours)
+        policy = forms.policy_in(name, ours)
         known = Known("", policy, Standing(State.FRESH, inf, inf), None)
-        shown = "(standard input)" if name == inputs.STDIN_NAME else name
+        shown = "(standard input)" if name == forms.STDIN_NAME else name
         copy: Answer = {"asked": shown, "came_by": "file", "hops": []}
-        for url in [""] if answers.once else inputs.all_urls(opts.url):
+        for url in [""] if opts.whole else forms.all_urls(opts.url):
             answers.take(url, known, copy | dict.fromkeys(OF_A_FILE))
     if opts.process is not None:
         # It must not be imported before there is a reactor.
         from scrapy_rep.commands.asking import ask  # noqa: PLC0415
 
         # All at once: to wait for standard input would hold up the event loop.
-        urls = list(inputs.all_urls(opts.url))
-        if answers.once:
+        urls = list(forms.all_urls(opts.url))
+        if opts.whole:
             urls = list({origin_of(url) or url: url for url in urls}.values())
         screen.track(len(urls), "URLs")
         answers.is_whole = False
-        ask(opts.process, urls, answers, opts.kind)
+        ask(urls, answers)
     return answers.status if answers.is_whole else COULD_NOT_TELL
 
 
@@ -87,16 +87,11 @@ class Answers:
     gap: Sequence[str] = ()
     """What is written before the next block."""
 
-    @property
-    def once(self) -> bool:
-        """It is about files: one URL of each origin is enough."""
-        return bool(self.opts.lint or self.opts.sitemaps)
-
     def take(self, url: str, known: Known, copy: Answer) -> None:
         """Take *url*, and where its policy comes from."""
         self.screen.progress.add()
         policy = known.policy
-        if self.once and known.unreachable:
+        if self.opts.whole and known.unreachable:
             self.fail(copy["asked"], f"unreachable ({copy['failure']})")
         if self.opts.lint:
             if not known.unreachable:
@@ -118,7 +113,7 @@ class Answers:
     def fail(self, url: str, problem: str) -> None:
         """Take a *url* that nothing can be found out about."""
         self.status = COULD_NOT_TELL
-        if self.once:
+        if self.opts.whole:
             complain(f"{without_user(url)}: {problem}")
         else:
             nothing: Answer = {"verdicts": [], "lines": [], "sitemaps": []}

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from scrapy_rep.commands.terminal import Answer
+    from scrapy_rep.protocol import Agent
 
 MAX_LISTED = 5  # lost rules or sitemaps; of the others, the number is given
 MAX_CHARACTERS = 200  # of a line of the file
@@ -39,9 +40,9 @@ def block(answer: Answer) -> Iterator[Row]:
 
 def of_agent(judged: Answer) -> Iterator[Row]:
     allowed = judged["allowed"]
-    yield Row("agent", [agent_name(judged)])
+    yield Row("agent", [name_of(judged["agent"])])
     yield Row("verdict", [verdict(judged)], VERDICT_COLOURS[allowed])
-    yield Row("rule", [decided_by(judged)])
+    yield Row("rule", [rule_or_reason(judged)])
     yield Row("group", [group_and_why(judged)])
     if judged["lost"]:
         yield Row("lost", list_some(map(rule_line, judged["lost"])))
@@ -81,13 +82,8 @@ def what_now(judged: Answer) -> str:
     return f"{what}: {now['reason']}"
 
 
-def agents_of(judged: Answer) -> Sequence[str]:
-    agent = judged["agent"]
-    return [agent] if isinstance(agent, str) else agent
-
-
-def agent_name(judged: Answer) -> str:
-    return ", ".join(agents_of(judged)) or "(none)"
+def name_of(agent: Agent) -> str:
+    return (agent if isinstance(agent, str) else ", ".join(agent)) or "(none)"
 
 
 def rule_line(rule: Answer) -> str:
@@ -95,18 +91,14 @@ def rule_line(rule: Answer) -> str:
     return f"line {rule['line']}, {kind}: {rule['path']}"
 
 
-def decided_by(judged: Answer) -> str:
-    if judged["rule"]:
-        return rule_line(judged["rule"])
-    return f"none: {judged['reason']}"
+def rule_or_reason(judged: Answer) -> str:
+    return rule_line(judged["rule"]) if judged["rule"] else str(judged["reason"])
 
 
 def group_and_why(judged: Answer) -> str:
-    tokens = (
-        token for each in agents_of(judged) for token in product_tokens(each) or (each,)
-    )
-    whom = " or ".join(filter(None, dict.fromkeys(tokens))) or "it"
-    groups = judged["groups"]
+    agent, groups = judged["agent"], judged["groups"]
+    tokens = product_tokens(agent) if isinstance(agent, str) else agent
+    whom = " or ".join(tokens) or "it"
     if not groups:
         return f"none names {whom} or *" if judged["reason"] == "no group" else "none"
     which = " and ".join(

@@ -14,7 +14,7 @@ from scrapy.utils.job import job_dir
 
 from scrapy_rep import Addon
 from scrapy_rep.access.origins import origin_of, robots_url
-from scrapy_rep.commands.inputs import URL_WANTED
+from scrapy_rep.commands.forms import URL_WANTED
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.downloader import ROBOTS_HOP
 from scrapy_rep.store import Snapshot
@@ -23,10 +23,8 @@ from scrapy_rep.store.sqlite import FILE_NAME
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from scrapy.crawler import CrawlerProcessBase
     from scrapy.http import Response
     from scrapy.settings import Settings
-    from twisted.internet.defer import Deferred
 
     from scrapy_rep.commands.answers import Answers
     from scrapy_rep.commands.terminal import Answer
@@ -61,27 +59,21 @@ def prepare(settings: Settings) -> None:
     folder = job_dir(settings)
     if folder and settings.get("REP_STORE") in {None, "sqlite"}:
         # What the job knows is ours to use.
-        settings.set("REP_STORE", "sqlite", "cmdline")
-        if not settings.get("REP_STORE_PATH"):
-            settings.set("REP_STORE_PATH", str(Path(folder, FILE_NAME)), "cmdline")
-    for name, value in SETTINGS_OF_A_QUESTION.items():
-        settings.set(name, value, "cmdline")
+        path = settings.get("REP_STORE_PATH") or str(Path(folder, FILE_NAME))
+        settings.setdict({"REP_STORE": "sqlite", "REP_STORE_PATH": path}, "cmdline")
+    settings.setdict(SETTINGS_OF_A_QUESTION, "cmdline")
     if settings.getpriority("LOG_LEVEL") != SETTINGS_PRIORITIES["cmdline"]:
         settings.set("LOG_LEVEL", "WARNING", "cmdline")  # unless -L says otherwise
     settings.setdefault_in_component_priority_dict("ADDONS", Addon, 500)
 
 
-def ask(
-    process: CrawlerProcessBase,
-    urls: Sequence[str],
-    answers: Answers,
-    kind: type[Spider] | None,
-) -> None:
+def ask(urls: Sequence[str], answers: Answers) -> None:
     """Give *answers* each of *urls* with its policy, in their order.
 
-    It is asked as a spider of *kind* would ask. ``answers.is_whole`` tells whether all of
+    It is asked as the spider that is named would ask. ``answers.is_whole`` tells whether all of
     them were given: the crawl may be broken off, or never begin.
     """
+    process, kind = answers.opts.process, answers.opts.kind
     own = {name: getattr(kind, name) for name in NAMES if hasattr(kind, name)}
     process.crawl(process.create_crawler(Asking), urls=urls, answers=answers, **own)
     process.start()
@@ -109,9 +101,8 @@ class Asking(Spider):
             self.answers.error = error
         finally:
             looks.stop()
-        nothing: tuple[Request, ...] = ()
-        for request in nothing:  # makes this a generator, as Scrapy wants it
-            yield request
+        return
+        yield  # makes this a generator, as Scrapy wants it
 
     def _downloaded(self, response: Response, request: Request) -> None:
         hop = request.meta.get(ROBOTS_HOP)
@@ -121,28 +112,25 @@ class Asking(Spider):
 
     async def _ask(self) -> None:
         for start in range(0, len(self.urls), URLS_AHEAD):
-            asked = [self._begin(url) for url in self.urls[start : start + URLS_AHEAD]]
-            for each in asked:
-                await self._take(*each)
+            urls = self.urls[start : start + URLS_AHEAD]
+            asked = [deferred_from_coro(self._policy_of(url)) for url in urls]
+            for url, coming in zip(urls, asked, strict=True):
+                self.answers.screen.progress.waits_for = origin_of(url) or ""
+                found = await maybe_deferred_to_future(coming)
+                if found is None:
+                    self.answers.fail(url, f"not {URL_WANTED}")
+                else:
+                    self.answers.take(url, *found)
 
-    def _begin(self, url: str) -> tuple[str, str, Deferred[Known] | None]:
-        """Ask for the policy of *url*; return that, its origin, and what comes."""
+    async def _policy_of(self, url: str) -> tuple[Known, Answer] | None:
+        """Return what is known of the origin of *url*, and where its policy comes from."""
         try:
             page = Request(f"{origin_of(url)}/")
         except ValueError:  # where no host can be called that
-            return url, "", None
+            return None
         origin = origin_of(page.url) or ""
-        return url, origin, deferred_from_coro(self.policies.get(origin, page))
-
-    async def _take(
-        self, url: str, origin: str, answer: Deferred[Known] | None
-    ) -> None:
-        if answer is None:
-            self.answers.fail(url, f"not {URL_WANTED}")
-            return
-        self.answers.screen.progress.waits_for = robots_url(origin)
-        known = await maybe_deferred_to_future(answer)
-        self.answers.take(url, known, await self._copy(origin, known))
+        known = await self.policies.get(origin, page)
+        return known, await self._copy(origin, known)
 
     async def _copy(self, origin: str, known: Known) -> Answer:
         snapshot = await self.policies.snapshot(known.key) or Snapshot()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from scrapy_rep.commands import as_text, inputs
+from scrapy_rep.commands import as_text, forms
 from scrapy_rep.commands.answers import settings_and_agents
 from scrapy_rep.commands.terminal import Row
 from scrapy_rep.protocol.printable import without_user
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 def tell(opts: argparse.Namespace, settings: ScrapySettings, screen: Screen) -> int:
     """Stream the URLs past both files, keeping none; return the exit status."""
     ours, agents = settings_and_agents(opts, settings)
-    old, new = (inputs.policy_in(name, ours) for name in (opts.old, opts.new))
+    old, new = (forms.policy_in(name, ours) for name in (opts.old, opts.new))
     changes: Counter[bool] = Counter()  # by what is allowed now
     number = 0
     progress = screen.track(None, "URLs")
-    with inputs.open_named(opts.urls, "list of URLs") as file:
-        for url in filter(None, map(inputs.url_of, file)):
+    with forms.open_named(opts.urls, "list of URLs") as file:
+        for url in filter(None, map(forms.url_of, file)):
             progress.add()
             for agent in agents:
                 number += 1
@@ -52,8 +52,7 @@ def tell(opts: argparse.Namespace, settings: ScrapySettings, screen: Screen) -> 
 def words(change: Answer) -> Iterator[str | Row]:
     allowed = change["new"]["allowed"]
     verdict = as_text.VERDICT_WORDS[allowed]
-    heading = f"{verdict} for {as_text.agent_name(change)}: {change['url']}"
+    heading = f"{verdict} for {as_text.name_of(change['agent'])}: {change['url']}"
     yield Row("", [heading], as_text.VERDICT_COLOURS[allowed])
     for name in ("old", "new"):
-        rule, reason = change[name]["rule"], change[name]["reason"]
-        yield f"  {name}: {as_text.rule_line(rule) if rule else reason}"
+        yield f"  {name}: {as_text.rule_or_reason(change[name])}"

@@ -1,4 +1,4 @@
-"""What can be typed, as the pages in ``help.txt`` say, and what is wrong with it."""
+"""What can be typed, as the pages in ``help.txt`` say, what is wrong with it, what it names."""
 
 from __future__ import annotations
 
@@ -6,33 +6,41 @@ import argparse
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from string import printable as ASCII
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
+from urllib.parse import quote_from_bytes
+
+from scrapy.exceptions import UsageError
 
 from scrapy_rep import __version__
 from scrapy_rep.access.origins import origin_of
-from scrapy_rep.commands.inputs import STDIN_NAME, URL_WANTED, with_scheme
 from scrapy_rep.commands.terminal import complain
-from scrapy_rep.protocol import COMPILED
+from scrapy_rep.protocol import COMPILED, parse
+from scrapy_rep.protocol.decoding import MAX_SIZE
 from scrapy_rep.protocol.printable import without_user
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from scrapy_rep.protocol import Policy
+    from scrapy_rep.settings import Settings
 
 OPTION = re.compile(r"(?m)^  (?:(-\w), )?(--\w+)(?: ([A-Z]+)(\.\.\.)?)?  +\S")
 """An option of a page: short name, name, its value, whether it may be repeated."""
 PLACE = re.compile(r"(\[?)\b([A-Z]+)(\.\.\.)?")
 """What stands in a place of its own: whether it may be left out, or repeated."""
 NARGS = {("[", "..."): "*", ("[", ""): "?", ("", "..."): "+"}
-APART = {
-    "lint": ("sitemaps", "agent", "now"),
-    "sitemaps": ("agent", "now"),
-    "csv": ("json",),
-}
-"""Options, each with those that may not stand beside it."""
+APART = ("lint", "sitemaps", "agent"), ("lint", "sitemaps", "now"), ("csv", "json")
+"""Options of which one may be given."""
 CHOICE = re.compile(r"(?m)^  ([a-z]+)  +\S")
 """What may be done, on the page of ``fleet``."""
 OF_HOSTS = ("block", "unblock", "purge")
 """Of that, what needs a host."""
+
+STDIN_NAME = "-"
+URL_WANTED = "an absolute http or https URL such as https://example.com/page"
+BARE_HOST = re.compile(r"(?:localhost|[\w-]+(?:\.[\w-]+)+\.?)(?::\d+)?(?=[/?#]|\Z)")
+"""The begin of a URL as people type it, without its scheme."""
 
 
 def pages() -> dict[str, str]:
@@ -102,16 +110,17 @@ def read(opts: argparse.Namespace, others: Sequence[str]) -> None:
         opts.lint = True
         opts.url = [name for name in opts.what if "://" in name]
         opts.files = [name for name in opts.what if "://" not in name]
+    opts.whole = opts.lint or opts.sitemaps  # one URL of each origin is enough
     for fault in faults(opts, [*typed, opts.file, *opts.against]):
         fail(fault)
 
 
 def faults(opts: argparse.Namespace, names: Sequence[str | None]) -> Iterator[str]:
     """Yield what is wrong, in sentences; *names* are those of files and URLs."""
-    for one, others in APART.items():
-        for other in others:
-            if getattr(opts, one) and getattr(opts, other):
-                yield f"--{one} and --{other} exclude each other. Type one of them."
+    for group in APART:
+        given = [f"--{name}" for name in group if getattr(opts, name)]
+        if len(given) > 1:
+            yield f"{' and '.join(given)} exclude each other. Type one of them."
     if names.count(STDIN_NAME) > 1:
         yield "- is given twice. Type the name of a file in one of the places."
     if not all(map(str.strip, opts.agent)):
@@ -128,7 +137,7 @@ def faults(opts: argparse.Namespace, names: Sequence[str | None]) -> Iterator[st
 
 
 def faults_of_urls(opts: argparse.Namespace) -> Iterator[str]:
-    of_a_file = opts.file is not None and (opts.lint or opts.sitemaps)
+    of_a_file = opts.file is not None and opts.whole
     if of_a_file and opts.url:
         yield "--lint and --sitemaps are about the whole of --file. Type no URL beside it."
     elif not of_a_file and not opts.url:
@@ -138,12 +147,51 @@ def faults_of_urls(opts: argparse.Namespace) -> Iterator[str]:
 def faults_of_fleet(opts: argparse.Namespace) -> Iterator[str]:
     do = opts.do or "show"
     if do != "show" and (do in OF_HOSTS) != bool(opts.host):
-        what, host = (
-            (" a host", " HOST") if do in OF_HOSTS else (" the whole queue", "")
-        )
-        yield f"{do} is about{what}. Type scrapy robots fleet {opts.spider} {do}{host}."
+        what = "a host" if do in OF_HOSTS else "the whole queue"
+        host = " HOST" if do in OF_HOSTS else ""
+        yield f"{do} is about {what}. Type scrapy robots fleet {opts.spider} {do}{host}."
     if opts.watch and do != "show":
         yield f"--watch is for what is shown. Type no {do} beside it."
     for host in opts.host:
         if not host or "/" in host:
             yield f"{without_user(host)!r} is no host. Type one as fleet shows it."
+
+
+def with_scheme(url: str) -> str:
+    """Return *url* with https:// before it where it begins with a host instead."""
+    return f"https://{url}" if BARE_HOST.match(url) else url
+
+
+def open_named(name: str, what: str = "robots.txt") -> BinaryIO:
+    """Open *name*, which should be a *what*; raise ``UsageError`` where that fails."""
+    try:
+        return sys.stdin.buffer if name == STDIN_NAME else Path(name).open("rb")
+    except OSError as error:
+        why = f"The file {name!r} cannot be read ({error.strerror or error})"
+        raise UsageError(f"{why}. Type the name of a {what}, or -.") from None
+
+
+def policy_in(name: str, settings: Settings) -> Policy:
+    """Return the policy in a robots.txt; what no crawler reads is not read."""
+    with open_named(name) as file:
+        return parse(file.read(MAX_SIZE + 1), dialect=settings.dialect)
+
+
+def url_of(line: bytes) -> str:
+    """Return the URL in a line of a list, "" where there is none.
+
+    Octets that are not UTF-8 are percent-encoded, as a client would send them.
+    """
+    try:
+        return with_scheme(line.strip().decode())
+    except UnicodeDecodeError:
+        return quote_from_bytes(line.strip(), safe=ASCII)
+
+
+def all_urls(given: Iterable[str]) -> Iterator[str]:
+    """Return the URLs of the command line, with those of standard input in their place."""
+    for url in given:
+        if url == STDIN_NAME:
+            yield from filter(None, map(url_of, sys.stdin.buffer))
+        else:
+            yield with_scheme(url)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 COLOURS = {"bold": "1", "red": "31", "green": "32", "yellow": "33", "dim": "2"}
 LABEL_COLUMNS = 12
-MIN_COLUMNS, MAX_COLUMNS = 40, 120
+AT_SPACES: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
 LATE_SECONDS = 4.0
 """Seconds until progress is told, and until it is told again."""
 CLEAR_SCREEN = "\x1b[H\x1b[J"
@@ -49,7 +49,7 @@ class Screen:
         self._as_json = as_json
         # In a pipe too, so that what a test or a pager shows is what a terminal shows.
         columns = shutil.get_terminal_size((80, 24)).columns
-        self.width = max(MIN_COLUMNS, min(columns, MAX_COLUMNS))
+        self._room = max(40, min(columns, 120)) - LABEL_COLUMNS
         # https://no-color.org: set to anything but "" it means no colour.
         self._in_colour = self._out.isatty() and not os.environ.get("NO_COLOR")
         self.progress = Progress(None, "")
@@ -73,16 +73,12 @@ class Screen:
 
     def _lines(self, row: str | Row) -> Iterator[str]:
         label, texts, colour = Row("", [row]) if isinstance(row, str) else row
+        before = f"  {label:10}" if label else ""
         for text in map(printable, texts):
-            if not label:
-                yield self._paint(text, colour)
-                continue
-            name, room = f"  {label}".ljust(LABEL_COLUMNS), self.width - LABEL_COLUMNS
-            lines = wrap(text, room, break_long_words=False, break_on_hyphens=False)
+            lines = wrap(text, self._room, **AT_SPACES) if label else [text]
             for line in lines or [""]:
-                yield (self._paint(name, "dim") + self._paint(line, colour)).rstrip()
-                name = " " * LABEL_COLUMNS
-            label = " "
+                yield (self._paint(before, "dim") + self._paint(line, colour)).rstrip()
+                before = " " * len(before)
 
     def _paint(self, text: str, colour: str) -> str:
         if not (self._in_colour and text and colour):
@@ -120,10 +116,13 @@ class Progress:
         if now < self._told + LATE_SECONDS:
             return
         self._told = now
-        text = f"{self._done:,} {self._of} {duration(round(now - self._begun))}"
-        if self.waits_for:
-            text += f", waiting for {self.waits_for}"
-        complain(text)
+        of = (
+            f", waiting for the robots.txt of {self.waits_for}"
+            if self.waits_for
+            else ""
+        )
+        done_in = duration(round(now - self._begun))
+        complain(f"{self._done:,} {self._of} {done_in}{of}")
 
 
 def complain(line: str) -> None:

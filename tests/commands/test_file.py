@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from scrapy_rep.commands.inputs import url_of
+from scrapy_rep.commands.forms import url_of
 from scrapy_rep.protocol import CODES
 from tests.commands.cli import ROOT, robots, scrapy
 from tests.documents import room
@@ -140,7 +140,7 @@ def test_each_agent_in_turn(file):
     rows = done.rows
     assert rows["agent"] == ["SlowBot", "OtherBot"]
     assert rows["verdict"] == ["allowed", "refused"]
-    assert rows["rule"] == ["none: no rule matches", "line 3, Disallow: /cart/"]
+    assert rows["rule"] == ["no rule matches", "line 3, Disallow: /cart/"]
     assert rows["lines"][1] == "2   User-agent: *"
 
 
@@ -158,7 +158,7 @@ def test_nobody_is_named():
     done = robots(
         "--file", "-", "--agent", "A", "/", stdin="User-agent: B\nDisallow: /"
     )
-    assert done.rows["rule"] == ["none: no group"]
+    assert done.rows["rule"] == ["no group"]
     assert done.rows["group"] == ["none names A or *"]
 
 

@@ -96,8 +96,8 @@ def test_who_lets_us_wait_is_told_while_it_does():
         assert process.stderr is not None
         told = process.stderr.readline().decode()
         process.kill()
-    robots_txt = re.escape(site.url("/robots.txt"))
-    assert re.fullmatch(rf"0 of 1 URLs, \d+ s, waiting for {robots_txt}\n", told)
+    waits = re.escape(f"waiting for the robots.txt of {site.origin}")
+    assert re.fullmatch(rf"0 of 1 URLs, \d+ s, {waits}\n", told)
 
 
 def test_progress(monkeypatch, capsys):
@@ -105,11 +105,11 @@ def test_progress(monkeypatch, capsys):
     progress = Screen().track(2, "URLs")
     progress.tick()
     assert re.fullmatch(r"0 of 2 URLs, .* s\n", capsys.readouterr().err)
-    progress.waits_for = "https://example.com/robots.txt"
+    progress.waits_for = "https://example.com"
     progress.add()
     told = capsys.readouterr().err
     assert re.fullmatch(
-        r"1 of 2 URLs, .* s, waiting for https://example.com/robots.txt\n", told
+        r"1 of 2 URLs, .* s, waiting for the robots.txt of https://example.com\n", told
     )
 
 

@@ -103,7 +103,7 @@ def read(opts: argparse.Namespace, others: Sequence[str]) -> None:
         form.add_argument(place.lower(), metavar=place, nargs=nargs, **how)
     its = {name for _, name, *_ in OPTION.findall(page)}
     names = {name for _, name, *_ in OPTION.findall("".join(all_pages.values()))}
-    strays = [name for name in names - its if getattr(opts, name[2:], None)]
+    strays = [name for name in sorted(names - its) if getattr(opts, name[2:], None)]
     form.parse_args([*strays, *typed], opts)
     opts.files = [] if opts.file is None else [opts.file]
     if opts.word == "lint":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from scrapy.settings import Settings as ScrapySettings
 
-from scrapy_rep.commands.asking import prepare
+from scrapy_rep.commands.asking import URLS_AHEAD, prepare
 from tests.commands.cli import robots
 from tests.site import Reply, Site
 
@@ -95,6 +95,15 @@ def test_each_origin_is_asked_once_and_answers_keep_their_order(tmp_path):
     allowed = [each["verdicts"][0]["allowed"] for each in done.objects]
     assert allowed == [False, False, True, True]
     assert done.status == 1
+
+
+def test_a_list_of_more_urls_than_are_asked_at_once(tmp_path):
+    with Site({"/robots.txt": DISALLOW_X}) as site:
+        urls = [site.url(f"/{number}") for number in range(2 * URLS_AHEAD + 1)]
+        done = robots("--json", "-", stdin="\n".join(urls), cwd=tmp_path)
+        assert site.paths == ["/robots.txt"]
+    assert [each["url"] for each in done.objects] == urls
+    assert done.status == 0
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 from scrapy_rep.commands.terminal import left, table
@@ -33,14 +34,12 @@ def row(**host: Any) -> Answer:
 
 def show(tell: Callable[[], None], screen: Screen, *, watch: bool) -> None:
     """Have *tell* write what waits; with *watch*, again and again until Ctrl-C."""
-    tell()
-    try:
+    with suppress(KeyboardInterrupt) if watch else nullcontext():
+        tell()
         while watch:
             time.sleep(WATCH_SECONDS)
             screen.start_again()
             tell()
-    except KeyboardInterrupt:
-        pass
 
 
 def of_hosts(rows: Sequence[Answer], most: int | None = MOST_ROWS) -> list[str]:

@@ -24,6 +24,8 @@ logger = logging.getLogger("scrapy_rep")
 TICK_SECONDS = 0.5
 """How often a worker renews its leases and looks how all shards stand."""
 WATCH_SECONDS = 10.0
+LACKING_TICKS = 3
+"""At so many looks in a row a shard must lack requests before we believe it."""
 PAGE = 500
 """Lists, or requests, that one call reads or moves when a shard is taken."""
 
@@ -404,7 +406,9 @@ class Shards:
                 self._lacking.pop(n, None)
             else:
                 self._lacking[n] = self._lacking.get(n, 0) + 1
-                if self._lacking[n] == 3 and not self._owner.is_busy_with(n):
+                if self._lacking[
+                    n
+                ] % LACKING_TICKS == 0 and not self._owner.is_busy_with(n):
                     self._server.begin_task(self._look_for_lost(n))
         if forgot:
             self._server.begin_task(self._server.keep_number_of_shards())

@@ -570,7 +570,7 @@ def test_a_server_that_cannot_be_used_ends_the_crawl_before_it_begins(url, said)
         worker = Worker({"REP_FLEET": url.format(server.port), "TOGETHER": 0})
         worker.process.wait(SOON)
         worker.stop()
-    assert "RedisStartError: Redis at redis://" in worker.log
+    assert "ERROR: Redis at redis://" in worker.log
     assert said in worker.log
     assert "wrong" not in worker.log.replace("wrong or missing", "")
 

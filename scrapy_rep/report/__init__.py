@@ -75,7 +75,7 @@ def make(
             records=audit.records,
             hosts=audit.sums["hosts"],
             troubles=audit.troubles,
-            broken=sum(source.broken for source in audit.sources),
+            broken=audit.broken,
             torn=sum(source.torn for source in audit.sources),
             missing=[name for name in sorted(hosts) if not audit.values(known, name)],
         )

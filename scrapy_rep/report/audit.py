@@ -6,11 +6,12 @@ import json
 import sqlite3
 from collections import defaultdict
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from scrapy_rep.report.gaps import gaps_of
 from scrapy_rep.report.reader import AuditError, Reader
 from scrapy_rep.report.sentences import conclusion
-from scrapy_rep.report.tables import derive, open_database
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 MAX_RUNS = 1000
+CACHE_KIBIBYTES = 16 * 1024
+"""What SQLite holds in memory; what is more goes to a temporary file of its own."""
 RANK = "short DESC, against + dry DESC, not_sent DESC, not_again DESC, urls DESC, name"
 """Hosts in the order of how much there is to see."""
 
@@ -34,12 +37,20 @@ class Audit:
         progress: Callable[[int], None] = lambda octets: None,
     ) -> None:
         """Raise ``AuditError`` where one cannot be read or is no audit."""
-        self._database = open_database()
+        self._database = sqlite3.connect("", isolation_level=None)
         try:
-            reader = Reader(self._database, progress)
+            for setting in ("journal_mode = OFF", f"cache_size = -{CACHE_KIBIBYTES}"):
+                self._database.execute(f"PRAGMA {setting}")
+            self._run("records.sql")
             self._database.execute("BEGIN")
+            reader = Reader(self._database, progress)
             reader.read(names)
-            derive(self._database)
+            self._database.execute("CREATE TABLE gap (host, time, gap, delay, short)")
+            self._database.executemany(
+                "INSERT INTO gap VALUES (?, ?, ?, ?, ?)",
+                gaps_of(self._database.execute("SELECT * FROM pace")),
+            )
+            self._run("tables.sql")
         except sqlite3.OperationalError as error:
             self._database.close()
             msg = (
@@ -51,6 +62,11 @@ class Audit:
             raise
         self.sources, self.troubles = reader.sources, reader.troubles
         self.records = sum(each.records + each.unknown for each in self.sources)
+        self.broken = sum(each.broken for each in self.sources)
+
+    def _run(self, script: str) -> None:
+        path = Path(__file__).with_name(script)
+        self._database.executescript(path.read_text(encoding="utf-8"))
 
     def __enter__(self) -> Self:
         return self
@@ -59,7 +75,7 @@ class Audit:
         self._database.close()
 
     def rows(self, sql: str, *values: object) -> list[Row]:
-        """Return what a query finds; see ``tables.sql`` for the tables."""
+        """Return what a query finds; see ``records.sql`` and ``tables.sql`` for the tables."""
         found = self._database.execute(sql, values)
         names = [column[0] for column in found.description]
         return [dict(zip(names, row, strict=True)) for row in found]
@@ -71,14 +87,14 @@ class Audit:
     @cached_property
     def span(self) -> tuple[float, float]:
         """The times of the first and of the last record."""
-        (found,) = self.rows("SELECT * FROM span")
-        return found["first"], found["last"]
+        return tuple(self._database.execute("SELECT * FROM span").fetchone())
 
     @cached_property
     def sums(self) -> Row:
         """What all hosts come to together, by the names of their columns, and more."""
         (found,) = self.rows("SELECT * FROM total")
-        return {**found, "unsent": sum(self.unsent.values())}
+        found["unsent"] = sum(self.unsent.values())
+        return {name: value or 0 for name, value in found.items()}
 
     @cached_property
     def causes(self) -> dict[str, list[Row]]:
@@ -95,8 +111,8 @@ class Audit:
     @cached_property
     def unsent(self) -> dict[str, int]:
         """Requests that still waited when their run ended, by cause."""
-        found = self.rows("SELECT * FROM unsent ORDER BY requests DESC, cause")
-        return {each["cause"]: each["requests"] for each in found}
+        sql = "SELECT cause, requests FROM unsent ORDER BY requests DESC, cause"
+        return dict(self._database.execute(sql))
 
     @cached_property
     def runs(self) -> list[Row]:
@@ -112,11 +128,6 @@ class Audit:
         delays = (run["settings"].get("DOWNLOAD_DELAY") for run in self.runs)
         return max((each for each in delays if type(each) in {int, float}), default=0)
 
-    def leaves_out(self, directive: str) -> bool:
-        """Tell whether REP_OBEY of a run leaves *directive* out."""
-        given = [run["settings"].get("REP_OBEY") for run in self.runs]
-        return any(isinstance(each, list) and directive not in each for each in given)
-
     @cached_property
     def conclusion(self) -> list[Said]:
         return conclusion(self)
@@ -124,7 +135,9 @@ class Audit:
     def hosts(self, chosen: Iterable[str] = (), most: int = -1) -> list[Row]:
         """Return *most* hosts by how much there is to see, besides *chosen* ones, which lead."""
         names = list(chosen)
-        marks = ", ".join("?" * len(names))
-        most = most + len(names) if most >= 0 else most
-        sql = f"SELECT * FROM host ORDER BY name IN ({marks}) DESC, {RANK} LIMIT ?"  # noqa: S608
-        return self.rows(sql, *names, most)
+        is_chosen = "name IN (SELECT value FROM json_each(?))"
+        return self.rows(
+            f"SELECT * FROM host ORDER BY {is_chosen} DESC, {RANK} LIMIT ?",  # noqa: S608
+            json.dumps(names),
+            most + len(names) if most >= 0 else -1,
+        )

@@ -18,7 +18,7 @@ from scrapy_rep.report import sentences
 from scrapy_rep.report.changes import changes
 from scrapy_rep.report.charts import charts, host_chart
 from scrapy_rep.report.excerpts import files_of
-from scrapy_rep.report.tables import KEPT_PART
+from scrapy_rep.report.gaps import KEPT_PART
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -2,8 +2,8 @@
 
 An audit is one file or more, of one worker or run each: JSON lines, one record a line, perhaps
 in gzip. Nothing that stands in one makes reading fail; what cannot be read is counted, with its
-file and line. What a record consists of is declared in ``evidence/format.py`` alone: a field of
-it is a column here.
+file and line. What a record consists of is declared in ``evidence/format.py``, and what is kept of
+it in ``records.sql``.
 """
 
 from __future__ import annotations
@@ -48,15 +48,10 @@ ROWS_AT_ONCE = 1000
 MAX_TROUBLES = 100
 """Broken lines that are named; of the others, the number is given."""
 HOST_START = len("https://")
-URL_FIELDS = ("url", "page")
-"""What is shown without user and password, whoever has written it."""
-REASONS = (
-    "agent", "cause", "reason", "group", "rule", "line", "digest", "preferences",
-)  # fmt: skip
-"""What is not kept of a decision that allows: nobody asks, and they are most of an audit."""
-OURS = ("file", "place", "origin", "host", "url_key")
-"""Columns that each table has besides the fields: the number of the file, that of the line, whose
-origin and host it is about, and a number that stands for the URL."""
+OF_ALLOWED = 8
+"""Columns of ``decision`` that one that allows fills."""
+MAX_SITES = 65536
+"""Origins of which the host is remembered: a crawl has far fewer of them than pages."""
 
 Record = dict[str, Any]
 
@@ -84,36 +79,30 @@ class Source:
 
 
 class Table:
-    """Takes the records of one type, and writes them together."""
+    """Takes the records of one type, and writes what is kept of them together."""
 
-    def __init__(self, database: sqlite3.Connection, record_type: RecordType) -> None:
-        self._database = database
-        self._has = {"url", "origin", "host", "slot"} & record_type.kinds.keys()
-        self._others = [name for name in record_type.kinds if name not in OURS]
+    def __init__(
+        self, database: sqlite3.Connection, of: RecordType, most: int | None = None
+    ) -> None:
+        """*most* columns are filled; ``None``: all."""
+        found = database.execute(f'SELECT * FROM "{of.name}"').description  # noqa: S608
+        self._columns = [column[0] for column in found[:most]]
         self._as_json = [
-            field.name for field in record_type.fields if field.kind in {LIST, OBJECT}
+            field.name
+            for field in of.fields
+            if field.kind in {LIST, OBJECT} and field.name in self._columns
         ]
-        columns = [*OURS, *self._others]
-        name, names = quoted(record_type.name), ", ".join(map(quoted, columns))
-        database.execute(f"CREATE TABLE {name} ({names})")
-        marks = ", ".join("?" * len(columns))
-        self._insert = f"INSERT INTO {name} VALUES ({marks})"  # noqa: S608
-        self._rows: list[tuple[Any, ...]] = []
+        names = ", ".join(f'"{name}"' for name in self._columns)
+        marks = ", ".join("?" * len(self._columns))
+        self._insert = f'INSERT INTO "{of.name}" ({names}) VALUES ({marks})'  # noqa: S608
+        self._database = database
+        self._rows: list[list[Any]] = []
 
-    def add(self, file: int, place: int, record: Record) -> None:
+    def add(self, record: Record) -> None:
         for name in self._as_json:
             if record.get(name) is not None:
                 record[name] = dumps(record[name])
-        url, origin, host, slot = (
-            record.get(name) if name in self._has else None
-            for name in ("url", "origin", "host", "slot")
-        )
-        if origin is None and url is not None:
-            origin = _origin_of(url)
-        host = host or _host_of(origin or "") or slot or ""
-        key = None if url is None else hash(url)
-        others = map(record.get, self._others)
-        self._rows.append((file, place, origin, host, key, *others))
+        self._rows.append([*map(record.get, self._columns)])
         if len(self._rows) >= ROWS_AT_ONCE:
             self.flush()
 
@@ -123,7 +112,7 @@ class Table:
 
 
 class Reader:
-    """Reads files into *database*, where each body of a robots.txt stands once, in ``body``."""
+    """Reads files into *database*, which has the tables of ``records.sql``."""
 
     def __init__(
         self, database: sqlite3.Connection, progress: Callable[[int], None]
@@ -134,7 +123,7 @@ class Reader:
         self._tables = {
             name: Table(database, each) for name, each in RECORD_TYPES.items()
         }
-        database.execute("CREATE TABLE body (digest PRIMARY KEY, packed)")
+        self._allowed = Table(database, DECISION, OF_ALLOWED)
         self.sources: list[Source] = []
         self.troubles: list[str] = []
         """What the first MAX_TROUBLES broken lines are: file, line, and what is wrong."""
@@ -145,12 +134,12 @@ class Reader:
             self.sources.append(Source(name))
             try:
                 with _open(name) as file:
-                    self._read_one(len(self.sources), self.sources[-1], file)
+                    self._read_one(self.sources[-1], file)
             except OSError as error:
                 reason = error.strerror or error
                 msg = f"audit is {name!r} ({reason}), expected a file of JSON lines"
                 raise AuditError(msg) from None
-        for table in self._tables.values():
+        for table in (*self._tables.values(), self._allowed):
             table.flush()
         for source in self.sources:
             # A file that is empty, or has but a torn line, is a worker's that was killed at once.
@@ -162,10 +151,10 @@ class Reader:
                 )
                 raise AuditError(msg)
 
-    def _read_one(self, number: int, source: Source, raw: io.BufferedReader) -> None:
+    def _read_one(self, source: Source, raw: io.BufferedReader) -> None:
         try:
             for line in self._lines(source, raw):
-                self._take(number, source, line)
+                self._take(source, line)
         except EOFError:  # of gzip, whose end is missing
             source.torn = True
         except (gzip.BadGzipFile, zlib.error) as error:
@@ -197,7 +186,7 @@ class Reader:
         self._progress(raw.tell() - told)
         return raw.tell()
 
-    def _take(self, number: int, source: Source, line: bytes) -> None:
+    def _take(self, source: Source, line: bytes) -> None:
         """Put the record of a line into its table."""
         try:
             record = decode(line.decode())
@@ -207,26 +196,24 @@ class Reader:
             elif not line.isspace():
                 self._note_broken(source, "not a JSON object")
             return
-        what = fault(record)
-        if what:
+        if what := fault(record):
             self._note_broken(source, what)
             return
-        table = self._tables.get(record["type"])
+        kind = record["type"]
+        table = self._tables.get(kind)
         if table is None:
             source.unknown += 1
             return
         source.records += 1
-        if record["type"] == COPY.name:
+        if kind == COPY.name:
             self._keep_body(record)
-        elif record["type"] == DECISION.name and record["allowed"]:
-            for name in REASONS:
-                record.pop(name, None)
-        for name in URL_FIELDS:
-            if isinstance(record.get(name), str):
-                record[name] = without_user(record[name])
+        elif kind == DECISION.name and record["allowed"]:
+            table = self._allowed
         if b"\\u" in line:
             _write_out_surrogates(record)
-        table.add(number, source.lines, record)
+        _locate(record, RECORD_TYPES[kind])
+        record["file"], record["place"] = len(self.sources), source.lines
+        table.add(record)
 
     def _keep_body(self, record: Record) -> None:
         body, digest = record.pop("body", None), record.get("digest")
@@ -243,9 +230,22 @@ class Reader:
             self.troubles.append(f"{source.name}:{source.lines}: {what}")
 
 
-def quoted(name: str) -> str:
-    """Return a column's name as SQL takes it, which has words of its own."""
-    return f'"{name}"'
+def _locate(record: Record, of: RecordType) -> None:
+    """Add whose origin and host a record is about, and the key of its URL."""
+    # A record may have keys that are no fields of its type: nobody has checked these.
+    fields = of.kinds
+    origin = record.get("origin") if "origin" in fields else None
+    host = record.get("host") if "host" in fields else None
+    slot = record.get("slot") if "slot" in fields else None
+    if "url" in fields and (url := record.get("url")) is not None:
+        record["url"] = url = without_user(url)
+        record["url_key"] = hash(url)
+        if origin is None:
+            # What is before the first slash tells, which is the same for many.
+            end = url.find("/", HOST_START)
+            origin = _origin_of(url[:end] if end > 0 else url)
+    record["origin"] = origin
+    record["host"] = host or _host_of(origin or "") or slot or ""
 
 
 def size_of(names: Sequence[str]) -> int | None:
@@ -262,18 +262,12 @@ def _open(name: str) -> io.BufferedReader:
     return Path(name).open("rb")
 
 
+@lru_cache(maxsize=MAX_SITES)
 def _origin_of(url: str) -> str | None:
-    # A crawl has far fewer origins than pages: what is before the first slash tells.
-    end = url.find("/", HOST_START)
-    return _origin_of_start(url[:end] if end > 0 else url)
-
-
-@lru_cache(maxsize=4096)
-def _origin_of_start(url: str) -> str | None:
     return origin_of(url)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=MAX_SITES)
 def _host_of(origin: str) -> str:
     try:
         return urlsplit(origin).hostname or origin

@@ -85,7 +85,8 @@ def _of_delays(audit: Audit, sums: dict[str, Any]) -> Said:
             f"{'was' if sums['short'] == 1 else 'were'} shorter than the delay asked for, "
             f"at {counted(sums['hosts_short'], 'host')}"
         )
-        if audit.leaves_out("crawl-delay"):
+        given = [run["settings"].get("REP_OBEY") for run in audit.runs]
+        if any(isinstance(each, list) and "crawl-delay" not in each for each in given):
             text += ", as REP_OBEY leaves crawl-delay out"
         return Said(text, "bad")
     if sums["measured"]:
@@ -103,9 +104,8 @@ def _rest(audit: Audit, sums: dict[str, Any]) -> Iterator[Said]:
             f"{runs} no end (killed, or still running): what came last may be missing here.",
             "unsure",
         )
-    broken = sum(source.broken for source in audit.sources)
-    if broken:
-        lines = counted(broken, "line is", "lines are")
+    if audit.broken:
+        lines = counted(audit.broken, "line is", "lines are")
         yield Said(f"{lines} left out, as nobody can read what stands there.", "unsure")
     if sums["not_sent"]:
         urls = counted(sums["not_sent"], "URL was", "URLs were")

@@ -10,7 +10,7 @@ import pytest
 from scrapy_rep.report import reader
 from scrapy_rep.report.audit import Audit
 from scrapy_rep.report.reader import AuditError
-from tests.audits import START, allowed, copy, end, line, run, sent, write
+from tests.audits import START, allowed, copy, end, line, refused, run, sent, write
 from tests.report.reading import audit_of
 
 SENT = sent(START + 1, "a.example", "/")
@@ -143,16 +143,22 @@ def test_unknown_types_and_keys_are_no_trouble(tmp_path):
 
 
 def test_halves_of_characters_are_written_out():
-    with audit_of([sent(START, "a.example", "/\ud800\x00ö")]) as audit:
-        assert audit.values("SELECT url FROM sent") == [
+    with audit_of([refused(START, "a.example", "/\ud800\x00ö")]) as audit:
+        assert audit.values("SELECT url FROM decision") == [
             "https://a.example/\\ud800\x00ö"
         ]
 
 
 def test_users_and_passwords_are_not_kept():
-    record = {**SENT, "url": "https://me:secret@a.example/"}
-    with audit_of([record]) as audit:
-        assert audit.values("SELECT url FROM sent") == ["https://a.example/"]
+    records = [
+        sent(START, "me:secret@a.example", "/"),
+        refused(START, "a.example", "/"),
+    ]
+    records[1]["url"] = "https://me:secret@a.example/"
+    with audit_of(records) as audit:
+        assert audit.values("SELECT url FROM decision") == ["https://a.example/"]
+        assert audit.values("SELECT origin FROM sent") == ["https://a.example"]
+        assert "secret" not in "\n".join(audit._database.iterdump())
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def make(
             records=audit.records,
             hosts=audit.sums["hosts"],
             troubles=audit.troubles,
-            broken=audit.broken,
+            broken=audit.sums["broken"],
             torn=sum(source.torn for source in audit.sources),
             missing=[name for name in sorted(hosts) if not audit.values(known, name)],
         )
@@ -88,25 +88,17 @@ def _written(output: str, audits: Sequence[str]) -> Iterator[TextIO]:
         yield sys.stdout
         return
     path = Path(output)
-    for name in audits:
-        if (
-            name != "-"
-            and path.exists()
-            and Path(name).exists()
-            and path.samefile(name)
-        ):
-            msg = f"output is {output!r}, which is an audit, expected another file"
-            raise AuditError(msg)
+    others = [Path(name) for name in audits if name != "-"]
+    if path.exists() and any(path.samefile(each) for each in others if each.exists()):
+        raise AuditError("output", output, "an audit", "another file")
     if path.is_dir():
-        msg = f"output is {output!r} (a directory), expected a file to write"
-        raise AuditError(msg)
+        raise AuditError("output", output, "a directory", "a file to write")
     part = path.with_name(f"{path.name}.part")
     try:
         with part.open("w", encoding="utf-8", newline="\n") as out:
             yield out
         part.replace(path)
     except OSError as error:
-        msg = f"output is {output!r} ({error.strerror}), expected a file to write"
-        raise AuditError(msg) from None
+        raise AuditError("output", output, error.strerror, "a file to write") from None
     finally:
         part.unlink(missing_ok=True)

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 MAX_RUNS = 1000
-CACHE_KIBIBYTES = 16 * 1024
-"""What SQLite holds in memory; what is more goes to a temporary file of its own."""
 RANK = "short DESC, against + dry DESC, not_sent DESC, not_again DESC, urls DESC, name"
 """Hosts in the order of how much there is to see."""
 
@@ -39,30 +37,22 @@ class Audit:
         """Raise ``AuditError`` where one cannot be read or is no audit."""
         self._database = sqlite3.connect("", isolation_level=None)
         try:
-            for setting in ("journal_mode = OFF", f"cache_size = -{CACHE_KIBIBYTES}"):
-                self._database.execute(f"PRAGMA {setting}")
             self._run("records.sql")
             self._database.execute("BEGIN")
             reader = Reader(self._database, progress)
             reader.read(names)
-            self._database.execute("CREATE TABLE gap (host, time, gap, delay, short)")
-            self._database.executemany(
-                "INSERT INTO gap VALUES (?, ?, ?, ?, ?)",
-                gaps_of(self._database.execute("SELECT * FROM pace")),
-            )
+            gaps = gaps_of(self._database.execute("SELECT * FROM pace"))
+            sql = "INSERT INTO gap VALUES (?, ?, ?, ?, ?)"
+            self._database.executemany(sql, gaps)
             self._run("tables.sql")
-        except sqlite3.OperationalError as error:
+        except BaseException as error:
             self._database.close()
-            msg = (
-                f"audit does not fit in a temporary file ({error}), expected more room"
-            )
-            raise AuditError(msg) from None
-        except BaseException:
-            self._database.close()
-            raise
+            if not isinstance(error, sqlite3.OperationalError):
+                raise
+            why = f"too much for a temporary file: {error}"
+            raise AuditError("audit", [*names], why, "more room") from None
         self.sources, self.troubles = reader.sources, reader.troubles
         self.records = sum(each.records + each.unknown for each in self.sources)
-        self.broken = sum(each.broken for each in self.sources)
 
     def _run(self, script: str) -> None:
         path = Path(__file__).with_name(script)
@@ -94,17 +84,15 @@ class Audit:
         """What all hosts come to together, by the names of their columns, and more."""
         (found,) = self.rows("SELECT * FROM total")
         found["unsent"] = sum(self.unsent.values())
+        found["unfinished"] = sum(run["ended"] is None for run in self.runs)
+        found["broken"] = sum(source.broken for source in self.sources)
         return {name: value or 0 for name, value in found.items()}
 
     @cached_property
     def causes(self) -> dict[str, list[Row]]:
-        """How many URLs and requests there are of what ``counted`` has, by cause."""
+        """How many URLs and requests there are of each kind, by cause."""
         found = defaultdict(list)
-        for row in self.rows(
-            """SELECT what, COALESCE(cause, 'no cause given') AS cause,
-            COUNT(DISTINCT url_key) AS urls, COUNT(*) AS requests
-            FROM counted GROUP BY 1, 2 ORDER BY requests DESC, 2"""
-        ):
+        for row in self.rows("SELECT * FROM cause ORDER BY requests DESC, cause"):
             found[row.pop("what")].append(row)
         return found
 

@@ -14,7 +14,7 @@ MAX_CHANGES = 200
 """Sites, and hosts, of which changes are told; of the others, the number is given."""
 MAX_LINES = 40
 """Lines of a robots.txt that are told as added or removed."""
-SITES = "SELECT origin, state, status, digest FROM robots"
+SITES = "SELECT origin AS name, state, said, digest FROM robots"
 HOSTS = "SELECT name, most AS delay, not_sent FROM host"
 SUMS = (
     "urls", "requests", "not_sent", "not_sent_by_rule", "exempt", "dry", "against",
@@ -24,15 +24,15 @@ SUMS = (
 
 def changes(before: Audit, after: Audit) -> dict[str, Any]:
     """Return what is different *after*; lists are of what both crawls have seen."""
-    sites, hosts = _pairs(before, after, SITES), _pairs(before, after, HOSTS)
-    rules = [
-        {"name": name, "before": _state(old), "after": _state(new)}
-        | _lines(before, after, old["digest"], new["digest"])
-        for name, (old, new) in sites.items()
-        if (old["state"], old["digest"]) != (new["state"], new["digest"])
-    ]
+    hosts = _pairs(before, after, HOSTS)
+    both = len(hosts)
     lists = {
-        "rules": rules,
+        "rules": [
+            {"name": name, "before": old["said"], "after": new["said"]}
+            | _lines(before, after, old["digest"], new["digest"])
+            for name, old, new in _pairs(before, after, SITES)
+            if (old["state"], old["digest"]) != (new["state"], new["digest"])
+        ],
         "refusals": _differences(hosts, "not_sent"),
         "delays": _differences(hosts, "delay"),
     }
@@ -42,9 +42,9 @@ def changes(before: Audit, after: Audit) -> dict[str, Any]:
             for name in SUMS
         },
         "hosts": {
-            "both": len(hosts),
-            "only_before": before.sums["hosts"] - len(hosts),
-            "only_after": after.sums["hosts"] - len(hosts),
+            "both": both,
+            "only_before": before.sums["hosts"] - both,
+            "only_after": after.sums["hosts"] - both,
         },
         **{
             name: {"number": len(found), "first": found[:MAX_CHANGES]}
@@ -53,42 +53,36 @@ def changes(before: Audit, after: Audit) -> dict[str, Any]:
     }
 
 
-def _differences(pairs: dict[str, tuple[Row, Row]], name: str) -> list[Row]:
+def _pairs(before: Audit, after: Audit, sql: str) -> list[tuple[str, Row, Row]]:
+    """Return the names that both audits have, and what each has under it."""
+    old = {row["name"]: row for row in before.rows(sql)}
+    return [
+        (name, old[name], row)
+        for row in after.rows(f"{sql} ORDER BY 1")
+        if (name := row["name"]) in old
+    ]
+
+
+def _differences(pairs: list[tuple[str, Row, Row]], name: str) -> list[Row]:
     """Return where the figures of a *name* differ, the largest difference first."""
     found = [
         {"name": host, "before": old[name], "after": new[name]}
-        for host, (old, new) in pairs.items()
+        for host, old, new in pairs
         if old[name] != new[name]
     ]
     return sorted(
-        found, key=lambda each: -abs((each["after"] or 0) - (each["before"] or 0))
+        found, key=lambda its: -abs((its["after"] or 0) - (its["before"] or 0))
     )
-
-
-def _pairs(before: Audit, after: Audit, sql: str) -> dict[str, tuple[Row, Row]]:
-    """Return what both audits have under a name, the first column of *sql*."""
-    old = {next(iter(row.values())): row for row in before.rows(sql)}
-    return {
-        name: (old[name], row)
-        for row in after.rows(f"{sql} ORDER BY 1")
-        if (name := next(iter(row.values()))) in old
-    }
-
-
-def _state(copy: Row) -> str:
-    """Return the state of a robots.txt and the status of the answer."""
-    status = copy["status"]
-    return f"{copy['state']}" if status is None else f"{copy['state']} ({status})"
 
 
 def _lines(
     before: Audit, after: Audit, old: str | None, new: str | None
 ) -> dict[str, list[str]]:
     """Return which lines of a robots.txt are gone and which are new, by its digests."""
-    texts = texts_of(before, old), texts_of(after, new)
-    if None in texts or old == new:
-        return {"removed": [], "added": []}
-    found = list(unified_diff(texts[0] or [], texts[1] or [], n=0, lineterm=""))[2:]
+    gone, came = texts_of(before, old), texts_of(after, new)
+    if gone is None or came is None:
+        gone = came = []
+    found = list(unified_diff(gone, came, n=0, lineterm=""))[2:]
     return {
         name: [line[1:] for line in found if line[0] == sign][:MAX_LINES]
         for name, sign in (("removed", "-"), ("added", "+"))

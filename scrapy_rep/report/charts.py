@@ -44,6 +44,9 @@ SERIES = ("sent", "robots", "refused", "answered", "failed", "alone", "waiting")
 BELOW = {"refused", "alone"}
 """What is drawn below the axis."""
 
+SENT, ANSWERS = "Requests sent and refused", "Answers, and hosts left alone"
+WAITING, GAPS = "Requests waiting", "Gaps between requests"
+"""Titles, the first two of which the view ``happening`` has."""
 PATHS = ("band", "own", "kept", "longer", "short")
 """What a chart of gaps draws, the uppermost last."""
 
@@ -78,48 +81,28 @@ class Chart(NamedTuple):
 
 def charts(audit: Audit) -> list[Chart]:
     """Return what happened over time, as far as there is something to see."""
-    start, width, parts = _parts_of(audit)
-    counts: dict[str, Counts] = defaultdict(lambda: defaultdict(Counter))
-    for row in audit.rows(
-        f"SELECT chart, {PART}, name, COUNT(*) AS number FROM happening GROUP BY 1, 2, 3",  # noqa: S608
-        start,
-        width,
-    ):
-        counts[row["chart"]][row["part"]][row["name"]] = row["number"]
-    answers = counts["answers"]
-    if not any(each.keys() - {"answered"} for each in answers.values()):
-        answers.clear()  # all went well
-    found = {
-        "Requests sent and refused": counts["sent"],
-        "Answers, and hosts left alone": answers,
-        "Requests waiting": _waiting(audit),
-    }
-    return [
-        _bar_chart(title, its, *_parts_of(audit))
-        for title, its in found.items()
-        if parts >= MIN_PARTS and any(map(Counter.total, its.values()))
-    ]
-
-
-def _parts_of(audit: Audit) -> tuple[float, float, int]:
-    """Return when the first part of the time begins, the seconds of each, and their number."""
     first, last = audit.span
     width = _step_of((last - first) / (MAX_PARTS - 1))
     start = (first / width + TINY) // 1 * width
-    return start, width, int((last - start) / width + TINY) + 1
-
-
-def _waiting(audit: Audit) -> Counts:
-    """Return how many requests waited: in each part of the time, the most at one moment."""
-    start, width, parts = _parts_of(audit)
+    parts = int((last - start) / width + TINY) + 1
+    counts: dict[str, Counts] = defaultdict(lambda: defaultdict(Counter))
+    sql = f"SELECT chart, {PART}, name, COUNT(*) AS number FROM happening GROUP BY 1, 2, 3"  # noqa: S608
+    for row in audit.rows(sql, start, width):
+        counts[row["chart"]][row["part"]][row["name"]] = row["number"]
+    if not any(each.keys() - {"answered"} for each in counts[ANSWERS].values()):
+        counts[ANSWERS].clear()  # all went well
+    # Of what waits, in each part of the time, the most at one moment.
     sql = f"SELECT {PART}, MAX(level) AS most, SUM(step) AS step FROM level GROUP BY 1"  # noqa: S608
-    steps = {row["part"]: row for row in audit.rows(sql, start, width)}
-    counts, level = {}, 0
+    steps, level = {row["part"]: row for row in audit.rows(sql, start, width)}, 0
     for part in range(parts):
         step = steps.get(part, {"most": 0, "step": 0})
-        counts[part] = Counter(waiting=max(level, step["most"]))
+        counts[WAITING][part]["waiting"] = max(level, step["most"])
         level += step["step"]
-    return counts
+    return [
+        _bar_chart(title, counts[title], start, width, parts)
+        for title in (SENT, ANSWERS, WAITING)
+        if parts >= MIN_PARTS and any(map(Counter.total, counts[title].values()))
+    ]
 
 
 def _bar_chart(
@@ -128,34 +111,25 @@ def _bar_chart(
     bars = []
     above = under = 0
     for part, each in sorted(counts.items()):
-        upper = lower = 0
+        ends = {-1: 0, 1: 0}  # of the pieces so far, above the axis and below it
         pieces = []
-        for name in SERIES:
-            if name in BELOW:
-                pieces.append((name, lower, each[name]))
-                lower += each[name]
-            else:
-                upper += each[name]
-                pieces.append((name, -upper, each[name]))
-        above, under = max(above, upper), max(under, lower)
-        bars.append((part, [piece for piece in pieces if piece[2]]))
+        for name in filter(each.get, SERIES):
+            side = 1 if name in BELOW else -1
+            edges = ends[side], ends[side] + side * each[name]
+            pieces.append((name, min(edges), each[name]))
+            ends[side] = edges[1]
+        above, under = max(above, -ends[-1]), max(under, ends[1])
+        bars.append((part, pieces))
     step = ceil(_round_up((above + under) / 4))
     bottom = ceil(under / step * 2) * step / 2
     top = ceil(above / step) * step
     lines = range(-int(bottom // step) * step, top + 1, step)
+    rows: list[Tick] = [(value, f"{abs(value):,}") for value in lines]
+    times = _time_ticks(start, parts * width)
+    columns = [(at / width, words) for at, words in times]
+    legend = [name for name in SERIES if any(each[name] for each in counts.values())]
     return Chart(
-        title=title,
-        right=parts,
-        bottom=-bottom,
-        top=top,
-        rows=[(value, f"{abs(value):,}") for value in lines],
-        columns=[
-            (at / width, words) for at, words in _time_ticks(start, parts * width)
-        ],
-        legend=[name for name in SERIES if any(each[name] for each in counts.values())],
-        start=start,
-        width=width,
-        bars=bars,
+        title, parts, -bottom, top, rows, columns, legend, start, width, bars=bars
     )
 
 
@@ -177,32 +151,22 @@ def host_chart(audit: Audit, host: Row) -> Chart | None:
     step = _round_up(top / 3)
     top = ceil(top / step - TINY) * step
     paths = dict.fromkeys(PATHS, "")
-    if host["most"]:
-        levels = (
-            f"V{-min(point['delay'], top):.6g}H{point['time'] - start:.6g}"
-            for point in points
-        )
-        paths["band"] = f"M0 0{''.join(levels)}V0z"
+    band = ""
     if 0 < audit.own_delay <= top:
         paths["own"] = f"M0 {-audit.own_delay:.6g}H{span:.6g}"
     for point in points:
         kind = "short" if point["short"] else "longer" if point["gap"] > top else "kept"
         x, y = point["time"] - start, min(point["gap"], top)
+        band += f"V{-min(point['delay'], top):.6g}H{x:.6g}"
         # The caps of a line without length: a dot, however the chart is stretched.
         paths[kind] += f"M{x:.6g} {-y:.6g}h0"
+    if host["most"]:
+        paths["band"] = f"M0 0{band}V0z"
     lines = range(round(top / step) + 1)
-    return Chart(
-        title="Gaps between requests",
-        right=span,
-        bottom=0,
-        top=top,
-        rows=[(at * step, seconds(round(at * step, 9))) for at in lines],
-        columns=list(_time_ticks(start, span)),
-        legend=[name for name in paths if paths[name]],
-        start=start,
-        paths=paths,
-        group=ceil(host["gaps"] / MAX_POINTS),
-    )
+    rows = [(at * step, seconds(round(at * step, 9))) for at in lines]
+    columns, legend = list(_time_ticks(start, span)), [*filter(paths.get, paths)]
+    chart = Chart(GAPS, span, 0, top, rows, columns, legend, start, paths=paths)
+    return chart._replace(group=ceil(host["gaps"] / MAX_POINTS))
 
 
 def _top_of(points: list[Row]) -> float:

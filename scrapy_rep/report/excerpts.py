@@ -33,25 +33,16 @@ def texts_of(audit: Audit, digest: str | None) -> list[str] | None:
 
 def files_of(audit: Audit, most: int) -> list[Row]:
     """Return the robots.txt files that refused most requests, each with its lines."""
-    files = audit.rows(
-        """SELECT digest, SUM(requests) AS refused FROM reason WHERE line > 0 AND digest NOT NULL
-        GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT ?""",
-        most,
-    )
+    sql = "SELECT * FROM refusing_file ORDER BY refused DESC, digest LIMIT ?"
+    files = audit.rows(sql, most)
     for number, file in enumerate(files):
+        digest = file["digest"]
         file["id"] = f"f{number}"
-        file["origins"] = audit.values(
-            "SELECT DISTINCT origin FROM copy WHERE digest = ? ORDER BY 1",
-            file["digest"],
-        )
-        refused = {
-            row["line"]: row["number"]
-            for row in audit.rows(
-                "SELECT line, SUM(requests) AS number FROM reason WHERE digest = ? GROUP BY 1",
-                file["digest"],
-            )
-        }
-        file.update(_excerpt(texts_of(audit, file["digest"]) or [], refused))
+        sql = "SELECT DISTINCT origin FROM copy WHERE digest = ? ORDER BY 1"
+        file["origins"] = audit.values(sql, digest)
+        lines = audit.rows("SELECT * FROM refusing_line WHERE digest = ?", digest)
+        refused = {row["line"]: row["refused"] for row in lines}
+        file.update(_excerpt(texts_of(audit, digest) or [], refused))
     return files
 
 
@@ -61,9 +52,9 @@ def _excerpt(texts: list[str], refused: dict[int, int]) -> Row:
     *refused* are the lines that decided, with how many requests. ``skipped`` are those left out
     before one, and at the end; ``missing`` stand in the audit only.
     """
-    there = sorted(number for number in refused if number and number <= len(texts))
-    marked = sorted(there, key=lambda number: -refused[number])[:MAX_MARKED_LINES]
-    shown = _shown_lines(texts, marked)
+    there = {number for number in refused if number and number <= len(texts)}
+    often = sorted(there, key=lambda number: (-refused[number], number))
+    shown = _shown_lines(texts, often[:MAX_MARKED_LINES])
     return {
         "lines": [
             {
@@ -75,20 +66,19 @@ def _excerpt(texts: list[str], refused: dict[int, int]) -> Row:
             for before, number in pairwise([0, *shown])
         ],
         "skipped": len(texts) - max(shown, default=0),
-        "unmarked": len(set(there) - set(shown)),
-        "missing": sorted(refused.keys() - set(there)) if texts else [],
+        "unmarked": len(there - set(shown)),
+        "missing": sorted(refused.keys() - there) if texts else [],
     }
 
 
 def _shown_lines(texts: list[str], marked: list[int]) -> list[int]:
     """Return the lines around those *marked*, and those that head their groups."""
-    last = len(texts)
-    if last <= MAX_WHOLE_LINES:
-        return list(range(1, last + 1))
+    lines = range(1, len(texts) + 1)
+    if len(texts) <= MAX_WHOLE_LINES:
+        return list(lines)
     starts = [group.line for group in parse("\n".join(texts)).groups]
-    shown = {
-        max((start for start in starts if start < line), default=1) for line in marked
-    }
+    shown = set()
     for line in marked:
-        shown |= set(range(line - LINES_AROUND, line + LINES_AROUND + 1))
-    return sorted(number for number in shown if 1 <= number <= last)
+        shown.add(max((start for start in starts if start < line), default=1))
+        shown.update(range(line - LINES_AROUND, line + LINES_AROUND + 1))
+    return [number for number in lines if number in shown]

@@ -7,7 +7,7 @@ from base64 import b64encode
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -40,7 +40,6 @@ EXAMPLES = """
     SELECT DISTINCT url FROM decision WHERE host = ? AND NOT allowed
     AND cause IS ? AND rule IS ? AND line IS ? AND digest IS ? LIMIT 3
 """
-FILES = "SELECT COUNT(DISTINCT digest) FROM reason WHERE line > 0"
 
 
 class Shows(NamedTuple):
@@ -66,18 +65,18 @@ def write(
     shows = shows or Shows()
     files = files_of(audit, shows.files)
     hosts = audit.hosts(chosen, shows.hosts)
+    anchors = {
+        (file["digest"], line["number"]): f"{file['id']}-{line['number']}"
+        for file in files
+        for line in file["lines"]
+    }
     for number, host in enumerate(hosts):
         host["states"] = audit.rows(STATES, host["name"])
         host["id"] = f"h{number}" if number < shows.detailed + len(chosen) else ""
         if host["id"]:
-            _detail(audit, host, files)
-    # Nothing from outside is put into these two.
-    style, script = (
-        Markup((TEMPLATES / name).read_text(encoding="utf-8"))  # noqa: S704
-        for name in ("report.css", "report.js")
-    )
-    page = _environment().get_template("report.html")
-    content = page.generate(
+            _detail(audit, host, anchors)
+    template = _environment().get_template("report.html")
+    page = template.generate(
         audit=audit,
         before=before,
         changes=changes(before, audit) if before else None,
@@ -85,12 +84,17 @@ def write(
         files=files,
         hosts=hosts,
         peaks=audit.rows("SELECT * FROM peak ORDER BY most DESC LIMIT 6"),
-        number_of_files=audit.values(FILES)[0],
-        script=script,
+        number_of_files=audit.values("SELECT COUNT(*) FROM refusing_file")[0],
+        script=_asset("report.js"),
         shows=shows,
-        style=style,
+        style=_asset("report.css"),
     )
-    out.writelines(content)
+    out.writelines(page)
+
+
+def _asset(name: str) -> Markup:
+    """Return a file that is put into the page; nothing from outside is put into it."""
+    return Markup((TEMPLATES / name).read_text(encoding="utf-8"))  # noqa: S704
 
 
 @cache
@@ -98,44 +102,30 @@ def _environment() -> Environment:
     """Return what renders the page: all that is put into it is visible, and escaped."""
     env = Environment(
         autoescape=True,
-        finalize=_visible,
+        finalize=lambda value: printable(value) if type(value) is str else value,
         loader=FileSystemLoader(TEMPLATES),
         lstrip_blocks=True,
         trim_blocks=True,
         undefined=StrictUndefined,
     )
-    for filter_ in ("number", "seconds", "gap", "moment", "shortened"):
-        env.filters[filter_] = getattr(sentences, filter_)
+    filters = ("number", "seconds", "gap", "moment", "shortened")
+    env.filters |= {name: getattr(sentences, name) for name in filters}
     env.filters.update(as_json=json.dumps, hash=_hash, names=_names)
     env.globals.update(plural=counted, kept=KEPT_PART, version=__version__)
     return env
 
 
-def _visible(value: object) -> object:
-    if isinstance(value, str) and not isinstance(value, Markup):
-        return printable(value)
-    return value
-
-
-def _detail(audit: Audit, host: Row, files: list[Row]) -> None:
+def _detail(audit: Audit, host: Row, anchors: dict[tuple[str, int], str]) -> None:
     """Add to *host* what stands below it."""
-    name = host["name"]
     host["chart"] = host_chart(audit, host)
     for what, sql in DETAILS.items():
-        host[what] = audit.rows(sql, name)
+        host[what] = audit.rows(sql, host["name"])
     for each in host["reasons"]:
-        of = [each[part] for part in ("cause", "rule", "line", "digest")]
-        each["examples"] = audit.values(EXAMPLES, name, *of)
-        tokens: list[Any] = json.loads(each["tokens"] or "[]")
-        each["tokens"] = ", ".join(map(str, tokens[:20]))
-        anchors = (
-            f"{file['id']}-{line['number']}"
-            for file in files
-            if file["digest"] == each["digest"]
-            for line in file["lines"]
-            if line["number"] == each["line"]
-        )
-        each["anchor"] = next(anchors, "")
+        of = (each[part] for part in ("host", "cause", "rule", "line", "digest"))
+        each["examples"] = audit.values(EXAMPLES, *of)
+        tokens = json.loads(each["tokens"] or "[]")[:20]
+        each["tokens"] = ", ".join(map(str, tokens))
+        each["anchor"] = anchors.get((each["digest"], each["line"]), "")
 
 
 def _names(names: Iterable[str | None]) -> str:

@@ -20,24 +20,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from scrapy_rep.access.origins import origin_of
-from scrapy_rep.evidence.format import (
-    COPY,
-    DECISION,
-    LIST,
-    OBJECT,
-    RECORD_TYPES,
-    as_octets,
-    decode,
-    fault,
-)
+from scrapy_rep.evidence.format import RECORD_TYPES, as_octets, decode, fault
 from scrapy_rep.protocol.printable import without_user
 
 if TYPE_CHECKING:
     import io
     import sqlite3
-    from collections.abc import Callable, Iterator, Sequence
-
-    from scrapy_rep.evidence.format import RecordType
+    from collections.abc import Callable, Container, Sequence
 
 GZIP_MAGIC = b"\x1f\x8b"
 MAX_LINE_BYTES = 16 * 1024 * 1024
@@ -48,6 +37,8 @@ ROWS_AT_ONCE = 1000
 MAX_TROUBLES = 100
 """Broken lines that are named; of the others, the number is given."""
 HOST_START = len("https://")
+AS_JSON = {"group", "settings", "unsent"}
+"""Columns that have lists or objects."""
 OF_ALLOWED = 8
 """Columns of ``decision`` that one that allows fills."""
 MAX_SITES = 65536
@@ -58,6 +49,9 @@ Record = dict[str, Any]
 
 class AuditError(ValueError):
     """An audit that cannot be read, or a report that cannot be written."""
+
+    def __init__(self, what: str, given: object, why: object, expected: str) -> None:
+        super().__init__(f"{what} is {given!r} ({why}), expected {expected}")
 
 
 @dataclass(slots=True)
@@ -82,19 +76,15 @@ class Table:
     """Takes the records of one type, and writes what is kept of them together."""
 
     def __init__(
-        self, database: sqlite3.Connection, of: RecordType, most: int | None = None
+        self, database: sqlite3.Connection, name: str, most: int | None = None
     ) -> None:
         """*most* columns are filled; ``None``: all."""
-        found = database.execute(f'SELECT * FROM "{of.name}"').description  # noqa: S608
+        found = database.execute(f'SELECT * FROM "{name}"').description  # noqa: S608
         self._columns = [column[0] for column in found[:most]]
-        self._as_json = [
-            field.name
-            for field in of.fields
-            if field.kind in {LIST, OBJECT} and field.name in self._columns
-        ]
-        names = ", ".join(f'"{name}"' for name in self._columns)
+        self._as_json = AS_JSON.intersection(self._columns)
+        names = ", ".join(f'"{column}"' for column in self._columns)
         marks = ", ".join("?" * len(self._columns))
-        self._insert = f'INSERT INTO "{of.name}" ({names}) VALUES ({marks})'  # noqa: S608
+        self._insert = f'INSERT INTO "{name}" ({names}) VALUES ({marks})'  # noqa: S608
         self._database = database
         self._rows: list[list[Any]] = []
 
@@ -120,10 +110,8 @@ class Reader:
         """*progress* takes the octets that were read since it was called last."""
         self._database = database
         self._progress = progress
-        self._tables = {
-            name: Table(database, each) for name, each in RECORD_TYPES.items()
-        }
-        self._allowed = Table(database, DECISION, OF_ALLOWED)
+        self._tables = {name: Table(database, name) for name in RECORD_TYPES}
+        self._allowed = Table(database, "decision", OF_ALLOWED)
         self.sources: list[Source] = []
         self.troubles: list[str] = []
         """What the first MAX_TROUBLES broken lines are: file, line, and what is wrong."""
@@ -132,59 +120,48 @@ class Reader:
         """Read all files; raises ``AuditError`` where one cannot be read, or is no audit."""
         for name in names:
             self.sources.append(Source(name))
+            self._told = 0
             try:
                 with _open(name) as file:
                     self._read_one(self.sources[-1], file)
             except OSError as error:
-                reason = error.strerror or error
-                msg = f"audit is {name!r} ({reason}), expected a file of JSON lines"
-                raise AuditError(msg) from None
+                why = error.strerror or error
+                raise AuditError("audit", name, why, "a file of JSON lines") from None
         for table in (*self._tables.values(), self._allowed):
             table.flush()
         for source in self.sources:
             # A file that is empty, or has but a torn line, is a worker's that was killed at once.
             if not source.records and (source.lines > source.torn or len(names) == 1):
-                what = source.trouble or "no record of an audit in it"
-                msg = (
-                    f"audit is {source.name!r} ({what}), "
-                    "expected a file that a crawl with REP_AUDIT_URI has written"
-                )
-                raise AuditError(msg)
+                why = source.trouble or "no record of an audit in it"
+                expected = "a file that a crawl with REP_AUDIT_URI has written"
+                raise AuditError("audit", source.name, why, expected)
 
     def _read_one(self, source: Source, raw: io.BufferedReader) -> None:
+        packed = raw.peek(2)[:2] == GZIP_MAGIC
+        file: Any = gzip.GzipFile(fileobj=raw) if packed else raw
         try:
-            for line in self._lines(source, raw):
-                self._take(source, line)
+            while line := file.readline(MAX_LINE_BYTES):
+                source.lines += 1
+                if len(line) < MAX_LINE_BYTES or line.endswith(b"\n"):
+                    self._take(source, line)
+                else:
+                    self._note_broken(source, "longer than 16 MiB")
+                    while line and not line.endswith(b"\n"):
+                        line = file.readline(MAX_LINE_BYTES)
+                if not source.lines % PROGRESS_LINES:
+                    self._tell(raw)
         except EOFError:  # of gzip, whose end is missing
             source.torn = True
         except (gzip.BadGzipFile, zlib.error) as error:
             source.lines += 1
             self._note_broken(source, f"{error}: the rest is left out")
+        self._tell(raw)
 
-    def _lines(self, source: Source, raw: io.BufferedReader) -> Iterator[bytes]:
-        """Return the whole lines of a file, and a last one without an end."""
-        file: Any = raw
-        if raw.peek(2)[:2] == GZIP_MAGIC:
-            file = gzip.GzipFile(fileobj=raw)
-        told = 0
-        while line := file.readline(MAX_LINE_BYTES):
-            source.lines += 1
-            if not source.lines % PROGRESS_LINES:
-                told = self._tell(raw, told)
-            if len(line) < MAX_LINE_BYTES or line.endswith(b"\n"):
-                yield line
-                continue
-            self._note_broken(source, "longer than 16 MiB")
-            while line and not line.endswith(b"\n"):
-                line = file.readline(MAX_LINE_BYTES)
-        self._tell(raw, told)
-
-    def _tell(self, raw: io.BufferedReader, told: int) -> int:
-        """Tell how many octets were read since *told*; a pipe does not say."""
-        if not raw.seekable():
-            return 0
-        self._progress(raw.tell() - told)
-        return raw.tell()
+    def _tell(self, raw: io.BufferedReader) -> None:
+        """Tell how many octets were read since it was told last; a pipe does not say."""
+        if raw.seekable():
+            self._progress(raw.tell() - self._told)
+            self._told = raw.tell()
 
     def _take(self, source: Source, line: bytes) -> None:
         """Put the record of a line into its table."""
@@ -205,13 +182,13 @@ class Reader:
             source.unknown += 1
             return
         source.records += 1
-        if kind == COPY.name:
+        if kind == "copy":
             self._keep_body(record)
-        elif kind == DECISION.name and record["allowed"]:
+        elif kind == "decision" and record["allowed"]:
             table = self._allowed
         if b"\\u" in line:
             _write_out_surrogates(record)
-        _locate(record, RECORD_TYPES[kind])
+        _locate(record, RECORD_TYPES[kind].kinds)
         record["file"], record["place"] = len(self.sources), source.lines
         table.add(record)
 
@@ -219,9 +196,8 @@ class Reader:
         body, digest = record.pop("body", None), record.get("digest")
         if body is not None and digest is not None:
             packed = zlib.compress(as_octets(record.get("encoding"), body), 1)
-            self._database.execute(
-                "INSERT OR IGNORE INTO body VALUES (?, ?)", (digest, packed)
-            )
+            sql = "INSERT OR IGNORE INTO body VALUES (?, ?)"
+            self._database.execute(sql, (digest, packed))
 
     def _note_broken(self, source: Source, what: str) -> None:
         source.trouble = source.trouble or what
@@ -230,20 +206,20 @@ class Reader:
             self.troubles.append(f"{source.name}:{source.lines}: {what}")
 
 
-def _locate(record: Record, of: RecordType) -> None:
+def _locate(record: Record, fields: Container[str]) -> None:
     """Add whose origin and host a record is about, and the key of its URL."""
     # A record may have keys that are no fields of its type: nobody has checked these.
-    fields = of.kinds
-    origin = record.get("origin") if "origin" in fields else None
-    host = record.get("host") if "host" in fields else None
-    slot = record.get("slot") if "slot" in fields else None
-    if "url" in fields and (url := record.get("url")) is not None:
+    url, origin, host, slot = (
+        record.get(name) if name in fields else None
+        for name in ("url", "origin", "host", "slot")
+    )
+    if url is not None:
         record["url"] = url = without_user(url)
         record["url_key"] = hash(url)
-        if origin is None:
-            # What is before the first slash tells, which is the same for many.
-            end = url.find("/", HOST_START)
-            origin = _origin_of(url[:end] if end > 0 else url)
+    if origin is None and url is not None:
+        # What is before the first slash tells, which is the same for many.
+        end = url.find("/", HOST_START)
+        origin = _origin_of(url[:end] if end > 0 else url)
     record["origin"] = origin
     record["host"] = host or _host_of(origin or "") or slot or ""
 
@@ -251,9 +227,8 @@ def _locate(record: Record, of: RecordType) -> None:
 def size_of(names: Sequence[str]) -> int | None:
     """Return the octets of all files; ``None`` where nobody knows, as one is a pipe."""
     paths = [Path(name) for name in names]
-    if not all(path.is_file() for path in paths):
-        return None
-    return sum(path.stat().st_size for path in paths)
+    are_files = all(path.is_file() for path in paths)
+    return sum(path.stat().st_size for path in paths) if are_files else None
 
 
 def _open(name: str) -> io.BufferedReader:

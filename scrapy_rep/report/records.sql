@@ -1,5 +1,9 @@
 -- What is kept of the records of an audit, and what they say one by one.
 
+-- SQLite holds 16 MiB in memory; what is more goes to a temporary file of its own.
+PRAGMA cache_size = -16384;
+PRAGMA journal_mode = OFF;
+
 -- A table for each type of record. Its columns are fields, and: "file", the number of the file;
 -- "place", that of the line; "origin" and "host", as far as something tells; "url_key", a number
 -- that stands for the URL. Decisions that allow, most of an audit, fill the first eight columns.
@@ -14,6 +18,9 @@ CREATE TABLE waiting (file, place, time, host, cause, requests, until);
 CREATE TABLE browser (time, url_key, allowed, enforced, cause);
 CREATE TABLE dropped (time, url_key, cause);
 CREATE TABLE "end" (file, place, time, reason, unsent);
+
+-- The time before a request of a host (gaps.py), and whether it is short of the delay.
+CREATE TABLE gap (host, time, gap, delay, short);
 
 -- Each text of a robots.txt, once.
 CREATE TABLE body (digest PRIMARY KEY, packed);
@@ -30,20 +37,23 @@ FROM answer;
 
 -- What is counted by cause: requests refused, sent all the same as REP_OBEY says, of pages in a
 -- browser, and dropped by the rules of pages; answers; times that a host was left alone.
-CREATE VIEW counted AS
-SELECT 'refused' AS what, cause, url_key FROM verdict WHERE says < 2
-UNION ALL SELECT 'dry_run', cause, url_key FROM verdict WHERE says = 2
-UNION ALL SELECT 'answers', result, NULL FROM reply WHERE robots IS NOT 1
-UNION ALL SELECT 'pauses', what, NULL FROM backoff
-UNION ALL SELECT 'aborted', cause, url_key FROM browser WHERE NOT allowed AND enforced IS NOT 0
-UNION ALL SELECT 'dropped', cause, url_key FROM dropped;
+CREATE VIEW cause AS
+SELECT what, COALESCE(cause, 'no cause given') AS cause, COUNT(DISTINCT url_key) AS urls,
+    COUNT(*) AS requests
+FROM (
+    SELECT IIF(says = 2, 'dry_run', 'refused') AS what, cause, url_key FROM verdict WHERE says < 3
+    UNION ALL SELECT 'answers', result, NULL FROM reply WHERE robots IS NOT 1
+    UNION ALL SELECT 'pauses', what, NULL FROM backoff
+    UNION ALL SELECT 'aborted', cause, url_key FROM browser WHERE NOT allowed AND enforced IS NOT 0
+    UNION ALL SELECT 'dropped', cause, url_key FROM dropped
+) GROUP BY 1, 2;
 
 -- What the charts count over time.
 CREATE VIEW happening AS
-SELECT 'sent' AS chart, IIF(robots IS 1, 'robots', 'sent') AS name, time FROM sent
-UNION ALL SELECT 'sent', 'refused', time FROM verdict WHERE says < 2
-UNION ALL SELECT 'answers', IIF(failed, 'failed', 'answered'), time FROM reply
-UNION ALL SELECT 'answers', 'alone', time FROM backoff;
+SELECT 'Requests sent and refused' AS chart, IIF(robots IS 1, 'robots', 'sent') AS name, time FROM sent
+UNION ALL SELECT 'Requests sent and refused', 'refused', time FROM verdict WHERE says < 2
+UNION ALL SELECT 'Answers, and hosts left alone', IIF(failed, 'failed', 'answered'), time FROM reply
+UNION ALL SELECT 'Answers, and hosts left alone', 'alone', time FROM backoff;
 
 -- The times of the first and of the last record.
 CREATE VIEW span AS SELECT MIN(time) AS first, MAX(time) AS last FROM (

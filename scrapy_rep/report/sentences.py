@@ -3,33 +3,46 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.protocol.printable import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from scrapy_rep.report.audit import Audit
+    from scrapy_rep.report.audit import Audit, Row
 
 NO_VALUE = "–"  # noqa: RUF001 - a dash as wide as a figure
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 MAX_CHARACTERS = 200
 """Characters that are shown of a text from the web."""
 
-COUNTED = (
-    ("not_again", "URL was", "URLs were", "requested, and refused at another try"),
-    ("hosts_left_alone", "host was", "hosts were", "left alone for a time"),
-    ("sites_silent", "site", "sites", "did not answer when asked for robots.txt"),
-    (
-        "sites_failing",
-        "site",
-        "sites",
-        "answered with an error when asked for robots.txt",
-    ),
-    ("unsent", "request was", "requests were", "still waiting at the end"),
+# fmt: off
+RULES = (
+    ("dry", "request", "", "bad",
+     "went out against robots.txt, as REP_OBEY leaves that out"),
+    ("against", "request", "", "unsure",
+     ("went to URLs that a rule had refused before: the audit does not tell whether they were "
+      "exempt (dont_obey_robotstxt)")),
+    ("exempt", "request was", "requests were", "unsure",
+     "not, being exempt (dont_obey_robotstxt) or judged by another URL (robotstxt_url)"),
 )
-"""What is said of sums that are not 0: who did, one or more, and what."""
+"""The first that is not 0 is said of rules: the name of a sum; who did, one or more; and what."""
+REST = (
+    ("unfinished", "run has", "runs have", "unsure",
+     "no end (killed, or still running): what came last may be missing here"),
+    ("broken", "line is", "lines are", "unsure",
+     "left out, as nobody can read what stands there"),
+    ("not_sent", "URL was", "URLs were", "", "refused and never requested"),
+    ("not_again", "URL was", "URLs were", "", "requested, and refused at another try"),
+    ("hosts_left_alone", "host was", "hosts were", "", "left alone for a time"),
+    ("sites_silent", "site", "sites", "", "did not answer when asked for robots.txt"),
+    ("sites_failing", "site", "sites", "", "answered with an error when asked for robots.txt"),
+    ("unsent", "request was", "requests were", "", "still waiting at the end"),
+)
+"""What is said of all that are not 0."""
+# fmt: on
+CLEAN = "No URL that a rule disallows was requested"
 
 
 class Said(NamedTuple):
@@ -41,49 +54,32 @@ class Said(NamedTuple):
 
 def conclusion(audit: Audit) -> list[Said]:
     """Return what an audit comes to: first whether rules and delays were kept."""
-    return [*_proof(audit), *_rest(audit, audit.sums)]
-
-
-def _proof(audit: Audit) -> list[Said]:
-    """Return whether rules and delays were kept: one sentence where both were."""
-    rules, delays = _of_rules(audit.sums), _of_delays(audit, audit.sums)
+    rules, delays = _of_rules(audit.sums), _of_delays(audit)
     if rules.tone == delays.tone == "good":
         delay = delays.text[0].lower() + delays.text[1:]
-        return [Said(f"{rules.text}; {delay}.", "good")]
-    return [Said(f"{each.text}.", each.tone) for each in (rules, delays)]
+        proof = [Said(f"{rules.text}; {delay}.", "good")]
+    else:
+        proof = [Said(f"{each.text}.", each.tone) for each in (rules, delays)]
+    return [*proof, *_rest(audit.sums)]
 
 
-def _of_rules(sums: dict[str, Any]) -> Said:
-    if sums["dry"]:
-        went = counted(sums["dry"], "request")
-        return Said(
-            f"{went} went out against robots.txt, as REP_OBEY leaves that out", "bad"
-        )
-    if sums["against"]:
-        return Said(
-            f"{counted(sums['against'], 'request')} went to URLs that a rule had refused "
-            "before: the audit does not tell whether they were exempt "
-            "(dont_obey_robotstxt)",
-            "unsure",
-        )
-    if sums["exempt"]:
-        exempt = counted(sums["exempt"], "request was", "requests were")
-        return Said(
-            "No URL that a rule disallows was requested, as far as requests were judged: "
-            f"{exempt} not, being exempt (dont_obey_robotstxt) or judged by another URL "
-            "(robotstxt_url)",
-            "unsure",
-        )
-    return Said("No URL that a rule disallows was requested", "good")
+def _of_rules(sums: Row) -> Said:
+    for name, one, more, tone, what in RULES:
+        if sums[name]:
+            text = f"{counted(sums[name], one, more)} {what}"
+            judged = f"{CLEAN}, as far as requests were judged: "
+            return Said(judged + text if name == "exempt" else text, tone)
+    return Said(CLEAN, "good")
 
 
-def _of_delays(audit: Audit, sums: dict[str, Any]) -> Said:
+def _of_delays(audit: Audit) -> Said:
+    sums = audit.sums
     gaps = counted(sums["measured"], "gap")
     if sums["short"]:
+        were = "was" if sums["short"] == 1 else "were"
         text = (
-            f"{sums['short']:,} of {gaps} between requests "
-            f"{'was' if sums['short'] == 1 else 'were'} shorter than the delay asked for, "
-            f"at {counted(sums['hosts_short'], 'host')}"
+            f"{sums['short']:,} of {gaps} between requests {were} shorter than the delay "
+            f"asked for, at {counted(sums['hosts_short'], 'host')}"
         )
         given = [run["settings"].get("REP_OBEY") for run in audit.runs]
         if any(isinstance(each, list) and "crawl-delay" not in each for each in given):
@@ -96,27 +92,15 @@ def _of_delays(audit: Audit, sums: dict[str, Any]) -> Said:
     return Said("No host asked for a delay", "good")
 
 
-def _rest(audit: Audit, sums: dict[str, Any]) -> Iterator[Said]:
-    unfinished = sum(run["ended"] is None for run in audit.runs)
-    if unfinished:
-        runs = counted(unfinished, "run has", "runs have")
-        yield Said(
-            f"{runs} no end (killed, or still running): what came last may be missing here.",
-            "unsure",
-        )
-    if audit.broken:
-        lines = counted(audit.broken, "line is", "lines are")
-        yield Said(f"{lines} left out, as nobody can read what stands there.", "unsure")
-    if sums["not_sent"]:
-        urls = counted(sums["not_sent"], "URL was", "URLs were")
-        by_rule, of_them = sums["not_sent_by_rule"], ""
-        if by_rule < sums["not_sent"]:
-            of_them = f" for {by_rule:,} of them"
-        because = f", as a rule says{of_them}" if by_rule else ""
-        yield Said(f"{urls} refused and never requested{because}.")
-    for name, one, more, what in COUNTED:
+def _rest(sums: Row) -> Iterator[Said]:
+    never, by_rule = sums["not_sent"], sums["not_sent_by_rule"]
+    for name, one, more, tone, what in REST:
+        text = f"{counted(sums[name], one, more)} {what}"
+        if name == "not_sent" and by_rule:
+            of_them = f" for {by_rule:,} of them" if by_rule < never else ""
+            text += f", as a rule says{of_them}"
         if sums[name]:
-            yield Said(f"{counted(sums[name], one, more)} {what}.")
+            yield Said(f"{text}.", tone)
 
 
 def number(value: int) -> str:

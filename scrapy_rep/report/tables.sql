@@ -25,7 +25,9 @@ WHERE origin NOT IN (SELECT origin FROM pair WHERE origin IS NOT NULL);
 
 -- What was last known of each origin's robots.txt, and how often its text has changed.
 CREATE TABLE robots AS
-SELECT *, state IN ('unreachable', 'unknown') AS lacking FROM (
+SELECT *, state IN ('unreachable', 'unknown') AS lacking,
+    state || COALESCE(' (' || status || ')', '') AS said
+FROM (
     SELECT *, ROW_NUMBER() OVER (
         PARTITION BY origin ORDER BY time DESC, file DESC, place DESC) AS back
     FROM copy
@@ -107,6 +109,12 @@ SELECT host, cause, rule, line, digest, says = 2 AS dry, MIN(reason) AS reason,
     MIN("group") AS tokens, COUNT(DISTINCT url_key) AS urls, COUNT(*) AS requests
 FROM verdict WHERE NOT allowed GROUP BY host, cause, rule, line, digest, says = 2;
 
+-- Which lines of a robots.txt refused so many requests, and which files.
+CREATE VIEW refusing_line AS
+SELECT digest, line, SUM(requests) AS refused FROM reason WHERE digest IS NOT NULL GROUP BY 1, 2;
+CREATE VIEW refusing_file AS
+SELECT digest, SUM(refused) AS refused FROM refusing_line WHERE line > 0 GROUP BY 1;
+
 CREATE TABLE pause AS
 SELECT host, COALESCE(what, 'other') AS result, COUNT(*) AS answers
 FROM backoff GROUP BY 1, 2;
@@ -129,11 +137,10 @@ FROM (
 
 -- The origins of a host, each with its robots.txt; and how many are in which state.
 CREATE VIEW site AS
-SELECT pair.host, origin, state, status, url, fetched, digest, failure, changes
+SELECT pair.host, origin, state, said, status, url, fetched, digest, failure, changes
 FROM pair LEFT JOIN robots USING (origin) WHERE origin IS NOT NULL;
 CREATE TABLE site_state AS
-SELECT host, COALESCE(state, 'not in the audit') || COALESCE(' (' || status || ')', '') AS state,
-    COUNT(*) AS number
+SELECT host, COALESCE(said, 'not in the audit') AS state, COUNT(*) AS number
 FROM site GROUP BY 1, 2;
 
 -- What all hosts come to together. Sites are origins.

@@ -255,6 +255,9 @@ def test_what_has_changed_since_another_crawl(tmp_path):
         "Delays 1 host a.example : 1 s → 2 s",
     ):
         assert part in text
+    emptied = [copy(START + 86400, "a.example", "")]
+    text = outline(made(tmp_path, *emptied, against=[before])[1]).text
+    assert "3 lines gone, 0 new" in text
     text = outline(made(tmp_path, *ONE_HOST, against=[before])[1]).text
     assert "At the former, rules, refusals and delays are the same." in text
     assert "another text" not in text

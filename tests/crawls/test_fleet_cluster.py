@@ -55,7 +55,10 @@ def test_hosts_of_a_server_that_is_away_wait_and_all_is_sent(seconds, tmp_path: 
         assert left(cluster) == 0
     assert len(answered(fleet)) == 16 * number
     assert reasons(fleet) == {"finished"}
-    assert len(during.urls) > 10  # of the other servers' hosts
+    if (
+        seconds > 10
+    ):  # at first all calls of redis-py's client wait while it looks around
+        assert len(during.urls) > 10  # of the other servers' hosts
     assert min([*during.gaps[:1], *found.gaps[:1]]) >= DELAY
     for worker in fleet.workers:
         assert worker.log.count("WARNING: Redis is away") >= 1

@@ -59,7 +59,7 @@ def note(its: Answer) -> Iterator[Row]:
 
 def verdict(judged: Answer) -> str:
     if judged["allowed"] is None:
-        return f"nobody knows; {VERDICT_WORDS[judged['meanwhile']]} meanwhile"
+        return f"not known: {VERDICT_WORDS[judged['meanwhile']]} until its robots.txt can be read"
     return VERDICT_WORDS[judged["allowed"]]
 
 

@@ -18,6 +18,8 @@ WATCH_SECONDS = 2.0
 MOST_ROWS = 20
 """Hosts, or faults, that are told of in words."""
 DUE = "due"
+UNTOLD = "its turn, or a delay"
+"""What a job does not write down, as it changes with each page."""
 REASONS = WHY | {
     DUE: "it may be asked now",
     "delay": WHY[PACE],
@@ -49,7 +51,7 @@ def of_hosts(rows: Sequence[Answer], most: int | None = MOST_ROWS) -> list[str]:
         until = "-" if each["wait"] is None else f"in {left(each['wait'])}"
         until = "now" if each["why"] == DUE else until
         workers = " and ".join(each["workers"]) or "a worker that is gone"
-        why = REASONS.get(each["why"], each["why"]) or "-"
+        why = REASONS.get(each["why"], each["why"]) or UNTOLD
         numbers = f"{each['waiting']:,}", f"{each['in_hand']:,}"
         cells.append((each["name"], *numbers, until, why.format(workers)))
     more = len(rows) - len(rows[:most])

@@ -44,7 +44,7 @@ def test_what_waits_by_host(job):
         "A crawl is at it, or was killed; what it has in hand is sent again.",
         "",
         "host       waiting  in hand  until    why",
-        "b.example        5        2  -        -",
+        "b.example        5        2  -        its turn, or a delay",
         "a.example        1        0  in 30 d  it is parked",
     ]
 

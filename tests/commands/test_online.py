@@ -138,12 +138,14 @@ def test_could_not_tell_outweighs_refused(tmp_path):
 def test_unreachable_in_words(tmp_path):
     with Site({"/robots.txt": Reply(status=500)}) as site:
         rows = robots(site.url("/x"), cwd=tmp_path).rows
-        assert rows["verdict"] == ["nobody knows; refused meanwhile"]
+        assert rows["verdict"] == [
+            "not known: refused until its robots.txt can be read"
+        ]
         assert rows["copy"] == [site.url("/robots.txt"), "none: it could not be had"]
         assert rows["failure"] == ["500"]
         allow = ("-s", "REP_UNREACHABLE=allow")
         done = robots(*allow, site.url("/x"), cwd=tmp_path)
-        assert done.rows["verdict"] == ["nobody knows; allowed meanwhile"]
+        assert done.rows["verdict"] == ["not known: allowed until its robots.txt can be read"]
         assert done.status == 2
 
 

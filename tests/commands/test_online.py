@@ -145,7 +145,9 @@ def test_unreachable_in_words(tmp_path):
         assert rows["failure"] == ["500"]
         allow = ("-s", "REP_UNREACHABLE=allow")
         done = robots(*allow, site.url("/x"), cwd=tmp_path)
-        assert done.rows["verdict"] == ["not known: allowed until its robots.txt can be read"]
+        assert done.rows["verdict"] == [
+            "not known: allowed until its robots.txt can be read"
+        ]
         assert done.status == 2
 
 

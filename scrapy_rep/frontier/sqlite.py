@@ -34,9 +34,9 @@ WRITE_AFTER_SECONDS = 0.05
 """Seconds for which changes are gathered, to be written in one transaction."""
 WRITE_RETRY_SECONDS = 1.0
 """The same where the last one failed."""
-MOST_UNWRITTEN_REQUESTS = 192
+MOST_UNWRITTEN_REQUESTS = 64
 """With so many new requests they are written at once: a write must not take long."""
-MOST_DELETED_REQUESTS = 512
+MOST_DELETED_REQUESTS = 64
 """So many are deleted at a time."""
 MOST_RANK = 2**62
 PLACES_PER_LOOK = 2000

@@ -136,9 +136,11 @@ class RedisLedger(Ledger):
         *,
         last_first: bool,
     ) -> str:
+        if fingerprint in self.only_here:
+            return ""
         order = next(self._order)
         order = -order if last_first else order
-        body = self.packed(request)
+        body = self.packed(request, fingerprint)
         if body is None:
             self.frontier.arrive(place, (rank, order, None, request))
             return "memory"

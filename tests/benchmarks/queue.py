@@ -38,7 +38,7 @@ SIZES = (100, 10_000, 50_000, 100_000)
 MOST = 1_000_000
 SCRAPYS_LIMIT = 50_000
 SAMPLE = 10_000  # slots whose memory is measured
-MOST_GROWTH, LEAST_FASTER = 3.0, 500.0
+MOST_GROWTH, LEAST_FASTER = 4.0, 500.0
 
 
 def requests(number: int) -> list[Request]:

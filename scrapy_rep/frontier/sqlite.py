@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import suppress
 from hashlib import blake2b
 from math import inf
-from time import time
+from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.asyncio import call_later
@@ -34,10 +34,9 @@ WRITE_AFTER_SECONDS = 0.05
 """Seconds for which changes are gathered, to be written in one transaction."""
 WRITE_RETRY_SECONDS = 1.0
 """The same where the last one failed."""
-MOST_UNWRITTEN_REQUESTS = 64
-"""With so many new requests they are written at once: a write must not take long."""
-MOST_DELETED_REQUESTS = 64
-"""So many are deleted at a time."""
+LEAST_PER_WRITE, MOST_PER_WRITE = 64, 512
+"""Of new requests, and of those that are deleted, in one transaction, by how long that takes."""
+SHORT_WRITE_SECONDS, LONG_WRITE_SECONDS = 0.003, 0.006
 MOST_RANK = 2**62
 PLACES_PER_LOOK = 2000
 """Places in the file that are looked at for those that may come into the window."""
@@ -75,6 +74,7 @@ class SqliteLedger(Ledger):
         self._looked_at = -1
         """The number of the last place that was looked at for the window."""
         self._wishes: dict[Place, int] = {}
+        self._per_write = LEAST_PER_WRITE
         self._timer: CallLaterResult | None = None
         self._is_closed = False
 
@@ -127,7 +127,7 @@ class SqliteLedger(Ledger):
             changes.seen.add(fingerprint)
         if not self.frontier.filed(place, (rank, order, id_, body)):
             self._outside += 1
-        if len(changes.requests) >= MOST_UNWRITTEN_REQUESTS and self.is_ready:
+        if len(changes.requests) >= self._per_write and self.is_ready:
             self.write()
         self._write_soon()
         return self.where
@@ -272,7 +272,8 @@ class SqliteLedger(Ledger):
         if not self._changes:
             return True
         changes = self._changes
-        left = changes.split(MOST_DELETED_REQUESTS)
+        left = changes.split(self._per_write)
+        began = perf_counter()
         try:
             self._file.write(changes)
         except sqlite3.Error as error:
@@ -288,6 +289,9 @@ class SqliteLedger(Ledger):
             self._get_stuck()
             return False
         self._changes = left
+        self._look_at_time(
+            perf_counter() - began, max(len(changes.requests), len(changes.done))
+        )
         if not self.is_ready:
             self.is_ready = True
             logger.info("%s can be written again", self._file.path)
@@ -296,6 +300,13 @@ class SqliteLedger(Ledger):
                 self.fill(place, number)
             self.frontier.wake()
         return True
+
+    def _look_at_time(self, took: float, requests: int) -> None:
+        """Write as many requests at a time as may be: a write holds up all else."""
+        if took > LONG_WRITE_SECONDS:
+            self._per_write = max(LEAST_PER_WRITE, self._per_write // 2)
+        elif took < SHORT_WRITE_SECONDS and requests >= self._per_write:
+            self._per_write = min(MOST_PER_WRITE, 2 * self._per_write)
 
     def _get_stuck(self) -> None:
         self.is_ready = False

@@ -467,6 +467,7 @@ class Look:
         self.one.close()
         if self.in_cluster:
             self.all.close()
-            for node in self.all.get_nodes():  # the pools of a cluster's nodes stay open
+            # Which leaves the pools of its nodes open.
+            for node in self.all.get_nodes():
                 if node.redis_connection is not None:
                     node.redis_connection.connection_pool.disconnect()

@@ -202,7 +202,8 @@ class Shards:
         self.is_empty = (
             len(answers) == server.shards
             and all(
-                each.is_empty and each.filed == each.done
+                # More are done than filed where the server was emptied in between.
+                each.is_empty and each.filed <= each.done
                 for each in self.standing.values()
             )
             and [each[2:4] for each in before.values()]
@@ -399,7 +400,7 @@ class Shards:
                 self._server.log.count("fleet/lost", new.lost - old.lost)
             if (
                 not new.is_empty
-                or new.filed == new.done
+                or new.filed <= new.done
                 or old[2:4] != new[2:4]
                 or n not in self.owned
             ):

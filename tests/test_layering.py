@@ -32,6 +32,7 @@ LAYERS = [
     {"holding"},
     {"frontier"},
     {"browser", "middleware", "scheduler", "sitemaps"},
+    {"redis"},
     {"addon", "compat", "commands", "testing"},
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

@@ -1,0 +1,1 @@
+"""What is shared through Redis, with a real server and workers of this process."""

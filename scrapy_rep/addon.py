@@ -31,7 +31,6 @@ ORDER = 100  # the built-in's
 SPIDER_ORDER = 40
 EVIDENCE_ORDER = 45
 DOWNLOADER = "scrapy.core.downloader.Downloader"
-FLEET_QUEUE = "scrapy_rep.redis.PoliteQueue"
 OUR_SCHEDULER = "scrapy_rep.Scheduler"
 QUEUES = (
     "SCHEDULER_MEMORY_QUEUE",
@@ -92,8 +91,6 @@ class Addon:
         if settings["DOWNLOADER"] == DOWNLOADER:  # else the gate does its work
             settings.set("DOWNLOADER", "scrapy_rep.Downloader", "addon")
         _choose_scheduler(settings)
-        if settings["SCHEDULER_QUEUE_CLASS"] == FLEET_QUEUE:  # scrapy-redis'
-            settings.set("DUPEFILTER_CLASS", "scrapy_rep.redis.DupeFilter", "addon")
         if self._crawler is not None and settings.get("PLAYWRIGHT_ABORT_REQUEST"):
             from scrapy_rep.browser import bind  # noqa: PLC0415 - few need it
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, signals
 from scrapy.utils.misc import build_from_crawler, load_object
@@ -26,10 +26,13 @@ if TYPE_CHECKING:
 
     from scrapy_rep.evidence import Witness
 
+FLEET_SERVER = "scrapy_rep.frontier.redis_server.Server"
+FLEET_STORE = "scrapy_rep.frontier.redis_store.FleetStore"
+FLEET_BOOKINGS = "scrapy_rep.frontier.redis_turns.FleetBookings"
+"""Parts of a fleet, which few crawls are; they need redis."""
 STORES = {
     "memory": "scrapy_rep.store.memory.MemoryStore",
     "sqlite": "scrapy_rep.store.sqlite.SqliteStore",
-    "redis": "scrapy_rep.redis.store.RedisStore",
 }
 
 
@@ -73,7 +76,24 @@ class Crawl(OneForEachCrawler):
         self.is_queued = True
 
     @cached_property
+    def fleet(self) -> Any:
+        """The Redis server of REP_FLEET; ``None``: this process crawls alone.
+
+        Raises ``SettingError``, or ``RedisStartError`` if the server cannot be used.
+        """
+        if self.settings.fleet is None:
+            return None
+        try:
+            return load_object(FLEET_SERVER)(self.crawler, self.settings, self.log)
+        except ImportError as error:
+            expected = f'to be used where scrapy_rep is installed with its extra "redis" ({error})'
+            raise SettingError("REP_FLEET", self.settings.fleet, expected) from error
+
+    @cached_property
     def store(self) -> Store:
+        if self.settings.store is None and self.fleet is not None:
+            kept: Store = load_object(FLEET_STORE)(self.fleet, self.engine.is_ending)
+            return kept
         name = self.settings.store
         path = STORES.get(name, name) if isinstance(name, str) else name
         try:
@@ -85,12 +105,6 @@ class Crawl(OneForEachCrawler):
         except SettingError:
             raise
         except (ImportError, NameError, ValueError, TypeError, OSError) as error:
-            if path == STORES["redis"] and isinstance(error, ImportError):
-                expected = (
-                    "a store whose packages are installed: install scrapy_rep with its"
-                    f' extra "redis" ({error})'
-                )
-                raise SettingError("REP_STORE", name, expected) from error
             fault = describe_error(error, str(name))
             expected = f"{', '.join(STORES)} or the import path of a store ({fault})"
             # Where the error may tell a secret, so may its traceback.
@@ -100,8 +114,9 @@ class Crawl(OneForEachCrawler):
 
     @cached_property
     def policies(self) -> Policies:
-        if self.store.bookings is not None:
-            self.keeper.share(self.store.bookings)
+        if self.fleet is not None:
+            bookings = load_object(FLEET_BOOKINGS)
+            self.keeper.share(bookings(self.fleet, self.engine.is_ending))
         fetcher = Fetcher(
             self.crawler, self.settings, self.engine, self.keeper, self.log
         )

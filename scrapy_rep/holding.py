@@ -173,7 +173,7 @@ def what_holds(
         and not is_ours(downloader),
         waits_in_scheduler=is_ours(queue or scheduler),
         requests_kept=_where_requests_are_kept(settings, queue or scheduler),
-        policies_kept=mask_uri(path_of(values.store)),
+        policies_kept=mask_uri(path_of(values.store)) or "Redis",
         is_dry_run="disallow" not in values.obey,
         longest_delay=values.crawl_delay_max if "crawl-delay" in values.obey else None,
         over_longest=values.crawl_delay_over_max,
@@ -223,6 +223,6 @@ def _queue_of(settings: BaseSettings) -> Any:
 def _where_requests_are_kept(settings: BaseSettings, queue: Any) -> str:
     if not is_ours(queue):
         return ""
-    if path_of(load_object(queue)).startswith(f"{OURS}redis."):
+    if settings.get("REP_FLEET"):
         return "Redis"
     return "JOBDIR" if settings.get("JOBDIR") else "memory"

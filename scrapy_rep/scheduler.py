@@ -61,6 +61,10 @@ class Scheduler(BaseScheduler):
         return cls(crawler)
 
     def _ledger_in(self, folder: str | None) -> Ledger:
+        if self._crawl.fleet is not None:
+            from scrapy_rep.frontier.redis_ledger import RedisLedger  # noqa: PLC0415 - needs redis
+
+            return RedisLedger(self._crawl)
         if not folder:
             return MemoryLedger()
         from scrapy_rep.frontier.job_file import Job  # noqa: PLC0415 - few need it

@@ -151,6 +151,10 @@ def meta_of_text(value: Any, expected: str) -> Mapping[str, Any]:
     return value
 
 
+OF_A_HOST: dict[str, Check] = {"budget": whole(least=0), "wide": whole(least=1)}
+"""What REP_HOSTS may say of a host."""
+
+
 def hosts(value: Any) -> dict[str, dict[str, Any]]:
     expected = 'a dict such as {"example.com": {"budget": 100}}'
     if isinstance(value, str):
@@ -165,16 +169,28 @@ def hosts(value: Any) -> dict[str, dict[str, Any]]:
         if not isinstance(host, str) or not isinstance(own, Mapping):
             raise WrongError(expected)
         for name, its in own.items():
-            if name != "budget":
+            check = OF_A_HOST.get(name)
+            if check is None:
                 raise WrongError(
                     f"{expected}; {shown(name)} is nothing that a host has"
                 )
             try:
-                budget = None if its is None else whole(least=0)(its)
+                checked = None if its is None else check(its)
             except WrongError as error:
-                raise WrongError(f"{expected}; the budget is {error}") from None
-            found.setdefault(host.lower(), {})[name] = budget
+                raise WrongError(f"{expected}; the {name} is {error}") from None
+            found.setdefault(host.lower(), {})[name] = checked
     return found
+
+
+def server_url(value: Any) -> str | None:
+    """Check the URL of a Redis server; "" is none."""
+    if not isinstance(value, str):
+        raise WrongError('a URL such as "redis://localhost:6379"')
+    if value and not value.startswith(("redis://", "rediss://", "unix://")):
+        raise WrongError(
+            'a URL such as "redis://localhost:6379", or rediss:// with TLS'
+        )
+    return value or None
 
 
 def statuses(value: Any) -> frozenset[int]:

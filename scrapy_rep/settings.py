@@ -22,6 +22,7 @@ from scrapy_rep.setting_checks import (
     pace_by,
     path_or_uri,
     seconds,
+    server_url,
     some_of,
     statuses,
     text,
@@ -227,26 +228,35 @@ class Settings:
     store: str | type = setting(
         None,
         lambda value: value,  # it is checked when it is made
-        "where answers are kept: memory, sqlite, redis, a class",
-        otherwise="memory; JOBDIR: sqlite",
+        "where answers are kept: memory, sqlite, a class",
+        otherwise="memory; JOBDIR: sqlite; a fleet: with its requests",
     )
     store_path: str | None = setting(
         None, text, "the file of the SQLite store", otherwise="robots.sqlite in JOBDIR"
     )
-    redis_down: str = setting(
-        "degrade", one_of(("degrade", "pause")), "what workers do while Redis is away"
+    fleet: str | None = setting(
+        None,
+        server_url,
+        "the Redis server or cluster by which workers share a crawl",
+        otherwise="none: one process",
     )
-    redis_lease: float = setting(
-        15.0,
+    fleet_lease: float = setting(
+        8.0,
         seconds(above=0),
         "a worker that is silent for so long is taken for dead",
         unit="s",
     )
-    redis_shards: int | None = setting(
+    fleet_shards: int | None = setting(
         None,
         whole(least=1, most=1024),
-        "into how many shards a fleet's queue is cut",
-        otherwise="1; 16 in a cluster",
+        "into how many shards the hosts of a fleet are cut",
+        otherwise="32",
+    )
+    fleet_persist: bool = setting(
+        True, flag, "whether what is left, and seen, outlives the last worker"
+    )
+    fleet_flush: bool = setting(
+        False, flag, "whether the first worker begins with an empty queue"
     )
     page_obey: frozenset[str] = setting(
         [], some_of(PAGE_RULES), "which rules of pages are enforced: nofollow, noindex"
@@ -313,7 +323,7 @@ class Settings:
         if found["fetch_concurrency"] is None:
             concurrent = settings.getint("CONCURRENT_REQUESTS") or 16  # 0: no limit
             found["fetch_concurrency"] = max(1, concurrent // 2)
-        if found["store"] is None:
+        if found["store"] is None and found["fleet"] is None:
             # What was learned outlives the crawl where requests or pages do.
             outlives = settings.get("JOBDIR") or settings.getbool("HTTPCACHE_ENABLED")
             found["store"] = "sqlite" if outlives else "memory"

@@ -10,10 +10,6 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import scrapy
-from scrapy_redis import picklecompat
-
-from scrapy_rep.redis import take_over
 from tests.forking import Forked
 
 if TYPE_CHECKING:
@@ -26,26 +22,41 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent
 SPIDER = "fleet"
-SCRAPY_REDIS = {
-    "SCHEDULER_QUEUE_CLASS": "scrapy_redis.queue.PriorityQueue",
-    "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
-}
-"""The settings with which a worker runs on scrapy-redis' own queue."""
+ORDERS = f"{{rep:{SPIDER}}}:orders"
 
 
-def seed(
-    server: RedisServer | Cluster, urls: Iterable[str], *, ours: bool = True
-) -> None:
-    """Queue *urls*, as scrapy-redis does, and have our queue take them over."""
-    client: Any = server.client
-    together = client.pipeline()
-    for url in urls:
-        request = scrapy.Request(url, dont_filter=True)
-        data = picklecompat.dumps(request.to_dict())
-        together.execute_command("ZADD", f"{SPIDER}:requests", 0, data)
-    together.execute()
-    if ours:
-        take_over(client, SPIDER)
+def seed(server: RedisServer | Cluster, urls: Iterable[str], **settings: Any) -> None:
+    """Queue *urls*, by a worker that sends none of them, as the fleet is paused."""
+    client = getattr(server, "owner", lambda _: server)(ORDERS).client
+    client.hset(ORDERS, "order", "pause")
+    with Fleet(server, 1, URLS=list(urls), SEEDS=True, **settings) as fleet:
+        fleet.join(120)
+        assert fleet.workers[0].process.returncode == 0, fleet.workers[0].log
+    client.hdel(ORDERS, "order")
+
+
+def left(server: RedisServer | Cluster) -> int:
+    """Return how many requests wait, or are out with a worker."""
+    waiting = sum(
+        client.llen(key)
+        for client in clients(server)
+        for key in client.keys(f"{{rep:*}}:{SPIDER}:w:*")
+    )
+    return int(waiting + out(server))
+
+
+def out(server: RedisServer | Cluster) -> int:
+    """Return how many requests are out with a worker."""
+    return sum(
+        int(client.hlen(key))
+        for client in clients(server)
+        for key in client.keys(f"{{rep:*}}:{SPIDER}:out")
+    )
+
+
+def clients(server: RedisServer | Cluster) -> list[Any]:
+    """Return a client of each server."""
+    return [each.client for each in getattr(server, "servers", [server])]
 
 
 class Worker:
@@ -97,7 +108,7 @@ class Fleet:
     def __init__(
         self, server: RedisServer | Cluster, workers: int, **settings: Any
     ) -> None:
-        self.settings = {"REDIS_URL": server.url, "TOGETHER": workers, **settings}
+        self.settings = {"REP_FLEET": server.url, "TOGETHER": workers, **settings}
         self.workers = [Worker(self.settings) for _ in range(workers)]
 
     def __enter__(self) -> Self:

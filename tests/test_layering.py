@@ -32,7 +32,6 @@ LAYERS = [
     {"holding"},
     {"frontier"},
     {"browser", "middleware", "scheduler", "sitemaps"},
-    {"redis"},
     {"addon", "compat", "commands", "testing"},
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

@@ -493,7 +493,7 @@ def test_tests_of_the_comparison_exist(name):
 def test_ci_uses_the_command_of_the_readme():
     example, tests, fleet_run = (
         command
-        for command in (*blocks("sh"), *blocks("sh", room("redis")))
+        for command in (*blocks("sh"), *blocks("sh", room("frontier")))
         if command.startswith("python3 -m venv")
     )
     ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")

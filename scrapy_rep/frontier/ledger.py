@@ -83,13 +83,17 @@ class Ledger:
         """
         self.frontier, self.spider = frontier, spider
         self.on_seen, self.on_unpackable = on_seen, on_unpackable
+        self.only_here: set[bytes] = set()
+        """Fingerprints of requests that cannot be serialised: seen, but for this run alone."""
 
-    def packed(self, request: Request) -> bytes | None:
+    def packed(self, request: Request, fingerprint: bytes | None) -> bytes | None:
         """Return *request* as octets; ``None``: that cannot be done, and was told."""
         try:
             return packed(request, self.spider)
         except Exception as error:  # noqa: BLE001 - whatever comes of what users put there
             self.on_unpackable(request, error)
+            if fingerprint is not None:
+                self.only_here.add(fingerprint)
             return None
 
     async def open(self) -> None:

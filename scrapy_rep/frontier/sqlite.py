@@ -70,8 +70,6 @@ class SqliteLedger(Ledger):
         self._has_taken = False
         """Whether that is not as it was written last."""
         self._unreadable = 0
-        self._only_here: set[bytes] = set()
-        """Fingerprints of requests that are not in the file."""
         self._outside = 0
         self._looked_at = -1
         """The number of the last place that was looked at for the window."""
@@ -112,10 +110,8 @@ class SqliteLedger(Ledger):
         id_ = self._next
         self._next += 1
         order = -id_ if last_first else id_
-        body = self.packed(request)
+        body = self.packed(request, fingerprint)
         if body is None:
-            if fingerprint is not None:
-                self._only_here.add(fingerprint)
             self.frontier.arrive(place, (rank, order, None, request))
             return "memory"
         number = self._number_of(place)
@@ -137,7 +133,7 @@ class SqliteLedger(Ledger):
         return self.where
 
     def _has_seen(self, fingerprint: bytes) -> bool:
-        if fingerprint in self._changes.seen or fingerprint in self._only_here:
+        if fingerprint in self._changes.seen or fingerprint in self.only_here:
             return True
         sql = "SELECT 1 FROM seen WHERE fingerprint = ?"
         try:

@@ -18,14 +18,16 @@ if TYPE_CHECKING:
     from scrapy_rep.pacing import Keeper
 
 PACE, ASKED, TURN = "pace", "asked", "turn"
-PARKED, ELSEWHERE = "parked", "elsewhere"
+PARKED = "parked"
+AWAY, BLOCKED = "away", "blocked"
 WHY = {
     "unreachable": "its robots.txt is unreachable",
     "visit_time": "its robots.txt wants visits at another time",
     PARKED: "it is parked",
-    ELSEWHERE: "its site is in trouble, and another worker asks it",
     PACE: "its delay is not over",
     ASKED: "its robots.txt is being asked for",
+    AWAY: "the Redis server that has its requests is away",
+    BLOCKED: "an operator has blocked it",
     TURN: "its turn had not come",
 }
 """Why a host waits, by the cause, in words. Other causes are shown as they are."""
@@ -214,15 +216,13 @@ class InDownloader:
         self._keeper = keeper
 
     def held(self) -> Iterator[Held]:
-        keeper, elsewhere = self._keeper, self._keeper.turns.asked_elsewhere
-        if not (elsewhere or keeper.is_any_parked()):
+        keeper = self._keeper
+        if not keeper.is_any_parked():
             return
         hosts = Counter(map(self._keeper.host_of, self._engine.active()))
         for host, number in hosts.items():
             if left := keeper.parked_left(host):
                 yield Held(host, PARKED, monotonic() + left, number)
-            elif host in elsewhere:
-                yield Held(host, ELSEWHERE, None, number)
 
     def requests_of(self, host: str, origin: str) -> int:
         return 0

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scrapy_rep.pacing.health import Health
-
 
 class ParkedError(Exception):
     """Another process has parked the host, for so many *seconds* from now on."""
@@ -34,31 +32,8 @@ class Bookings(Protocol):
     async def over(self, host: str, booking: int) -> None:
         """Note that the request of *booking* was answered, or will not be: its delay begins."""
 
-    async def claim(self, host: str) -> str:
-        """Keep all other processes from asking *host* until ``give_back``, or our death.
-
-        Returns the claim; empty: another process has it.
-        """
-
-    async def give_back(self, host: str, claim: str) -> None:
-        """Let others ask *host*."""
-
     async def park(self, host: str, seconds: float) -> None:
         """Let no process start a request to *host* for so many *seconds*."""
 
-    async def latency(self, host: str) -> float | None:
-        """Return the last response time of *host* that a process told; ``None``: none."""
-
-    async def tell_latency(self, host: str, seconds: float) -> None:
-        """Tell the other processes the response time of *host*."""
-
     async def spend(self, host: str, most: int) -> bool:
         """Count a request to *host*; ``False``: *most* requests have started already."""
-
-    async def change_health(
-        self, host: str, change: Callable[[Health], Health]
-    ) -> None:
-        """Replace the shared health of *host* by what *change* returns for it."""
-
-    def on_health(self, listener: Callable[[str, Health], None]) -> None:
-        """Call *listener* with a host and its shared health, when that has changed."""

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from weakref import finalize
 
 from scrapy.exceptions import IgnoreRequest
+from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_rep.downloader import ROBOTS_HOP, sleep
 from scrapy_rep.exceptions import NotNow, StillParked
 from scrapy_rep.pacing.health import WELL, Health, pause_of
 from scrapy_rep.pacing.hosts import HOSTS
-from scrapy_rep.pacing.sharing import Sharing
 from scrapy_rep.pacing.turns import Turns
 from scrapy_rep.settings import LONGEST_AT_PROMPT
 
@@ -64,7 +64,7 @@ class Keeper:
         self._longest_wait = inf if settings.wait else LONGEST_AT_PROMPT
         self._heeds_parking = bool(settings.obey & {"retry-after", "back-off"})
         self._parked_listeners: list[Callable[[str, float], object]] = []
-        self.sharing: Sharing | None = None
+        self.bookings: Bookings | None = None
         """What other processes of a fleet know; ``None``: there are none."""
         self.keeps_intervals = False
         """Whether any host keeps an interval, or has done so."""
@@ -82,8 +82,8 @@ class Keeper:
             engine.starts.on_answer(self._measure)
 
     def share(self, bookings: Bookings) -> None:
-        """Let *bookings* grant each start, and tell other processes what is learned here."""
-        self.sharing = Sharing(bookings, self)
+        """Let *bookings* grant each start, and tell other processes of parked hosts."""
+        self.bookings = bookings
         self._keep_intervals()
 
     def _keep_intervals(self) -> None:
@@ -119,7 +119,7 @@ class Keeper:
 
     def pace_left(self, host: str) -> float:
         """Return the seconds until the pace of *host* allows a start, parked or not."""
-        return self.hosts.due_in(host, self.number, knows=self.sharing is None)
+        return self.hosts.due_in(host, self.number, knows=self.bookings is None)
 
     def has_place(self, slot: str, host: str) -> bool:
         """Tell whether *slot* can take another request to *host* that need not wait there."""
@@ -171,8 +171,8 @@ class Keeper:
         than before.
         """
         longer = self.learn_parked(host, seconds, what)
-        if longer and self.sharing is not None:
-            self.sharing.park(host, seconds)
+        if longer and self.bookings is not None:
+            deferred_from_coro(self.bookings.park(host, seconds))
         return longer
 
     def learn_parked(self, host: str, seconds: float, what: str = "") -> float:
@@ -227,13 +227,7 @@ class Keeper:
         before = record.health
         level, most = before.level + 1, settings.back_off_max
         pause = asked or pause_of(level, settings.back_off_first, most)
-
-        def change(health: Health) -> Health:
-            return health.after_failure(started, status, monotonic(), pause, most)
-
-        record.health = change(before)
-        if record.health is not before and self.sharing is not None:
-            self.sharing.tell_failure(host, change)
+        record.health = before.after_failure(started, status, monotonic(), pause, most)
         return before, record.health
 
     def note_success(self, host: str, started: float) -> None:
@@ -242,8 +236,6 @@ class Keeper:
         before = record.health
         if before.is_news(started):
             record.health = before.after_success()
-            if self.sharing is not None:
-                self.sharing.tell_success(host, before)
 
     # How many requests a host may have (REP_HOST_BUDGET)
 
@@ -278,9 +270,9 @@ class Keeper:
         Raises ``OverBudgetError`` if the fleet has sent as many as it may.
         """
         most = self.budget_of(host)
-        if most is None or self.sharing is None:
+        if most is None or self.bookings is None:
             return
-        if not await self.sharing.bookings.spend(host, most):
+        if not await self.bookings.spend(host, most):
             self.hosts.of(host).spent = {self.number: most}
             raise OverBudgetError
 
@@ -294,24 +286,13 @@ class Keeper:
         record.is_measured = record.latency is not None
         return not record.is_measured
 
-    async def learn_latency(self, host: str) -> None:
-        """Begin with the response time that another worker has measured."""
-        if self.sharing is not None and self.wants_latency(host):
-            seconds = await self.sharing.bookings.latency(host)
-            if seconds is not None:
-                self._keep_to(host, self.hosts.of(host).measure(seconds, well=True))
-
     def _measure(self, departure: Departure, response: Response) -> None:
         host = departure.host
         latency: float | None = departure.request.meta.get("download_latency")
         if latency is None or not host or departure.robots_hop is not None:
             return
         record = self.hosts.of(host)
-        before = record.latency
-        smoothed = record.measure(latency, well=response.status < 400)
-        self._keep_to(host, smoothed)
-        if self.sharing is not None:
-            self.sharing.tell_latency(host, before, smoothed)
+        self._keep_to(host, record.measure(latency, well=response.status < 400))
 
     def _keep_to(self, host: str, seconds: float) -> None:
         settings = self._settings

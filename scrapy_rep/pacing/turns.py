@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from scrapy.utils.defer import deferred_from_coro
+
 from scrapy_rep.downloader import sleep
-from scrapy_rep.exceptions import StillParked
 from scrapy_rep.pacing.bookings import ParkedError
 from scrapy_rep.pacing.hosts import LEARNING_RECHECK_SECONDS
 
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from scrapy_rep.engine import Engine
     from scrapy_rep.pacing.hosts import Asking
     from scrapy_rep.pacing.keeper import Keeper
-
-CLAIM_RETRY_SECONDS = 0.25
-"""Seconds after which we try again to claim a host that another process asks."""
 
 
 class Turns:
@@ -40,8 +38,6 @@ class Turns:
         self._waits: Counter[str] = Counter()
         """How many requests of each host wait for a grant."""
         self._booked_listeners: list[Callable[[Request, str, float], None]] = []
-        self.asked_elsewhere: set[str] = set()
-        """Hosts in trouble whose requests wait here while another process asks the host."""
         engine.starts.grant(self._grant)
         engine.starts.on_over(self._note_over)
 
@@ -69,7 +65,7 @@ class Turns:
         if keeper.has_budgets and hop is None:
             keeper.spend(host)
         waits_first = bool(
-            keeper.sharing or self._booked_listeners or keeper.parked_left(host)
+            keeper.bookings or self._booked_listeners or keeper.parked_left(host)
         )
         if not (
             waits_first
@@ -86,7 +82,7 @@ class Turns:
 
     def _turn(self, departure: Departure, asking: Asking | None) -> float:
         keeper, own = self._keeper, self._engine.least_delay(departure.slot)
-        knows = keeper.sharing is None
+        knows = keeper.bookings is None
         return keeper.hosts.turn(departure, keeper.number, asking, knows=knows, own=own)
 
     async def _book(self, departure: Departure, asking: Asking | None) -> None:
@@ -99,8 +95,7 @@ class Turns:
                 raise
             if is_page:
                 await keeper.spend_shared(departure.host)
-        if not departure.is_holding:  # else when it lets go
-            self._tell_booked(departure)
+        self._tell_booked(departure)
 
     def _tell_booked(self, departure: Departure) -> None:
         request, host = departure.request, departure.host
@@ -126,7 +121,6 @@ class Turns:
             raise
         finally:
             come_back()
-            self.asked_elsewhere.discard(host)
             self._keeper.hosts.of(host).leave_line(departure)
             self._waits[host] -= 1
             if not self._waits[host]:
@@ -139,8 +133,6 @@ class Turns:
     async def _wait(self, departure: Departure, asking: Asking | None) -> None:
         request, host, slot = departure.request, departure.host, departure.slot
         keeper, held = self._keeper, False
-        if departure.robots_hop is None:
-            await keeper.learn_latency(host)
         while True:
             if keeper.parked_left(host):
                 _step_aside(asking)
@@ -154,32 +146,22 @@ class Turns:
                 keeper.check_wait(request, wait)
                 _step_aside(asking)
                 await sleep(wait)
-            elif keeper.sharing is None or await self._book_there(departure, asking):
+            elif keeper.bookings is None or await self._book_there(departure, asking):
                 return
 
     async def _book_there(self, departure: Departure, asking: Asking | None) -> bool:
         """Book the start, which is granted here, in the fleet; ``False``: it must wait."""
-        sharing, host = self._keeper.sharing, departure.host
-        assert sharing is not None
-        if not await sharing.claim(departure, self._tell_booked):
-            self.asked_elsewhere.add(host)
-            _step_aside(asking)
-            await sleep(CLAIM_RETRY_SECONDS)  # and those in its line with it
-            self._keeper.hosts.of(host).give_back(departure)
-            if self._engine.is_ending():
-                raise StillParked(departure.request.url, CLAIM_RETRY_SECONDS)
-            return False
+        bookings, host = self._keeper.bookings, departure.host
+        assert bookings is not None
         interval = self._keeper.shared_interval(host, departure.slot)
         if not (interval or asking):
             return True
         try:
-            departure.booking = await sharing.bookings.book(
+            departure.booking = await bookings.book(
                 host, interval, lambda: _step_aside(asking)
             )
         except ParkedError as parked:
             self._keeper.hosts.of(host).give_back(departure)
-            departure.let_go()
-            await sharing.look(host)  # it may be down
             self._keeper.learn_parked(host, parked.seconds)
             return False
         self._keeper.hosts.of(host).last = monotonic()
@@ -202,8 +184,9 @@ class Turns:
 
     def _end_booking(self, departure: Departure) -> None:
         booking, departure.booking = departure.booking, None
-        if booking is not None and self._keeper.sharing is not None:
-            self._keeper.sharing.end(departure.host, booking)
+        bookings = self._keeper.bookings
+        if booking is not None and bookings is not None:
+            deferred_from_coro(bookings.over(departure.host, booking))
 
 
 def _step_aside(asking: Asking | None) -> None:

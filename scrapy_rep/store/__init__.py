@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from typing_extensions import Self
 
-    from scrapy_rep.pacing import Bookings
 
 __all__ = ["Failures", "KeptAnswer", "Snapshot", "Store", "origin_of_key", "variant"]
 
@@ -38,13 +37,9 @@ class Store(ABC):
     may raise anything when it fails; that is logged, counted and treated as "not known".
     Methods are coroutines so that a store may do I/O.
 
-    You write ``get``, ``put``, ``touch`` and ``close``. ``from_crawler``, ``bookings`` and
-    ``claim`` have defaults, described below.
+    You write ``get``, ``put``, ``touch`` and ``close``. ``from_crawler`` and ``claim`` have
+    defaults, described below.
     """
-
-    bookings: Bookings | None = None
-    """Grants each start of a request, for all processes that share the store. The default,
-    ``None``: each process keeps the pace of a host by itself."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:

@@ -1,15 +1,17 @@
 """A fleet of workers, real processes at a real Redis, as the sites see it.
 
-Run it with ``python -m tests.benchmarks.fleet [pace|speed|kills|faults]...``:
+Run it with ``python -m tests.benchmarks.fleet [pace|speed|wide|cost|kills|faults]...``:
 
-- pace: 1, 2, 4 and 8 workers, 30 hosts that ask for a delay. What part of the requests that
-  are allowed was sent, and the smallest gap, both in units of the delay.
-- speed: 200 hosts that ask for none, beside scrapy-redis' own PriorityQueue; pages a second
-  between the first and the last tenth, workers taken in turn.
-- kills: 20 times a random worker is killed with ``kill -9`` and another one started, with
-  our queue and with scrapy-redis' own: what was never answered.
-- faults: Redis killed and restarted, hung for five seconds, emptied; workers whose clocks
-  are off by three seconds.
+- pace: 1, 2 and 8 workers, 30 hosts that ask for a delay. What part of the requests that are
+  allowed was sent, the smallest gap at the server, both in units of the delay, and Redis' CPU.
+- speed: 200 hosts that ask for none; pages a second between the first and the last tenth.
+- wide: one such host, four workers, spread or not.
+- cost: what Redis takes, in CPU for a page with 20 new links, half of them to other workers'
+  hosts, and in memory for a request that waits, beyond its pickle.
+- kills: 20 times a random worker is killed with ``kill -9`` and another one started: what was
+  never answered.
+- faults: Redis killed and restarted, hung for five seconds, away for twelve, emptied; workers
+  whose clocks are off by three seconds.
 """
 
 from __future__ import annotations
@@ -24,14 +26,18 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from scrapy_rep.frontier.redis_server import SCRIPTS
 from tests.benchmarks.web import Web
-from tests.fleet import SCRAPY_REDIS, Fleet, Worker, seed
+from tests.fleet import SPIDER, Fleet, Worker, seed
 from tests.redis_server import RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+OPEN = "User-agent: *\nDisallow: /no\n"
 SETTINGS = {"LOG_LEVEL": "WARNING"}
+MADE_BY = ("REP_FLEET_SHARDS", "REP_HOSTS")
+"""Settings that matter where a queue is made."""
 
 
 def hosts(number: int, robots: str, network: int = 1) -> dict[str, str | None]:
@@ -85,7 +91,6 @@ def seeded(
     paths: dict[str, list[str]],
     workers: int,
     *,
-    ours: bool = True,
     folder: Path | None = None,
     **settings: Any,
 ) -> Iterator[tuple[RedisServer, Fleet]]:
@@ -98,8 +103,9 @@ def seeded(
         if n < len(found)
     ]
     with RedisServer(folder) as server:
-        seed(server, urls, ours=ours)
-        settings = SETTINGS | ({} if ours else SCRAPY_REDIS) | settings
+        made_by = {name: settings[name] for name in MADE_BY if name in settings}
+        seed(server, urls, **made_by)
+        settings = SETTINGS | settings
         with Fleet(server, workers, **settings) as fleet:
             yield server, fleet
 
@@ -108,14 +114,21 @@ def pages(web_hosts: dict[str, str | None], number: int) -> dict[str, list[str]]
     return {host: [f"/{n}" for n in range(number)] for host in web_hosts}
 
 
-def pace(delay: float = 1.0, number: int = 30) -> None:
+def cpu(server: RedisServer) -> float:
+    """Return the seconds that the server has computed for."""
+    used: Any = server.client.info("cpu")
+    return float(used["used_cpu_user"] + used["used_cpu_sys"])
+
+
+def pace(delay: float = 1.0, number: int = 20) -> None:
     web_hosts = hosts(30, delayed(delay))
     print(f"pace: 30 hosts, {number} pages each, Crawl-delay: {delay:g}")
-    for workers in (1, 2, 4, 8):
+    for workers in (1, 2, 8):
         with (
             Web(web_hosts, page=0.02) as web,
-            seeded(web, pages(web_hosts, number), workers) as (_, fleet),
+            seeded(web, pages(web_hosts, number), workers) as (server, fleet),
         ):
+            before = cpu(server)
             fleet.join(delay * number * 3 + 60)
             found = seen(web)
             rates = found.rates(delay)
@@ -124,75 +137,109 @@ def pace(delay: float = 1.0, number: int = 30) -> None:
                 f" (median {median(rates):.3f}) of what is allowed,"
                 f" smallest gap {found.gaps[0] / delay:.3f} of the delay,"
                 f" robots.txt {min(found.robots.values())}-{max(found.robots.values())}"
-                f" times per origin, answered {len(found.urls)}"
-                f" of {30 * number}, by worker"
-                f" {[len(worker.said('got')) for worker in fleet.workers]}",
+                f" times per origin, answered {len(found.urls)} of {30 * number},"
+                f" Redis {(cpu(server) - before) * 1e3 / (30 * number):.2f} ms a page",
                 flush=True,
             )
 
 
-def speed(number: int = 25, rounds: int = 3) -> None:
-    web_hosts = hosts(200, "User-agent: *\nDisallow: /no\n")
-    print(f"speed: 200 hosts, {number} pages each, pages a second (median of {rounds})")
+def rate_of(web_hosts: Any, number: int, workers: int, **settings: Any) -> float:
+    """Return the pages a second between the first and the last tenth."""
+    with (
+        Web(web_hosts, page=0.0) as web,
+        seeded(web, pages(web_hosts, number), workers, **settings) as (_, fleet),
+    ):
+        fleet.join(300)
+        hits = seen(web).pages.values()
+    times = sorted(at for host in hits for at, _ in host)
+    tenth = len(times) // 10
+    middle = times[tenth:-tenth]
+    return len(middle) / (middle[-1] - middle[0])
+
+
+def speed(number: int = 25) -> None:
+    web_hosts = hosts(200, OPEN)
+    print(f"speed: 200 hosts, {number} pages each")
     for workers in (1, 2, 4):
-        found: dict[bool, list[float]] = {True: [], False: []}
-        for _ in range(rounds):
-            for ours in (True, False):
-                with (
-                    Web(web_hosts, page=0.0) as web,
-                    seeded(web, pages(web_hosts, number), workers, ours=ours) as (_, f),
-                ):
-                    f.join(300)
-                    hits = seen(web).pages.values()
-                times = sorted(at for host in hits for at, _ in host)
-                tenth = len(times) // 10
-                middle = times[tenth:-tenth]
-                found[ours].append(len(middle) / (middle[-1] - middle[0]))
-        ours_, theirs = median(found[True]), median(found[False])
+        rate = rate_of(web_hosts, number, workers)
+        print(f"  {workers} workers: {rate:.0f} pages a second", flush=True)
+
+
+def wide(number: int = 4000) -> None:
+    web_hosts = hosts(1, OPEN)
+    print(f"wide: one host, {number} pages, 4 workers")
+    spread = {"REP_HOSTS": {"127.0.1.1": {"wide": 16}}}
+    for name, settings in {"one owner": {}, "spread": spread}.items():
+        rate = rate_of(web_hosts, number, 4, **settings)
+        print(f"  {name}: {rate:.0f} pages a second", flush=True)
+
+
+def cost(pages_: int = 500, links: int = 20, waiting: int = 200_000) -> None:
+    body = b"x" * 344  # a request as it is pickled
+    with RedisServer() as server:
+        client: Any = server.client
+        commit = client.register_script(SCRIPTS["commit"])
+        keys = [f"{{rep:{n}}}:{SPIDER}:owner" for n in range(32)]
+        own = client.register_script(SCRIPTS["own"])
+        terms = [own([key], ["me", 10**8, "e"])[0] for key in keys[:16]]
+        serial, before = 0, cpu(server)
+        for page in range(pages_):
+            args: list[Any] = ["me", "rep:"]
+            used = [(page + link) % 32 for link in range(links)]
+            for n in used:
+                serial += 1
+                id_ = serial.to_bytes(8, "big")
+                mine = terms[n] if n < 16 else ""
+                args += [page + 1, n, mine, 0, 1]
+                args += [f"0\0h{serial % 5000}.example\nhttp://h", "L", 0, id_ * 2]
+                args.append(id_ + body)
+            commit([keys[n] for n in used], args)
+        took = (cpu(server) - before) * 1e3 / pages_
+        print(f"cost: a page with {links} new links: {took:.2f} ms of Redis")
+        before = client.info("memory")["used_memory"]
+        for first in range(0, waiting, 200):
+            args = ["me", "rep:", first + 10**6, 0, terms[0], 0, 200]
+            for n in range(first, first + 200):
+                name = f"0\0host{n % 20_000}.example\nhttp://host{n % 20_000}.example"
+                args += [name, "L", 0, "", n.to_bytes(8, "big") + body]
+            commit(keys[:1], args)
+        grown = client.info("memory")["used_memory"] - before
         print(
-            f"  {workers} workers: ours {ours_:.0f}, PriorityQueue {theirs:.0f}:"
-            f" {ours_ / theirs:.2f} x",
-            flush=True,
+            f"  a waiting request: {grown / waiting - len(body):.0f} octets beyond it"
         )
 
 
 def kills(rounds: int = 20, number: int = 40) -> None:
     slow = hosts(10, delayed(0.3), network=1)
-    fast = hosts(10, "User-agent: *\nDisallow: /no\n", network=2)
-    web_hosts = slow | fast
+    fast = hosts(10, OPEN, network=2)
     paths = {**pages(slow, number), **pages(fast, number * 5)}
     wanted = sum(len(found) for found in paths.values())
     print(f"kills: {rounds} times kill -9, {wanted} URLs, 4 workers")
-    for ours in (True, False):
-        chance = random.Random(9309)
-        with (
-            Web(web_hosts, page=0.2) as web,
-            seeded(
-                web,
-                paths,
-                4,
-                ours=ours,
-                REP_REDIS_LEASE=3,
-                CONCURRENT_REQUESTS_PER_DOMAIN=2,
-            ) as (_, fleet),
-        ):
-            killed = 0
-            while killed < rounds:
-                time.sleep(chance.uniform(0.2, 1.5))
-                alive = [w for w in fleet.workers if w.process.poll() is None]
-                if not alive:
-                    break
-                kill_one(chance.choice(alive), fleet)
-                killed += 1
-            fleet.join(300)
-            found = seen(web)
-            answered = {url.split("//")[1] for url in fleet.said("got")}
-        name = "ours" if ours else "scrapy-redis' PriorityQueue"
-        print(
-            f"  {name}: {killed} killed, {wanted - len(answered)} never answered,"
-            f" {sum(map(len, found.pages.values())) - len(found.urls)} sent again",
-            flush=True,
-        )
+    chance = random.Random(9309)
+    settings: dict[str, Any] = {
+        "REP_FLEET_LEASE": 3,
+        "CONCURRENT_REQUESTS_PER_DOMAIN": 2,
+    }
+    with (
+        Web(slow | fast, page=0.2) as web,
+        seeded(web, paths, 4, **settings) as (_, fleet),
+    ):
+        killed = 0
+        while killed < rounds:
+            time.sleep(chance.uniform(0.2, 1.5))
+            alive = [w for w in fleet.workers if w.process.poll() is None]
+            if not alive:
+                break
+            kill_one(chance.choice(alive), fleet)
+            killed += 1
+        fleet.join(300)
+        found = seen(web)
+        answered = {url.split("//")[1] for url in fleet.said("got")}
+    print(
+        f"  {killed} killed, {wanted - len(answered)} never answered,"
+        f" {sum(map(len, found.pages.values())) - len(found.urls)} sent again",
+        flush=True,
+    )
 
 
 def kill_one(worker: Worker, fleet: Fleet) -> None:
@@ -261,18 +308,17 @@ def faults(delay: float = 0.5, number: int = 40) -> None:
                 f" an event loop held for {held:.2f} s",
                 flush=True,
             )
-    with (
-        Web(web_hosts, page=0.02) as web,
-        seeded(web, paths, 4, ours=False) as (server, fleet),
-    ):
-        time.sleep(3)
-        hang(server)
-        fleet.join(300)
-        held = max(w.stats.get("loop_held", 0.0) for w in fleet.workers)
-    print(f"  scrapy-redis' queue, hung for 5 s: an event loop held for {held:.2f} s")
 
+
+PARTS: dict[str, Callable[[], None]] = {
+    "pace": pace,
+    "speed": speed,
+    "wide": wide,
+    "cost": cost,
+    "kills": kills,
+    "faults": faults,
+}
 
 if __name__ == "__main__":
-    chosen = sys.argv[1:] or ["pace", "speed", "kills", "faults"]
-    for part in chosen:
-        {"pace": pace, "speed": speed, "kills": kills, "faults": faults}[part]()
+    for part in sys.argv[1:] or PARTS:
+        PARTS[part]()

@@ -154,7 +154,7 @@ class Ways:
 
     def fleet(self) -> None:
         with RedisServer() as server, self.web() as web:
-            settings = {"REDIS_URL": server.url, "REP_STORE": "redis"}
+            settings = {"REP_FLEET": server.url}
             busy = {"urls": self.urls(web), "hold": 1.1 * self.delay}
             other = {"urls": self.urls(web, PAGES)}
             self.tell(

@@ -18,17 +18,13 @@ import scrapy
 from scrapy import signals
 from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.utils.asyncio import call_later
+from scrapy.utils.defer import deferred_from_coro
 
-from scrapy_rep.redis import waiting
 from tests.wire import STAMPED
 
 SETTINGS: dict[str, Any] = {
     "ADDONS": {"scrapy_rep.Addon": 500},
-    "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
-    "SCHEDULER_QUEUE_CLASS": "scrapy_rep.redis.PoliteQueue",
-    "SCHEDULER_PERSIST": True,
-    "DUPEFILTER_CLASS": "scrapy_rep.redis.DupeFilter",
-    "REP_STORE": "redis",
+    "SCHEDULER": "scrapy_rep.Scheduler",
     "REP_UNREACHABLE_RETRY_DELAYS": [],
     "REP_BACK_OFF_FIRST": 0.1,
     "HTTPPROXY_ENABLED": False,
@@ -75,6 +71,8 @@ class Fleet(scrapy.Spider):
     async def start(self):
         for url in self.settings.getlist("URLS"):
             yield scrapy.Request(url)
+        if self.settings.getbool("SEEDS"):
+            deferred_from_coro(self.crawler.engine.close_spider_async(reason="seeded"))
 
     def parse(self, response):
         print("got", response.url, flush=True)
@@ -106,6 +104,8 @@ def set_clock_off(seconds: float) -> None:
 
 def wait_for(workers: int, server: str) -> None:
     """Wait until so many have come as far as this, so that all have the same chance."""
+    if not workers:
+        return
     with redis.Redis.from_url(server) as first:
         in_cluster = first.info("cluster")["cluster_enabled"]
     kind: Any = redis.RedisCluster if in_cluster else redis.Redis
@@ -118,9 +118,8 @@ def wait_for(workers: int, server: str) -> None:
 if __name__ == "__main__":
     given = json.loads(sys.argv[1])
     set_clock_off(given.pop("CLOCKS_OFF", 0.0))
-    waiting.LOOK_SECONDS = given.pop("LOOK_EVERY", waiting.LOOK_SECONDS)
     together = given.pop("TOGETHER")
     process = AsyncCrawlerProcess(SETTINGS | given)
-    wait_for(together, given["REDIS_URL"])
+    wait_for(together, given["REP_FLEET"])
     process.crawl(Fleet)
     process.start()

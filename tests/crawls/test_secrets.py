@@ -18,9 +18,8 @@ from scrapy_rep import Policy, RobotsForbidden, SettingError
 from scrapy_rep.compat import get
 from scrapy_rep.compat.urllib_fetch import fetch
 from scrapy_rep.evidence.destination import fill_in
-from scrapy_rep.exceptions import StillParked
+from scrapy_rep.exceptions import RedisStartError, StillParked
 from scrapy_rep.log import CrawlLog
-from scrapy_rep.redis.servers import Servers
 from scrapy_rep.robots import Robots
 from tests.commands.cli import robots
 from tests.crawls.test_middleware import LEAKS_OF_SCRAPY
@@ -181,10 +180,10 @@ async def test_only_the_owner_may_read_an_audit(tmp_path, name):
         ({"REP_AUDIT_URI": b"ftp://me:s3c/r3t@host"}, "REP_AUDIT_URI"),
         ({"REP_STORE_PATH": b"ftp://me:s3c/r3t@host"}, "REP_STORE_PATH"),
         ({"REP_DIALECT": "redis://me:{}@host"}, "REP_DIALECT"),
-        ({"REP_STORE": "redis", "REDIS_URL": "redis://me:{}@host"}, "REDIS_URL"),
-        ({"REP_STORE": "redis", "REDIS_URL": "redis://me@h?s3c=r3t"}, "REDIS_URL"),
-        ({"REP_STORE": "redis", "REDIS_URL": "http://me:{}@host"}, "REDIS_URL"),
-        ({"REP_STORE": "redis", "REDIS_URL": "me:{}@host"}, "REDIS_URL"),
+        ({"REP_FLEET": "redis://me:{}@host:port"}, "REP_FLEET"),
+        ({"REP_FLEET": "redis://me@127.0.0.1:9?s3c=r3t"}, "REP_FLEET"),
+        ({"REP_FLEET": "http://me:{}@host"}, "REP_FLEET"),
+        ({"REP_FLEET": "me:{}@host"}, "REP_FLEET"),
     ],
 )
 @pytest.mark.only_asyncio
@@ -214,12 +213,11 @@ async def test_a_setting_that_is_wrong_is_shown_without_its_password(
 @coroutine_test
 async def test_a_redis_server_that_is_away_is_told_without_its_password(caplog):
     caplog.set_level(0)
-    crawler = make_crawler(REDIS_URL="redis://me:s3c-r3t@127.0.0.1:9/0?client_name=s3c")
-    servers = Servers.of(crawler)
-    await servers.first.meet()
-    await servers.close()
-    told = told_by(crawler, caplog)
-    assert "Redis is away" in told
+    crawler = make_crawler(REP_FLEET="redis://me:s3c-r3t@127.0.0.1:9/0?client_name=s3c")
+    with pytest.raises(RedisStartError) as it:
+        await crawl(crawler, urls=["http://127.0.0.1:9/"])
+    told = "".join(traceback.format_exception(it.value)) + told_by(crawler, caplog)
+    assert "Redis at redis://" in told
     assert not SECRETS.search(told)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from inspect import Signature, isawaitable, signature
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import scrapy
@@ -77,8 +78,14 @@ def in_a_file(crawler: Any, folder: Path) -> Ledger:
     return SqliteLedger(job, Permits(Crawl.of(crawler)))
 
 
-LEDGERS: dict[str, Maker] = {"memory": in_memory, "SQLite": in_a_file}
-"""Ledgers by name. Each passes the tests of ``test_ledgers.py``."""
+def in_redis(url: str, crawler: Any, folder: Path) -> Ledger:
+    """Return the ledger of a fleet's only worker; *folder* names the fleet's queue."""
+    from scrapy_rep.frontier.redis_ledger import RedisLedger
+
+    class Worker(scrapy.Spider):
+        name = str(folder)
+
+    return RedisLedger(Crawl(make_crawler(Worker, REP_FLEET=url)))
 
 
 class Waiting:
@@ -110,6 +117,13 @@ class Waiting:
     def __len__(self) -> int:
         return self.frontier.count + self.ledger.pending()
 
+    async def settle(self) -> None:
+        """Wait until the ledger has told the frontier of all that was filed."""
+        deadline = monotonic() + 10
+        while self.ledger.fills_ahead and self.ledger._outbox.has_news():  # type: ignore[attr-defined]
+            assert monotonic() < deadline
+            await sleep(0.005)
+
     def push(
         self, request: Request, *, last_first: bool = True, fingerprint: Any = None
     ) -> str:
@@ -124,11 +138,10 @@ class Waiting:
 
     async def pop(self) -> Request | None:
         """Return what is handed out, which is then in the downloader."""
+        await self.settle()
         request = self.frontier.pop()
-        for _ in range(200 * self.ledger.fills_ahead):
-            if request is not None or not len(self):
-                break
-            await sleep(0.01)
+        while request is None and any(p.filling for p in self.frontier.places):
+            await sleep(0.005)
             request = self.frontier.pop()
         if request is not None:
             self.begin(request)
@@ -140,6 +153,7 @@ class Waiting:
         while (request := await self.pop()) is not None:
             found.append(request.url)
             self.end_all()
+        self.frontier.sweep()
         return found
 
     # What the engine and the downloader do, without the time that it takes

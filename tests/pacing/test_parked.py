@@ -89,12 +89,12 @@ def test_no_seconds_park_nothing(kept):
 def test_others_are_told_of_what_was_parked_here_only(kept):
     told = []
 
-    class Sharing:
+    class Others:
         def park(self, host: str, seconds: float) -> None:
             told.append((host, seconds))
 
-    sharing: Any = Sharing()
-    kept.sharing = sharing
+    others: Any = Others()
+    kept.bookings = others
     kept.park("a", 5)
     kept.learn_parked("b", 5)
     assert told == [("a", 5)]

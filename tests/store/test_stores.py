@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
-from scrapy_rep.redis import RedisStore
+from scrapy_rep.crawl import Crawl
+from scrapy_rep.frontier.redis_store import FleetStore
 from scrapy_rep.store import Snapshot
 from scrapy_rep.store.memory import MemoryStore
 from scrapy_rep.store.sqlite import SqliteStore
@@ -55,16 +56,21 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Store]:
         return lambda: MemoryStore(2**24)
     if request.param == "redis":
         server = request.getfixturevalue("redis_server")
-        return lambda: LoneRedisStore(make_crawler(REDIS_URL=server.url))
+        return lambda: LoneFleetStore(server.url)
     return lambda: SqliteStore(tmp_path / "robots.sqlite")
 
 
-class LoneRedisStore(RedisStore):
-    """Has its link end with it, as the end of a crawl would."""
+class LoneFleetStore(FleetStore):
+    """Has its connections end with it, as the end of a crawl would."""
+
+    def __init__(self, url: str) -> None:
+        server = Crawl(make_crawler(REP_FLEET=url)).fleet
+        assert server is not None
+        super().__init__(server, lambda: False)
 
     async def close(self) -> None:
         await super().close()
-        await self._servers.close()
+        await self._server.close()
 
 
 @coroutine_test
@@ -208,7 +214,7 @@ async def test_many_at_once(make):
         calls.append(deferred_from_coro(store.put(origin, snapshot)))
         calls.append(deferred_from_coro(store.get(origin)))
     answers = [await maybe_deferred_to_future(call) for call in calls]
-    if isinstance(store, RedisStore):  # calls at once take several connections
+    if isinstance(store, FleetStore):  # calls at once take several connections
         last = [await store.get(f"https://{number}.example") for number in range(10)]
         assert all(snapshot is not None for snapshot in last)
     else:

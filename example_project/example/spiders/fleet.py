@@ -29,14 +29,8 @@ class Fleet(Spider):
 
     robotstxt_user_agent = "ExampleBot"
     custom_settings = {
-        # One robots.txt and one pace for all workers.
-        "REP_STORE": "redis",
-        # One queue for them, in which requests wait until their host may be asked.
-        "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
-        "SCHEDULER_QUEUE_CLASS": "scrapy_rep.redis.PoliteQueue",
-        # A worker that is through does not empty the queue of the others.
-        "SCHEDULER_PERSIST": True,
-        "REDIS_URL": os.environ.get("REDIS_URL", "redis://localhost:6379"),
+        # One queue, one robots.txt and one pace for all workers.
+        "REP_FLEET": os.environ.get("REP_FLEET", "redis://localhost:6379"),
         # The little web is on this machine, where no proxy leads.
         "HTTPPROXY_ENABLED": False,
     }

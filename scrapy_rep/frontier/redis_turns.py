@@ -1,0 +1,158 @@
+"""Starts at hosts with a delay, booked for a whole fleet: one key a host, with a lease."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from itertools import count
+from time import monotonic, time
+from typing import TYPE_CHECKING, Any
+
+from scrapy_rep.frontier.redis_server import AwayError
+from scrapy_rep.pacing import ParkedError
+from scrapy_rep.pacing.health import WELL, Health
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy_rep.frontier.redis_server import Server
+    from scrapy_rep.pacing.keeper import Keeper
+
+AWAY_SECONDS = 0.5
+"""How often a start is asked for again that another one holds, or whose server is away."""
+RENEW_PART = 3
+"""A start that is held is renewed so many times in a lease."""
+SPENT_KEPT_MS = 86_400_000
+"""For so long after the last request it is known how many a host has had."""
+TIMES = ("at", "resumes", "since")
+"""Fields of ``Health`` that are times by ``time.monotonic()``."""
+
+
+class FleetBookings:
+    """Books each start at a host with a delay, by the clock of Redis; see ``Bookings``.
+
+    A start is held until its answer, by a lease that is renewed meanwhile, and the delay counts
+    after it. So the pace is kept by all that ask: other workers, media, other spiders, and one
+    that wakes up too late. What a host's owner alone need know is not told: a host has one.
+    """
+
+    def __init__(self, server: Server, is_ending: Callable[[], bool]) -> None:
+        """*is_ending* tells whether the crawl is ending."""
+        self._server, self._is_ending = server, is_ending
+        self._kept_ms = round(server.settings.crawl_delay_max * 1e3) + 1000
+        """For so long it is known when a host was asked: as long as a delay may be."""
+        self._held: dict[str, float] = {}
+        """Host with a start that we hold -> its delay in seconds."""
+        self._renewing: asyncio.Task[Any] | None = None
+        self._bookings = count(1)
+
+    async def book(
+        self, host: str, interval: float, waits: Callable[[], object] = lambda: None
+    ) -> int:
+        while True:
+            try:
+                wait, *why = await self._turn(
+                    host, "book", interval, self._hold_ms(interval)
+                )
+            except AwayError:
+                wait, why = AWAY_SECONDS * 1e3, [b"away"]
+                if self._is_ending():
+                    raise ParkedError(self._server.lease) from None
+            if not why:
+                break
+            if why == [b"parked"]:
+                raise ParkedError(wait / 1e3)
+            waits()
+            # Who holds it may be through with it before its lease is over.
+            await asyncio.sleep(
+                wait / 1e3 if why == [b"paced"] else min(wait / 1e3, AWAY_SECONDS)
+            )
+        self._held[host] = interval
+        if self._renewing is None:
+            self._renewing = self._server.begin_task(self._renew())
+        return next(self._bookings)
+
+    async def over(self, host: str, booking: int) -> None:
+        """See ``Bookings``; a host has one booking at a time."""
+        interval = self._held.pop(host, None)
+        if interval is not None:
+            with suppress(AwayError):  # its lease ends by itself
+                await self._turn(
+                    host, "over", interval, max(self._kept_ms, interval * 1e3)
+                )
+
+    async def park(self, host: str, seconds: float) -> None:
+        with suppress(AwayError):
+            await self._turn(host, "park", 0.0, seconds * 1e3)
+
+    async def spend(self, host: str, most: int) -> bool:
+        key = self._server.key_at(host, f"{self._server.spider}:spent:{host}")
+        while not self._is_ending():
+            with suppress(AwayError):
+                number = await self._server.at_host(host, "INCR", key)
+                await self._server.at_host(host, "PEXPIRE", key, SPENT_KEPT_MS)
+                return int(number) <= most
+            await asyncio.sleep(AWAY_SECONDS)
+        return True
+
+    def _hold_ms(self, interval: float) -> float:
+        """Return for how long a start is held: at least its delay after each renewal."""
+        lease = self._server.lease
+        return max(lease, interval + 2 * lease / RENEW_PART) * 1e3
+
+    async def _turn(self, host: str, what: str, interval: float, life_ms: float) -> Any:
+        args = [what, self._server.me, round(interval * 1e3), max(1, round(life_ms))]
+        return await self._server.at_host(
+            host, "turn", [self._server.key_at(host, f"turn:{host}")], args
+        )
+
+    async def _renew(self) -> None:
+        """Hold on to the starts whose answers take long."""
+        before: set[str] = set()
+        while self._held:
+            for host in before & self._held.keys():
+                with suppress(AwayError):
+                    await self._turn(
+                        host, "hold", 0.0, self._hold_ms(self._held.get(host, 0.0))
+                    )
+            before = set(self._held)
+            await asyncio.sleep(self._server.lease / RENEW_PART)
+        self._renewing = None
+
+
+class Facts:
+    """What the next owner of a host must know: until when it is parked, and how it is."""
+
+    def __init__(self, server: Server, keeper: Keeper) -> None:
+        self._server, self._keeper = server, keeper
+
+    def _clock(self) -> float:
+        """Return by how much the wall clock of the server is ahead of our monotonic one."""
+        return time() - monotonic() + self._server.ahead
+
+    def known(self, shard: int) -> dict[str, dict[str, Any]]:
+        """Return what is known of hosts of *shard* that are not well, by the server's clock."""
+        clock, now = self._clock(), monotonic()
+        found: dict[str, dict[str, Any]] = {}
+        for host, record in self._keeper.hosts.by_name.items():
+            is_parked = record.parked_left(now) > 0
+            if not is_parked and record.health is WELL:
+                continue
+            if self._server.shard_of(host) == shard:
+                health = record.health._asdict()
+                shifted = {name: health[name] + clock for name in TIMES if health[name]}
+                until = record.parked_until + clock if is_parked else 0.0
+                found[host] = {"parked": until, "health": health | shifted}
+        return found
+
+    def learn(self, facts: dict[str, dict[str, Any]]) -> None:
+        """Take over what another worker has ``known``."""
+        clock, now = self._clock(), monotonic()
+        for host, fact in facts.items():
+            health = fact["health"]
+            shifted = {name: health[name] - clock for name in TIMES if health[name]}
+            record = self._keeper.hosts.of(host)
+            if record.health is WELL and health["at"]:
+                record.health = Health(**health | shifted)
+            if (left := fact["parked"] - clock - now) > 0:
+                self._keeper.learn_parked(host, left)

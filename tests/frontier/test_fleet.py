@@ -1,0 +1,328 @@
+"""A fleet's parts at a real Redis: what scripts promise, whatever comes between."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from scrapy_rep.crawl import Crawl
+from scrapy_rep.frontier.redis_store import FleetStore
+from scrapy_rep.frontier.redis_turns import FleetBookings
+from scrapy_rep.pacing import ParkedError
+from tests.utils import coroutine_test, make_crawler
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from scrapy_rep.frontier.redis_server import Server
+    from tests.redis_server import RedisServer
+
+pytestmark = pytest.mark.only_asyncio
+HOST = "a.example"
+ORIGIN = f"http://{HOST}"
+
+
+def server_of(redis: RedisServer, **settings: Any) -> Server:
+    """Return a worker's server, as a crawl has it."""
+    found: Server = Crawl(make_crawler(REP_FLEET=redis.url, **settings)).fleet
+    return found
+
+
+@asynccontextmanager
+async def workers(
+    redis: RedisServer, number: int = 2, **settings: Any
+) -> AsyncIterator[list[Server]]:
+    servers = [server_of(redis, **settings) for _ in range(number)]
+    try:
+        yield servers
+    finally:
+        for server in servers:
+            await server.close()
+
+
+def bookings_of(server: Server) -> FleetBookings:
+    return FleetBookings(server, lambda: False)
+
+
+class Shard:
+    """Shard 0, as one worker speaks of it."""
+
+    def __init__(self, server: Server) -> None:
+        self.server, self.term = server, ""
+        self.key = server.owner_key(0)
+
+    async def own(self, lease: int = 60_000) -> bool:
+        answer = await self.server.run("own", [self.key], [self.server.me, lease, "e"])
+        if answer is not None:
+            self.term = answer[0].decode()
+        return answer is not None
+
+    async def commit(
+        self,
+        batch: int,
+        new: list[tuple[str, bytes, bytes]] = (),  # type: ignore[assignment]
+        done: list[bytes] = (),  # type: ignore[assignment]
+        *,
+        hand: bool = False,
+    ) -> list[int]:
+        """File requests, given as list, fingerprint and data."""
+        args: list[Any] = [self.server.me, "rep:", batch, 0, self.term]
+        args += [len(done), len(new), *done]
+        for list_, fingerprint, data in new:
+            args += [list_, "L", int(hand), fingerprint, data]
+        (answer,) = await self.server.run("commit", [self.key], args)
+        return [int(part) for part in answer]
+
+    async def take(self, number: int, list_: str = "0\0a") -> list[Any]:
+        args = [self.term, 1, list_, number]
+        (answer,) = await self.server.run("take", [self.key], args)
+        return list(answer)
+
+    async def count(self) -> tuple[int, int]:
+        should, there = await self.server.run("count", [self.key], [0])
+        return should, there
+
+
+def data(number: int) -> bytes:
+    return number.to_bytes(8, "big") + b"body %d" % number
+
+
+@coroutine_test
+async def test_what_was_heard_counts_once(redis_server):
+    async with workers(redis_server, 1) as (server,):
+        shard = Shard(server)
+        assert await shard.own()
+        new = [
+            ("0\0a", b"f1", data(1)),
+            ("0\0a", b"f1", data(2)),
+            ("0\0a", b"", data(3)),
+        ]
+        first = await shard.commit(1, new)
+        assert first == [0, 2]  # the second has the first one's fingerprint
+        assert await shard.commit(1, new) == first  # its answer was lost
+        assert await shard.count() == (2, 2)
+        assert await shard.commit(2, new) == [0, 1, 2]  # another batch
+
+
+@coroutine_test
+async def test_who_owns_a_shard_no_more_takes_and_ends_nothing(redis_server):
+    async with workers(redis_server) as (one, other):
+        old, new = Shard(one), Shard(other)
+        assert await old.own(lease=1)
+        await old.commit(1, [("0\0a", b"", data(n)) for n in range(4)])
+        _, (left, *bodies) = await old.take(2)
+        assert (left, len(bodies)) == (2, 2)
+        while not await new.own():  # noqa: ASYNC110 - its lease is over soon
+            await asyncio.sleep(0.01)
+        assert await other.run("back", [new.key], [new.term, 500]) == 0
+        assert (await old.take(1))[0] == 1
+        assert await old.commit(2, done=[bodies[0][:8]]) == [1]
+        assert await one.run("free", [old.key], [old.term, "c", 0]) == 0
+        _, (left, *again) = await new.take(10)
+        assert (left, len(again)) == (0, 4)  # with those that the other one had
+        assert await new.commit(1, done=[body[:8] for body in again]) == [0]
+        assert await new.count() == (0, 0)
+        # What comes of the page that the other one had is filed all the same.
+        assert await old.commit(3, [("0\0a", b"f", data(9))]) == [1]
+        assert await new.count() == (1, 1)
+
+
+@coroutine_test
+async def test_a_lease_over_but_not_taken_goes_on(redis_server):
+    async with workers(redis_server) as (one, other):
+        shard = Shard(one)
+        assert await shard.own(lease=1)
+        await asyncio.sleep(0.05)
+        ((*_, mine),) = await one.run("tick", [shard.key], [one.me, 60_000, shard.term])
+        assert mine == 1
+        assert not await Shard(other).own()
+
+
+@coroutine_test
+async def test_much_that_a_dead_worker_had_comes_back_by_pages(redis_server):
+    async with workers(redis_server, 1) as (server,):
+        shard = Shard(server)
+        await shard.own()
+        for batch in range(5):
+            new = [("0\0a", b"", data(1000 * batch + n)) for n in range(400)]
+            await shard.commit(batch + 1, new, hand=True)
+        left, calls = 2000, 0
+        while left:
+            left = await server.run("back", [shard.key], [shard.term, 500])
+            calls += 1
+        assert calls > 2
+        assert await shard.count() == (2000, 2000)
+
+
+@coroutine_test
+async def test_a_start_is_held_until_its_answer_and_the_delay_counts_from_there(
+    redis_server,
+):
+    async with workers(redis_server) as (one, other):
+        first, second = bookings_of(one), bookings_of(other)
+        waited: list[str] = []
+        booking = await first.book(HOST, 0.3)
+        asking = asyncio.ensure_future(
+            second.book(HOST, 0.3, lambda: waited.append("held"))
+        )
+        await asyncio.sleep(0.6)  # the answer takes longer than the delay
+        assert not asking.done()
+        assert waited
+        await first.over(HOST, booking)
+        answered = monotonic()
+        await asking
+        assert monotonic() - answered >= 0.29  # Redis' clock is another one
+        await second.over(HOST, 0)
+
+
+@coroutine_test
+async def test_who_does_not_know_the_delay_keeps_the_one_that_others_keep(redis_server):
+    async with workers(redis_server) as (one, other):
+        first, second = bookings_of(one), bookings_of(other)
+        await first.over(HOST, await first.book(HOST, 0.4))
+        began = monotonic()
+        await second.over(HOST, await second.book(HOST, 0.0))  # a robots.txt
+        assert monotonic() - began >= 0.38
+        began = monotonic()
+        await first.book(HOST, 0.4)  # counts from the robots.txt
+        assert monotonic() - began >= 0.38
+
+
+@coroutine_test
+async def test_a_start_of_a_dead_worker_is_over_with_its_lease(redis_server):
+    async with workers(redis_server, REP_FLEET_LEASE=0.5) as (one, other):
+        await bookings_of(one).book(HOST, 0.1)
+        await one.close()  # it holds it no longer
+        began = monotonic()
+        await bookings_of(other).book(HOST, 0.1)
+        assert 0.3 < monotonic() - began < 5
+
+
+@coroutine_test
+async def test_a_start_is_held_for_as_long_as_its_answer_takes(redis_server):
+    async with workers(redis_server, REP_FLEET_LEASE=1.5) as (one, other):
+        first = bookings_of(one)
+        booking = await first.book(HOST, 0.1)
+        asking = asyncio.ensure_future(bookings_of(other).book(HOST, 0.1))
+        await asyncio.sleep(4)
+        assert not asking.done()
+        await first.over(HOST, booking)
+        await asking
+
+
+@coroutine_test
+async def test_a_host_that_one_has_parked_is_parked_for_all(redis_server):
+    async with workers(redis_server) as (one, other):
+        await bookings_of(one).park(HOST, 30.0)
+        await bookings_of(one).park(HOST, 3.0)  # the longest counts
+        with pytest.raises(ParkedError) as parked:
+            await bookings_of(other).book(HOST, 0.1)
+        assert 25 < parked.value.seconds <= 30
+
+
+@pytest.mark.parametrize("what", ["", "nonsense", "paced 99999999999999 0", "held"])
+@coroutine_test
+async def test_what_is_no_turn_stalls_nobody_and_shortens_no_delay(redis_server, what):
+    async with workers(redis_server, 1, REP_FLEET_LEASE=0.5) as (server,):
+        redis_server.client.set(server.key_at(HOST, f"turn:{HOST}"), what)
+        began = monotonic()
+        await bookings_of(server).book(HOST, 0.3)
+        assert (0.28 if what else 0) <= monotonic() - began < 5
+
+
+@coroutine_test
+async def test_a_budget_is_of_the_whole_fleet(redis_server):
+    async with workers(redis_server) as (one, other):
+        first, second = bookings_of(one), bookings_of(other)
+        spent = [await each.spend(HOST, 3) for each in (first, second, first, second)]
+        assert spent == [True, True, True, False]
+
+
+@coroutine_test
+async def test_one_worker_asks_an_origin_at_a_time(redis_server):
+    async with workers(redis_server) as (one, other):
+        stores = [FleetStore(server, lambda: False) for server in (one, other)]
+        async with stores[0].claim(ORIGIN) as others_asked:
+            assert others_asked
+            assert stores[0].fetched() == {HOST}
+            entered = asyncio.Event()
+
+            async def ask() -> None:
+                async with stores[1].claim(ORIGIN):
+                    entered.set()
+
+            asking = asyncio.ensure_future(ask())
+            await asyncio.sleep(0.5)
+            assert not entered.is_set()
+        await asyncio.wait_for(asking, 10)
+        assert not stores[0].fetched()
+
+
+@coroutine_test
+async def test_a_claim_is_kept_while_it_takes_long_and_ends_with_its_worker(
+    redis_server,
+):
+    async with workers(redis_server, REP_FLEET_LEASE=1.5) as (one, other):
+        stores = [FleetStore(server, lambda: False) for server in (one, other)]
+        key = one.key_at(HOST, f"asks:{ORIGIN}")
+        async with stores[0].claim(ORIGIN):
+            await asyncio.sleep(3)
+            assert redis_server.client.exists(key)
+            await one.close()  # as if it were killed
+            async with stores[1].claim(ORIGIN):
+                pass
+
+
+@coroutine_test
+async def test_nobody_waits_for_a_claim_beyond_the_end_of_the_crawl(redis_server):
+    async with workers(redis_server) as (one, other):
+        is_ending: list[bool] = []
+        store = FleetStore(other, lambda: bool(is_ending))
+        async with FleetStore(one, lambda: False).claim(ORIGIN):
+
+            async def ask() -> None:
+                async with store.claim(ORIGIN):
+                    raise AssertionError
+
+            asking = asyncio.ensure_future(ask())
+            await asyncio.sleep(0.1)
+            is_ending.append(True)
+            with pytest.raises(asyncio.CancelledError):
+                await asyncio.wait_for(asking, 10)
+
+
+@coroutine_test
+async def test_what_no_worker_has_written_decides_nothing(redis_server):
+    async with workers(redis_server, 1) as (server,):
+        store = FleetStore(server, lambda: False)
+        key = server.key_at(HOST, f"robots:{ORIGIN}")
+        for what in (b"", b"x", b"[]\n", b'[{"status": "200"}, null]\nx', b"{}\nx"):
+            redis_server.client.set(key, what)
+            with pytest.raises(ValueError, match="what Redis had is damaged"):
+                await store.get(ORIGIN)
+            assert not redis_server.client.exists(key)
+            assert await store.get(ORIGIN) is None
+
+
+@coroutine_test
+async def test_no_call_waits_for_ever(redis_server):
+    async with workers(redis_server, 1) as (server,):
+        redis_server.hang()
+        began = monotonic()
+        with pytest.raises(Exception):  # noqa: B017, PT011 - which one is redis-py's
+            await server.execute("PING")
+        assert monotonic() - began < 5
+        redis_server.resume()
+
+
+@coroutine_test
+async def test_scripts_survive_a_flush(redis_server):
+    async with workers(redis_server, 1) as (server,):
+        assert await Shard(server).own()
+        redis_server.client.script_flush()
+        redis_server.client.flushall()
+        assert await Shard(server).own()

@@ -1,1 +1,0 @@
-"""What is shared through Redis, with a real server and workers of this process."""

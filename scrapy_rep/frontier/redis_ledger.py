@@ -73,7 +73,6 @@ class RedisLedger(Ledger):
         self._ordered: str | None = None
         self._answered = ""
         """What an operator has asked last."""
-        self._ticking: asyncio.Task[Any] | None = None
 
     # Opening and closing
 
@@ -84,8 +83,7 @@ class RedisLedger(Ledger):
             if not told:  # else it is the others' queue as well
                 await delete(server)
         server.listen(self._hear)
-        await self._shards.tick()
-        self._ticking = server.begin_task(self._shards.keep_ticking())
+        await self._shards.begin()
 
     async def close(self) -> None:
         deadline = monotonic() + CLOSE_SECONDS
@@ -99,8 +97,6 @@ class RedisLedger(Ledger):
                 self._outbox.unfiled,
                 extra={"spider": self.spider},
             )
-        if self._ticking is not None:
-            self._ticking.cancel()
         await self._shards.close()
         if not (self._server.settings.fleet_persist or self._shards.others_are_there):
             with suppress(*AWAY_ERRORS):

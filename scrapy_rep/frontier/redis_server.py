@@ -49,6 +49,7 @@ AWAY_ERRORS = (RedisError, RedisClusterException, OSError, asyncio.TimeoutError)
 """What a call may raise if the server cannot be had, or refuses."""
 CALL_SECONDS = 2.0
 """Seconds that a call takes at the most."""
+CANCELLED_AGAIN_SECONDS = 0.2
 CALLS_AT_A_TIME = 8
 """So many connections a worker has to each server, and one to hear by."""
 SAME_CLOCK_SECONDS = 0.05
@@ -417,10 +418,12 @@ class Server:
     async def close(self) -> None:
         """End all tasks, and close all connections."""
         self._closed = True
-        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        # A cancellation may be lost: redis-py swallows some, and before Python 3.12
+        # ``asyncio.wait_for`` does if what it waits for is there at the same moment.
+        while tasks := self._tasks - {asyncio.current_task()}:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks, timeout=CANCELLED_AGAIN_SECONDS)
         with suppress(*AWAY_ERRORS):
             await asyncio.wait_for(self._client.aclose(), CALL_SECONDS)
 

@@ -138,6 +138,7 @@ class Shards:
         self.has_lost = False
         """Whether the server has forgotten requests since this crawl began."""
         self._again = asyncio.Event()
+        self._ticking: asyncio.Task[Any] | None = None
         self._freeing: set[asyncio.Task[Any]] = set()
         self._lacking: dict[int, int] = {}
         """Empty shards that lack requests, and at how many ticks in a row."""
@@ -150,8 +151,13 @@ class Shards:
         """Tick at once."""
         self._again.set()
 
-    async def keep_ticking(self) -> None:
-        while True:
+    async def begin(self) -> None:
+        """Tick, and from now on again and again."""
+        await self.tick()
+        self._ticking = self._server.begin_task(self._keep_ticking())
+
+    async def _keep_ticking(self) -> None:
+        while not self._closing:
             with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._again.wait(), TICK_SECONDS)
             self._again.clear()
@@ -367,6 +373,9 @@ class Shards:
     async def close(self) -> None:
         """Give all back, and leave."""
         self._closing = True
+        self.look_soon()
+        if self._ticking is not None:  # a look under way may be about to own one more
+            await self._ticking
         await asyncio.gather(*self._freeing, return_exceptions=True)
         for shard in self.owned.values():
             self.release(shard)

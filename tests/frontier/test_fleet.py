@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -317,6 +317,21 @@ async def test_no_call_waits_for_ever(redis_server):
             await server.execute("PING")
         assert monotonic() - began < 5
         redis_server.resume()
+
+
+@coroutine_test
+async def test_the_end_comes_although_a_cancellation_is_lost(redis_server):
+    # As before Python 3.12 where what ``asyncio.wait_for`` waits for comes at the same moment.
+    async def loses_one() -> None:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        await asyncio.sleep(60)
+
+    server = server_of(redis_server)
+    task = server.begin_task(loses_one())
+    await asyncio.sleep(0)
+    await asyncio.wait_for(server.close(), 30)
+    assert task.cancelled()
 
 
 @coroutine_test

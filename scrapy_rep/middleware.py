@@ -11,6 +11,7 @@ from scrapy.utils.misc import load_object
 
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.downloader import ROBOTS_HOP, Downloader, sleep
+from scrapy_rep.downloader.on_the_way import is_on_the_way
 from scrapy_rep.exceptions import NotNow, StillParked
 from scrapy_rep.holding import NOT_JUDGED, is_ours, what_holds
 from scrapy_rep.judging import (
@@ -31,7 +32,6 @@ from scrapy_rep.judging.ruling import (
 from scrapy_rep.log import Watch
 from scrapy_rep.pacing import OverBudgetError
 from scrapy_rep.policies import Known
-from scrapy_rep.policies.on_the_way import is_on_the_way
 from scrapy_rep.refusals import Refusals
 from scrapy_rep.robots import equip
 from scrapy_rep.settings import LONGEST_AT_PROMPT
@@ -85,6 +85,9 @@ def _job_of(crawler: Crawler) -> Job | None:
 
 class RepMiddleware:
     """Downloader middleware that judges each request by its origin's robots.txt."""
+
+    leaves_the_way = True
+    """Whether the downloader is ours, which tells pages apart from what a robots.txt waits for."""
 
     def __init__(self, crawler: Crawler) -> None:
         if not crawler.settings.getbool("ROBOTSTXT_OBEY"):
@@ -229,10 +232,12 @@ class RepMiddleware:
     def _let_pass(self, request: Request, url: str, origin: str) -> None:
         """Let *request* pass unjudged, as its robots.txt waits for it.
 
-        Without a queue of ours nobody tells for sure that it is no page: it is refused.
+        Where neither the scheduler nor the downloader is ours, nobody tells for sure that it is
+        no page: it is refused.
         """
-        if not self._crawl.is_queued:
+        if not (self._crawl.is_queued or self.leaves_the_way):
             raise self._refuse(request, url, origin, ON_THE_WAY)
+        note_origin(request.url, request.meta, unjudged=ON_THE_WAY.cause)
         self._log.note_on_the_way(url, origin)
         if self._witness is not None:
             self._witness.note_exemption(request)
@@ -381,6 +386,8 @@ class RepMiddleware:
 
 class WaitingMiddleware(RepMiddleware):
     """The same where the user has a downloader of another kind: requests wait here."""
+
+    leaves_the_way = False
 
     async def process_request(self, request: Request) -> Request | Response | None:
         instead = await super().process_request(request)

@@ -11,6 +11,7 @@ from scrapy.core import downloader as scrapys
 from twisted.internet.defer import CancelledError
 from twisted.python.failure import Failure
 
+from scrapy_rep.downloader.on_the_way import leave_the_way
 from scrapy_rep.downloader.starts import Starts
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class Downloader(scrapys.Downloader):
         self._places = places
 
     def needs_backout(self) -> bool:
+        leave_the_way()  # the engine asks this each time before it asks any scheduler
         return super().needs_backout() or self.holds_back()
 
 

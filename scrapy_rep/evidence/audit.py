@@ -31,6 +31,7 @@ from scrapy_rep.evidence.format import (
     as_text,
 )
 from scrapy_rep.evidence.sink import Sink
+from scrapy_rep.judging.target import how_judged
 from scrapy_rep.protocol.printable import without_user
 from scrapy_rep.settings import DEFAULTS
 
@@ -52,6 +53,8 @@ MAX_DIGESTS = 10_000
 """Digests that are remembered, so that each body is written once."""
 USERS_SETTINGS = ("ROBOTSTXT_USER_AGENT", "USER_AGENT", "DOWNLOAD_DELAY")
 """Settings of Scrapy that are written down with ours."""
+UNSAID = (None, None)
+"""How most requests were judged: as they were sent."""
 LONGEST_SCHEME = len("https://")
 
 
@@ -102,7 +105,7 @@ class Audit:
         """The sink's ``put``, which writes one of these records:
 
         a decision, ``(time, url, host, slot, decision, delay, preferences)``;
-        a request that was sent, ``(moment, url, host, slot, is robots.txt, 0.0, None)``;
+        a request that was sent, ``(moment, url, host, slot, is robots.txt, 0.0, how judged)``;
         what came of it, ``(moment, url, host, seconds until its headers or None, status or
         error, seconds, octets)``;
         a line, ``(0.0, line, "", "", None, 0.0, None)``.
@@ -176,6 +179,7 @@ class Audit:
         """Write that a request was handed to its download handler."""
         request, slot = departure.request, departure.slot or ""
         is_robots = departure.robots_hop is not None
+        how = UNSAID if is_robots else how_judged(request.url, request.meta)
         self.put(
             (
                 departure.started_at,
@@ -184,7 +188,7 @@ class Audit:
                 slot,
                 is_robots,
                 0.0,
-                None,
+                how,
             )
         )
 
@@ -250,7 +254,8 @@ class Audit:
                 robots = ',"robots":true' if what else ""
                 line = (
                     f'{{"type":"sent","time":{zero + time:.4f},"url":{in_quotes},'
-                    f"{names_in_json(host, slot, origin)}{robots}}}\n"
+                    f"{names_in_json(host, slot, origin)}{robots}"
+                    f"{'' if more == UNSAID else _how_in_json(*more)}}}\n"
                 )
             elif of_type is str:
                 line = (
@@ -322,6 +327,11 @@ def _until_headers(departure: Departure) -> float | None:
 
 def _headers_in_json(seconds: float | None) -> str:
     return "" if seconds is None else f',"headers":{seconds:.4f}'
+
+
+def _how_in_json(exempt: str | None, judged: str | None) -> str:
+    names = {"exempt": exempt, "judged": judged}
+    return "".join(f',"{key}":{quote(its)}' for key, its in names.items() if its)
 
 
 def _ignore(record: Record) -> None:

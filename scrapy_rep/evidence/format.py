@@ -181,14 +181,22 @@ DECISION = RecordType(
 )
 SENT = RecordType(
     "sent",
-    "a request is handed over to be downloaded, each time that it is; an exempt one has this "
-    "line only",
+    "a request is handed over to be downloaded, each time that it is; where nobody has judged it, "
+    "this line only",
     (
         *_same("time"),
         Field("url", TEXT, "of the request", needed=True),
         SLOT._replace(needed=True),
         HOST,
         Field("robots", FLAG, "true for a robots.txt"),
+        Field(
+            "exempt",
+            TEXT,
+            'why nobody has judged it: "dont_obey_robotstxt"; "on_the_way", its robots.txt '
+            'waited for it; "no_origin", it is neither http nor https; "passed_by", it has not '
+            "come through RepMiddleware",
+        ),
+        Field("judged", TEXT, "by which URL it was judged instead (robotstxt_url)"),
     ),
 )
 ANSWER = RecordType(

@@ -29,7 +29,10 @@ INSTEAD_KEY, EXEMPT_KEY, SLOT_KEY = (
 """The meta keys that are said of a request's own origin."""
 NOTE_KEY = "rep_said_of"
 """The meta key of the URL of which that was said, with what INSTEAD and EXEMPT were, if
-one of them was there."""
+one of them was there; where the gate has let it go unjudged for another reason, that reason stands
+in the place of EXEMPT."""
+NO_ORIGIN, PASSED_BY = "no_origin", "passed_by"
+"""Why a request was not judged, beside EXEMPT_KEY and what the gate gives."""
 
 
 def judged(url: str, meta: dict[str, Any]) -> tuple[str, str] | None:
@@ -103,12 +106,36 @@ def _host_in(url: str) -> str:
         return ""
 
 
-def note_origin(url: str, meta: dict[str, Any]) -> None:
-    """Note on *meta*, that of a request for *url*, whose it is, as others may copy it."""
+def note_origin(url: str, meta: dict[str, Any], unjudged: str | None = None) -> None:
+    """Note on *meta*, that of a request for *url*, whose it is, as others may copy it.
+
+    *unjudged* tells why it is not judged, where that does not stand in its meta.
+    """
     noted: Any = url
-    if meta and (INSTEAD_KEY in meta or EXEMPT_KEY in meta):
-        noted = noted, meta.get(INSTEAD_KEY), meta.get(EXEMPT_KEY)
+    if unjudged or (meta and (INSTEAD_KEY in meta or EXEMPT_KEY in meta)):
+        noted = noted, meta.get(INSTEAD_KEY), unjudged or meta.get(EXEMPT_KEY)
     meta[NOTE_KEY] = noted
+
+
+def how_judged(url: str, meta: dict[str, Any]) -> tuple[str | None, str | None]:
+    """Return why a request that is sent was not judged, and by which URL it was.
+
+    Both are ``None`` for most: judged by their own. *url* and *meta* are those of the request.
+    """
+    noted = meta.get(NOTE_KEY)
+    if noted is not None and not isinstance(noted, str):
+        noted, instead, exempt = noted
+    else:
+        instead = exempt = None
+    if noted != url:  # or it is another's, whose meta was copied
+        return PASSED_BY, None
+    if exempt:
+        return exempt if isinstance(exempt, str) else EXEMPT_KEY, None
+    if instead is not None:
+        return None, without_user(instead)
+    if url.startswith(HTTP_PREFIXES) or origin_of(url) is not None:
+        return None, None
+    return NO_ORIGIN, None
 
 
 def leave_behind(request: Request, meta: dict[str, Any], engine: Engine) -> None:

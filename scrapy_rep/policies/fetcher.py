@@ -15,10 +15,10 @@ from scrapy_rep import access
 from scrapy_rep.access.origins import origin_of, robots_url
 from scrapy_rep.downloader import ROBOTS_HOP, sleep
 from scrapy_rep.downloader.failures import CUT_SHORT, TIMEOUT
+from scrapy_rep.downloader.on_the_way import on_the_way
 from scrapy_rep.exceptions import NotNow, StillParked
 from scrapy_rep.policies.concurrency import Lanes
 from scrapy_rep.policies.freshness import fields_of
-from scrapy_rep.policies.on_the_way import on_the_way
 from scrapy_rep.policies.own_code import OwnCode, described, is_of_own_code
 from scrapy_rep.policies.travel import request_for
 

@@ -17,8 +17,8 @@ MAX_LINES = 40
 SITES = "SELECT origin AS name, state, said, digest FROM robots"
 HOSTS = "SELECT name, most AS delay, not_sent FROM host"
 SUMS = (
-    "urls", "requests", "not_sent", "not_sent_by_rule", "exempt", "dry", "against",
-    "measured", "short", "sites_silent",
+    "urls", "requests", "not_sent", "not_sent_by_rule", "exempt", "unjudged", "dry",
+    "against", "measured", "short", "sites_silent",
 )  # fmt: skip
 
 

@@ -207,12 +207,13 @@ class Reader:
 
 
 def _locate(record: Record, fields: Container[str]) -> None:
-    """Add whose origin and host a record is about, and the key of its URL."""
+    """Add whose origin and host a record is about, and the key of the URL that was judged."""
     # A record may have keys that are no fields of its type: nobody has checked these.
-    url, origin, host, slot = (
+    url, origin, host, slot, judged = (
         record.get(name) if name in fields else None
-        for name in ("url", "origin", "host", "slot")
+        for name in ("url", "origin", "host", "slot", "judged")
     )
+    url = judged or url
     if url is not None:
         record["url"] = url = without_user(url)
         record["url_key"] = hash(url)

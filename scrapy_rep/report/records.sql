@@ -11,7 +11,7 @@ CREATE TABLE crawl (file, place, time, spider, agent, worker, version, settings)
 CREATE TABLE copy (file, place, time, origin, host, state, status, url, fetched, digest, failure);
 CREATE TABLE decision (file, place, time, origin, host, url_key, allowed, delay,
     enforced, url, cause, reason, "group", rule, line, digest);
-CREATE TABLE sent (file, place, time, origin, host, url_key, robots);
+CREATE TABLE sent (file, place, time, origin, host, url_key, robots, exempt);
 CREATE TABLE answer (time, host, seconds, headers, status, error, robots);
 CREATE TABLE backoff (time, host, what, seconds);
 CREATE TABLE waiting (file, place, time, host, cause, requests, until);
@@ -35,13 +35,14 @@ CREATE VIEW reply AS SELECT *, COALESCE(status, error, 'no answer') AS result,
     status IS NULL OR status = 429 OR status >= 500 AS failed
 FROM answer;
 
--- What is counted by cause: requests refused, sent all the same as REP_OBEY says, of pages in a
--- browser, and dropped by the rules of pages; answers; times that a host was left alone.
+-- What is counted by cause: requests refused, sent all the same as REP_OBEY says, sent unjudged, of
+-- pages in a browser, and dropped by the rules of pages; answers; times that a host was left alone.
 CREATE VIEW cause AS
 SELECT what, COALESCE(cause, 'no cause given') AS cause, COUNT(DISTINCT url_key) AS urls,
     COUNT(*) AS requests
 FROM (
     SELECT IIF(says = 2, 'dry_run', 'refused') AS what, cause, url_key FROM verdict WHERE says < 3
+    UNION ALL SELECT 'exempt', exempt, url_key FROM sent WHERE exempt != 'passed_by'
     UNION ALL SELECT 'answers', result, NULL FROM reply WHERE robots IS NOT 1
     UNION ALL SELECT 'pauses', what, NULL FROM backoff
     UNION ALL SELECT 'aborted', cause, url_key FROM browser WHERE NOT allowed AND enforced IS NOT 0

@@ -21,11 +21,10 @@ MAX_CHARACTERS = 200
 RULES = (
     ("dry", "request", "", "bad",
      "went out against robots.txt, as REP_OBEY leaves that out"),
-    ("against", "request", "", "unsure",
-     ("went to URLs that a rule had refused before: the audit does not tell whether they were "
-      "exempt (dont_obey_robotstxt)")),
-    ("exempt", "request was", "requests were", "unsure",
-     "not, being exempt (dont_obey_robotstxt) or judged by another URL (robotstxt_url)"),
+    ("against", "request", "", "bad",
+     "went out although a rule had refused it, and nothing tells that it was exempt"),
+    ("unjudged", "request was", "requests were", "unsure",
+     "not, and the audit does not tell why"),
 )
 """The first that is not 0 is said of rules: the name of a sum; who did, one or more; and what."""
 REST = (
@@ -33,6 +32,7 @@ REST = (
      "no end (killed, or still running): what came last may be missing here"),
     ("broken", "line is", "lines are", "unsure",
      "left out, as nobody can read what stands there"),
+    ("exempt", "request was", "requests were", "", "exempt"),
     ("not_sent", "URL was", "URLs were", "", "refused and never requested"),
     ("not_again", "URL was", "URLs were", "", "requested, and refused at another try"),
     ("hosts_left_alone", "host was", "hosts were", "", "left alone for a time"),
@@ -43,6 +43,11 @@ REST = (
 """What is said of all that are not 0."""
 # fmt: on
 CLEAN = "No URL that a rule disallows was requested"
+EXEMPT = {
+    "on_the_way": "their robots.txt waited for them",
+    "no_origin": "neither http nor https",
+}
+"""Why requests are exempt, where the name of the reason does not say it."""
 
 
 class Said(NamedTuple):
@@ -60,7 +65,7 @@ def conclusion(audit: Audit) -> list[Said]:
         proof = [Said(f"{rules.text}; {delay}.", "good")]
     else:
         proof = [Said(f"{each.text}.", each.tone) for each in (rules, delays)]
-    return [*proof, *_rest(audit.sums)]
+    return [*proof, *_rest(audit)]
 
 
 def _of_rules(sums: Row) -> Said:
@@ -68,8 +73,8 @@ def _of_rules(sums: Row) -> Said:
         if sums[name]:
             text = f"{counted(sums[name], one, more)} {what}"
             judged = f"{CLEAN}, as far as requests were judged: "
-            return Said(judged + text if name == "exempt" else text, tone)
-    return Said(CLEAN, "good")
+            return Said(judged + text if name == "unjudged" else text, tone)
+    return Said(f"{CLEAN}, but for what is exempt" if sums["exempt"] else CLEAN, "good")
 
 
 def _of_delays(audit: Audit) -> Said:
@@ -92,13 +97,20 @@ def _of_delays(audit: Audit) -> Said:
     return Said("No host asked for a delay", "good")
 
 
-def _rest(sums: Row) -> Iterator[Said]:
+def _rest(audit: Audit) -> Iterator[Said]:
+    sums = audit.sums
     never, by_rule = sums["not_sent"], sums["not_sent_by_rule"]
     for name, one, more, tone, what in REST:
         text = f"{counted(sums[name], one, more)} {what}"
         if name == "not_sent" and by_rule:
             of_them = f" for {by_rule:,} of them" if by_rule < never else ""
             text += f", as a rule says{of_them}"
+        if name == "exempt":
+            reasons = (
+                f"{EXEMPT.get(each['cause'], shortened(each['cause']))}: {each['requests']:,}"
+                for each in audit.causes["exempt"]
+            )
+            text += f" ({', '.join(reasons)})"
         if sums[name]:
             yield Said(f"{text}.", tone)
 

@@ -1,20 +1,27 @@
 -- What follows from the records of an audit (records.sql) and from the gaps (gaps.py).
 
--- Of each URL: how often it was tried, and by what the last decision before a try says. That
--- decision is of the same worker, so it stands before the try in the same file. A try with none
--- is of a request that was exempt, or that was judged by another URL (robotstxt_url).
+-- Of each URL by which requests are judged: how often it was tried, and what the last decision
+-- before a try says. That decision is of the same worker, so it stands before the try in the same
+-- file. A try that no decision has let through is "unjudged", unless it says why it is exempt. One
+-- after a refusal by a rule is "against" that, unless more were let through than were tried by then:
+-- the refusal may be of another request, for another agent.
 CREATE VIEW url AS
-SELECT MIN(host) AS host, SUM(says IS NULL) AS tries,
-    SUM(says IS NULL AND COALESCE(last, 1) = 1) AS exempt,
-    SUM(says IS NULL AND last = 2) AS dry, SUM(says IS NULL AND last = 0) AS against,
+SELECT MIN(host) AS host, SUM(tried IS NOT NULL) AS tries,
+    SUM(tried IS 'exempt') AS exempt,
+    SUM(tried IS 'passed_by' OR (tried IS '' AND COALESCE(last, 1) = 1)) AS unjudged,
+    SUM(tried IS '' AND last = 2) AS dry,
+    SUM(tried IS '' AND last = 0 AND through < nth) AS against,
     SUM(says IS 3) AS allowed, SUM(says IS 0) AS by_rule, SUM(says IS 1) AS otherwise
 FROM (
-    SELECT url_key, host, says, MAX(place * 4 + says) OVER (
-        PARTITION BY file, url_key ORDER BY place ROWS UNBOUNDED PRECEDING) & 3 AS last
+    SELECT url_key, host, says, tried, MAX(place * 4 + says) OVER before & 3 AS last,
+        SUM(says > 1) OVER before AS through, SUM(tried IS '') OVER before AS nth
     FROM (
-        SELECT file, place, url_key, host, says FROM verdict
-        UNION ALL SELECT file, place, url_key, host, NULL FROM sent WHERE robots IS NOT 1
+        SELECT file, place, url_key, host, says, NULL AS tried FROM verdict
+        UNION ALL SELECT file, place, url_key, host, NULL, 
+            IIF(COALESCE(exempt, 'passed_by') = 'passed_by', COALESCE(exempt, ''), 'exempt')
+        FROM sent WHERE robots IS NOT 1
     )
+    WINDOW before AS (PARTITION BY file, url_key ORDER BY place ROWS UNBOUNDED PRECEDING)
 )
 GROUP BY url_key;
 
@@ -52,7 +59,8 @@ SELECT name,
     COALESCE(allowed, 0) AS allowed, COALESCE(refused_by_rule, 0) AS refused_by_rule,
     COALESCE(refused_otherwise, 0) AS refused_otherwise, COALESCE(not_sent, 0) AS not_sent,
     COALESCE(not_sent_by_rule, 0) AS not_sent_by_rule, COALESCE(not_again, 0) AS not_again,
-    COALESCE(exempt, 0) AS exempt, COALESCE(dry, 0) AS dry, COALESCE(against, 0) AS against,
+    COALESCE(exempt, 0) AS exempt, COALESCE(unjudged, 0) AS unjudged,
+    COALESCE(dry, 0) AS dry, COALESCE(against, 0) AS against,
     COALESCE(gaps, 0) AS gaps, COALESCE(measured, 0) AS measured, COALESCE(short, 0) AS short,
     COALESCE(answers, 0) AS answers, COALESCE(failed, 0) AS failed,
     COALESCE(pauses, 0) AS pauses, COALESCE(left_alone, 0) AS left_alone,
@@ -67,7 +75,7 @@ FROM (
         SUM(tries > 0 AND by_rule + otherwise > 0) AS not_again,
         SUM(allowed) AS allowed, SUM(by_rule) AS refused_by_rule,
         SUM(otherwise) AS refused_otherwise,
-        SUM(exempt) AS exempt, SUM(dry) AS dry, SUM(against) AS against
+        SUM(exempt) AS exempt, SUM(unjudged) AS unjudged, SUM(dry) AS dry, SUM(against) AS against
     FROM url GROUP BY host
 ) ON of_urls = name
 LEFT JOIN (
@@ -149,7 +157,7 @@ CREATE VIEW total AS SELECT * FROM (
         SUM(allowed) AS allowed, SUM(refused_by_rule) AS refused_by_rule,
         SUM(refused_otherwise) AS refused_otherwise, SUM(not_sent) AS not_sent,
         SUM(not_sent_by_rule) AS not_sent_by_rule, SUM(not_again) AS not_again,
-        SUM(exempt) AS exempt, SUM(dry) AS dry, SUM(against) AS against,
+        SUM(exempt) AS exempt, SUM(unjudged) AS unjudged, SUM(dry) AS dry, SUM(against) AS against,
         SUM(gaps) AS gaps, SUM(measured) AS measured, SUM(short) AS short,
         SUM(answers) AS answers, SUM(failed) AS failed, SUM(pauses) AS pauses,
         SUM(short > 0) AS hosts_short, SUM(pauses > 0) AS hosts_left_alone,

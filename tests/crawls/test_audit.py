@@ -15,6 +15,7 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
+from scrapy import Request
 from scrapy.exceptions import CloseSpider
 from twisted.internet.defer import Deferred
 
@@ -223,16 +224,51 @@ async def test_what_is_not_enforced(tmp_path):
 
 
 @coroutine_test
-async def test_exempt_requests_are_sent_without_a_decision(tmp_path):
+async def test_exempt_requests_say_why_they_have_no_decision(tmp_path):
     path = tmp_path / "audit.jsonl"
     with Site({"/robots.txt": RULES}) as site:
         await audited(path, site, "/a", meta={"dont_obey_robotstxt": True})
     found = records_of(path)
     types = [record["type"] for record in found if record["type"] != "waiting"]
     assert types == ["crawl", "sent", "answer", "end"]
+    assert found[1]["exempt"] == "dont_obey_robotstxt"
     with Audit([str(path)]) as audit:
-        assert (audit.sums["dry"], audit.sums["exempt"]) == (0, 1)
-        assert audit.conclusion[0].tone == "unsure"
+        assert (audit.sums["unjudged"], audit.sums["exempt"]) == (0, 1)
+        assert audit.conclusion[0].tone == "good"
+
+
+class Handed(Pages):
+    """Hands a request to the download handlers, past all middlewares."""
+
+    async def parse(self, response):
+        super().parse(response)
+        handlers = self.crawler.engine.downloader.handlers
+        await handlers.download_request_async(Request(response.urljoin("/private/x")))
+
+
+@coroutine_test
+async def test_how_a_request_was_judged(tmp_path):
+    """By another URL, by none as it has no origin, or by nobody."""
+    path = tmp_path / "audit.jsonl"
+    with Site({"/robots.txt": RULES}) as site, Site() as proxy:
+        instead = {"robotstxt_url": site.url("/page")}
+        await audited(path, proxy, "/?of=page", meta=instead)
+        await audited(tmp_path / "2.jsonl", site, "/a", cls=Handed)
+        crawler = make_crawler(REP_AUDIT_URI=str(tmp_path / "3.jsonl"))
+        await crawl(crawler, urls=["data:,x"])
+        (sent,) = of_type("sent", records_of(path))[1:]
+        assert (sent["url"], sent["judged"]) == (
+            proxy.url("/?of=page"),
+            site.url("/page"),
+        )
+        with Audit([str(path)]) as audit:
+            assert (audit.sums["urls"], audit.sums["exempt"]) == (1, 0)
+            assert audit.conclusion[0].tone == "good"
+        with Audit([str(tmp_path / "2.jsonl")]) as audit:
+            assert (audit.sums["urls"], audit.sums["unjudged"]) == (2, 1)
+            assert audit.conclusion[0].tone == "unsure"
+        with Audit([str(tmp_path / "3.jsonl")]) as audit:
+            assert audit.causes["exempt"][0]["cause"] == "no_origin"
 
 
 class UntilTold(Pages):

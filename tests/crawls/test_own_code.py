@@ -16,10 +16,12 @@ from scrapy.http.request import NO_CALLBACK
 
 from scrapy_rep import RobotsUnreachable
 from scrapy_rep.downloader import ROBOTS_HOP
+from tests.audits import of_type, records_of
 from tests.site import Reply, Site
 from tests.utils import (
     SCRAPYS,
     Pages,
+    both_schedulers,
     coroutine_test,
     crawl,
     make_crawler,
@@ -356,11 +358,19 @@ class Token:
             self.token = (await self.crawler.engine.download_async(asked)).body
 
 
+@both_schedulers
 @coroutine_test
-async def test_a_token_that_a_robots_txt_waits_for_does_not_wait_for_it(caplog):
+async def test_a_token_that_a_robots_txt_waits_for_does_not_wait_for_it(
+    scheduler, caplog, tmp_path
+):
     caplog.set_level(logging.INFO)
+    audit = tmp_path / "audit.jsonl"
     with Site({"/robots.txt": f"{SMALL}Disallow: /token\n"}) as site:
-        crawler = make_crawler(DOWNLOADER_MIDDLEWARES={Token: 543})
+        crawler = make_crawler(
+            DOWNLOADER_MIDDLEWARES={Token: 543},
+            SCHEDULER=scheduler,
+            REP_AUDIT_URI=str(audit),
+        )
         await crawl(crawler, urls=[site.url("/a"), site.url("/p"), site.url("/b")])
         assert site.paths[:2] == ["/token", "/robots.txt"]
         assert sorted(site.paths[2:]) == ["/a", "/b"]
@@ -369,25 +379,34 @@ async def test_a_token_that_a_robots_txt_waits_for_does_not_wait_for_it(caplog):
     lines = [each.getMessage() for each in records(caplog, logging.INFO)]
     (line,) = [each for each in lines if "is not judged" in each]
     assert line.startswith(f"{site.url('/token')} is not judged: a middleware sends it")
+    sent = of_type("sent", records_of(audit))
+    exempt = {each["url"]: each.get("exempt") for each in sent}
+    assert exempt == {
+        site.url("/token"): "on_the_way",
+        **dict.fromkeys(map(site.url, ("/robots.txt", "/a", "/b"))),
+    }
 
 
 @coroutine_test
-async def test_without_our_queue_it_is_refused_rather_than_wait_for_ever(caplog):
+async def test_with_nothing_of_ours_it_is_refused_rather_than_wait_for_ever(caplog):
+    caplog.set_level(logging.INFO)
     with Site({"/robots.txt": SMALL}) as site:
         crawler = make_crawler(
             DOWNLOADER_MIDDLEWARES={Token: 543},
+            DOWNLOADER="scrapy.core.downloader.Downloader",
             SCHEDULER=SCRAPYS,
         )
         await crawl(crawler, WITHIN, urls=[site.url("/a")])
         assert site.paths == []
-    (warning,) = records(caplog, logging.WARNING)
-    assert "Token.process_request refuses the request" in warning.getMessage()
-    assert "give it dont_obey_robotstxt in its meta" in warning.getMessage()
+    lines = [each.getMessage() for each in records(caplog, logging.INFO)]
+    (line,) = [each for each in lines if each.startswith("robots.txt of")]
+    assert "give it dont_obey_robotstxt in its meta" in line
     assert crawler.stats.get_value("rep/forbidden/on_the_way") == 1
 
 
+@both_schedulers
 @coroutine_test
-async def test_what_only_comes_from_there_in_time_is_judged():
+async def test_what_only_comes_from_there_in_time_is_judged(scheduler):
     """A middleware's request ends, and the engine goes on in the context of that."""
     came: list[str] = []
 
@@ -411,11 +430,41 @@ async def test_what_only_comes_from_there_in_time_is_judged():
 
     with Site({"/robots.txt": SMALL}) as site, Site(host="127.0.0.2") as other:
         crawler = make_crawler(
-            Asking, DOWNLOADER_MIDDLEWARES={Arrivals: 50, Waiting: 543}
+            Asking,
+            DOWNLOADER_MIDDLEWARES={Arrivals: 50, Waiting: 543},
+            SCHEDULER=scheduler,
         )
         await crawl(crawler, urls=[site.url("/a")])
         assert site.paths == ["/token", "/robots.txt", "/a"]
         assert other.paths == ["/robots.txt", "/page"]
+    assert crawler.stats.get_value("rep/on_the_way") == 1
+    assert crawler.stats.get_value("rep/forbidden/rule") == 1
+
+
+@coroutine_test
+async def test_pages_that_are_handed_out_on_the_way_are_judged():
+    """A token's end has the engine ask for pages while the robots.txt still waits."""
+    came: list[str] = []
+
+    class Arrivals:
+        def process_request(self, request):
+            came.append(request.url)
+
+    class Waiting(Token):
+        async def process_request(self, request):
+            await super().process_request(request)
+            if request.url == site.url("/robots.txt"):
+                # Handed out when the token's place is free, in the context of its end.
+                self.crawler.engine.crawl(scrapy.Request(site.url("/p")))
+                await until(lambda: site.url("/p") in came)
+
+    with Site({"/robots.txt": SMALL}) as site:
+        crawler = make_crawler(
+            DOWNLOADER_MIDDLEWARES={Arrivals: 50, Waiting: 543},
+            SCHEDULER=SCRAPYS,  # the frontier keeps them until their robots.txt is known
+        )
+        await crawl(crawler, urls=[site.url("/a")])
+        assert site.paths == ["/token", "/robots.txt", "/a"]
     assert crawler.stats.get_value("rep/on_the_way") == 1
     assert crawler.stats.get_value("rep/forbidden/rule") == 1
 

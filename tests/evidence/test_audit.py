@@ -16,6 +16,7 @@ from scrapy_rep.evidence import audit
 from scrapy_rep.evidence.audit import Audit
 from scrapy_rep.evidence.decision import Copy, Decision, copy_of
 from scrapy_rep.evidence.format import BACK_OFF, BROWSER, DROPPED, WAITING
+from scrapy_rep.judging import note_origin
 from scrapy_rep.pacing import pace_of
 from scrapy_rep.policies.cache import Known
 from scrapy_rep.policies.lifecycle import policy_of, standing_of
@@ -61,7 +62,9 @@ def known_of(origin: str, kept: Snapshot, settings: Settings) -> Known:
 
 
 def departure(url: str, host: str, slot: str, started_at: float = 0.0) -> Departure:
-    leaving = Departure(Request(url), slot)
+    request = Request(url)
+    note_origin(request.url, request.meta)
+    leaving = Departure(request, slot)
     leaving.host, leaving.started_at = host, started_at
     return leaving
 

@@ -179,7 +179,7 @@ def test_dry_run_is_told_apart(tmp_path):
     records = [
         by_rule(START, "a.example", "/private/", BODY, 3, enforced=False),
         sent(START, "a.example", "/private/"),
-        sent(START, "a.example", "/else"),
+        sent(START, "a.example", "/else", exempt="dont_obey_robotstxt"),
     ]
     text = outline(made(tmp_path, *records)[1]).text
     assert "Requests against a rule 1 exempt: 1 · dry run: 1" in text

@@ -65,25 +65,53 @@ def test_urls_are_counted_apart_from_tries():
 def test_what_was_sent_is_told_by_the_last_decision_before():
     url = "/p"
     host = only_host(
-        sent(at(0), "a.example", url),  # exempt
+        sent(at(0), "a.example", url, exempt="dont_obey_robotstxt"),
         *tried(url, 1),
         by_rule(at(2), "a.example", url, BODY, 3, enforced=False),
         sent(at(2), "a.example", url),  # in a dry run
         by_rule(at(3), "a.example", url, BODY, 3),
-        sent(at(3), "a.example", url),  # nobody knows
+        sent(at(3), "a.example", url),  # although refused
         refused(at(4), "a.example", url, cause="unreachable"),
-        sent(at(4), "a.example", url),  # nobody has let it pass: exempt
+        sent(at(4), "a.example", url),  # nobody has let it through
         sent(at(5), "a.example", "/robots.txt", robots=True),
     )
     assert (host["requests"], host["robots"]) == (5, 1)
-    assert (host["exempt"], host["dry"], host["against"]) == (2, 1, 1)
+    assert (host["exempt"], host["unjudged"]) == (1, 1)
+    assert (host["dry"], host["against"]) == (1, 1)
+
+
+def test_a_refusal_of_another_agent_is_none_of_what_was_let_through():
+    url = "/p"
+    host = only_host(
+        allowed(at(0), "a.example", url),
+        by_rule(at(1), "a.example", url, BODY, 3, agent="OtherBot"),
+        sent(at(2), "a.example", url),
+    )
+    assert (host["requests"], host["against"]) == (1, 0)
+
+
+def test_what_is_sent_twice_as_its_connection_was_closed_was_judged_once():
+    host = only_host(
+        allowed(at(0), "a.example", "/"),
+        sent(at(1), "a.example", "/"),
+        sent(at(2), "a.example", "/"),
+    )
+    assert (host["requests"], host["unjudged"], host["against"]) == (2, 0, 0)
+
+
+def test_what_was_judged_by_another_url_is_counted_by_that():
+    host = only_host(
+        allowed(at(0), "a.example", "/page"),
+        sent(at(1), "proxy.example", "/?of=page", judged="https://a.example/page"),
+    )
+    assert (host["name"], host["urls"], host["unjudged"]) == ("a.example", 1, 0)
 
 
 def test_a_decision_of_another_worker_is_none_of_this_one():
     with audit_of(
         [allowed(at(0), "a.example", "/")], [sent(at(1), "a.example", "/")]
     ) as audit:
-        assert audit.sums["exempt"] == 1
+        assert audit.sums["unjudged"] == 1
 
 
 # Hosts
@@ -338,16 +366,34 @@ EARLY = [allowed(at(1.5), "a", "/2", delay=1), sent(at(1.5), "a", "/2")]
             id="dry run",
         ),
         pytest.param(
-            [sent(START, "b", "/"), *DELAYED],
-            "?No URL that a rule disallows was requested, as far as requests were judged: "
-            "1 request was not, being exempt (dont_obey_robotstxt) or judged by another URL "
-            "(robotstxt_url). +Every delay was kept (1 gap, none short).",
+            [
+                by_rule(START, "b", "/p", BODY, 3),
+                sent(START, "b", "/p", exempt="dont_obey_robotstxt"),
+                sent(START, "b", "/", exempt="dont_obey_robotstxt"),
+                sent(START, "b", "/token", exempt="on_the_way"),
+                *DELAYED,
+            ],
+            "+No URL that a rule disallows was requested, but for what is exempt; every delay "
+            "was kept (1 gap, none short). 3 requests were exempt (dont_obey_robotstxt: 2, "
+            "their robots.txt waited for them: 1). "
+            "1 URL was requested, and refused at another try.",
             id="exempt",
         ),
         pytest.param(
+            [
+                sent(START, "b", "/"),
+                sent(START, "b", "/x", exempt="passed_by"),
+                *DELAYED,
+            ],
+            "?No URL that a rule disallows was requested, as far as requests were judged: "
+            "2 requests were not, and the audit does not tell why. "
+            "+Every delay was kept (1 gap, none short).",
+            id="not judged",
+        ),
+        pytest.param(
             [by_rule(START, "b", "/p", BODY, 3), sent(at(1), "b", "/p")],
-            "?1 request went to URLs that a rule had refused before: the audit does not tell "
-            "whether they were exempt (dont_obey_robotstxt). +No host asked for a delay. "
+            "-1 request went out although a rule had refused it, and nothing tells that it was "
+            "exempt. +No host asked for a delay. "
             "1 URL was requested, and refused at another try.",
             id="after a refusal",
         ),

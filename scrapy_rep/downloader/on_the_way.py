@@ -57,7 +57,8 @@ def is_on_the_way(crawler: Crawler, origin: str) -> bool:
 def leave_the_way() -> None:
     """Note that what is sent from now on is on nobody's way.
 
-    For queues: whoever ends a request has the engine ask for the next one in the same context.
+    Whoever ends a request has the engine ask its scheduler for the next one in the same context.
+    Such a request is a page, which its middleware does not wait for.
     """
     if _ways.get():
         _ways.set(())

@@ -21,7 +21,7 @@ from scrapy_rep.judging.ruling import CRAWL_DELAY, objection_to_pace
 from scrapy_rep.policies import Known
 from scrapy_rep.policies.lifecycle import Standing, State
 from scrapy_rep.protocol.decoding import show_octets
-from scrapy_rep.protocol.lint import NUMBERS
+from scrapy_rep.protocol.lint import NUMBERS, notes_on_header
 from scrapy_rep.protocol.printable import without_user
 from scrapy_rep.robots import sitemap_urls
 from scrapy_rep.settings import Settings
@@ -49,6 +49,8 @@ def tell(opts: argparse.Namespace, settings: ScrapySettings, screen: Screen) -> 
     # What a crawl would do, which may wait as this command does not.
     answers = Answers(screen, opts, agents, Judge(replace(ours, wait=True)))
     screen.track(None, "URLs")
+    for header in opts.agent if opts.lint else ():
+        answers.take_notes("User-Agent", notes_on_header(header))
     for name in opts.files:
         policy = forms.policy_in(name, ours)
         known = Known("", policy, Standing(State.FRESH, inf, inf), None)
@@ -95,7 +97,7 @@ class Answers:
             self.fail(copy["asked"], f"unreachable ({copy['failure']})")
         if self.opts.lint:
             if not known.unreachable:
-                self._lint(copy["asked"], policy.notes)
+                self.take_notes(copy["asked"], policy.notes)
             return
         answer: Answer = {"robots_txt": copy, "sitemaps": sitemaps(policy, copy)}
         if self.opts.sitemaps:
@@ -124,7 +126,8 @@ class Answers:
         answer = {"url": without_user(url), "problem": None, **answer}
         self.screen.say(answer, lambda its: chain(gap, as_text.block(its)))
 
-    def _lint(self, file: str, notes: Iterable[Note]) -> None:
+    def take_notes(self, file: str, notes: Iterable[Note]) -> None:
+        """Take what is to be said of a robots.txt, or of a User-Agent."""
         wrong = {"error", "warning"} if self.opts.strict else {"error"}
         counted = [
             {"file": file, **note._asdict(), "number": NUMBERS[note.code]}

@@ -11,6 +11,7 @@ from scrapy.exceptions import UsageError
 
 from scrapy_rep import Addon
 from scrapy_rep.holding import NOT_JUDGED, what_holds
+from scrapy_rep.protocol.lint import notes_on_header
 
 if TYPE_CHECKING:
     import argparse
@@ -29,9 +30,9 @@ WAITS_ELSEWHERE = (
     "Requests that may not be sent yet wait in the downloader, where they hold up other "
     "hosts. Leave SCHEDULER and SCHEDULER_PRIORITY_QUEUE to the add-on"
 )
-CONTACTS = ("://", "www.", "@")
-"""What a URL, or an address, has."""
-SCRAPYS = "scrapy.org"
+WHO_WE_ARE = (
+    'Say in USER_AGENT who you are: "ExampleBot/1.0 (+https://example.com/bot)"'
+)
 
 
 def tell(opts: argparse.Namespace, settings: Settings, screen: Screen) -> int:
@@ -39,18 +40,25 @@ def tell(opts: argparse.Namespace, settings: Settings, screen: Screen) -> int:
 
     Raises ``SettingError``, and ``UsageError`` where a setting names what there is not.
     """
-    crawler = Crawler(opts.kind or Spider, settings)
-    try:
-        crawler.addons.load_settings(crawler.settings)
-        holding = what_holds(crawler.settings, opts.kind)
-    except (ImportError, NameError, AttributeError) as error:
-        raise UsageError(f"A setting names what there is not: {error}.") from error
+    crawler, holding = what_would_hold(opts, settings)
     is_enabled = any(isinstance(addon, Addon) for addon in crawler.addons.addons)
     answer = asdict(holding) | {"is_enabled": is_enabled, "says": holding.in_words()}
     del answer["warnings"]
     off = list(what_is_off(holding, is_enabled=is_enabled))
     screen.say({**answer, "off": off}, words)
     return int(bool(off))
+
+
+def what_would_hold(
+    opts: argparse.Namespace, settings: Settings
+) -> tuple[Crawler, Holding]:
+    """Return a crawler of the project, which does not run, and what would hold in its crawl."""
+    crawler = Crawler(opts.kind or Spider, settings)
+    try:
+        crawler.addons.load_settings(crawler.settings)
+        return crawler, what_holds(crawler.settings, opts.kind)
+    except (ImportError, NameError, AttributeError) as error:
+        raise UsageError(f"A setting names what there is not: {error}.") from error
 
 
 def what_is_off(holding: Holding, *, is_enabled: bool) -> Iterator[str]:
@@ -66,11 +74,8 @@ def what_is_off(holding: Holding, *, is_enabled: bool) -> Iterator[str]:
             f"The product token {', '.join(holding.unsent_tokens)}, whose rules hold, is "
             f"not in the User-Agent that is sent, {sent!r}. Put it into USER_AGENT"
         )
-    if SCRAPYS in sent or not any(mark in sent for mark in CONTACTS):
-        yield (
-            f"The User-Agent, {sent!r}, does not say who you are. Put your contact into "
-            'USER_AGENT, as in "ExampleBot/1.0 (+https://example.com/bot)"'
-        )
+    for note in notes_on_header(sent):
+        yield f"{note.message[0].upper()}{note.message[1:]}. {WHO_WE_ARE}"
 
 
 def words(answer: Answer) -> Iterator[str]:

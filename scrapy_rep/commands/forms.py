@@ -117,7 +117,7 @@ def read(opts: argparse.Namespace, others: Sequence[str]) -> None:
 
 def faults(opts: argparse.Namespace, names: Sequence[str | None]) -> Iterator[str]:
     """Yield what is wrong, in sentences; *names* are those of files and URLs."""
-    for group in APART:
+    for group in APART if opts.word != "lint" else ():
         given = [f"--{name}" for name in group if getattr(opts, name)]
         if len(given) > 1:
             yield f"{' and '.join(given)} exclude each other. Type one of them."
@@ -130,6 +130,8 @@ def faults(opts: argparse.Namespace, names: Sequence[str | None]) -> Iterator[st
             yield f"{without_user(url)!r} is no URL to judge. Type {URL_WANTED}."
     if not opts.word:
         yield from faults_of_urls(opts)
+    elif opts.word == "lint" and not (opts.what or opts.agent):
+        yield "Nothing is named. Type a robots.txt, a URL, or --agent USER-AGENT."
     elif opts.word == "fleet":
         yield from faults_of_fleet(opts)
     elif opts.word == "report" and not (opts.output or opts.json or opts.csv):

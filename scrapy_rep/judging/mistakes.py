@@ -10,6 +10,7 @@ from scrapy.utils.misc import load_object
 
 from scrapy_rep.downloader import ROBOTS_HOP
 from scrapy_rep.judging.target import EXEMPT_KEY, INSTEAD_KEY
+from scrapy_rep.protocol.lint import notes_on_header
 from scrapy_rep.settings import unknown_names
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def _cached_for_ever(settings: BaseSettings) -> Iterator[str]:
 
 def hints_of(user_agent: str) -> Iterator[str]:
     """Yield what would be better about the User-Agent that a crawl sends."""
-    if "@" not in user_agent and "://" not in user_agent:
+    if any(note.code == "no-contact" for note in notes_on_header(user_agent)):
         yield (
             f"The User-Agent, {user_agent!r}, does not say how to reach you: put a URL or "
             "an e-mail address into USER_AGENT, so that a site can write to you before "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.protocol import fields, pace_values, preferences
@@ -22,7 +23,12 @@ from scrapy_rep.protocol.fields import (
 from scrapy_rep.protocol.groups import RECORDS_OF_RUNS
 from scrapy_rep.protocol.patterns import compiled
 from scrapy_rep.protocol.rules import CUT_ESCAPE, is_path
-from scrapy_rep.protocol.user_agents import BROWSER_WORDS, IDENTIFIER, WHOLE_HEADER
+from scrapy_rep.protocol.user_agents import (
+    BROWSER_WORDS,
+    IDENTIFIER,
+    WHOLE_HEADER,
+    product_tokens,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,6 +79,10 @@ SEVERITIES = {
     "unknown-preference": WARNING,
     "signal-semicolon": WARNING,
     "relative-license": ERROR,
+    "no-product-token": ERROR,
+    "library-token": WARNING,
+    "no-version": WARNING,
+    "no-contact": WARNING,
 }
 
 NUMBERS = {code: f"R{number:03}" for number, code in enumerate(SEVERITIES, 1)}
@@ -119,6 +129,10 @@ CODES = {
     "unknown-preference": "a preference that is not known, or whose value is neither yes nor no; it is ignored",
     "signal-semicolon": "a semicolon where only commas part signals; others may not read them",
     "relative-license": "a license that is not an absolute URL",
+    "no-product-token": "a User-Agent that names no crawler; no site can have rules for it",
+    "library-token": "a User-Agent of a library; it says neither which crawler sends it nor whose that is",
+    "no-version": "a User-Agent whose product token has no version, such as ExampleBot/1.0",
+    "no-contact": "a User-Agent without a URL or an e-mail address; no site can write to anybody",
 }
 """Every code that a note may have, and what it means. Codes stay; wording may change."""
 
@@ -148,6 +162,8 @@ PACE_VALUES = {
     fields.REQUEST_RATE: pace_values.request_rate,
     fields.VISIT_TIME: pace_values.visit_time,
 }
+CONTACT = r"://|(?i:www\.)|@"  # what a URL has, or an e-mail address
+LIBRARY_TOKENS = {"scrapy"}
 MAX_GUESSES = 100  # names of a file; a lookup is slow, and no owner reads more
 
 
@@ -322,3 +338,23 @@ def nearest_field(name: str, guesses: dict[str, str]) -> str:
         found = get_close_matches(name, FIELD_NAMES, n=1, cutoff=0.7)
         guesses[name] = FIELD_NAMES[found[0]] if found else ""
     return guesses.get(name, "")
+
+
+def notes_on_header(header: str) -> Iterator[Note]:
+    """The notes on a User-Agent that is sent: can sites have rules for it, and write to it?
+
+    RFC 9309 2.2.1 and RFC 9110 10.1.5 ask for a product token; versions and contacts are
+    custom. Their line is 0. Raises TypeError when `header` is not a str.
+    """
+    tokens = product_tokens(header)
+    if tokens and {token.lower() for token in tokens} <= LIBRARY_TOKENS:
+        yield note(0, "library-token", header)
+        return
+    if not tokens:
+        yield note(0, "no-product-token", header)
+    elif not any(
+        re.search(rf"(?i){re.escape(token)}/v?\d", header) for token in tokens
+    ):
+        yield note(0, "no-version", header)
+    if not compiled(CONTACT).search(header):
+        yield note(0, "no-contact", header)

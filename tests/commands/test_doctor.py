@@ -37,8 +37,16 @@ def test_nothing_is_off(tmp_path):
             ADDON + AGENT + "ROBOTSTXT_USER_AGENT = 'OtherBot'",
             "The product token OtherBot, whose rules hold, is not in the User-Agent",
         ),
-        (ADDON, "does not say who you are. Put your contact into USER_AGENT"),
-        (ADDON + "USER_AGENT = 'ExampleBot/1.0'", "'ExampleBot/1.0', does not say who"),
+        (ADDON, "A User-Agent of a library; it says neither which crawler sends it"),
+        (ADDON + "USER_AGENT = 'ExampleBot/1.0'", "without a URL or an e-mail address"),
+        (
+            ADDON + "USER_AGENT = 'ExampleBot (+https://example.com/bot)'",
+            "whose product token has no version",
+        ),
+        (
+            ADDON + "USER_AGENT = 'Mozilla/5.0 (X11; https://example.com)'",
+            "that names no crawler",
+        ),
         (
             ADDON
             + AGENT

@@ -406,3 +406,16 @@ def test_the_hook_of_pre_commit(tmp_path):
     for text, status in {"User-agent: *\nDisallow: /\n": 0, "Disallow: /\n": 1}.items():
         (tmp_path / "robots.txt").write_text(text)
         assert scrapy(*args, "robots.txt", cwd=tmp_path).status == status
+
+
+def test_lint_of_a_user_agent():
+    done = robots("lint", "--agent", "ExampleBot/1.0", "--agent", "a/1 (a@b.example)")
+    assert (done.status, done.err) == (0, "")
+    first, last = done.out.splitlines()
+    assert first.startswith("User-Agent:0: warning no-contact a User-Agent without")
+    assert first.endswith("anybody: ExampleBot/1.0 [R044]")
+    assert last == "User-Agent: no mistakes"
+    assert robots("lint", "--agent", "ExampleBot/1.0", "--strict").status == 1
+    assert robots("lint", "--agent", "Mozilla/5.0").status == 1
+    both = robots("lint", "-", "--agent", "a/1 (a@b.example)", stdin="User-agent: *\n")
+    assert both.out == "User-Agent: no mistakes\n(standard input): no mistakes\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scrapy_rep.protocol import CODES, GYM2008, parse
+from scrapy_rep.protocol.lint import notes_on_header
 
 # code, a file that raises it, the line (0: the whole file), and the file mended
 CASES = [
@@ -363,7 +364,29 @@ def test_note(code: str, robots: bytes | str, line: int, mended: bytes | str) ->
 
 def test_every_code_has_a_case() -> None:
     elsewhere = {"raw-octets", "wrong-charset"}
-    assert {case[0] for case in CASES} | elsewhere == set(CODES)
+    of_headers = {code for _, codes in HEADERS for code in codes}
+    assert {case[0] for case in CASES} | elsewhere | of_headers == set(CODES)
+
+
+HEADERS = [
+    ("ExampleBot/1.0 (+https://example.com/bot)", []),
+    ("ExampleBot/v2 (bot@example.com)", []),
+    ("Mozilla/5.0 (compatible; ExampleBot/1.0; www.example.com)", []),
+    ("ExampleBot (+https://example.com/bot)", ["no-version"]),
+    ("ExampleBot/1.0", ["no-contact"]),
+    ("ExampleBot", ["no-version", "no-contact"]),
+    ("Mozilla/5.0 (X11; Linux x86_64)", ["no-product-token", "no-contact"]),
+    ("", ["no-product-token", "no-contact"]),
+    ("Scrapy/2.19.0 (+https://scrapy.org)", ["library-token"]),
+    ("ExampleBot/1.0 Scrapy/2.19.0 (+https://example.com)", []),
+]
+
+
+@pytest.mark.parametrize(("header", "codes"), HEADERS)
+def test_notes_on_a_user_agent_that_is_sent(header: str, codes: list[str]) -> None:
+    found = list(notes_on_header(header))
+    assert [note.code for note in found] == codes
+    assert {note.line for note in found} <= {0}
 
 
 def test_octets_of_rules_that_are_not_utf8() -> None:

@@ -11,6 +11,7 @@ from scrapy.exceptions import UsageError
 
 from scrapy_rep import Addon
 from scrapy_rep.holding import NOT_JUDGED, what_holds
+from scrapy_rep.judging.mistakes import hints_on_refetching
 from scrapy_rep.protocol.lint import notes_on_header
 
 if TYPE_CHECKING:
@@ -45,7 +46,8 @@ def tell(opts: argparse.Namespace, settings: Settings, screen: Screen) -> int:
     answer = asdict(holding) | {"is_enabled": is_enabled, "says": holding.in_words()}
     del answer["warnings"]
     off = list(what_is_off(holding, is_enabled=is_enabled))
-    screen.say({**answer, "off": off}, words)
+    hints = list(hints_on_refetching(crawler.settings))
+    screen.say({**answer, "off": off, "hints": hints}, words)
     return int(bool(off))
 
 
@@ -82,5 +84,6 @@ def words(answer: Answer) -> Iterator[str]:
     yield from answer["says"].split("; ")
     yield f"User-Agent: {answer['user_agent'] or 'none'}"
     yield from (f"off: {each}." for each in answer["off"])
+    yield from (f"hint: {each}." for each in answer["hints"])
     if not answer["off"]:
         yield "All is well."

@@ -39,6 +39,7 @@ ALIKE = 0.8
 MAX_META_KEYS = 1000
 """Names that are looked at; a crawl with more makes them up as it goes."""
 OUR_PARSER = "scrapy_rep.RepRobotParser"
+ASKS_AGAIN = "scrapy.extensions.httpcache.RFC2616Policy"
 LEAVE_ALONE = frozenset({429, 503})
 """Statuses by which a site asks to be left alone."""
 MANY_REQUESTS, MANY_PER_ORIGIN = 1000, 100
@@ -71,10 +72,7 @@ def mistakes_of(settings: BaseSettings, middlewares: Iterable[Any]) -> Iterator[
 
 def _cached_for_ever(settings: BaseSettings) -> Iterator[str]:
     """Yield whether Scrapy's HTTP cache keeps answers by which a site asks to be left alone."""
-    if not settings.getbool("HTTPCACHE_ENABLED"):
-        return
-    policy = load_object(settings["HTTPCACHE_POLICY"])
-    if not (isinstance(policy, type) and issubclass(policy, DummyPolicy)):
+    if not _never_asks_again(settings):
         return  # another policy, RFC2616Policy among them, asks again for what is not fresh
     left_out = {
         int(status) for status in settings.getlist("HTTPCACHE_IGNORE_HTTP_CODES")
@@ -87,6 +85,36 @@ def _cached_for_ever(settings: BaseSettings) -> Iterator[str]:
         "HTTPCACHE keeps answers with 429 and 503, so that each retry gets the same answer "
         f"from the cache. Set HTTPCACHE_IGNORE_HTTP_CODES = {codes}, and, if the cache was "
         'used before, HTTPCACHE_DIR = "httpcache-2", as the old one may have such answers'
+    )
+
+
+def _never_asks_again(settings: BaseSettings) -> bool:
+    """Tell whether Scrapy's HTTP cache is enabled, and takes whatever it has for fresh."""
+    if not settings.getbool("HTTPCACHE_ENABLED"):
+        return False
+    policy = load_object(settings["HTTPCACHE_POLICY"])
+    return isinstance(policy, type) and issubclass(policy, DummyPolicy)
+
+
+def hints_on_refetching(settings: BaseSettings) -> Iterator[str]:
+    """Yield whether a conditional refetch of pages would serve, as the crawl is repeated."""
+    serves = (
+        f'HTTPCACHE_POLICY = "{ASKS_AGAIN}" asks for a page only if it is no longer fresh, and '
+        "then for what has changed (ETag, Last-Modified): less load for the sites, less to "
+        "download for you"
+    )
+    if _never_asks_again(settings):
+        yield f"With HTTPCACHE_ENABLED no page is asked for a second time, however old. {serves}"
+    elif not settings.getbool("HTTPCACHE_ENABLED") and _is_repeated(settings):
+        yield f"This crawl seems to be repeated. HTTPCACHE_ENABLED = True with {serves}"
+
+
+def _is_repeated(settings: BaseSettings) -> bool:
+    """Tell whether what is kept, or the names of what is written, speak for further crawls."""
+    written = [settings.get("REP_AUDIT_URI"), *(settings.getdict("FEEDS") or ())]
+    keeps = settings.get("REP_STORE") not in {None, "memory"}
+    return (keeps and not settings.get("JOBDIR")) or any(
+        "%(time)s" in str(name) for name in written
     )
 
 

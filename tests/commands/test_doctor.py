@@ -98,3 +98,28 @@ def test_settings_that_cannot_be_used(settings, said, tmp_path):
     assert (done.status, done.out) == (2, "")
     assert said in done.err
     assert done.err.count("\n") == 1
+
+
+POLICY = "HTTPCACHE_POLICY = 'scrapy.extensions.httpcache.RFC2616Policy'\n"
+CACHE_ON = "HTTPCACHE_ENABLED = True\nHTTPCACHE_IGNORE_HTTP_CODES = [429, 503]\n"
+
+
+@pytest.mark.parametrize(
+    ("settings", "hint"),
+    [
+        (CACHE_ON, "With HTTPCACHE_ENABLED no page is asked for a second time"),
+        ("REP_STORE = 'sqlite'\nREP_STORE_PATH = 'r'\n", "seems to be repeated"),
+        ("REP_AUDIT_URI = 'audit-%(time)s.jsonl'\n", "seems to be repeated"),
+        ("FEEDS = {'items-%(time)s.json': {}}\n", "seems to be repeated"),
+        (CACHE_ON + POLICY, None),
+        (POLICY, None),
+        ("JOBDIR = 'job'\nREP_STORE = 'sqlite'\n", None),
+        ("", None),
+    ],
+)
+def test_where_a_conditional_refetch_would_serve(settings, hint, tmp_path):
+    done = robots("doctor", cwd=project(tmp_path, ADDON + AGENT + settings))
+    assert (done.status, done.err) == (0, "")
+    hints = [line for line in done.out.splitlines() if line.startswith("hint: ")]
+    assert [hint in line for line in hints] == [True] * (hint is not None)
+    assert done.out.splitlines()[-1] == "All is well."

@@ -397,3 +397,58 @@ async def test_what_waits_is_kept_for_the_next_run_with_its_priority():
         second = await run([], Resuming, JOBDIR="job", CONCURRENT_REQUESTS=1)
     assert second.spider.got == urls[::-1]
     assert second.spider.priorities == [7, 6, 5, 4, 3, 2, 1, 0]
+
+
+def of_kind(headers: dict[str, str]) -> Any:
+    """Return what answers for a page of 20 kB: 304 if the client has it."""
+
+    def reply(hit: Any) -> Reply:
+        if headers.get("ETag", "none") == hit.headers["If-None-Match"]:
+            return Reply(status=304, headers=headers)
+        return Reply(b"x" * 20_000, headers=headers)
+
+    return reply
+
+
+@pytest.mark.parametrize(
+    ("headers", "asked_again", "octets", "stat_of_it"),
+    [
+        pytest.param({"ETag": '"1"'}, 50, 0, "httpcache/revalidate", id="ETag"),
+        pytest.param(FRESH, 0, 0, "httpcache/hit", id="fresh"),
+        pytest.param({}, 50, 1_000_000, "httpcache/uncacheable", id="neither"),
+    ],
+)
+@coroutine_test
+async def test_a_conditional_refetch_saves_what_the_page_says(
+    headers, asked_again, octets, stat_of_it
+):
+    paths = [f"/{number}" for number in range(50)]
+    with Site({path: of_kind(headers) for path in paths}) as site:
+        urls = [site.url(path) for path in paths]
+        await run(urls, **RFC2616)
+        sent: list[int] = []
+
+        def note_octets(data: bytes, request: Any) -> None:
+            sent.append(0 if request.url.endswith("/robots.txt") else len(data))
+
+        crawler = make_crawler(HTTPCACHE_ENABLED=True, **RFC2616)
+        crawler.signals.connect(note_octets, scrapy.signals.bytes_received)
+        before = len(site.hits)
+        await crawl(crawler, urls=urls)
+        pages = [path for path in site.paths[before:] if path != "/robots.txt"]
+    assert sorted(crawler.spider.got) == sorted(urls)
+    assert (len(pages), sum(sent)) == (asked_again, octets)
+    assert crawler.stats.get_value(stat_of_it) == 50
+
+
+@coroutine_test
+async def test_a_refetched_page_is_judged_by_the_robots_txt_of_now():
+    rules = ["", "User-agent: *\nDisallow: /p\n"]
+    again: Any = {"REP_STORE": "memory", **RFC2616}
+    with Site({"/robots.txt": [Reply(each) for each in rules]}) as site:
+        site.replies["/p"] = of_kind({"ETag": '"1"'})
+        await run([site.url("/p")], **again)
+        crawler = await run([site.url("/p")], **again)
+        assert site.count("/p") == 1
+    (refused,) = crawler.spider.failures
+    assert type(refused) is RobotsForbidden

@@ -23,7 +23,9 @@ AWAY = Reply(status=503)
 PAGES = [f"/{number}" for number in range(8)]
 RETRIES = {"REP_UNREACHABLE_RETRY_DELAYS": None}
 """The default: an hour would do as well, as nobody waits for them here."""
-RFC2616 = {"HTTPCACHE_POLICY": "scrapy.extensions.httpcache.RFC2616Policy"}
+RFC2616: dict[str, Any] = {
+    "HTTPCACHE_POLICY": "scrapy.extensions.httpcache.RFC2616Policy"
+}
 FRESH = {"Cache-Control": "max-age=3600"}
 STALE = {"Cache-Control": "max-age=0", "ETag": '"x"'}
 QUEUES = pytest.mark.parametrize(
@@ -444,7 +446,7 @@ async def test_a_conditional_refetch_saves_what_the_page_says(
 @coroutine_test
 async def test_a_refetched_page_is_judged_by_the_robots_txt_of_now():
     rules = ["", "User-agent: *\nDisallow: /p\n"]
-    again: Any = {"REP_STORE": "memory", **RFC2616}
+    again = {"REP_STORE": "memory", **RFC2616}
     with Site({"/robots.txt": [Reply(each) for each in rules]}) as site:
         site.replies["/p"] = of_kind({"ETag": '"1"'})
         await run([site.url("/p")], **again)

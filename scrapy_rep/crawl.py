@@ -60,8 +60,11 @@ class Crawl(OneForEachCrawler):
         )
         self.agents = Agents(crawler, self.settings)
         self.judge = Judge(self.settings)
-        self.keeper = Keeper(self.engine, make_namer(self.settings), self.settings)
-        self.waits.holders.append(InDownloader(self.engine, self.keeper))
+        namer = make_namer(self.settings, crawler)
+        self.keeper = Keeper(self.engine, namer, self.settings)
+        self.waits.holders.append(
+            InDownloader(self.engine, self.keeper, self.waits.has_queue)
+        )
         self.is_judged = False
         """Whether a gate judges its requests."""
         self.is_queued = False

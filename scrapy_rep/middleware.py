@@ -119,6 +119,7 @@ class RepMiddleware:
             crawler, crawl.settings, crawl.engine, crawl.waits, crawl.log
         )
         self._meta_keys = MetaKeys(crawl.log)
+        self._log.begin()
         if crawler.spider is not None:
             self._equip()
         crawler.signals.connect(self._spider_opened, signals.spider_opened)
@@ -133,11 +134,11 @@ class RepMiddleware:
 
     def _equip(self) -> None:
         equip(self._crawler)  # not every project that enables this has the add-on
-        self._agents.check()
+        self._agents.of()  # where it is wrong, nothing begins
 
     def _spider_opened(self, spider: Spider) -> None:
-        self._log.begin()
         self._equip()
+        self._agents.check()
         holding = what_holds(self._crawler.settings, spider)
         self._log.tell_user(holding.in_words())
         for sentence in holding.warnings:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from scrapy_rep.frontier import Ledger
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("scrapy_rep")
 
 
 class Scheduler(BaseScheduler):

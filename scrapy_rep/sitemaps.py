@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from scrapy_rep.robots import Robots
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("scrapy_rep")
 
 ORIGINS_AHEAD = 100
 """Robots.txt files that are waited for at a time; REP_FETCH_CONCURRENCY says how many of them are

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from scrapy_rep.protocol import Agent
     from scrapy_rep.settings import Settings
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("scrapy_rep")
 
 USER_AGENT = b"User-Agent"
 

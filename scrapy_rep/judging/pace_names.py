@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy import Request
+    from scrapy.crawler import Crawler
 
     from scrapy_rep.settings import Settings
 
@@ -21,14 +22,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger("scrapy_rep")
 
 
-def make_namer(settings: Settings) -> Namer:
-    """Return what tells whose pace a request keeps; an empty name: nobody's."""
+def make_namer(settings: Settings, crawler: Crawler) -> Namer:
+    """Return what tells whose pace a request of *crawler* keeps; an empty name: nobody's."""
     if settings.pace_by == "host":
         return host_of
     if settings.pace_by == "domain":
         return lambda request: domain_of(host_of(request))
     assert callable(settings.pace_by)
-    return _safe(settings.pace_by)
+    return _safe(settings.pace_by, crawler)
 
 
 @cache
@@ -46,7 +47,7 @@ def domain_of(host: str) -> str:
     return f"{found.domain}.{found.suffix}" if found.domain and found.suffix else host
 
 
-def _safe(name_of: Namer) -> Namer:
+def _safe(name_of: Namer, crawler: Crawler) -> Namer:
     """Return *name_of*, but the host where that fails: a slower pace is none too many."""
     told = False
 
@@ -66,6 +67,7 @@ def _safe(name_of: Namer) -> Namer:
                 "pace of its own, as all later ones do for which there is none",
                 without_user(request.url),
                 exc_info=error,
+                extra={"spider": crawler.spider},
             )
         return host_of(request)
 

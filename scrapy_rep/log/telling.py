@@ -10,6 +10,7 @@ from weakref import WeakSet
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from scrapy import Spider
     from scrapy.crawler import Crawler
 
 logger = logging.getLogger("scrapy_rep")
@@ -20,11 +21,22 @@ NAMES_MOST = 10
 """Of those further ones, so many hosts are named at the end."""
 
 
-class Telling:
-    """Writes lines: at INFO up to ``NEWS_MOST`` of each kind, then at DEBUG.
+class SpiderNames(logging.Filter):
+    """Has each line about a spider begin with its name where several spiders run."""
 
-    Where several spiders run, each line begins with the name of its spider.
-    """
+    def filter(self, record: logging.LogRecord) -> bool:
+        spider = getattr(record, "spider", None)
+        if spider is not None and any(each.is_of(spider) for each in _of_several):
+            name = spider.name.replace("%", "%%") if record.args else spider.name
+            record.msg = f"{name}: {record.msg}"
+        return True
+
+
+logger.addFilter(SpiderNames())
+
+
+class Telling:
+    """Writes lines: at INFO up to ``NEWS_MOST`` of each kind, then at DEBUG."""
 
     def __init__(
         self, crawler: Crawler, is_ending: Callable[[], bool] = lambda: False
@@ -35,8 +47,6 @@ class Telling:
         """How many lines of each kind there were to write."""
         self.not_told: dict[str, list[str]] = {}
         """By kind, the first hosts or origins that there was no line at INFO for."""
-        self.is_one_of_several = False
-        """Whether another spider was open at the same time."""
 
     def tell(self, kind: str, message: str, **values: object) -> bool:
         """Write a line at INFO; at DEBUG, if there were ``NEWS_MOST`` of its *kind* already.
@@ -69,23 +79,23 @@ class Telling:
         self._log(logging.WARNING, "%(sentence)s", sentence=sentence)
 
     def begin(self) -> None:
-        """Note that the spider is open."""
-        _open.add(self)
-        if len(_open) > 1:
-            for log in _open:
-                log.is_one_of_several = True
+        """Note that the crawl begins."""
+        _going_on.add(self)
+        if len(_going_on) > 1:
+            _of_several.update(_going_on)
 
     def end(self) -> None:
-        """Note that the spider is closed."""
-        _open.discard(self)
+        """Note that the crawl is over."""
+        _going_on.discard(self)
+
+    def is_of(self, spider: Spider) -> bool:
+        return self._crawler.spider is spider
 
     def _log(self, level: int, message: str, **values: object) -> None:
-        spider = self._crawler.spider
-        if self.is_one_of_several and spider is not None:
-            message = f"%(spider_name)s: {message}"
-            values["spider_name"] = spider.name
-        logger.log(level, message, values, extra={"spider": spider})
+        logger.log(level, message, values, extra={"spider": self._crawler.spider})
 
 
-_open: WeakSet[Telling] = WeakSet()
-"""Those of all crawls of the process whose spiders are open."""
+_going_on: WeakSet[Telling] = WeakSet()
+"""Those of all crawls of the process that go on."""
+_of_several: WeakSet[Telling] = WeakSet()
+"""Those of crawls that have gone on at the same time as another."""

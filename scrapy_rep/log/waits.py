@@ -193,6 +193,11 @@ class Waits:
         for listener in self._idle_listeners:
             listener(seconds)
 
+    def note_waiting(self) -> None:
+        """Note that all that is in the downloader waits, where no queue holds it back."""
+        if self._idle_since is None:
+            self._idle_since = monotonic()
+
     def idle_for(self) -> float:
         """Return for how many seconds all hosts of the crawl have waited; 0: it is busy."""
         return 0.0 if self._idle_since is None else monotonic() - self._idle_since
@@ -209,20 +214,28 @@ class Waits:
 
 
 class InDownloader:
-    """What waits in the downloader for hosts in trouble, as requests of media pipelines do."""
+    """What waits in the downloader: for hosts in trouble, as requests of media pipelines do.
 
-    def __init__(self, engine: Engine, keeper: Keeper) -> None:
+    Where no queue of ours holds anything back, also for the delays of hosts.
+    """
+
+    def __init__(
+        self, engine: Engine, keeper: Keeper, has_queue: Callable[[], bool]
+    ) -> None:
         self._engine = engine
         self._keeper = keeper
+        self._has_queue = has_queue
 
     def held(self) -> Iterator[Held]:
-        keeper = self._keeper
-        if not keeper.is_any_parked():
+        keeper, has_queue = self._keeper, self._has_queue()
+        if has_queue and not keeper.is_any_parked():
             return
         hosts = Counter(map(self._keeper.host_of, self._engine.active()))
         for host, number in hosts.items():
             if left := keeper.parked_left(host):
                 yield Held(host, PARKED, monotonic() + left, number)
+            elif not has_queue and (left := keeper.pace_left(host, behind=False)):
+                yield Held(host, PACE, monotonic() + left, number)
 
     def requests_of(self, host: str, origin: str) -> int:
         return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from scrapy import signals
 from scrapy.extensions.telnet import update_telnet_vars
 from scrapy.utils.asyncio import call_later
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.utils.asyncio import CallLaterResult
 
+    from scrapy_rep.downloader import Departure
     from scrapy_rep.engine import Engine
     from scrapy_rep.log.lines import CrawlLog
     from scrapy_rep.log.waits import Waits
@@ -68,12 +70,36 @@ class Watch:
         self._quiet = 0.0
         self._idle_time = 0.0
         self._timer: CallLaterResult | None = None
+        self._under_way = 0
 
     def opened(self) -> None:
         """Note that the crawl begins."""
         self._crawler.signals.connect(self._equip_telnet, update_telnet_vars)
+        if not self._waits.has_queue():
+            self._follow_downloader()
         if self._every > 0:
             self._timer = call_later(self._every, self._look)
+
+    def _follow_downloader(self) -> None:
+        """Note when all that is in the downloader waits, which no queue of ours will tell."""
+        starts, connect = self._engine.starts, self._crawler.signals.connect
+        starts.on_start(self._note_start)
+        starts.on_over(self._note_over)
+        connect(self._note_reached, signals.request_reached_downloader)
+
+    def _note_start(self, departure: Departure) -> None:
+        self._under_way += 1
+        self._waits.note_busy()
+
+    def _note_over(self, departure: Departure) -> None:
+        self._under_way -= departure.is_sent
+        active = self._engine.active()
+        if len(active) > (departure.request in active):
+            self._note_reached()
+
+    def _note_reached(self) -> None:
+        if not self._under_way:
+            self._waits.note_waiting()
 
     def _equip_telnet(self, telnet_vars: dict[str, Any]) -> None:
         """Show what waits with the status of the engine, ``est()``."""
@@ -98,12 +124,12 @@ class Watch:
         idle_time = self._waits.idle_time + self._waits.idle_for()
         idled, self._idle_time = idle_time - self._idle_time, idle_time
         self._quiet = 0.0 if sent else self._quiet + self._every
-        if self._waits.has_queue() and (sent or not self._has_only_robots()):
+        if sent or (self._waits.has_queue() and not self._has_only_robots()):
             if idled < self._every * (MOSTLY if sent else 0.5):
                 return
             quiet = max(idled, self._waits.idle_for())
         else:
-            quiet = self._quiet  # nobody tells when such a crawl only waits
+            quiet = self._quiet  # as something else may hold up all that was sent
         if not (sent or quiet):
             return
         waiting = self._waits.waiting()

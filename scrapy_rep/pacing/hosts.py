@@ -338,15 +338,18 @@ class Hosts:
             return 0.0
         return host.interval(crawl, monotonic())
 
-    def due_in(self, name: str, crawl: int, *, knows: bool) -> float:
+    def due_in(
+        self, name: str, crawl: int, *, knows: bool, behind: bool = True
+    ) -> float:
         """Return the seconds until *crawl* may ask the host again; 0: it may now.
 
-        *knows*: no other process can have asked it since this one began.
+        *knows*: no other process can have asked it since this one began. *behind*: after those
+        that wait for it already.
         """
         host, now = self.find(name), monotonic()
         interval = host.interval(crawl, now)
         left = host.may_start_in(interval, now, self.began if knows else -inf)
-        return left + len(host.line) * interval if host.line else left
+        return left + len(host.line) * interval if behind and host.line else left
 
     def turn(
         self,

@@ -117,9 +117,13 @@ class Keeper:
         """Return the seconds until a request to *host* may start; 0: it may now."""
         return max(self.pace_left(host), self.parked_left(host))
 
-    def pace_left(self, host: str) -> float:
-        """Return the seconds until the pace of *host* allows a start, parked or not."""
-        return self.hosts.due_in(host, self.number, knows=self.bookings is None)
+    def pace_left(self, host: str, *, behind: bool = True) -> float:
+        """Return the seconds until the pace of *host* allows a start, parked or not.
+
+        *behind*: after those that wait for it in the downloader.
+        """
+        knows = self.bookings is None
+        return self.hosts.due_in(host, self.number, knows=knows, behind=behind)
 
     def has_place(self, slot: str, host: str) -> bool:
         """Tell whether *slot* can take another request to *host* that need not wait there."""

@@ -18,6 +18,7 @@ from tests.utils import (
     SCRAPYS,
     Pages,
     at_once,
+    both_schedulers,
     coroutine_test,
     crawl,
     make_crawler,
@@ -141,27 +142,29 @@ CREEPS = re.compile(
 )
 
 
+@both_schedulers
 @coroutine_test
-async def test_a_crawl_that_creeps(told):
+async def test_a_crawl_that_creeps(scheduler, told):
     with some_sites(1, "User-agent: *\nCrawl-delay: 1\n") as (site,):
-        crawler = make_crawler(UntilTold, LOGSTATS_INTERVAL=1)
+        crawler = make_crawler(UntilTold, LOGSTATS_INTERVAL=1, SCHEDULER=scheduler)
         await crawl(crawler, urls=pages([site], 1), told=told)
         assert len(crawler.spider.got) < UntilTold.most
     assert any(map(CREEPS.search, told()))
 
 
+@both_schedulers
 @coroutine_test
-async def test_a_site_that_takes_long_is_not_waited_for(told):
+async def test_a_site_that_takes_long_is_not_waited_for(scheduler, told):
     """What is under way is no waiting, however long it takes."""
     with some_sites(1, "") as (site,):
         site.replies |= {f"/{n}": Reply("late", after=0.3) for n in range(5)}
-        crawler = make_crawler(UntilTold, LOGSTATS_INTERVAL=0.2)
+        crawler = make_crawler(UntilTold, LOGSTATS_INTERVAL=0.2, SCHEDULER=scheduler)
         await crawl(crawler, urls=pages([site], 1), told=told, most=5)
     assert [line for line in told() if "wait" in line] == []
 
 
 @coroutine_test
-async def test_spiders_that_run_together_are_named(told):
+async def test_spiders_that_run_together_are_named(told, caplog):
     class Shop(Pages):
         name = "shop"
 
@@ -169,7 +172,8 @@ async def test_spiders_that_run_together_are_named(told):
         name = "news"
 
     with some_sites(2, "User-agent: *\nDisallow: /\n") as (one_site, other):
-        crawls = [make_crawler(Shop), make_crawler(News)]
+        unsent = {"ROBOTSTXT_USER_AGENT": "OtherBot"}
+        crawls = [make_crawler(Shop, **unsent), make_crawler(News, **unsent)]
         urls = pages([one_site], 2), pages([other], 2)
         await at_once(
             *(crawl(each, urls=found) for each, found in zip(crawls, urls, strict=True))
@@ -178,6 +182,9 @@ async def test_spiders_that_run_together_are_named(told):
     assert one(told(), f"news: robots.txt of {other.origin} allows us nothing")
     for name in ("shop", "news"):
         assert one(told(), f"{name}: In all: 0 requests sent; 2 refused")
+        assert one(caplog.messages, f"{name}: The product token OtherBot")
+        assert one(caplog.messages, f"{name}: {FIRST_LINE}")
+    assert not [line for line in told() if not line.startswith(("shop: ", "news: "))]
     with some_sites(1, "User-agent: *\nDisallow: /\n") as (site,):
         await crawl(make_crawler(), urls=pages([site], 1))  # alone
     assert told()[-1].startswith("Nothing was fetched: ")

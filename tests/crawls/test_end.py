@@ -100,6 +100,31 @@ def test_a_robots_txt_that_hangs_does_not_keep_a_crawl_from_ending(
     assert sorted(got) == sorted([*urls, page])
 
 
+@both_schedulers
+def test_a_deadlock_that_nothing_shows_is_told_and_ends(tmp_path, scheduler):
+    """A robots.txt waits for a token, and that for the robots.txt."""
+    with Site() as site:
+        process = run(
+            tmp_path,
+            [site.url("/a")],
+            SCHEDULER=scheduler,
+            DOWNLOADER_MIDDLEWARES={"tests.crawls.handing_off.HandsOff": 543},
+            LOGSTATS_INTERVAL=0.5,
+        )
+        told = ""
+        while "Nothing was sent for" not in told:
+            assert process.stderr is not None
+            line = process.stderr.readline()
+            assert line, told
+            told += line
+        process.send_signal(signal.SIGTERM)
+        _, log = process.communicate(timeout=SOON)
+        assert process.returncode == 0, log
+        assert site.paths == []
+    assert "its robots.txt is being asked for" in told
+    assert "Spider closed" in log
+
+
 class Ends(Pages):
     """Ends the crawl when *then* is true."""
 

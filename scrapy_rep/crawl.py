@@ -16,7 +16,7 @@ from scrapy_rep.judging import Agents, Judge, make_namer
 from scrapy_rep.log import CrawlLog, InDownloader, Waits
 from scrapy_rep.log.plain import tell_plainly
 from scrapy_rep.pacing import Keeper
-from scrapy_rep.policies import Fetcher, Policies, Sharing
+from scrapy_rep.policies import Fetcher, Permissions, Policies, Sharing
 from scrapy_rep.protocol.printable import describe_error, mask_uri
 from scrapy_rep.settings import Settings
 from scrapy_rep.store import Store
@@ -59,7 +59,9 @@ class Crawl(OneForEachCrawler):
             warns_of_refusals=not self.settings.wait,
         )
         self.agents = Agents(crawler, self.settings)
-        self.judge = Judge(self.settings)
+        self.permissions = Permissions(self.settings)
+        self.permissions.on_end(self.log.warn_user)
+        self.judge = Judge(self.settings, self.permissions)
         namer = make_namer(self.settings, crawler)
         self.keeper = Keeper(self.engine, namer, self.settings)
         self.waits.holders.append(
@@ -139,6 +141,7 @@ class Crawl(OneForEachCrawler):
             log=self.log,
             keep=self._keep,
             engine=self.engine,
+            permissions=self.permissions,
         )
         self.crawler.signals.connect(self._spider_closed, signals.spider_closed)
         return policies

@@ -16,7 +16,6 @@ from scrapy_rep.exceptions import NotNow, StillParked
 from scrapy_rep.holding import NOT_JUDGED, is_ours, what_holds
 from scrapy_rep.judging import (
     Action,
-    Objection,
     Symptoms,
     judged,
     leave_behind,
@@ -26,13 +25,12 @@ from scrapy_rep.judging.mistakes import MetaKeys, hint_at_end, hints_of
 from scrapy_rep.judging.ruling import (
     SEND,
     UNREACHABLE,
-    because,
     too_soon,
 )
 from scrapy_rep.log import Watch
 from scrapy_rep.pacing import OverBudgetError
 from scrapy_rep.policies import Known
-from scrapy_rep.refusals import Refusals
+from scrapy_rep.refusals import MAX_WAITING, ON_THE_WAY, TOO_MANY_WAIT, Refusals
 from scrapy_rep.robots import equip
 from scrapy_rep.settings import LONGEST_AT_PROMPT
 
@@ -47,26 +45,11 @@ if TYPE_CHECKING:
     from scrapy_rep.judging import Ruling
     from scrapy_rep.protocol import Agent
 
-MAX_WAITING = 1000
-"""How many requests of a crawl wait here for a robots.txt; the others go back."""
 SENT_BACK_AFTER = 0.1
 """Seconds after which they do. Scrapy may hand them out again at once, and without asyncio
 before anything else happens: the robots.txt would never come."""
 MAX_WAIT_AT_HAND = 1.0
 """Seconds for which a request may wait in the downloader, rather than in the queue."""
-TOO_MANY_WAIT = Objection(
-    "waiting",
-    because(
-        f"its robots.txt is not known yet, and {MAX_WAITING} requests wait for theirs"
-    ),
-)
-ON_THE_WAY = Objection(
-    "on_the_way",
-    because(
-        "a middleware sends it while it holds up its robots.txt; if that is right, give "
-        "it dont_obey_robotstxt in its meta"
-    ),
-)
 
 
 def _job_of(crawler: Crawler) -> Job | None:
@@ -143,6 +126,7 @@ class RepMiddleware:
         self._log.tell_user(holding.in_words())
         for sentence in holding.warnings:
             self._log.warn_user(sentence)
+        self._crawl.permissions.tell_of_all(self._log, self._policies.now())
         self._watch.opened()
         for sentence in hints_of(self._agents.header()):
             self._log.tell_user(sentence)
@@ -205,7 +189,9 @@ class RepMiddleware:
         verdict = known.policy.verdict(url, agent)
         ruling = self._judge.rule(url, known, agent, now, verdict.allowed)
         again = self._obey(request, url, known, ruling)
-        if again is None:
+        if again is None and ruling.permission is not None:
+            self._witness.note_exemption(request)
+        elif again is None:
             self._witness.note_allowed(
                 request, url, known, agent, verdict, now=now, left_out=ruling.left_out
             )
@@ -282,7 +268,12 @@ class RepMiddleware:
             self._log.note_dry_run(refusal, left_out.cause)
         objection = ruling.objection
         if objection is None:
-            return self._keep_pace(request, url, known, ruling.interval)
+            again = self._keep_pace(request, url, known, ruling.interval)
+            if again is None and ruling.permission is not None:
+                self._log.count("permitted")
+                why = f"REP_HOSTS: {ruling.permission.reason}"
+                note_origin(request.url, request.meta, unjudged=why)
+            return again
         if ruling.action is Action.WAIT and self._can_wait(request):
             return self._again(request)
         if objection.cause == UNREACHABLE and self._goes_back_at_end(request):

@@ -16,6 +16,22 @@ if TYPE_CHECKING:
     from scrapy_rep.exceptions import RobotsRefused
     from scrapy_rep.policies import Known
 
+MAX_WAITING = 1000
+"""How many requests of a crawl wait here for a robots.txt; the others go back."""
+TOO_MANY_WAIT = Objection(
+    "waiting",
+    because(
+        f"its robots.txt is not known yet, and {MAX_WAITING} requests wait for theirs"
+    ),
+)
+ON_THE_WAY = Objection(
+    "on_the_way",
+    because(
+        "a middleware sends it while it holds up its robots.txt; if that is right, give "
+        "it dont_obey_robotstxt in its meta"
+    ),
+)
+
 
 class Refusals:
     """Makes the exceptions by which requests are refused, and tells the log and all others."""

@@ -8,11 +8,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from contextlib import suppress
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
 
 from scrapy.utils.misc import load_object
 
+from scrapy_rep.access.origins import HOST_NAME, origin_of
 from scrapy_rep.protocol.printable import shown
 
 if TYPE_CHECKING:
@@ -151,8 +155,31 @@ def meta_of_text(value: Any, expected: str) -> Mapping[str, Any]:
     return value
 
 
-OF_A_HOST: dict[str, Check] = {"budget": whole(least=0), "wide": whole(least=1)}
+def reason(value: Any) -> str:
+    if isinstance(value, str) and value.strip():
+        return value.strip()
+    raise WrongError("a reason: who has allowed it, when, and where that stands")
+
+
+def day(value: Any) -> date:
+    with suppress(ValueError):
+        if isinstance(value, str):
+            return date.fromisoformat(value)
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return value
+    raise WrongError('a day such as "2027-01-01"')
+
+
+OF_A_HOST: dict[str, Check] = {
+    "budget": whole(least=0),
+    "wide": whole(least=1),
+    "allow": reason,
+    "until": day,
+    "delay": seconds(),
+}
 """What REP_HOSTS may say of a host."""
+OF_A_PERMISSION = {"until", "delay"}
+"""What of that needs ``"allow"``."""
 
 
 def hosts(value: Any) -> dict[str, dict[str, Any]]:
@@ -175,11 +202,27 @@ def hosts(value: Any) -> dict[str, dict[str, Any]]:
                     f"{expected}; {shown(name)} is nothing that a host has"
                 )
             try:
-                checked = None if its is None else check(its)
+                checked = None if its is None and name != "allow" else check(its)
             except WrongError as error:
                 raise WrongError(f"{expected}; the {name} is {error}") from None
-            found.setdefault(host.lower(), {})[name] = checked
+            key = exact_host(host) if "allow" in own else host.lower()
+            found.setdefault(key, {})[name] = checked
+        if (lone := OF_A_PERMISSION.intersection(own)) and "allow" not in own:
+            raise WrongError(f'{expected}; {min(lone)} needs an "allow" beside it')
     return found
+
+
+def exact_host(name: str) -> str:
+    """Return *name* as URLs have it; raises ``WrongError`` where it is not the name of one host."""
+    is_plain = "[" in name or not set(name) & set("/?#@:\\")
+    origin = origin_of(f"https://{name}") if is_plain else None
+    host = (urlsplit(origin or "").hostname or "").rstrip(".")
+    if not (HOST_NAME.fullmatch(host) or ":" in host):
+        raise WrongError(
+            f'the exact name of a host, as in "www.example.com", beside "allow"; {shown(name)} '
+            "is none"
+        )
+    return host
 
 
 def server_url(value: Any) -> str | None:

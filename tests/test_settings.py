@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -123,9 +124,30 @@ def test_values_may_come_from_the_command_line():
         ("REP_HOSTS", {"a.example": 5}, "a dict such as"),
         (
             "REP_HOSTS",
-            {"a.example": {"delay": 5}},
-            "'delay' is nothing that a host has",
+            {"a.example": {"dely": 5}},
+            "'dely' is nothing that a host has",
         ),
+        ("REP_HOSTS", {"a.example": {"delay": 5}}, 'delay needs an "allow" beside it'),
+        ("REP_HOSTS", {"a.example": {"until": "2027-01-01"}}, 'until needs an "allow"'),
+        ("REP_HOSTS", {"a.example": {"allow": ""}}, "the allow is a reason: who has"),
+        ("REP_HOSTS", {"a.example": {"allow": None}}, "the allow is a reason: who has"),
+        ("REP_HOSTS", {"a.example": {"allow": True}}, "the allow is a reason: who has"),
+        (
+            "REP_HOSTS",
+            {"a.example": {"allow": "x", "until": "soon"}},
+            'the until is a day such as "2027-01-01"',
+        ),
+        (
+            "REP_HOSTS",
+            {"a.example": {"allow": "x", "delay": -1}},
+            "the delay is a number of seconds",
+        ),
+        ("REP_HOSTS", {"*.example": {"allow": "x"}}, "'*.example' is none"),
+        ("REP_HOSTS", {"*": {"allow": "x"}}, "the exact name of a host"),
+        ("REP_HOSTS", {"": {"allow": "x"}}, "the exact name of a host"),
+        ("REP_HOSTS", {"http://a.example": {"allow": "x"}}, "the exact name of a host"),
+        ("REP_HOSTS", {"a.example:80": {"allow": "x"}}, "the exact name of a host"),
+        ("REP_HOSTS", {"a.example/b": {"allow": "x"}}, "the exact name of a host"),
         ("REP_HOSTS", {"a.example": {"budget": "x"}}, "the budget is a whole number"),
         ("REP_BACK_OFF_FIRST", 0, "a number of seconds, > 0"),
         ("REP_BACK_OFF_FIRST", 301, "at most REP_BACK_OFF_MAX, which is 300.0"),
@@ -282,3 +304,21 @@ def test_what_cannot_keep_one_pace(value):
     assert message.startswith("REP_PACE_BY is ")
     assert repr(value) in message
     assert '"host", "domain", or a function from a request to a name' in message
+
+
+@pytest.mark.parametrize(
+    ("host", "key"),
+    [
+        ("WWW.Example.com", "www.example.com"),
+        ("example.com.", "example.com"),
+        ("b\u00fccher.example", "xn--bcher-kva.example"),
+        ("127.0.0.1", "127.0.0.1"),
+        ("[::1]", "::1"),
+    ],
+)
+def test_permissions(host, key):
+    until = date(2027, 1, 1)
+    for day in (until, "2027-01-01"):
+        own = {"allow": " by letter ", "until": day, "delay": "2.5"}
+        (found,) = read(REP_HOSTS={host: own}).hosts.items()
+        assert found == (key, {"allow": "by letter", "until": until, "delay": 2.5})

@@ -181,6 +181,7 @@ def ruling(its: Ruling) -> Answer:
         "reason": objection and explain(objection.verdict),
         "wait": its.seconds if its.action is Action.WAIT else None,
         "left_out": [each.cause for each in its.left_out],
+        "permission": its.permission and its.permission.in_words(),
     }
 
 

@@ -77,7 +77,8 @@ def what_now(judged: Answer) -> str:
         causes = ", ".join(now["left_out"])
         return f"sent, although this is against it: {causes} (left out of REP_OBEY)"
     if not now["cause"]:
-        return "sent"
+        permission = now["permission"]
+        return f"sent, as REP_HOSTS allows it: {permission}" if permission else "sent"
     what = f"waits {left(now['wait'])}" if now["action"] == "wait" else "refused"
     return f"{what}: {now['reason']}"
 

@@ -193,7 +193,7 @@ SENT = RecordType(
             "exempt",
             TEXT,
             'why nobody has judged it: "dont_obey_robotstxt"; "on_the_way", its robots.txt '
-            'waited for it; "no_origin", it is neither http nor https; "passed_by", it has not '
+            'waited for it; "REP_HOSTS: ..." with the reason given there; "no_origin", it is neither http nor https; "passed_by", it has not '
             "come through RepMiddleware",
         ),
         Field("judged", TEXT, "by which URL it was judged instead (robotstxt_url)"),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from scrapy_rep.exceptions import HostRefused, RobotsForbidden, RobotsUnreachable
 from scrapy_rep.judging.purposes import Purposes
 from scrapy_rep.pacing import FREE, pace_of
+from scrapy_rep.policies.permissions import Permissions
 from scrapy_rep.protocol import Verdict
 from scrapy_rep.protocol.printable import duration
 from scrapy_rep.settings import LONGEST_AT_PROMPT, PACE_DIRECTIVES
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from scrapy_rep.exceptions import RobotsRefused
     from scrapy_rep.pacing import Pace
     from scrapy_rep.policies import Known
+    from scrapy_rep.policies.permissions import Permission
     from scrapy_rep.protocol import Agent
     from scrapy_rep.settings import Settings
 
@@ -69,6 +71,8 @@ class Ruling(NamedTuple):
     """Seconds between two starts that the robots.txt asks of its agent; 0: none."""
     left_out: tuple[Objection, ...] = ()
     """What is against it as well, but is left out of REP_OBEY."""
+    permission: Permission | None = None
+    """By which it is not judged by its site's rules (REP_HOSTS); ``None``: it is."""
 
 
 SEND = Ruling(Action.SEND)
@@ -77,8 +81,11 @@ SEND = Ruling(Action.SEND)
 class Judge:
     """Rules by the settings of one crawl."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(
+        self, settings: Settings, permissions: Permissions | None = None
+    ) -> None:
         self.settings = settings
+        self._permissions = permissions or Permissions(settings) or None
         self._longest_wait = settings.visit_time_max
         if not settings.wait:
             self._longest_wait = min(self._longest_wait, LONGEST_AT_PROMPT)
@@ -95,6 +102,10 @@ class Judge:
         *allowed* is what the policy of *known* says of it to *agent*; *now* is in seconds
         since 1970.
         """
+        if self._permissions is not None and (
+            permission := self._permissions.at(known.origin, now)
+        ):
+            return self._by_permission(permission, known, agent, now)
         left_out: tuple[Objection, ...] = ()
         if not allowed:
             objection = _by_rules(url, known, agent)
@@ -128,10 +139,24 @@ class Judge:
         if known.ready is not None and not known.is_ready(agent):
             return SEND  # the gate has that done, and then knows its pace
         pace = known.pace_for(agent, self.settings)
+        if self._permissions is not None:
+            pace = self._permissions.pace(known.origin, pace, now)
         if pace is FREE:
             return SEND
         ruling = self._by_pace(pace, now)
         return SEND if ruling.action is Action.REFUSE else ruling
+
+    def _by_permission(
+        self, permission: Permission, known: Known, agent: Agent, now: float
+    ) -> Ruling:
+        """Return what happens to a request that only the pace of its site concerns."""
+        if known.requests_wait and self.settings.wait:
+            # Nobody knows yet which pace the site asks for.
+            objection = _by_rules(known.origin, known, agent)
+            return _wait_for_robots(objection, known, now)
+        pace = permission.pace(known.pace_for(agent, self.settings))
+        ruling = SEND if pace is FREE else self._by_pace(pace, now)
+        return ruling._replace(permission=permission)
 
     def _by_pace(self, pace: Pace, now: float) -> Ruling:
         objection = objection_to_pace(pace, now)

@@ -16,6 +16,7 @@ from scrapy.spidermiddlewares.base import BaseSpiderMiddleware
 from w3lib.url import canonicalize_url
 
 from scrapy_rep.crawl import Crawl
+from scrapy_rep.judging import judged
 from scrapy_rep.judging.purposes import Purposes, preferences_of
 from scrapy_rep.pages.reading import read_page, urls_not_to_follow
 from scrapy_rep.protocol.printable import without_user
@@ -69,7 +70,7 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
         self, request: Request, response: Response | None
     ) -> Request | None:
         """Return *request*; ``None``: *response* asks not to follow its link."""
-        if response is None or "nofollow" not in self._obey or _exempt(response):
+        if response is None or "nofollow" not in self._obey or self._exempt(response):
             return request
         if request.meta.get("dont_obey_robotstxt") or request.url == response.url:
             return request  # the page itself, once more, is no link
@@ -85,7 +86,7 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
 
     def get_processed_item(self, item: Any, response: Response | None) -> Any:
         """Return *item*; ``None``: *response* asks not to be used in that way."""
-        if response is None or _exempt(response):
+        if response is None or self._exempt(response):
             return item
         cause, why = self._against_use(response)
         if not cause:
@@ -133,6 +134,17 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
             self._pages[response] = page
         return page
 
+    def _exempt(self, response: Response) -> bool:
+        """Tell whether what *response* asks for is no concern: so is its robots.txt."""
+        if response.meta.get("dont_obey_robotstxt"):
+            return True
+        permissions = self._crawl.permissions
+        if not permissions:
+            return False
+        found = judged(response.url, response.meta)
+        now = self._crawl.policies.now()
+        return found is not None and permissions.at(found[1], now) is not None
+
     def _not_to_follow(self, response: Response) -> frozenset[str]:
         """Return the canonical URLs to which *response* links with rel="nofollow" only."""
         urls = self._unfollowed.get(response)
@@ -143,7 +155,3 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
 
 def _is_over(until: str | None) -> bool:
     return until is not None and datetime.fromisoformat(until).timestamp() < time.time()
-
-
-def _exempt(response: Response) -> bool:
-    return bool(response.meta.get("dont_obey_robotstxt"))

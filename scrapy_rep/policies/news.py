@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from scrapy_rep.log import CrawlLog
     from scrapy_rep.policies.cache import Known
+    from scrapy_rep.policies.permissions import Permissions
     from scrapy_rep.protocol import Agent, Policy
     from scrapy_rep.settings import Settings
     from scrapy_rep.store import Snapshot
@@ -29,8 +30,11 @@ ROBOTS_PARSED = getattr(signals, "robots_parsed", None)
 class News:
     """Tells what is new about an origin; *before* is what was known of it until then."""
 
-    def __init__(self, log: CrawlLog, settings: Settings) -> None:
+    def __init__(
+        self, log: CrawlLog, settings: Settings, permissions: Permissions
+    ) -> None:
         self._log = log
+        self._permissions = permissions
         self._settings = settings
 
     def tell_of_file(
@@ -38,7 +42,14 @@ class News:
     ) -> None:
         """Tell what a file that is new asks of *agent*."""
         origin, policy = known.origin, known.policy
-        if known.answer_id is not None and policy.denies_all(agent):
+        permission = self._permissions.at(origin, now)
+        if permission is not None and permission.delay is not None:
+            return  # nothing in it is for us
+        if (
+            permission is None
+            and known.answer_id is not None
+            and policy.denies_all(agent)
+        ):
             self._log.note_denial_of_all(origin, policy.verdict(origin + "/", agent))
         pace = known.pace_for(agent, self._settings)
         if not pace.free and (

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from scrapy_rep.log import CrawlLog
     from scrapy_rep.policies.fetcher import Fetcher
     from scrapy_rep.policies.one_at_a_time import Engine
+    from scrapy_rep.policies.permissions import Permissions
     from scrapy_rep.policies.sharing import Sharing
     from scrapy_rep.protocol import Agent
     from scrapy_rep.settings import Settings
@@ -71,6 +72,7 @@ class Policies:
         log: CrawlLog,
         keep: Callable[[str, float], None],
         engine: Engine,
+        permissions: Permissions,
     ) -> None:
         """*keep* is called with an origin and the interval, in seconds, that it asks for."""
         self._crawler = crawler
@@ -81,7 +83,8 @@ class Policies:
         self._store = store
         self._sharing = sharing
         self._log = log
-        self._news = News(log, settings)
+        self._permissions = permissions
+        self._news = News(log, settings, permissions)
         self._keep = keep
         self._listeners: list[Callable[[Known, Snapshot], None]] = []
         self._cache = PolicyCache(settings.cache_bytes)
@@ -345,16 +348,16 @@ class Policies:
 
     def _keep_pace(self, known: Known, snapshot: Snapshot, page: Request) -> None:
         """Keep the interval that *known* asks for, before anybody acts on *known*."""
-        pace, now = known.pace_for(self._agent_of(page), self._settings), self.now()
-        interval = pace.interval(now)
-        if not interval or pace.refuses(now):
-            return
-        self._keep(known.origin, interval)
+        asked, now = known.pace_for(self._agent_of(page), self._settings), self.now()
         # If the file came from another origin, that origin asks for the same.
         url = "" if snapshot.answer is None else snapshot.answer.url
         other = origin_of(url)
-        if other is not None and url == robots_url(other):
-            self._keep(other, interval)
+        is_robots = other is not None and url == robots_url(other)
+        for origin in {known.origin, other or ""} if is_robots else {known.origin}:
+            pace = self._permissions.pace(origin, asked, now)
+            interval = pace.interval(now)
+            if interval and not pace.refuses(now):
+                self._keep(origin, interval)
 
     def _note_variants(self, origin: str) -> Known:
         """Note, and return, that the answers of *origin* depend on the User-Agent."""

@@ -35,6 +35,7 @@ from scrapy.utils.test import get_crawler
 from scrapy_rep.access import Access, Outcome
 from scrapy_rep.judging.agents import Agents
 from scrapy_rep.log import CrawlLog
+from scrapy_rep.policies.permissions import Permissions
 from scrapy_rep.policies.service import Policies
 from scrapy_rep.policies.sharing import Sharing
 from scrapy_rep.robots import Robots
@@ -241,6 +242,7 @@ async def measure(kind: str, origins: int, path: Path) -> int:
         log=CrawlLog(crawler),
         keep=lambda origin, interval: None,
         engine=GOES_ON,
+        permissions=Permissions(settings),
     )
     parts: Any = SimpleNamespace(
         policies=policies, agents=agents, log=CrawlLog(crawler)

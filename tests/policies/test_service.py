@@ -16,6 +16,7 @@ from scrapy_rep.access import Exchange, Outcome, Validators
 from scrapy_rep.access.origins import robots_url
 from scrapy_rep.judging.agents import Agents
 from scrapy_rep.log import CrawlLog
+from scrapy_rep.policies import Permissions
 from scrapy_rep.policies import service as module
 from scrapy_rep.policies.lifecycle import State
 from scrapy_rep.policies.service import Policies
@@ -148,6 +149,7 @@ class Crawl:
             log=CrawlLog(self.crawler),
             keep=lambda origin, interval: None,
             engine=GOES_ON,
+            permissions=Permissions(self.settings),
         )
 
     async def allows(self, path: str = "/p", origin: str = ORIGIN) -> bool:

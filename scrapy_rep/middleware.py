@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from scrapy_rep.downloader import HttpCache
     from scrapy_rep.frontier.job_file import Job
     from scrapy_rep.judging import Ruling
-    from scrapy_rep.protocol import Agent
 
 SENT_BACK_AFTER = 0.1
 """Seconds after which they do. Scrapy may hand them out again at once, and without asyncio
@@ -85,7 +84,6 @@ class RepMiddleware:
         self._engine = crawl.engine
         self._keeper = crawl.keeper
         self._witness = crawl.witness
-        self._explains = crawl.witness is not None or bool(crawl.settings.purpose)
         self._judge = crawl.judge
         self._refusals = refusals = Refusals(crawl)
         self._refuse = refusals.refuse
@@ -174,12 +172,8 @@ class RepMiddleware:
                 return answer
             known, now = answer, self._policies.now()
         agent = self._agents.of(request)
-        if known.ready is not None:
-            now = await self._make_ready(known, agent, explain=self._explains)
         if self._witness is None:
             allowed = known.policy.allowed(url, agent)
-            if not allowed and known.ready is not None:
-                now = await self._make_ready(known, agent, explain=True)
             ruling = self._judge.rule(url, known, agent, now, allowed)
             if ruling is SEND and not (
                 self._keeper.keeps_intervals or self._keeper.is_any_parked()
@@ -228,13 +222,6 @@ class RepMiddleware:
         self._log.note_on_the_way(url, origin)
         if self._witness is not None:
             self._witness.note_exemption(request)
-
-    async def _make_ready(self, known: Known, agent: Agent, *, explain: bool) -> float:
-        """Wait until *known*, of a large file, is ready to answer; return the time."""
-        if not known.is_ready(agent, explain=explain):
-            with self._policies.lanes.lending_place():
-                await self._policies.aside.make_ready(known, agent, explain=explain)
-        return self._policies.now()
 
     async def _cached(self, request: Request, origin: str) -> Response | None:
         """Return the page of *request* if only its robots.txt must come from its site.

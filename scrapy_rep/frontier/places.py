@@ -132,9 +132,11 @@ class Place:
 
     def page(self) -> Request | None:
         """Return a request that is judged like its own; ``None``: they are not judged."""
-        if self.key is None or self.key[0] is None:
+        key = self.key
+        if key is None or key[0] is None:
             return None
-        return Request(self.key[0], headers={"User-Agent": self.key[2]})
+        meta = {"robotstxt_user_agent": key[1]}
+        return Request(key[0], headers={"User-Agent": key[2]}, meta=meta)
 
 
 class HostQueue:

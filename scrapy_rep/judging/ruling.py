@@ -136,8 +136,6 @@ class Judge:
         """
         if known.requests_wait and self.settings.wait:
             return _wait_for_robots(_by_rules(known.origin, known, agent), known, now)
-        if known.ready is not None and not known.is_ready(agent):
-            return SEND  # the gate has that done, and then knows its pace
         pace = known.pace_for(agent, self.settings)
         if self._permissions is not None:
             pace = self._permissions.pace(known.origin, pace, now)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scrapy_rep.pacing import FREE, pace_of
@@ -37,10 +36,10 @@ class Known:
         "evidence",
         "failures",
         "fault",
+        "is_large",
         "key",
         "origin",
         "policy",
-        "ready",
         "requests_wait",
         "standing",
         "varies",
@@ -61,9 +60,8 @@ class Known:
         """Equal for equal answers; ``None`` where no answer decides."""
         self.evidence: Any = None
         """What a listener of ``Policies.on_learned`` may keep here about the answer."""
-        self.ready: set[tuple[Agent, bool]] | None = None
-        """Agents for which all slow work is done, each with whether that includes the answers
-        that explain; ``None``: nothing is slow."""
+        self.is_large = False
+        """Whether a thread reads the file for each agent: it would hold the event loop."""
         self.requests_wait = False
         """Whether requests wait for the next retry rather than be refused."""
         self.fault: Exception | None = None
@@ -78,10 +76,6 @@ class Known:
     @property
     def unreachable(self) -> bool:
         return self.standing.state is State.UNREACHABLE
-
-    def is_ready(self, agent: Agent, *, explain: bool = False) -> bool:
-        """Tell whether no question of *agent* holds the event loop for long."""
-        return self.ready is None or (agent, explain) in self.ready
 
     def pace_for(self, agent: Agent, settings: Settings) -> Pace:
         """Return the pace that the policy asks of *agent*."""
@@ -101,7 +95,7 @@ class Known:
 
 
 def weight_of(known: Known) -> int:
-    """Return the octets of memory that *known* takes now, within a third or so."""
+    """Return the octets of memory that *known* takes once it is in use, within a third or so."""
     evidence = 0 if known.evidence is None else EVIDENCE_BYTES
     return ENTRY_BYTES + len(known.key) + known.policy.size_bytes() + evidence
 
@@ -110,8 +104,7 @@ class PolicyCache:
     """Keeps the policies last used, at most *max_bytes* of them by their own estimate.
 
     The policy that was put in last always stays. A policy that falls out is not lost: the
-    store knows it, or its origin is asked again. Policies grow with the questions that they
-    are asked; such an entry is weighed again when the cache is next used.
+    store knows it, or its origin is asked again.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -119,7 +112,6 @@ class PolicyCache:
         self.bytes = 0
         self.evictions = 0
         self._entries: OrderedDict[str, Known] = OrderedDict()  # oldest use first
-        self._grown: list[Known] = []  # to be weighed again
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -129,14 +121,10 @@ class PolicyCache:
 
     def peek(self, key: str) -> Known | None:
         """Return the entry of *key*, without counting it as used."""
-        if self._grown:
-            self._weigh_grown()
         return self._entries.get(key)
 
     def get(self, key: str) -> Known | None:
         """Return the entry of *key*, and count it as used."""
-        if self._grown:
-            self._weigh_grown()
         known = self._entries.get(key)
         if known is not None:
             self._entries.move_to_end(key)
@@ -144,33 +132,13 @@ class PolicyCache:
 
     def put(self, known: Known) -> None:
         """Keep *known*, weigh it, and drop the entries that were not used for longest."""
-        before = self._entries.get(known.key)
+        before = self._entries.pop(known.key, None)
         if before is not None:
-            self._let_go(before)
+            self.bytes -= before.weight
         self._entries[known.key] = known
-        self._entries.move_to_end(known.key)
-        # What is asked of a policy makes it grow: for each agent's rules, and for the
-        # first refusal to three times of what it was.
-        known.policy.watch(partial(self._grown.append, known))
-        known.weight = 0
-        self._weigh(known)
-
-    def _let_go(self, known: Known) -> None:
-        self.bytes -= known.weight
-        known.policy.watch(None)
-
-    def _weigh_grown(self) -> None:
-        grown = self._grown.copy()
-        self._grown.clear()
-        for known in grown:
-            if self._entries.get(known.key) is known:
-                self._weigh(known)
-
-    def _weigh(self, known: Known) -> None:
-        self.bytes -= known.weight
         known.weight = weight_of(known)
         self.bytes += known.weight
         while self.bytes > self.max_bytes and len(self._entries) > 1:
             _, evicted = self._entries.popitem(last=False)
-            self._let_go(evicted)
+            self.bytes -= evicted.weight
             self.evictions += 1

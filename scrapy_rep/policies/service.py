@@ -16,7 +16,7 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from scrapy_rep.access.origins import origin_of, robots_url
 from scrapy_rep.access.results import Access
 from scrapy_rep.pacing import Asking
-from scrapy_rep.policies.aside import LARGE_SIZE, Aside
+from scrapy_rep.policies.aside import Aside
 from scrapy_rep.policies.cache import Known, PolicyCache
 from scrapy_rep.policies.fetcher import validators_of
 from scrapy_rep.policies.lifecycle import (
@@ -34,6 +34,7 @@ from scrapy_rep.policies.news import News, tell_of_parsed
 from scrapy_rep.policies.one_at_a_time import OneAtATime
 from scrapy_rep.policies.sharing import Learned
 from scrapy_rep.protocol import Policy
+from scrapy_rep.protocol.policy import LARGE_SIZE
 from scrapy_rep.store import Snapshot, origin_of_key, variant
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Policies:
         crawler: Crawler,
         settings: Settings,
         *,
-        agent_of: Callable[[Request], Agent],
+        agent_of: Callable[[Request | None], Agent],
         user_agent_of: Callable[[Request], str],
         fetcher: Fetcher,
         store: Store,
@@ -91,7 +92,7 @@ class Policies:
         self._engine = engine
         self.fetches = OneAtATime(self._find, self._broken_off, engine)
         self.lanes = fetcher.lanes
-        self.aside = Aside(self.lanes.waiting_aside)
+        self._aside = Aside(self.lanes.waiting_aside)
         # Wall time that no step of the wall clock changes while we run.
         self._wall_at_zero = time() - monotonic()
 
@@ -122,6 +123,8 @@ class Policies:
         known = self._last_known(origin, page)
         if known is None or self.now() >= known.standing.until:
             return None
+        if known.is_large and not self._is_read(known, page()):
+            return None
         return known
 
     def is_away(
@@ -151,7 +154,7 @@ class Policies:
         known = self._cache.get(origin)
         if known is not None and known.varies:
             known = self._cache.get(self._variant(origin, page))
-        if known is None:
+        if known is None or not self._is_read(known, page):
             return None
         stands = known.standing
         if now < stands.ask_at and now < stands.until:  # either may come first
@@ -187,12 +190,11 @@ class Policies:
     def _for_page(
         self, known: Known, origin: str, page: Request, ahead: bool
     ) -> Known | Deferred[Known]:
-        if known.key == origin and not known.varies:
+        varies = known.varies or known.key != origin
+        key = self._variant(origin, page) if varies else origin
+        if known.key == key and self._is_read(known, page):
             return known
-        key = self._variant(origin, page)
-        if known.key == key:
-            return known
-        return self.fetches.ask(key, page, ahead=ahead)  # it was for another User-Agent
+        return self.fetches.ask(key, page, ahead=ahead)  # it was for another agent
 
     def _variant(self, origin: str, page: Request) -> str:
         return variant(origin, self._user_agent_of(page))
@@ -207,7 +209,7 @@ class Policies:
     async def close(self) -> None:
         """Break off all fetches; the crawl is over."""
         self.fetches.close()
-        self.aside.close()
+        self._aside.close()
         self._sharing.leave()
         await self._with_store("close", "", self._store.close())
         self._log.note_evictions(self._cache.evictions)
@@ -215,6 +217,10 @@ class Policies:
     # Asking
 
     async def _find(self, key: str, page: Request) -> Known:
+        known = self._cache.peek(key)
+        if known is not None and self.now() < min(known.standing[1:]):
+            await self._read(known, page)  # it was for another agent
+            return known
         snapshot, known = await self._recall(key, page)
         if known is not None:
             if self.now() < known.standing.ask_at:
@@ -328,14 +334,11 @@ class Policies:
             agent = self._agent_of(page)
             parsing = partial(policy_of, snapshot, stands.state, self._settings)
             is_large = answer is not None and len(answer.body) > LARGE_SIZE
-            policy = await self.aside.run(parsing) if is_large else parsing()
+            policy = await self._aside.run(parsing) if is_large else parsing()
             known = Known(origin, policy, stands, answer_id)
             known.key = key
-            if is_large:
-                known.ready = set()
-                await self.aside.make_ready(known, agent)
-                if policy.denies_all(agent):  # which is told of
-                    await self.aside.make_ready(known, agent, explain=True)
+            known.is_large = is_large
+            await self._read(known, page)
             self._news.tell_of_file(known, before, agent, self.now())
         known.requests_wait = requests_wait(snapshot, stands.state, self._settings)
         if before is None and key == origin:
@@ -345,6 +348,17 @@ class Policies:
             learned(known, snapshot)
         self._cache.put(known)
         return known
+
+    def _is_read(self, known: Known, page: Request | None) -> bool:
+        """Tell whether *known* answers the agent of *page* at once: a large file must be read."""
+        return not known.is_large or known.policy.is_prepared(self._agent_of(page))
+
+    async def _read(self, known: Known, page: Request) -> None:
+        """Have a thread read a large file for the agent of *page*, unless that has been done."""
+        if not self._is_read(known, page):
+            url = known.origin + "/:?"  # which meets what only some paths do
+            agent = self._agent_of(page)
+            await self._aside.run(partial(known.policy.prepare, agent, url))
 
     def _keep_pace(self, known: Known, snapshot: Snapshot, page: Request) -> None:
         """Keep the interval that *known* asks for, before anybody acts on *known*."""

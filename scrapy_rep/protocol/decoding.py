@@ -6,7 +6,6 @@ import codecs
 import re
 from contextlib import suppress
 from functools import lru_cache
-from sys import getsizeof
 
 from scrapy_rep.protocol.patterns import compiled
 
@@ -62,10 +61,6 @@ class Text:
         """The text: a line feed is its only line end, and also stands before line 1."""
         kept = self._kept
         return kept if isinstance(kept, str) else kept.decode("utf-8", self._errors)
-
-    def size_bytes(self) -> int:
-        """Octets of memory."""
-        return getsizeof(self) + getsizeof(self._kept)
 
     def __reduce__(self) -> tuple[type[Text], tuple[str, tuple[str, ...], str | None]]:
         return Text, (self.lines, self.problems, self.charset)  # compiled, too

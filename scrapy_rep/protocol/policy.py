@@ -22,9 +22,10 @@ from scrapy_rep.protocol.rules import Reading, Rule
 from scrapy_rep.protocol.ruleset import NO_MATCH, RuleSet
 from scrapy_rep.protocol.statements import groups_as_written, statements
 from scrapy_rep.protocol.user_agents import agents_given, chosen_for, groups_for
+from scrapy_rep.protocol.wildcards import FEW_QUERIES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from scrapy_rep.protocol.lint import Note
     from scrapy_rep.protocol.pace_values import Paces, RequestRate, VisitTime
@@ -32,10 +33,13 @@ if TYPE_CHECKING:
     from scrapy_rep.protocol.statements import Group
 
 MAX_AGENTS = 32  # of one policy, besides the first, whose rules stay compiled
+LARGE_SIZE = 32 * 1024
+"""Octets beyond which a file is large, as 2 % are: the worst ones of this size take some 50 ms."""
+EMPTY_SIZE, LINE_SIZE, WILDCARD_SIZE, EXPLAINED_SIZE = 1000, 70, 220, 350
+"""Octets of memory, measured: of a policy besides its text twice, of each line, of each wildcard, and
+of each line of a large file, whose explanation stays."""
 
-ROBOTS_TXT = (
-    "/robots.txt"  # RFC 9309 2.2.2: implicitly allowed; with a query it is another
-)
+ROBOTS_TXT = "/robots.txt"  # RFC 9309 2.2.2: implicitly allowed, not with a query
 
 is_final = COMPARABLE_PATH.fullmatch
 
@@ -84,12 +88,10 @@ class Policy:
 
     __slots__ = (
         "_first",
-        "_grown",
         "_origin",
         "_others",
         "_reason",
         "_text",
-        "_watcher",
         "dialect",
     )
 
@@ -97,8 +99,6 @@ class Policy:
 
     def __init__(self, text: Text, dialect: Dialect, reason: str | None = None) -> None:
         self.dialect = dialect
-        self._grown = False  # something was compiled since `size_bytes` was asked last
-        self._watcher: Callable[[], object] | None = None
         self._text = text
         self._reason = reason
         self._origin = "/"  # scheme, host and slash of the URL asked about last
@@ -165,7 +165,6 @@ class Policy:
 
     def _verdict_by(self, score: int, path: str, rules: RuleSet) -> Verdict:
         """The verdict on a comparable path of that score."""
-        self._grow()
         allowed = score & 1 == 1
         if self._reason is not None:
             verdict = Verdict(allowed, None, None, self._reason)
@@ -175,10 +174,12 @@ class Policy:
             # An empty rule may have that score, too. Else nothing is compiled for it.
             verdict = Verdict(True, None, rules.chosen.tokens, "no rule matches")
         else:
-            rule = rules.rule_for(score, path, self._text.lines)
+            rule, is_only = rules.rule_for(score, path, self._text.lines)
             if rule is None:
                 return Verdict(allowed, None, rules.chosen.tokens, "no rule matches")
             verdict = Verdict(allowed, rule, rules.chosen.tokens, "rule")
+            if not is_only:
+                return verdict
         rules.remember(score, verdict)
         return verdict
 
@@ -191,8 +192,6 @@ class Policy:
         if self._reason is not None:
             return ()
         rules, path = self._judged(url, rules)
-        if rules.by_score is None:
-            self._grow()
         return rules.matching(path, self._text.lines)
 
     def denies_all(self, agent: str | Sequence[str]) -> bool:
@@ -226,7 +225,6 @@ class Policy:
         check_url(url)
         if rules.stated is None:
             rules.stated = Stated(self._text.lines, rules.chosen.asked, self.dialect)
-            self._grow()
         # attach-05 3.1: what may not be fetched has no Content-Usage.
         if not rules.stated.rules or not self.allowed(url, agent):
             return rules.stated.everywhere
@@ -260,26 +258,31 @@ class Policy:
         return tuple(sorted(notes_on(self._text, self.dialect), key=attrgetter("line")))
 
     def size_bytes(self) -> int:
-        """Octets of memory that the policy holds now, within a third or so."""
-        self._grown = False
-        kept = [] if self._first is None else [self._first]
-        kept += (self._others or {}).values()
-        rule_sets = {id(rules): rules.size_bytes() for rules in kept}
-        others = AGENT_SIZE * len(self._others or ())
-        return EMPTY_SIZE + self._text.size_bytes() + others + sum(rule_sets.values())
+        """Octets of memory that the policy takes once it is in use, estimated from its text.
 
-    def watch(self, watcher: Callable[[], object] | None) -> None:
-        """Have `watcher` called when `size_bytes` is about to say more than it did last.
-
-        That is once until it is asked again. `None`: nobody is called any more.
+        What it is asked does not change that; the rules of several agents may double it.
         """
-        self._watcher = watcher
+        text = self._text.lines
+        of_lines = LINE_SIZE + EXPLAINED_SIZE * (len(text) > LARGE_SIZE)
+        of_lines *= text.count("\n")
+        return EMPTY_SIZE + 2 * len(text) + of_lines + WILDCARD_SIZE * text.count("*")
 
-    def _grow(self) -> None:
-        if not self._grown:
-            self._grown = True
-            if self._watcher is not None:
-                self._watcher()
+    def is_prepared(self, agent: str | Sequence[str]) -> bool:
+        """Whether `prepare` was called for `agent`, and its work is still there."""
+        key = agent if isinstance(agent, str) else agents_given(agent)
+        rules = self._compiled_for(key)
+        return rules is not None and rules.is_prepared
+
+    def prepare(self, agent: str | Sequence[str], url: str = "/:?") -> None:
+        """Do all slow work for `agent`, and for a `url` that meets what only some do."""
+        self.crawl_delay(agent)
+        for _ in range(FEW_QUERIES + 1):  # the last one has the tables that serve many
+            self.allowed(url, agent)
+        self.matching(url, agent)
+        self.preferences(url, agent)
+        rules = self._rules_for(agent)
+        rules.is_prepared = True
+        rules.scored(self._text.lines)  # which may be forgotten by now
 
     def __str__(self) -> str:
         """A robots.txt, the text that was read, which parses to an equal policy. Octets
@@ -340,11 +343,7 @@ class Policy:
             ):
                 return rules, path
         if rules.origins:
-            before = rules.own
-            own = rules.at(url, self._text.lines)
-            if rules.own is not before:
-                self._grow()
-            rules = own
+            rules = rules.at(url, self._text.lines)
         path = path_of(url, self.dialect)
         if "/." in path and self.dialect.resolves_dots and not refuses(rules, path):
             # Beyond RFC 9309: a server resolves it, so a refusal of either form holds.
@@ -355,35 +354,39 @@ class Policy:
 
     def _rules_for(self, agent: str | Sequence[str]) -> RuleSet:
         key = agent if isinstance(agent, str) else agents_given(agent)
-        first, others = self._first, self._others
-        if first is not None and key == first.agent:
-            return first
-        if others is not None and (known := others.get(key)) is not None:
+        if (known := self._compiled_for(key)) is not None:
             return known
+        first, others = self._first, self._others
         text = self._text.lines
         chosen = chosen_for(agents_given(key), text, self.dialect)
         reading = Reading(self.dialect, charset=self._text.charset)
         if first is None:
-            first = RuleSet(text, chosen, reading, key)
-            self._grow()
-            self._first = first
+            self._first = first = RuleSet(text, chosen, reading, key)
             return first  # another thread may have put its own there since
         if others is None:
             others = self._others = {}
-        elif len(others) >= MAX_AGENTS:
+        elif len(others) >= MAX_AGENTS or letters_of(others.values()) > len(text):
             others.clear()
         for rules in (first, *others.values()):
             if rules.chosen == chosen:
                 break  # another agent that shares the groups
         else:
             rules = RuleSet(text, chosen, reading, key)
-            self._grow()
         others[key] = rules
         return rules
 
+    def _compiled_for(self, key: str | tuple[str, ...]) -> RuleSet | None:
+        """The rules of an agent, unless they are to be compiled first."""
+        first, others = self._first, self._others
+        if first is not None and key == first.agent:
+            return first
+        return None if others is None else others.get(key)
 
-EMPTY_SIZE = 200
-AGENT_SIZE = 160  # of each agent but the first, and its place
+
+def letters_of(rule_sets: Iterable[RuleSet]) -> int:
+    """How long the sections of `rule_sets` are, of which one may serve several agents."""
+    sections = [part for rules in set(rule_sets) for part in rules.chosen.sections]
+    return sum(end - start for _, start, end in sections)
 
 
 def refuses(rules: RuleSet, path: str) -> bool:

@@ -317,13 +317,6 @@ class Stated:
         found = strictest_of(found, self.everywhere.categories)
         return self.everywhere._replace(categories=found)
 
-    def size_bytes(self) -> int:
-        """Octets of memory, estimated."""
-        rules = sum(
-            100 + 230 * (len(patterns) + len(says)) for _, patterns, says in self.rules
-        )
-        return 400 + rules + 150 * len(self.everywhere.licenses)
-
 
 def usage_rule(value: str, line: int, dialect: Dialect) -> UsageRule:
     path, preference = path_and_usage(value)

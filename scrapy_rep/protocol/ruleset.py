@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from sys import getsizeof
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from scrapy_rep.protocol.decoding import MAX_SIZE, show_octets
@@ -39,15 +39,14 @@ if TYPE_CHECKING:
 NO_MATCH = 1  # odd: RFC 9309 2.2.2 allows what no rule matches
 RULE_ORDERS = range(MAX_SIZE, 0, -1)  # falling; no text has more rules than that
 NO_VERDICTS: dict[int, Any] = {}  # of most, which are asked nothing but `allowed`
-VERDICT_TABLE_BYTES = 200  # octets of memory, of the table of verdicts
-VERDICT_BYTES = 120  # of each in it, with its place
-PREFIX_BYTES = 56  # octets of memory besides its letters, once they are sorted
 FEW_PREFIXES = 20  # all tried at once sooner than the right one is searched for
 
 # Tuples of no other type and what holds no container are nothing to the garbage collector, which
 # would hold all threads for as long as it takes to look at half a million of them.
 Explained = tuple[tuple[str, ...], bool, bool, tuple[bool, str, int]]
 """Of a pattern its parts, whether they end the path, and whether it is `encoded`; the `Rule`."""
+MAX_RECENT = 300  # places for what was explained last, each
+RULES_IN_A_PLACE = 100  # of some 350 octets
 
 
 class RuleSet:
@@ -66,6 +65,7 @@ class RuleSet:
         "escapes",
         "exact",
         "fresh",
+        "is_prepared",
         "origins",
         "own",
         "paces",
@@ -98,6 +98,7 @@ class RuleSet:
         self.escapes: Wildcards | None = None  # for a path as `encoded` has it
         self.fresh = FEW_QUERIES  # before the table of prefixes pays for itself
         self.by_score: dict[int, tuple[Explained, ...]] | None = None
+        self.is_prepared = False  # so that it keeps that
         self.paces: Paces | None = None  # these, too, are read when first asked for
         self.stated: Stated | None = None  # preferences
         # Origins that rules name, which are whole URLs, and the rules for URLs of one of them.
@@ -285,12 +286,19 @@ class RuleSet:
             return self.escapes.best(encode_reserved(path), best)
         return best
 
-    def rule_for(self, score: int, path: str, text: str) -> Rule | None:
-        """The first rule that gives the comparable `path` this score, None for NO_MATCH.
+    def rule_for(self, score: int, path: str, text: str) -> tuple[Rule | None, bool]:
+        """The first rule that gives the comparable `path` this score, None for NO_MATCH, and
+        whether no other one has that score.
 
         `text` is what the rule set was compiled from.
         """
         rules = self.scored(text).get(score, ())
+        return self.first_of(rules, score, path), len(rules) < 2
+
+    def first_of(
+        self, rules: tuple[Explained, ...], score: int, path: str
+    ) -> Rule | None:
+        """The first of `rules`, all of that score, that matches the comparable `path`."""
         if len(rules) >= MANY_PATTERNS:
             # Rules with wildcards are looked up: to try thousands takes far longer.
             kinds = (self.wildcards, path), (self.escapes, encode_reserved(path))
@@ -311,9 +319,7 @@ class RuleSet:
         return None
 
     def remember(self, score: int, verdict: Any) -> None:
-        """Keep what `rule_for` came to, unless several rules have this score."""
-        if self.by_score is not None and len(self.by_score.get(score, ())) > 1:
-            return
+        """Keep what decides about every path of this score."""
         if self.verdicts is NO_VERDICTS:
             self.verdicts = {}
         self.verdicts[score] = verdict
@@ -334,7 +340,7 @@ class RuleSet:
         return tuple([Rule(*rule) for rule in dict.fromkeys(found)])
 
     def scored(self, text: str) -> dict[int, tuple[Explained, ...]]:
-        """Every rule by its scores, in file order; compiled when first asked for."""
+        """Every rule by its scores, in file order; compiled when asked for: see `RECENT`."""
         by_score = self.by_score
         if by_score is None:
             lists: dict[int, list[Explained]] = {}
@@ -360,6 +366,8 @@ class RuleSet:
                     lists.setdefault(score, []).append((parts, ends, is_encoded, rule))
             by_score = {score: tuple(rules) for score, rules in lists.items()}
             self.by_score = by_score
+            if not self.is_prepared:
+                keep_recent(self, 1 + len(rules) // RULES_IN_A_PLACE)
         return by_score
 
     def denies_all(self) -> bool:
@@ -368,26 +376,19 @@ class RuleSet:
             return False
         return not self.base & 1 and self.allows_most < self.base
 
-    def size_bytes(self) -> int:
-        """Octets of memory, estimated from the numbers of what is kept."""
-        sections = self.chosen.sections
-        letters = sum(end - start for _, start, end in sections)
-        size = 360 + 170 * len(sections) + letters
-        # Tabulated or not: that happens behind the back of who weighs us.
-        size += PREFIX_BYTES * len(self.prefixes[0])
-        if self.exact is not None:
-            size += getsizeof(self.exact) + 24 * len(self.exact)
-        for kept in (self.wildcards, self.escapes, self.own):
-            if kept is not None:
-                size += kept.size_bytes()
-        size += sum(map(getsizeof, self.origins))
-        if self.stated is not None:
-            size += self.stated.size_bytes()
-        if self.by_score is not None:
-            size += letters + 350 * sum(map(len, self.by_score.values()))
-        if self.verdicts:
-            size += VERDICT_TABLE_BYTES + VERDICT_BYTES * len(self.verdicts)
-        return size
+
+RECENT: deque[RuleSet] = deque()
+"""What was explained last. What falls out of it is read again when a verdict needs it: kept for each
+policy, it would take three times the memory of all the rest."""
+
+
+def keep_recent(explained: RuleSet, places: int) -> None:
+    for _ in range(min(places, MAX_RECENT)):
+        if len(RECENT) >= MAX_RECENT:
+            oldest = RECENT.popleft()
+            if not oldest.is_prepared:
+                oldest.by_score = None
+        RECENT.append(explained)
 
 
 def small(scores: Collection[int]) -> Sequence[int]:

@@ -152,12 +152,6 @@ class Wildcards:
             and parts_occur(parts, anchored, path)
         }
 
-    def size_bytes(self) -> int:
-        """Octets of memory but for the letters, estimated."""
-        patterns = len(self.patterns())
-        # Half an index, be there one or not: it is made behind the back of who weighs us.
-        return 170 + (260 if self.until_index is None else 350) * patterns
-
 
 def index_by_letters(wildcards: Sequence[Wildcard]) -> Index:
     """File each pattern under the letters of its that the fewest patterns share.

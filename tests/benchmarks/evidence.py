@@ -81,9 +81,7 @@ class Gate(scrapy.Spider):
         shared: Any = Crawl.of(self.crawler)
         for origin, snapshot in self.snapshots.items():
             await shared.store.put(origin, snapshot)
-            known = await shared.policies.get(origin, scrapy.Request(origin))
-            if known.ready is not None:  # a large file, which is read aside
-                await shared.policies.aside.make_ready(known, AGENT, explain=True)
+            await shared.policies.get(origin, scrapy.Request(origin))
         self.gate: Any = self.crawler.get_downloader_middleware(RepMiddleware)
         self.ready.set()
         await self.done.wait()

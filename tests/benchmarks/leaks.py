@@ -28,6 +28,7 @@ from twisted.internet.task import react
 
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.pacing import hosts
+from scrapy_rep.protocol import ruleset
 from scrapy_rep.store import memory
 from tests.utils import crawl, make_crawler
 
@@ -244,7 +245,11 @@ async def look(hosts: int) -> Found:
     """Crawl so many hosts, and tell what grew with them."""
     # A quarter of them fail: of many hosts, more than are remembered before half is done.
     most = max(30, hosts // 10)
-    with Everywhere() as port, patch.object(memory, "MAX_FAILING_ORIGINS", most):
+    with (
+        Everywhere() as port,
+        patch.object(memory, "MAX_FAILING_ORIGINS", most),
+        patch.object(ruleset, "MAX_RECENT", most // 2),
+    ):
         await crawl(make_crawler(Hosts, **SETTINGS), hosts=WARM_UP, port=port)
         before = Count.now()
         crawler = make_crawler(Hosts, **SETTINGS)

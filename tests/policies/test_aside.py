@@ -9,11 +9,12 @@ import pytest
 from scrapy import Request
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
-from scrapy_rep.policies.aside import LARGE_SIZE, Aside
-from scrapy_rep.policies.cache import Known
-from scrapy_rep.policies.lifecycle import Standing, State
-from scrapy_rep.protocol import parse
+from scrapy_rep.policies.aside import Aside
+from scrapy_rep.protocol.policy import LARGE_SIZE
 from scrapy_rep.protocol.ruleset import RuleSet
+from scrapy_rep.store.memory import MemoryStore
+from tests.policies.test_service import AGENT, ORIGIN, Answer, Crawl
+from tests.policies.test_service import Site as Answers
 from tests.site import Reply, Site
 from tests.utils import Pages, coroutine_test, crawl, make_crawler, sleep
 
@@ -43,22 +44,6 @@ async def test_what_cannot_be_read_raises_where_it_is_wanted():
     aside = Aside()
     with pytest.raises(ZeroDivisionError):
         await aside.run(lambda: 1 // 0)
-    aside.close()
-
-
-@coroutine_test
-async def test_what_explains_is_made_when_it_is_needed():
-    aside, origin = Aside(), "https://example.com"
-    policy = parse(RULES)
-    known = Known(origin, policy, Standing(State.FRESH, 0.0, 0.0), 1)
-    known.ready = set()
-    await aside.make_ready(known, "a")
-    assert (known.is_ready("a"), known.is_ready("a", explain=True)) == (True, False)
-    await aside.make_ready(known, "a", explain=True)
-    assert known.is_ready("a", explain=True)
-    assert not known.is_ready("b")
-    await aside.make_ready(known, "b", explain=True)
-    assert known.is_ready("b", explain=True)
     aside.close()
 
 
@@ -122,3 +107,23 @@ async def test_a_file_that_denies_all_is_explained_aside(monkeypatch):
     assert not crawler.spider.got
     assert by
     assert threading.current_thread() not in by
+
+
+@coroutine_test
+async def test_who_joins_a_fetch_as_another_agent_waits_until_it_is_read_for_them():
+    site = Answers(Answer(body=(RULES + FILLING).encode()))
+    made_up = Crawl(site, MemoryStore(0))
+    agents = ["other", "another", AGENT]
+    asked = [
+        deferred_from_coro(
+            made_up.policies.get(
+                ORIGIN, Request(ORIGIN, meta={"robotstxt_user_agent": agent})
+            )
+        )
+        for agent in agents
+    ]
+    for agent, asking in zip(agents, asked, strict=True):
+        known = await maybe_deferred_to_future(asking)
+        assert known.policy.is_prepared(agent)
+    assert site.fetches == 1
+    await made_up.policies.close()

@@ -194,7 +194,8 @@ class Policies:
         key = self._variant(origin, page) if varies else origin
         if known.key == key and self._is_read(known, page):
             return known
-        return self.fetches.ask(key, page, ahead=ahead)  # it was for another agent
+        asking = self.fetches.ask(key, page, ahead=ahead)  # it was for another agent
+        return asking.addCallback(self._for_page, origin, page, ahead)
 
     def _variant(self, origin: str, page: Request) -> str:
         return variant(origin, self._user_agent_of(page))

@@ -35,6 +35,8 @@ TIME_STEPS = (
     21600, 43200, DAY,
 )  # fmt: skip
 """Seconds that a clock shows as round ones; beyond, whole days."""
+LEAST_TOP = 1e-9
+"""Seconds; the sums of an axis of less are not exact any more."""
 TINY = 1e-4
 """Of a part of the time: less than a clock tells, and more than rounding takes away."""
 PART = f"CAST((time - ?) / ? + {TINY} AS INTEGER) AS part"
@@ -175,9 +177,10 @@ def _top_of(points: list[Row]) -> float:
     gaps = sorted(point["gap"] for point in points)
     if delay:
         top: float = delay * (2 if gaps[-1] <= delay * 2 else MAX_DELAYS)
-        return top
-    usual: float = gaps[ceil(USUAL_PART * (len(gaps) - 1))]
-    return min(gaps[-1], usual * 1.5) or 1.0
+    else:
+        usual: float = gaps[ceil(USUAL_PART * (len(gaps) - 1))]
+        top = min(gaps[-1], usual * 1.5)
+    return top if top > LEAST_TOP else 1.0
 
 
 def _round_up(value: float) -> float:

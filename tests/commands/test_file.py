@@ -186,14 +186,14 @@ def visit_time(hours: int) -> str:
 @pytest.mark.parametrize(
     ("file", "args", "path", "status", "now"),
     [
-        (visit_time(23), (), "/", 0, ("send", None)),
-        (visit_time(5), (), "/", 1, ("refuse", "visit_time")),
+        (23, (), "/", 0, ("send", None)),
+        (5, (), "/", 1, ("refuse", "visit_time")),
         (
-            visit_time(5),
+            5,
             ("-s", "REP_VISIT_TIME_MAX=86400"),
             "/", 1, ("wait", "visit_time"),
         ),
-        (visit_time(23), (), "/private/", 1, ("refuse", "rule")),
+        (23, (), "/private/", 1, ("refuse", "rule")),
         ("User-agent: *\nCrawl-delay: 1000", (), "/", 1, ("refuse", "crawl_delay")),
         ("User-agent: *\nCrawl-delay: 10", (), "/", 0, ("send", None)),
         (
@@ -201,19 +201,21 @@ def visit_time(hours: int) -> str:
             ("-s", "REP_CRAWL_DELAY_OVER_MAX=clamp"),
             "/", 0, ("send", None),
         ),
-        (visit_time(23), ("-s", "REP_OBEY=visit-time"), "/private/", 0, ("send", None)),
+        (23, ("-s", "REP_OBEY=visit-time"), "/private/", 0, ("send", None)),
     ],
     ids=["in time", "at another time", "waited for", "disallowed", "too slow", "slow", "clamp", "dry run"],
 )  # fmt: skip
 def test_what_is_sent_now(file, args, path, status, now):
     action, cause = now
+    if isinstance(file, int):  # asked now, as the hour may turn while others run
+        file = visit_time(file)
     said = robots("--file", "-", "--json", "--now", *args, path, stdin=file)
     (verdict,) = said.objects[0]["verdicts"]
     assert (said.status, verdict["now"]["action"]) == (status, action)
     assert verdict["now"]["cause"] == cause
     assert verdict["allowed"] is (path == "/")
     hours = verdict["now"]["wait"] and verdict["now"]["wait"] / 3600
-    assert hours is None if action != "wait" else 4 <= hours <= 5
+    assert hours is None if action != "wait" else 3.9 <= hours <= 5
     plain = robots("--file", "-", *args, path, stdin=file)
     assert plain.status == (0 if path == "/" else 1)
     assert ("now" in plain.rows) == ((action == "send") != (path == "/"))
@@ -253,6 +255,7 @@ def test_json(file):
                         "reason": "Disallow: /x (line 15, user-agent SlowBot, slowbot)",
                         "wait": None,
                         "left_out": [],
+                        "permission": None,
                     },
                 }
             ],

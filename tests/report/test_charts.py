@@ -78,6 +78,11 @@ def test_without_a_delay_most_gaps_are_in_the_picture():
     assert len(dots(chart.paths["longer"])) == 1
 
 
+def test_a_delay_that_no_axis_can_show():
+    chart = host_chart_of(0, 0, 0, 0, 0, delay=5e-324)
+    assert (chart.top, len(dots(chart.paths["short"]))) == (1, 4)
+
+
 def test_no_short_gap_is_lost_among_many():
     starts = [float(number) for number in range(5000)]
     starts[777] -= 0.5

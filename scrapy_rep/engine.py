@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import logging
 from contextvars import copy_context
+from functools import cached_property, lru_cache
 from time import monotonic
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from scrapy import signals
 from scrapy.core import downloader as scrapys
 from scrapy.utils.defer import deferred_from_coro
-from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_rep.downloader import Downloader, Starts
-from scrapy_rep.downloader.backout import Backout
 from scrapy_rep.downloader.handed_out import NOWHERE, HandedOut
 
 if TYPE_CHECKING:
@@ -38,6 +38,9 @@ slot_clock: Callable[[], float] = (
     vars(scrapys).get("monotonic") or vars(scrapys).get("time") or monotonic
 )
 NO_SLOTS: dict[str | None, Any] = {}
+SCRAPYS_SLOT_KEY: Any = getattr(scrapys.Downloader, "get_slot_key", None)
+HOST_START = len("https://")
+"""No slash before this one ends a host."""
 
 
 class Engine:
@@ -58,14 +61,14 @@ class Engine:
         """Scheme -> whether its client, which was looked at, is Twisted's."""
         self.polite: Downloader | None = None
         """The crawl's downloader, if it is ours."""
-        self.handed_out = HandedOut(lambda: self._downloader.active)
-        self.backout = Backout(self.free_places)
+        self.handed_out = HandedOut(self.active)
         self.starts = Starts.of(crawler)
         self.starts.on_start(self._note_start)
         crawler.signals.connect(self._begin, signals.engine_started)
 
-    @property
+    @cached_property
     def _downloader(self) -> Any:
+        assert self._crawler.engine is not None
         return self._crawler.engine.downloader
 
     @property
@@ -97,18 +100,26 @@ class Engine:
 
     def slot_of(self, request: Request) -> str:
         """Return the name of the download slot that *request* goes through."""
-        key: str | None = request.meta.get("download_slot")
-        if key is None:  # else the downloader would come to the same, but slower
-            get_key = getattr(self._downloader, "get_slot_key", None)
-            if get_key is None:
-                return urlparse_cached(request).hostname or ""
-            key = get_key(request)
-        return key
+        name: str | None = request.meta.get("download_slot")
+        if name is not None:  # the downloader would come to the same, but slower
+            return name
+        if not self._names_slots_by_host:
+            named: str = self._downloader.get_slot_key(request)
+            return named
+        url = request.url
+        end = url.find("/", HOST_START)
+        return _hostname_of(url[:end] if end > 0 else url)
+
+    @cached_property
+    def _names_slots_by_host(self) -> bool:
+        """Whether a slot has the name of its host, for all that Scrapy and the user have chosen."""
+        name_of = getattr(type(self._downloader), "get_slot_key", None)
+        by_address = getattr(self._downloader, "ip_concurrency", 0)
+        return name_of in {None, SCRAPYS_SLOT_KEY} and not by_address
 
     def _begin(self) -> None:
         if isinstance(self._downloader, Downloader):
             self.polite = self._downloader
-            self._downloader.holds_back = self.backout.is_all_promised
             self._downloader.is_ending = self.is_ending
         elif self._crawler.settings.get("JOBDIR"):
             logger.warning(
@@ -192,15 +203,15 @@ class Engine:
 
     def due_in(self, name: str) -> float:
         """Return the seconds until a slot may start a request, by the user's own delay."""
-        delay = self.least_delay(name)
-        if not delay:
+        slot = self._slot(name)
+        # ``None``: it was not used yet, or is idle for longer than its delay.
+        if slot is None or not slot.delay:
             return 0.0
-        return max(0.0, float(self._slot(name).lastseen) + delay - slot_clock())
+        return max(0.0, float(slot.lastseen) + self.least_delay(name) - slot_clock())
 
     def least_delay(self, name: str | None) -> float:
         """Return the delay of a slot, the user's or AutoThrottle's, as short as jitter makes it."""
         slot = self._slot(name)
-        # ``None``: it was not used yet, or is idle for longer than its delay.
         if slot is None or not slot.delay:
             return 0.0
         return float(slot.delay) * max(0.0, 1 - jitter_of(slot))
@@ -235,6 +246,17 @@ class Engine:
         """Return how many requests at a time each slot takes by the user's settings."""
         own = (self._users_limits(name)[1] for name in self._own_slots)
         return max(1, min([self._own_concurrency, *own]))
+
+    def back_out_while(self, is_all_promised: Callable[[], bool]) -> None:
+        """Have Scrapy's engine ask for no more while *is_all_promised*, although places are free.
+
+        Scrapy's own middleware fetches a robots.txt while its page holds a place. Here the page
+        waits in the frontier, and the fetch has a place of its own, so the downloader seems to be
+        free; the engine would then take one request at a time from ``start()``, and wait for
+        three turns of the event loop after each.
+        """
+        if isinstance(self._downloader, Downloader):
+            self._downloader.holds_back = is_all_promised
 
     def lend_place(self) -> None:
         """Add a place, so that a wait or a fetch of robots.txt takes none from the pages."""
@@ -315,34 +337,29 @@ class Engine:
         assert engine is not None
         deferred_from_coro(engine.close_spider_async(reason=reason))
 
-    def was_cut_off(self, request: Request) -> bool:
-        """Tell whether the download of *request* was broken off so that the crawl ends sooner."""
-        return self.polite is not None and request in self.polite.cut_off
-
     def done_with(self, requests: Iterable[Request]) -> list[Request]:
         """Return those of *requests*, all of them handed out, with all that came of them.
 
-        The engine forgets a request when its callback has finished, and its items and requests
-        are processed or queued; and those that it drops in order to stop sooner, which are
-        not done. A downloader that is not ours does not tell which these are.
+        A request is in the downloader, and from its answer on in the scraper, with no turn of the
+        event loop between; it leaves that when its callback has finished, and its items and
+        requests are processed or queued. What Scrapy drops in order to stop sooner is not done. A
+        downloader that is not ours does not tell which requests these are.
         """
-        in_progress = self.in_progress()
-        if in_progress is None:
-            return []
-        return [
-            request
-            for request in requests
-            if request not in in_progress and not self.was_cut_off(request)
-        ]
-
-    def in_progress(self) -> AbstractSet[Request] | None:
-        """Return the requests that the engine still works on; ``None``: it does not run."""
-        slot = self._engine_slot
-        return None if slot is None else slot.inprogress
+        assert self._crawler.engine is not None
+        scraped = self._crawler.engine.scraper.slot
+        busy = self.active() | (scraped.active if scraped else NOWHERE)
+        cut_off = self.polite.cut_off if self.polite else NOWHERE
+        return [each for each in requests if each not in busy and each not in cut_off]
 
 
 def _do_nothing() -> None:
     pass
+
+
+@lru_cache(maxsize=4096)
+def _hostname_of(start: str) -> str:
+    """Return the host name in the *start* of a URL, as Scrapy has it."""
+    return urlsplit(start).hostname or ""
 
 
 def _set(owner: Any, name: str, value: object) -> None:

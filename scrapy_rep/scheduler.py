@@ -15,6 +15,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.frontier import Frontier, MemoryLedger, Permits
+from scrapy_rep.judging import leave_behind
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider
@@ -70,7 +71,7 @@ class Scheduler(BaseScheduler):
         from scrapy_rep.frontier.job_file import Job  # noqa: PLC0415 - few need it
         from scrapy_rep.frontier.sqlite import SqliteLedger  # noqa: PLC0415
 
-        return SqliteLedger(Job.of(self._crawler), self._permits)
+        return SqliteLedger(Job.of(self._crawler))
 
     def _filter(self) -> tuple[BaseDupeFilter, bool]:
         """Return the duplicates filter, and whether the ledger does its work."""
@@ -100,7 +101,8 @@ class Scheduler(BaseScheduler):
         return self.frontier.count + self.ledger.pending()
 
     def enqueue_request(self, request: Request) -> bool:
-        self._permits.leave_behind(request)
+        if request.meta:
+            leave_behind(request, request.meta, self._crawl.engine)
         before = self._permits.sent_back_as(request)
         if before is not None and self.frontier.take_back(before, request):
             where = self.ledger.where

@@ -31,8 +31,6 @@ class HandedOut:
 
     def add(self, slot: str, host: str, request: Request) -> None:
         """Note that *request* is on its way to *host*, by *slot*."""
-        if len(self._by_slot) + len(self._by_host) > 2 * len(self._active()) + 16:
-            self.sweep()
         self._by_slot.setdefault(slot, set()).add(request)
         if host != slot:
             self._by_host.setdefault(host, set()).add(request)

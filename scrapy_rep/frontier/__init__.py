@@ -1,8 +1,7 @@
 """The frontier: where requests wait, by host, and what keeps them there."""
 
 from scrapy_rep.frontier.frontier import Frontier
-from scrapy_rep.frontier.ledger import Ledger
-from scrapy_rep.frontier.memory import MemoryLedger
+from scrapy_rep.frontier.ledger import Ledger, MemoryLedger
 from scrapy_rep.frontier.permits import Permits
 
 __all__ = ["Frontier", "Ledger", "MemoryLedger", "Permits"]

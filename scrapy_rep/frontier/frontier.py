@@ -7,11 +7,9 @@ from time import monotonic, time
 from typing import TYPE_CHECKING
 
 from scrapy_rep.downloader import Alarm
-from scrapy_rep.frontier.ahead import Ahead
-from scrapy_rep.frontier.in_hand import InHand
 from scrapy_rep.frontier.places import Places, Where
-from scrapy_rep.frontier.schedule import DUE, LATER, Schedule
-from scrapy_rep.frontier.stock import Stock
+from scrapy_rep.frontier.schedule import DUE, LATER, Ahead, Schedule
+from scrapy_rep.frontier.stock import InHand, Stock
 from scrapy_rep.log.waits import ASKED, PACE, TURN, Held
 
 if TYPE_CHECKING:
@@ -19,10 +17,10 @@ if TYPE_CHECKING:
 
     from scrapy import Request, Spider
 
-    from scrapy_rep.frontier.in_hand import Taken
     from scrapy_rep.frontier.ledger import Entry, Ledger
     from scrapy_rep.frontier.permits import Permits
     from scrapy_rep.frontier.places import HostQueue, Place
+    from scrapy_rep.frontier.stock import Taken
 
 FULL_RECHECKS_PER_POP = 2
 WINDOW = 20_000
@@ -48,8 +46,10 @@ class Frontier:
         self._ahead = Ahead(permits, self.schedule, self.stock.next_of)
         self._look_at = 0.0
         self._alarm = Alarm(permits.wake)
-        self._in_hand = InHand(permits.done_with, ledger.done)
-        self.wake = permits.wake
+        self._in_hand = InHand(permits.engine, ledger)
+        self.taken: dict[Request, Taken] = self._in_hand.taken
+        """The requests that the engine has, each with its place and entry."""
+        self.wake, self.sweep = permits.wake, self._in_hand.sweep
         permits.begin(self)
 
     @property
@@ -57,20 +57,12 @@ class Frontier:
         """How many requests wait that it knows of."""
         return self.stock.count
 
-    # What a ledger tells
-
     @property
-    def taken(self) -> dict[Request, Taken]:
-        """The requests that the engine has, each with its place and entry."""
-        return self._in_hand.taken
+    def is_empty(self) -> bool:
+        """Whether nothing waits here, nor beyond the window."""
+        return not (self.stock.count or self._has_others())
 
-    def place_named(self, name: str) -> Place:
-        """Return the place of this *name*, a new one if nothing waits there."""
-        return self.places.named(name)
-
-    def has_place(self, name: str) -> bool:
-        """Tell whether it knows of requests in the place of this *name*."""
-        return self.places.has(name)
+    # What a ledger tells
 
     @property
     def room(self) -> int:
@@ -115,11 +107,17 @@ class Frontier:
         *entries*: none is left.
         """
         place.filling = False
+        if place.is_gone and entries:
+            # It was dropped as nothing was left in the ledger: these were on their way here.
+            place = self.places.current(place)
         if place.is_gone:
             return
+        is_new = not place.count
         self.stock.came(place, entries, left)
         if not place.count:
             self._discard(place)
+        elif is_new:
+            self._enter(place)
         elif place.queue.where is not Where.FULL:
             self.schedule.make_due(place.queue)
 
@@ -154,21 +152,17 @@ class Frontier:
         if place is not None and entry is not None and entry[2] is not None:
             self._ledger.done([(place, entry[2])])
 
-    def sweep(self) -> None:
-        """Tell the ledger what is done."""
-        self._in_hand.sweep()
-
     def pop(self) -> Request | None:
         """Return a request that may be sent now; ``None``: there is none.
 
         Then the engine is woken when there may be one.
         """
-        if not self._ledger.is_ready:
+        if not self._ledger.is_ready or self.is_empty:
             return None
         schedule = self.schedule
         if schedule.later:
             schedule.wake_due()
-        if self._ledger.sheds and self._ledger.pending():
+        if self._has_others():
             self._move_window()
         if schedule.unknown:
             self._ahead.look()
@@ -179,7 +173,7 @@ class Frontier:
             schedule.recheck_full(len(schedule.full), self._permits.is_free)
             request = self._pop_due()
         if request is not None:
-            self._permits.note_busy()
+            self._permits.waits.note_busy()
             return request
         self._ahead.look()
         self._rest()
@@ -189,10 +183,10 @@ class Frontier:
         """Have the engine woken when a request may be sent."""
         if self.schedule.later:
             self._alarm.set(self.schedule.left())
-        if self._ledger.sheds and self._ledger.pending():
+        if self._has_others():
             self._alarm.set(self._look_at - monotonic())
         if self.count:
-            self._permits.note_idle()
+            self._permits.waits.note_idle()
 
     def _pop_due(self) -> Request | None:
         while (queue := self.schedule.take_due()) is not None:
@@ -271,7 +265,6 @@ class Frontier:
         if not place.ask_ahead:
             place.ask_ahead = self._permits.is_known(place)  # else the gate asks
         self._in_hand.add(request, place, entry)
-        self._permits.hand_out(queue, request)
         return request
 
     def _moves(self, request: Request, place: Place, entry: Entry) -> bool:
@@ -309,7 +302,7 @@ class Frontier:
 
     def _park(self, queue: HostQueue, wait: float, cause: str) -> None:
         self.schedule.park(queue, wait, len(self.places))
-        self._permits.note_put_off(queue, wait, cause)
+        self._permits.log.note_put_off(queue.host, wait, cause)
 
     def _tell_ledger(self, place: Place) -> None:
         """Tell the ledger what *place* waits for, if that is something else than before."""
@@ -322,6 +315,10 @@ class Frontier:
             self._ledger.note_wait(place, cause, (until and until + since_1970) or None)
 
     # The window
+
+    def _has_others(self) -> bool:
+        """Tell whether requests wait beyond it."""
+        return self._ledger.sheds and self._ledger.pending() > 0
 
     def _move_window(self) -> None:
         """Let places beyond the window into it, if need be instead of some that wait long."""
@@ -345,12 +342,16 @@ class Frontier:
             self._ledger.let_go(place, until)
             self.drop(place)
 
-    # Whether the engine need ask (``Promising``)
+    # Whether the engine need ask
 
-    def promised(self) -> int:
-        return self._permits.promised(self._ahead.asked)
+    def is_all_promised(self) -> bool:
+        """Tell whether each free place is promised to a request here, and nothing else is due.
 
-    def has_none_due(self) -> bool:
+        Then the engine need not ask; it is woken in time.
+        """
+        promised = self._permits.promised(self._ahead.asked)
+        if not 0 < self._permits.engine.free_places() <= promised:
+            return False
         if self.schedule.due or self.schedule.full or self.schedule.left() <= 0:
             return False
         self._rest()
@@ -367,8 +368,8 @@ class Frontier:
             if cause != ASKED and until <= now:
                 cause, until = (cause or PACE if later else TURN), later
             yield Held(place.host, cause, until or None, place.count)
-        if self._ledger.sheds and (others := self._ledger.pending()):
-            yield Held("", TURN, None, others)
+        if self._has_others():
+            yield Held("", TURN, None, self._ledger.pending())
 
     def requests_of(self, host: str, origin: str) -> int:
         return sum(
@@ -383,15 +384,16 @@ class Frontier:
             return 0.0
         soonest = schedule.left()
         if self._ahead.asked:  # asking may wait for a parked host, too
+            keeper = self._permits.keeper
             for queue in self.places.queues():
                 if queue.where is Where.ASKED:
-                    soonest = min(soonest, self._permits.parked_for(queue))
+                    soonest = min(soonest, keeper.parked_left(queue.host))
         return soonest
 
     def close(self) -> None:
         """Note that the crawl is over; ``taken`` is then what it did not finish."""
         self._alarm.cancel()
         self._in_hand.close()
-        self._permits.end(self, keeps=self._ledger.outlives)
+        self._permits.waits.close(self, keeps=self._ledger.outlives)
         for queue in self.places.queues():
             queue.where = Where.GONE

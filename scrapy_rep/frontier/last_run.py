@@ -11,6 +11,7 @@ from time import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.frontier.job_file import FILE_NAME
+from scrapy_rep.pacing import HOSTS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,14 +27,16 @@ IN_HAND = "SELECT value FROM facts WHERE name = 'in hand'"
 IS_RUNNING = "SELECT 1 FROM facts WHERE name = 'running'"
 
 
-def begin(file: JobFile) -> dict[str, float]:
-    """Note that a run begins; return when the last one asked each host last.
+def begin(file: JobFile) -> None:
+    """Note that a run begins, and when the last one asked each host last.
 
-    In seconds since 1970; other hosts may have been asked just now.
+    Other hosts, and all of them if it was killed, may have been asked just now.
     """
     was_killed = bool(file.rows(IS_RUNNING))
     in_hand = sum(taken for _, taken in _in_hand(file.rows(IN_HAND)))
-    last_starts = {} if was_killed else _last_starts(file)
+    if not was_killed:
+        now = time()
+        HOSTS.recall({host: now - at for host, at in _last_starts(file).items()})
     file.rows("INSERT OR REPLACE INTO facts VALUES ('running', 1)")
     if was_killed:
         logger.warning(
@@ -44,11 +47,12 @@ def begin(file: JobFile) -> dict[str, float]:
         )
     if file.rows("SELECT 1 FROM places LIMIT 1"):
         logger.info(summary(file))
-    return last_starts
 
 
-def end(file: JobFile, last_starts: dict[str, float]) -> None:
+def end(file: JobFile) -> None:
     """Note that a run has come to its end, and when it asked each host last."""
+    now = time()
+    last_starts = {host: now - ago for host, ago in HOSTS.last_starts().items()}
     file.fill(
         [
             (
@@ -61,6 +65,7 @@ def end(file: JobFile, last_starts: dict[str, float]) -> None:
 
 
 def _last_starts(file: JobFile) -> dict[str, float]:
+    """Return when each host with a delay was asked last, in seconds since 1970."""
     rows = file.rows("SELECT value FROM facts WHERE name = 'last starts'")
     with suppress(AttributeError, TypeError, ValueError):
         times = json.loads(rows[0][0]) if rows else {}

@@ -3,8 +3,8 @@
 A ledger keeps requests and fingerprints; the ``Frontier`` above it decides who goes when, and has
 a few requests of each host at hand. Everything happens in the event loop's thread. Calls that are
 no coroutines must not wait: a ledger behind a network notes what it is told, does it soon, and
-tells the frontier. What it may call and read there: ``place_named``, ``arrive``, ``filed``,
-``found``, ``came``, ``drop``, ``wake``, ``places``, ``taken``.
+tells the frontier. What it may call and read there: ``arrive``, ``filed``, ``found``, ``came``,
+``drop``, ``wake``, ``places``, ``taken``.
 
 The life of a request, and who calls what:
 
@@ -27,9 +27,11 @@ found again by who opens it next.
 
 from __future__ import annotations
 
+import pickle
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from scrapy_rep.frontier.requests import packed
+from scrapy.utils.request import request_from_dict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -45,6 +47,9 @@ if TYPE_CHECKING:
     in the ascending order of the first two, which must differ among those of a host.
 
     The rank is -2 * priority; + 1 for a start request, where those come after the others."""
+
+FINGERPRINT_OCTETS = 16
+"""Octets. Among 10**9 URLs, the chance that two collide is 1 in 10**21."""
 
 
 class Ledger:
@@ -97,7 +102,7 @@ class Ledger:
             return None
 
     async def open(self) -> None:
-        """Open it, and tell the frontier what waits (``place_named``, then ``found``).
+        """Open it, and tell the frontier what waits (``places.named``, then ``found``).
 
         Called once, before any of what follows. May wait for as long as it takes: the
         engine asks for no request before it is over. Raises what is to end the crawl at once, such
@@ -219,3 +224,61 @@ class Ledger:
         in the engine's hands. May wait, but not for ever: it gives up within seconds, says what
         is lost by that, and raises nothing for a fault of file or server.
         """
+
+
+class MemoryLedger(Ledger):
+    """The ledger of a crawl of which nothing outlives the process: all requests are at hand."""
+
+    where = "memory"
+    outlives = False
+
+    def __init__(self) -> None:
+        self._seen: set[bytes] = set()
+        self._orders = 0
+
+    def file(
+        self,
+        place: Place,
+        rank: int,
+        request: Request,
+        fingerprint: bytes | None,
+        *,
+        last_first: bool,
+    ) -> str:
+        if fingerprint is not None:
+            fingerprint = shortened(fingerprint)
+            if fingerprint in self._seen:
+                return ""
+            self._seen.add(fingerprint)
+        self._orders += 1
+        order = -self._orders if last_first else self._orders
+        self.frontier.arrive(place, (rank, order, None, request))
+        return self.where
+
+    def fill(self, place: Place, number: int) -> None:
+        """Never called: nothing is behind."""
+
+    def done(self, gone: Iterable[tuple[Place, Any]]) -> None:
+        """Never called: nothing has an id."""
+
+
+def packed(request: Request, spider: Spider) -> bytes:
+    """Return *request* as octets. Raises whatever comes of what cannot be pickled."""
+    return pickle.dumps(request.to_dict(spider=spider), protocol=4)
+
+
+def unpacked(body: Request | bytes, spider: Spider) -> Request:
+    """Return what ``packed`` made *body* of; a request is returned as it is.
+
+    Raises whatever comes of octets that are damaged, or of a callback that *spider* lacks.
+    """
+    if not isinstance(body, bytes):
+        return body
+    return request_from_dict(pickle.loads(body), spider=spider)  # noqa: S301
+
+
+def shortened(fingerprint: bytes) -> bytes:
+    """Return what stands for *fingerprint*, of FINGERPRINT_OCTETS octets at the most."""
+    if len(fingerprint) <= FINGERPRINT_OCTETS:
+        return fingerprint
+    return blake2b(fingerprint, digest_size=FINGERPRINT_OCTETS).digest()

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from time import monotonic, time
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from scrapy_rep.frontier.places import Place, Where
-from scrapy_rep.judging import judged, leave_behind
+from scrapy_rep.judging import judged
 from scrapy_rep.judging.ruling import PARKED, UNREACHABLE
 from scrapy_rep.log.waits import ASKED, PACE
-from scrapy_rep.pacing import HOSTS
 from scrapy_rep.settings import LONGEST_AT_PROMPT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from typing import Any
 
     from scrapy import Request
@@ -35,11 +33,12 @@ class Permits:
 
     def __init__(self, crawl: Crawl) -> None:
         self._crawl = crawl
-        self._engine = crawl.engine
-        self._keeper = crawl.keeper
+        self.engine = crawl.engine
+        self.keeper = crawl.keeper
         self._agents = crawl.agents
         self._judge = crawl.judge
-        self._log = crawl.log
+        self.log = crawl.log
+        self.waits = crawl.waits
         self._may_wait_long = crawl.settings.wait
         self._policies: Policies | None = None
         self._has_cache = False
@@ -53,30 +52,26 @@ class Permits:
         if crawl.is_judged:
             self._policies = crawl.policies
             self._has_cache = crawl.http_cache is not None
-        self._engine.backout.queues.append(frontier)
-        crawl.waits.holders.append(frontier)
-
-    def end(self, frontier: Frontier, *, keeps: bool) -> None:
-        """Note that the crawl is over; *keeps*: what waits is kept for the next one."""
-        self._engine.backout.queues.remove(frontier)
-        self._crawl.waits.close(frontier, keeps=keeps)
+        self.engine.back_out_while(frontier.is_all_promised)
+        self.waits.holders.append(frontier)
 
     # Where a request belongs
 
     def host_slot_key(self, request: Request) -> tuple[str, str, Key]:
         """Return the host whose pace *request* keeps, its download slot, and what judges it."""
-        host, slot = self._keeper.host_of(request), self._engine.slot_of(request)
+        host, slot = self.keeper.host_of(request), self.engine.slot_of(request)
         try:
             found = judged(request.url, request.meta)
             if found is None:
                 return host, slot, UNJUDGED
-            agent, header = self._agents.of(request), self._agents.header(request)
+            header = self._agents.header(request)
+            agent = self._agents.of(request, header)
         except ValueError:  # the gate will say what is wrong
             return host, slot, UNJUDGED
         origin = found[1]
         was_looked_up = (
             self._has_cache
-            and request in self._engine.handed_out.sent_back
+            and request in self.engine.handed_out.sent_back
             and self._is_away(origin, request)
         )
         return host, slot, (origin, agent, header, was_looked_up)
@@ -87,19 +82,15 @@ class Permits:
             return NOT_JUDGED
         return self._agents.of(), self._agents.header()
 
-    def leave_behind(self, request: Request) -> None:
-        """Drop what was said of the page from which the meta of *request* was copied."""
-        leave_behind(request, request.meta, self._engine)
-
     # Whether it may go
 
     def is_free(self, queue: HostQueue) -> bool:
         """Tell whether its download slot has a place for another request to its host."""
-        return self._keeper.has_place(queue.slot, queue.host)
+        return self.keeper.has_place(queue.slot, queue.host)
 
     def slot_due_in(self, queue: HostQueue) -> float:
         """Return the seconds for which the user's own delay of its slot holds *queue*."""
-        wait = self._engine.due_in(queue.slot)
+        wait = self.engine.due_in(queue.slot)
         return 0.0 if wait and self._is_refused(queue.host) else wait
 
     def hold_of(self, place: Place) -> tuple[float, str] | Where | None:
@@ -107,7 +98,7 @@ class Permits:
 
         A place whose requests the gate will refuse may go, too.
         """
-        keeper, host, key = self._keeper, place.queue.host, place.key
+        keeper, host, key = self.keeper, place.queue.host, place.key
         if keeper.is_used_up(host):
             return None  # so that it is refused now
         if keeper.is_any_parked():  # nor is a parked host asked for its robots.txt
@@ -149,7 +140,7 @@ class Permits:
         """Tell whether the gate refuses requests to *host*, as they would wait for too long."""
         if self._may_wait_long:
             return False
-        return self._keeper.due_in(host) > LONGEST_AT_PROMPT
+        return self.keeper.due_in(host) > LONGEST_AT_PROMPT
 
     def _is_away(self, origin: str, of: Request | Place) -> bool:
         """Tell whether the robots.txt of *origin* cannot be had."""
@@ -202,26 +193,11 @@ class Permits:
 
     def _note_goes_on(self, place: Place) -> None:
         host = place.host
-        refused = self._keeper.refuses(host) or self._keeper.is_used_up(host)
+        refused = self.keeper.refuses(host) or self.keeper.is_used_up(host)
         if place.held_by not in TOLD_ELSEWHERE and not refused:
             waited = monotonic() - place.held_since
-            self._log.note_goes_on(host, place.held_by, waited, place.count)
+            self.log.note_goes_on(host, place.held_by, waited, place.count)
         place.held_by, place.held_until = "", 0.0
-
-    def note_put_off(self, queue: HostQueue, wait: float, cause: str) -> None:
-        self._log.note_put_off(queue.host, wait, cause)
-
-    def note_unreadable(self) -> None:
-        self._log.count("unreadable")
-
-    def note_idle(self) -> None:
-        self._crawl.waits.note_idle()
-
-    def note_busy(self) -> None:
-        self._crawl.waits.note_busy()
-
-    def parked_for(self, queue: HostQueue) -> float:
-        return self._keeper.parked_left(queue.host)
 
     # The engine
 
@@ -229,31 +205,10 @@ class Permits:
         """Make the engine ask for a request; before it has begun, it will do so anyway."""
         engine = self._crawl.crawler.engine
         if engine is not None and engine.scraper.slot is not None:
-            self._engine.wake()
-
-    def hand_out(self, queue: HostQueue, request: Request) -> None:
-        """Note that *request* is on its way to the downloader."""
-        self._engine.handed_out.add(queue.slot, queue.host, request)
-
-    def done_with(self, requests: Iterable[Request]) -> list[Request]:
-        """Return those of *requests* that the engine has finished with, and not just dropped."""
-        return self._engine.done_with(requests)
+            self.engine.wake()
 
     def sent_back_as(self, request: Request) -> Request | None:
         """Return the request that the gate has sent back as *request*, to wait; or ``None``."""
-        found = self._engine.handed_out.sent_back.get(request)
+        sent_back = self.engine.handed_out.sent_back
+        found = sent_back.get(request) if sent_back else None
         return None if found is None else found()
-
-    # What one run tells the next
-
-    @staticmethod
-    def last_starts() -> dict[str, float]:
-        """Return when each host with a delay was asked last, in seconds since 1970."""
-        now = time()
-        return {host: now - ago for host, ago in HOSTS.last_starts().items()}
-
-    @staticmethod
-    def recall(last_starts: dict[str, float]) -> None:
-        """Note what ``last_starts`` was; hosts not in it may just have been asked."""
-        now = time()
-        HOSTS.recall({host: now - at for host, at in last_starts.items()})

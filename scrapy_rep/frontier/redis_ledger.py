@@ -289,7 +289,7 @@ class RedisLedger(Ledger):
         if (
             name not in shard.waits
             and self.is_full
-            and not self.frontier.has_place(name)
+            and not self.frontier.places.has(name)
         ):
             shard.is_unread = True
             return
@@ -299,7 +299,7 @@ class RedisLedger(Ledger):
             del ranks[rank]
             if not ranks:
                 del shard.waits[name]
-        place = self.frontier.place_named(name)
+        place = self.frontier.places.named(name)
         if number > 0 or place.count + number > 0:
             self.frontier.found(place, number)
         else:

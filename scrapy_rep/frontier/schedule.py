@@ -1,4 +1,4 @@
-"""Which hosts are due, and what the others wait for."""
+"""Which hosts are due, and what the others wait for; whose robots.txt is asked for ahead of need."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from scrapy_rep.frontier.places import Where
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from scrapy_rep.frontier.places import HostQueue
+    from scrapy import Request
+
+    from scrapy_rep.frontier.permits import Permits
+    from scrapy_rep.frontier.places import HostQueue, Place
 
 DUE, LATER = Where.DUE, Where.LATER
 """By these names, as each pop needs them: a member of an ``Enum`` is looked up twenty times
@@ -131,3 +134,56 @@ class Schedule:
 def _is_held(entry: tuple[float, int, HostQueue]) -> bool:
     _, ticket, queue = entry
     return queue.where is LATER and queue.ticket == ticket
+
+
+class Ahead:
+    """Has policies asked for on behalf of what waits: they are known, or on their way, in time."""
+
+    def __init__(
+        self,
+        permits: Permits,
+        schedule: Schedule,
+        next_of: Callable[[Place], Request | None],
+    ) -> None:
+        """*next_of* returns the next request of a place; ``None``: none is at hand."""
+        self._permits = permits
+        self._schedule = schedule
+        self._next_of = next_of
+        self.asked = 0
+        """How many policies are being asked for."""
+        self._asks = 0  # those that ever were
+
+    def look(self) -> None:
+        """Ask for policies that are not known, as many at a time as may be."""
+        schedule, permits = self._schedule, self._permits
+        while schedule.unknown and permits.may_ask(self.asked):
+            self._asks += 1
+            any_of_them = bool(self._asks % 2) and permits.hosts_hang()
+            queue = schedule.take_unknown(any_of_them=any_of_them)
+            if queue is None:
+                return
+            queue.where = Where.ASKED
+            for place in queue.places:
+                if not place.asked and not permits.is_known(place):
+                    self._ask(place)
+                    if len(queue.places) > 1:
+                        schedule.make_due(queue)  # another place may go meanwhile
+                    break
+            else:  # known by now
+                schedule.make_due(queue)
+
+    def _ask(self, place: Place) -> None:
+        self.asked += 1
+        place.asked = True
+        asking = self._permits.ask(place, self._next_of(place))
+
+        def answered(_: object) -> None:
+            self.asked -= 1
+            # If the answer must not be kept, or is forgotten before the host is due, asking
+            # again would send requests for robots.txt and nothing else.
+            place.asked = place.ask_ahead = False
+            if place.queue.where not in {Where.GONE, Where.FULL}:
+                self._schedule.make_due(place.queue)
+            self._permits.wake()
+
+        asking.addBoth(answered)

@@ -14,8 +14,7 @@ from scrapy.utils.asyncio import call_later
 
 from scrapy_rep.frontier.job_file import Changes
 from scrapy_rep.frontier.last_run import begin, end, summary
-from scrapy_rep.frontier.ledger import Ledger
-from scrapy_rep.frontier.requests import shortened
+from scrapy_rep.frontier.ledger import Ledger, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
     from scrapy_rep.frontier.job_file import Job
     from scrapy_rep.frontier.ledger import Entry
-    from scrapy_rep.frontier.permits import Permits
     from scrapy_rep.frontier.places import Place
 
 logger = logging.getLogger(__name__)
@@ -58,10 +56,9 @@ class SqliteLedger(Ledger):
     at_hand = 64
     sheds = True
 
-    def __init__(self, job: Job, permits: Permits) -> None:
+    def __init__(self, job: Job) -> None:
         self._job = job
         self._file = job.file
-        self._permits = permits
         self._is_open = False
         self._changes = Changes()
         self._next = 1
@@ -80,8 +77,7 @@ class SqliteLedger(Ledger):
 
     async def open(self) -> None:
         self._is_open = True
-        last_starts = begin(self._file)
-        self._permits.recall(last_starts)
+        begin(self._file)
         ((newest, waiting),) = self._file.rows(
             "SELECT (SELECT max(id) FROM requests), (SELECT sum(waiting) FROM places)"
         )
@@ -235,8 +231,8 @@ class SqliteLedger(Ledger):
             if not most:
                 return
             self._looked_at = number
-            if (until or 0.0) <= now and not self.frontier.has_place(name):
-                place = self.frontier.place_named(name)
+            if (until or 0.0) <= now and not self.frontier.places.has(name):
+                place = self.frontier.places.named(name)
                 place.tag = number
                 most -= self._bring_place(place, number)
                 if not place.count:
@@ -338,7 +334,7 @@ class SqliteLedger(Ledger):
             return
         try:
             if self.write_all():
-                end(self._file, self._permits.last_starts())
+                end(self._file)
             logger.info(summary(self._file))
         except sqlite3.Error as error:
             logger.error("%s: %s", self._file.path, error)

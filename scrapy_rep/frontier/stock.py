@@ -1,4 +1,6 @@
-"""What waits of each place: some requests at hand, the others behind them in the ledger."""
+"""What there is of each place: some requests at hand, the others behind them in the ledger; and
+those that the engine has.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +8,21 @@ import logging
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
+from scrapy.utils.asyncio import call_later
+
+from scrapy_rep.frontier.ledger import unpacked
 from scrapy_rep.frontier.places import FIRST, LAST
-from scrapy_rep.frontier.requests import unpacked
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider
+    from scrapy.utils.asyncio import CallLaterResult
 
+    from scrapy_rep.engine import Engine
     from scrapy_rep.frontier.ledger import Entry, Ledger
     from scrapy_rep.frontier.permits import Permits
     from scrapy_rep.frontier.places import Place, Places
+
+    Taken = tuple[Place, Entry]
 
 logger = logging.getLogger(__name__)
 
@@ -22,6 +30,8 @@ MOST_OCTETS_AT_HAND = 16 * 2**20
 """Octets of requests at hand that the ledger has, too."""
 FEW_AT_HAND = 4
 """Requests of a place that are read at a time while there are many octets at hand."""
+SWEEP_SECONDS = 0.03
+"""Seconds after which we look again which of the requests that the engine has are done."""
 
 
 class Stock:
@@ -103,7 +113,7 @@ class Stock:
                 )
                 self.take(place)
                 self._ledger.note_unreadable(place, id_)
-                self._permits.note_unreadable()
+                self._permits.log.count("unreadable")
                 continue
             self.octets -= _size(place.hand[0])
             place.hand[0] = rank, order, id_, request
@@ -155,3 +165,43 @@ def _urgency(entry: Entry) -> tuple[float, float]:
 def _size(entry: Entry) -> int:
     """Return the octets of a request that is at hand in the form in which it is kept."""
     return len(entry[3]) if isinstance(entry[3], bytes) else 0
+
+
+class InHand:
+    """Knows how each request was taken that the engine has, until all that came of it is filed."""
+
+    def __init__(self, engine: Engine, ledger: Ledger) -> None:
+        self.taken: dict[Request, Taken] = {}
+        self._engine = engine
+        self._ledger = ledger
+        self._timer: CallLaterResult | None = None
+        self._is_closed = False
+
+    def add(self, request: Request, place: Place, entry: Entry) -> None:
+        self.taken[request] = place, entry
+        self._engine.handed_out.add(place.queue.slot, place.queue.host, request)
+        if self._timer is None and not self._is_closed:
+            self._timer = call_later(SWEEP_SECONDS, self._sweep)
+
+    def _sweep(self) -> None:
+        self._timer = None
+        self.sweep()
+        if self.taken:
+            self._timer = call_later(SWEEP_SECONDS, self._sweep)
+
+    def sweep(self) -> None:
+        """Tell the ledger of the requests that are done since we last looked."""
+        done = self._engine.done_with(self.taken)
+        gone = [self.taken.pop(request) for request in done]
+        self._engine.handed_out.sweep()
+        kept = [(place, entry[2]) for place, entry in gone if entry[2] is not None]
+        if kept:
+            self._ledger.done(kept)
+
+    def close(self) -> None:
+        """Look for the last time; what is not done by now is not done."""
+        self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.sweep()

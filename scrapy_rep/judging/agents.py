@@ -62,8 +62,11 @@ class Agents:
         self._warned = False
         self._last_checked: tuple[Agent, str] | None = None
 
-    def of(self, request: Request | None = None) -> Agent:
-        """Return the agent whose group decides for *request*; ``None``: one as any other."""
+    def of(self, request: Request | None = None, header: str | None = None) -> Agent:
+        """Return the agent whose group decides for *request*; ``None``: one as any other.
+
+        *header* is what ``header`` returns for it, where that is known.
+        """
         if request is not None and "robotstxt_user_agent" in request.meta:
             agent = check_agent(
                 'meta["robotstxt_user_agent"]', request.meta["robotstxt_user_agent"]
@@ -75,7 +78,7 @@ class Agents:
         chosen = (
             check_agent("spider.robotstxt_user_agent", own) if own else self._chosen
         )
-        return chosen or self.header(request)
+        return chosen or (self.header(request) if header is None else header)
 
     def header(self, request: Request | None = None) -> str:
         """Return the User-Agent that *request*, as for ``of``, will carry; "": none."""

@@ -2,7 +2,8 @@
 
 Run it with ``python -m tests.benchmarks.instructions``; it needs valgrind. The chains are
 those of ``tests.benchmarks.middleware``, and ours once more with all that is done when a
-request is handed to its download handler and answered, with and without back-off. Other
+request is handed to its download handler and answered, with and without back-off; then what
+Scrapy's scheduler and ours take to file a request in memory, and to hand it out. Other
 processes do not change these figures, so a difference of one in a hundred is one; what
 waiting for memory costs is not in them.
 """
@@ -13,11 +14,14 @@ import gc
 import logging
 import random
 import sys
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, signals
 from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
-from scrapy.utils.misc import build_from_crawler
+from scrapy.core.scraper import Slot as ScraperSlot
+from scrapy.utils.misc import build_from_crawler, load_object
+from scrapy.utils.reactor import install_reactor
 from scrapy.utils.test import get_crawler
 
 from scrapy_rep.crawl import Crawl
@@ -33,6 +37,7 @@ from tests.benchmarks.middleware import (
     make_known,
     send,
 )
+from tests.benchmarks.queue import Ours
 from tests.benchmarks.valgrind import counted, counts_of
 
 if TYPE_CHECKING:
@@ -41,6 +46,8 @@ if TYPE_CHECKING:
 HOSTS, WARM, REQUESTS = 20, 20, 200
 OURS = {"ADDONS": {"scrapy_rep.Addon": 500}}
 PACES = ["disallow", "crawl-delay", "request-rate", "visit-time"]
+SCHEDULERS: dict[str, dict[str, Any]] = {"Scrapy's own": {}, "ours": OURS}
+MOST_PUSH_AND_POP = 60_000
 HANDED_OVER: dict[str, dict[str, Any]] = {
     "handed over": {**OURS, "REP_OBEY": [*PACES, "retry-after"]},
     "the same with back-off": {**OURS, "REP_OBEY": [*PACES, "retry-after", "back-off"]},
@@ -52,7 +59,8 @@ def made(number: int, each: str) -> list[Request]:
     return [
         Request(
             f"https://{host(rng.randrange(HOSTS))}/shop/{each}/item-{n}.html"
-            + ("?page=2" if n % 5 == 0 else "")
+            + ("?page=2" if n % 5 == 0 else ""),
+            dont_filter=True,  # a fingerprint costs more than all else, and is Scrapy's own
         )
         for n in range(number)
     ]
@@ -86,15 +94,46 @@ def as_current(settings: dict[str, Any]) -> tuple[Any, Any]:
     return chain, start
 
 
+def scheduler_of(settings: dict[str, Any]) -> Any:
+    """Return an open scheduler that keeps requests in memory, beside a real engine."""
+    crawler: Any = get_crawler(Idle, {**settings, "USER_AGENT": AGENT})
+    crawler.spider = Idle.from_crawler(crawler)
+    crawler.engine = crawler._create_engine()
+    scheduler = build_from_crawler(load_object(crawler.settings["SCHEDULER"]), crawler)
+    if settings:
+        crawler.engine.scraper.slot = ScraperSlot()
+        make_all_known(crawler.engine.downloader.middleware)
+        with suppress(StopIteration):  # it waits for nothing
+            scheduler._open(crawler.spider).send(None)
+    else:
+        scheduler.open(crawler.spider)
+    return scheduler
+
+
+def make_all_known(chain: Any) -> None:
+    for number in range(HOSTS):
+        make_known(chain, number, ROBOTS)
+
+
+def push_and_pop(scheduler: Any, requests: list[Request], *, counts: bool) -> None:
+    with counted() if counts else nullcontext():
+        for request in requests:
+            scheduler.enqueue_request(request)
+    with counted() if counts else nullcontext():
+        for _ in requests:
+            assert scheduler.next_request() is not None
+
+
 def child() -> None:
     logging.disable(logging.CRITICAL)
+    install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
     chains: dict[str, Any] = {kind: chain_of(kind) for kind in KINDS}
     downloads = dict.fromkeys(KINDS, download)
     for kind, settings in HANDED_OVER.items():
         chains[kind], downloads[kind] = as_current(settings)
     for kind, chain in chains.items():
+        make_all_known(chain)
         for number in range(HOSTS):
-            make_known(chain, number, ROBOTS)
             warm = [Request(f"https://{host(number)}/{n}") for n in range(WARM)]
             send(chain, warm, downloads[kind])
     gc.disable()
@@ -103,6 +142,14 @@ def child() -> None:
         requests = made(REQUESTS, "count")
         with counted():
             send(chain, requests, downloads[kind])
+    for settings in SCHEDULERS.values():
+        scheduler = scheduler_of(settings)
+        push_and_pop(scheduler, made(REQUESTS, "warm"), counts=False)
+        push_and_pop(scheduler, made(REQUESTS, "count"), counts=True)
+    frontier = Ours(scheduler._crawler)
+    scheduler.enqueue_request, scheduler.next_request = frontier.push, frontier.pop
+    push_and_pop(scheduler, made(REQUESTS, "warm"), counts=False)
+    push_and_pop(scheduler, made(REQUESTS, "count"), counts=True)
 
 
 def main() -> int:
@@ -110,8 +157,10 @@ def main() -> int:
         child()
         return 0
     kinds = [*KINDS, *HANDED_OVER]
-    totals = counts_of("tests.benchmarks.instructions", len(kinds), "--child")
+    number = len(kinds) + 2 * (len(SCHEDULERS) + 1)
+    totals = counts_of("tests.benchmarks.instructions", number, "--child")
     counts = [total / REQUESTS for total in totals]
+    *counts, their_push, their_pop, push, pop, file, take = counts
     found = dict(zip(kinds, counts, strict=True))
     added = {kind: count - found["none"] for kind, count in found.items()}
     for kind, count in found.items():
@@ -120,6 +169,11 @@ def main() -> int:
     print(f"ours adds {ratio:.2f} of what Scrapy's own adds (goal: 0.5)")
     without, with_it = (found[kind] for kind in HANDED_OVER)
     print(f"back-off adds {with_it / without - 1:.2%} of a request (goal: 3 %)")
+    print(f"push {push:,.0f}, Scrapy's {their_push:,.0f}", end="; ")
+    print(f"pop {pop:,.0f}, Scrapy's {their_pop:,.0f}; of that the frontier itself")
+    print(
+        f"{file:,.0f} and {take:,.0f}: {file + take:,.0f} (goal: {MOST_PUSH_AND_POP:,})"
+    )
     return 0
 
 

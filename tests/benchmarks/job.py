@@ -34,7 +34,7 @@ from scrapy.crawler import AsyncCrawlerProcess
 
 from scrapy_rep.engine import Engine
 from scrapy_rep.frontier.job_file import FILE_NAME, Changes, JobFile
-from scrapy_rep.frontier.requests import FINGERPRINT_OCTETS
+from scrapy_rep.frontier.ledger import FINGERPRINT_OCTETS
 from scrapy_rep.frontier.sqlite import SqliteLedger
 from tests.utils import SCRAPYS, sleep
 

@@ -75,7 +75,7 @@ def in_a_file(crawler: Any, folder: Path) -> Ledger:
     """Return a ledger whose file is in *folder*."""
     job = Job.__new__(Job)
     job.file = JobFile(folder)
-    return SqliteLedger(job, Permits(Crawl.of(crawler)))
+    return SqliteLedger(job)
 
 
 def in_redis(url: str, crawler: Any, folder: Path) -> Ledger:
@@ -196,7 +196,7 @@ class Waiting:
         """End as a kill does, with what was written by then."""
         self.frontier._in_hand.close()
         self.frontier._alarm.cancel()
-        self.frontier._permits.end(self.frontier, keeps=True)
+        self.frontier._permits.waits.close(self.frontier, keeps=True)
         self.end_all()
 
 

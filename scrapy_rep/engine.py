@@ -71,15 +71,11 @@ class Engine:
         assert self._crawler.engine is not None
         return self._crawler.engine.downloader
 
-    @property
-    def _slots(self) -> dict[str | None, Any]:
-        return getattr(self._downloader, "slots", NO_SLOTS)
-
     def _slot(self, name: str | None) -> Any:
         """Return Scrapy's slot; ``None``: not used yet, dropped while idle, or not usable."""
         if self._slots_are_usable is False:
             return None
-        slot = self._slots.get(name)
+        slot = getattr(self._downloader, "slots", NO_SLOTS).get(name)
         if self._slots_are_usable is None and slot is not None:
             self._look_at(slot)
         return slot if self._slots_are_usable else None
@@ -137,7 +133,8 @@ class Engine:
         if slot is not None:
             slot.lastseen = slot_clock()
         elif self._slots_are_usable is None:
-            self._look_at(next(iter(self._slots.values()), None))
+            slots = getattr(self._downloader, "slots", NO_SLOTS)
+            self._look_at(next(iter(slots.values()), None))
         scheme = departure.request.url.partition(":")[0]
         if scheme not in self._clients:
             self._look_at_client(scheme)

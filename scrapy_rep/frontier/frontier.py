@@ -7,7 +7,7 @@ from time import monotonic, time
 from typing import TYPE_CHECKING
 
 from scrapy_rep.downloader import Alarm
-from scrapy_rep.frontier.places import Places, Where
+from scrapy_rep.frontier.places import Places, Where, urgency_of
 from scrapy_rep.frontier.schedule import DUE, LATER, Ahead, Schedule
 from scrapy_rep.frontier.stock import InHand, Stock
 from scrapy_rep.log.waits import ASKED, PACE, TURN, Held
@@ -57,11 +57,6 @@ class Frontier:
         """How many requests wait that it knows of."""
         return self.stock.count
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing waits here, nor beyond the window."""
-        return not (self.stock.count or self._has_others())
-
     # What a ledger tells
 
     @property
@@ -71,8 +66,9 @@ class Frontier:
 
     def arrive(self, place: Place, entry: Entry) -> None:
         """Take a request to hand that nobody can read from the ledger."""
-        place = self.places.current(place)
-        is_new = not place.count
+        if place.is_gone:
+            place = self.places.current(place)
+        is_new = not (place.hand or place.behind)
         self.stock.push(place, entry)
         if is_new:
             self._enter(place)
@@ -157,12 +153,13 @@ class Frontier:
 
         Then the engine is woken when there may be one.
         """
-        if not self._ledger.is_ready or self.is_empty:
+        others = self._has_others()
+        if not (self._ledger.is_ready and (self.stock.count or others)):
             return None
         schedule = self.schedule
         if schedule.later:
             schedule.wake_due()
-        if self._has_others():
+        if others:
             self._move_window()
         if schedule.unknown:
             self._ahead.look()
@@ -215,15 +212,17 @@ class Frontier:
 
     def _next_place(self, queue: HostQueue) -> Place | None:
         """Return the most urgent place that may go; ``None``: *queue* waits for one."""
-        if len(queue.places) > 1:
-            for place in list(queue.places):
+        places = queue.places
+        if len(places) > 1:
+            for place in list(places):
                 if not place.hand:
                     self.stock.fill(place)  # else it is not known how urgent it is
+            places = sorted(places, key=urgency_of)
         where, soonest, why = None, inf, ""
-        for place in queue.by_urgency():
+        for place in places:
             held = self._hold_of(place)
-            self._permits.note(place, held)
-            if place.held_by or place.noted[0]:
+            if held is not None or place.held_by:
+                self._permits.note(place, held)
                 self._tell_ledger(place)
             if held is None:
                 return place
@@ -254,7 +253,7 @@ class Frontier:
                 self._ledger.take(place, entry[2])
             if place.was_named and self._moves(request, place, entry):
                 request = None
-        if not place.count:
+        if not (place.hand or place.behind):
             self._discard(place)
         elif self._ledger.fills_ahead and 2 * len(place.hand) <= self._ledger.at_hand:
             self.stock.fill(place)

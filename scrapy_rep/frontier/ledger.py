@@ -267,13 +267,11 @@ def packed(request: Request, spider: Spider) -> bytes:
     return pickle.dumps(request.to_dict(spider=spider), protocol=4)
 
 
-def unpacked(body: Request | bytes, spider: Spider) -> Request:
-    """Return what ``packed`` made *body* of; a request is returned as it is.
+def unpacked(body: bytes, spider: Spider) -> Request:
+    """Return what ``packed`` made *body* of.
 
     Raises whatever comes of octets that are damaged, or of a callback that *spider* lacks.
     """
-    if not isinstance(body, bytes):
-        return body
     return request_from_dict(pickle.loads(body), spider=spider)  # noqa: S301
 
 

@@ -86,7 +86,8 @@ class Permits:
 
     def is_free(self, queue: HostQueue) -> bool:
         """Tell whether its download slot has a place for another request to its host."""
-        return self.keeper.has_place(queue.slot, queue.host)
+        paced = self.keeper.hosts.interval(queue.host, self.keeper.number) > 0
+        return self.engine.has_place(queue.slot, queue.host, paced=paced)
 
     def slot_due_in(self, queue: HostQueue) -> float:
         """Return the seconds for which the user's own delay of its slot holds *queue*."""
@@ -99,7 +100,7 @@ class Permits:
         A place whose requests the gate will refuse may go, too.
         """
         keeper, host, key = self.keeper, place.queue.host, place.key
-        if keeper.is_used_up(host):
+        if keeper.has_budgets and keeper.is_used_up(host):
             return None  # so that it is refused now
         if keeper.is_any_parked():  # nor is a parked host asked for its robots.txt
             if wait := keeper.parked_wait(host):
@@ -123,7 +124,8 @@ class Permits:
                     # When that time comes.
                     place.ask_ahead = place.ask_ahead or known.requests_wait
                     return ruling.seconds, ruling.objection.cause
-                keeper.keep(host, origin, ruling.interval)
+                if ruling.interval or keeper.keeps_intervals:
+                    keeper.keep(host, origin, ruling.interval)
             elif place.ask_ahead:
                 return Where.ASKED if place.asked else Where.UNKNOWN
         if wait := keeper.pace_left(host):

@@ -125,11 +125,6 @@ class Place:
     def count(self) -> int:
         return len(self.hand) + self.behind
 
-    @property
-    def urgency(self) -> tuple[float, float]:
-        """Rank and order of its next request; the lowest goes first."""
-        return self.hand[0][:2] if self.hand else FIRST
-
     def page(self) -> Request | None:
         """Return a request that is judged like its own; ``None``: they are not judged."""
         key = self.key
@@ -153,11 +148,6 @@ class HostQueue:
         """Of its entry among those that wait for a time."""
         self.due_at = 0.0
         """When it stops doing so, by ``time.monotonic()``."""
-
-    def by_urgency(self) -> list[Place]:
-        if len(self.places) == 1:
-            return self.places
-        return sorted(self.places, key=lambda place: place.urgency)
 
 
 class Places:
@@ -184,7 +174,9 @@ class Places:
         """Return the place of *request*, a new one if nothing waits there."""
         host, slot, key = self._permits.host_slot_key(request)
         part = self._ledger.part_of(host, request.url)
-        queue = self._queue(host, slot)
+        queue = self._queues.get(host if slot == host else (host, slot))
+        if queue is None:
+            queue = HostQueue(host, slot)
         for place in queue.places:
             if place.key == key and place.part == part:
                 return place
@@ -261,6 +253,11 @@ class Places:
             own = sha256(repr(key[1:]).encode()).hexdigest()[:12]
         other = "" if slot == host else slot.replace("\n", " ")
         return "\n".join((host, origin or "", other, own, part)).rstrip("\n")
+
+
+def urgency_of(place: Place) -> tuple[float, float]:
+    """Return rank and order of its next request; the lowest goes first."""
+    return place.hand[0][:2] if place.hand else FIRST
 
 
 def _index(host: str, slot: str) -> str | tuple[str, str]:

@@ -105,6 +105,9 @@ class Stock:
         """
         while place.hand:
             rank, order, id_, body = place.hand[0]
+            if not isinstance(body, bytes):
+                return body
+            self.octets -= len(body)
             try:
                 request = unpacked(body, self._spider)
             except Exception:  # whatever comes of what was stored
@@ -115,15 +118,13 @@ class Stock:
                 self._ledger.note_unreadable(place, id_)
                 self._permits.log.count("unreadable")
                 continue
-            self.octets -= _size(place.hand[0])
             place.hand[0] = rank, order, id_, request
             return request
         return None
 
     def take(self, place: Place) -> Entry:
-        """Remove the next one at hand."""
+        """Remove the next one at hand, which ``next_of`` has read."""
         entry = heappop(place.hand)
-        self.octets -= _size(entry)
         self.count -= 1
         return entry
 

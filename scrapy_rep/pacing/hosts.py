@@ -346,7 +346,10 @@ class Hosts:
         *knows*: no other process can have asked it since this one began. *behind*: after those
         that wait for it already.
         """
-        host, now = self.find(name), monotonic()
+        host = self.by_name.get(name)
+        if host is None or not (host.wishes or host.health is not WELL):
+            return 0.0
+        now = monotonic()
         interval = host.interval(crawl, now)
         left = host.may_start_in(interval, now, self.began if knows else -inf)
         return left + len(host.line) * interval if behind and host.line else left

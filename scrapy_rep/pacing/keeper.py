@@ -125,11 +125,6 @@ class Keeper:
         knows = self.bookings is None
         return self.hosts.due_in(host, self.number, knows=knows, behind=behind)
 
-    def has_place(self, slot: str, host: str) -> bool:
-        """Tell whether *slot* can take another request to *host* that need not wait there."""
-        paced = self.hosts.interval(host, self.number) > 0
-        return self._engine.has_place(slot, host, paced=paced)
-
     def check_wait(self, request: Request, seconds: float) -> None:
         """Raise ``NotNow`` if *request* must not wait for so many *seconds*."""
         if seconds > self._longest_wait:

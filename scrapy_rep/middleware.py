@@ -94,6 +94,7 @@ class RepMiddleware:
         symptoms = Symptoms(crawl.settings, crawl.keeper, crawl.log, crawl.policies.now)
         if crawl.witness is not None:
             symptoms.on_back_off(crawl.witness.note_back_off)
+            symptoms.on_demand(crawl.witness.note_demand)
         crawl.engine.starts.on_answer(symptoms.answered)
         crawl.engine.starts.on_failure(symptoms.failed)
         self._watch = Watch(

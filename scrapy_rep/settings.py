@@ -281,6 +281,8 @@ class Settings:
     )
     user_agent: str | tuple[str, ...] | None = None
     """ROBOTSTXT_USER_AGENT, which is Scrapy's."""
+    retried: frozenset[int] = frozenset()
+    """RETRY_HTTP_CODES, which is Scrapy's."""
 
     @classmethod
     def of(cls, crawler: Crawler) -> Settings:
@@ -331,7 +333,11 @@ class Settings:
         found["evidence_field"] = found["evidence_field"] or None
         found["evidence"] = found["evidence"] or found["evidence_field"] is not None
         user_agent = settings.get("ROBOTSTXT_USER_AGENT")
-        return cls(**found, user_agent=check_agent("ROBOTSTXT_USER_AGENT", user_agent))
+        return cls(
+            **found,
+            user_agent=check_agent("ROBOTSTXT_USER_AGENT", user_agent),
+            retried=frozenset(map(int, settings.getlist("RETRY_HTTP_CODES"))),
+        )
 
 
 _of_crawlers: WeakKeyDictionary[Crawler, Settings] = WeakKeyDictionary()

@@ -232,6 +232,21 @@ BACK_OFF = RecordType(
         Field("down", FLAG, "true: its requests are refused (REP_BACK_OFF_GIVE_UP)"),
     ),
 )
+DEMAND = RecordType(
+    "demand",
+    "a page is had only with a licence, or for a payment",
+    (
+        *_same("time"),
+        Field("host", TEXT, "whose pace it keeps"),
+        Field("url", TEXT, "of the request", needed=True),
+        Field("status", WHOLE, "of the answer"),
+        Field(
+            "cause", TEXT, '"license" (WWW-Authenticate: License) or "payment" (402)'
+        ),
+        Field("license", TEXT, "the URL of the licence, where one is named"),
+        Field("price", TEXT, 'where one is named, such as "USD 0.01"'),
+    ),
+)
 WAITING = RecordType(
     "waiting",
     "what waits at a time: one host, noticed for the first time; or, where no host is "
@@ -289,7 +304,7 @@ END = RecordType(
 RECORD_TYPES = {
     each.name: each
     for each in (
-        CRAWL, COPY, DECISION, SENT, ANSWER, BACK_OFF, WAITING, BROWSER, DROPPED, END,
+        CRAWL, COPY, DECISION, SENT, ANSWER, BACK_OFF, DEMAND, WAITING, BROWSER, DROPPED, END,
     )
 }  # fmt: skip
 

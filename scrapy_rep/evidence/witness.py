@@ -18,7 +18,7 @@ from scrapy_rep.evidence.decision import (
     name_of,
     shorten,
 )
-from scrapy_rep.evidence.format import BACK_OFF, BROWSER, DROPPED, META_KEY
+from scrapy_rep.evidence.format import BACK_OFF, BROWSER, DEMAND, DROPPED, META_KEY
 from scrapy_rep.evidence.waiting import WaitingLines
 from scrapy_rep.judging.purposes import stated_answers
 from scrapy_rep.pacing import FREE, pace_of
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
+    from scrapy_rep.access.demands import Demand
     from scrapy_rep.engine import Engine
     from scrapy_rep.exceptions import RobotsRefused
     from scrapy_rep.judging import Agents, Objection
@@ -121,6 +122,14 @@ class Witness:
             seconds=round(told.seconds, 3),
             **more,
         )
+
+    def note_demand(self, host: str, url: str, status: int, demand: Demand) -> None:
+        """Write that a page is had only with a licence or for a payment."""
+        if self._audit is not None:
+            named = {name: its for name, its in demand._asdict().items() if its}
+            self._audit.write(
+                DEMAND, host=host, url=without_user(url), status=status, **named
+            )
 
     def _note_learned(self, known: Known, snapshot: Snapshot) -> None:
         copy = known.evidence = copy_of(known, snapshot, self._settings)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from scrapy_rep.access.demands import REFUSALS, demand_of
 from scrapy_rep.downloader import kind_of
 from scrapy_rep.downloader.failures import LOST, REFUSED, TIMEOUT
 from scrapy_rep.log.lines import NEWS_SECONDS
 from scrapy_rep.pacing.health import SERVICE_UNAVAILABLE, TOO_MANY_REQUESTS
 from scrapy_rep.policies.freshness import fields_of, retry_after
+from scrapy_rep.protocol.printable import without_user
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy.http import Response
 
+    from scrapy_rep.access.demands import Demand
     from scrapy_rep.downloader import Departure
     from scrapy_rep.log import CrawlLog
     from scrapy_rep.pacing import Keeper
@@ -64,14 +67,23 @@ class Symptoms:
         self._rows: dict[str, set[int]] = {}
         """Host -> the pages that have failed in a row, by their hashes."""
         self._listeners: list[Callable[[BackedOff], None]] = []
+        self._demanding: set[str] = set()
+        """Hosts of which the log has said that they want a licence or a payment."""
+        self._demand_listeners: list[Callable[[str, str, int, Demand], None]] = []
 
     def on_back_off(self, listener: Callable[[BackedOff], None]) -> None:
         """Call *listener* when a host is left alone, once for all that failed together."""
         self._listeners.append(listener)
 
+    def on_demand(self, listener: Callable[[str, str, int, Demand], None]) -> None:
+        """Call *listener* with host, URL, status and demand of each page that wants something."""
+        self._demand_listeners.append(listener)
+
     def answered(self, departure: Departure, response: Response) -> None:
         status, host = response.status, departure.host
         if status < 500 and status != TOO_MANY_REQUESTS:
+            if status in REFUSALS and is_page(departure):
+                self._look_for_demand(departure, response)
             if self._rows and is_page(departure):
                 self._rows.pop(host, None)
             if self._keeper.was_in_trouble(host) and is_page(departure):
@@ -86,6 +98,32 @@ class Symptoms:
         elif not self._is_a_row(departure):
             return
         self._suffers(departure, str(status), response, asked)
+
+    def _look_for_demand(self, departure: Departure, response: Response) -> None:
+        """Tell of a page that is had only with a licence or for a payment."""
+        request = departure.request
+        demand = demand_of(request.url, response.status, fields_of(response.headers))
+        if demand is None:
+            return
+        if response.status in self._settings.retried:
+            request.meta["dont_retry"] = True  # another try would get the same answer
+        self._log.count("demanded")
+        cause = demand.cause
+        self._log.count(f"demanded/{cause}")
+        if departure.host not in self._demanding:
+            if len(self._demanding) < MAX_ROWS:
+                self._demanding.add(departure.host)
+            self._log.tell(
+                "hosts that want a licence or a payment",
+                "%(host)s wants %(words)s for a page (%(status)d for %(url)s), which is not "
+                "asked for again",
+                host=departure.host,
+                words=demand.in_words(),
+                status=response.status,
+                url=without_user(request.url),
+            )
+        for listener in self._demand_listeners:
+            listener(departure.host, request.url, response.status, demand)
 
     def failed(self, departure: Departure, error: Exception) -> None:
         if not departure.host or not is_page(departure):

@@ -14,6 +14,7 @@ CREATE TABLE decision (file, place, time, origin, host, url_key, allowed, delay,
 CREATE TABLE sent (file, place, time, origin, host, url_key, robots, exempt);
 CREATE TABLE answer (time, host, seconds, headers, status, error, robots);
 CREATE TABLE backoff (time, host, what, seconds);
+CREATE TABLE demand (time, host, url_key, status, cause, license, price);
 CREATE TABLE waiting (file, place, time, host, cause, requests, until);
 CREATE TABLE browser (time, url_key, allowed, enforced, cause);
 CREATE TABLE dropped (time, url_key, cause);
@@ -47,6 +48,8 @@ FROM (
     UNION ALL SELECT 'pauses', what, NULL FROM backoff
     UNION ALL SELECT 'aborted', cause, url_key FROM browser WHERE NOT allowed AND enforced IS NOT 0
     UNION ALL SELECT 'dropped', cause, url_key FROM dropped
+    UNION ALL SELECT 'demanded', cause || COALESCE(', ' || price, '') || COALESCE(', ' || license, ''),
+        url_key FROM demand
 ) GROUP BY 1, 2;
 
 -- What the charts count over time.
@@ -62,6 +65,7 @@ CREATE VIEW span AS SELECT MIN(time) AS first, MAX(time) AS last FROM (
     UNION ALL SELECT time FROM crawl UNION ALL SELECT time FROM "end"
     UNION ALL SELECT time FROM copy UNION ALL SELECT time FROM waiting
     UNION ALL SELECT time FROM browser UNION ALL SELECT time FROM dropped
+    UNION ALL SELECT time FROM demand
 );
 
 -- The workers, each from its start to its end; "ended" is why, NULL: nobody says.

@@ -15,7 +15,7 @@ from scrapy_rep.downloader import Departure
 from scrapy_rep.evidence import audit
 from scrapy_rep.evidence.audit import Audit
 from scrapy_rep.evidence.decision import Copy, Decision, copy_of
-from scrapy_rep.evidence.format import BACK_OFF, BROWSER, DROPPED, WAITING
+from scrapy_rep.evidence.format import BACK_OFF, BROWSER, DEMAND, DROPPED, WAITING
 from scrapy_rep.judging import note_origin
 from scrapy_rep.pacing import pace_of
 from scrapy_rep.policies.cache import Known
@@ -197,6 +197,15 @@ async def write_sample(path: Path, monkeypatch: Any) -> None:
         agent="ExampleBot/1.0",
         cause="rel_nofollow",
         reason='rel="nofollow"',
+    )
+    found.write(
+        DEMAND,
+        host="a.example",
+        url="https://a.example/paid",
+        status=402,
+        cause="license",
+        license="https://a.example/license.xml",
+        price="USD 0.01",
     )
     await found.close("finished", {"parked": 7})
 

@@ -1,0 +1,76 @@
+"""What a site wants before it gives a page: a licence, or a payment."""
+
+from __future__ import annotations
+
+from time import process_time
+
+import pytest
+
+from scrapy_rep.access.demands import Demand, demand_of
+from tests.utils import fields
+
+PAGE = "https://example.com/a/page"
+CHALLENGE = {"WWW-Authenticate": 'License error="invalid_request"'}
+
+
+def of(status: int, **headers: str) -> Demand | None:
+    named = [(name.replace("_", "-"), value) for name, value in headers.items()]
+    return demand_of(PAGE, status, fields(named))
+
+
+@pytest.mark.parametrize(
+    ("status", "challenge", "cause"),
+    [
+        (402, "", "payment"),
+        (402, "License", "license"),
+        (401, "License", "license"),
+        (403, 'license error="path_not_authorized"', "license"),
+        (401, 'Basic realm="x", License', "license"),
+        (401, 'License realm="x", Basic realm="y"', "license"),
+        (401, "", None),
+        (401, "Basic", None),
+        (401, 'Basic realm="a, License "', None),
+        (401, 'Licensed realm="x"', None),
+        (403, "", None),
+        (404, "License", None),
+        (200, "License", None),
+    ],
+)
+def test_causes(status, challenge, cause):
+    found = of(status, WWW_Authenticate=challenge)
+    assert (found and found.cause) == cause
+
+
+def test_the_price_is_as_written():
+    found = of(402, crawler_price=" USD 0.01 ")
+    assert found == Demand("payment", "", "USD 0.01")
+    assert found.in_words() == "a payment (USD 0.01)"
+
+
+@pytest.mark.parametrize(
+    ("link", "url"),
+    [
+        ('<https://e.example/l.xml>; rel="license"', "https://e.example/l.xml"),
+        ("<https://e.example/l.xml>; rel=license", "https://e.example/l.xml"),
+        ("</l.xml>;rel=license", "https://example.com/l.xml"),
+        ("<l.xml>; type=x; rel=LICENSE", "https://example.com/a/l.xml"),
+        ('</n>; rel="next", </l>; rel="license"', "https://example.com/l"),
+        ('</l>; rel="next license"; title="a"', "https://example.com/l"),
+        ("<https://u:p@e.example/>; rel=license", "https://e.example/"),
+        ('</l>; rel="license-register"', ""),
+        ('</l>; title="rel=license"', ""),
+        ("</l>; rev=license", ""),
+        ("<http://[>; rel=license", ""),
+        ("license", ""),
+    ],
+)
+def test_the_licence_that_is_linked(link, url):
+    found = of(401, WWW_Authenticate="License", Link=link)
+    assert found == Demand("license", url)
+
+
+def test_no_header_takes_long():
+    begun = process_time()
+    for each in ("<" * 10**6, "<a>" + ";a=b" * 10**6, "<a>; rel=" + '"' * 10**6):
+        of(402, Link=each, crawler_price=each, WWW_Authenticate=each)
+    assert process_time() - begun < 2

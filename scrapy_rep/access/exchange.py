@@ -82,9 +82,9 @@ class Answer(NamedTuple):
     """As it came, content codings and all."""
     cut: bool = False
     """Whether more than ``Limits.max_size`` octets came, and not all of them are here."""
-    stopped_by: str = ""
-    """Who else on this machine stopped the download, so that the body is not whole; empty:
-    nobody."""
+    spoiled: str = ""
+    """Why the body is not what the site has sent, in words: somebody else on this machine has
+    stopped its download, or made a page of it; empty: it is that."""
     delimited: bool = True
     """Whether it was told where the body ends (RFC 9112 6.3); else the end of its connection
     is all that tells, and that may have come early."""
@@ -205,9 +205,8 @@ class Exchange:
         )
         if access is Access.UNREACHABLE:
             self._end(answer, access, reason=str(status))
-        elif access is Access.SUCCESSFUL and answer.stopped_by:
-            reason = f"{answer.stopped_by} stopped its download"
-            self.fail(None, reason, by_own_code=True)
+        elif access is Access.SUCCESSFUL and answer.spoiled:
+            self.fail(None, answer.spoiled, by_own_code=True)
         elif access is Access.SUCCESSFUL and self._needs_another(answer):
             self._undelimited = answer
         elif access is Access.SUCCESSFUL:

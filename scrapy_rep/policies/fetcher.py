@@ -19,7 +19,12 @@ from scrapy_rep.downloader.on_the_way import on_the_way
 from scrapy_rep.exceptions import NotNow, StillParked
 from scrapy_rep.policies.concurrency import Lanes
 from scrapy_rep.policies.freshness import fields_of
-from scrapy_rep.policies.own_code import OwnCode, described, is_of_own_code
+from scrapy_rep.policies.own_code import (
+    OwnCode,
+    described,
+    is_of_own_code,
+    is_rendered,
+)
 from scrapy_rep.policies.travel import request_for
 
 if TYPE_CHECKING:
@@ -43,6 +48,7 @@ before that, Twisted sends the page again: without asyncio, the site saw it twic
 DELIMITERS = frozenset({b"Content-Length", b"Transfer-Encoding"})
 NO_BODY = frozenset({204, 304})
 """What tells where a body ends, and the statuses that have none (RFC 9112 6.3)."""
+SUCCESSES = range(200, 300)
 PRIVATE_HEADERS = (b"Cookie", b"Authorization")
 
 
@@ -203,11 +209,15 @@ class Fetcher:
         if hop.content_encoding:
             fields["content-encoding"] = [hop.content_encoding]
         cut = hop.received > self._settings.max_size
-        by = ""
+        spoiled = ""
         if stopped and not (cut or hop.has_all_of(response)):
-            by = self._stopper(hop)
+            spoiled = f"{self._stopper(hop)} stopped its download"
+        elif response.status in SUCCESSES and is_rendered(response.body):
+            spoiled = self._own_code.note_rendered(hop.origin)
         delimited = self._is_delimited(response)
-        return access.Answer(response.status, fields, response.body, cut, by, delimited)
+        return access.Answer(
+            response.status, fields, response.body, cut, spoiled, delimited
+        )
 
     def _is_delimited(self, response: Response) -> bool:
         """Tell whether the end of its body was told, and not by its connection alone."""

@@ -7,6 +7,7 @@ it is told to the user as what it is, and no other crawl or run gets to know of 
 from __future__ import annotations
 
 import logging
+import re
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,15 @@ ADVICE = (
     f'let requests through that have "{ROBOTS_HOP}" in their meta, or whose URL ends '
     "with /robots.txt"
 )
+
+
+BROWSERS_PAGE = re.compile(
+    rb"\s*<html.{0,300}?"
+    rb'(?:<pre style="word-wrap: break-word; white-space: pre-wrap;"'
+    rb"|resource://(?:content-accessible|gre-resources)/plaintext\.css)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""How the page begins that a browser makes of plain text: Chromium and WebKit, or Firefox."""
 
 
 class OwnCode:
@@ -99,10 +109,27 @@ class OwnCode:
             )
         return who
 
+    def note_rendered(self, origin: str) -> str:
+        """Tell that a browser has made a page of a robots.txt; return that in words."""
+        words = "a browser made HTML of it"
+        if self._is_news(words):
+            self._log.warn_user(
+                f"robots.txt of {origin} came as a page of a browser, in which there are no "
+                "rules, so nobody knows what is allowed there: have such requests fetched "
+                "without a browser, by REP_ROBOTS_META or in the middleware that sends them "
+                f'there, which can tell them by "{ROBOTS_HOP}" in their meta'
+            )
+        return words
+
     def _is_news(self, *kind: str) -> bool:
         is_news = kind not in self._told
         self._told.add(kind)
         return is_news
+
+
+def is_rendered(body: bytes) -> bool:
+    """Tell whether *body* is the page that a browser makes of plain text."""
+    return BROWSERS_PAGE.match(body) is not None
 
 
 def is_of_own_code(

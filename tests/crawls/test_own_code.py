@@ -110,6 +110,43 @@ async def test_a_robots_txt_that_a_handler_stops_is_not_whole(signal, fail, capl
     assert f'"{ROBOTS_HOP}" in their meta' in text
 
 
+PAGES_OF_BROWSERS = {
+    "Chromium": (
+        '<html><head><meta name="color-scheme" content="light dark"></head><body><pre '
+        f'style="word-wrap: break-word; white-space: pre-wrap;">{SMALL}</pre></body></html>'
+    ),
+    "Firefox": (
+        '<html><head><link rel="stylesheet" '
+        'href="resource://content-accessible/plaintext.css"></head>'
+        f"<body><pre>{SMALL}</pre></body></html>"
+    ),
+}
+
+
+@pytest.mark.parametrize("browser", PAGES_OF_BROWSERS)
+@coroutine_test
+async def test_a_page_that_a_browser_made_of_it_has_no_rules(browser, caplog):
+    with Site({"/robots.txt": PAGES_OF_BROWSERS[browser]}) as site:
+        crawler = make_crawler()
+        await crawl(crawler, WITHIN, urls=[site.url("/p"), site.url("/q")])
+        assert site.paths == ["/robots.txt"]
+    for failure in crawler.spider.failures:
+        assert "a browser made HTML of it" in failure.reason
+    assert len(crawler.spider.failures) == 2
+    (warning,) = records(caplog, logging.WARNING)
+    assert "came as a page of a browser" in warning.getMessage()
+    assert "REP_ROBOTS_META" in warning.getMessage()
+
+
+@coroutine_test
+async def test_where_there_is_no_robots_txt_its_page_is_nothing():
+    body = PAGES_OF_BROWSERS["Chromium"]
+    with Site({"/robots.txt": Reply(body, 404)}) as site:
+        crawler = make_crawler()
+        await crawl(crawler, urls=[site.url("/p")])
+        assert site.paths == ["/robots.txt", "/p"]
+
+
 @STOPS
 @SIGNALS
 @coroutine_test

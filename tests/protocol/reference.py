@@ -125,6 +125,8 @@ def origin(url: str) -> str | None:
         host, port = authority, ""
     if port.isascii() and port.isdigit():
         port = port.lstrip("0") or "0"
+    if not host.isascii():
+        host = host.encode("idna").decode()
     default = {"http": "80", "https": "443"}[scheme]
     return f"{scheme}://{host}:{port or default}" if host else None
 

@@ -1,8 +1,4 @@
-"""What a Policy is, apart from what it decides: a value that prints, pickles and compares.
-
-The numbers that begin an id are those of the project's checklist of REP statements, see
-tests/README.rst.
-"""
+"""What a Policy is, apart from what it decides: a value that prints, pickles and compares."""
 
 from __future__ import annotations
 
@@ -30,6 +26,7 @@ from scrapy_rep.protocol import (
     parse,
 )
 from scrapy_rep.protocol.ruleset import RuleSet
+from tests.conformance import table
 
 ROBOTS = """\
 # an example
@@ -46,11 +43,16 @@ Useragent barbot
 Disalow /%7e
 Disallow:
 """
+SECTION_5_1 = next(
+    row["file"] for row in table("2.1-groups") if row["name"].startswith("30-")
+)
+DIALECTS = pytest.mark.parametrize(
+    "dialect", [RFC9309, GYM2008, MK1996], ids=lambda each: each.name
+)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
+def test_all_that_is_exported_is_there() -> None:
+    names = {
         "Dialect",
         "GYM2008",
         "Group",
@@ -59,34 +61,75 @@ Disallow:
         "Policy",
         "RFC9309",
         "RequestRate",
-        "Rule",
-        "Verdict",
-        "VisitTime",
-        "parse",
-        "product_tokens",
-    ],
-)
-def test_exported(name: str) -> None:
-    assert name in protocol.__all__
-    assert hasattr(protocol, name)
+    }
+    names |= {"Rule", "Verdict", "VisitTime", "parse", "product_tokens"}
+    assert names <= set(protocol.__all__)
+    assert all(hasattr(protocol, name) for name in protocol.__all__)
 
 
 def test_types() -> None:
     policy = parse(ROBOTS)
     assert isinstance(policy, Policy)
     assert isinstance(policy.verdict("/", "a"), Verdict)
-    assert isinstance(policy.sitemaps, tuple)
-    assert isinstance(policy.groups, tuple)
-    assert isinstance(policy.notes, tuple)
-    assert all(isinstance(group, Group) for group in policy.groups)
-    assert all(
-        isinstance(rule, Rule) for group in policy.groups for rule in group.rules
-    )
-    assert all(isinstance(note, Note) for note in policy.notes)
-    assert policy.notes
+    for found, kind in {
+        policy.groups: Group,
+        policy.notes: Note,
+        policy.sitemaps: str,
+        policy.groups[0].rules: Rule,
+    }.items():
+        assert found
+        assert isinstance(found, tuple)
+        assert all(isinstance(each, kind) for each in found)
     assert isinstance(policy.crawl_delay("foobot"), float)
     assert policy.request_rate("foobot") == RequestRate(1, 10, time(6), time(8, 45))
     assert policy.visit_time("foobot") == VisitTime(time(22), time(4))
+
+
+def test_groups() -> None:
+    assert parse(SECTION_5_1).groups == (
+        Group(
+            ("*",),
+            (
+                Rule(False, "*.gif$", 2),
+                Rule(False, "/example/", 3),
+                Rule(True, "/publications/", 4),
+            ),
+            1,
+        ),
+        Group(
+            ("foobot",),
+            (
+                Rule(False, "/", 7),
+                Rule(True, "/example/page.html", 8),
+                Rule(True, "/example/allowed.gif", 9),
+            ),
+            6,
+        ),
+        Group(("barbot", "bazbot"), (Rule(False, "/example/page.html", 13),), 11),
+        Group(("quxbot",), (), 15),
+    )
+    for robots in ("", "# nothing\n", "Disallow: /\n", "Sitemap: https://a/\n"):
+        assert parse(robots).groups == ()
+
+
+def test_groups_for_are_those_that_hold() -> None:
+    policy = parse("User-agent: a\nAllow: /\nUser-agent: *\nUser-agent: A\nAllow: /")
+    assert [group.line for group in policy.groups_for("a/1.0")] == [1, 3]
+    assert [group.line for group in policy.groups_for("b")] == [3]
+    assert policy.groups_for(["b", "a"]) == policy.groups
+    assert parse("User-agent: a\nAllow: /").groups_for("b") == ()
+
+
+@pytest.mark.parametrize(
+    ("agent", "group"),
+    [("foobot", ("foobot",)), ("x", ("*",)), ("bazbot", ("barbot", "bazbot")), ("quxbot", ("quxbot",))],
+)  # fmt: skip
+def test_a_verdict_names_the_user_agent_lines_as_written(agent, group) -> None:
+    assert parse(SECTION_5_1).verdict("/example/page.html", agent).group == group
+    assert parse("User-agent: FooBot/1.0").verdict("/", "foobot").group == (
+        "FooBot/1.0",
+    )
+    assert parse("User-agent: a").verdict("/", "b").group is None
 
 
 def named(argument: str) -> str:
@@ -94,38 +137,30 @@ def named(argument: str) -> str:
     return f"{argument}|object expected" if COMPILED else argument
 
 
-@pytest.mark.parametrize("body", [None, 5, ["User-agent: *"], object()])
-def test_body_of_a_wrong_type(body: Any) -> None:
-    with pytest.raises(TypeError, match=named("body")):
-        parse(body)
+WRONG: list[tuple[str, Any]] = [
+    *(("body", body) for body in (None, 5, ["User-agent: *"], object())),
+    *(("dialect", dialect) for dialect in (None, "rfc9309", 9309)),
+    *(("encoding", encoding) for encoding in (5, b"utf-8")),
+    *(("url", url) for url in (None, 5, b"/x")),
+    *(("agent", agent) for agent in (None, 5, b"a", [5], [b"a"])),
+]
 
 
-@pytest.mark.parametrize("dialect", [None, "rfc9309", 9309])
-def test_dialect_of_a_wrong_type(dialect: Any) -> None:
-    with pytest.raises(TypeError, match="dialect"):
-        parse("", dialect=dialect)
-
-
-@pytest.mark.parametrize("encoding", [5, b"utf-8"])
-def test_encoding_of_a_wrong_type(encoding: Any) -> None:
-    with pytest.raises(TypeError, match=named("encoding")):
-        parse(b"", encoding=encoding)
-
-
-@pytest.mark.parametrize("url", [None, 5, b"/x"])
-def test_url_of_a_wrong_type(url: Any) -> None:
-    for policy in (parse(ROBOTS), parse("")):
-        with pytest.raises(TypeError, match=named("url")):
-            policy.allowed(url, "a")
-
-
-@pytest.mark.parametrize("agent", [None, 5, b"a", [5], [b"a"]])
-def test_agent_of_a_wrong_type(agent: Any) -> None:
-    policy = parse(ROBOTS)
-    with pytest.raises(TypeError, match=named("agent")):
-        policy.allowed("/x", agent)
-    with pytest.raises(TypeError, match=named("agent")):
-        policy.crawl_delay(agent)
+@pytest.mark.parametrize(("argument", "value"), WRONG)
+def test_an_argument_of_a_wrong_type(argument: str, value: Any) -> None:
+    for body in (ROBOTS, ""):
+        given = {"body": body, "url": "/x", "agent": "a"} | {argument: value}
+        url, agent = given.pop("url"), given.pop("agent")
+        with pytest.raises(TypeError, match=named(argument)):
+            parse(**given).allowed(url, agent)
+    for ask in (Policy.crawl_delay, Policy.groups_for, Policy.denies_all):
+        if argument == "agent":
+            with pytest.raises(TypeError, match=named(argument)):
+                ask(parse(ROBOTS), value)
+    if argument == "url":
+        for asked in (Policy.verdict, Policy.matching, Policy.preferences):
+            with pytest.raises(TypeError, match=named(argument)):
+                asked(parse(ROBOTS), value, "a")
 
 
 @pytest.mark.parametrize(
@@ -149,108 +184,73 @@ def test_values_cannot_be_changed(value: Any) -> None:
     assert pickle.loads(pickle.dumps(value)) == value
 
 
-@pytest.mark.parametrize(
-    "dialect", [RFC9309, GYM2008, MK1996], ids=["RFC9309", "GYM2008", "MK1996"]
-)
-def test_pickle(dialect: Dialect) -> None:
+@DIALECTS
+@pytest.mark.parametrize("asked_before", [False, True])
+def test_pickle_and_str(dialect: Dialect, asked_before: bool) -> None:
     policy = parse(ROBOTS, dialect=dialect)
-    for asked_before in (False, True):
-        if asked_before:  # whatever was compiled for an agent must not get in the way
-            policy.verdict("/x", "foobot")
-            policy.crawl_delay("other")
-        for protocol_number in range(2, pickle.HIGHEST_PROTOCOL + 1):
-            again = pickle.loads(pickle.dumps(policy, protocol_number))
-            assert again == policy
-            assert again.groups == policy.groups
-            assert again.sitemaps == policy.sitemaps
-            assert again.notes == policy.notes
-            assert again.verdict("/~x", "barbot") == policy.verdict("/~x", "barbot")
-            assert again.crawl_delay("foobot") == policy.crawl_delay("foobot")
-
-
-@pytest.mark.parametrize(
-    "dialect", [RFC9309, GYM2008, MK1996], ids=["RFC9309", "GYM2008", "MK1996"]
-)
-def test_str_reparses(dialect: Dialect) -> None:
-    policy = parse(ROBOTS, dialect=dialect)
+    if asked_before:  # whatever was compiled for an agent must not get in the way
+        policy.verdict("/x", "foobot")
+        policy.crawl_delay("other")
+    for number in range(2, pickle.HIGHEST_PROTOCOL + 1):
+        again = pickle.loads(pickle.dumps(policy, number))
+        assert again == policy
+        assert again.groups == policy.groups
+        assert again.sitemaps == policy.sitemaps
+        assert again.notes == policy.notes
+        assert again.verdict("/~x", "barbot") == policy.verdict("/~x", "barbot")
+        assert again.crawl_delay("foobot") == policy.crawl_delay("foobot")
     again = parse(str(policy), dialect=dialect)
-    assert again == policy
+    assert again == policy == parse(str(policy).encode(), dialect=dialect)
     assert str(again) == str(policy)
-    assert parse(str(policy).encode(), dialect=dialect) == policy
 
 
 def test_equality() -> None:
-    assert parse(ROBOTS) == parse(ROBOTS)
-    assert parse(ROBOTS) == parse(ROBOTS.encode())
-    assert parse(ROBOTS) != parse(ROBOTS.replace("/%7e", "/%7f"))
-    assert parse("User-agent: a\nDisallow: /\n") != parse(
-        "User-agent: b\nDisallow: /\n"
-    )
-    assert parse("User-agent: a\nDisallow: /\n") != parse("User-agent: a\nAllow: /\n")
-    assert parse("User-agent: a\nCrawl-delay: 1\n") != parse(
-        "User-agent: a\nCrawl-delay: 2\n"
-    )
-    assert parse("Sitemap: https://a/\n") != parse("Sitemap: https://b/\n")
-    assert parse(ROBOTS) != ROBOTS
-    assert parse(ROBOTS) is not None
-
-
-def test_equality_does_not_depend_on_what_was_asked() -> None:
-    asked, fresh = parse(ROBOTS), parse(ROBOTS)
+    asked = parse(ROBOTS)
     asked.verdict("/x", "foobot")
-    assert asked == fresh
+    assert parse(ROBOTS) == asked == parse(ROBOTS.encode())
+    differ = [
+        ROBOTS,
+        ROBOTS.replace("/%7e", "/%7f"),
+        "User-agent: a\nDisallow: /\n",
+        "User-agent: b\nDisallow: /\n",
+        "User-agent: a\nAllow: /\n",
+        "User-agent: a\nCrawl-delay: 1\n",
+        "User-agent: a\nCrawl-delay: 2\n",
+        "User-agent: a\nRequest-rate: 1/2\n",
+        "User-agent: a\nVisit-time: 0100-0200\n",
+        "User-agent: a\nContent-Usage: search=y\n",
+        "Sitemap: https://a/\n",
+        "Sitemap: https://b/\n",
+    ]
+    for one, text in enumerate(differ):
+        for other, another in enumerate(differ):
+            assert (parse(text) == parse(another)) is (one == other)
+    assert parse(ROBOTS) != ROBOTS
+    assert Policy.allow_all() != Policy.disallow_all()
+    assert Policy.allow_all() == Policy.allow_all()
 
 
-def test_allow_all() -> None:
-    policy = Policy.allow_all(reason="robots.txt: 404")
-    assert policy.allowed("https://example.com/x", "a") is True
-    verdict = policy.verdict("/x", "a")
-    assert (verdict.allowed, verdict.rule, verdict.group) == (True, None, None)
-    assert verdict.reason == "robots.txt: 404"
-    assert policy.denies_all("a") is False
-
-
-def test_disallow_all() -> None:
-    policy = Policy.disallow_all(reason="robots.txt: 503")
-    assert policy.allowed("https://example.com/x", "a") is False
-    verdict = policy.verdict("/x", "a")
-    assert (verdict.allowed, verdict.rule, verdict.group) == (False, None, None)
-    assert verdict.reason == "robots.txt: 503"
-    assert policy.denies_all("a") is True
-
-
-def test_disallow_all_leaves_robots_txt() -> None:
-    # 19: it is asked for again while it is unreachable
-    policy = Policy.disallow_all(reason="timeout")
-    assert policy.allowed("https://example.com/robots.txt", "a") is True
-    verdict = policy.verdict("/robots.txt", "a")
-    assert (verdict.rule, verdict.group) == (None, None)
-    assert verdict.reason == "robots.txt itself"
-
-
-@pytest.mark.parametrize(
-    "policy", [Policy.allow_all(), Policy.disallow_all()], ids=["allow", "disallow"]
-)
-def test_all_or_nothing_have_no_values(policy: Policy) -> None:
+@pytest.mark.parametrize("allows", [True, False])
+def test_allow_all_and_disallow_all(allows: bool) -> None:
+    make = Policy.allow_all if allows else Policy.disallow_all
+    policy = make(reason="robots.txt: 404")
+    for each in (policy, pickle.loads(pickle.dumps(policy))):
+        assert each == policy
+        assert each.allowed("https://example.com/x", "a") is allows
+        verdict = each.verdict("/x", "a")
+        assert verdict == Verdict(allows, None, None, "robots.txt: 404")
+    assert make().verdict("/x", "a").reason
+    assert policy.denies_all("a") is not allows
     assert policy.crawl_delay("a") is None
     assert policy.request_rate("a") is None
     assert policy.visit_time("a") is None
     assert policy.sitemaps == ()
     assert policy.notes == ()
-    assert policy.verdict("/x", "a").reason
-    assert pickle.loads(pickle.dumps(policy)) == policy
-    assert parse(str(policy)).allowed("/x", "a") is policy.allowed("/x", "a")
-
-
-def test_all_or_nothing_differ() -> None:
-    assert Policy.allow_all() != Policy.disallow_all()
-    assert Policy.allow_all() == Policy.allow_all()
-    assert (
-        pickle.loads(pickle.dumps(Policy.disallow_all(reason="x")))
-        .verdict("/y", "a")
-        .reason
-        == "x"
-    )
+    assert policy.size_bytes() > 0
+    assert parse(str(policy)).allowed("/x", "a") is allows
+    # 19: it is asked for again while it is unreachable
+    assert policy.allowed("https://example.com/robots.txt", "a") is True
+    assert policy.verdict("/robots.txt", "a") == (True, None, None, "robots.txt itself")
 
 
 @pytest.mark.parametrize(
@@ -275,67 +275,24 @@ def test_all_or_nothing_differ() -> None:
 def test_denies_all(rules: str, expected: bool) -> None:
     policy = parse(f"User-agent: a\n{rules}\n")
     assert policy.denies_all("a") is expected
-    assert policy.denies_all("b") is False
-
-
-def test_denies_all_of_an_empty_file() -> None:
-    assert parse("").denies_all("a") is False
-
-
-def test_matching_is_in_the_order_of_deciding() -> None:
-    rules = "Disallow: /a\nAllow: /a/b\nDisallow: /*b\nDisallow: /a/b\nDisallow: /c\n"
-    policy = parse(f"User-agent: a\n{rules}\nUser-agent: *\nDisallow: /\n")
-    lines = [rule.line for rule in policy.matching("/a/b", "a")]
-    assert lines == [3, 5, 4, 2]  # RFC 9309 2.2.2: the most octets, Allow among equals
-    assert policy.matching("/x", "a") == ()
-    older = parse(str(policy), dialect=GYM2008)
-    assert [rule.line for rule in older.matching("/a/b", "a")] == [2, 3, 4, 5]
-
-
-def test_a_rule_matches_once_whatever_its_readings() -> None:
-    policy = parse("User-agent: *\nAllow: /a/index.html\nDisallow: /a/\n")
-    assert [rule.line for rule in policy.matching("/a/", "a")] == [2, 3]
-    assert [rule.line for rule in policy.matching("/a/index.html", "a")] == [2, 3]
-
-
-def test_matching_robots_txt_itself_decides_nothing() -> None:
-    policy = parse("User-agent: *\nDisallow: /\n")
-    assert [rule.line for rule in policy.matching("/robots.txt", "a")] == [2]
-
-
-def test_groups_for_are_those_that_hold() -> None:
-    policy = parse("User-agent: a\nAllow: /\nUser-agent: *\nUser-agent: A\nAllow: /")
-    assert [group.line for group in policy.groups_for("a/1.0")] == [1, 3]
-    assert [group.line for group in policy.groups_for("b")] == [3]
-    assert policy.groups_for(["b", "a"]) == policy.groups
-    assert parse("User-agent: a\nAllow: /").groups_for("b") == ()
-
-
-@pytest.mark.parametrize("policy", [Policy.allow_all(), Policy.disallow_all()])
-def test_what_stands_for_a_file_has_no_lines_to_show(policy: Policy) -> None:
-    assert policy.matching("/", "a") == ()
-    assert policy.groups_for("a") == ()
+    assert policy.denies_all("b") is parse("").denies_all("a") is False
 
 
 def test_size_bytes() -> None:
     small, large = parse("User-agent: *\nDisallow: /x\n"), parse(ROBOTS * 1000)
     assert 0 < small.size_bytes() < 20_000
     assert large.size_bytes() > 100_000
-    assert Policy.disallow_all().size_bytes() > 0
 
 
 def test_verdicts_that_are_asked_for_again() -> None:
     """One score may be that of several rules, or of one, or of none."""
     policy = parse("User-agent: *\nDisallow: /ab\nDisallow: /cd\nDisallow: /efg\n")
     for _ in range(3):
-        lines = [
-            rule and rule.line
-            for rule in (
-                policy.verdict(path, "bot").rule
-                for path in ("/ab", "/cd", "/efg", "/h", "/cd1", "/ab1")
-            )
+        found = [
+            policy.verdict(path, "bot").rule
+            for path in ["/ab", "/cd", "/efg", "/h", "/cd1", "/ab1"]
         ]
-        assert lines == [2, 3, 4, None, 3, 2]
+        assert [rule and rule.line for rule in found] == [2, 3, 4, None, 3, 2]
 
 
 def test_an_agent_that_asks_while_the_rules_of_another_are_compiled(monkeypatch):
@@ -350,7 +307,7 @@ def test_an_agent_that_asks_while_the_rules_of_another_are_compiled(monkeypatch)
 
     monkeypatch.setattr("scrapy_rep.protocol.policy.RuleSet", compiled)
     for _ in range(2):
-        assert not policy.allowed("/1", "one")
-        assert policy.allowed("/2", "one")
-        assert not policy.allowed("/2", "two")
-        assert policy.allowed("/1", "two")
+        for agent, refused in {"one": "/1", "two": "/2"}.items():
+            assert [
+                path for path in ("/1", "/2") if not policy.allowed(path, agent)
+            ] == [refused]

@@ -26,53 +26,38 @@ from scrapy_rep.protocol import (
 from . import reference
 
 # A shared machine may be slow at any moment: neither a deadline nor a slow start is a failure.
-settings.register_profile(
-    "short",
-    max_examples=100,
+many = os.environ.get("HYPOTHESIS_PROFILE") == "many"
+profile = settings(
+    max_examples=50_000 if many else 100,
     deadline=None,
-    derandomize=True,
+    derandomize=not many,
     database=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile(
-    "many",
-    max_examples=50_000,
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-profile = settings.get_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
 
 # Small alphabets, so that rules and URLs meet: special characters, escapes of "/", "/" and
 # "?" themselves, the halves of an escape, and a few letters.
-PIECES = [
-    "/",
-    "/",
-    "a",
-    "b",
-    "*",
-    "$",
-    "%",
-    "?",
-    ".",
-    "2",
-    "F",
-    "%2F",
-    "%2f",
-    "%61",
-    "%2A",
-    "%24",
-    ":",
-    "%3A",
-    "&",
-    "%26",
-    "=",
-    "%3d",
-    "%3F",
-    "C",
-    "%C",
-    "..",
-]
+PIECES = [*"/ab*$%?.2F:&=C", "/", "%2F", "%2f", "%61", "%2A", "%24", "%3A", "%26", "%3d", "%3F", "%C", ".."]  # fmt: skip
+OTHER_LINES = """\
+
+# b
+Disallow:
+Allow:
+disallow /a
+user-agent a
+Sitemap: /a
+Crawl-delay: 2
+Disallow: /a/index.html
+Allow: /a/index.html
+Allow: /index.htm
+Disallow: /a # b
+Disallow: /\u00e9
+Disallow: /a b
+Disalow: /ab
+a b c
+: /
+""".splitlines()
+OCTETS = b"User-agent: * \n \r Disallow: Allow:/ \xef\xbb\xbf \xff\xfe Crawl-delay: Request-rate:1/ Visit-time:09 Sitemap: % \x00".split(b" ")  # fmt: skip
 paths = st.lists(st.sampled_from(PIECES), max_size=7).map("".join)
 urls = st.lists(st.sampled_from([*PIECES, "#", "\u00e9", " "]), max_size=9).map(
     lambda pieces: "/" + "".join(pieces)
@@ -90,27 +75,7 @@ lines = st.one_of(
     rules,
     rules,
     st.builds("User-agent: {}".format, tokens),
-    st.sampled_from(
-        [
-            "",
-            "# b",
-            "Disallow:",
-            "Allow:",
-            "disallow /a",
-            "user-agent a",
-            "Sitemap: /a",
-            "Crawl-delay: 2",
-            "Disallow: /a/index.html",
-            "Allow: /a/index.html",
-            "Allow: /index.htm",
-            "Disallow: /a # b",
-            "Disallow: /\u00e9",
-            "Disallow: /a b",
-            "Disalow: /ab",
-            "a b c",
-            ": /",
-        ]
-    ),
+    st.sampled_from(OTHER_LINES),
     st.text("UserDisalow-agnt: /*#\t", max_size=12),
 )
 # Most files begin with a group, so that their rules belong to somebody.
@@ -127,27 +92,7 @@ bodies = st.one_of(
     st.binary(max_size=80),
     files.map(str.encode),
     st.lists(
-        st.one_of(
-            st.binary(max_size=6),
-            st.sampled_from(
-                [
-                    b"User-agent:",
-                    b"*",
-                    b"\n",
-                    b"\r",
-                    b"Disallow:",
-                    b"Allow: /",
-                    b"\xef\xbb\xbf",
-                    b"\xff\xfe",
-                    b"Crawl-delay:",
-                    b"Request-rate: 1/",
-                    b"Visit-time: 09",
-                    b"Sitemap:",
-                    b"%",
-                    b"\x00",
-                ]
-            ),
-        ),
+        st.one_of(st.binary(max_size=6), st.sampled_from(OCTETS)),
         max_size=20,
     ).map(b"".join),
 )

@@ -1,0 +1,239 @@
+"""Sow faults in the code and see which the tests find: `python -m tests.mutants protocol access`.
+
+Each mutant is one small change of a copy of the repository, in which the tests of its room run.
+The same seed draws the same mutants from the same code. Those that change nothing that anyone
+could see stand in `tests/mutants.txt`, each under its reason, and are not drawn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import random
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import cache_from_source
+from pathlib import Path
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+REPOSITORY = Path(__file__).parent.parent
+EQUIVALENT = Path(__file__).with_suffix(".txt")
+TESTS = {
+    "compat": ["compat"],
+    "judging": ["judging", "crawls/test_mistakes.py", "crawls/test_purposes.py"],
+}
+"""Where the tests of a room are, if not only in the folder of its name."""
+CPU_SECONDS = 100
+"""For the tests of one mutant; what takes longer has gone round in circles, and is found."""
+
+SWAPS = """
+    Lt LtE GtE, LtE Lt Gt, Gt GtE LtE, GtE Gt Lt, Eq NotEq, NotEq Eq, In NotIn, NotIn In, Is IsNot,
+    IsNot Is, And Or, Or And, Add Sub, Sub Add, Mult FloorDiv, Div Mult, FloorDiv Mult, Mod Mult
+"""
+INSTEAD = {
+    one: [getattr(ast, name) for name in others]
+    for one, *others in map(str.split, SWAPS.split(","))
+}
+"""By an operator's name, what may stand in its place."""
+
+
+class Mutant(NamedTuple):
+    path: Path
+    """In the repository."""
+    where: str
+    line: int
+    start: int
+    """Octets of the file from here to `end` are replaced."""
+    end: int
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        return f"{self.path.as_posix()} {self.where}: {self.before} -> {self.after}"
+
+
+def others(node: ast.AST) -> Iterator[str]:
+    """What may stand in the place of `node`, as source."""
+    match node:
+        case ast.Compare(left, [operator], right):
+            for other in INSTEAD[type(operator).__name__]:
+                yield ast.unparse(ast.Compare(left, [other()], right))
+        case ast.BoolOp(operator, values):
+            yield ast.unparse(ast.BoolOp(INSTEAD[type(operator).__name__][0](), values))
+        case ast.BinOp(left, operator, right):
+            for other in INSTEAD.get(type(operator).__name__, []):
+                yield ast.unparse(ast.BinOp(left, other(), right))
+        case ast.UnaryOp(ast.Not(), operand):
+            yield ast.unparse(operand)
+        case ast.Constant(bool(value)):
+            yield repr(not value)
+        case ast.Constant(int(value) | float(value)):
+            yield repr(value + 1)
+        case ast.Constant(str(value) | bytes(value)) if value.split() == [value]:
+            yield repr(value * 2)  # what has spaces is prose: no fault
+        case ast.IfExp(test, body, orelse):
+            yield ast.unparse(ast.IfExp(test, orelse, body))
+        case ast.Continue():
+            yield "break"
+        case ast.Break():
+            yield "continue"
+        case ast.Return(value) if value is not None and ast.unparse(value) != "None":
+            yield "return None"
+        case ast.Expr(ast.Call()) | ast.AugAssign() | ast.Raise() | ast.Delete():
+            yield "pass"
+        case ast.Assign([ast.Attribute() | ast.Subscript()]):
+            yield "pass"
+
+
+def mutants_of(path: Path) -> Iterator[Mutant]:
+    source = (REPOSITORY / path).read_bytes()
+    starts = [0]
+    for line in source.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+
+    def visit(node: ast.AST, where: str) -> Iterator[Mutant]:
+        if isinstance(node, ast.expr | ast.stmt):
+            start = starts[node.lineno - 1] + node.col_offset
+            end = starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
+            before = ast.unparse(node)
+            for after in others(node):
+                in_brackets = f"({after})" if isinstance(node, ast.expr) else after
+                yield Mutant(path, where, node.lineno, start, end, before, in_brackets)
+        for field, value in ast.iter_fields(node):
+            if field in {"annotation", "returns", "decorator_list", "format_spec"}:
+                continue
+            for child in value if isinstance(value, list) else [value]:
+                if isinstance(child, ast.AST) and not says_nothing(child):
+                    name = getattr(child, "name", None)
+                    inside = f"{where}.{name}".strip(".") if name else where
+                    yield from visit(child, inside)
+
+    yield from visit(ast.parse(source), "")
+
+
+def says_nothing(node: ast.AST) -> bool:
+    """Whether it is for readers and type checkers only, or text between what is put in."""
+    match node:
+        case ast.Expr(ast.Constant()) | ast.ImportFrom() | ast.Import():
+            return True
+        case ast.If(ast.Name("TYPE_CHECKING")) | ast.JoinedStr():
+            return True
+        case ast.Assign([ast.Name("__all__" | "__slots__" | "msg")]):
+            return True
+    return False
+
+
+def drawn(rooms: list[str], number: int, seed: int) -> list[Mutant]:
+    known = set(EQUIVALENT.read_text().splitlines()) if EQUIVALENT.exists() else set()
+    paths = sorted(
+        path.relative_to(REPOSITORY)
+        for room in rooms
+        for path in (REPOSITORY / "scrapy_rep" / room).rglob("*.py")
+    )
+    every = [one for path in paths for one in mutants_of(path) if str(one) not in known]
+    return random.Random(seed).sample(every, min(number, len(every)))
+
+
+def is_found(mutant: Mutant | None, room: str, copy: Path) -> bool:
+    """Whether a test of the room fails in `copy` with the mutant in it (None: as it is)."""
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-xq",
+        "-pno:cacheprovider",
+        "--hypothesis-seed=0",
+    ]
+    paths = [copy / "tests" / path for path in TESTS.get(room, [room])]
+    if mutant is not None:  # first those that are named after its module
+        paths[:0] = paths[0].glob(f"test_*{mutant.path.stem}*.py")
+    command += map(str, paths)
+    if mutant is None:
+        return subprocess.run(command, cwd=copy, check=False).returncode != 0
+    path = copy / mutant.path
+    compiled = Path(cache_from_source(str(path)))
+    whole = path.read_bytes()
+    path.write_bytes(
+        whole[: mutant.start] + mutant.after.encode() + whole[mutant.end :]
+    )
+    compiled.unlink(missing_ok=True)
+    with subprocess.Popen(command, cwd=copy, stdout=subprocess.DEVNULL) as tests:
+        resource.prlimit(tests.pid, resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+        try:
+            return tests.wait(20 * CPU_SECONDS) != 0
+        except subprocess.TimeoutExpired:
+            tests.kill()
+            return True
+        finally:
+            path.write_bytes(whole)
+            compiled.unlink(missing_ok=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.mutants", description=__doc__
+    )
+    parser.add_argument("rooms", nargs="+", help="folders of scrapy_rep")
+    parser.add_argument("-n", "--number", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--list", action="store_true", help="only say what is drawn")
+    given = parser.parse_args()
+    mutants = drawn(given.rooms, given.number, given.seed)
+    if given.list:
+        print(*mutants, sep="\n")
+        return 0
+    copies: SimpleQueue[Path] = SimpleQueue()
+    survivors = []
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ThreadPoolExecutor(given.jobs) as pool,
+    ):
+        for job in range(given.jobs):
+            left_out = shutil.ignore_patterns(".*", "__pycache__")
+            copy = Path(folder, str(job))
+            copies.put(Path(shutil.copytree(REPOSITORY, copy, ignore=left_out)))
+
+        def in_a_copy(mutant: Mutant | None, room: str) -> bool:
+            copy = copies.get()
+            try:
+                return is_found(mutant, room, copy)
+            finally:
+                copies.put(copy)
+
+        began = time.monotonic()
+        for room in given.rooms:
+            if in_a_copy(None, room):
+                print(f"The tests of {room} fail without a mutant.")
+                return 2
+        rooms = [mutant.path.parts[1] for mutant in mutants]
+        found = pool.map(in_a_copy, mutants, rooms)
+        for mutant, is_killed in zip(mutants, found, strict=True):
+            print(
+                "found   " if is_killed else "SURVIVED",
+                f"{mutant.line:4}",
+                mutant,
+                flush=True,
+            )
+            if not is_killed:
+                survivors.append(mutant)
+    share = 1 - len(survivors) / len(mutants)
+    seconds = time.monotonic() - began
+    print(
+        f"{len(mutants)} mutants, {share:.1%} found, {seconds:.0f} s. Those that are left:"
+    )
+    print(*survivors, sep="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -112,24 +112,27 @@ def test_pickle():
 
 
 @pytest.mark.parametrize(
-    ("reply", "allowed", "flags", "read"),
+    ("reply", "allowed", "flags"),
     [
-        pytest.param(RULES, False, (False, False), True, id="200"),
-        pytest.param(Reply(status=404), True, (True, False), False, id="404"),
-        pytest.param(Reply(status=401), False, (False, True), False, id="401"),
-        pytest.param(Reply(status=403), False, (False, True), False, id="403"),
-        pytest.param(Reply(status=503), False, (False, True), False, id="503"),
-        pytest.param(Reply(reset=True), False, (False, True), False, id="reset"),
+        pytest.param(RULES, False, (False, False), id="200"),
+        pytest.param(Reply(status=404), True, (True, False), id="404"),
+        *(
+            pytest.param(reply, False, (False, True), id=str(reply.status))
+            for reply in (
+                *(Reply(status=status) for status in (401, 403, 503)),
+                Reply(reset=True),
+            )
+        ),
     ],
 )
-def test_read(reply, allowed, flags, read):
+def test_read(reply, allowed, flags):
     with Site({"/robots.txt": reply}) as site:
         parser = RobotFileParser()
         parser.set_url(site.url("/robots.txt"))
         parser.read()
     assert parser.can_fetch("x", "/private/") is allowed
     assert (parser.allow_all, parser.disallow_all) == flags
-    assert (parser.mtime() > 0) is read
+    assert (parser.mtime() > 0) is (reply is RULES)
 
 
 def test_24_a_copy_serves_while_the_file_cannot_be_had():

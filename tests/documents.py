@@ -1,4 +1,9 @@
-"""The documents of the repository, as docutils reads them."""
+"""The documents of the repository, as docutils reads them.
+
+The pages of the guide are Sphinx's; that its roles lead somewhere, and what its directives make, is
+tested in ``tests/test_guide.py``. Here the text of a role is what is written in it, and a directive
+that only Sphinx knows makes nothing.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +12,12 @@ from pathlib import Path
 
 from docutils import nodes
 from docutils.core import publish_doctree
+from docutils.parsers.rst import Directive, directives, roles
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.rst"
 PACKAGE = ROOT / "scrapy_rep"
+GUIDE = PACKAGE / "docs"
 DOCUMENTS = [
     README,
     *sorted(
@@ -21,12 +28,46 @@ DOCUMENTS = [
 ]
 
 
+class Transparent(Directive):
+    """What is inside, as if it stood alone: ``.. glossary::``."""
+
+    has_content = True
+    option_spec = None
+
+    def run(self) -> list[nodes.Node]:
+        inside = nodes.container()
+        self.state.nested_parse(self.content, self.content_offset, inside)
+        return list(inside.children)
+
+
+class Nothing(Directive):
+    """A directive whose work only Sphinx can do."""
+
+    has_content = True
+    optional_arguments = 1
+    final_argument_whitespace = True
+
+    def run(self) -> list[nodes.Node]:
+        return []
+
+
+directives.register_directive("glossary", Transparent)
+for name in (
+    *("toctree", "index", "declared", "include", "currentmodule"),
+    *("autoclass", "autodata", "autoexception", "autofunction"),
+):
+    directives.register_directive(name, Nothing)
+for name in ("ref", "doc", "term"):
+    roles.register_local_role(name, roles.GenericRole(name, nodes.inline))
+
+
 def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def room(name: str) -> Path:
-    return PACKAGE / name / "README.rst"
+def page(name: str) -> Path:
+    """Return a page of the guide."""
+    return GUIDE / f"{name}.rst"
 
 
 @cache

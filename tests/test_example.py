@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests import forking
-from tests.documents import ROOT, plain_blocks, room
+from tests.documents import README, ROOT, page, plain_blocks
 from tests.redis_server import RedisServer
 from tests.site import Reply, Site
 
@@ -225,8 +225,10 @@ def test_guest_is_told_that_it_may_nothing(runs):
     )
 
 
-def test_its_log_is_what_the_readme_shows(runs):
-    (shown,) = [block for block in plain_blocks() if "[tour]" in block]
+@pytest.mark.parametrize("path", [README, page("start")], ids=["README", "start"])
+def test_its_log_is_what_is_shown(runs, path):
+    shown = "\n".join(block for block in plain_blocks(path) if "[scrapy_rep]" in block)
+    assert "[tour]" in shown
     log = {normal(line) for line in runs["tour"].log.splitlines()}
     for line in shown.splitlines():
         assert normal(line) in log
@@ -392,10 +394,8 @@ def test_fleet_shares_the_work(fleet):
     assert sum(files for _, files in workers) == sum(row.fetched for row in rows)
 
 
-def test_its_table_is_what_the_readme_shows(fleet):
-    (shown,) = [
-        block for block in plain_blocks(room("frontier")) if "worker 1" in block
-    ]
+def test_its_table_is_what_the_guide_shows(fleet):
+    (shown,) = [block for block in plain_blocks(page("fleets")) if "worker 1" in block]
 
     def without_figures(line):
         if line.startswith("worker "):

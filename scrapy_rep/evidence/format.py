@@ -1,7 +1,7 @@
 """Declares once what evidence consists of, and the lines of an audit (REP_AUDIT_URI).
 
-The writer takes names and their order from here, the reader its checks, and a test compares the
-tables of README.rst with it. A line is a JSON object with ``type`` and the fields of its record.
+The writer takes names and their order from here, the reader its checks, the guide its tables.
+A line is a JSON object with ``type`` and the fields of its record.
 """
 
 from __future__ import annotations

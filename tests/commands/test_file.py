@@ -10,7 +10,7 @@ import pytest
 from scrapy_rep.commands.forms import url_of
 from scrapy_rep.protocol import CODES
 from tests.commands.cli import ROOT, robots, scrapy
-from tests.documents import room
+from tests.documents import page
 
 ROBOTS = """\
 # a comment
@@ -398,7 +398,7 @@ def test_a_pipe_that_is_closed_early(file):
 def test_the_hook_of_pre_commit(tmp_path):
     hook = (ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8")
     told = dict(re.findall(r"(?m)^[ -] (\w+): (.+)$", hook))
-    assert told["id"] in room("commands").read_text(encoding="utf-8")
+    assert told["id"] in page("lint").read_text(encoding="utf-8")
     takes = re.compile(told["files"]).search
     assert takes("robots.txt")
     assert takes("www/robots.txt")

@@ -124,7 +124,7 @@ def test_the_help_fits_a_screen_and_names_all_words_and_the_manual():
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
     assert [line.split()[0] for line in lines[16:23]] == WORDS
-    assert "scrapy_rep/commands/README.rst" in done.out
+    assert "scrapy_rep/docs" in done.out
     options = [name for _, name, *_ in OPTION.findall(done.out)]
     assert options == [
         "--agent", "--spider", "--file", "--sitemaps", "--lint", "--now", "--json",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tests.commands.cli import robots
-from tests.documents import room
+from tests.documents import page
 
 ROBOTS = """\
 User-agent: *
@@ -17,7 +17,7 @@ Disallow: /x
 
 def documented(after: str) -> set[str]:
     """Return the keys of the table that follows the words *after* in the page."""
-    text = room("commands").read_text(encoding="utf-8")
+    text = page("command").read_text(encoding="utf-8")
     table = text[text.index(after) :].split("\n\n")[1]
     return set(re.findall(r"(?m)^``(\w+)``", table))
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tests.commands.cli import ROOT, robots
-from tests.documents import room
+from tests.documents import page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,7 +66,7 @@ def timeless(text: str) -> str:
 
 
 def in_readme() -> str:
-    text = room("commands").read_text(encoding="utf-8")
+    text = page("command").read_text(encoding="utf-8")
     start = text.index(f"    {PROMPT}")
     end = re.compile(r"\n\n(?=\S)").search(text, start)
     assert end is not None

@@ -14,7 +14,7 @@ import pytest
 import scrapy
 
 from scrapy_rep import RobotsUnreachable
-from tests.documents import room
+from tests.documents import page
 from tests.site import Reply, Site
 from tests.utils import Pages, coroutine_test, crawl, make_crawler
 
@@ -149,7 +149,9 @@ async def test_built_in(kind):
 
 def test_table_of_the_readme():
     rows = re.findall(
-        r"^([^\s=].*?)  +(\S.*?)  +(\S.*?)$", room("access").read_text(), re.MULTILINE
+        r"^([^\s=].*?)  +(\S.*?)  +(\S.*?)$",
+        page("robots_txt").read_text(),
+        re.MULTILINE,
     )
     for kind, (_, ours, built_in) in KINDS.items():
         assert (kind, ours, built_in) in rows

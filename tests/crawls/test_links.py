@@ -1,11 +1,12 @@
-"""The recipes of scrapy_rep/README.rst for links: refused before they are requests, and counted."""
+"""The recipes of the guide for links: refused before they are requests, and counted."""
 
 from __future__ import annotations
 
 import pytest
 
+from tests import documents
 from tests.site import Reply, Site
-from tests.test_readme import GUIDE, items_of, spider
+from tests.test_readme import items_of, spider
 from tests.utils import coroutine_test
 
 
@@ -28,7 +29,9 @@ async def test_recipes(name, own, tmp_path):
         site.replies["/"] = page(
             "/a", "private/1", site.url("/private/2"), other.url("/b")
         )
-        crawler, items = await items_of(spider(name, GUIDE, site, tmp_path))
+        crawler, items = await items_of(
+            spider(name, documents.page("spider"), site, tmp_path)
+        )
         assert sorted(site.paths) == ["/", "/a", "/robots.txt"]
         assert other.paths == ["/robots.txt"]
     assert {"url": site.url("/a")} in items

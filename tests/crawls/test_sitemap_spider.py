@@ -11,8 +11,9 @@ from scrapy.spiders import SitemapSpider
 
 import scrapy_rep
 from scrapy_rep import RobotsSitemapSpider
+from tests.documents import page
 from tests.site import Reply, Site
-from tests.test_readme import GUIDE, items_of, spider
+from tests.test_readme import items_of, spider
 from tests.utils import SCRAPYS, coroutine_test, crawl, make_crawler, sleep
 
 DISALLOW_P = "User-agent: *\nDisallow: /p\n"
@@ -259,7 +260,7 @@ async def test_readme_snippet(tmp_path):
         )
         paths = ["/product/1", "/product/secret", "/other"]
         site.replies["/map.xml"] = urlset(*map(site.url, paths))
-        shop = spider("RobotsSitemapSpider", GUIDE, site, tmp_path)
+        shop = spider("RobotsSitemapSpider", page("spider"), site, tmp_path)
         _, items = await items_of(shop)
         assert items == [{"url": site.url("/product/1")}]
         assert site.paths == ["/robots.txt", "/map.xml", "/product/1"]

@@ -28,7 +28,7 @@ DOCUMENTS = [
 ]
 
 
-class Transparent(Directive):
+class Transparent(Directive):  # type: ignore[misc]
     """What is inside, as if it stood alone: ``.. glossary::``."""
 
     has_content = True
@@ -40,7 +40,7 @@ class Transparent(Directive):
         return list(inside.children)
 
 
-class Nothing(Directive):
+class Nothing(Directive):  # type: ignore[misc]
     """A directive whose work only Sphinx can do."""
 
     has_content = True

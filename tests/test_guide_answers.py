@@ -264,8 +264,7 @@ def test_what_scrapy_redis_has_set_stays(tmp_path):
     crawler = make_crawler(**theirs)
     for name in ("SCHEDULER", "DUPEFILTER_CLASS"):
         assert crawler.settings[name] == theirs[name]
-    url = {"REDIS_URL": theirs["REDIS_URL"]}
-    crawler = make_crawler(**url, **{k: v for k, v in ours.items() if k != "ADDONS"})
+    crawler = make_crawler(None, **{**ours, "REDIS_URL": theirs["REDIS_URL"]})
     assert crawler.settings["SCHEDULER"] == "scrapy_rep.Scheduler"
     assert crawler.settings["REP_FLEET"] == theirs["REDIS_URL"]
 
@@ -277,7 +276,7 @@ async def test_a_refused_file_is_not_in_its_item(tmp_path):
 
         class Files(scrapy.Spider):
             name = "files"
-            start_urls = (site.url("/"),)
+            start_urls = [site.url("/")]
 
             def parse(self, response):
                 yield {"url": response.url, "file_urls": files}

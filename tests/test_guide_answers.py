@@ -251,7 +251,9 @@ async def test_switched_off(tmp_path):
 
 @coroutine_test
 async def test_another_parser_is_not_used():
-    settings = {"ROBOTSTXT_PARSER": "scrapy.robotstxt.PythonRobotParser"}
+    settings: dict[str, Any] = {
+        "ROBOTSTXT_PARSER": "scrapy.robotstxt.PythonRobotParser"
+    }
     rules = "User-agent: *\nAllow: /\nDisallow: /p\n"  # the first match would allow
     with Site({"/robots.txt": rules}) as site:
         await crawl(make_crawler(**settings), urls=[site.url("/p")])

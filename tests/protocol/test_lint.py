@@ -32,7 +32,9 @@ def test_note(code, octets, line, mended):
 
 def test_every_code_has_a_case() -> None:
     elsewhere = {"raw-octets", "wrong-charset", "too-long"}
-    elsewhere |= {code for row in table("lint") if "codes" in row for code in row["codes"].split()}
+    elsewhere |= {
+        code for row in table("lint") if "codes" in row for code in row["codes"].split()
+    }
     assert {row["name"] for row in table("lint") if "mended" in row} | elsewhere == set(
         CODES
     )

@@ -66,7 +66,8 @@ class Gate:
             **{"USER_AGENT": "ExampleBot/1.0", "REP_EVIDENCE": True, **settings}
         )
         self.crawler.spider = Pages()
-        self.crawler.engine = SimpleNamespace()  # nothing wants to be woken
+        nothing = SimpleNamespace(active=set())
+        self.crawler.engine = SimpleNamespace(downloader=nothing)  # nor is it woken
         self.snapshot = snapshot
         self.gate = RepMiddleware.from_crawler(self.crawler)
         self.crawl = Crawl.of(self.crawler)

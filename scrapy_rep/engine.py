@@ -17,8 +17,7 @@ from scrapy import signals
 from scrapy.core import downloader as scrapys
 from scrapy.utils.defer import deferred_from_coro
 
-from scrapy_rep.downloader import Downloader, Starts
-from scrapy_rep.downloader.handed_out import NOWHERE, HandedOut
+from scrapy_rep.downloader import NOWHERE, Downloader, HandedOut, Starts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -121,6 +121,33 @@ def test_imports_point_down():
     assert up == []
 
 
+def needed(module: str) -> set[str]:
+    """Return the modules of ours that *module* imports when it runs, wherever that stands."""
+    tree = ast.parse((PACKAGE / f"{module}.py").read_text(encoding="utf-8"))
+    found = set()
+
+    def look(node: ast.AST) -> None:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            return
+        if isinstance(node, ast.ImportFrom):
+            path = (node.module or "").replace(".", "/").removeprefix("scrapy_rep/")
+            for alias in node.names:
+                names = f"{path}/{alias.name}", path, f"{path}/__init__"
+                found.update([name for name in names if name in FILES][:1])
+        for child in ast.iter_child_nodes(node):
+            look(child)
+
+    look(tree)
+    return found
+
+
+def test_no_imports_go_in_a_circle_not_even_inside_a_room():
+    left = {module: needed(module) for module in FILES}
+    while ends := {module for module, names in left.items() if not names & left.keys()}:
+        left = {module: names for module, names in left.items() if module not in ends}
+    assert left == {}
+
+
 def test_the_tree_of_exceptions_is_drawn():
     tree = ast.parse((PACKAGE / "exceptions.py").read_text(encoding="utf-8"))
     drawn = re.findall(r"[├└]── (\w+)", ast.get_docstring(tree) or "")

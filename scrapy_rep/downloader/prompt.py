@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from inspect import currentframe
 
 AT_PROMPT = frozenset(
     {
@@ -18,16 +18,15 @@ AT_PROMPT = frozenset(
 def at_prompt() -> bool:
     """Tell whether ``scrapy shell``, ``fetch``, ``view``, ``parse`` or ``robots`` runs.
 
-    A thread is in the ``run`` of its command until its crawl is over. Nothing else tells
-    for sure: Scrapy takes the command's name out of ``sys.argv``, and only the shell has
+    Its ``run`` makes the crawler, and with that all of its parts. Nothing else tells for sure:
+    Scrapy takes the command's name out of ``sys.argv``, and only the shell has
     settings of its own, which those of a project replace. ``inspect_response`` opens a
     shell within a crawl, and does not come from a command.
     """
-    for top in sys._current_frames().values():
-        frame = top
-        while frame is not None:
-            name = frame.f_globals.get("__name__")
-            if frame.f_code.co_name == "run" and name in AT_PROMPT:
-                return True
-            frame = frame.f_back  # type: ignore[assignment]
+    frame = currentframe()
+    while frame is not None:
+        name = frame.f_globals.get("__name__")
+        if frame.f_code.co_name == "run" and name in AT_PROMPT:
+            return True
+        frame = frame.f_back
     return False

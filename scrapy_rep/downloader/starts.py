@@ -8,42 +8,64 @@ from typing import TYPE_CHECKING
 
 from scrapy import signals
 
-from scrapy_rep.downloader.departure import Departure
+from scrapy_rep.downloader.failures import may_send_again
 from scrapy_rep.downloader.for_crawler import OneForEachCrawler
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from typing import Any
 
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
     from scrapy.http.headers import Headers
 
-    from scrapy_rep.downloader.departure import Granter
-
+    Granter = Callable[["Departure"], Awaitable[None] | None]
     HandOver = Callable[[Request], Awaitable[Response]]
-    Listener = Callable[[Departure], None]
-    AnswerListener = Callable[[Departure, Response], None]
-    FailureListener = Callable[[Departure, Exception], None]
+    Listener = Callable[["Departure"], None]
+    AnswerListener = Callable[["Departure", Response], None]
+    FailureListener = Callable[["Departure", Exception], None]
 
-SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE", "TRACE"})
-"""Those of requests that may be sent twice (RFC 9110 9.2.2), without bodies."""
-UNANSWERED = frozenset(
-    {
-        "ResponseNeverReceived",
-        "RequestTransmissionFailed",
-        "RequestNotSent",
-        "ServerDisconnectedError",
-        "ClientOSError",
-        "RemoteProtocolError",
-        "ReadError",
-        "WriteError",
-    }
-)
-"""What clients raise when a connection is closed before an octet of the answer has come."""
+ROBOTS_HOP = "rep_robotstxt"
+"""The meta key that marks a request for a robots.txt, for users' middlewares, too."""
 MOST_KEPT = 100
 """Origins that are remembered to have answered, and so may have kept a connection."""
 LONGEST_SCHEME = len("https://")
+
+
+class Departure:
+    """One request on its way out, from just before its download handler gets it."""
+
+    __slots__ = (
+        "__weakref__",
+        "arrived_at",
+        "booking",
+        "host",
+        "is_sent",
+        "keeps_pace",
+        "request",
+        "robots_hop",
+        "slot",
+        "started_at",
+    )
+
+    def __init__(self, request: Request, slot: str | None = None) -> None:
+        self.request = request
+        self.slot = slot
+        self.robots_hop: Any = request.meta.get(ROBOTS_HOP)
+        """What marks the request as that of a robots.txt; ``None``: it is for a page."""
+        self.host = ""
+        """Whose pace it keeps; empty: nobody's."""
+        self.started_at = 0.0
+        """When a start was last granted, by ``time.monotonic()``."""
+        self.arrived_at: float | None = None
+        """When its site had it at the latest; ``None``: it may still be on its way there."""
+        self.booking: int | None = None
+        """What other processes know its start by; ``None``: no start is booked."""
+        self.keeps_pace = False
+        """Whether its host may have a pace to keep."""
+        self.is_sent = False
+        """Whether it was handed over, for all that is known."""
 
 
 class Starts(OneForEachCrawler):
@@ -146,7 +168,6 @@ class Starts(OneForEachCrawler):
                 listener(departure)
 
     def _note_over(self, departure: Departure) -> None:
-        departure.is_over = True
         self._under_way.pop(departure.request, None)
         for listener in self._over_listeners:
             listener(departure)
@@ -209,10 +230,10 @@ class Starts(OneForEachCrawler):
             return None
         if not departure.is_sent:
             if self._signals_starts:
-                self._end(departure)
+                self._note_over(departure)
                 return None
             self._note_start(departure)
-        self._end(departure)
+        self._note_over(departure)
         return departure
 
     def _reached(self, request: Request) -> None:
@@ -227,14 +248,14 @@ class Starts(OneForEachCrawler):
     def _downloaded(self, request: Request, response: Response) -> None:
         departure = self._under_way.get(request)
         if departure is not None and departure.is_sent:
-            self._end(departure)
+            self._note_over(departure)
             self._tell_answer(departure, response)
 
     def _left(self, request: Request) -> None:
         departure = self._under_way.get(request)
         if departure is None or not departure.is_sent:
             return
-        self._end(departure)
+        self._note_over(departure)
         # Scrapy sends the signal on the exception's way up: no signal carries it, and
         # RetryMiddleware may make a request of it before it comes to the gate.
         error = sys.exc_info()[1]
@@ -247,21 +268,7 @@ class Starts(OneForEachCrawler):
         active = self._crawler.engine.downloader.active
         for request, departure in list(self._under_way.items()):
             if request not in active:
-                self._end(departure)
-
-    def _end(self, departure: Departure) -> None:
-        self._note_over(departure)
-
-
-def may_send_again(request: Request, error: BaseException) -> bool:
-    """Tell whether *request* may be sent again, as its connection was closed unanswered."""
-    kinds = {type(error).__name__, type(error.__cause__).__name__}
-    return (
-        not kinds.isdisjoint(UNANSWERED)
-        and "download_latency" not in request.meta  # no headers have come
-        and request.method in SAFE_METHODS
-        and not request.body
-    )
+                self._note_over(departure)
 
 
 def _ignore(departure: Departure) -> None:

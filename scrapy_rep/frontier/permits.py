@@ -102,11 +102,10 @@ class Permits:
         keeper, host, key = self.keeper, place.queue.host, place.key
         if keeper.has_budgets and keeper.is_used_up(host):
             return None  # so that it is refused now
-        if keeper.is_any_parked():  # nor is a parked host asked for its robots.txt
-            if wait := keeper.parked_wait(host):
-                return None if self._is_refused(host) else (wait, PARKED)
-            if keeper.refuses(host):
-                return None  # the gate does
+        if keeper.is_any_parked() and (wait := keeper.parked_left(host)):
+            # Nor is a parked host asked for its robots.txt.
+            is_refused = keeper.is_down(host) or self._is_refused(host)
+            return None if is_refused else (wait, PARKED)
         if not self._may_wait_long and self._is_refused(host):
             return None
         policies = self._policies
@@ -142,7 +141,8 @@ class Permits:
         """Tell whether the gate refuses requests to *host*, as they would wait for too long."""
         if self._may_wait_long:
             return False
-        return self.keeper.due_in(host) > LONGEST_AT_PROMPT
+        wait = max(self.keeper.pace_left(host), self.keeper.parked_left(host))
+        return wait > LONGEST_AT_PROMPT
 
     def _is_away(self, origin: str, of: Request | Place) -> bool:
         """Tell whether the robots.txt of *origin* cannot be had."""

@@ -1,10 +1,10 @@
 """When may this host be asked again?"""
 
-from scrapy_rep.pacing.bookings import Bookings, ParkedError
 from scrapy_rep.pacing.health import Health
 from scrapy_rep.pacing.hosts import HOSTS, Asking
 from scrapy_rep.pacing.keeper import Keeper, OverBudgetError
 from scrapy_rep.pacing.pace import FREE, Pace, pace_of
+from scrapy_rep.pacing.turns import Bookings, ParkedError
 
 __all__ = [
     "FREE",

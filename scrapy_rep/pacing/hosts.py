@@ -7,7 +7,6 @@ belongs to an event loop, as one crawl may begin long after another one has ende
 from __future__ import annotations
 
 import os
-from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 from weakref import ReferenceType, WeakKeyDictionary, ref
@@ -67,7 +66,6 @@ class Host:
         "line",
         "parked_by",
         "parked_until",
-        "probe",
         "spent",
         "under_way",
         "wishes",
@@ -77,7 +75,8 @@ class Host:
         self.last: float | None = None
         """When its last request arrived, or was granted; ``None``: not by this process."""
         self.under_way: ReferenceType[Departure] | None = None
-        """The request that was last granted a start, until it is answered."""
+        """The request that was last granted a start, until its answer begins; until it is over,
+        while only one at a time is granted (a probe)."""
         self.line: WeakKeyDictionary[Departure, None] | None = None
         """Requests that wait for a grant, in their order."""
         self.asking: Asking | None = None
@@ -88,8 +87,6 @@ class Host:
         self.parked_by = ""
         """What parked it, such as "429", if that is known here."""
         self.health: Health = WELL
-        self.probe: ReferenceType[Departure] | None = None
-        """The request that was last granted a start while only one at a time is (a probe)."""
         self.latency: float | None = None
         """Its response time, smoothed, in seconds."""
         self.is_measured = True
@@ -136,8 +133,6 @@ class Host:
         if the request is for a robots.txt: while nothing is known of the host, only one
         fetch goes on there. *own* are the seconds of the user's own delay, if that is longer.
         """
-        if _alive(self.probe) is departure:
-            self.probe = None  # it asks again, and those in the line may be before it
         for wisher, (seconds, _) in self.wishes.items():
             if wisher[0] == crawl:
                 self.wishes[wisher] = seconds, now
@@ -149,7 +144,7 @@ class Host:
                 self.asking = asking
             elif self.asking is not asking and not self.asking.over:
                 wait = max(wait, LEARNING_RECHECK_SECONDS)
-        if self.is_probed and self._is_probed_by_another(departure):
+        if self.is_probed and _alive(self.under_way) is not None:
             wait = max(wait, LEARNING_RECHECK_SECONDS)
         if self.line and asking is None:  # a robots.txt is before all pages
             before = list(self.line)
@@ -163,10 +158,8 @@ class Host:
             return wait
         self.leave_line(departure)
         self.last = now
-        if interval or asking is not None:
+        if interval or asking is not None or self.is_probed:
             self.under_way = ref(departure)
-        if self.is_probed:
-            self.probe = ref(departure)
         return 0.0
 
     def leave_line(self, departure: Departure) -> None:
@@ -178,25 +171,20 @@ class Host:
 
     def note_arrived(self, departure: Departure, at: float) -> None:
         """Note that *departure* has arrived; the next interval begins *at*, but no earlier."""
-        if _alive(self.under_way) in {departure, None}:
-            self.under_way = None
+        if not self.is_probed:
+            self.note_over(departure)
         if self.last is None or self.last < at:
             self.last = at
 
-    def give_back(self, departure: Departure) -> None:
-        """Note that *departure* does not start now, although its start was granted."""
-        self.note_arrived(departure, 0.0)
-        if _alive(self.probe) is departure:
-            self.probe = None
+    def note_over(self, departure: Departure) -> None:
+        """Note that *departure* is over, or does not start although that was granted."""
+        if _alive(self.under_way) in {departure, None}:
+            self.under_way = None
 
     @property
     def is_probed(self) -> bool:
         """Tell whether it gets one request at a time only."""
         return self.health.level > 0 or not self.is_measured
-
-    def _is_probed_by_another(self, departure: Departure) -> bool:
-        probe = _alive(self.probe)
-        return probe is not None and probe is not departure and not probe.is_over
 
     # How it is
 
@@ -278,7 +266,7 @@ class Hosts:
         self.began = monotonic()
         for host in self.by_name.values():
             host.last = self.began
-            host.under_way = host.line = host.asking = host.probe = None
+            host.under_way = host.line = host.asking = None
 
     def find(self, name: str) -> Host:
         """Return the record of a host, for reading."""
@@ -339,35 +327,19 @@ class Hosts:
         return host.interval(crawl, monotonic())
 
     def due_in(
-        self, name: str, crawl: int, *, knows: bool, behind: bool = True
+        self, name: str, crawl: int, began: float, *, behind: bool = True
     ) -> float:
         """Return the seconds until *crawl* may ask the host again; 0: it may now.
 
-        *knows*: no other process can have asked it since this one began. *behind*: after those
-        that wait for it already.
+        Others may have asked it before *began*. *behind*: after those that wait for it already.
         """
         host = self.by_name.get(name)
         if host is None or not (host.wishes or host.health is not WELL):
             return 0.0
         now = monotonic()
         interval = host.interval(crawl, now)
-        left = host.may_start_in(interval, now, self.began if knows else -inf)
+        left = host.may_start_in(interval, now, began)
         return left + len(host.line) * interval if behind and host.line else left
-
-    def turn(
-        self,
-        departure: Departure,
-        crawl: int,
-        asking: Asking | None,
-        *,
-        knows: bool,
-        own: float = 0.0,
-    ) -> float:
-        """As ``Host.turn``, by the clock."""
-        began = self.began if knows else -inf
-        host = self.of(departure.host)
-        now = monotonic()
-        return host.turn(departure, crawl, asking, now=now, began=began, own=own)
 
 
 HOSTS = Hosts()

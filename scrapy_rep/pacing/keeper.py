@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from scrapy_rep.downloader import Departure
     from scrapy_rep.engine import Engine
-    from scrapy_rep.pacing.bookings import Bookings
+    from scrapy_rep.pacing.turns import Bookings
     from scrapy_rep.settings import Settings
 
 LATENCY_WISHER = "latency"
@@ -63,7 +63,6 @@ class Keeper:
         self.number = next(CRAWL_NUMBERS)
         self._longest_wait = inf if settings.wait else LONGEST_AT_PROMPT
         self._heeds_parking = bool(settings.obey & {"retry-after", "back-off"})
-        self._parked_listeners: list[Callable[[str, float], object]] = []
         self.bookings: Bookings | None = None
         """What other processes of a fleet know; ``None``: there are none."""
         self.keeps_intervals = False
@@ -113,17 +112,20 @@ class Keeper:
         """
         return max(self.interval(host), self._engine.users_delay(slot))
 
-    def due_in(self, host: str) -> float:
-        """Return the seconds until a request to *host* may start; 0: it may now."""
-        return max(self.pace_left(host), self.parked_left(host))
-
     def pace_left(self, host: str, *, behind: bool = True) -> float:
         """Return the seconds until the pace of *host* allows a start, parked or not.
 
         *behind*: after those that wait for it in the downloader.
         """
-        knows = self.bookings is None
-        return self.hosts.due_in(host, self.number, knows=knows, behind=behind)
+        return self.hosts.due_in(host, self.number, self.began, behind=behind)
+
+    @property
+    def began(self) -> float:
+        """When hosts may have been asked last that this process has not asked.
+
+        In a fleet that is told by its bookings.
+        """
+        return self.hosts.began if self.bookings is None else -inf
 
     def check_wait(self, request: Request, seconds: float) -> None:
         """Raise ``NotNow`` if *request* must not wait for so many *seconds*."""
@@ -147,21 +149,9 @@ class Keeper:
         """Return what has parked *host*, such as "429", if that is known here."""
         return self.hosts.find(host).parked_by if self.parked_left(host) else ""
 
-    def parked_wait(self, host: str) -> float:
-        """Return the seconds for which requests to *host* must wait; 0: they need not."""
-        left = self.parked_left(host)
-        return 0.0 if left and self.is_down(host) else left
-
     def refuses(self, host: str) -> bool:
         """Tell whether requests to *host* are refused now rather than wait, as it is down."""
         return bool(self.parked_left(host)) and self.is_down(host)
-
-    def on_parked(self, listener: Callable[[str, float], object]) -> None:
-        """Call *listener* whenever a host is parked, with the host and the seconds from now.
-
-        Not if the host is down: then the requests that wait for it are to be refused.
-        """
-        self._parked_listeners.append(listener)
 
     def park(self, host: str, seconds: float, what: str = "") -> float:
         """Park *host* for *seconds* from now, unless it is parked for longer already.
@@ -180,9 +170,6 @@ class Keeper:
         longer = self.hosts.of(host).park(now, seconds, what) if seconds > 0 else 0.0
         if longer:
             self.hosts.parked_until = max(self.hosts.parked_until, now + seconds)
-            if not self.is_down(host):
-                for listener in self._parked_listeners:
-                    listener(host, seconds)
         return longer
 
     async def until_not_parked(self, request: Request, host: str) -> None:

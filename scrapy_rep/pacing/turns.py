@@ -5,23 +5,51 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import contextmanager
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_rep.downloader import sleep
-from scrapy_rep.pacing.bookings import ParkedError
 from scrapy_rep.pacing.hosts import LEARNING_RECHECK_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
-    from scrapy import Request
-
     from scrapy_rep.downloader import Departure
     from scrapy_rep.engine import Engine
     from scrapy_rep.pacing.hosts import Asking
     from scrapy_rep.pacing.keeper import Keeper
+
+
+class ParkedError(Exception):
+    """Another process has parked the host, for so many *seconds* from now on."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(f"parked for {seconds:g} s")
+
+
+class Bookings(Protocol):
+    """What grants the starts of requests if several processes share a pace."""
+
+    async def book(
+        self, host: str, interval: float, waits: Callable[[], object] = lambda: None
+    ) -> int | None:
+        """Wait until *interval* seconds have passed since the last request; book this start.
+
+        Until ``over`` nobody else starts there. An interval of 0 means that it is not known here
+        what the host asks for. *waits* is called before each wait. Returns the booking; ``None``:
+        nothing was booked. Raises ``ParkedError`` if another process has parked the host.
+        """
+
+    async def over(self, host: str, booking: int) -> None:
+        """Note that the request of *booking* was answered, or will not be: its delay begins."""
+
+    async def park(self, host: str, seconds: float) -> None:
+        """Let no process start a request to *host* for so many *seconds*."""
+
+    async def spend(self, host: str, most: int) -> bool:
+        """Count a request to *host*; ``False``: *most* requests have started already."""
 
 
 class Turns:
@@ -37,16 +65,8 @@ class Turns:
         self._engine = engine
         self._waits: Counter[str] = Counter()
         """How many requests of each host wait for a grant."""
-        self._booked_listeners: list[Callable[[Request, str, float], None]] = []
         engine.starts.grant(self._grant)
         engine.starts.on_over(self._note_over)
-
-    def on_booked(self, listener: Callable[[Request, str, float], None]) -> None:
-        """Call *listener* when a start is granted, with request, host and interval.
-
-        If the request claims a host in trouble, it is called when the request is over.
-        """
-        self._booked_listeners.append(listener)
 
     def follow_headers(self) -> None:
         """Hear of the headers of each answer, from now on.
@@ -64,9 +84,7 @@ class Turns:
         asking = None if hop is None else hop.asking
         if keeper.has_budgets and hop is None:
             keeper.spend(host)
-        waits_first = bool(
-            keeper.bookings or self._booked_listeners or keeper.parked_left(host)
-        )
+        waits_first = bool(keeper.bookings or keeper.parked_left(host))
         if not (
             waits_first
             or asking
@@ -82,8 +100,10 @@ class Turns:
 
     def _turn(self, departure: Departure, asking: Asking | None) -> float:
         keeper, own = self._keeper, self._engine.least_delay(departure.slot)
-        knows = keeper.bookings is None
-        return keeper.hosts.turn(departure, keeper.number, asking, knows=knows, own=own)
+        record, now = keeper.hosts.of(departure.host), monotonic()
+        return record.turn(
+            departure, keeper.number, asking, now=now, began=keeper.began, own=own
+        )
 
     async def _book(self, departure: Departure, asking: Asking | None) -> None:
         keeper, is_page = self._keeper, departure.robots_hop is None
@@ -95,12 +115,6 @@ class Turns:
                 raise
             if is_page:
                 await keeper.spend_shared(departure.host)
-        self._tell_booked(departure)
-
-    def _tell_booked(self, departure: Departure) -> None:
-        request, host = departure.request, departure.host
-        for booked in self._booked_listeners:
-            booked(request, host, self._keeper.shared_interval(host, departure.slot))
 
     @contextmanager
     def _waiting(self, departure: Departure, asking: Asking | None) -> Iterator[None]:
@@ -116,7 +130,7 @@ class Turns:
         try:
             yield
         except BaseException:
-            self._keeper.hosts.of(host).give_back(departure)
+            self._keeper.hosts.of(host).note_over(departure)
             self._end_booking(departure)
             raise
         finally:
@@ -161,7 +175,7 @@ class Turns:
                 host, interval, lambda: _step_aside(asking)
             )
         except ParkedError as parked:
-            self._keeper.hosts.of(host).give_back(departure)
+            self._keeper.hosts.of(host).note_over(departure)
             self._keeper.learn_parked(host, parked.seconds)
             return False
         self._keeper.hosts.of(host).last = monotonic()
@@ -179,8 +193,9 @@ class Turns:
         self._end_booking(departure)
 
     def _note_over(self, departure: Departure) -> None:
-        if departure.started_at:  # else nothing was sent
+        if departure.keeps_pace and departure.started_at:  # else nothing was sent
             self._note_arrived(departure)
+            self._keeper.hosts.of(departure.host).note_over(departure)
 
     def _end_booking(self, departure: Departure) -> None:
         booking, departure.booking = departure.booking, None

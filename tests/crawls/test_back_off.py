@@ -10,7 +10,7 @@ import time
 from contextlib import ExitStack
 from email.utils import formatdate
 from threading import Barrier, Event
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import scrapy
@@ -44,6 +44,9 @@ OURS = "scrapy_rep.Scheduler"
 DELAY = "User-agent: *\nCrawl-delay: 0.3\n"
 LONG = 3600
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 def busy(seconds: Any, status: int = 429) -> Reply:
     return Reply(status=status, headers={"Retry-After": str(seconds)})
@@ -57,13 +60,26 @@ def when(site: Site, path: str) -> list[float]:
     return [hit.sent for hit in site.hits if hit.path == path]
 
 
+def on_parked(keeper: Any, listener: Callable[[str, float], object]) -> None:
+    """Call *listener* whenever a crawl learns that a host is parked for longer than before."""
+    learn = keeper.learn_parked
+
+    def learn_and_tell(host: str, seconds: float, what: str = "") -> float:
+        longer: float = learn(host, seconds, what)
+        if longer:
+            listener(host, seconds)
+        return longer
+
+    keeper.learn_parked = learn_and_tell
+
+
 class Pauses:
     """From when until when a crawl has noted that its sites want to be left alone."""
 
     def __init__(self, crawler: Any) -> None:
         self._crawl = Crawl.of(crawler)
         self._times: list[tuple[str, float, float]] = []
-        self._crawl.keeper.on_parked(self._parked)
+        on_parked(self._crawl.keeper, self._parked)
 
     def _parked(self, slot: str, seconds: float) -> None:
         until = HOSTS.find(slot).parked_until
@@ -657,7 +673,7 @@ async def test_a_page_goes_back_where_its_robots_txt_is_not_asked_for_any_more(
     with one, two:
         first = make_crawler(Stopped, **settings)
         shared = Crawl.of(first)
-        shared.keeper.on_parked(lambda slot, seconds: parked.set())
+        on_parked(shared.keeper, lambda slot, seconds: parked.set())
         await crawl(first, urls=[one.url("/0"), two.url("/1")])
         assert two.paths == ["/robots.txt", "/robots.txt"]
         HOSTS.forget_all()  # as in another process

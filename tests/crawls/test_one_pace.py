@@ -282,11 +282,16 @@ def test_one_after_another_without_a_common_event_loop():
     departure = type("Departure", (), {"host": "a.example"})
     HOSTS.note_wish("a.example", 0, "http://a.example", 0.01)
     waiting, gone = departure(), departure()
-    assert HOSTS.turn(gone, 0, None, knows=False) == 0
-    assert HOSTS.turn(waiting, 0, None, knows=False) > 0
+
+    def turn(departure: Any) -> float:
+        host, now = HOSTS.of("a.example"), time.monotonic()
+        return host.turn(departure, 0, None, now=now, began=0.0)
+
+    assert turn(gone) == 0
+    assert turn(waiting) > 0
     del gone, waiting
     time.sleep(0.02)
-    assert HOSTS.turn(departure(), 0, None, knows=False) == 0
+    assert turn(departure()) == 0
 
 
 def test_hosts_are_forgotten_when_their_delay_is_over(monkeypatch):

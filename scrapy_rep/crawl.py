@@ -49,7 +49,7 @@ class Crawl(OneForEachCrawler):
         self.settings = Settings.of(crawler)
         self.engine = Engine(crawler)
         self.waits = Waits(
-            self.engine.is_busy,
+            lambda: bool(self.engine.active()),
             lambda host: self.keeper.parked_by(host),  # noqa: PLW0108 - it comes later
         )
         self.log = CrawlLog(

@@ -156,8 +156,9 @@ class Engine:
             if self._clients[scheme]:
                 handler._pool.retryAutomatically = False
             elif "AiohttpDownloadHandler" in kinds:
-                _set(handler._session, "_retry_connection", False)
-                _set(handler._session.connector, "_limit", 0)
+                session = handler._session
+                _set(session, "_retry_connection", False)
+                _set(session.connector, "_limit", 0)
             elif "HttpxDownloadHandler" in kinds:
                 kept = handler._limits.max_keepalive_connections
                 handler._limits = type(handler._limits)(
@@ -181,14 +182,6 @@ class Engine:
         return self._clients.get(url.partition(":")[0], False)
 
     # The delay of slots
-
-    def users_delay(self, name: str | None) -> float:
-        """Return the shortest delay, jitter included, that the user sets for a slot."""
-        delay, _ = self._users_limits(name)
-        slot = self._slot(name)
-        if delay and slot is not None:
-            delay *= max(0.0, 1 - jitter_of(slot))
-        return delay
 
     def _users_limits(self, name: str | None) -> tuple[float, int]:
         own = self._own_slots.get(name or "", {})
@@ -268,9 +261,8 @@ class Engine:
         slot, request = self._slot(departure.slot), departure.request
         if not (self.polite and slot and request in slot.transferring):
             return _do_nothing
-        slot.transferring.discard(request)
         # The others are not sent on behalf of this one.
-        self._context.copy().run(self._downloader._process_queue, slot)
+        self._context.copy().run(self.polite.step_out, slot, request)
         return lambda: slot.transferring.add(request)
 
     def has_room(self, name: str | None) -> bool:
@@ -312,16 +304,12 @@ class Engine:
         active: AbstractSet[Request] = self._downloader.active
         return active
 
-    def is_busy(self) -> bool:
-        """Tell whether there are requests in the downloader."""
-        return bool(self._downloader.active)
-
     def only_queue_is_left(self) -> bool:
         """Tell whether the crawl is idle, except for requests that a queue may hold."""
         engine: Any = self._crawler.engine
         slot = engine.scraper.slot
         return (
-            not self.is_busy()
+            not self.active()
             and not self.is_ending()
             and getattr(engine, "_start", None) is None
             and (slot is None or slot.is_idle())

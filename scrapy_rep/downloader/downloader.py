@@ -60,6 +60,11 @@ class Downloader(scrapys.Downloader):
 
         return super().fetch(request, *args).addBoth(note)
 
+    def step_out(self, slot: Any, request: Request) -> None:
+        """Have *request*, which waits, take no place of *slot*."""
+        slot.transferring.discard(request)
+        self._process_queue(slot)
+
     @property
     def total_concurrency(self) -> int:
         return self._places and self._places + self.lent  # 0: there is no limit

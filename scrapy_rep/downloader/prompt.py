@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inspect import currentframe
+import sys
 
 AT_PROMPT = frozenset(
     {
@@ -18,15 +18,17 @@ AT_PROMPT = frozenset(
 def at_prompt() -> bool:
     """Tell whether ``scrapy shell``, ``fetch``, ``view``, ``parse`` or ``robots`` runs.
 
-    Its ``run`` makes the crawler, and with that all of its parts. Nothing else tells for sure:
-    Scrapy takes the command's name out of ``sys.argv``, and only the shell has
+    A thread is in the ``run`` of its command until its crawl is over; without a reactor, the
+    shell makes its crawl in another one, so all of them are looked at. Nothing else tells
+    for sure: Scrapy takes the command's name out of ``sys.argv``, and only the shell has
     settings of its own, which those of a project replace. ``inspect_response`` opens a
     shell within a crawl, and does not come from a command.
     """
-    frame = currentframe()
-    while frame is not None:
-        name = frame.f_globals.get("__name__")
-        if frame.f_code.co_name == "run" and name in AT_PROMPT:
-            return True
-        frame = frame.f_back
+    for top in sys._current_frames().values():
+        frame = top
+        while frame is not None:
+            name = frame.f_globals.get("__name__")
+            if frame.f_code.co_name == "run" and name in AT_PROMPT:
+                return True
+            frame = frame.f_back  # type: ignore[assignment]
     return False

@@ -105,13 +105,6 @@ class Keeper:
         """Return the seconds to keep between two requests at *host*; 0: none."""
         return self.hosts.interval(host, self.number)
 
-    def shared_interval(self, host: str, slot: str | None) -> float:
-        """Return the same for whatever process asks.
-
-        The user's own delay of *slot* counts, too, as it limits how often a host is asked.
-        """
-        return max(self.interval(host), self._engine.users_delay(slot))
-
     def pace_left(self, host: str, *, behind: bool = True) -> float:
         """Return the seconds until the pace of *host* allows a start, parked or not.
 
@@ -277,11 +270,8 @@ class Keeper:
         latency: float | None = departure.request.meta.get("download_latency")
         if latency is None or not host or departure.robots_hop is not None:
             return
-        record = self.hosts.of(host)
-        self._keep_to(host, record.measure(latency, well=response.status < 400))
-
-    def _keep_to(self, host: str, seconds: float) -> None:
-        settings = self._settings
-        delay = settings.latency_factor * seconds
+        record, settings = self.hosts.of(host), self._settings
+        smoothed = record.measure(latency, well=response.status < 400)
+        delay = settings.latency_factor * smoothed
         delay = min(max(delay, settings.latency_delay_min), settings.latency_delay_max)
         self.keep(host, LATENCY_WISHER, delay)

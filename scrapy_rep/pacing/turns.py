@@ -167,7 +167,9 @@ class Turns:
         """Book the start, which is granted here, in the fleet; ``False``: it must wait."""
         bookings, host = self._keeper.bookings, departure.host
         assert bookings is not None
-        interval = self._keeper.shared_interval(host, departure.slot)
+        # The user's own delay limits how often a host is asked, too.
+        own = self._engine.least_delay(departure.slot)
+        interval = max(self._keeper.interval(host), own)
         if not (interval or asking):
             return True
         try:

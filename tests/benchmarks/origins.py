@@ -3,17 +3,23 @@
 Run it with ``python -m tests.benchmarks.origins [ROUNDS]``. Each crawl is a process, whose whole
 CPU time counts, from its start to its end; the sites answer at once. All take turns in pairs,
 ours and Scrapy's own; a figure is the median of the pairs' ratios, Scrapy's own over ours.
+
+With ``--instructions`` crawls of two sizes run once in valgrind each, without the garbage collector:
+what one origin more takes, and one page more, in instructions. That takes ten minutes.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import random
 import subprocess
 import sys
+from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from tests.benchmarks.crawl import BUILT_IN, OURS, SETTINGS, child
@@ -29,6 +35,8 @@ CASES = {
     "1 page": (1, 1, {}, 1 / 1.02),
 }
 """Hosts, pages of each, settings, and the goal."""
+SIZES = {"an origin": ((100, 1), (400, 1)), "a page": ((40, 5), (40, 20))}
+"""Hosts, and pages of each, of the smaller crawl and of the larger one."""
 HOSTS = [f"127.0.{1 + n // 200}.{1 + n % 200}" for n in range(1500)]
 
 
@@ -50,14 +58,67 @@ def seconds(
     return usage.ru_utime + usage.ru_stime
 
 
+def instructions(
+    urls: list[str], settings: dict[str, Any], environ: dict[str, str]
+) -> int:
+    """Instructions of a process that crawls *urls*."""
+    with TemporaryDirectory() as folder:
+        out = Path(folder, "out")
+        tool = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}"]
+        subprocess.run(
+            [*tool, sys.executable, "-m", __spec__.name, "--child", "--instructions"],
+            input=json.dumps([urls, SETTINGS | settings]).encode(),
+            env={**environ, "PYTHONHASHSEED": "0"},
+            check=True,
+            capture_output=True,
+        )
+        (totals,) = [
+            line for line in out.read_text().splitlines() if line.startswith("totals:")
+        ]
+    return int(totals.split()[1])
+
+
+def compare_instructions(environ: dict[str, str]) -> None:
+    with Web(dict.fromkeys(HOSTS, ROBOTS), page=0.0) as web:
+        for name, sizes in SIZES.items():
+            each: list[float] = []
+            for kind in (OURS, BUILT_IN):
+                counts = [
+                    instructions(
+                        [
+                            web.url(h, f"/{n}")
+                            for n in range(pages)
+                            for h in HOSTS[:hosts]
+                        ],
+                        kind,
+                        environ,
+                    )
+                    for hosts, pages in sizes
+                ]
+                (few, fewer), (many, more) = sizes
+                each.append((counts[1] - counts[0]) / (many * more - few * fewer))
+            ours, theirs = each
+            print(
+                f"{name}: {ours:,.0f} instructions, Scrapy's own {theirs:,.0f}: "
+                f"{ours / theirs:.3f} (goal: 1.00)",
+                flush=True,
+            )
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("rounds", nargs="?", type=int, default=ROUNDS)
     parser.add_argument("--only", default="", help="cases with this in their names")
+    parser.add_argument("--instructions", action="store_true", help="see above")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
+        if args.instructions:
+            gc.disable()
         child(*json.load(sys.stdin))
+        return 0
+    if args.instructions:
+        compare_instructions(as_installed())
         return 0
     cases = {name: case for name, case in CASES.items() if args.only in name}
     pairs: dict[str, list[tuple[float, float]]] = {name: [] for name in cases}

@@ -374,6 +374,23 @@ async def test_hosts_that_wait_for_long_make_way_in_the_window(tmp_path, monkeyp
 
 
 @in_a_crawl()
+async def test_what_comes_when_its_place_was_dropped_is_handed_out(crawler):
+    """As where an operator deletes the rest of a host while the ledger brings its first ones."""
+    waiting = await Waiting.opened(crawler)
+    frontier = waiting.frontier
+    place = frontier.places.named("a.example\nhttp://a.example")
+    frontier.found(place, 3)
+    place.filling = True
+    frontier.drop(place)
+    frontier.came(place, [(0, 1, None, request("a", 7)), (0, 2, None, request("a", 8))])
+    assert_each_in_one_place(frontier)
+    assert numbers(await waiting.all_of()) == [7, 8]
+    frontier.came(place, [])
+    assert_empty(frontier)
+    await waiting.close()
+
+
+@in_a_crawl()
 async def test_a_closed_frontier_hands_out_nothing(crawler):
     waiting = await Waiting.opened(crawler)
     waiting.push(request("a", 1))

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import UsageError
 
 from scrapy_rep.commands import waits
-from scrapy_rep.commands.terminal import left, round_off, table
+from scrapy_rep.commands.terminal import left, table
 from scrapy_rep.frontier.redis_orders import FleetQueue
 from scrapy_rep.frontier.redis_server import AWAY_ERRORS, refusal_of
-from scrapy_rep.protocol.printable import counted, mask_uri, printable
+from scrapy_rep.protocol.printable import counted, mask_uri
 from scrapy_rep.settings import Settings
 
 if TYPE_CHECKING:
@@ -23,13 +23,23 @@ if TYPE_CHECKING:
 
 MOST_HOSTS = 3
 """Hosts of a worker."""
-ORDERED = {
-    "pause": "paused: {workers} at work take nothing more within a second; {in_hand} in hand "
-    "go on",
-    "resume": "running: {workers} at work go on within a second",
-    "drain": "draining: {workers} at work finish what they have begun, and end; those that "
-    "come before resume end at once",
+OF_ALL = {
+    "pause": "{spider} is paused: {workers} at work take nothing more within a second; "
+    "{requests} in hand go on",
+    "resume": "{spider} is running: {workers} at work go on within a second",
+    "drain": "{spider} is draining: {workers} at work finish what they have begun, and end; "
+    "those that come before resume end at once",
 }
+OF_A_HOST = {
+    "block": "{host} is blocked: {wait}, until unblock or purge",
+    "unblock": "{host} was blocked; {wait} for it",
+    "purge": "{host}: {requests} deleted",
+}
+NOTHING_NEW = {
+    "block": "{host} is blocked already: {wait}, until unblock or purge",
+    "unblock": "{host} was not blocked; {wait} for it",
+}
+"""What was done, or was so before, in words."""
 FAULTS = {
     "count": "{counted} are counted, {requests} are there",
     "unknown_host": "nobody asks for {requests} of {name}",
@@ -81,7 +91,7 @@ def tell_of(
 
 def acts(queue: FleetQueue, order: str, chosen: Iterable[str]) -> Iterator[Answer]:
     """Do what *order* says, and yield what was done."""
-    if order in ORDERED:
+    if order in OF_ALL:
         queue.give(None if order == "resume" else order)
         now = queue.state()
         did = {"did": order, "host": None, "requests": now.in_hand}
@@ -99,21 +109,15 @@ def acts(queue: FleetQueue, order: str, chosen: Iterable[str]) -> Iterator[Answe
 
 
 def words_of_act(act: Answer, spider: str) -> Iterator[str]:
-    did, host, number = act["did"], act["host"], act["requests"]
-    wait = counted(number, "request waits", "requests wait")
-    if did in ORDERED:
-        workers = counted(act["workers"], "worker")
-        in_hand = counted(number, "request")
-        what = ORDERED[did].format(workers=workers, in_hand=in_hand)
-        text = f"{spider} is {what}"
-    elif did == "block":
-        already = "" if act["changed"] else " already"
-        text = f"{host} is blocked{already}: {wait}, until unblock or purge"
-    elif did == "unblock":
-        text = f"{host} was {'' if act['changed'] else 'not '}blocked; {wait} for it"
-    else:
-        text = f"{host}: {counted(number, 'request')} deleted"
-    yield printable(text)
+    forms = OF_ALL | OF_A_HOST | ({} if act["changed"] else NOTHING_NEW)
+    number = act["requests"]
+    yield forms[act["did"]].format(
+        spider=spider,
+        host=act["host"],
+        requests=counted(number, "request"),
+        wait=counted(number, "request waits", "requests wait"),
+        workers=counted(act["workers"] or 0, "worker"),
+    )
 
 
 def examine(queue: FleetQueue, screen: Screen, *, repairs: bool) -> int:
@@ -141,7 +145,7 @@ def examine(queue: FleetQueue, screen: Screen, *, repairs: bool) -> int:
 def words_of_fault(fault: Answer) -> Iterator[str]:
     requests = counted(fault["requests"], "request")
     text = FAULTS[fault["fault"]].format(**{**fault, "requests": requests})
-    yield printable(text + (": repaired" if fault["repaired"] else ""))
+    yield f"{text}: repaired" if fault["repaired"] else text
 
 
 def show(queue: FleetQueue, opts: argparse.Namespace, screen: Screen) -> None:
@@ -159,7 +163,7 @@ def show(queue: FleetQueue, opts: argparse.Namespace, screen: Screen) -> None:
         "blocked": sorted(now.blocked),
     }
     workers = [
-        {"kind": "worker", **each._asdict(), "lease": round_off(each.lease)}
+        {"kind": "worker", **each._asdict(), "lease": round(each.lease, 3)}
         for each in now.workers
     ]
     rows = [waits.row(**each._asdict()) for each in queue.hosts(now, opts.host)]
@@ -175,10 +179,9 @@ def words(answers: Sequence[Answer], chosen: Sequence[str]) -> Iterator[str]:
     of = counted(len({row["name"] for row in rows}), "host")
     have = counted(len(workers), "worker has", "workers have")
     have = f"{have} {queue['in_hand']:,} in hand" if workers else "no worker is at it"
-    spider = printable(queue["spider"])
-    yield f"{spider} is {queue['state']}: {waiting} for {of}, {have}"
+    yield f"{queue['spider']} is {queue['state']}: {waiting} for {of}, {have}"
     if queue["blocked"] and not chosen:
-        yield printable("blocked: " + some(queue["blocked"], waits.MOST_ROWS))
+        yield f"blocked: {some(queue['blocked'], waits.MOST_ROWS)}"
     for name, what in (("lost", "lost by Redis"), ("purged", "purged")):
         if queue[name] and not chosen:
             were = counted(queue[name], "request was", "requests were")

@@ -53,13 +53,18 @@ def pages() -> dict[str, str]:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Have *parser* take the options of all pages, and all else as it was typed."""
+    """Have *parser* take the options of all pages, and all else as it was typed.
+
+    One that lacks its value is no error here, which Scrapy would tell in words of its own.
+    """
     for short, name, value, more in OPTION.findall("".join(pages().values())):
-        how: dict[str, Any] = {"action": "append", "default": []} if more else {}
+        how: dict[str, Any] = {"nargs": "?", "const": ""}
         if not value:
             how = {"action": "store_true"}
         elif value == "FILES":
-            how = {"nargs": "+", "default": []}
+            how = {"nargs": "*"}
+        elif more:
+            how |= {"action": "append", "default": []}
         parser.add_argument(*filter(None, (short, name)), **how)
     form = "compiled" if COMPILED else "plain Python"
     version = f"scrapy_rep {__version__}; the protocol is {form}"
@@ -111,8 +116,22 @@ def read(opts: argparse.Namespace, others: Sequence[str]) -> None:
         opts.url = [name for name in opts.what if "://" in name]
         opts.files = [name for name in opts.what if "://" not in name]
     opts.whole = opts.lint or opts.sitemaps  # one URL of each origin is enough
+    for _, name, value, more in OPTION.findall(page):
+        if value and lacks_value(getattr(opts, name[2:]), may_be_none=bool(more)):
+            fail(
+                f"{name} has no value. Type {name} {value}; {form.prog} -h tells more."
+            )
+    opts.against = opts.against or []
     for fault in faults(opts, [*typed, opts.file, *opts.against]):
         fail(fault)
+
+
+def lacks_value(given: str | Sequence[str] | None, *, may_be_none: bool) -> bool:
+    """Tell whether an option was *given* without a value, or with an empty one."""
+    if given is None or (may_be_none and not given):
+        return False  # it was not given
+    values = [given] if isinstance(given, str) else given
+    return not values or not all(map(str.strip, values))
 
 
 def faults(opts: argparse.Namespace, names: Sequence[str | None]) -> Iterator[str]:
@@ -123,8 +142,6 @@ def faults(opts: argparse.Namespace, names: Sequence[str | None]) -> Iterator[st
             yield f"{' and '.join(given)} exclude each other. Type one of them."
     if names.count(STDIN_NAME) > 1:
         yield "- is given twice. Type the name of a file in one of the places."
-    if not all(map(str.strip, opts.agent)):
-        yield "--agent is empty. Type a product token, such as ExampleBot, or a User-Agent."
     for url in [] if opts.file is not None else getattr(opts, "url", []):
         if url != STDIN_NAME and origin_of(with_scheme(url)) is None:
             yield f"{without_user(url)!r} is no URL to judge. Type {URL_WANTED}."

@@ -147,8 +147,3 @@ def table(rows: Sequence[Sequence[str]], numbers: set[int]) -> list[str]:
 def left(seconds: float) -> str:
     """Return for how long something goes on, in whole seconds, the last one included."""
     return duration(ceil(seconds))
-
-
-def round_off(seconds: float | None) -> float | None:
-    """Return *seconds* as programs are told of them."""
-    return None if seconds is None else round(seconds, 3)

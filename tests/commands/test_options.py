@@ -34,7 +34,17 @@ WORDS = ["lint", "compare", "job", "fleet", "report", "doctor", "card"]
         ),
         (("--agnt", "A", URL), "There is no --agnt. scrapy robots -h tells more."),
         ((URL, "--agnt"), "There is no --agnt. scrapy robots -h tells more."),
-        (("--agent", " ", URL), "--agent is empty. Type a product token, such as"),
+        (("--agent", " ", URL), "--agent has no value. Type --agent AGENT; scrapy "),
+        (
+            (URL, "--agent"),
+            "--agent has no value. Type --agent AGENT; scrapy robots -h",
+        ),
+        (("doctor", "--spider"), "--spider has no value. Type --spider NAME; scrapy "),
+        (("report", "a", "-o"), "--output has no value. Type --output FILE; scrapy "),
+        (
+            ("report", "a", "--against"),
+            "--against has no value. Type --against FILES; ",
+        ),
         (("--file", "missing", URL), "The file 'missing' cannot be read (No such file"),
         (
             ("--file", ".", URL),
@@ -70,7 +80,7 @@ WORDS = ["lint", "compare", "job", "fleet", "report", "doctor", "card"]
         (("lint", "-", "-"), "- is given twice"),
         (("lint", "missing"), "The file 'missing' cannot be read"),
         (("lint", "ftp://example.com/"), "'ftp://example.com/' is no URL to judge."),
-        (("lint", "--agent", ""), "--agent is empty. Type a product token, such as"),
+        (("lint", "--agent", ""), "--agent has no value. Type --agent AGENT; scrapy "),
         (("--agent", "A", "doctor"), "There is no --agent. scrapy robots doctor -h"),
         (("compare", "A"), "are required: NEW, URLS. scrapy robots compare -h tells"),
         (("compare", "-", "B", "-"), "- is given twice"),
@@ -100,7 +110,7 @@ def test_wrong_arguments(args, said, tmp_path):
 def test_what_scrapy_itself_finds_wrong():
     for args, said in {
         ("-s", "REP_DIALECT", URL): "Invalid -s value, use -s NAME=VALUE",
-        ("--file",): "--file: expected one argument",
+        ("-L",): "--loglevel: expected one argument",
     }.items():
         done = robots(*args)
         assert done.status == 2

@@ -256,14 +256,14 @@ async def test_another_parser_is_not_used():
     }
     rules = "User-agent: *\nAllow: /\nDisallow: /p\n"  # the first match would allow
     with Site({"/robots.txt": rules}) as site:
-        await crawl(make_crawler(**settings), urls=[site.url("/p")])
+        await crawl(make_crawler(None, **settings), urls=[site.url("/p")])
         assert site.paths == ["/robots.txt"]
 
 
 def test_what_scrapy_redis_has_set_stays(tmp_path):
     theirs = settings_of("SCHEDULER_PERSIST", "moving", tmp_path)
     ours = settings_of("REP_FLEET_PERSIST", "moving", tmp_path)
-    crawler = make_crawler(**theirs)
+    crawler = make_crawler(None, **theirs)
     for name in ("SCHEDULER", "DUPEFILTER_CLASS"):
         assert crawler.settings[name] == theirs[name]
     crawler = make_crawler(None, **{**ours, "REDIS_URL": theirs["REDIS_URL"]})

@@ -10,6 +10,7 @@ import json
 import re
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import pytest
 import scrapy
@@ -453,6 +454,23 @@ def test_ci_uses_the_command_of_the_readme():
     assert f"'{tests}'" in ci
     assert example.endswith("scrapy crawl tour)")
     assert fleet_run.endswith("python -m example.fleet)")
+
+
+def test_badges_are_true():
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    (python,) = re.findall(r'(?m)^requires-python = ">=([\d.]+)"$', project)
+    (lowest,) = re.findall(r'"scrapy>=([\d.]+?)(?:\.0)?"', project)
+    (terms,) = re.findall(r'(?m)^license = "(.+)"$', project)
+    badges = {
+        f"python-{python}+": f"Python {python}+",
+        f"scrapy-{lowest}+": f"Scrapy {lowest}+",
+        f"license-{terms.replace('-', '--')}": terms,
+    }
+    shown = {
+        unquote(image["uri"]).rpartition("/")[2].removesuffix("-blue"): image["alt"]
+        for image in document(README).findall(nodes.image)
+    }
+    assert shown == badges
 
 
 def test_ci_uses_the_tools_of_tox():

@@ -43,7 +43,10 @@ logger = logging.getLogger(__name__)
 
 
 class Addon:
-    """Puts ``RepMiddleware`` in the place of Scrapy's own; the user's settings win."""
+    """For ADDONS: enables all of this package, in the place of Scrapy's own parts.
+
+    It sets ROBOTSTXT_OBEY, middlewares, SCHEDULER and DOWNLOADER. What the user has set wins.
+    """
 
     def __init__(self, crawler: Crawler | None = None) -> None:
         tell_plainly()

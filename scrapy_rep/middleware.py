@@ -66,7 +66,11 @@ def _job_of(crawler: Crawler) -> Job | None:
 
 
 class RepMiddleware:
-    """Downloader middleware that judges each request by its origin's robots.txt."""
+    """For DOWNLOADER_MIDDLEWARES: judges each request by the robots.txt of its origin.
+
+    A request that may not be sent gets ``RobotsForbidden``, ``RobotsUnreachable`` or
+    ``HostRefused``.
+    """
 
     leaves_the_way = True
     """Whether the downloader is ours, which tells pages apart from what a robots.txt waits for."""

@@ -15,10 +15,9 @@ if TYPE_CHECKING:
 
 
 class RepRobotParser(RobotParser):
-    """A policy, as Scrapy's components expect a parsed robots.txt.
+    """For ROBOTSTXT_PARSER: has Scrapy's own middleware read files as this package does.
 
-    With ``ROBOTSTXT_PARSER = "scrapy_rep.RepRobotParser"`` Scrapy's built-in middleware decides
-    as this package does, and has nothing else of it.
+    Nothing else of this package is used then.
     """
 
     def __init__(self, policy: Policy) -> None:

@@ -70,10 +70,9 @@ class Parts(Protocol):
 
 
 class Robots:
-    """The robots.txt of every origin, as the crawl knows it now.
+    """``spider.robots``: what is known of the robots.txt of every origin, while a crawl runs.
 
-    URLs are absolute http or https URLs. The agent is that of the spider's requests, unless
-    they name one of their own.
+    URLs are absolute http or https URLs. The agent is that of the spider's requests.
     """
 
     def __init__(

@@ -30,10 +30,11 @@ logger = logging.getLogger("scrapy_rep")
 
 
 class Scheduler(BaseScheduler):
-    """Hands out a request when it may be sent; until then it waits, and costs others nothing.
+    """For SCHEDULER: hands out a request when it may be sent; until then it holds up no other.
 
-    Where requests wait: with JOBDIR in a file that outlives a kill of the process, else in memory.
-    Order, priorities, filter, stats and spider state mean what they mean with Scrapy's.
+    Requests wait in memory; with JOBDIR in a file that outlives a kill of the process; with
+    REP_FLEET in Redis. Order, priorities, filter, stats and spider state mean what they mean with
+    Scrapy's.
     """
 
     frontier: Frontier

@@ -27,12 +27,11 @@ fetched at a time."""
 
 
 class RobotsSitemapSpider(SitemapSpider):
-    """Takes the sitemaps that a robots.txt names from the policy of its origin.
+    """A ``SitemapSpider`` that takes the sitemaps from the robots.txt which the crawl has anyway.
 
-    For the entries of ``sitemap_urls`` that end in ``/robots.txt``, ``start`` sends no
-    request: the sitemaps that the policy names take the place of the entry. They are judged
-    as all requests are. Everything else is as in SitemapSpider. If no middleware gave the
-    spider its ``robots``, all of it is.
+    An entry of ``sitemap_urls`` that ends in ``/robots.txt`` is not requested: the sitemaps that
+    this file names take its place, and are judged as all requests are. Everything else is as in
+    Scrapy's SitemapSpider, and all of it is where the spider has no ``robots``.
     """
 
     robots: Robots | None = None

@@ -27,6 +27,7 @@ extensions = ["sphinx.ext.autodoc", "sphinx.ext.autosectionlabel"]
 html_theme = "furo"
 html_title = f"scrapy_rep {version}"
 html_copy_source = False
+highlight_language = "none"
 smartquotes = False  # quotes are often those of a program
 autodoc_member_order = "bysource"
 autosectionlabel_maxdepth = 3
@@ -40,13 +41,13 @@ Row = tuple[str, ...]
 
 
 def settings() -> Iterator[Row]:
-    yield "setting", "default", "meaning"
+    yield "setting", "meaning", "default"
     for each in DECLARATIONS:
         default, value = each.otherwise, each.default
         if not default:
             shown = repr(value) if isinstance(value, bool) else json.dumps(value)
             default = f"{shown} {each.unit}".strip()
-        yield f":ref:`{each.name}`", plain(default), plain(each.meaning)
+        yield f":ref:`{each.name}`", plain(each.meaning), plain(default)
 
 
 def evidence() -> Iterator[Row]:

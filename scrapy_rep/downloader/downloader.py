@@ -36,7 +36,7 @@ NOWHERE: frozenset[Request] = frozenset()
 
 
 class Downloader(scrapys.Downloader):
-    """For DOWNLOADER: asks for a turn before each request is handed to its download handler."""
+    """For DOWNLOADER: each request waits until its host may be asked, then goes to its handler."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._places = 0

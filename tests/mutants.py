@@ -9,21 +9,24 @@ from __future__ import annotations
 
 import argparse
 import ast
+import os
 import random
 import resource
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
 from importlib.util import cache_from_source
 from pathlib import Path
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+import scrapy.crawler  # noqa: F401 - once, for the processes of all mutants
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import NoReturn
 
 REPOSITORY = Path(__file__).parent.parent
 EQUIVALENT = Path(__file__).with_suffix(".txt")
@@ -143,39 +146,47 @@ def drawn(rooms: list[str], number: int, seed: int) -> list[Mutant]:
     return random.Random(seed).sample(every, min(number, len(every)))
 
 
-def is_found(mutant: Mutant | None, room: str, copy: Path) -> bool:
-    """Whether a test of the room fails in `copy` with the mutant in it (None: as it is)."""
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-xq",
-        "-pno:cacheprovider",
-        "--hypothesis-seed=0",
-    ]
-    paths = [copy / "tests" / path for path in TESTS.get(room, [room])]
+def found_in(copy: Path, mutant: Mutant | None, room: str) -> NoReturn:
+    """End this process with 0 if no test of the room fails in `copy`, which has the mutant in it."""
+    os.chdir(copy)
+    sys.path[0] = str(copy)
+    del sys.modules["tests"]  # that of the repository itself
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, 1)
+    os.dup2(silence, 2)
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+    signal.alarm(20 * CPU_SECONDS)  # for those that wait
+    paths = [f"tests/{path}" for path in TESTS.get(room, [room])]
+    parts = [paths]
     if mutant is not None:  # first those that are named after its module
-        paths[:0] = paths[0].glob(f"test_*{mutant.path.stem}*.py")
-    command += map(str, paths)
-    if mutant is None:
-        return subprocess.run(command, cwd=copy, check=False).returncode != 0
-    path = copy / mutant.path
-    compiled = Path(cache_from_source(str(path)))
-    whole = path.read_bytes()
-    path.write_bytes(
-        whole[: mutant.start] + mutant.after.encode() + whole[mutant.end :]
-    )
-    compiled.unlink(missing_ok=True)
-    with subprocess.Popen(command, cwd=copy, stdout=subprocess.DEVNULL) as tests:
-        resource.prlimit(tests.pid, resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
-        try:
-            return tests.wait(20 * CPU_SECONDS) != 0
-        except subprocess.TimeoutExpired:
-            tests.kill()
-            return True
-        finally:
-            path.write_bytes(whole)
-            compiled.unlink(missing_ok=True)
+        named = [
+            str(path) for path in Path(paths[0]).glob(f"test_*{mutant.path.stem}*.py")
+        ]
+        parts[:0] = [named] if named else []
+    for part in parts:
+        if pytest.main(["-xq", "-pno:cacheprovider", "--hypothesis-seed=0", *part]):
+            os._exit(1)
+    os._exit(0)
+
+
+def start(copy: Path, mutant: Mutant | None, room: str) -> int:
+    """The process that runs the tests of the room in `copy`, with the mutant in it."""
+    for path in copy.rglob("scrapy_rep/**/*.py"):
+        original = (REPOSITORY / path.relative_to(copy)).read_bytes()
+        if path.read_bytes() != original:  # the mutant before this one
+            path.write_bytes(original)
+            Path(cache_from_source(str(path))).unlink(missing_ok=True)
+    if mutant is not None:
+        path = copy / mutant.path
+        whole = path.read_bytes()
+        path.write_bytes(
+            whole[: mutant.start] + mutant.after.encode() + whole[mutant.end :]
+        )
+        Path(cache_from_source(str(path))).unlink(missing_ok=True)
+    process = os.fork()
+    if process == 0:
+        found_in(copy, mutant, room)
+    return process
 
 
 def main() -> int:
@@ -192,39 +203,36 @@ def main() -> int:
     if given.list:
         print(*mutants, sep="\n")
         return 0
-    copies: SimpleQueue[Path] = SimpleQueue()
+    began = time.monotonic()
+    waiting: list[tuple[Mutant | None, str]] = [(None, room) for room in given.rooms]
+    waiting += [(mutant, mutant.path.parts[1]) for mutant in mutants]
+    running: dict[int, tuple[Path, Mutant | None, str]] = {}
     survivors = []
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        ThreadPoolExecutor(given.jobs) as pool,
-    ):
-        for job in range(given.jobs):
+    with tempfile.TemporaryDirectory() as folder:
+        copies = [Path(folder, str(job)) for job in range(given.jobs)]
+        for copy in copies:
             left_out = shutil.ignore_patterns(".*", "__pycache__")
-            copy = Path(folder, str(job))
-            copies.put(Path(shutil.copytree(REPOSITORY, copy, ignore=left_out)))
-
-        def in_a_copy(mutant: Mutant | None, room: str) -> bool:
-            copy = copies.get()
-            try:
-                return is_found(mutant, room, copy)
-            finally:
-                copies.put(copy)
-
-        began = time.monotonic()
-        for room in given.rooms:
-            if in_a_copy(None, room):
-                print(f"The tests of {room} fail without a mutant.")
-                return 2
-        rooms = [mutant.path.parts[1] for mutant in mutants]
-        found = pool.map(in_a_copy, mutants, rooms)
-        for mutant, is_killed in zip(mutants, found, strict=True):
+            shutil.copytree(REPOSITORY, copy, ignore=left_out)
+        while waiting or running:
+            if waiting and copies:
+                task = (copies.pop(), *waiting.pop(0))
+                running[start(*task)] = task
+                continue
+            process, status = os.wait()
+            copy, mutant, room = running.pop(process)
+            copies.append(copy)
+            if mutant is None:
+                print(
+                    f"the tests of {room} {'FAIL' if status else 'pass'} without a mutant"
+                )
+                continue
             print(
-                "found   " if is_killed else "SURVIVED",
+                "found   " if status else "SURVIVED",
                 f"{mutant.line:4}",
                 mutant,
                 flush=True,
             )
-            if not is_killed:
+            if not status:
                 survivors.append(mutant)
     share = 1 - len(survivors) / len(mutants)
     seconds = time.monotonic() - began

@@ -230,7 +230,10 @@ class Server:
             return await self.execute("EVAL", SCRIPTS[script], len(keys), *keys, *args)
 
     async def execute(self, *command: Any) -> Any:
-        """Run a command. Raises one of AWAY_ERRORS."""
+        """Run a command; a part that is a function is called just before it is sent.
+
+        Raises one of AWAY_ERRORS.
+        """
         async with self._turns:
             try:
                 return await self._execute(command)
@@ -241,15 +244,17 @@ class Server:
 
     async def _execute(self, command: Sequence[Any]) -> Any:
         try:
-            return await asyncio.wait_for(
-                self._client.execute_command(*command), CALL_SECONDS
-            )
+            return await asyncio.wait_for(self._send(command), CALL_SECONDS)
         except (AttributeError, RuntimeError) as error:
             # Where one call of redis-py's RedisCluster finds a server away, it closes the
             # connections that others are about to use.
             raise redis.ConnectionError(
                 f"its connection was closed ({error})"
             ) from error
+
+    async def _send(self, command: Sequence[Any]) -> Any:
+        parts = [part() if callable(part) else part for part in command]
+        return await self._client.execute_command(*parts)
 
     async def at_host(self, host: str, *command: Any) -> Any:
         """Run a command, or a script given as its name, keys, arguments, for one host.
@@ -273,23 +278,29 @@ class Server:
         blocks: dict[int, list[Any]],
         before: Sequence[Any] = (),
         *,
+        keys: dict[int, list[str]] | None = None,
         looks: bool = False,
     ) -> dict[int, Any]:
         """Run a script for many shards: in one call, or in a cluster in one for each.
 
-        Each block has the arguments for one shard, after those *before*. Returns the answers of
-        those whose server is there. Only who *looks* asks servers that are known to be away.
+        Each block has the arguments for one shard, after those *before*; *keys* are its owner's,
+        if nothing else is said. Returns the answers of those whose server is there. Only who
+        *looks* asks servers that are known to be away.
         """
+        keys = keys or {n: [self.owner_key(n)] for n in blocks}
         asked = [n for n in blocks if looks or n not in self._away]
         together = [[n] for n in asked] if self.in_cluster else [asked] if asked else []
         answers = await asyncio.gather(
             *(
-                self.run(script, [self.owner_key(n) for n in group],
-                         [*before, *(part for n in group for part in blocks[n])])
+                self.run(
+                    script,
+                    [key for n in group for key in keys[n]],
+                    [*before, *(part for n in group for part in blocks[n])],
+                )
                 for group in together
             ),
             return_exceptions=True,
-        )  # fmt: skip
+        )
         found: dict[int, Any] = {}
         for group, answer in zip(together, answers, strict=True):
             if isinstance(answer, AWAY_ERRORS):

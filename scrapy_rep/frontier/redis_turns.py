@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from itertools import count
+from math import inf
 from time import monotonic, time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_rep.frontier.redis_server import AwayError
-from scrapy_rep.pacing import ParkedError
+from scrapy_rep.pacing import ParkedError, early_of
 from scrapy_rep.pacing.health import WELL, Health
 
 if TYPE_CHECKING:
@@ -28,6 +29,14 @@ TIMES = ("at", "resumes", "since")
 """Fields of ``Health`` that are times by ``time.monotonic()``."""
 
 
+class Asked(NamedTuple):
+    """What one turn is asked for."""
+
+    host: str
+    args: list[Any]
+    answer: asyncio.Future[Any]
+
+
 class FleetBookings:
     """Books each start at a host with a delay, by the clock of Redis; see ``Bookings``.
 
@@ -39,51 +48,73 @@ class FleetBookings:
     def __init__(self, server: Server, is_ending: Callable[[], bool]) -> None:
         """*is_ending* tells whether the crawl is ending."""
         self._server, self._is_ending = server, is_ending
-        self._kept_ms = round(server.settings.crawl_delay_max * 1e3) + 1000
+        self._kept = server.settings.crawl_delay_max + 1
         """For so long it is known when a host was asked: as long as a delay may be."""
         self._held: dict[str, float] = {}
         """Host with a start that we hold -> its delay in seconds."""
         self._renewing: asyncio.Task[Any] | None = None
         self._bookings = count(1)
+        self._asked: list[Asked] = []
+        """What the next call asks."""
 
     async def book(
-        self, host: str, interval: float, waits: Callable[[], object] = lambda: None
+        self,
+        host: str,
+        interval: float,
+        due: float = 0.0,
+        waits: Callable[[], object] = lambda: None,
     ) -> int:
-        while True:
-            try:
-                wait, *why = await self._turn(
-                    host, "book", interval, self._hold_ms(interval)
-                )
-            except AwayError:
-                wait, why = AWAY_SECONDS * 1e3, [b"away"]
-                if self._is_ending():
-                    raise ParkedError(self._server.lease) from None
-            if not why:
-                break
-            if why == [b"parked"]:
-                raise ParkedError(wait / 1e3)
-            waits()
-            # Who holds it may be through with it before its lease is over.
-            await asyncio.sleep(
-                wait / 1e3 if why == [b"paced"] else min(wait / 1e3, AWAY_SECONDS)
-            )
-        self._held[host] = interval
-        if self._renewing is None:
-            self._renewing = self._server.begin_task(self._renew())
+        try:
+            while not await self._book(host, interval, due, waits):
+                pass
+        except asyncio.CancelledError:  # whether Redis has booked it is not known
+            self._held[host] = interval
+            self._server.begin_task(self.over(host, 0))
+            raise
         return next(self._bookings)
+
+    async def _book(
+        self, host: str, interval: float, due: float, waits: Callable[[], object]
+    ) -> bool:
+        """Ask for a start, and wait until it may be; ``False``: it must be asked for again."""
+        # The delay begins a little later by Redis' clock than by ours.
+        early, hold, asked = (
+            2 * early_of(interval),
+            self._hold_of(interval),
+            monotonic(),
+        )
+        try:
+            wait, *why = await self._turn(host, "book", interval, hold, early)
+        except AwayError:
+            wait, why = AWAY_SECONDS * 1e3, [b"away"]
+            if self._is_ending():
+                raise ParkedError(self._server.lease) from None
+        if not why:
+            self._held[host] = interval
+            if self._renewing is None:
+                self._renewing = self._server.begin_task(self._renew())
+            await asyncio.sleep(max(due - monotonic(), wait / 1e3))
+            return (
+                monotonic() < asked + hold
+            )  # else we slept for longer than it is held
+        if why == [b"parked"]:
+            raise ParkedError(wait / 1e3)
+        waits()
+        # Who holds it may be through with it before its lease is over.
+        most = inf if why == [b"paced"] else AWAY_SECONDS
+        await asyncio.sleep(min(wait / 1e3 - early, most))
+        return False
 
     async def over(self, host: str, booking: int) -> None:
         """See ``Bookings``; a host has one booking at a time."""
         interval = self._held.pop(host, None)
         if interval is not None:
             with suppress(AwayError):  # its lease ends by itself
-                await self._turn(
-                    host, "over", interval, max(self._kept_ms, interval * 1e3)
-                )
+                await self._turn(host, "over", interval, max(self._kept, interval))
 
     async def park(self, host: str, seconds: float) -> None:
         with suppress(AwayError):
-            await self._turn(host, "park", 0.0, seconds * 1e3)
+            await self._turn(host, "park", 0.0, seconds)
 
     async def spend(self, host: str, most: int) -> bool:
         key = self._server.key_at(host, f"{self._server.spider}:spent:{host}")
@@ -95,16 +126,51 @@ class FleetBookings:
             await asyncio.sleep(AWAY_SECONDS)
         return True
 
-    def _hold_ms(self, interval: float) -> float:
+    def _hold_of(self, interval: float) -> float:
         """Return for how long a start is held: at least its delay after each renewal."""
         lease = self._server.lease
-        return max(lease, interval + 2 * lease / RENEW_PART) * 1e3
+        return max(lease, interval + 2 * lease / RENEW_PART)
 
-    async def _turn(self, host: str, what: str, interval: float, life_ms: float) -> Any:
-        args = [what, self._server.me, round(interval * 1e3), max(1, round(life_ms))]
-        return await self._server.at_host(
-            host, "turn", [self._server.key_at(host, f"turn:{host}")], args
+    async def _turn(
+        self, host: str, what: str, interval: float, life: float, early: float = 0.0
+    ) -> Any:
+        """Ask Redis, in one call with what else is asked in this turn of the event loop."""
+        ms = [round(interval * 1e3), max(1, round(life * 1e3))]
+        asked = asyncio.get_running_loop().create_future()
+        if not self._asked:
+            self._server.begin_task(self._ask())
+        at = monotonic()
+        ago = (lambda: round((monotonic() - at) * 1e3)) if what == "over" else 0
+        args = [what, *ms, ago or round(early * 1e3)]
+        self._asked.append(Asked(host, args, asked))
+        return await asked
+
+    async def _ask(self) -> None:
+        server = self._server
+        by_shard: dict[int, list[Asked]] = {}
+        for one in self._asked:
+            by_shard.setdefault(server.shard_of(one.host), []).append(one)
+        self._asked = []
+        answers = await server.for_shards(
+            "turn",
+            {
+                n: [len(its), *(arg for one in its for arg in one.args)]
+                for n, its in by_shard.items()
+            },
+            [server.me],
+            keys={
+                n: [server.key_at(one.host, f"turn:{one.host}") for one in its]
+                for n, its in by_shard.items()
+            },
         )
+        for n, its in by_shard.items():
+            told = answers.get(n, [None] * len(its))
+            for one, answer in zip(its, told, strict=True):
+                if not one.answer.done():
+                    if answer is None:
+                        one.answer.set_exception(AwayError())
+                    else:
+                        one.answer.set_result(answer)
 
     async def _renew(self) -> None:
         """Hold on to the starts whose answers take long."""
@@ -112,9 +178,8 @@ class FleetBookings:
         while self._held:
             for host in before & self._held.keys():
                 with suppress(AwayError):
-                    await self._turn(
-                        host, "hold", 0.0, self._hold_ms(self._held.get(host, 0.0))
-                    )
+                    hold = self._hold_of(self._held.get(host, 0.0))
+                    await self._turn(host, "hold", 0.0, hold)
             before = set(self._held)
             await asyncio.sleep(self._server.lease / RENEW_PART)
         self._renewing = None

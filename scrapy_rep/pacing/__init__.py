@@ -4,7 +4,7 @@ from scrapy_rep.pacing.health import Health
 from scrapy_rep.pacing.hosts import HOSTS, Asking
 from scrapy_rep.pacing.keeper import Keeper, OverBudgetError
 from scrapy_rep.pacing.pace import FREE, Pace, pace_of
-from scrapy_rep.pacing.turns import Bookings, ParkedError
+from scrapy_rep.pacing.turns import Bookings, ParkedError, early_of
 
 __all__ = [
     "FREE",
@@ -16,5 +16,6 @@ __all__ = [
     "OverBudgetError",
     "Pace",
     "ParkedError",
+    "early_of",
     "pace_of",
 ]

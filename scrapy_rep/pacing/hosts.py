@@ -126,19 +126,23 @@ class Host:
         now: float,
         began: float,
         own: float = 0.0,
+        early: float = 0.0,
     ) -> float:
         """Grant *departure* its start, and return 0; or the seconds until it must ask again.
 
         Starts are granted in the order in which they were asked for. *asking* is the fetch,
         if the request is for a robots.txt: while nothing is known of the host, only one
-        fetch goes on there. *own* are the seconds of the user's own delay, if that is longer.
+        fetch goes on there. *own* are the seconds of the user's own delay, if that is longer. A
+        start is granted so many seconds *early*, as it must be booked elsewhere, too: ``last`` is
+        then when it may be.
         """
         for wisher, (seconds, _) in self.wishes.items():
             if wisher[0] == crawl:
                 self.wishes[wisher] = seconds, now
         interval = self.interval(crawl, now)
         interval = interval and max(interval, own)  # else Scrapy's slot keeps it alone
-        wait = self.may_start_in(interval, now, began)
+        ahead = self.may_start_in(interval, now, began)
+        wait = ahead if ahead > early else 0.0
         if asking is not None and not interval:
             if self.asking is None:
                 self.asking = asking
@@ -157,7 +161,7 @@ class Host:
             self.line[departure] = None
             return wait
         self.leave_line(departure)
-        self.last = now
+        self.last = now + ahead
         if interval or asking is not None or self.is_probed:
             self.under_way = ref(departure)
         return 0.0

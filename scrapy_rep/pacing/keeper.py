@@ -15,7 +15,7 @@ from scrapy_rep.downloader import ROBOTS_HOP, sleep
 from scrapy_rep.exceptions import NotNow, StillParked
 from scrapy_rep.pacing.health import WELL, Health, pause_of
 from scrapy_rep.pacing.hosts import HOSTS
-from scrapy_rep.pacing.turns import Turns
+from scrapy_rep.pacing.turns import Turns, early_of
 from scrapy_rep.settings import LONGEST_AT_PROMPT
 
 if TYPE_CHECKING:
@@ -106,11 +106,16 @@ class Keeper:
         return self.hosts.interval(host, self.number)
 
     def pace_left(self, host: str, *, behind: bool = True) -> float:
-        """Return the seconds until the pace of *host* allows a start, parked or not.
+        """Return the seconds until a start at *host* may be asked for, parked or not.
 
         *behind*: after those that wait for it in the downloader.
         """
-        return self.hosts.due_in(host, self.number, self.began, behind=behind)
+        left = self.hosts.due_in(host, self.number, self.began, behind=behind)
+        return max(0.0, left - self.early(host)) if left else 0.0
+
+    def early(self, host: str) -> float:
+        """Return how many seconds before its time a start at *host* is booked for a fleet."""
+        return 0.0 if self.bookings is None else early_of(self.interval(host))
 
     @property
     def began(self) -> float:

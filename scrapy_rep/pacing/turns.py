@@ -21,6 +21,15 @@ if TYPE_CHECKING:
     from scrapy_rep.pacing.keeper import Keeper
 
 
+EARLY_PART, EARLY_MOST = 0.25, 0.1
+"""The part of an interval, and at most the seconds, before its time at which a start is booked."""
+
+
+def early_of(interval: float) -> float:
+    """Return how many seconds before its time a start is booked, with an *interval*."""
+    return min(EARLY_PART * interval, EARLY_MOST)
+
+
 class ParkedError(Exception):
     """Another process has parked the host, for so many *seconds* from now on."""
 
@@ -33,9 +42,16 @@ class Bookings(Protocol):
     """What grants the starts of requests if several processes share a pace."""
 
     async def book(
-        self, host: str, interval: float, waits: Callable[[], object] = lambda: None
+        self,
+        host: str,
+        interval: float,
+        due: float = 0.0,
+        waits: Callable[[], object] = lambda: None,
     ) -> int | None:
         """Wait until *interval* seconds have passed since the last request; book this start.
+
+        It is not before *due*, by ``time.monotonic()``, and should be asked for some time before
+        that (``early_of``), as it takes time to book it.
 
         Until ``over`` nobody else starts there. An interval of 0 means that it is not known here
         what the host asks for. *waits* is called before each wait. Returns the booking; ``None``:
@@ -101,8 +117,9 @@ class Turns:
     def _turn(self, departure: Departure, asking: Asking | None) -> float:
         keeper, own = self._keeper, self._engine.least_delay(departure.slot)
         record, now = keeper.hosts.of(departure.host), monotonic()
+        began, early = keeper.began, keeper.early(departure.host)
         return record.turn(
-            departure, keeper.number, asking, now=now, began=keeper.began, own=own
+            departure, keeper.number, asking, now=now, began=began, own=own, early=early
         )
 
     async def _book(self, departure: Departure, asking: Asking | None) -> None:
@@ -127,6 +144,8 @@ class Turns:
         if lends:  # else that has been done for it
             self._engine.lend_place()
         come_back = self._engine.step_out(departure)
+        if lends:
+            self._engine.wake()  # another one may have its place
         try:
             yield
         except BaseException:
@@ -172,9 +191,10 @@ class Turns:
         interval = max(self._keeper.interval(host), own)
         if not (interval or asking):
             return True
+        due = self._keeper.hosts.of(host).last or 0.0
         try:
             departure.booking = await bookings.book(
-                host, interval, lambda: _step_aside(asking)
+                host, interval, due, lambda: _step_aside(asking)
             )
         except ParkedError as parked:
             self._keeper.hosts.of(host).note_over(departure)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager, suppress
+import time
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from scrapy_rep.crawl import Crawl
+from scrapy_rep.frontier.redis_server import CALLS_AT_A_TIME
 from scrapy_rep.frontier.redis_store import FleetStore
 from scrapy_rep.frontier.redis_turns import FleetBookings
 from scrapy_rep.pacing import ParkedError
@@ -167,7 +169,7 @@ async def test_a_start_is_held_until_its_answer_and_the_delay_counts_from_there(
         waited: list[str] = []
         booking = await first.book(HOST, 0.3)
         asking = asyncio.ensure_future(
-            second.book(HOST, 0.3, lambda: waited.append("held"))
+            second.book(HOST, 0.3, waits=lambda: waited.append("held"))
         )
         await asyncio.sleep(0.6)  # the answer takes longer than the delay
         assert not asking.done()
@@ -190,6 +192,88 @@ async def test_who_does_not_know_the_delay_keeps_the_one_that_others_keep(redis_
         began = monotonic()
         await first.book(HOST, 0.4)  # counts from the robots.txt
         assert monotonic() - began >= 0.38
+
+
+@coroutine_test
+async def test_a_start_that_is_booked_before_its_time_waits_for_it(redis_server):
+    async with workers(redis_server) as (one, other):
+        first, second = bookings_of(one), bookings_of(other)
+        await first.over(HOST, await first.book(HOST, 0.8))
+        over = monotonic()
+        booking = asyncio.ensure_future(first.book(HOST, 0.8))
+        await until_held(redis_server, one)
+        asking = asyncio.ensure_future(second.book(HOST, 0.8))
+        await booking
+        assert monotonic() - over >= 0.79  # Redis' clock is another one
+        await asyncio.sleep(1)
+        assert not asking.done()
+        asking.cancel()
+        await first.over(HOST, 0)
+        due = monotonic() + 1.5
+        await first.book(HOST, 0.8, due)  # as far as one knows itself
+        assert monotonic() >= due
+
+
+@coroutine_test
+async def test_the_delay_counts_from_the_answer_however_late_that_is_told(redis_server):
+    async with workers(redis_server, 1) as (server,):
+        bookings = bookings_of(server)
+        await bookings.book(HOST, 0.8)
+        async with AsyncExitStack() as stack:
+            for _ in range(CALLS_AT_A_TIME):  # no connection is free
+                await stack.enter_async_context(server._turns)
+            answered = monotonic()
+            telling = asyncio.ensure_future(bookings.over(HOST, 0))
+            await asyncio.sleep(0.4)
+        await telling
+        await bookings.book(HOST, 0.8)
+        assert 0.79 <= monotonic() - answered < 1.1
+
+
+async def until_held(redis: RedisServer, server: Server) -> None:
+    """Wait until a start is booked, whose time may be later."""
+    key = server.key_at(HOST, f"turn:{HOST}")
+    while not str(redis.client.get(key)).startswith("b'held"):  # noqa: ASYNC110
+        await asyncio.sleep(0)
+
+
+@coroutine_test
+async def test_who_sleeps_for_longer_than_it_holds_a_start_books_it_anew(redis_server):
+    async with workers(redis_server, 1, REP_FLEET_LEASE=0.5) as (server,):
+        bookings, client = bookings_of(server), redis_server.client
+        await bookings.over(HOST, await bookings.book(HOST, 0.4))
+        booking = asyncio.ensure_future(bookings.book(HOST, 0.4))
+        await until_held(redis_server, server)
+        time.sleep(1)  # noqa: ASYNC251 - meanwhile another one starts, which is answered just now
+        seconds, micros = client.time()
+        over = f"paced {seconds * 1e3 + micros / 1e3:.3f} 400"
+        client.set(server.key_at(HOST, f"turn:{HOST}"), over)
+        answered = monotonic()
+        await booking
+        assert monotonic() - answered >= 0.39
+
+
+@coroutine_test
+async def test_who_gives_up_a_start_that_it_has_booked_leaves_it_to_others(
+    redis_server,
+):
+    async with workers(redis_server, REP_FLEET_LEASE=60) as (one, other):
+        first, second = bookings_of(one), bookings_of(other)
+        booking = asyncio.ensure_future(first.book(HOST, 0.2, monotonic() + 60))
+        await until_held(redis_server, one)
+        booking.cancel()
+        await asyncio.wait_for(second.book(HOST, 0.2), 20)
+
+
+@coroutine_test
+async def test_starts_at_many_hosts_are_booked_in_one_call(redis_server):
+    async with workers(redis_server, 1) as (server,):
+        bookings = bookings_of(server)
+        names = [f"h{n}.example" for n in range(20)]
+        await asyncio.gather(*(bookings.book(name, 0.2) for name in names))
+        assert server.calls["turn"] == 1
+        await asyncio.gather(*(bookings.over(name, 0) for name in names))
+        assert server.calls["turn"] == 2
 
 
 @coroutine_test

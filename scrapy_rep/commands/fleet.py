@@ -8,8 +8,8 @@ from scrapy.exceptions import UsageError
 
 from scrapy_rep.commands import waits
 from scrapy_rep.commands.terminal import left, table
+from scrapy_rep.frontier.redis_nodes import AWAY_ERRORS, refusal_of
 from scrapy_rep.frontier.redis_orders import FleetQueue
-from scrapy_rep.frontier.redis_server import AWAY_ERRORS, refusal_of
 from scrapy_rep.protocol.printable import counted, mask_uri
 from scrapy_rep.settings import Settings
 

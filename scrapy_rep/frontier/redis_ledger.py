@@ -16,8 +16,9 @@ from zlib import crc32
 from scrapy.exceptions import CloseSpider
 
 from scrapy_rep.frontier.ledger import Ledger
+from scrapy_rep.frontier.redis_nodes import AWAY_ERRORS
 from scrapy_rep.frontier.redis_outbox import RETRY_SECONDS, Filed, Outbox
-from scrapy_rep.frontier.redis_server import ANSWER_KEPT_SECONDS, AWAY_ERRORS, told_key
+from scrapy_rep.frontier.redis_server import ANSWER_KEPT_SECONDS, told_key
 from scrapy_rep.frontier.redis_shards import Shard, Shards, list_of, place_and_rank
 from scrapy_rep.frontier.redis_store import FleetStore
 from scrapy_rep.frontier.redis_turns import Facts

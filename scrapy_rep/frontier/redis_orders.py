@@ -8,10 +8,10 @@ from collections import Counter
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from scrapy_rep.frontier.redis_nodes import Look
 from scrapy_rep.frontier.redis_server import (
     SCRIPTS,
     SHARDS_KEY,
-    Look,
     escaped,
     fleet_keys,
     told_key,

@@ -1,4 +1,4 @@
-"""The Redis server or cluster of a fleet: calls with a time limit, what they say, what is heard."""
+"""The Redis server or cluster of a fleet, as one crawl has it: scripts, shards, what is heard."""
 
 from __future__ import annotations
 
@@ -15,24 +15,22 @@ from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-import redis
-import redis.asyncio
-from redis.asyncio.cluster import RedisCluster
-from redis.exceptions import (
-    NoScriptError,
-    ReadOnlyError,
-    RedisClusterException,
-    RedisError,
-)
+from redis.exceptions import NoScriptError, ReadOnlyError
 from scrapy.utils.asyncio import is_asyncio_available
 
 from scrapy_rep.exceptions import RedisStartError, SettingError
+from scrapy_rep.frontier.redis_nodes import (
+    AWAY_ERRORS,
+    Look,
+    Nodes,
+    code_of,
+    refusal_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
     from scrapy.crawler import Crawler
-    from typing_extensions import Self
 
     from scrapy_rep.log import CrawlLog
     from scrapy_rep.settings import Settings
@@ -45,13 +43,7 @@ SCRIPTS = {
     if each.name.endswith(".lua")
 }
 DIGESTS = {name: sha1(text.encode()).hexdigest() for name, text in SCRIPTS.items()}  # noqa: S324 - as Redis does
-AWAY_ERRORS = (RedisError, RedisClusterException, OSError, asyncio.TimeoutError)
-"""What a call may raise if the server cannot be had, or refuses."""
-CALL_SECONDS = 2.0
-"""Seconds that a call takes at the most."""
 CANCELLED_AGAIN_SECONDS = 0.2
-CALLS_AT_A_TIME = 8
-"""So many connections a worker has to each server, and one to hear by."""
 SAME_CLOCK_SECONDS = 0.05
 """Seconds by which two clocks differ that count as one."""
 MENDS_SECONDS = 30.0
@@ -61,45 +53,10 @@ SHARDS = 32
 SHARDS_KEY = "rep:shards"
 ANSWER_KEPT_SECONDS = 30
 """For so long what workers have said is kept for who has asked."""
-REFUSALS = {
-    "NOAUTH": "REP_FLEET must have its user and password",
-    "WRONGPASS": "REP_FLEET must have its user and password",
-    "NOPERM": "its user must be allowed to run scripts, and all keys and channels that begin"
-    " with rep: or {rep:",
-    "READONLY": "it is a replica: REP_FLEET must name the master",
-    "OOM": "its memory is full, and maxmemory must be raised",
-    "MOVED": "it is one of a Redis Cluster, and its user must be allowed to ask for CLUSTER",
-    "CLUSTERDOWN": "a part of the slots has no server: see redis-cli --cluster check",
-}
-"""How a server refuses us, and what must be done about it."""
-KINDS = {
-    "OOM": "OUTOFMEMORY",
-    "NOPERM": "NOPERMISSION",
-    "WRONGPASS": "AUTHENTICATIONWRONG",
-}
-"""How the names of redis-py's exceptions for these begin, where not with the code."""
 
 
 class AwayError(Exception):
     """The server that has a shard is away; it is looked for at each tick."""
-
-
-def code_of(error: BaseException) -> str | None:
-    """Return by which of REFUSALS a server refuses us; ``None``: it is away instead."""
-    if isinstance(error, redis.AuthenticationError):
-        return "NOAUTH"
-    kind, text = type(error).__name__.upper(), str(error)
-    for code in REFUSALS:
-        # redis-py makes a kind of exception of the codes of some, unless a script has it.
-        if f"{code} " in text or kind.startswith(KINDS.get(code, code)):
-            return code
-    return None
-
-
-def refusal_of(error: BaseException) -> str | None:
-    """Return what must be done if a server refuses us; ``None``: it is away instead."""
-    code = code_of(error)
-    return code and f"{str(error).rstrip('.')}: {REFUSALS[code]}"
 
 
 class Server:
@@ -134,7 +91,6 @@ class Server:
         """By which code it has refused us last; ``None``: it is, or was, away."""
         self._said: set[str | None] = set()
         """What was said of it since it was there last."""
-        self._turns = asyncio.Semaphore(CALLS_AT_A_TIME)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
         self._begin()
@@ -187,16 +143,8 @@ class Server:
             )
 
     @cached_property
-    def _client(self) -> Any:
-        limits: dict[str, Any] = {
-            "socket_timeout": CALL_SECONDS,
-            "socket_connect_timeout": CALL_SECONDS,
-        }
-        if self.in_cluster:
-            return RedisCluster.from_url(
-                self.url, require_full_coverage=False, **limits
-            )
-        return redis.asyncio.Redis.from_url(self.url, **limits)
+    def nodes(self) -> Nodes:
+        return Nodes(self.url, in_cluster=self.in_cluster)
 
     # Where a host is kept
 
@@ -230,31 +178,8 @@ class Server:
             return await self.execute("EVAL", SCRIPTS[script], len(keys), *keys, *args)
 
     async def execute(self, *command: Any) -> Any:
-        """Run a command; a part that is a function is called just before it is sent.
-
-        Raises one of AWAY_ERRORS.
-        """
-        async with self._turns:
-            try:
-                return await self._execute(command)
-            except (
-                redis.ConnectionError
-            ):  # it may have been open since before a restart
-                return await self._execute(command)
-
-    async def _execute(self, command: Sequence[Any]) -> Any:
-        try:
-            return await asyncio.wait_for(self._send(command), CALL_SECONDS)
-        except (AttributeError, RuntimeError) as error:
-            # Where one call of redis-py's RedisCluster finds a server away, it closes the
-            # connections that others are about to use.
-            raise redis.ConnectionError(
-                f"its connection was closed ({error})"
-            ) from error
-
-    async def _send(self, command: Sequence[Any]) -> Any:
-        parts = [part() if callable(part) else part for part in command]
-        return await self._client.execute_command(*parts)
+        """Run a command; see ``Nodes.execute``."""
+        return await self.nodes.execute(command)
 
     async def at_host(self, host: str, *command: Any) -> Any:
         """Run a command, or a script given as its name, keys, arguments, for one host.
@@ -364,7 +289,8 @@ class Server:
     async def lists_there(self, shard: int) -> list[bytes]:
         """Return the lists of requests that are there, whether an index leads to them or not."""
         begin = self.owner_key(shard).removesuffix("owner") + "w:"
-        found = self._client.scan_iter(match=f"{escaped(begin)}*", count=1000)
+        node = await self.nodes.node_of(begin)
+        found = node.client.scan_iter(match=f"{escaped(begin)}*", count=1000)
         return [key[len(begin.encode()) :] async for key in found]
 
     # What others say
@@ -380,8 +306,7 @@ class Server:
             await asyncio.sleep(0.5)
 
     async def _listen_once(self, hear: Callable[[str, bytes], object]) -> None:
-        one = await self._one_of_all()
-        channel = one.pubsub()
+        channel: Any = self.nodes.any().client.pubsub()
         ours = f"{self.channel}{self.me}"
         try:
             await channel.subscribe(ours, f"{self.channel}all")
@@ -396,21 +321,6 @@ class Server:
         finally:
             with suppress(*AWAY_ERRORS):
                 await channel.aclose()
-            if one is not self._client:
-                with suppress(*AWAY_ERRORS):
-                    await one.aclose()
-
-    async def _one_of_all(self) -> Any:
-        """Return a client of one server, which passes on what any other one is told."""
-        if not self.in_cluster:
-            return self._client
-        await self._client.initialize()
-        node = self._client.get_random_node()
-        made = redis.asyncio.Redis.from_url(
-            self.url, socket_connect_timeout=CALL_SECONDS
-        )
-        made.connection_pool.connection_kwargs |= {"host": node.host, "port": node.port}
-        return made
 
     # Tasks
 
@@ -435,8 +345,7 @@ class Server:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks, timeout=CANCELLED_AGAIN_SECONDS)
-        with suppress(*AWAY_ERRORS):
-            await asyncio.wait_for(self._client.aclose(), CALL_SECONDS)
+        await self.nodes.aclose()
 
 
 def escaped(text: str) -> str:
@@ -451,37 +360,3 @@ def fleet_keys(spider: str) -> list[str]:
 def told_key(spider: str, token: str) -> str:
     """Return the key to which workers push what they have, if they are asked."""
     return f"{{rep:{spider}}}:told:{token}"
-
-
-class Look:
-    """Synchronous clients, while a ``with`` block lasts: of one server, and of all of a cluster.
-
-    Raises ``ValueError`` if the URL is not one of redis-py's, else one of AWAY_ERRORS.
-    """
-
-    def __init__(self, url: str) -> None:
-        limits = {
-            "socket_timeout": CALL_SECONDS,
-            "socket_connect_timeout": CALL_SECONDS,
-        }
-        try:
-            self.one: Any = redis.Redis.from_url(url, **limits)
-            known = self.one.info("cluster")
-        except TypeError as error:  # an option that redis-py does not know
-            raise ValueError(str(error)) from None
-        self.in_cluster = bool(known.get("cluster_enabled"))
-        self.all: Any = (
-            redis.RedisCluster.from_url(url, **limits) if self.in_cluster else self.one
-        )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.one.close()
-        if self.in_cluster:
-            self.all.close()
-            # Which leaves the pools of its nodes open.
-            for node in self.all.get_nodes():
-                if node.redis_connection is not None:
-                    node.redis_connection.connection_pool.disconnect()

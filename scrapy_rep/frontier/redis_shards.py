@@ -11,7 +11,7 @@ from secrets import token_hex
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from scrapy_rep.frontier.redis_server import AWAY_ERRORS
+from scrapy_rep.frontier.redis_nodes import AWAY_ERRORS
 from scrapy_rep.protocol.printable import counted
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from itertools import count
 from math import inf
 from time import monotonic, time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from scrapy_rep.frontier.redis_server import AwayError
 from scrapy_rep.pacing import ParkedError, early_of
@@ -29,12 +29,12 @@ TIMES = ("at", "resumes", "since")
 """Fields of ``Health`` that are times by ``time.monotonic()``."""
 
 
-class Asked(NamedTuple):
+class Asked:
     """What one turn is asked for."""
 
-    host: str
-    args: list[Any]
-    answer: asyncio.Future[Any]
+    def __init__(self, host: str, args: list[Any]) -> None:
+        self.host, self.args = host, args
+        self.answer = asyncio.get_running_loop().create_future()
 
 
 class FleetBookings:
@@ -54,8 +54,8 @@ class FleetBookings:
         """Host with a start that we hold -> its delay in seconds."""
         self._renewing: asyncio.Task[Any] | None = None
         self._bookings = count(1)
-        self._asked: list[Asked] = []
-        """What the next call asks."""
+        self._asked: dict[int, list[Asked]] = {}
+        """What the next call asks, or in a cluster that for each shard."""
 
     async def book(
         self,
@@ -135,42 +135,35 @@ class FleetBookings:
         self, host: str, what: str, interval: float, life: float, early: float = 0.0
     ) -> Any:
         """Ask Redis, in one call with what else is asked in this turn of the event loop."""
+        server, at = self._server, monotonic()
+        ago = (lambda: round((monotonic() - at) * 1e3)) if what == "over" else None
         ms = [round(interval * 1e3), max(1, round(life * 1e3))]
-        asked = asyncio.get_running_loop().create_future()
-        if not self._asked:
-            self._server.begin_task(self._ask())
-        at = monotonic()
-        ago = (lambda: round((monotonic() - at) * 1e3)) if what == "over" else 0
-        args = [what, *ms, ago or round(early * 1e3)]
-        self._asked.append(Asked(host, args, asked))
-        return await asked
+        one = Asked(host, [what, *ms, ago or round(early * 1e3)])
+        # In a cluster a server that hangs holds up no other shards than its own.
+        part = server.shard_of(host) if server.in_cluster else 0
+        if part not in self._asked:
+            self._asked[part] = []
+            server.begin_task(self._ask(part))
+        self._asked[part].append(one)
+        return await one.answer
 
-    async def _ask(self) -> None:
-        server = self._server
-        by_shard: dict[int, list[Asked]] = {}
-        for one in self._asked:
+    async def _ask(self, part: int) -> None:
+        server, by_shard = self._server, dict[int, list[Asked]]()
+        for one in self._asked.pop(part):
             by_shard.setdefault(server.shard_of(one.host), []).append(one)
-        self._asked = []
-        answers = await server.for_shards(
-            "turn",
-            {
-                n: [len(its), *(arg for one in its for arg in one.args)]
-                for n, its in by_shard.items()
-            },
-            [server.me],
-            keys={
-                n: [server.key_at(one.host, f"turn:{one.host}") for one in its]
-                for n, its in by_shard.items()
-            },
-        )
+        keys, blocks = {}, {}
         for n, its in by_shard.items():
-            told = answers.get(n, [None] * len(its))
-            for one, answer in zip(its, told, strict=True):
-                if not one.answer.done():
-                    if answer is None:
-                        one.answer.set_exception(AwayError())
-                    else:
-                        one.answer.set_result(answer)
+            keys[n] = [server.key_at(one.host, f"turn:{one.host}") for one in its]
+            blocks[n] = [len(its), *(arg for one in its for arg in one.args)]
+        answers = await server.for_shards("turn", blocks, [server.me], keys=keys)
+        for n, its in by_shard.items():
+            for nth, one in enumerate(its):
+                if one.answer.done():  # nobody waits for it
+                    continue
+                if n in answers:
+                    one.answer.set_result(answers[n][nth])
+                else:
+                    one.answer.set_exception(AwayError())
 
     async def _renew(self) -> None:
         """Hold on to the starts whose answers take long."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 import pytest
 
 from scrapy_rep.frontier.redis_orders import FleetQueue
+from scrapy_rep.frontier.redis_server import SHARDS
 from tests.benchmarks.fleet import delayed, hosts, pages, seen
 from tests.benchmarks.web import Web
 from tests.crawls.test_fleet import OPEN, answered, reasons, until
@@ -18,6 +21,8 @@ from tests.redis_cluster import Cluster
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.redis_server import RedisServer
 
 DELAY = 0.5
 SOON = 120
@@ -37,29 +42,48 @@ def crawl(
             yield web, cluster, fleet
 
 
-@pytest.mark.parametrize("seconds", [4, 30])
-def test_hosts_of_a_server_that_is_away_wait_and_all_is_sent(seconds, tmp_path: Path):
+def goes(server: RedisServer) -> None:
+    server.kill()
+
+
+def hangs(server: RedisServer) -> None:
+    server.hang()
+
+
+def comes_back(server: RedisServer) -> None:
+    if server.process is None:
+        server.start()
+    server.resume()
+
+
+@pytest.mark.parametrize(("how", "seconds"), [(goes, 4), (hangs, 8), (goes, 30)])
+def test_hosts_of_a_server_that_is_away_wait_and_all_is_sent(how, seconds, tmp_path):
     number = 24
     with crawl(tmp_path, number) as (web, cluster, fleet):
         until(lambda: len(fleet.said("got")) > 30)
+        shards = {host: crc32(host.encode()) % SHARDS for host in hosts(16, OPEN)}
         server = cluster.servers[1]
-        server.kill()
+        its = {h for h, n in shards.items() if cluster.owner(f"{{rep:{n}}}") is server}
+        how(server)
         gone = time.monotonic()
-        seen(web)
         while time.monotonic() < gone + seconds:
             time.sleep(0.1)
-        during = seen(web)
-        server.start()
+        comes_back(server)
+        back = time.monotonic()
         fleet.join(SOON)  # every worker ends by itself
         found = seen(web)
         assert left(cluster) == 0
     assert len(answered(fleet)) == 16 * number
     assert reasons(fleet) == {"finished"}
-    if (
-        seconds > 10
-    ):  # at first all calls of redis-py's client wait while it looks around
-        assert len(during.urls) > 10  # of the other servers' hosts
-    assert min([*during.gaps[:1], *found.gaps[:1]]) >= DELAY
+    assert found.gaps[0] >= DELAY
+    assert its
+    for host, hits in found.pages.items():
+        times = sorted(at for at, _ in hits)
+        still = max(b - a for a, b in pairwise([*times, max(times[-1], gone)]))
+        if host in its:  # what was on its way when the server went is finished
+            assert not [at for at in times if gone + 2 < at < back]
+        elif times[-1] > gone:
+            assert still < 4  # of which a call to a server that hangs takes 2 s
     for worker in fleet.workers:
         assert worker.log.count("WARNING: Redis is away") >= 1
         assert worker.log.count("INFO: Redis is back") >= 1

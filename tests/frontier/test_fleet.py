@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.frontier.redis_server import CALLS_AT_A_TIME
+from scrapy_rep.frontier.redis_nodes import CALLS_AT_A_TIME
 from scrapy_rep.frontier.redis_store import FleetStore
 from scrapy_rep.frontier.redis_turns import FleetBookings
 from scrapy_rep.pacing import ParkedError
@@ -221,7 +221,7 @@ async def test_the_delay_counts_from_the_answer_however_late_that_is_told(redis_
         await bookings.book(HOST, 0.8)
         async with AsyncExitStack() as stack:
             for _ in range(CALLS_AT_A_TIME):  # no connection is free
-                await stack.enter_async_context(server._turns)
+                await stack.enter_async_context(server.nodes.any().turns)
             answered = monotonic()
             telling = asyncio.ensure_future(bookings.over(HOST, 0))
             await asyncio.sleep(0.4)

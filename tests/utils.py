@@ -239,6 +239,34 @@ def with_files(folder: Path, **settings: Any) -> Any:
     return make_crawler(Media, **store, **settings)
 
 
+class DictStore(Store):
+    """A user's own store, which outlives its crawls."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Snapshot] = {}
+
+    async def get(self, origin: str) -> Snapshot | None:
+        return self.kept.get(origin)
+
+    async def put(self, origin: str, snapshot: Snapshot) -> None:
+        self.kept[origin] = snapshot
+
+    async def touch(self, origin: str, snapshot: Snapshot) -> None:
+        kept = self.kept.get(origin)
+        if kept is None:
+            if snapshot.stands_alone:
+                self.kept[origin] = snapshot
+        elif kept.status == snapshot.status:
+            answer = snapshot.answer
+            if answer is not None and kept.answer is not None:
+                body, encoding = kept.answer.body, kept.answer.encoding
+                answer = answer._replace(body=body, encoding=encoding)
+            self.kept[origin] = snapshot._replace(answer=answer)
+
+    async def close(self) -> None:
+        pass
+
+
 class BrokenStore(Store):
     """Fails at everything that it is asked."""
 

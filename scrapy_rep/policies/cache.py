@@ -15,10 +15,15 @@ if TYPE_CHECKING:
     from scrapy_rep.policies.lifecycle import Standing
     from scrapy_rep.protocol import Agent, Policy
     from scrapy_rep.settings import Settings
-    from scrapy_rep.store import Failures
+    from scrapy_rep.store import Snapshot
 
 ENTRY_BYTES = 660
 """Octets of an entry besides its policy: itself, its key, standing and links; measured."""
+ANSWER_BYTES = 700
+"""Octets of its answer besides the body."""
+MAX_FAILING = 20_000
+"""Origins of which only failures are known, some 400 octets each, that are remembered when they fall out of
+the cache. Else requests would wait for an origin for ever, as nobody knew how often it has failed."""
 EVIDENCE_BYTES = 320
 """Octets of its evidence, if that is kept; measured."""
 MAX_OTHER_PACES = 16
@@ -34,13 +39,13 @@ class Known:
         "_paces",
         "answer_id",
         "evidence",
-        "failures",
         "fault",
         "is_large",
         "key",
         "origin",
         "policy",
         "requests_wait",
+        "snapshot",
         "standing",
         "varies",
         "weight",
@@ -66,8 +71,8 @@ class Known:
         """Whether requests wait for the next retry rather than be refused."""
         self.fault: Exception | None = None
         """What asking for it has raised, if whoever asks for a page is to get that."""
-        self.failures: Failures | None = None
-        """Failures that the store is not told of."""
+        self.snapshot: Snapshot | None = None
+        """What is known of it besides, with failures that no store is told of."""
         self.weight = 0
         self._agent: Agent | None = None  # that asked for its pace first
         self._pace = FREE
@@ -96,15 +101,19 @@ class Known:
 
 def weight_of(known: Known) -> int:
     """Return the octets of memory that *known* takes once it is in use, within a third or so."""
-    evidence = 0 if known.evidence is None else EVIDENCE_BYTES
-    return ENTRY_BYTES + len(known.key) + known.policy.size_bytes() + evidence
+    weight = ENTRY_BYTES + len(known.key) + known.policy.size_bytes()
+    if known.evidence is not None:
+        weight += EVIDENCE_BYTES
+    if known.snapshot is not None and (answer := known.snapshot.answer) is not None:
+        weight += ANSWER_BYTES + len(answer.body)
+    return weight
 
 
 class PolicyCache:
     """Keeps the policies last used, at most *max_bytes* of them by their own estimate.
 
-    The policy that was put in last always stays. A policy that falls out is not lost: the
-    store knows it, or its origin is asked again.
+    The policy that was put in last always stays. What falls out is known to the store, or
+    asked for again.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -112,6 +121,7 @@ class PolicyCache:
         self.bytes = 0
         self.evictions = 0
         self._entries: OrderedDict[str, Known] = OrderedDict()  # oldest use first
+        self._failing: OrderedDict[str, Snapshot] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -130,11 +140,17 @@ class PolicyCache:
             self._entries.move_to_end(key)
         return known
 
+    def snapshot(self, key: str) -> Snapshot | None:
+        """Return what is known, or remembered, of *key*."""
+        known = self._entries.get(key)
+        return self._failing.get(key) if known is None else known.snapshot
+
     def put(self, known: Known) -> None:
         """Keep *known*, weigh it, and drop the entries that were not used for longest."""
         before = self._entries.pop(known.key, None)
         if before is not None:
             self.bytes -= before.weight
+        self._failing.pop(known.key, None)
         self._entries[known.key] = known
         known.weight = weight_of(known)
         self.bytes += known.weight
@@ -142,3 +158,8 @@ class PolicyCache:
             _, evicted = self._entries.popitem(last=False)
             self.bytes -= evicted.weight
             self.evictions += 1
+            its = evicted.snapshot
+            if its is not None and its.answer is None and its.failures is not None:
+                self._failing[evicted.key] = its
+                if len(self._failing) > MAX_FAILING:
+                    self._failing.popitem(last=False)

@@ -39,6 +39,7 @@ from scrapy_rep.store import Snapshot, origin_of_key, variant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractAsyncContextManager
 
     from scrapy.crawler import Crawler
     from twisted.internet.defer import Deferred
@@ -201,11 +202,18 @@ class Policies:
         return variant(origin, self._user_agent_of(page))
 
     async def snapshot(self, key: str) -> Snapshot | None:
-        """Return what the store has under *key*; ``None``: nothing, or the store failed."""
-        snapshot: Snapshot | None = await self._with_store(
+        """Return what is known under *key*; ``None``: nothing.
+
+        The store may know more than this crawl, but not of failures of code on this machine.
+        """
+        own = self._cache.snapshot(key)
+        kept: Snapshot | None = await self._with_store(
             "read", key, self._store.get(key)
         )
-        return snapshot
+        if own is None or kept is None:
+            return kept or own
+        is_ours = own.failures is not None and own.failures.by_own_code
+        return kept._replace(failures=own.failures) if is_ours else kept
 
     async def close(self) -> None:
         """Break off all fetches; the crawl is over."""
@@ -227,51 +235,64 @@ class Policies:
             if self.now() < known.standing.ask_at:
                 return known
             self.fetches.tell(key, known)  # they need not wait for a refresh
-        claim = self._store.claim(key)
-        if not isinstance(claim, nullcontext):  # the default, which never waits
-            claim = self.lanes.enter_aside(claim)
-        async with claim as others_asked:
+        likeness = self._sharing.likeness(
+            origin_of_key(key), page, self._user_agent_of(page)
+        )
+        since = monotonic()
+        async with (
+            self._sharing.claim(likeness) as waited,
+            self._claim(key) as others_asked,
+        ):
             if others_asked:
                 newer, known = await self._recall(key, page)
                 if known is not None and self.now() < known.standing.ask_at:
                     return known
                 snapshot = newer or snapshot  # the store may be away now
+            learned = self._sharing.recall(likeness)
+            if learned is not None and learned.serves(
+                snapshot,
+                self.at(learned.at),
+                self.now(),
+                self._settings,
+                waited=waited and learned.at >= since,
+            ):
+                self._log.count("shared")
+                return await self._take(key, snapshot, learned, page)
             asking = Asking()
             try:
-                learned = await self._learn_from_any(key, page, snapshot, asking)
+                learned = await self._fetch(key, page, snapshot, asking)
+                self._sharing.keep(likeness, learned)
                 return await self._take(key, snapshot, learned, page)
             finally:
                 asking.over = True
 
-    async def _learn_from_any(
+    def _claim(self, key: str) -> AbstractAsyncContextManager[bool]:
+        """Return what lets no other process that shares the store ask for *key*."""
+        claim = self._store.claim(key)
+        if isinstance(claim, nullcontext):  # the default, which never waits
+            return claim
+        return self.lanes.enter_aside(claim)
+
+    async def _fetch(
         self, key: str, page: Request, snapshot: Snapshot | None, asking: Asking
     ) -> Learned:
-        """Return what the origin of *key* answers, to whichever crawl of the process."""
-        origin, user_agent = origin_of_key(key), self._user_agent_of(page)
+        """Return what the origin of *key* answers."""
         kept = None if snapshot is None else snapshot.answer
-
-        async def fetch() -> Learned:
-            outcome = await self._fetcher.fetch(
-                origin, page=page, user_agent=user_agent, kept=kept, asking=asking
-            )
-            jitter = random.uniform(-1, 1)  # noqa: S311
-            validators = None if kept is None else validators_of(kept)
-            return Learned(outcome, monotonic(), jitter, validators)
-
-        def serves(learned: Learned, *, waited: bool) -> bool:
-            at, now = self.at(learned.at), self.now()
-            return learned.serves(snapshot, at, now, self._settings, waited=waited)
-
-        likeness = self._sharing.likeness(origin, page, user_agent)
-        learned, is_own = await self._sharing.ask(likeness, serves, fetch)
-        if not is_own:
-            self._log.count("shared")
-        return learned
+        outcome = await self._fetcher.fetch(
+            origin_of_key(key),
+            page=page,
+            user_agent=self._user_agent_of(page),
+            kept=kept,
+            asking=asking,
+        )
+        jitter = random.uniform(-1, 1)  # noqa: S311
+        validators = None if kept is None else validators_of(kept)
+        return Learned(outcome, monotonic(), jitter, validators)
 
     async def _recall(
         self, key: str, page: Request
     ) -> tuple[Snapshot | None, Known | None]:
-        """Return what the store has under *key*, and what decides by that, if anything."""
+        """Return what is known under *key*, and what decides by that, if anything."""
         snapshot = await self.snapshot(key)
         if snapshot is None:
             return None, None
@@ -288,8 +309,6 @@ class Policies:
     ) -> Known:
         """Keep what was *learned* by asking for the key *asked*, under the key it belongs to."""
         outcome, at = learned.outcome, self.at(learned.at)
-        if (cached := self._cache.peek(asked)) and cached.failures:
-            before = (before or Snapshot())._replace(failures=cached.failures)
         snapshot = snapshot_after(before, outcome, at, self._settings, learned.jitter)
         new_answer = outcome.access not in {Access.NOT_MODIFIED, Access.UNREACHABLE}
         origin = origin_of_key(asked)
@@ -310,7 +329,6 @@ class Policies:
         # At the time of learning: writing to the store may take longer than a lifetime.
         stands = standing_of(snapshot, at, self._settings)
         known = await self._learn(key, snapshot, stands, page)
-        known.failures = snapshot.failures if is_ours else None
         is_bug = is_ours and not isinstance(outcome.fault, IgnoreRequest)
         # In a crawl, that of a download would hold many frames for long.
         known.fault = outcome.fault if is_bug or not self._settings.wait else None
@@ -341,6 +359,7 @@ class Policies:
             known.is_large = is_large
             await self._read(known, page)
             self._news.tell_of_file(known, before, agent, self.now())
+        known.snapshot = snapshot
         known.requests_wait = requests_wait(snapshot, stands.state, self._settings)
         if before is None and key == origin:
             self._log.count("origins")
@@ -380,7 +399,7 @@ class Policies:
             self._log.count("origins")
         policy = Policy.disallow_all("robots.txt depends on the User-Agent")
         known = Known(origin, policy, Standing(State.UNKNOWN, inf, inf), None)
-        known.varies = True
+        known.varies, known.snapshot = True, Snapshot(varies_at=self.now())
         self._cache.put(known)
         return known
 

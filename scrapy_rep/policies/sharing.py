@@ -8,8 +8,9 @@ same share an answer (``Sharing.likeness``), for as long as one of them runs.
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Hashable, Mapping
-from contextlib import nullcontext
+from contextlib import asynccontextmanager, nullcontext
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet
@@ -22,10 +23,9 @@ from scrapy_rep.policies.fetcher import validators_of
 from scrapy_rep.policies.lifecycle import snapshot_after, standing_of
 from scrapy_rep.policies.travel import proxy_of
 from scrapy_rep.store import Snapshot
-from scrapy_rep.store.packed import PackedCache
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Callable
     from contextlib import AbstractContextManager
 
     from scrapy import Request
@@ -50,10 +50,8 @@ SPIDER_ATTRIBUTES = ("http_user", "http_pass", "http_auth_domain")
 """The same in attributes of the spider, for a Scrapy without HTTPAUTH settings."""
 CACHE_DIVISOR = 8
 """Shared answers may take the greatest REP_CACHE_BYTES of all crawls, divided by this."""
-ENTRY_OCTETS = 300
-"""Octets that an entry takes besides what was learned."""
-MIN_COMPRESSED_OCTETS = 1024
-"""Octets from which on compressing saves more than it takes."""
+ENTRY_OCTETS, FIELD_OCTETS = 500, 150
+"""Octets that an entry takes besides its body and the letters of its fields; measured."""
 CRAWL_NUMBERS = count(1)
 """Of the crawls of this process."""
 
@@ -70,6 +68,13 @@ class Learned(NamedTuple):
     """The validators of the request."""
     by: int = 0
     """The number of the crawl that has asked."""
+
+    def weight(self) -> int:
+        """Return the octets of memory that it takes."""
+        fields = self.outcome.fields
+        letters = sum(len(name) + sum(map(len, fields[name])) for name in fields)
+        body = len(self.outcome.body)
+        return ENTRY_OCTETS + FIELD_OCTETS * len(fields) + letters + body
 
     def serves(
         self,
@@ -101,15 +106,16 @@ class Learned(NamedTuple):
         return now < standing_of(after, now, settings).ask_at
 
 
-class Commons(PackedCache):
+class Commons:
     """What is shared under one event loop."""
 
     def __init__(self) -> None:
-        super().__init__(
-            0, entry_octets=ENTRY_OCTETS, compress_from=MIN_COMPRESSED_OCTETS
-        )
         self.members: WeakSet[Sharing] = WeakSet()
-        self.under_way: dict[Hashable, list[Deferred[Learned | None]]] = {}
+        self.max_bytes = 0
+        self.bytes = 0
+        self.learned: OrderedDict[Hashable, Learned] = OrderedDict()  # oldest use first
+        self.claims: dict[Hashable, list[Deferred[None]]] = {}
+        """By likeness, who waits for what somebody asks."""
 
     def join(self, member: Sharing, max_bytes: int) -> None:
         """Take in a *member*, which wants so many octets to be kept at the most."""
@@ -125,17 +131,26 @@ class Commons(PackedCache):
             self.clear()
 
     def keep(self, likeness: Hashable, learned: Learned) -> None:
-        # What went wrong is told in words; the exception may hold whatever it likes.
-        plain = learned.outcome._replace(fault=None)
-        self.put(likeness, learned._replace(outcome=plain))
+        """Keep what was *learned*, and drop what was not used for longest."""
+        self._discard(likeness)
+        self.learned[likeness] = learned
+        self.bytes += learned.weight()
+        while self.bytes > self.max_bytes:
+            self._discard(next(iter(self.learned)))
 
     def recall(self, likeness: Hashable) -> Learned | None:
-        learned: Learned | None = self.get(likeness)
-        return learned
+        if likeness in self.learned:
+            self.learned.move_to_end(likeness)
+        return self.learned.get(likeness)
 
     def clear(self) -> None:
-        super().clear()
-        self.max_bytes = 0
+        self.learned.clear()
+        self.bytes = self.max_bytes = 0
+
+    def _discard(self, likeness: Hashable) -> None:
+        learned = self.learned.pop(likeness, None)
+        if learned is not None:
+            self.bytes -= learned.weight()
 
 
 OF_LOOPS: WeakKeyDictionary[Any, Commons] = WeakKeyDictionary()
@@ -200,54 +215,47 @@ class Sharing:
         self._join()
         return origin, user_agent, _hashable(proxy_of(page)), self._asks_alike
 
-    async def ask(
-        self,
-        likeness: Hashable,
-        serves: Callable[..., bool],
-        fetch: Callable[[], Awaitable[Learned]],
-    ) -> tuple[Learned, bool]:
-        """Return what another crawl has learned if it *serves*, else the result of *fetch*.
+    @asynccontextmanager
+    async def claim(self, likeness: Hashable) -> AsyncIterator[bool]:
+        """Let no other crawl ask alike within the block, which is given whether one has.
 
-        Also returns whether *fetch* was called. If another crawl is asking, wait for it; if
-        that is broken off, this crawl asks.
+        What that has learned is there to be recalled, unless it was broken off.
         """
-        commons = self._join()
-        learned, waited = commons.recall(likeness), False
-        if learned is not None and learned.by == self._number:
-            learned = None  # which its own store knows, if anybody
-        while learned is None or not serves(learned, waited=waited):
-            if likeness not in commons.under_way:
-                return await self._ask(commons, likeness, fetch), True
-            waiter: Deferred[Learned | None] = Deferred()
-            commons.under_way[likeness].append(waiter)
+        claims, waited = self._join().claims, False
+        while likeness in claims:
+            waiter: Deferred[None] = Deferred()
+            claims[likeness].append(waiter)
             with self._waiting_aside():
-                learned, waited = await maybe_deferred_to_future(waiter), True
-        return learned, False
-
-    async def _ask(
-        self,
-        commons: Commons,
-        likeness: Hashable,
-        fetch: Callable[[], Awaitable[Learned]],
-    ) -> Learned:
-        """Ask; the crawls that wait are told when that is over, however it ends."""
-        found: Learned | None = None
-        waiters = commons.under_way[likeness] = []
+                await maybe_deferred_to_future(waiter)
+            waited = True
+        waiters = claims[likeness] = []
         try:
-            learned = await fetch()
-            outcome = learned.outcome
-            unanswered = outcome.access is Access.UNREACHABLE and outcome.status is None
-            is_ours = outcome.by_own_code or (unanswered and self._ends())
-            if not is_ours:
-                found = learned
-                if self._commons is commons:
-                    commons.keep(likeness, learned._replace(by=self._number))
-            return learned
+            yield waited
         finally:
-            del commons.under_way[likeness]
+            del claims[likeness]
             for waiter in waiters:
                 if not waiter.called:  # else it was cancelled
-                    waiter.callback(found)
+                    waiter.callback(None)
+
+    def recall(self, likeness: Hashable) -> Learned | None:
+        """Return what another crawl has learned that would send the same request."""
+        learned = self._join().recall(likeness)
+        # What this one has learned is known, or was forgotten, in its own memory.
+        return None if learned is None or learned.by == self._number else learned
+
+    def keep(self, likeness: Hashable, learned: Learned) -> None:
+        """Keep what was *learned* for other crawls, unless it comes of this crawl alone."""
+        outcome = learned.outcome
+        unanswered = outcome.access is Access.UNREACHABLE and outcome.status is None
+        if (
+            self._commons is None
+            or outcome.by_own_code
+            or (unanswered and self._ends())
+        ):
+            return
+        # What went wrong is told in words; the exception may hold whatever it likes.
+        plain = outcome._replace(fault=None)
+        self._commons.keep(likeness, Learned(plain, *learned[1:4], self._number))
 
 
 def _event_loop() -> Any:

@@ -40,7 +40,7 @@ from scrapy_rep.downloader import Departure
 from scrapy_rep.evidence import sink
 from tests.benchmarks.corpus import path, robots_txt
 from tests.snapshots import snapshot_of
-from tests.utils import crawl, make_crawler
+from tests.utils import DictStore, crawl, make_crawler
 
 if TYPE_CHECKING:
     from scrapy.http import Response
@@ -147,6 +147,7 @@ async def session(
             USER_AGENT=AGENT,
             REP_CRAWL_DELAY_MAX=1e9,
             LOG_LEVEL="ERROR",
+            REP_STORE=DictStore,
             **settings,
         )
         ready = asyncio.Event()

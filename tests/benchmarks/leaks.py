@@ -28,8 +28,8 @@ from twisted.internet.task import react
 
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.pacing import hosts
+from scrapy_rep.policies import cache
 from scrapy_rep.protocol import ruleset
-from scrapy_rep.store import memory
 from tests.utils import crawl, make_crawler
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ async def look(hosts: int) -> Found:
     most = max(30, hosts // 10)
     with (
         Everywhere() as port,
-        patch.object(memory, "MAX_FAILING_ORIGINS", most),
+        patch.object(cache, "MAX_FAILING", most),
         patch.object(ruleset, "MAX_RECENT", most // 2),
     ):
         await crawl(make_crawler(Hosts, **SETTINGS), hosts=WARM_UP, port=port)

@@ -227,9 +227,7 @@ async def measure(kind: str, origins: int, path: Path) -> int:
     )
     crawler = get_crawler(settings_dict={"USER_AGENT": AGENT})
     settings = Settings.read(crawler.settings)
-    store: Any = (
-        SqliteStore(path) if kind == "sqlite" else MemoryStore.from_crawler(crawler)
-    )
+    store: Any = SqliteStore(path) if kind == "sqlite" else MemoryStore()
     agents = Agents(crawler, settings)
     policies = Policies(
         crawler,

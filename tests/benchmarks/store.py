@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any
 from scrapy.utils.reactor import install_reactor
 
 from scrapy_rep.store import sqlite as direct
-from scrapy_rep.store.memory import MemoryStore
 from scrapy_rep.store.sqlite import SqliteStore
 from tests.snapshots import answer_of, changed, snapshot_of
 
@@ -151,13 +150,11 @@ async def main(folder: Path) -> int:
         f"bodies: median {sizes[500]}, mean {sum(sizes) // 1000}, most {sizes[-1]} octets"
     )
     path = folder / "robots.sqlite"
-    memory, sqlite = MemoryStore(2**30), SqliteStore(path)
-    await fill("memory", memory, samples)
+    sqlite = SqliteStore(path)
     await fill("sqlite", sqlite, samples)
     print(f"{'':34}{'p50 ms':>9}{'p99 ms':>9}{'max ms':>9}{'a second':>12}")
     await measure_nothing("-")
-    worst = await measure("memory", memory, samples)
-    worst = max(worst, await measure("sqlite", sqlite, samples))
+    worst = await measure("sqlite", sqlite, samples)
     measure_direct("sqlite", path, samples)
     with another_crawl(path):
         # Not judged: it keeps a core busy, and on a small machine that shows.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -215,7 +216,7 @@ async def one_after_the_other(
     await until(lambda: site.count("/robots.txt"))
     running.append(deferred_from_coro(crawl(waiting, urls=urls)))
     (commons,) = (each for each in OF_LOOPS.values() if each.members)
-    await until(lambda: any(commons.under_way.values()))
+    await until(lambda: any(commons.claims.values()))
     await meanwhile()
     for each in running:
         await maybe_deferred_to_future(each)
@@ -240,6 +241,30 @@ async def test_a_crawl_that_ends_while_another_one_waits_for_its_fetch(end):
 
 
 @coroutine_test
+async def test_what_was_learned_before_is_no_answer_to_who_waits_for_a_new_one():
+    """The first file was out of date at once; and the fetch after it is broken off."""
+    old = Reply("# fine", headers={"Cache-Control": "no-store"})
+    with Site({"/robots.txt": [old, Reply(hang=True), NO_P]}) as site:
+        ending, other = (
+            make_crawler(kind, REP_MIN_AGE=0, SCHEDULER=SCRAPYS)
+            for kind in (Lasting, Pages)
+        )
+        urls = [site.url("/q"), site.url("/p")]
+        running = [deferred_from_coro(crawl(ending, urls=urls))]
+        await until(lambda: ending.spider and ending.spider.got)
+        ending.spider.goes_on = True
+        await until(lambda: site.count("/robots.txt") == 2)
+        running.append(deferred_from_coro(crawl(other, urls=urls)))
+        (commons,) = (each for each in OF_LOOPS.values() if each.members)
+        await until(lambda: any(commons.claims.values()))
+        await break_off(ending)
+        for each in running:
+            await maybe_deferred_to_future(each)
+        assert site.count("/robots.txt") == 3
+    assert other.spider.got == [site.url("/q")]
+
+
+@coroutine_test
 async def test_who_is_cancelled_takes_nobody_else_down():
     with Site({"/robots.txt": SLOW}) as site:
         asking, waiting = make_crawler(), make_crawler()
@@ -253,13 +278,8 @@ async def test_who_is_cancelled_takes_nobody_else_down():
 
 def learned(number: int) -> Learned:
     body = bytes(f"User-agent: *\nDisallow: /{number}\n", "ascii")
-    fault = ValueError(lambda: "what no pickle takes")
-    return Learned(
-        Outcome(access=Access.SUCCESSFUL, status=200, body=body, fault=fault),
-        1.0,
-        0.0,
-        None,
-    )
+    outcome = Outcome(access=Access.SUCCESSFUL, status=200, body=body)
+    return Learned(outcome, 1.0, 0.0, None)
 
 
 def test_what_is_shared_is_bounded_and_the_last_used_stays():
@@ -268,13 +288,28 @@ def test_what_is_shared_is_bounded_and_the_last_used_stays():
     for number in range(500):
         commons.keep(number, learned(number))
         assert commons.bytes <= commons.max_bytes
-        first = commons.recall(0)
-        assert first is not None
-        assert first.outcome.body == learned(0).outcome.body
+        assert commons.recall(0) == learned(0)
     assert commons.recall(1) is None
     assert commons.recall(499) is not None
     kept = sum(commons.recall(number) is not None for number in range(500))
     assert 10 < kept < 50
+
+
+def test_what_is_shared_weighs_honestly():
+    names = ["cache-control", "content-type", "date", "etag", "server", "vary"]
+    gc.collect()
+    tracemalloc.start()
+    try:
+        commons = Commons()
+        commons.max_bytes = 2**30
+        for number in range(1000):
+            fields = {name: [f"{name} of {number}"] for name in names}
+            outcome = learned(number).outcome._replace(fields=fields)
+            commons.keep(f"https://{number}.example", Learned(outcome, 1.5, 0.5, None))
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert 0.7 < commons.bytes / held < 1.5
 
 
 @coroutine_test
@@ -285,7 +320,7 @@ async def test_nothing_is_left_when_all_are_over():
     gc.collect()
     for commons in OF_LOOPS.values():
         assert (len(commons.members), commons.bytes) == (0, 0)
-        assert not commons.under_way
+        assert not commons.claims
 
 
 TWO_SPIDERS = """

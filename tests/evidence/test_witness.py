@@ -22,7 +22,7 @@ from scrapy_rep.evidence.format import EVIDENCE
 from scrapy_rep.exceptions import RobotsRefused
 from tests.audits import digest, of_type, records_of
 from tests.snapshots import snapshot_of
-from tests.utils import Pages, coroutine_test, make_crawler
+from tests.utils import DictStore, Pages, coroutine_test, make_crawler
 
 if TYPE_CHECKING:
     from scrapy_rep.store import Snapshot
@@ -63,7 +63,12 @@ class Gate:
 
     def __init__(self, snapshot: Snapshot, **settings: Any) -> None:
         self.crawler = make_crawler(
-            **{"USER_AGENT": "ExampleBot/1.0", "REP_EVIDENCE": True, **settings}
+            **{
+                "USER_AGENT": "ExampleBot/1.0",
+                "REP_EVIDENCE": True,
+                "REP_STORE": DictStore,
+                **settings,
+            }
         )
         self.crawler.spider = Pages()
         nothing = SimpleNamespace(active=set())

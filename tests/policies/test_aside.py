@@ -112,7 +112,7 @@ async def test_a_file_that_denies_all_is_explained_aside(monkeypatch):
 @coroutine_test
 async def test_who_joins_a_fetch_as_another_agent_waits_until_it_is_read_for_them():
     site = Answers(Answer(body=(RULES + FILLING).encode()))
-    made_up = Crawl(site, MemoryStore(0))
+    made_up = Crawl(site, MemoryStore())
     agents = ["other", "another", AGENT]
     asked = [
         deferred_from_coro(

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
+from scrapy_rep.policies import cache as cache_module
 from scrapy_rep.policies import service as module
 from scrapy_rep.policies.cache import Known, PolicyCache
 from scrapy_rep.policies.lifecycle import Standing, State
@@ -24,6 +25,7 @@ from scrapy_rep.protocol.policy import LARGE_SIZE
 from scrapy_rep.store.memory import MemoryStore
 from scrapy_rep.store.sqlite import SqliteStore
 from tests.policies.test_service import AGENT, DAY, HOUR, Answer, Clock, Crawl, Site
+from tests.snapshots import snapshot_of
 from tests.utils import NO_LANES
 
 if TYPE_CHECKING:
@@ -105,6 +107,28 @@ def test_an_entry_in_place_of_another_weighs_once():
     assert (len(cache), cache.evictions) == (1, 0)
 
 
+def failed(number: int) -> Known:
+    entry = known(number, Policy.disallow_all())
+    entry.snapshot = snapshot_of(failures=number, failing_since=1.0, retry_at=2.0)
+    return entry
+
+
+def test_failures_are_remembered_where_there_is_no_room(monkeypatch):
+    """Else nobody knew how often an origin has failed, and requests waited for ever."""
+    monkeypatch.setattr(cache_module, "MAX_FAILING", 3)
+    cache = PolicyCache(0)
+    entries = [failed(number) for number in range(1, 7)]
+    for entry in entries:
+        cache.put(entry)
+    remembered = [cache.snapshot(entry.key) for entry in entries]
+    assert remembered == [None, None, *(entry.snapshot for entry in entries[2:])]
+    good = known(3, Policy.allow_all())
+    good.snapshot = snapshot_of(status=404)
+    cache.put(good)
+    cache.put(entries[0])
+    assert cache.snapshot(good.key) is None  # no failure comes back after an answer
+
+
 # The weights
 
 
@@ -155,6 +179,7 @@ def test_a_weight_is_what_a_policy_takes_once_it_is_in_use(make, rules, use):
     rnd = random.Random(rules)
     entries = max(4, 300 // rules)
     bodies = [MAKERS[make](rules, rnd) for _ in range(entries)]
+    octets = sum(map(len, bodies))
     cache = PolicyCache(2**40)
     use(parse(bodies[0]))  # what is made once, such as compiled patterns
     gc.collect()
@@ -163,12 +188,13 @@ def test_a_weight_is_what_a_policy_takes_once_it_is_in_use(make, rules, use):
         before, _ = tracemalloc.get_traced_memory()
         for number, body in enumerate(bodies):
             entry = known(number, parse(body))
+            entry.snapshot = snapshot_of(status=200, body=body, url=entry.key * 2)
             cache.put(entry)
             use(entry.policy)
         del entry
         forget_explanations()
         gc.collect()
-        held = tracemalloc.get_traced_memory()[0] - before
+        held = tracemalloc.get_traced_memory()[0] - before + octets
     finally:
         tracemalloc.stop()
     assert cache.bytes / held > 0.45
@@ -277,7 +303,6 @@ class Plan(NamedTuple):
     sites: list[Answer]
     moves: list[tuple[int, int, str, float, bool]]
     cache_bytes: int
-    store_bytes: int
     sqlite: bool
 
 
@@ -286,7 +311,6 @@ plans = st.builds(
     st.lists(answers, min_size=8, max_size=8),
     st.lists(moves, min_size=1, max_size=30),
     st.sampled_from([0, 3000, 20_000, 2**26]),
-    st.sampled_from([0, 600, 3000, 2**24]),
     st.booleans(),
 )
 
@@ -297,7 +321,7 @@ async def run(plan: Plan, folder: str) -> None:
     refused = asked = 0
 
     def new_crawl() -> Crawl:
-        store: Any = MemoryStore(plan.store_bytes)
+        store: Any = MemoryStore()
         if plan.sqlite:
             store = SqliteStore(f"{folder}/robots.sqlite")
         # Thirty days would end what a failing site has forbidden; that is not tried here.

@@ -163,6 +163,10 @@ class Crawl:
         while self.policies.fetches.under_way and not (but and but.under_way):
             await sleep(0)
 
+    async def kept(self) -> Any:
+        """Return the snapshot of ORIGIN."""
+        return await self.policies.snapshot(ORIGIN)
+
     @property
     def state(self) -> State | None:
         known = self.policies.peek(ORIGIN)
@@ -188,7 +192,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.fixture(params=["memory", "sqlite"])
 def make_store(request: pytest.FixtureRequest, tmp_path: Any) -> Callable[[], Store]:
     if request.param == "memory":
-        return lambda: MemoryStore(2**24)
+        return MemoryStore
     return lambda: SqliteStore(tmp_path / "robots.sqlite")
 
 
@@ -340,7 +344,7 @@ async def test_a_304_costs_no_parse(clock, make_store, monkeypatch):
         assert crawl.policy is policy
     assert [kept and kept.etag for kept in site.asked] == [None, *['"1"'] * 6]
     assert crawl.crawler.stats.get_value("rep/cache/revalidated") == 6
-    assert (await store.get(ORIGIN)).answer.body == NO_P
+    assert (await crawl.kept()).answer.body == NO_P
     await crawl.policies.close()
 
 
@@ -373,7 +377,7 @@ async def test_a_failure_never_overwrites_a_good_copy(clock, make_store, failure
         assert not await crawl.allows()
         assert await crawl.allows("/q")
         await crawl.settle()
-        kept = await store.get(ORIGIN)
+        kept = await crawl.kept()
         assert (kept.answer.body, kept.status, kept.answer.etag) == (NO_P, 200, '"1"')
         assert (kept.answer.checked, kept.failures.count) == (T0, number)
     site.answer = UNCHANGED  # the validators of the copy still count
@@ -381,7 +385,7 @@ async def test_a_failure_never_overwrites_a_good_copy(clock, make_store, failure
     assert not await crawl.allows()
     await crawl.settle()
     assert crawl.state is State.FRESH
-    assert (await store.get(ORIGIN)).failures is None
+    assert (await crawl.kept()).failures is None
     await crawl.policies.close()
 
 
@@ -434,7 +438,7 @@ async def test_a_fault_of_ours_refuses_and_is_not_remembered(clock, make_store, 
     crawl = Crawl(site, store)
     site.error = RuntimeError("ours")
     assert not await crawl.allows()
-    assert await store.get(ORIGIN) is None
+    assert await crawl.kept() is None
     assert "Could not learn" in caplog.text
     site.error = None
     assert await crawl.allows()
@@ -448,7 +452,7 @@ async def test_a_fault_of_ours_refuses_and_is_not_remembered(clock, make_store, 
 @coroutine_test
 async def test_who_waits_at_the_end_is_refused(clock):
     site = Site(NO_RULES)
-    crawl = Crawl(site, MemoryStore(2**20))
+    crawl = Crawl(site, MemoryStore())
     assert await crawl.allows()
     clock.to(2 * DAY)
     site.hold()
@@ -461,7 +465,7 @@ async def test_who_waits_at_the_end_is_refused(clock):
 @coroutine_test
 async def test_after_the_end_an_old_copy_allows_nothing(clock):
     site = Site(NO_RULES)
-    crawl = Crawl(site, MemoryStore(2**20))
+    crawl = Crawl(site, MemoryStore())
     assert await crawl.allows()
     await crawl.policies.close()
     clock.to(2 * DAY)
@@ -543,7 +547,7 @@ PROMISES = [
 @coroutine_test
 async def test_requests_for_robots_txt_in_a_day(clock, promise):
     site = Site(promise.answer)
-    crawl = Crawl(site, MemoryStore(2**20), **promise.settings)
+    crawl = Crawl(site, MemoryStore(), **promise.settings)
     for seconds in range(0, int(DAY), 60):
         clock.to(seconds)
         allowed = await crawl.allows()
@@ -668,7 +672,7 @@ async def test_a_copy_holds_no_longer_than_it_may(clock, make_store):
 @coroutine_test
 async def test_a_wall_clock_that_is_set_while_we_run_changes_nothing(clock):
     site = Site(GOOD)
-    crawl = Crawl(site, MemoryStore(2**20))
+    crawl = Crawl(site, MemoryStore())
     await crawl.allows()
     for step in (400 * DAY, -800 * DAY):
         clock.wall += step

@@ -28,12 +28,14 @@ from tests.policies.test_service import (
     make_store,  # noqa: F401 - fixtures
 )
 from tests.snapshots import snapshot_of
-from tests.utils import NO_LANES, BrokenStore, coroutine_test, sleep
+from tests.utils import NO_LANES, BrokenStore, DictStore, coroutine_test, sleep
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy_rep.access import Outcome
     from scrapy_rep.policies import Known
-    from scrapy_rep.store import KeptAnswer, Snapshot
+    from scrapy_rep.store import KeptAnswer, Snapshot, Store
 
 ONE, TWO, THREE = "one", "two", "three"
 
@@ -85,6 +87,16 @@ class Run(Crawl):
         return None if known is None else known.standing.state
 
 
+@pytest.fixture(params=["own", "sqlite"])
+def make_lasting_store(
+    request: pytest.FixtureRequest, tmp_path: Any
+) -> Callable[[], Store]:
+    """Return what makes a store that outlives its crawls."""
+    if request.param == "own":
+        return DictStore
+    return lambda: SqliteStore(tmp_path / "robots.sqlite")
+
+
 @coroutine_test
 async def test_each_agent_has_a_copy_with_a_life_of_its_own(clock, make_store):
     site = ByAgent(
@@ -134,7 +146,7 @@ async def test_one_fetch_for_each_request_where_nothing_is_kept(clock):
     site = ByAgent(
         **{agent: varied("/a", **{"Cache-Control": "no-store"}) for agent in (ONE, TWO)}
     )
-    crawl = Run(site, MemoryStore(2**20), REP_MIN_AGE=0)
+    crawl = Run(site, MemoryStore(), REP_MIN_AGE=0)
     for number in range(1, 5):
         assert await crawl.forbids((ONE, TWO)[number % 2]) == "a"
         await crawl.settle()
@@ -143,9 +155,9 @@ async def test_one_fetch_for_each_request_where_nothing_is_kept(clock):
 
 
 @coroutine_test
-async def test_a_site_begins_to_vary_and_stops(clock, make_store):
+async def test_a_site_begins_to_vary_and_stops(clock, make_lasting_store):
     site = ByAgent(one=no("/a"), two=no("/a"), three=no("/a"))
-    store = make_store()
+    store = make_lasting_store()
     crawl = Run(site, store)
     assert [await crawl.forbids(agent) for agent in (ONE, TWO)] == list("aa")
     assert len(site.asked) == 1
@@ -169,11 +181,11 @@ async def test_a_site_begins_to_vary_and_stops(clock, make_store):
 
 @pytest.mark.parametrize("path", ["/a", ""])
 @coroutine_test
-async def test_a_304_that_varies_moves_the_copy_whole(clock, make_store, path):
+async def test_a_304_that_varies_moves_the_copy_whole(clock, make_lasting_store, path):
     site = ByAgent(one=no(path, ETag='"1"'), two=varied("/b"))
     if not path:
         site.answers[ONE] = Answer(body=b"", headers={"ETag": '"1"'})
-    store = make_store()
+    store = make_lasting_store()
     crawl = Run(site, store)
     found = path.removeprefix("/")
     assert await crawl.forbids(ONE) == found
@@ -199,9 +211,9 @@ async def test_a_failure_that_varies_takes_no_copy_from_others(clock, make_store
 
 
 @coroutine_test
-async def test_a_failure_that_varies_is_of_its_agent_alone(clock, make_store):
+async def test_a_failure_that_varies_is_of_its_agent_alone(clock, make_lasting_store):
     site = ByAgent(one=Answer(503, b"", {"Vary": "User-Agent"}), two=varied("/b"))
-    store = make_store()
+    store = make_lasting_store()
     crawl = Run(site, store)
     assert [await crawl.forbids(agent) for agent in (ONE, TWO)] == ["abc", "b"]
     assert (crawl.peeked(ONE), crawl.peeked(TWO)) == (State.UNREACHABLE, State.FRESH)
@@ -236,7 +248,7 @@ async def test_no_fetch_after_a_restart(clock, tmp_path):
         await crawl.policies.close()
 
 
-class ForgetfulStore(MemoryStore):
+class ForgetfulStore(DictStore):
     """Loses writes for the keys of which one begins so."""
 
     lost = ""
@@ -251,7 +263,7 @@ class ForgetfulStore(MemoryStore):
 async def test_a_crawl_that_is_killed_between_two_writes(clock, lost):
     """Whichever of them is missing, nobody gets the copy of another."""
     site = ByAgent(one=varied("/a"), two=varied("/b"))
-    store = ForgetfulStore(2**20)
+    store = ForgetfulStore()
     store.lost = lost
     assert await Run(site, store).forbids(ONE) == "a"
     store.lost = ""
@@ -265,7 +277,7 @@ async def test_a_crawl_that_is_killed_between_two_writes(clock, lost):
 @coroutine_test
 async def test_nobody_gets_the_copy_of_another_where_none_stays_in_memory(clock):
     site = ByAgent(one=varied("/a"), two=varied("/b"))
-    store = MemoryStore(2**20)
+    store = DictStore()
     crawl = Run(site, store, REP_CACHE_BYTES=0)
     for _ in range(3):
         assert [await crawl.forbids(agent) for agent in (ONE, TWO)] == list("ab")
@@ -277,8 +289,8 @@ async def test_nobody_gets_the_copy_of_another_where_none_stays_in_memory(clock)
 
 
 @coroutine_test
-async def test_what_was_kept_when_nothing_varied_is_read(clock, make_store):
-    store = make_store()
+async def test_what_was_kept_when_nothing_varied_is_read(clock, make_lasting_store):
+    store = make_lasting_store()
     kept = snapshot_of(
         status=200,
         body=b"User-agent: *\nDisallow: /a\n",
@@ -298,7 +310,7 @@ async def test_what_was_kept_when_nothing_varied_is_read(clock, make_store):
 @coroutine_test
 async def test_at_the_end_of_a_crawl_everybody_is_refused(clock):
     site = ByAgent(one=varied(""), two=varied(""))
-    crawl = Run(site, MemoryStore(2**20))
+    crawl = Run(site, MemoryStore())
     assert await crawl.forbids(ONE) == ""
     hold = Site()
     hold.hold()

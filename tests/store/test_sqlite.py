@@ -18,7 +18,6 @@ from twisted.internet.task import deferLater
 
 from scrapy_rep.store import Snapshot
 from scrapy_rep.store import sqlite as sqlite_module
-from scrapy_rep.store.memory import MemoryStore
 from scrapy_rep.store.rows import pack_body
 from scrapy_rep.store.sqlite import (
     APPLICATION_ID,
@@ -314,17 +313,6 @@ async def test_place_with_settings_but_no_project_file(tmp_path, monkeypatch):
     monkeypatch.setenv("SCRAPY_SETTINGS_MODULE", "some_settings")
     await SqliteStore.from_crawler(get_crawler()).close()
     assert (tmp_path / ".scrapy" / "robots.sqlite").is_file()
-
-
-@coroutine_test
-async def test_memory_takes_its_share_of_the_cache():
-    crawler = get_crawler(settings_dict={"REP_CACHE_BYTES": 0})
-    store = MemoryStore.from_crawler(crawler)
-    await store.put(ORIGIN, GOOD)
-    assert await store.get(ORIGIN) is None
-    store = MemoryStore.from_crawler(get_crawler())
-    await store.put(ORIGIN, GOOD)
-    assert await store.get(ORIGIN) == GOOD
 
 
 # Who may read it

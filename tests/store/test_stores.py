@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import tracemalloc
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -13,10 +12,9 @@ from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.frontier.redis_store import FleetStore
 from scrapy_rep.store import Snapshot
-from scrapy_rep.store.memory import MemoryStore
 from scrapy_rep.store.sqlite import SqliteStore
 from tests.snapshots import answer_of, changed, snapshot_of
-from tests.utils import coroutine_test, make_crawler
+from tests.utils import DictStore, coroutine_test, make_crawler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,14 +44,14 @@ UNKNOWN = snapshot_of(failures=1, failing_since=4.1e9, retry_at=4.2e9, failure="
 
 @pytest.fixture(
     params=[
-        "memory",
+        "own",
         "sqlite",
         pytest.param("redis", marks=pytest.mark.only_asyncio),
     ]
 )
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Store]:
-    if request.param == "memory":
-        return lambda: MemoryStore(2**24)
+    if request.param == "own":  # so that those of tests do what every store does
+        return DictStore
     if request.param == "redis":
         server = request.getfixturevalue("redis_server")
         return lambda: LoneFleetStore(server.url)
@@ -228,51 +226,4 @@ async def test_many_at_once(make):
 async def test_close_again(make):
     store = make()
     await store.close()
-    await store.close()
-
-
-@coroutine_test
-async def test_memory_forgets_the_least_recently_used():
-    store = MemoryStore(3000)
-    for number in range(5):
-        await store.put(str(number), GOOD)
-    assert await store.get("0") == GOOD
-    for number in range(5, 9):
-        await store.put(str(number), GOOD)
-    known = [number for number in range(9) if await store.get(str(number))]
-    assert 0 in known
-    assert 8 in known
-    assert 1 not in known
-    assert len(known) < 9
-    await store.close()
-
-
-@pytest.mark.parametrize("max_bytes", [0, 100])
-@coroutine_test
-async def test_memory_too_small_for_one_keeps_none(max_bytes):
-    store = MemoryStore(max_bytes)
-    await store.put(ORIGIN, GOOD)
-    await store.touch(ORIGIN, GOOD)
-    assert await store.get(ORIGIN) is None
-    await store.close()
-
-
-@pytest.mark.parametrize("lines", [0, 10, 150])
-@coroutine_test
-async def test_memory_weighs_honestly(lines):
-    max_bytes = 300_000
-    rnd = random.Random(lines)
-    tracemalloc.start()
-    try:
-        before, _ = tracemalloc.get_traced_memory()
-        store = MemoryStore(max_bytes)
-        for number in range(1000):
-            rules = "".join(f"Disallow: /{rnd.random()}\n" for _ in range(lines))
-            snapshot = changed(GOOD, body=rules.encode(), checked=float(number))
-            await store.put(f"https://site{number}.example", snapshot)
-        del rules, snapshot
-        after, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert 0.7 * max_bytes < after - before < 1.3 * max_bytes
     await store.close()

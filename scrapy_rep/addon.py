@@ -15,6 +15,7 @@ from scrapy_rep.holding import NO_MIDDLEWARE
 from scrapy_rep.log.plain import tell_plainly
 from scrapy_rep.middleware import RepMiddleware
 from scrapy_rep.pages import RepSpiderMiddleware
+from scrapy_rep.pages.tdm_files import TDM, TdmMiddleware
 from scrapy_rep.robots import equip
 from scrapy_rep.settings import Settings
 
@@ -29,6 +30,7 @@ ORDER = 100  # the built-in's
 # The page is read before HttpErrorMiddleware (50) refuses it, and what leaves the other
 # spider middlewares is looked at last.
 SPIDER_ORDER = 40
+TDM_ORDER = 99  # a page waits for a tdmrep.json before it is judged and has its turn
 EVIDENCE_ORDER = 45
 DOWNLOADER = "scrapy.core.downloader.Downloader"
 OUR_SCHEDULER = "scrapy_rep.Scheduler"
@@ -88,6 +90,10 @@ class Addon:
 
             settings.setdefault_in_component_priority_dict(
                 "SPIDER_MIDDLEWARES", EvidenceSpiderMiddleware, EVIDENCE_ORDER
+            )
+        if TDM in values.purpose:
+            settings.setdefault_in_component_priority_dict(
+                "DOWNLOADER_MIDDLEWARES", TdmMiddleware, TDM_ORDER
             )
         # By its path: before Scrapy 2.15 the class as a key left it enabled.
         settings["DOWNLOADER_MIDDLEWARES"].set(BUILT_IN, None, "addon")

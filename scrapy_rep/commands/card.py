@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 from scrapy_rep.commands.doctor import what_would_hold
 from scrapy_rep.commands.terminal import complain
+from scrapy_rep.pages.tdm_files import TDM
 from scrapy_rep.protocol import RFC9309, product_tokens
+from scrapy_rep.protocol.tdmrep import WELL_KNOWN
 from scrapy_rep.settings import Settings
 
 if TYPE_CHECKING:
@@ -68,7 +70,7 @@ def card_of(holding: Holding, values: Settings, *, complies: bool) -> Answer:
         "trigger": "crawler",
         "purpose": ", ".join(values.purpose),
         "rate-control": rate_control(values.obey),
-        "known-urls": ["/robots.txt"],
+        "known-urls": ["/robots.txt", *([WELL_KNOWN] if TDM in values.purpose else ())],
     }
     return _told(
         {

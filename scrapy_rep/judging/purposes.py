@@ -12,6 +12,7 @@ from scrapy_rep.protocol.preferences import (
     UNSTATED,
     header_preferences,
 )
+from scrapy_rep.protocol.tdmrep import WELL_KNOWN
 
 if TYPE_CHECKING:
     from scrapy.http import Response
@@ -31,6 +32,8 @@ class Purposes:
 
     def verdict(self, url: str, policy: Policy, agent: Agent) -> Verdict | None:
         """Return why *url* is not fetched for these purposes; ``None``: it may be."""
+        if url.endswith(WELL_KNOWN):
+            return None  # what tells of preferences is read, not used
         preferences = policy.preferences(url, agent)
         for purpose in self._purposes:
             found = preferences.of(purpose)

@@ -19,6 +19,8 @@ from scrapy_rep.crawl import Crawl
 from scrapy_rep.judging import judged
 from scrapy_rep.judging.purposes import Purposes, preferences_of
 from scrapy_rep.pages.reading import read_page, urls_not_to_follow
+from scrapy_rep.pages.tdm_files import TDM, TdmFiles
+from scrapy_rep.protocol.preferences import EVERYTHING_UNSTATED, combine
 from scrapy_rep.protocol.printable import without_user
 from scrapy_rep.signals import dropped
 
@@ -39,6 +41,8 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
         settings = crawl.settings
         self._obey = settings.page_obey
         self._purposes = Purposes(settings) if settings.purpose else None
+        mines = TDM in settings.purpose
+        self._tdm_files = TdmFiles.of(crawler) if mines else None
         self._decides = bool(self._obey or self._purposes)
         if not self._decides:
             # Then Scrapy does not pass us what spiders yield, which would cost the most for
@@ -119,8 +123,12 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
                 return "noindex", page["rules"]["noindex"]
             if _is_over(page["unavailable_after"]):
                 return "unavailable_after", page["rules"]["unavailable_after"]
-        if self._purposes is not None and page["preferences"]:
-            found = self._purposes.refused_by(preferences_of(response))
+        if self._purposes is not None:
+            stated = page["preferences"]
+            own = preferences_of(response) if stated else EVERYTHING_UNSTATED
+            if self._tdm_files is not None and TDM not in stated:
+                own = combine(own, self._tdm_files.preferences(response.url))
+            found = self._purposes.refused_by(own)
             if found is not None:
                 return "purpose", found.said
         return "", ""

@@ -45,6 +45,13 @@ def test_what_no_setting_tells_is_left_out(tmp_path):
     assert not {"purpose", "rate-control"} & set(card["web_bot_auth"])
 
 
+def test_what_it_fetches_by_itself(tmp_path):
+    settings = ADDON + WHO + "REP_PURPOSE = ['tdm']\n"
+    card = json.loads(robots("card", cwd=project(tmp_path, settings)).out)
+    urls = ["/robots.txt", "/.well-known/tdmrep.json"]
+    assert card["web_bot_auth"]["known-urls"] == urls
+
+
 def test_of_a_spider(tmp_path):
     folder = project(tmp_path, ADDON + WHO + "SPIDER_MODULES = ['its_spiders']\n")
     (folder / "its_spiders.py").write_text(

@@ -8,6 +8,7 @@ import pytest
 import scrapy
 
 from scrapy_rep import RobotsForbidden, RobotsUnreachable
+from scrapy_rep.protocol.tdmrep import WELL_KNOWN
 from tests.site import Reply, Site
 from tests.utils import Pages, coroutine_test, crawl, make_crawler
 
@@ -48,7 +49,7 @@ async def outcome(
 
         crawler.signals.connect(scraped, scrapy.signals.item_scraped)
         await crawl(crawler, urls=[site.url(path) for path in paths], meta=meta)
-        seen = [path for path in site.paths if path != "/robots.txt"]
+        seen = [path for path in site.paths if path not in {"/robots.txt", WELL_KNOWN}]
     return sorted(seen), sorted(items), crawler
 
 

@@ -1,0 +1,174 @@
+"""The tdmrep.json of each origin, for crawls that mine text and data (REP_PURPOSE has "tdm").
+
+TDMRep wants the file to be checked before a site is scraped. It is fetched before the first page
+of an origin, as a page is: judged by the robots.txt, at its pace. It says what the use of pages is,
+and a page's own headers supersede it, so that it refuses no request: items are dropped.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, NamedTuple
+
+from scrapy.exceptions import IgnoreRequest, NotConfigured
+from scrapy.http.request import NO_CALLBACK
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from twisted.internet.defer import Deferred
+
+from scrapy_rep import access
+from scrapy_rep.access.origins import origin_of
+from scrapy_rep.crawl import Crawl
+from scrapy_rep.downloader import OneForEachCrawler
+from scrapy_rep.exceptions import RobotsForbidden
+from scrapy_rep.policies.own_code import described
+from scrapy_rep.policies.travel import request_for
+from scrapy_rep.protocol.preferences import (
+    EVERYTHING_UNSTATED,
+    NO,
+    Preference,
+    Preferences,
+)
+from scrapy_rep.protocol.tdmrep import WELL_KNOWN, parse_tdmrep, tdm_preferences
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from typing_extensions import Self
+
+    from scrapy_rep.protocol.tdmrep import TdmRule
+
+TDM = "tdm"
+MAX_SIZE = 2**20
+"""Octets of a file; a longer one is a failure."""
+MAX_ORIGINS = 10_000
+"""Origins whose files are remembered; then the one that was asked for first is forgotten."""
+META_OF_ROBOTS = (
+    "dont_obey_robotstxt",
+    "dont_redirect",
+    "dont_retry",
+    "handle_httpstatus_all",
+)
+"""What a request for a robots.txt has, and this one has not."""
+
+
+class Known(NamedTuple):
+    """What is known of the file of an origin."""
+
+    rules: tuple[TdmRule, ...]
+    until: float
+    """When it is asked for again, in seconds since 1970."""
+    failure: str = ""
+    """Why it could not be had, so that nobody knows what is reserved; "": it could."""
+
+
+class TdmFiles(OneForEachCrawler):
+    """Fetches the file of each origin once, and answers for its pages."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._crawl = Crawl.of(crawler)
+        self._files: OrderedDict[str, Known] = OrderedDict()
+        self._waiting: dict[str, list[Deferred[None]]] = {}
+        """By origin, the pages that wait for its file."""
+
+    def preferences(self, url: str) -> Preferences:
+        """Return what the file of its origin says of the use of *url*."""
+        known = self._files.get(origin_of(url) or "")
+        if known is None:
+            return EVERYTHING_UNSTATED
+        if known.failure:
+            # Beyond TDMRep, which takes a file that cannot be had for none.
+            said = f"nothing, as its tdmrep.json could not be had ({known.failure})"
+            return Preferences({TDM: Preference(NO, said)})
+        return tdm_preferences(known.rules, url)
+
+    async def learn(self, origin: str, page: Request) -> None:
+        """Fetch the file of *origin* on behalf of *page*, unless it is known."""
+        known = self._files.get(origin)
+        if known is not None and self._crawl.policies.now() < known.until:
+            return
+        waiter: Deferred[None] = Deferred()
+        is_first = origin not in self._waiting
+        self._waiting.setdefault(origin, []).append(waiter)
+        if is_first:
+            # Apart, as cancelling one page must not cancel what the others wait for.
+            asking = deferred_from_coro(self._ask(origin, page))
+            asking.addBoth(lambda _: self._go_on(origin))
+        with self._crawl.policies.lanes.lending_place():
+            await maybe_deferred_to_future(waiter)
+
+    def _go_on(self, origin: str) -> None:
+        for waiter in self._waiting.pop(origin):
+            if not waiter.called:
+                waiter.callback(None)
+
+    async def _ask(self, origin: str, page: Request) -> None:
+        settings, now = self._crawl.settings, self._crawl.policies.now
+        again = settings.unreachable_ttl
+        try:
+            rules, failure = await self._fetch(origin, page)
+            again = settings.unreachable_ttl if failure else settings.max_age
+        except Exception as error:  # noqa: BLE001 - whatever a download may raise
+            rules, failure = (), described(error)
+            if isinstance(error, IgnoreRequest):  # not sent, perhaps only for now
+                again = 0.0
+        self._files[origin] = Known(rules, now() + again, failure)
+        if len(self._files) > MAX_ORIGINS:
+            self._files.popitem(last=False)
+        log = self._crawl.log
+        log.count("tdmrep/origins")
+        if failure:
+            log.count("tdmrep/failures")
+            log.tell(
+                "origins whose tdmrep.json cannot be had",
+                "tdmrep.json of %(origin)s cannot be had (%(failure)s): items of pages that "
+                "say nothing of text and data mining are dropped",
+                origin=origin,
+                failure=failure,
+            )
+
+    async def _fetch(
+        self, origin: str, page: Request
+    ) -> tuple[tuple[TdmRule, ...], str]:
+        """Return the rules of *origin*, and why they cannot be had."""
+        crawl, engine = self._crawl, self._crawler.engine
+        assert engine is not None
+        asked = access.Request(origin + WELL_KNOWN, {})
+        agent = crawl.agents.header(page)
+        request = request_for(asked, origin, page, agent, crawl.settings)
+        for name in META_OF_ROBOTS:
+            request.meta.pop(name, None)
+        request.meta["download_maxsize"] = MAX_SIZE
+        try:
+            response = await engine.download_async(request)
+        except RobotsForbidden as refusal:
+            if refusal.verdict.rule is None:
+                raise
+            return (), ""  # by a rule: then it is not meant for us
+        status = response.status
+        if status == 429 or status >= 500:
+            return (), str(status)
+        return parse_tdmrep(response.body) if 200 <= status < 300 else (), ""
+
+
+class TdmMiddleware:
+    """Downloader middleware before ``RepMiddleware``: a page waits for its tdmrep.json."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        crawl = Crawl.of(crawler)
+        judges = crawler.settings.getbool("ROBOTSTXT_OBEY")
+        if not judges or TDM not in crawl.settings.purpose:
+            raise NotConfigured  # without a message: it is what the user wants
+        self._files = TdmFiles.of(crawler)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler)
+
+    async def process_request(self, request: Request) -> None:
+        """Have the file of *request*'s origin known, where it is for a page of a spider."""
+        if request.callback is NO_CALLBACK or request.meta.get("dont_obey_robotstxt"):
+            return
+        origin = origin_of(request.url)
+        if origin is not None:
+            await self._files.learn(origin, request)

@@ -1,0 +1,155 @@
+"""tdmrep.json in crawls whose purpose is text and data mining."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import scrapy
+
+from tests.site import Reply, Site
+from tests.utils import (
+    InTurn,
+    Pages,
+    both_schedulers,
+    coroutine_test,
+    crawl,
+    make_crawler,
+)
+
+FILE = "/.well-known/tdmrep.json"
+RESERVED = json.dumps([{"location": "/a", "tdm-reservation": 1}])
+MINES = {"REP_PURPOSE": ["tdm"]}
+
+
+class Items(Pages):
+    def parse(self, response):
+        super().parse(response)
+        yield {"url": response.url}
+
+
+class ItemsInTurn(InTurn):
+    def parse(self, response):
+        super().parse(response)
+        yield {"url": response.url}
+
+
+async def outcome(
+    replies: dict[str, Any], paths: Any, cls: Any = Items, **settings: Any
+) -> Any:
+    """Crawl *paths*; return the paths that the site saw, those of items, and the crawler."""
+    items: list[str] = []
+    with Site(replies) as site:
+        crawler = make_crawler(cls, **{**MINES, **settings})
+
+        def scraped(item):
+            items.append(item["url"].removeprefix(site.origin))
+
+        crawler.signals.connect(scraped, scrapy.signals.item_scraped)
+        await crawl(crawler, urls=[site.url(path) for path in paths])
+        return site.paths, sorted(items), crawler
+
+
+@both_schedulers
+@coroutine_test
+async def test_it_is_fetched_once_before_the_pages_and_its_items_are_dropped(scheduler):
+    pages = ["/a", "/a/b", "/c", "/d"]
+    seen, items, crawler = await outcome({FILE: RESERVED}, pages, SCHEDULER=scheduler)
+    assert seen[:2] == ["/robots.txt", FILE]
+    assert sorted(seen[2:]) == pages
+    assert items == ["/c", "/d"]
+    assert crawler.stats.get_value("rep/page/dropped/purpose") == 2
+    assert crawler.stats.get_value("rep/tdmrep/origins") == 1
+
+
+@pytest.mark.parametrize("purpose", [[], ["train-ai", "search"]])
+@coroutine_test
+async def test_nobody_else_asks_for_it(purpose):
+    seen, items, _ = await outcome({FILE: RESERVED}, ["/a"], REP_PURPOSE=purpose)
+    assert seen == ["/robots.txt", "/a"]
+    assert items == ["/a"]
+
+
+@coroutine_test
+async def test_the_headers_of_a_page_supersede_it():
+    replies = {
+        FILE: json.dumps([{"location": "/a", "tdm-reservation": 1}]),
+        "/a": Reply("page", headers={"TDM-Reservation": "0"}),
+        "/b": Reply("page", headers={"TDM-Reservation": "1"}),
+        "/a/c": Reply("page", headers={"Content-Usage": "search=y"}),
+    }
+    _, items, _ = await outcome(replies, ["/a", "/b", "/a/c"])
+    assert items == ["/a"]
+
+
+@pytest.mark.parametrize(
+    ("reply", "is_kept"),
+    [
+        (Reply(status=404), True),
+        (Reply(status=403), True),
+        (Reply("<html>Not found</html>"), True),
+        (Reply(status=302, headers={"Location": "/elsewhere"}), False),
+        (Reply(status=503), False),
+        (Reply(status=429), False),
+        (Reply(reset=True), False),
+        (Reply(RESERVED, cut=5), False),
+    ],
+    ids=["404", "403", "no JSON", "redirect", "503", "429", "reset", "cut"],
+)
+@coroutine_test
+async def test_each_answer(reply, is_kept):
+    """Nobody knows what is reserved where the file could not be had."""
+    replies = {FILE: reply, "/elsewhere": RESERVED}
+    _, items, crawler = await outcome(replies, ["/a"])
+    assert items == (["/a"] if is_kept else [])
+    is_failure = not is_kept and reply.status != 302
+    assert crawler.stats.get_value("rep/tdmrep/failures", 0) == is_failure
+
+
+@coroutine_test
+async def test_it_is_judged_as_a_page_is():
+    rules = "User-agent: *\nDisallow: /.well-known/\n"
+    seen, items, _ = await outcome({"/robots.txt": rules, FILE: RESERVED}, ["/a"])
+    assert FILE not in seen
+    assert items == ["/a"]
+
+
+@coroutine_test
+async def test_it_keeps_the_pace():
+    replies = {"/robots.txt": "User-agent: *\nCrawl-delay: 0.3\n", FILE: RESERVED}
+    with Site(replies) as site:
+        crawler = make_crawler(Items, **MINES)
+        await crawl(crawler, urls=[site.url("/1"), site.url("/2")])
+        assert [hit.path for hit in site.hits][1] == FILE
+        assert len(site.gaps()) == 2
+        assert min(site.gaps()) >= 0.3
+
+
+@coroutine_test
+async def test_one_place_is_enough():
+    seen, items, _ = await outcome(
+        {FILE: RESERVED},
+        ["/1", "/2", "/3"],
+        CONCURRENT_REQUESTS=1,
+        CONCURRENT_REQUESTS_PER_DOMAIN=1,
+    )
+    assert items == ["/1", "/2", "/3"]
+    assert seen.count(FILE) == 1
+
+
+@coroutine_test
+async def test_it_is_asked_for_again_when_it_is_old():
+    replies = {FILE: [Reply("[]"), Reply(RESERVED)]}
+    seen, items, _ = await outcome(replies, ["/a", "/a/2"], ItemsInTurn)
+    assert items == ["/a"]
+    assert seen.count(FILE) == 2
+
+
+@coroutine_test
+async def test_what_is_exempt_needs_none():
+    with Site({FILE: RESERVED}) as site:
+        crawler = make_crawler(Items, **MINES)
+        meta = {"dont_obey_robotstxt": True}
+        await crawl(crawler, urls=[site.url("/a")], meta=meta)
+        assert site.paths == ["/a"]

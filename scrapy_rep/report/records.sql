@@ -79,9 +79,11 @@ SELECT time, spider, agent, worker, version, settings, (
 ) AS ended
 FROM crawl;
 
--- Requests that still waited when their run ended, by cause.
+-- Requests that still waited when their run ended, by cause. Python writes numbers that are none,
+-- which is no JSON.
 CREATE VIEW unsent AS
-SELECT key AS cause, SUM(value) AS requests FROM "end", json_each(unsent)
+SELECT key AS cause, SUM(value) AS requests
+FROM "end", json_each(IIF(json_valid(unsent), unsent, '{}'))
 WHERE json_each.type = 'integer' AND value BETWEEN 0 AND 1e11 GROUP BY 1;
 
 -- At most so many requests waited for a cause.

@@ -44,7 +44,7 @@ REST = (
 # fmt: on
 CLEAN = "No URL that a rule disallows was requested"
 EXEMPT = {
-    "on_the_way": "their robots.txt waited for them",
+    "on_the_way": "that a robots.txt waited for",
     "no_origin": "neither http nor https",
 }
 """Why requests are exempt, where the name of the reason does not say it."""
@@ -107,10 +107,10 @@ def _rest(audit: Audit) -> Iterator[Said]:
             text += f", as a rule says{of_them}"
         if name == "exempt":
             reasons = (
-                f"{EXEMPT.get(each['cause'], shortened(each['cause']))}: {each['requests']:,}"
+                f"{each['requests']:,} {EXEMPT.get(each['cause'], shortened(each['cause']))}"
                 for each in audit.causes["exempt"]
             )
-            text += f" ({', '.join(reasons)})"
+            text += f": {'; '.join(reasons)}"
         if sums[name]:
             yield Said(f"{text}.", tone)
 

@@ -93,7 +93,8 @@ def test_any_records(records):
     sent = [each for each in records if each["type"] == "sent"]
     robots = sum(each["robots"] is True for each in sent)
     assert (sums["requests"], sums["robots"]) == (len(sent) - robots, robots)
-    urls = {each["url"] for each in sent if each["robots"] is not True}
+    pages = [each for each in sent if each["robots"] is not True]
+    urls = {each["judged"] or each["url"] for each in pages}
     assert f"URLs requested {len(urls)} in " in text
 
 

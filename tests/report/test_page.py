@@ -184,6 +184,7 @@ def test_dry_run_is_told_apart(tmp_path):
     text = outline(made(tmp_path, *records)[1]).text
     assert "Requests against a rule 1 exempt: 1 · dry run: 1" in text
     assert "Against robots.txt, but sent (REP_OBEY) 1 a rule of robots.txt" in text
+    assert "Exempt 1 dont_obey_robotstxt" in text
     assert "1 URL , sent all the same (REP_OBEY), though against: a rule" in text
     assert "The audit does not have its text" in text
 
@@ -245,7 +246,7 @@ def test_what_has_changed_since_another_crawl(tmp_path):
     for part in (
         "What has changed since 2026-10-26 07:33:20",
         "URLs requested 2 2",
-        "URLs refused, never requested 1 0",
+        "URLs refused, never requested 1 0 of them, by a rule 1 0 Requests that nobody has",
         "1 host is in both crawls, 0 only in the earlier one and 1 only in this one.",
         (
             "Rules 1 site https://a.example : another text 1 line gone, 2 new gone: "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import statistics
 from itertools import pairwise
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -374,8 +375,8 @@ EARLY = [allowed(at(1.5), "a", "/2", delay=1), sent(at(1.5), "a", "/2")]
                 *DELAYED,
             ],
             "+No URL that a rule disallows was requested, but for what is exempt; every delay "
-            "was kept (1 gap, none short). 3 requests were exempt (dont_obey_robotstxt: 2, "
-            "their robots.txt waited for them: 1). "
+            "was kept (1 gap, none short). 3 requests were exempt: 2 dont_obey_robotstxt; "
+            "1 that a robots.txt waited for. "
             "1 URL was requested, and refused at another try.",
             id="exempt",
         ),
@@ -431,6 +432,11 @@ def test_it_begins_with_what_the_crawl_comes_to(records, said):
     with audit_of(records) as audit:
         found = [f"{marks[each.tone]}{each.text}" for each in audit.conclusion]
     assert " ".join(found) == said
+
+
+def test_an_infinity_of_unsent_requests_is_none():
+    with audit_of([{"type": "end", "time": at(1), "unsent": {"pace": inf}}]) as audit:
+        assert audit.sums["unsent"] == 0
 
 
 def test_lines_that_cannot_be_read_are_said():

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
+from scrapy.core import downloader as scrapys
 
 from scrapy_rep.downloader.failures import may_send_again
 from scrapy_rep.downloader.for_crawler import OneForEachCrawler
@@ -203,6 +204,8 @@ class Starts(OneForEachCrawler):
         """Wait until *request* may start. It is over when it leaves the downloader."""
         if not self._is_at_gate:
             self._is_at_gate = True
+            engine: Any = self._crawler.engine
+            self._signals_starts = type(engine.downloader) is scrapys.Downloader
             connect = self._crawler.signals.connect
             connect(self._reached, signals.request_reached_downloader)
             connect(self._downloaded, signals.response_downloaded)

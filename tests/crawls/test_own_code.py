@@ -426,7 +426,6 @@ async def test_a_token_that_a_robots_txt_waits_for_does_not_wait_for_it(
 
 @coroutine_test
 async def test_with_nothing_of_ours_it_is_refused_rather_than_wait_for_ever(caplog):
-    caplog.set_level(logging.INFO)
     with Site({"/robots.txt": SMALL}) as site:
         crawler = make_crawler(
             DOWNLOADER_MIDDLEWARES={Token: 543},
@@ -435,9 +434,10 @@ async def test_with_nothing_of_ours_it_is_refused_rather_than_wait_for_ever(capl
         )
         await crawl(crawler, WITHIN, urls=[site.url("/a")])
         assert site.paths == []
-    lines = [each.getMessage() for each in records(caplog, logging.INFO)]
-    (line,) = [each for each in lines if each.startswith("robots.txt of")]
-    assert "give it dont_obey_robotstxt in its meta" in line
+    warnings = [each.getMessage() for each in records(caplog, logging.WARNING)]
+    (warning,) = [each for each in warnings if "refuses the request" in each]
+    assert "Token.process_request refuses the request" in warning
+    assert "give it dont_obey_robotstxt in its meta" in warning
     assert crawler.stats.get_value("rep/forbidden/on_the_way") == 1
 
 

@@ -62,7 +62,7 @@ class AbortDisallowed:
     def __call__(self, request: BrowserRequest) -> bool:
         """Tell whether to abort *request*, of a page that is shown in a browser.
 
-        It is aborted if the robots.txt of its origin disallows it, cannot be had, or is not
+        It is aborted if the robots.txt of its origin disallows it, cannot be fetched, or is not
         known yet; and if its host is to be left alone. A robots.txt that is not known is asked
         for, but no request waits for it.
         """

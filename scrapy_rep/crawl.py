@@ -148,7 +148,7 @@ class Crawl(OneForEachCrawler):
 
     @cached_property
     def http_cache(self) -> HttpCache | None:
-        """Scrapy's HTTP cache, if its pages may be used while a robots.txt cannot be had.
+        """Scrapy's HTTP cache, if its pages may be used while a robots.txt cannot be fetched.
 
         ``None``: it is not enabled, such pages need not wait anyway, or the crawl's purpose
         must be allowed in words (REP_PURPOSE_UNSTATED).

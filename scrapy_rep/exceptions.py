@@ -53,7 +53,7 @@ class RobotsForbidden(RobotsRefused):
 
 
 class RobotsUnreachable(RobotsRefused):
-    """The robots.txt of ``origin`` could not be had, so nothing is fetched there now."""
+    """The robots.txt of ``origin`` could not be fetched, so nothing is fetched there now."""
 
 
 class HostRefused(RobotsRefused):

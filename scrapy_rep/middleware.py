@@ -145,7 +145,7 @@ class RepMiddleware:
         """Let *request* pass, or raise a ``RobotsRefused``.
 
         A request that may be sent later goes back to the frontier, to wait there. Where
-        the robots.txt cannot be had, a page may come from Scrapy's HTTP cache.
+        the robots.txt cannot be fetched, a page may come from Scrapy's HTTP cache.
         """
         url, meta = request.url, request.meta
         if meta:
@@ -245,7 +245,7 @@ class RepMiddleware:
         return page
 
     def _cache_for(self, request: Request, origin: str) -> HttpCache | None:
-        """Return the HTTP cache where the robots.txt of *origin* cannot be had."""
+        """Return the HTTP cache where the robots.txt of *origin* cannot be fetched."""
         cache = self._crawl.http_cache
         if cache is None or not self._policies.is_away(origin, lambda: request):
             return None

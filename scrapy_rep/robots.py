@@ -132,7 +132,7 @@ class Robots:
     async def fetch(self, url: str) -> Policy:
         """Return the policy of the origin of *url*; fetch the robots.txt if it is not known.
 
-        One fetch serves all who wait for it. If the robots.txt cannot be had, this is the
+        One fetch serves all who wait for it. If the robots.txt cannot be fetched, this is the
         policy that then holds. Raises ``ValueError`` if *url* is not an absolute http or
         https URL.
         """
@@ -146,7 +146,7 @@ class Robots:
     async def settle(self, request: Request) -> Policy:
         """Return the policy of the origin of *request*, fetched as for that request.
 
-        As ``fetch``, but if the robots.txt cannot be had, this waits for as long as requests
+        As ``fetch``, but if the robots.txt cannot be fetched, this waits for as long as requests
         in the frontier do: REP_UNREACHABLE_RETRY_DELAYS, REP_WAIT; not when the crawl
         ends. Raises ``ValueError``
         if the URL of *request* is not an http or https URL.

@@ -113,17 +113,20 @@ class Settings:
     max_age: float = setting(
         None,
         seconds(above=0),
-        "when a robots.txt is asked for again at the latest",
+        "for how long a robots.txt is used at most",
         unit="s",
         otherwise="1 day; mk1996: 7 days",
     )
     min_age: float = setting(
-        60.0, seconds(), "when at the earliest, whatever its headers say", unit="s"
+        60.0,
+        seconds(),
+        "for how long it is used at least, whatever its headers say",
+        unit="s",
     )
     unreachable: str = setting(
         "disallow",
         one_of(("disallow", "allow")),
-        "what holds where a robots.txt cannot be had",
+        "what holds where a robots.txt cannot be fetched",
     )
     unreachable_retry_delays: tuple[float, ...] = setting(
         [10.0, 60.0],
@@ -156,13 +159,13 @@ class Settings:
         600.0, seconds(), "after so long without a success it is given up", unit="s"
     )
     latency_factor: float = setting(
-        0.0, number, "how many of its response times a host waits; 0: none"
+        0.0, number, "how many of its response times lie between two requests; 0: none"
     )
     latency_delay_min: float = setting(
-        0.0, seconds(), "the least that it waits for that reason", unit="s"
+        0.0, seconds(), "the shortest delay for that reason", unit="s"
     )
     latency_delay_max: float = setting(
-        30.0, seconds(above=0), "the most that it waits for that reason", unit="s"
+        30.0, seconds(above=0), "the longest delay for that reason", unit="s"
     )
     host_budget: int | None = setting(
         None,
@@ -171,7 +174,7 @@ class Settings:
         otherwise="no limit",
     )
     hosts: dict[str, dict[str, Any]] = setting(
-        {}, hosts, 'exceptions: {"example.com": {"budget": 100}}'
+        {}, hosts, 'exceptions for hosts: {"example.com": {"budget": 100}}'
     )
     all_parked_max: float | None = setting(
         None,

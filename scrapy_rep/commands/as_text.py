@@ -153,7 +153,7 @@ def about_file(copy: Answer, sitemaps: Sequence[str]) -> Iterator[Row]:
     came_by = SOURCE_WORDS.get(copy["came_by"])
     how = [f"{copy['status']}, {came_by}"] if came_by else []
     if copy["came_by"] == "none":
-        how = ["none: it could not be had"]
+        how = ["none: it could not be fetched"]
     yield Row("copy", [copy["asked"], *how])
     if len(copy["hops"]) > 1:
         yield Row(

@@ -39,7 +39,7 @@ WHO_WE_ARE = (
 def tell(opts: argparse.Namespace, settings: Settings, screen: Screen) -> int:
     """Tell it; return the exit status: 1 if something is off.
 
-    Raises ``SettingError``, and ``UsageError`` where a setting names what there is not.
+    Raises ``SettingError``, and ``UsageError`` where a setting names something that does not exist.
     """
     crawler, holding = what_would_hold(opts, settings)
     is_enabled = any(isinstance(addon, Addon) for addon in crawler.addons.addons)
@@ -60,7 +60,9 @@ def what_would_hold(
         crawler.addons.load_settings(crawler.settings)
         return crawler, what_holds(crawler.settings, opts.kind)
     except (ImportError, NameError, AttributeError) as error:
-        raise UsageError(f"A setting names what there is not: {error}.") from error
+        raise UsageError(
+            f"A setting names something that does not exist: {error}."
+        ) from error
 
 
 def what_is_off(holding: Holding, *, is_enabled: bool) -> Iterator[str]:

@@ -50,7 +50,7 @@ FAULTS = {
 def tell(opts: argparse.Namespace, settings: ScrapySettings, screen: Screen) -> int:
     """Tell of the queue of a spider, or act on it; return the exit status.
 
-    Raises ``UsageError`` where Redis cannot be had, or there is no such queue.
+    Raises ``UsageError`` where Redis cannot be reached, or there is no such queue.
     """
     url = Settings.read(settings).fleet
     if url is None:
@@ -62,7 +62,7 @@ def tell(opts: argparse.Namespace, settings: ScrapySettings, screen: Screen) -> 
         with FleetQueue(url, opts.spider) as queue:
             return tell_of(queue, opts, screen, server)
     except AWAY_ERRORS as error:
-        why = refusal_of(error) or f"it cannot be had: {error}"
+        why = refusal_of(error) or f"it cannot be reached: {error}"
         raise UsageError(f"Redis at {server}: {why}.") from None
     except ValueError as error:  # which may tell a part of the password
         raise UsageError(

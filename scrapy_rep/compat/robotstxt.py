@@ -51,7 +51,7 @@ def get(
 
     *source* is any URL of the site, or a connection to it, whose host and port are used.
     *redirects* are followed at most; *timeout* is in seconds, for each request. Nothing
-    that the site does is raised: a file that cannot be had allows nothing (RFC 9309
+    that the site does is raised: a file that cannot be fetched allows nothing (RFC 9309
     2.3.1.4). Raises ``ValueError`` where *source* names no http or https site.
     """
     url = _url_of(source) if isinstance(source, HTTPConnection) else _text(source)

@@ -43,7 +43,7 @@ class RobotFileParser:
     def read(self) -> None:
         """Fetch the robots.txt and take its rules.
 
-        Nothing that the site does is raised. If the file cannot be had, nothing is allowed
+        Nothing that the site does is raised. If the file cannot be fetched, nothing is allowed
         (RFC 9309 2.3.1.4), unless an earlier ``read`` of the same URL brought rules: they
         stay, and so does ``mtime``. Raises ``ValueError`` if the URL is not an absolute http
         or https URL.

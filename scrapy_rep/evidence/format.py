@@ -114,7 +114,7 @@ EVIDENCE = (
         "state",
         TEXT,
         'of that: "fetched"; "unavailable", there is none; "denied", see '
-        'REP_DENY_STATUSES; "holding", an earlier copy while it cannot be had; '
+        'REP_DENY_STATUSES; "holding", an earlier copy while it cannot be fetched; '
         '"unreachable"; "given up", for REP_UNREACHABLE_MAX; "unknown"',
         needed=True,
     ),
@@ -122,7 +122,7 @@ EVIDENCE = (
     Field("robots_url", TEXT, "where that came from, redirects followed"),
     Field("fetched", NUMBER, "when it came, or was last confirmed by a 304"),
     Field("digest", TEXT, 'of its body, octet by octet: "sha256:..."; only of a 2xx'),
-    Field("failure", TEXT, "why it could not be had since, in words"),
+    Field("failure", TEXT, "why it could not be fetched since, in words"),
 )
 """The keys of evidence on a request, in their order. What does not apply is ``None``."""
 

@@ -145,7 +145,7 @@ class Permits:
         return wait > LONGEST_AT_PROMPT
 
     def _is_away(self, origin: str, of: Request | Place) -> bool:
-        """Tell whether the robots.txt of *origin* cannot be had."""
+        """Tell whether the robots.txt of *origin* cannot be fetched."""
         assert self._policies is not None
         page = of.page if isinstance(of, Place) else lambda: of
         return self._policies.is_away(origin, page)

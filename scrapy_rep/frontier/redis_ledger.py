@@ -186,7 +186,7 @@ class RedisLedger(Ledger):
             self._is_taking = False
 
     async def _take_once(self, wishes: dict[Place, int]) -> bool:
-        """Take what is wished for; what cannot be had is wished for again."""
+        """Take what is wished for; what does not come is wished for again."""
         blocks: dict[int, list[Any]] = {}
         wanted: dict[int, list[tuple[Place, int]]] = {}
         for place, number in wishes.items():

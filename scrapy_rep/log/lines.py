@@ -34,7 +34,7 @@ class CrawlLog(Telling):
     """Writes the log lines of one crawl, and counts.
 
     DEBUG: a line per refusal, and where a host waits for another reason than before. INFO: a
-    line per origin that denies everything, cannot be had, asks for a delay or waits. WARNING:
+    line per origin that denies everything, cannot be fetched, asks for a delay or waits. WARNING:
     what the user must change.
     """
 
@@ -101,7 +101,7 @@ class CrawlLog(Telling):
         )
 
     def note_cached_page(self, url: str, origin: str) -> None:
-        """Note that a page comes from the HTTP cache, as its robots.txt cannot be had."""
+        """Note that a page comes from the HTTP cache, as its robots.txt cannot be fetched."""
         self.count("from_http_cache")
         self._log(
             logging.DEBUG,
@@ -142,9 +142,9 @@ class CrawlLog(Telling):
         again: bool,
         waits: bool,
     ) -> None:
-        """Note that a robots.txt cannot be had, and is asked for again in *retry_in* seconds.
+        """Note that a robots.txt cannot be fetched, and is asked for again in *retry_in* seconds.
 
-        *again*: it could not be had before either. *waits*: requests wait for the retry.
+        *again*: it could not be fetched before either. *waits*: requests wait for the retry.
         """
         self.count("unreachable")
         since = self._since.get(origin)

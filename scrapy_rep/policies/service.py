@@ -131,7 +131,7 @@ class Policies:
     def is_away(
         self, origin: str, page: Callable[[], Request | None] = lambda: None
     ) -> bool:
-        """Tell whether we only know of *origin* that its robots.txt could not be had.
+        """Tell whether we only know of *origin* that its robots.txt could not be fetched.
 
         That may be some time ago, and it may be asked for again just now. *page* is as for
         ``peek``.

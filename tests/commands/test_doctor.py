@@ -89,7 +89,7 @@ def test_of_a_spider(tmp_path):
         ("REP_TIMEOUT = 'x'", "REP_TIMEOUT is 'x', expected"),
         (
             "SCHEDULER = 'missing.Scheduler'",
-            "A setting names what there is not: No mod",
+            "A setting names something that does not exist: No mod",
         ),
     ],
 )

@@ -198,7 +198,7 @@ def test_wrong_arguments(args, problem, redis_server):
 def test_a_server_that_cannot_be_had():
     with RedisServer(None, "--requirepass", "right") as server:
         for url, why in {
-            "redis://:secret@127.0.0.1:9": "it cannot be had: Error",
+            "redis://:secret@127.0.0.1:9": "it cannot be reached: Error",
             f"redis://:secret@127.0.0.1:{server.port}": "must have its user and password",
             "secret": "REP_FLEET is",
         }.items():

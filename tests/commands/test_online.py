@@ -141,7 +141,10 @@ def test_unreachable_in_words(tmp_path):
         assert rows["verdict"] == [
             "not known: refused until its robots.txt can be read"
         ]
-        assert rows["copy"] == [site.url("/robots.txt"), "none: it could not be had"]
+        assert rows["copy"] == [
+            site.url("/robots.txt"),
+            "none: it could not be fetched",
+        ]
         assert rows["failure"] == ["500"]
         allow = ("-s", "REP_UNREACHABLE=allow")
         done = robots(*allow, site.url("/x"), cwd=tmp_path)

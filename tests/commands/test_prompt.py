@@ -42,7 +42,7 @@ COMMANDS = {
     "parse": ("parse", "--spider=plain"),
 }
 AT_ONCE = 50.0
-"""Seconds; a crawl waits for 70 s where a robots.txt cannot be had, and for longer elsewhere."""
+"""Seconds; a crawl waits for 70 s where a robots.txt cannot be fetched, and for longer elsewhere."""
 
 
 @pytest.fixture

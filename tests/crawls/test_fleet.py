@@ -562,7 +562,7 @@ def test_faults_are_found_and_repaired():
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("redis://127.0.0.1:9/0", "it cannot be had"),
+        ("redis://127.0.0.1:9/0", "it cannot be reached"),
         ("redis://:wrong@127.0.0.1:{}/0", "REP_FLEET must have its user and password"),
     ],
 )

@@ -88,7 +88,7 @@ async def test_what_was_learned_outlives_the_crawl_as_pages_do(scheduler):
 )
 @coroutine_test
 async def test_a_page_in_the_cache_waits_for_no_retry(scheduler, cache):
-    """Nothing is known of the site any more, and its robots.txt cannot be had."""
+    """Nothing is known of the site any more, and its robots.txt cannot be fetched."""
     with Site({"/robots.txt": NO_P, **page_of(FRESH)}) as site:
         urls = [site.url(path) for path in PAGES]
         await run(urls, REP_STORE="memory", **cache, **scheduler)

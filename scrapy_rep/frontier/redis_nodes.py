@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Address = tuple[str, int]
 
 AWAY_ERRORS = (RedisError, RedisClusterException, OSError, asyncio.TimeoutError)
-"""What a call may raise if the server cannot be had, or refuses."""
+"""What a call may raise if the server cannot be reached, or refuses."""
 CALL_SECONDS = 2.0
 """Seconds that a call takes at the most."""
 CALLS_AT_A_TIME = 8

@@ -122,7 +122,7 @@ class Server:
         except AWAY_ERRORS as error:
             why = (
                 refusal_of(error)
-                or f"it cannot be had: {error or type(error).__name__}"
+                or f"it cannot be reached: {error or type(error).__name__}"
             )
             raise RedisStartError(self.url, why) from None
         if wanted not in {None, self.shards}:

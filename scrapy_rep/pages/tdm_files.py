@@ -77,7 +77,7 @@ class TdmFiles(OneForEachCrawler):
         if known is None:
             return EVERYTHING_UNSTATED
         if known.failure:
-            # Beyond TDMRep, which takes a file that cannot be had for none.
+            # Beyond TDMRep, which takes a file that cannot be fetched for none.
             said = f"nothing, as its tdmrep.json could not be had ({known.failure})"
             return Preferences({TDM: Preference(NO, said)})
         return tdm_preferences(known.rules, url)
@@ -120,8 +120,8 @@ class TdmFiles(OneForEachCrawler):
         if failure:
             log.count("tdmrep/failures")
             log.tell(
-                "origins whose tdmrep.json cannot be had",
-                "tdmrep.json of %(origin)s cannot be had (%(failure)s): items of pages that "
+                "origins whose tdmrep.json cannot be fetched",
+                "tdmrep.json of %(origin)s cannot be fetched (%(failure)s): items of pages that "
                 "say nothing of text and data mining are dropped",
                 origin=origin,
                 failure=failure,
@@ -130,7 +130,7 @@ class TdmFiles(OneForEachCrawler):
     async def _fetch(
         self, origin: str, page: Request
     ) -> tuple[tuple[TdmRule, ...], str]:
-        """Return the rules of *origin*, and why they cannot be had."""
+        """Return the rules of *origin*, and why they cannot be fetched."""
         crawl, engine = self._crawl, self._crawler.engine
         assert engine is not None
         asked = access.Request(origin + WELL_KNOWN, {})

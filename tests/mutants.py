@@ -151,11 +151,6 @@ def found_in(copy: Path, mutant: Mutant | None, room: str) -> NoReturn:
     os.chdir(copy)
     sys.path[0] = str(copy)
     del sys.modules["tests"]  # that of the repository itself
-    silence = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(silence, 1)
-    os.dup2(silence, 2)
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
-    signal.alarm(20 * CPU_SECONDS)  # for those that wait
     paths = [f"tests/{path}" for path in TESTS.get(room, [room])]
     parts = [paths]
     if mutant is not None:  # first those that are named after its module
@@ -164,7 +159,16 @@ def found_in(copy: Path, mutant: Mutant | None, room: str) -> NoReturn:
         ]
         parts[:0] = [named] if named else []
     for part in parts:
-        if pytest.main(["-xq", "-pno:cacheprovider", "--hypothesis-seed=0", *part]):
+        process = os.fork()  # as pytest runs once in a process
+        if process == 0:
+            silence = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(silence, 1)
+            os.dup2(silence, 2)
+            resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+            signal.alarm(20 * CPU_SECONDS)  # for those that wait
+            options = ["-xq", "-pno:cacheprovider", "--hypothesis-seed=0"]
+            os._exit(pytest.main([*options, *part]))
+        if os.waitpid(process, 0)[1]:
             os._exit(1)
     os._exit(0)
 

@@ -10,15 +10,7 @@ import subprocess
 import sys
 from importlib.metadata import version
 
-PARTS = (
-    ("protocol", True),
-    ("middleware", True),
-    ("throughput", False),
-    ("origins", False),
-    ("stretch", True),
-    ("queue", False),
-    ("imports", False),
-)
+PARTS = (("protocol", True), ("origins", False), ("queue", False))
 """Modules here, and whether they take FOLDER."""
 
 

@@ -1,22 +1,7 @@
-"""What a request costs in the chain of middlewares, and an origin in memory.
-
-Run it with ``python -m tests.benchmarks.middleware [FOLDER]``. 100,000 requests to 500
-origins whose robots.txt is known go through the real chain of downloader middlewares, in
-turn with none for robots.txt, with one that does nothing, with Scrapy's own, and with ours.
-The CPU time of each round less that of none is what the middleware adds.
-
-Memory: 10,000 origins with real files of FOLDER, or generated ones, asked by one agent.
-"""
+"""The chains of downloader middlewares that are measured in instructions."""
 
 from __future__ import annotations
 
-import argparse
-import gc
-import logging
-import random
-import tracemalloc
-from statistics import median
-from time import process_time
 from typing import Any
 
 import scrapy
@@ -32,11 +17,8 @@ from scrapy_rep.crawl import Crawl
 from scrapy_rep.policies.cache import Known
 from scrapy_rep.policies.lifecycle import Standing, State
 from scrapy_rep.protocol import parse
-from tests.benchmarks.corpus import AGENT, SEED, bodies_of
+from tests.benchmarks.corpus import AGENT
 
-HOSTS = 500
-REQUESTS, ROUNDS = 20_000, 5
-MEMORY_HOSTS = 10_000
 ROBOTS = b"""User-agent: *
 Disallow: /admin/
 Disallow: /cart
@@ -107,80 +89,3 @@ def send(chain: Any, requests: list[Request], download: Any = download) -> None:
         except StopIteration:
             continue
         raise AssertionError("where the policy is known nothing is waited for")
-
-
-def cpu_table() -> None:
-    chains = {kind: chain_of(kind) for kind in KINDS}
-    for chain in chains.values():
-        for number in range(HOSTS):
-            make_known(chain, number, ROBOTS)
-    rng = random.Random(SEED)
-    urls = [
-        f"https://{host(rng.randrange(HOSTS))}/shop/category-{n % 99}/item-{n}.html"
-        + ("?page=2" if n % 5 == 0 else "")
-        for n in range(REQUESTS)
-    ]
-    gc.collect()
-    gc.freeze()
-    found: dict[str, list[float]] = {kind: [] for kind in KINDS}
-    for _ in range(ROUNDS):
-        for kind, chain in chains.items():
-            requests = [Request(url) for url in urls]
-            gc.collect()
-            began = process_time()
-            send(chain, requests)
-            found[kind].append((process_time() - began) / REQUESTS * 1e6)
-    added = {
-        kind: [
-            with_it - without
-            for with_it, without in zip(times, found["none"], strict=True)
-        ]
-        for kind, times in found.items()
-    }
-    for kind, times in found.items():
-        print(
-            f"{kind:24}{median(times):8.2f} us a request, adds {median(added[kind]):6.2f}"
-        )
-    ratios = [
-        ours / scrapys
-        for ours, scrapys in zip(added["ours"], added["Scrapy's own"], strict=True)
-    ]
-    print(f"ours adds {median(ratios):.2f} of what Scrapy's own adds (goal: 0.5)")
-    gc.unfreeze()
-
-
-def memory_table(folder: str | None) -> None:
-    bodies = sorted(bodies_of(folder, 4000), key=len)
-    middle = bodies[len(bodies) // 2]
-    print(f"the median file has {len(middle):,} octets")
-    sizes = {}
-    for kind in ("Scrapy's own", "ours"):
-        chain = chain_of(kind)
-        make_known(chain, 0, middle)
-        send(chain, [Request(f"https://{host(0)}/page")])
-        gc.collect()
-        tracemalloc.start()
-        for number in range(1, MEMORY_HOSTS + 1):
-            # Of the same length, and not the same text: nothing is shared.
-            make_known(chain, number, bytes(bytearray(middle)))
-        urls = (f"https://{host(number)}/page" for number in range(1, MEMORY_HOSTS + 1))
-        send(chain, [Request(url) for url in urls])
-        gc.collect()
-        sizes[kind] = tracemalloc.get_traced_memory()[0] / MEMORY_HOSTS
-        tracemalloc.stop()
-        print(f"{kind:24}{sizes[kind]:8.0f} octets for an origin with it")
-    ratio = sizes["ours"] / sizes["Scrapy's own"]
-    print(f"an origin takes {ratio:.2f} of what it does in Scrapy's own (goal: 0.35)")
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folder", nargs="?", help="of real robots.txt files")
-    args = parser.parse_args()
-    logging.disable(logging.CRITICAL)
-    cpu_table()
-    memory_table(args.folder)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,7 +1,6 @@
 """How fast the protocol core is, beside other parsers.
 
-Run it with ``python -m tests.benchmarks.protocol [FOLDER]``; the peers are the extra
-``benchmark``. FOLDER has real robots.txt files; without it they are generated, with the
+Run it with ``python -m tests.benchmarks.protocol [FOLDER]``. FOLDER has real robots.txt files; without it they are generated, with the
 sizes, groups, rules and wildcards of 4,400 real ones. Every time is a median over rounds in
 which all take turns; a ratio is the median of the rounds' ratios.
 """
@@ -34,24 +33,9 @@ GOALS = {
 }
 MEDIAN_GOALS = {"origin": 1.5, "parse + 1": 2.0}
 MEDIAN_SIZE = 561  # octets of the median file
-SAMPLE = 300  # files with which the slow ones are measured
 FEW = 30  # the same where each file is asked a thousand times
 
 Asked = list[tuple[bytes, list[str]]]
-
-
-def readable(peer: Peer, asked: Asked) -> Asked:
-    """Return the files that *peer* can read."""
-    found = []
-    for body, urls in asked:
-        try:
-            allowed = peer.parse(body)
-            for url in urls[:12]:
-                allowed(url)
-        except Exception:  # noqa: BLE001 - whatever it does not know how to handle
-            continue
-        found.append((body, urls))
-    return found
 
 
 def ask(peer: Peer, asked: Asked, number: int) -> None:
@@ -72,13 +56,12 @@ def measures(peer: Peer, asked: Asked, many: Asked) -> dict[str, float]:
     for number in (1, 10):
         took = seconds_of(lambda n=number: ask(peer, asked, n))  # type: ignore[misc]
         found[f"parse + {number}"] = took / len(asked)
-    if not peer.slow:
-        took = seconds_of(lambda: ask(peer, many, 1000))
-        found["parse + 1000"] = took / max(1, len(many))
+    took = seconds_of(lambda: ask(peer, many, 1000))
+    found["parse + 1000"] = took / max(1, len(many))
     ready = [(peer.parse(body), urls[:12]) for body, urls in asked]
     first = seconds_of(lambda: [allowed(urls[0]) for allowed, urls in ready])
     found["first query"] = first / len(ready)
-    for _ in range(0 if peer.slow else 2):
+    for _ in range(2):
         for allowed, urls in ready:
             for url in urls:
                 allowed(url)
@@ -109,15 +92,11 @@ def corpus_table(folder: str | None, files: int, rounds: int) -> None:
     print(described(bodies))
     asked = [(body, urls_for(rng, body, 12)) for body in bodies]
     many = [(body, urls_for(rng, body, 1000)) for body in bodies[:FEW]]
-    work = {}
-    for peer in PEERS:
-        mine = readable(peer, asked[: SAMPLE if peer.slow else None])
-        work[peer] = mine, [pair for pair in many if pair in readable(peer, many)]
     results: dict[Peer, list[dict[str, float]]] = {peer: [] for peer in PEERS}
     for _ in range(rounds):
         for peer in PEERS:
             gc.collect()
-            results[peer].append(measures(peer, *work[peer]))
+            results[peer].append(measures(peer, asked, many))
     names = list(results[OURS][0])
     print(
         f"{'microseconds':26}"
@@ -131,12 +110,8 @@ def corpus_table(folder: str | None, files: int, rounds: int) -> None:
             else f"{'-':>14}"
             for name in names
         ]
-        size = bytes_each(peer, work[peer][0], 1) / 1024
-        unread = min(len(asked), SAMPLE if peer.slow else len(asked)) - len(
-            work[peer][0]
-        )
-        note = f"  cannot read {unread} files" if unread else ""
-        print(f"{peer.name:26}{''.join(cells)}{size:8.1f}{note}", flush=True)
+        size = bytes_each(peer, asked, 1) / 1024
+        print(f"{peer.name:26}{''.join(cells)}{size:8.1f}", flush=True)
     print(
         f"{'faster than Protego':26}"
         + "".join(
@@ -156,7 +131,6 @@ def corpus_table(folder: str | None, files: int, rounds: int) -> None:
             f"memory after {number} queries: {ours / protego:.2f} of Protego's (goal: 0.5)"
         )
     median_files(asked, rounds)
-    agree(asked)
 
 
 def median_files(asked: Asked, rounds: int) -> None:
@@ -179,20 +153,6 @@ def ratio_to(
     ours: Sequence[dict[str, float]], theirs: Sequence[dict[str, float]], name: str
 ) -> float:
     return median(b[name] / a[name] for a, b in zip(ours, theirs, strict=True))
-
-
-def agree(asked: Asked) -> None:
-    """Print how often each peer answers as we do."""
-    for peer in PEERS[1:]:
-        mine = readable(peer, asked[:SAMPLE])
-        pairs = [
-            (allowed(url), other(url))
-            for body, urls in mine
-            for allowed, other in [(OURS.parse(body), peer.parse(body))]
-            for url in urls
-        ]
-        differ = sum(a != b for a, b in pairs)
-        print(f"{peer.name} answers differently: {100 * differ / len(pairs):.2f} %")
 
 
 def growth_table() -> None:

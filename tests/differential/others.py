@@ -15,7 +15,7 @@ from scrapy_rep.protocol import Policy, parse
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# robotspy, of the extra "benchmark".
+# robotspy, of the extra "differential".
 robots: Any = import_module("robots") if find_spec("robots") else None
 
 
@@ -35,8 +35,6 @@ RAISED = -1.0
 class Other(NamedTuple):
     name: str
     allowed: Callable[[Case], bool | float]
-    delay: Callable[[Case], float | None] | None = None
-    """Seconds of Crawl-delay."""
 
 
 @lru_cache(maxsize=64)
@@ -76,12 +74,10 @@ def answer(call: Callable[[Case], Any]) -> Callable[[Case], Any]:
 PROTEGO = Other(
     "Protego",
     answer(lambda case: protego(case.text).can_fetch(case.url, case.agent)),
-    answer(lambda case: protego(case.text).crawl_delay(case.agent)),
 )
 URLLIB = Other(
     "urllib.robotparser",
     answer(lambda case: standard_library(case.text).can_fetch(case.agent, case.url)),
-    answer(lambda case: standard_library(case.text).crawl_delay(case.agent)),
 )
 OTHERS = [PROTEGO, URLLIB]
 if robots is not None:

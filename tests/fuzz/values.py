@@ -13,57 +13,17 @@ if TYPE_CHECKING:
 DAYS = ["Sun", "Mon", "Sunday", "Thu", "", "Xxx", "sun"]
 MONTHS = ["Jan", "Feb", "Nov", "Dec", "13", "Foo", "", "JAN", "January"]
 ZONES = [
-    "GMT",
-    "GMT",
-    "GMT",
-    "UTC",
-    "+0000",
-    "-0800",
-    "EST",
-    "",
-    "+9999",
-    "-99999999",
-    "Z",
-]
+    "GMT", "GMT", "GMT", "UTC", "+0000", "-0800", "EST", "", "+9999", "-99999999", "Z",
+]  # fmt: skip
 NUMBERS = [
-    *(
-        "0",
-        "1",
-        "06",
-        "31",
-        "60",
-        "94",
-        "99",
-        "1994",
-        "2026",
-        "9999",
-        "10000",
-        "-1",
-        "+3",
-    ),
-    *(
-        "",
-        "1e9",
-        "0x10",
-        "\u0663",
-        "\u00b2",
-        "9" * 12,
-        "9" * 30,
-        "9" * 5000,
-        " 5 ",
-        "5.5",
-    ),
-]
+    "0", "1", "06", "31", "60", "94", "99", "1994", "2026", "9999", "10000", "-1", "+3", "",
+    "1e9", "0x10", "\u0663", "\u00b2", "9" * 12, "9" * 30, "9" * 5000, " 5 ", "5.5",
+]  # fmt: skip
 DATES = [
-    "Sun, 06 Nov 1994 08:49:37 GMT",
-    "Sunday, 06-Nov-94 08:49:37 GMT",
-    "Sun Nov  6 08:49:37 1994",
-    "Thu, 01 Jan 1970 00:00:00 GMT",
-    "Fri, 31 Dec 9999 23:59:59 GMT",
-    "0",
-    "-1",
+    "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994",
+    "Thu, 01 Jan 1970 00:00:00 GMT", "Fri, 31 Dec 9999 23:59:59 GMT", "0", "-1",
     "Sun, 06 Nov 1994 08.49.37 -0800",
-]
+]  # fmt: skip
 
 
 def date(rnd: Random) -> bytes:
@@ -110,44 +70,13 @@ DIRECTIVES = [
     *("MAX-AGE", "no-cache=x", "\x00", "max-age=", "=", "=5", "private", 'max-age="'),
 ]
 CODINGS = [
-    "gzip",
-    "x-gzip",
-    "deflate",
-    "identity",
-    "",
-    "br",
-    "GZIP ",
-    "\x00",
-    "gzip;q=1",
-]
+    "gzip", "x-gzip", "deflate", "identity", "", "br", "GZIP ", "\x00", "gzip;q=1",
+]  # fmt: skip
 LOCATIONS = [
-    *(
-        "/",
-        "//",
-        "http://",
-        "http://a/",
-        "https://[",
-        "file:///etc/passwd",
-        "?",
-        "#",
-        "",
-    ),
-    *(
-        "http://127.1/",
-        "http://0x7f000001/",
-        "http://a:99999/",
-        "data:,x",
-        "\x00",
-        " /a ",
-    ),
-    *(
-        "http://\u30c4.example/",
-        "http://[::1%25a]/",
-        "http://a@b:c/",
-        "\\\\a\\b",
-        "///a",
-    ),
-]
+    "/", "//", "http://", "http://a/", "https://[", "file:///etc/passwd", "?", "#", "",
+    "http://127.1/", "http://0x7f000001/", "http://a:99999/", "data:,x", "\x00", " /a ",
+    "http://\u30c4.example/", "http://[::1%25a]/", "http://a@b:c/", "\\\\a\\b", "///a",
+]  # fmt: skip
 HEADERS = [
     *(b"Cache-Control", b"Cache-Control", b"Age", b"Expires", b"Date", b"Retry-After"),
     *(b"Content-Type", b"ETag"),

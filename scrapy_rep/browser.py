@@ -6,14 +6,16 @@ Beyond RFC 9309, which says nothing about the parts of a page.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from scrapy import Request
 from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_rep.access.origins import origin_of
 from scrapy_rep.crawl import Crawl
+from scrapy_rep.events.of_requests import InBrowser, said_by
 from scrapy_rep.judging import Action, Objection
+from scrapy_rep.judging.agents import name_of
 from scrapy_rep.judging.ruling import PARKED, because, too_soon
 from scrapy_rep.protocol.printable import without_user
 
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-    from scrapy_rep.protocol import Verdict
 
 logger = logging.getLogger("scrapy_rep")
 
@@ -38,18 +39,6 @@ class BrowserRequest(Protocol):
     @property
     def url(self) -> str: ...
     def is_navigation_request(self) -> bool: ...
-
-
-class Judged(NamedTuple):
-    """The decision about a request of a browser."""
-
-    url: str
-    origin: str
-    verdict: Verdict
-    cause: str
-    """The cause why it is aborted; empty: it is allowed."""
-    enforced: bool
-    """False: REP_OBEY leaves the cause out."""
 
 
 class AbortDisallowed:
@@ -74,56 +63,42 @@ class AbortDisallowed:
         if request.is_navigation_request() and self._has_passed(crawl, request.url):
             return False
         found = self._judge(crawl, url, origin)
-        cause = found.cause
-        if cause and found.enforced:
-            crawl.log.count("browser/aborted")
-            crawl.log.count(f"browser/aborted/{cause}")
-        elif cause:
-            crawl.log.count("browser/would_abort")
-        else:
-            crawl.log.count("browser/allowed")
-        if crawl.witness is not None:
-            crawl.witness.note_browser_request(*found)
-        if cause:
-            logger.debug(
-                "%(done)s of a page in the browser, %(url)s: %(reason)s",
-                {
-                    "done": "Aborted" if found.enforced else "Not aborted (REP_OBEY)",
-                    "url": url,
-                    "reason": found.verdict.reason,
-                },
-                extra={"spider": self._crawler.spider},
-            )
-        return bool(cause) and found.enforced
+        crawl.events.tell(found)
+        return bool(found.cause) and bool(found.enforced)
 
     def _has_passed(self, crawl: Crawl, url: str) -> bool:
         """Tell whether *url* is a page that the gate has let pass, or that is exempt."""
         page = _bare(url)
         return any(_bare(each.url) == page for each in crawl.engine.active())
 
-    def _judge(self, crawl: Crawl, url: str, origin: str) -> Judged:
+    def _judge(self, crawl: Crawl, url: str, origin: str) -> InBrowser:
         page, agent = Request(url), crawl.agents.of()
         now = crawl.policies.now()
         known = crawl.policies.known(origin, page, now)
+        cause, enforced, digest = None, True, None
         if known is None:
             self._ask(crawl, origin)
             cause, verdict = UNKNOWN
-            return Judged(
-                url, origin, verdict, cause, "disallow" in crawl.settings.obey
-            )
-        verdict = known.policy.verdict(url, agent)
-        ruling = crawl.judge.rule(url, known, agent, now, verdict.allowed)
-        objection = ruling.objection if ruling.action is not Action.SEND else None
-        parked = crawl.keeper.parked_left(crawl.keeper.host_of(page))
-        if objection is None and parked:
-            objection = Objection(PARKED, too_soon(parked, 0.0, is_parked=True).verdict)
-        if objection is not None:
-            return Judged(url, origin, objection.verdict, objection.cause, True)
-        if ruling.left_out:
-            return Judged(
-                url, origin, ruling.left_out[0].verdict, ruling.left_out[0].cause, False
-            )
-        return Judged(url, origin, verdict, "", True)
+            enforced = "disallow" in crawl.settings.obey
+        else:
+            verdict = known.policy.verdict(url, agent)
+            digest = known.as_copy().digest
+            ruling = crawl.judge.rule(url, known, agent, now, verdict.allowed)
+            parked = crawl.keeper.parked_left(crawl.keeper.host_of(page))
+            if ruling.action is not Action.SEND and ruling.objection is not None:
+                cause, verdict = ruling.objection
+            elif parked:
+                cause, verdict = PARKED, too_soon(parked, 0.0, is_parked=True).verdict
+            elif ruling.left_out:
+                (cause, verdict), enforced = ruling.left_out[0], False
+        return InBrowser(
+            url=url,
+            agent=name_of(agent),
+            cause=cause,
+            enforced=enforced,
+            digest=digest,
+            **said_by(verdict),
+        )
 
     def _ask(self, crawl: Crawl, origin: str) -> None:
         if origin in self._asked or len(self._asked) >= MOST_ASKED:

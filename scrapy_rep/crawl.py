@@ -11,9 +11,14 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy_rep.access.origins import robots_url
 from scrapy_rep.downloader import HttpCache, OneForEachCrawler
 from scrapy_rep.engine import Engine
+from scrapy_rep.events import EVENTS
+from scrapy_rep.events.event import Stats
+from scrapy_rep.events.of_requests import Answered, Sent
+from scrapy_rep.events.stream import Stream
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.judging import Agents, Judge, make_namer
-from scrapy_rep.log import CrawlLog, InDownloader, Waits
+from scrapy_rep.judging.agents import name_of
+from scrapy_rep.log import InDownloader, Log, Waits
 from scrapy_rep.log.plain import tell_plainly
 from scrapy_rep.pacing import Keeper
 from scrapy_rep.policies import Fetcher, Permissions, Policies, Sharing
@@ -24,7 +29,7 @@ from scrapy_rep.store import Store
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-    from scrapy_rep.evidence import Witness
+    from scrapy_rep.evidence.audit import Audit
 
 FLEET_SERVER = "scrapy_rep.frontier.redis_server.Server"
 FLEET_STORE = "scrapy_rep.frontier.redis_store.FleetStore"
@@ -47,26 +52,33 @@ class Crawl(OneForEachCrawler):
         tell_plainly()
         self.crawler = crawler
         self.settings = Settings.of(crawler)
+        self.events = Stream.of(crawler)
+        """All that happens, for whoever listens."""
+        stats = Stats(crawler)
+        counted = [each for each in EVENTS if each.is_counted()]
+        self.events.listen(lambda event: event.count(stats), counted)
         self.engine = Engine(crawler)
         self.waits = Waits(
             lambda: bool(self.engine.active()),
             lambda host: self.keeper.parked_by(host),  # noqa: PLW0108 - it comes later
         )
-        self.log = CrawlLog(
+        self.log = Log(
             crawler,
+            self.events,
             self.waits,
             self.engine.is_ending,
-            warns_of_refusals=not self.settings.wait,
         )
         self.agents = Agents(crawler, self.settings)
         self.permissions = Permissions(self.settings)
-        self.permissions.on_end(self.log.warn_user)
+        self.permissions.on_end(self.events.warn_user)
         self.judge = Judge(self.settings, self.permissions)
         namer = make_namer(self.settings, crawler)
         self.keeper = Keeper(self.engine, namer, self.settings)
         self.waits.holders.append(
             InDownloader(self.engine, self.keeper, self.waits.has_queue)
         )
+        self.audit: Audit | None = None
+        """``None``: there is none, or no gate yet."""
         self.is_judged = False
         """Whether a gate judges its requests."""
         self.is_queued = False
@@ -89,7 +101,7 @@ class Crawl(OneForEachCrawler):
         if self.settings.fleet is None:
             return None
         try:
-            return load_object(FLEET_SERVER)(self.crawler, self.settings, self.log)
+            return load_object(FLEET_SERVER)(self.crawler, self.settings, self.events)
         except ImportError as error:
             expected = f'to be used where scrapy_rep is installed with its extra "redis" ({error})'
             raise SettingError("REP_FLEET", self.settings.fleet, expected) from error
@@ -122,9 +134,7 @@ class Crawl(OneForEachCrawler):
         if self.fleet is not None:
             bookings = load_object(FLEET_BOOKINGS)
             self.keeper.share(bookings(self.fleet, self.engine.is_ending))
-        fetcher = Fetcher(
-            self.crawler, self.settings, self.engine, self.keeper, self.log
-        )
+        fetcher = Fetcher(self.crawler, self.settings, self.engine, self.keeper)
         policies = Policies(
             self.crawler,
             self.settings,
@@ -138,7 +148,6 @@ class Crawl(OneForEachCrawler):
                 self.engine.is_ending,
                 fetcher.lanes.waiting_aside,
             ),
-            log=self.log,
             keep=self._keep,
             engine=self.engine,
             permissions=self.permissions,
@@ -159,22 +168,29 @@ class Crawl(OneForEachCrawler):
         enabled = self.crawler.settings.getbool("HTTPCACHE_ENABLED")
         return HttpCache(self.crawler) if enabled and kept and not unstated else None
 
-    @cached_property
-    def witness(self) -> Witness | None:
-        """The witness of all decisions; ``None``: neither REP_EVIDENCE nor REP_AUDIT_URI is set."""
-        if not self.settings.evidence and self.settings.audit_uri is None:
-            return None
-        from scrapy_rep.evidence import Witness  # noqa: PLC0415 - few crawls need it
+    def collect_evidence(self) -> None:
+        """Have listeners keep what REP_EVIDENCE and REP_AUDIT_URI ask for from now on."""
+        # Imported here, as few crawls need it.
+        settings, events, put = self.settings, self.events, None
+        if settings.audit_uri is not None:
+            from scrapy_rep.evidence.audit import Audit  # noqa: PLC0415
 
-        return Witness(
-            self.crawler,
-            self.settings,
-            self.policies,
-            self.agents,
-            self.engine,
-            waits=self.waits,
-            host_of=self.keeper.host_of,
-        )
+            self.audit = Audit(
+                self.crawler,
+                settings.audit_uri,
+                events,
+                self.waits,
+                lambda: name_of(self.agents.of()),
+            )
+            put = self.audit.put
+        if settings.evidence or put:
+            from scrapy_rep.evidence.witness import Witness  # noqa: PLC0415
+
+            Witness(settings, events, self.keeper.host_of, put)
+        if events.listeners(Sent) or events.listeners(Answered):
+            from scrapy_rep.evidence.departures import Departures  # noqa: PLC0415
+
+            Departures(self.engine.starts, events)
 
     def _keep(self, origin: str, interval: float) -> None:
         """Keep the *interval* that *origin* asks for from now on."""
@@ -183,5 +199,5 @@ class Crawl(OneForEachCrawler):
 
     async def _spider_closed(self, reason: str) -> None:
         await self.policies.close()
-        if self.witness is not None:
-            await self.witness.close(reason)
+        if self.audit is not None:
+            await self.audit.close(reason)

@@ -22,7 +22,13 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import IgnoreRequest
 
-from scrapy_rep.protocol.printable import duration, mask_uri, shown, without_user
+from scrapy_rep.protocol.printable import (
+    duration,
+    explain,
+    mask_uri,
+    shown,
+    without_user,
+)
 
 if TYPE_CHECKING:
     from scrapy_rep.protocol import Verdict
@@ -128,13 +134,3 @@ class RedisStartError(PlainError, RuntimeError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.server, self.why)
-
-
-def explain(verdict: Verdict) -> str:
-    """Return the reason of *verdict* in words, with the rule and its line, if a rule decided."""
-    rule = verdict.rule
-    if rule is None:
-        return verdict.reason
-    kind = "Allow" if rule.allow else "Disallow"
-    group = ", ".join(verdict.group or ())
-    return f"{kind}: {rule.path} (line {rule.line}, user-agent {group})"

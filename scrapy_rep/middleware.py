@@ -12,6 +12,14 @@ from scrapy.utils.misc import load_object
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.downloader import ROBOTS_HOP, Downloader, sleep
 from scrapy_rep.downloader.on_the_way import is_on_the_way
+from scrapy_rep.events.of_requests import (
+    Exempt,
+    FromHttpCache,
+    Judged,
+    OnTheWay,
+    SentAgainstRules,
+    Unsent,
+)
 from scrapy_rep.exceptions import NotNow, StillParked
 from scrapy_rep.holding import NOT_JUDGED, is_ours, what_holds
 from scrapy_rep.judging import (
@@ -83,11 +91,14 @@ class RepMiddleware:
         crawl.join_gate()
         self._settings = crawl.settings
         self._log = crawl.log
+        self._events = events = crawl.events
         self._agents = crawl.agents
         self._policies = crawl.policies
         self._engine = crawl.engine
         self._keeper = crawl.keeper
-        self._witness = crawl.witness
+        crawl.collect_evidence()
+        self._hear_judged = events.listeners(Judged)
+        self._hear_exempt = events.listeners(Exempt)
         self._judge = crawl.judge
         self._refusals = refusals = Refusals(crawl)
         self._refuse = refusals.refuse
@@ -95,16 +106,13 @@ class RepMiddleware:
         self._has_job = bool(crawler.settings["JOBDIR"])
         self._job = _job_of(crawler)
         self._has_cache = crawl.http_cache is not None
-        symptoms = Symptoms(crawl.settings, crawl.keeper, crawl.log, crawl.policies.now)
-        if crawl.witness is not None:
-            symptoms.on_back_off(crawl.witness.note_back_off)
-            symptoms.on_demand(crawl.witness.note_demand)
+        symptoms = Symptoms(crawl.settings, crawl.keeper, events, crawl.policies.now)
         crawl.engine.starts.on_answer(symptoms.answered)
         crawl.engine.starts.on_failure(symptoms.failed)
         self._watch = Watch(
             crawler, crawl.settings, crawl.engine, crawl.waits, crawl.log
         )
-        self._meta_keys = MetaKeys(crawl.log)
+        self._meta_keys = MetaKeys(events)
         self._log.begin()
         if crawler.spider is not None:
             self._equip()
@@ -126,18 +134,18 @@ class RepMiddleware:
         self._equip()
         self._agents.check()
         holding = what_holds(self._crawler.settings, spider)
-        self._log.tell_user(holding.in_words())
+        self._events.tell_user(holding.in_words())
         for sentence in holding.warnings:
-            self._log.warn_user(sentence)
-        self._crawl.permissions.tell_of_all(self._log, self._policies.now())
+            self._events.warn_user(sentence)
+        self._crawl.permissions.tell_of_all(self._events, self._policies.now())
         self._watch.opened()
         for sentence in hints_of(self._agents.header()):
-            self._log.tell_user(sentence)
+            self._events.tell_user(sentence)
 
     def _spider_closed(self) -> None:
         self._watch.closed()
         for sentence in hint_at_end(self._crawler):
-            self._log.tell_user(sentence)
+            self._events.tell_user(sentence)
         self._log.end()
 
     # Where the policy is known, nothing is awaited.
@@ -161,8 +169,8 @@ class RepMiddleware:
             if self._keeper.is_used_up(host):
                 raise self._refuse_for_host(request, self._refusals.over(host))
         if found is None:
-            if self._witness is not None:
-                self._witness.note_exemption(request)
+            if self._hear_exempt:
+                self._events.tell(Exempt(request))
             return None
         url, origin = found
         now = self._policies.now()
@@ -177,7 +185,7 @@ class RepMiddleware:
                 return answer
             known, now = answer, self._policies.now()
         agent = self._agents.of(request)
-        if self._witness is None:
+        if not self._hear_judged:
             allowed = known.policy.allowed(url, agent)
             ruling = self._judge.rule(url, known, agent, now, allowed)
             if ruling is SEND and not (
@@ -189,10 +197,23 @@ class RepMiddleware:
         ruling = self._judge.rule(url, known, agent, now, verdict.allowed)
         again = self._obey(request, url, known, ruling)
         if again is None and ruling.permission is not None:
-            self._witness.note_exemption(request)
+            self._events.tell(Exempt(request))
         elif again is None:
-            self._witness.note_allowed(
-                request, url, known, agent, verdict, now=now, left_out=ruling.left_out
+            cause = None
+            if ruling.left_out:
+                cause, verdict = ruling.left_out[0]
+            self._events.tell(
+                Judged(
+                    request,
+                    url,
+                    agent,
+                    verdict,
+                    cause,
+                    enforced=cause is None,
+                    policy=known.policy,
+                    copy=known.as_copy(),
+                    time=now,
+                )
             )
         return again
 
@@ -224,9 +245,7 @@ class RepMiddleware:
         if not (self._crawl.is_queued or self.leaves_the_way):
             raise self._refuse(request, url, origin, ON_THE_WAY)
         note_origin(request.url, request.meta, unjudged=ON_THE_WAY.cause)
-        self._log.note_on_the_way(url, origin)
-        if self._witness is not None:
-            self._witness.note_exemption(request)
+        self._events.tell(OnTheWay(request, url, origin))
 
     async def _cached(self, request: Request, origin: str) -> Response | None:
         """Return the page of *request* if only its robots.txt must come from its site.
@@ -239,9 +258,7 @@ class RepMiddleware:
             return None
         page = await cache.page(request)
         if page is not None:
-            self._log.note_cached_page(request.url, origin)
-            if self._witness is not None:
-                self._witness.note_exemption(request)
+            self._events.tell(FromHttpCache(request, request.url, origin))
         return page
 
     def _cache_for(self, request: Request, origin: str) -> HttpCache | None:
@@ -257,12 +274,12 @@ class RepMiddleware:
         """Do what *ruling* says: return *request* where it goes back, to wait."""
         for left_out in ruling.left_out:
             refusal = left_out.refusal(url, known.origin)
-            self._log.note_dry_run(refusal, left_out.cause)
+            self._events.tell(SentAgainstRules(refusal, left_out.cause))
         objection = ruling.objection
         if objection is None:
             again = self._keep_pace(request, url, known, ruling.interval)
             if again is None and ruling.permission is not None:
-                self._log.count("permitted")
+                self._events.count("permitted")
                 why = f"REP_HOSTS: {ruling.permission.reason}"
                 note_origin(request.url, request.meta, unjudged=why)
             return again
@@ -327,7 +344,7 @@ class RepMiddleware:
             raise self._refuse_for_host(request, self._refusals.down) from exception
         if self._can_wait(request) or self._goes_back_at_end(request):
             return self._again(request)
-        self._log.note_unsent(exception)
+        self._events.tell(Unsent(exception))
         return None
 
     def _can_wait(self, request: Request) -> bool:

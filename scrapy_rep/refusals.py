@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from scrapy_rep.events.of_hosts import BudgetSpent
+from scrapy_rep.events.of_requests import Judged, Refused
+from scrapy_rep.events.of_sites import Copy
 from scrapy_rep.judging import Objection, Patience, judged
-from scrapy_rep.judging.ruling import BUDGET, DOWN, because
+from scrapy_rep.judging.ruling import BUDGET, DOWN, OF_HOST, because
 from scrapy_rep.protocol.printable import counted, duration, without_user
 from scrapy_rep.signals import request_forbidden
 
@@ -39,12 +42,13 @@ class Refusals:
     def __init__(self, crawl: Crawl) -> None:
         self._crawler = crawl.crawler
         self._settings = crawl.settings
-        self._log = crawl.log
+        self._tell = crawl.events.tell
+        self._is_heard = crawl.events.listeners(Judged)
+        self._agents = crawl.agents
         self._policies = crawl.policies
         self._keeper = crawl.keeper
         self._over_budget: set[str] = set()
         """Hosts of which a request was refused as they have had all that they may have."""
-        self._witness = crawl.witness
         self.down = Objection(
             DOWN,
             because(
@@ -60,7 +64,7 @@ class Refusals:
         budget = self._keeper.budget_of(host)
         if budget is not None and host not in self._over_budget:
             self._over_budget.add(host)
-            self._log.note_budget_spent(host, budget)
+            self._tell(BudgetSpent(host, budget))
         requests = counted(budget or 0, "request")
         reason = f"its host has had {requests} of this crawl (REP_HOST_BUDGET)"
         return Objection(BUDGET, because(reason))
@@ -90,9 +94,21 @@ class Refusals:
         instead = ""
         if not self._settings.wait:
             instead = self._patience.in_words(request, url, known, wait)
-        self._log.note_refusal(refusal, objection.cause, instead)
-        if self._witness is not None:
-            self._witness.note_refusal(request, refusal, objection.cause, known)
+        is_of_host = objection.cause in OF_HOST
+        self._tell(Refused(refusal, objection.cause, not is_of_host, instead))
+        if self._is_heard:
+            self._tell(
+                Judged(
+                    request,
+                    url,
+                    self._agents.of(request),
+                    refusal.verdict,
+                    objection.cause,
+                    enforced=True,
+                    policy=None if known is None else known.policy,
+                    copy=Copy(origin) if known is None else known.as_copy(),
+                )
+            )
         self._crawler.signals.send_catch_log(
             signal=request_forbidden,
             request=request,

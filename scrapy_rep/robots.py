@@ -62,7 +62,7 @@ class Parts(Protocol):
     @property
     def judge(self) -> Judge: ...
     @property
-    def log(self) -> Warns: ...
+    def events(self) -> Warns: ...
     @property
     def waits(self) -> Waits: ...
     @property
@@ -217,7 +217,7 @@ class Robots:
         if self._has_warned or (isinstance(url, str) and urlsplit(url).scheme):
             return
         self._has_warned = True
-        self._parts.log.warn_user(
+        self._parts.events.warn_user(
             f"spider.robots was asked about {mask_uri(str(url))!r}, and answers None to "
             "that: it expects an absolute http or https URL, as response.urljoin makes"
         )

@@ -52,7 +52,7 @@ class _OneFile:
         self.agents = Agents(Chooser(chosen), settings)
         self.judge = Judge(settings)
         self.waits = Waits()
-        self.log = _Raises()
+        self.events = _Raises()
 
 
 class _Everywhere:

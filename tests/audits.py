@@ -61,7 +61,6 @@ def allowed(time: float, host: str, path: str, **more: Any) -> Record:
         "type": "decision",
         "time": time,
         "url": f"https://{host}{path}",
-        "slot": host,
         "agent": AGENT,
         "allowed": True,
         "enforced": True,
@@ -98,7 +97,6 @@ def sent(time: float, host: str, path: str, **more: Any) -> Record:
         "type": "sent",
         "time": time,
         "url": f"https://{host}{path}",
-        "slot": host,
         **more,
     }
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
-from scrapy_rep.evidence.format import EVIDENCE, RECORD_TYPES
+from scrapy_rep.docs.conf import audited, evidence_fields, fields_of
 from scrapy_rep.protocol import CODES
 from scrapy_rep.protocol.lint import NUMBERS
 from scrapy_rep.settings import DECLARATIONS
@@ -50,14 +50,16 @@ def test_tables_have_all_that_is_declared(guide):
     for each in DECLARATIONS:
         assert f"{each.name} {each.meaning} {each.otherwise}" in settings
     audit = text_of(guide, "audit")
-    for field in EVIDENCE:
-        assert f"{field.name} {field.kind.expected} {field.meaning}" in audit
-    for record in RECORD_TYPES.values():
-        names = ", ".join(field.name for field in record.fields)
-        assert f"{record.name} {record.meaning} {names}" in audit
-        for field in record.fields:
-            if field not in EVIDENCE:
-                assert f"{record.name} {field.name} {field.kind.expected}" in audit
+    for field in evidence_fields():
+        assert " ".join(field) in audit
+    for record in audited():
+        fields = fields_of(record)
+        names = ", ".join(name for name, _, _ in fields)
+        assert f"{record.audit} " in audit
+        assert f" {names} " in audit
+        for field in fields:
+            if field not in evidence_fields():
+                assert " ".join((record.audit, *field)) in audit
     notes = text_of(guide, "lint")
     for code, meaning in CODES.items():
         assert f"{NUMBERS[code]} {code}" in notes

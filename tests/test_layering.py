@@ -19,6 +19,7 @@ LAYERS = [
     {"engine"},
     {"exceptions", "setting_checks", "signals"},
     {"settings"},
+    {"events"},
     {"parser", "pacing"},
     {"store"},
     {"log"},

@@ -17,6 +17,7 @@ import scrapy
 from docutils import nodes
 from scrapy.exceptions import IgnoreRequest
 
+from scrapy_rep.events import EVENTS
 from scrapy_rep.protocol.fields import MISSPELLINGS
 from scrapy_rep.settings import DEFAULTS
 from tests.documents import (
@@ -316,13 +317,16 @@ def test_every_stat_is_listed():
     code = "".join(
         path.read_text(encoding="utf-8") for path in (ROOT / "scrapy_rep").rglob("*.py")
     )
-    counted = re.findall(r'\.(?:count|_add)\(\s*f?"([\w/{}]+)"', code)
+    counted = re.findall(r'\.(?:count|add|longest)\(\s*f?"([\w/{}.]+)"', code)
     written = re.findall(r'"rep/([\w/]+)"', code)
+    declared = [name for each in EVENTS for name in each.counts]
     in_code = {
-        f"rep/{name}".replace("{cause}", "CAUSE") for name in (*counted, *written)
+        re.sub(r"{(self\.)?cause}", "CAUSE", f"rep/{name}")
+        for name in (*counted, *written, *declared)
     }
     assert "rep/origins" in in_code
     assert "rep/forbidden/CAUSE" in in_code
+    assert "rep/put_off" in in_code
     terms = {term.astext() for term in document(page("stats")).findall(nodes.term)}
     assert in_code == {term for term in terms if term.startswith("rep/")}
 

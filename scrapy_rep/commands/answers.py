@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from scrapy_rep.access.origins import origin_of
 from scrapy_rep.commands import as_text, forms
 from scrapy_rep.commands.terminal import complain
-from scrapy_rep.exceptions import explain
 from scrapy_rep.judging import Action, Judge
 from scrapy_rep.judging.agents import Agents, Chooser
 from scrapy_rep.judging.ruling import CRAWL_DELAY, objection_to_pace
@@ -22,7 +21,7 @@ from scrapy_rep.policies import Known
 from scrapy_rep.policies.lifecycle import Standing, State
 from scrapy_rep.protocol.decoding import show_octets
 from scrapy_rep.protocol.lint import NUMBERS, notes_on_header
-from scrapy_rep.protocol.printable import without_user
+from scrapy_rep.protocol.printable import explain, without_user
 from scrapy_rep.robots import sitemap_urls
 from scrapy_rep.settings import Settings
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
 
 from sphinx.util.docutils import SphinxDirective
 
 from scrapy_rep import __version__
-from scrapy_rep.evidence.format import EVIDENCE, RECORD_TYPES
+from scrapy_rep.events import EVENTS
+from scrapy_rep.events.of_requests import Decided
+from scrapy_rep.events.of_sites import Copy
+from scrapy_rep.events.records import RECORDS
+from scrapy_rep.evidence.witness import EVIDENCE
 from scrapy_rep.protocol import CODES
 from scrapy_rep.protocol.lint import NUMBERS, SEVERITIES
 from scrapy_rep.settings import DECLARATIONS
@@ -19,6 +26,8 @@ if TYPE_CHECKING:
 
     from docutils import nodes
     from sphinx.application import Sphinx
+
+    from scrapy_rep.events.event import Event
 
 project = "scrapy_rep"
 project_copyright = "the developers of scrapy_rep"
@@ -52,29 +61,73 @@ def settings() -> Iterator[Row]:
 
 def evidence() -> Iterator[Row]:
     yield "key", "value", "what it is"
-    for field in EVIDENCE:
-        yield f"``{field.name}``", plain(field.kind.expected), plain(field.meaning)
+    for name, kind, meaning in evidence_fields():
+        yield f"``{name}``", plain(kind), plain(meaning)
 
 
 def records() -> Iterator[Row]:
     yield "record", "what it is", "keys"
-    for each in RECORD_TYPES.values():
-        keys = (f"**{f.name}**" if f.needed else f"``{f.name}``" for f in each.fields)
-        yield f"``{each.name}``", plain(each.meaning), ", ".join(keys)
+    for each in audited():
+        keys = (
+            f"**{name}**" if needed else f"``{name}``"
+            for name, (_, needed) in RECORDS[each.audit].items()
+        )
+        yield f"``{each.audit}``", plain(said(each.__doc__ or "")), ", ".join(keys)
 
 
 def record_keys() -> Iterator[Row]:
     yield "record", "key", "value", "what it is"
-    for each in RECORD_TYPES.values():
-        for field in each.fields:
-            if field not in EVIDENCE:
-                kind = plain(field.kind.expected)
-                yield (
-                    f"``{each.name}``",
-                    f"``{field.name}``",
-                    kind,
-                    plain(field.meaning),
-                )
+    known = evidence_fields()
+    for each in audited():
+        for field in fields_of(each):
+            if field not in known:
+                name, kind, meaning = field
+                yield f"``{each.audit}``", f"``{name}``", plain(kind), plain(meaning)
+
+
+def audited() -> list[type[Event]]:
+    """Return the events that have a record, the first and the last line of an audit first."""
+    return [each for each in EVENTS if each.audit]
+
+
+def fields_of(record: type[Event]) -> list[tuple[str, str, str]]:
+    """Return name, kind and meaning of the fields of *record*."""
+    meanings = {}
+    for kind in reversed(record.__mro__[:-1]):
+        (declared,) = ast.parse(inspect.getsource(kind)).body
+        assert isinstance(declared, ast.ClassDef)
+        for field, text in pairwise(declared.body):
+            if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
+                assert isinstance(field.target, ast.Name)
+                meanings[field.target.id] = said(ast.literal_eval(text.value))
+    kinds = RECORDS[record.audit].items()
+    return [(name, kind.expected, meanings[name]) for name, (kind, _) in kinds]
+
+
+def evidence_fields() -> list[tuple[str, str, str]]:
+    """Return the same of evidence on a request: what is decided, and by which copy."""
+    decided, copied = (
+        {field[0]: field for field in fields_of(each)} for each in (Decided, Copy)
+    )
+    by_copy = {
+        "origin",
+        "state",
+        "status",
+        "robots_url",
+        "fetched",
+        "digest",
+        "failure",
+    }
+    copied["robots_url"] = ("robots_url", *copied["url"][1:])
+    return [(copied if name in by_copy else decided)[name] for name in EVIDENCE]
+
+
+def said(docstring: str) -> str:
+    """Return what a docstring says, as a part of a sentence."""
+    words = " ".join(docstring.split()).removesuffix(".")
+    if words[1:2].isupper():
+        return words
+    return words[:1].lower() + words[1:]
 
 
 def notes() -> Iterator[Row]:

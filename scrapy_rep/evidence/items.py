@@ -8,8 +8,8 @@ from itemadapter import ItemAdapter
 from scrapy.exceptions import NotConfigured
 from scrapy.spidermiddlewares.base import BaseSpiderMiddleware
 
-from scrapy_rep.evidence.format import META_KEY
-from scrapy_rep.log import CrawlLog
+from scrapy_rep.events.stream import Stream
+from scrapy_rep.evidence.witness import META_KEY
 from scrapy_rep.settings import Settings
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class EvidenceSpiderMiddleware(BaseSpiderMiddleware):
             raise NotConfigured
         super().__init__(crawler)
         self._field = settings.evidence_field
-        self._log = CrawlLog(crawler)
+        self._events = Stream.of(crawler)
         self._warned = False
 
     def get_processed_item(self, item: Any, response: Response | None) -> Any:
@@ -43,10 +43,10 @@ class EvidenceSpiderMiddleware(BaseSpiderMiddleware):
         try:
             ItemAdapter(item)[self._field] = digest
         except (KeyError, TypeError) as error:  # it has no such field, or is no item
-            self._log.count("evidence/no_field")
+            self._events.count("evidence/no_field")
             if not self._warned:
                 self._warned = True
-                self._log.warn_user(
+                self._events.warn_user(
                     f"Items without a field {self._field!r} (REP_EVIDENCE_FIELD) are not "
                     f"marked: {error}. They are counted in rep/evidence/no_field"
                 )

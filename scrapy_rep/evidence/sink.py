@@ -17,7 +17,7 @@ from scrapy_rep.exceptions import SettingError
 from scrapy_rep.protocol.printable import describe_error, mask_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from types import ModuleType
 
     from scrapy.crawler import Crawler
@@ -34,7 +34,7 @@ GATHER_SECONDS = 0.5
 WRITE_AT_BYTES = 2**20
 """With so many octets they are written at once."""
 MAX_WAITING_BYTES = 32 * 2**20
-"""Octets that may wait if writing is slow; further records are lost, and counted."""
+"""Octets that may wait if writing is slow; further lines are lost, and counted."""
 RETRY_SECONDS = 60.0
 """Seconds after which a new file is begun if the last one could not be written."""
 CLOSE_SECONDS = 10.0
@@ -42,20 +42,16 @@ CLOSE_SECONDS = 10.0
 COMPRESSION_LEVEL = 1
 """For both modules. Level 6 of zlib takes over twice as long, for files a sixth smaller."""
 GZIP_WBITS = 16 + zlib.MAX_WBITS
-RECORD_BYTES = 128
-"""Octets of memory that a waiting record takes, besides its text."""
-
-Record = tuple[float, str, str, Any, Any, float, Any]
-"""What makes a line. Its second part is the only long text that it does not share."""
-RECORD_FIELDS = 7
+LINE_BYTES = 57
+"""Octets of memory that a waiting line takes, besides its text."""
 
 
 class Sink:
-    """Takes records, and writes them within a second; taking one never raises.
+    """Takes lines, and writes them within a second; taking one never raises.
 
-    A thread makes lines of them and writes, so that the event loop has more time, a slow disk
-    does not hold it, and records are written even while a callback does. A file that could
-    not be written is left as it is, and after a minute another one is begun; records that
+    A thread writes them, so that a slow disk does not hold the event loop, and lines are
+    written even while a callback does. A file that could
+    not be written is left as it is, and after a minute another one is begun; lines that
     come in between are lost, and counted. A storage that uploads at the end has one file
     only, so all that follows is lost there.
     """
@@ -66,15 +62,12 @@ class Sink:
         uri: str,
         worker: str,
         head: str,
-        lines_of: Callable[[Iterable[Record]], str],
-        *,
-        notice: Callable[[], None] = lambda: None,
+        notice: Callable[[Sink], None] = lambda sink: None,
     ) -> None:
         """Open the storage at *uri*, and write *head*, the first line of each file.
 
-        *lines_of* makes lines of records, in ASCII and with line ends; the thread that writes
-        calls it. *notice* is called in the thread of the event loop: now and then while
-        records come, and at the first one after a failure. Raises ``SettingError`` if the
+        *notice* is called in the thread of the event loop: now and then while lines come, and
+        at the first one after a failure. Raises ``SettingError`` if the
         storage cannot be opened or written.
         """
         self.errors = 0
@@ -85,17 +78,14 @@ class Sink:
         """Lines that were written, without the head."""
         self._spider: Any = crawler.spider
         self._head = head
-        self._lines_of = lines_of
         self._notice = notice
         self._packed = uri.endswith(".gz")
         self._packer: Any = None
         self._file: IO[bytes] | None = None
         self._retry_at = 0.0
-        # The fields of records, one after the other: were they kept as tuples, Python would
-        # go through them again and again in search of cycles.
-        self._waiting: list[Any] = []
+        self._waiting: list[str] = []
         # Each number is changed by one of the two threads only, but for _look_at, which is
-        # 0 after a failure, so that the next record has it noticed.
+        # 0 after a failure, so that the next line has it noticed.
         self._given = self._done = 0  # octets, about
         self._look_at = WRITE_AT_BYTES  # when so many octets are given
         self._dropped = self._unwritten = 0  # lines
@@ -128,14 +118,14 @@ class Sink:
         """Return how many lines were not written, and will not be."""
         return self._dropped + self._unwritten
 
-    def put(self, record: Record) -> None:
-        """Take *record*, to be written soon."""
-        given = self._given + RECORD_BYTES + len(record[1])
+    def put(self, line: str) -> None:
+        """Take *line*, in ASCII and with its end, to be written soon."""
+        given = self._given + LINE_BYTES + len(line)
         if given > self._look_at and not self._has_room_for(given):
             self._dropped += 1
             return
         self._given = given
-        self._waiting.extend(record)
+        self._waiting.append(line)
         if self._asleep:
             self._wake_thread()
 
@@ -146,7 +136,7 @@ class Sink:
         if waiting > WRITE_AT_BYTES:
             self._hurry.set()
         self._look_at = given + WRITE_AT_BYTES
-        self._notice()
+        self._notice(self)
         return True
 
     def _wake_thread(self) -> None:
@@ -203,13 +193,13 @@ class Sink:
         self._write_what_waits()  # of a crawl that is over at once
 
     def _write_what_waits(self) -> bool:
-        """Write the records that wait; ``False``: there were none."""
-        given = self._given  # a record is counted first, so one more may be on its way
+        """Write the lines that wait; ``False``: there were none."""
+        given = self._given  # a line is counted first, so one more may be on its way
         taken = self._waiting[:]
         if not taken:
             return False
         del self._waiting[: len(taken)]
-        lines = len(taken) // RECORD_FIELDS
+        lines = len(taken)
         try:
             if self._file is None and self._local and monotonic() >= self._retry_at:
                 self._retry_at = monotonic() + RETRY_SECONDS
@@ -217,8 +207,7 @@ class Sink:
             if self._file is None:
                 self._unwritten += lines
             else:
-                records = zip(*[iter(taken)] * RECORD_FIELDS, strict=True)
-                self._write(self._file, self._lines_of(records))
+                self._write(self._file, "".join(taken))
                 self.written += lines
         except Exception as error:  # noqa: BLE001 - whatever a file may raise
             self._unwritten += lines

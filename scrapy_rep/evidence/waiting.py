@@ -11,16 +11,14 @@ from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_rep.downloader import sleep
-from scrapy_rep.evidence.format import WAITING
+from scrapy_rep.events.of_crawls import Waited
 from scrapy_rep.log.waits import ASKED, PACE, add_held
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy.crawler import Crawler
     from scrapy.utils.asyncio import CallLaterResult
 
-    from scrapy_rep.evidence.audit import Audit
+    from scrapy_rep.events.stream import Stream
     from scrapy_rep.log import Held, Waits
 
 LEAST_LOOK_SECONDS, MOST_LOOK_SECONDS = 1.0, 60.0
@@ -46,17 +44,9 @@ class WaitingLines:
     ``MOST_HOSTS`` hosts that were not named yet, those with most requests first.
     """
 
-    def __init__(
-        self,
-        crawler: Crawler,
-        audit: Audit,
-        waits: Waits,
-        at: Callable[[float], float],
-    ) -> None:
-        """*at* turns a ``time.monotonic()`` into seconds since 1970."""
-        self._audit = audit
+    def __init__(self, crawler: Crawler, events: Stream, waits: Waits) -> None:
+        self._events = events
         self._waits = waits
-        self._at = at
         self._began = monotonic()
         self._closed = False
         self._timer: CallLaterResult | None = None
@@ -118,10 +108,10 @@ class WaitingLines:
         for cause in sorted(changed, key=changed.__getitem__):
             hosts, requests = now[cause]
             ends = (held.until for held in by_cause[cause] if held.until is not None)
-            times = [self._when(until) for until in ends]
-            known = {"until": min(times), "last": max(times)} if times else {}
-            self._audit.write(
-                WAITING, cause=cause, hosts=hosts, requests=requests, **known
+            times = [self._events.at(until) for until in ends]
+            first, last = min(times, default=None), max(times, default=None)
+            self._events.tell(
+                Waited(cause, requests, hosts=hosts, until=first, last=last)
             )
         self._last = {cause: numbers for cause, numbers in now.items() if numbers[0]}
 
@@ -138,13 +128,7 @@ class WaitingLines:
         )
         for held in nlargest(MOST_HOSTS, new, key=lambda held: held.requests):
             self._named[held.host, held.cause] = held.until or 0.0
-            self._audit.write(
-                WAITING,
-                cause=held.cause,
-                host=held.host,
-                requests=held.requests,
-                **({} if held.until is None else {"until": self._when(held.until)}),
+            until = None if held.until is None else self._events.at(held.until)
+            self._events.tell(
+                Waited(held.cause, held.requests, host=held.host, until=until)
             )
-
-    def _when(self, until: float) -> float:
-        return round(self._at(until), 3)

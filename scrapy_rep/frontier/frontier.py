@@ -7,6 +7,7 @@ from time import monotonic, time
 from typing import TYPE_CHECKING
 
 from scrapy_rep.downloader import Alarm
+from scrapy_rep.events.of_hosts import PutOff
 from scrapy_rep.frontier.places import Places, Where, urgency_of
 from scrapy_rep.frontier.schedule import DUE, LATER, Ahead, Schedule
 from scrapy_rep.frontier.stock import InHand, Stock
@@ -301,7 +302,7 @@ class Frontier:
 
     def _park(self, queue: HostQueue, wait: float, cause: str) -> None:
         self.schedule.park(queue, wait, len(self.places))
-        self._permits.log.note_put_off(queue.host, wait, cause)
+        self._permits.events.tell(PutOff(queue.host, wait, cause))
 
     def _tell_ledger(self, place: Place) -> None:
         """Tell the ledger what *place* waits for, if that is something else than before."""

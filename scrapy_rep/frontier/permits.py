@@ -5,6 +5,7 @@ from __future__ import annotations
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from scrapy_rep.events.of_hosts import GoesOn
 from scrapy_rep.frontier.places import Place, Where
 from scrapy_rep.judging import judged
 from scrapy_rep.judging.ruling import PARKED, UNREACHABLE
@@ -37,7 +38,7 @@ class Permits:
         self.keeper = crawl.keeper
         self._agents = crawl.agents
         self._judge = crawl.judge
-        self.log = crawl.log
+        self.events = crawl.events
         self.waits = crawl.waits
         self._may_wait_long = crawl.settings.wait
         self._policies: Policies | None = None
@@ -198,7 +199,7 @@ class Permits:
         refused = self.keeper.refuses(host) or self.keeper.is_used_up(host)
         if place.held_by not in TOLD_ELSEWHERE and not refused:
             waited = monotonic() - place.held_since
-            self.log.note_goes_on(host, place.held_by, waited, place.count)
+            self.events.tell(GoesOn(host, place.held_by, waited, place.count))
         place.held_by, place.held_until = "", 0.0
 
     # The engine

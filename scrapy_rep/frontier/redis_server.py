@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from scrapy_rep.log import CrawlLog
+    from scrapy_rep.events.stream import Stream
     from scrapy_rep.settings import Settings
 
 logger = logging.getLogger("scrapy_rep")
@@ -67,7 +67,7 @@ class Server:
     ``RedisStartError`` if the server is away or refuses us when the crawl begins.
     """
 
-    def __init__(self, crawler: Crawler, settings: Settings, log: CrawlLog) -> None:
+    def __init__(self, crawler: Crawler, settings: Settings, log: Stream) -> None:
         if not is_asyncio_available():
             reactor = crawler.settings.get("TWISTED_REACTOR")
             expected = "the asyncio reactor, or none, where REP_FLEET is set"

@@ -116,7 +116,7 @@ class Stock:
                 )
                 self.take(place)
                 self._ledger.note_unreadable(place, id_)
-                self._permits.log.count("unreadable")
+                self._permits.events.count("unreadable")
                 continue
             place.hand[0] = rank, order, id_, request
             return request

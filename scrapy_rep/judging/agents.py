@@ -138,3 +138,8 @@ def _decode_header(header: bytes) -> str:
         return header.decode()
     except UnicodeDecodeError:
         return header.decode("latin-1")
+
+
+def name_of(agent: Agent) -> str:
+    """Return the name of an agent in an audit: its tokens, separated by commas."""
+    return agent if isinstance(agent, str) else ", ".join(agent)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-    from scrapy_rep.log import CrawlLog
+    from scrapy_rep.events.stream import Stream
 
 META_KEYS = (EXEMPT_KEY, INSTEAD_KEY, "robotstxt_user_agent")
 """What a user may say on ``request.meta``."""
@@ -151,8 +151,8 @@ def hint_at_end(crawler: Crawler) -> Iterator[str]:
 class MetaKeys:
     """Looks at the names on the meta of requests for slips of those that count."""
 
-    def __init__(self, log: CrawlLog) -> None:
-        self._log = log
+    def __init__(self, events: Stream) -> None:
+        self._events = events
         self.seen = {*META_KEYS, *USUAL_KEYS}
 
     def look(self, meta: dict[str, Any]) -> None:
@@ -166,6 +166,6 @@ class MetaKeys:
         for name in names:
             near = get_close_matches(str(name), META_KEYS, n=1, cutoff=ALIKE)
             if near:
-                self._log.warn_user(
+                self._events.warn_user(
                     f"meta has {name!r}, which nobody reads; did you mean {near[0]!r}?"
                 )

@@ -9,7 +9,8 @@ from scrapy.extensions.telnet import update_telnet_vars
 from scrapy.utils.asyncio import call_later
 
 from scrapy_rep.downloader import ROBOTS_HOP
-from scrapy_rep.log.telling import NEWS_MOST
+from scrapy_rep.events.of_requests import Refused
+from scrapy_rep.events.stream import Stream
 from scrapy_rep.log.waits import WHY, in_words
 from scrapy_rep.protocol.printable import counted, duration
 
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
     from scrapy_rep.downloader import Departure
     from scrapy_rep.engine import Engine
-    from scrapy_rep.log.lines import CrawlLog
+    from scrapy_rep.exceptions import RobotsRefused
+    from scrapy_rep.log.lines import Log
     from scrapy_rep.log.waits import Waits
     from scrapy_rep.settings import Settings
 
@@ -56,12 +58,17 @@ class Watch:
         settings: Settings,
         engine: Engine,
         waits: Waits,
-        log: CrawlLog,
+        log: Log,
     ) -> None:
         self._crawler = crawler
         self._engine = engine
         self._waits = waits
         self._log = log
+        self._events = events = Stream.of(crawler)
+        self._refused = 0
+        """How many requests were refused without a warning."""
+        self._first_refusal: RobotsRefused | None = None
+        events.listen(self._hear_refusal, [Refused])
         self._longest_idle = settings.all_parked_max
         if self._longest_idle is not None:
             waits.on_idle(self._end_if_long)
@@ -71,6 +78,11 @@ class Watch:
         self._idle_time = 0.0
         self._timer: CallLaterResult | None = None
         self._under_way = 0
+
+    def _hear_refusal(self, event: Refused) -> None:
+        if not event.instead:
+            self._refused += 1
+            self._first_refusal = self._first_refusal or event.refusal
 
     def opened(self) -> None:
         """Note that the crawl begins."""
@@ -133,7 +145,7 @@ class Watch:
         if not (sent or quiet):
             return
         waiting = self._waits.waiting()
-        self._log.count_waiting(
+        self._count_waiting(
             sum(each.requests for each in waiting), len({each.host for each in waiting})
         )
         if not waiting:
@@ -144,7 +156,7 @@ class Watch:
                 f"In {duration(self._every)} {counted(sent, 'request was', 'requests were')} "
                 f"sent, and for {duration(idled)} of it the crawl did nothing but wait"
             )
-        self._log.tell_user(f"{said}: {in_words(waiting)}")
+        self._events.tell_user(f"{said}: {in_words(waiting)}")
 
     def _has_only_robots(self) -> bool:
         """Tell whether robots.txt files are asked for, and nothing else is."""
@@ -159,7 +171,7 @@ class Watch:
             return
         self._longest_idle = None
         waiting = in_words(self._waits.waiting())
-        self._log.tell_user(
+        self._events.tell_user(
             f"The crawl ends, as nothing may be sent for longer than REP_ALL_PARKED_MAX "
             f"({duration(most)}): {waiting}"
         )
@@ -173,9 +185,9 @@ class Watch:
         self._waits.close_all()
         stats: Any = self._crawler.stats
         left = self._waits.left
-        self._log.count_waiting(sum(left.values()), self._waits.hosts_left)
+        self._count_waiting(sum(left.values()), self._waits.hosts_left)
         for cause, number in left.items():
-            self._log.count(f"unsent/{cause}", number)
+            self._events.count(f"unsent/{cause}", number)
         idle_time = self._waits.idle_time
         if idle_time:
             stats.set_value("rep/waiting_time", idle_time)
@@ -184,29 +196,26 @@ class Watch:
             for name, number in stats.get_stats().items()
             if name.startswith(f"rep/{FORBIDDEN_STATS}")
         }
-        number, first = sum(refused.values()), self._log.first_refusal
-        if (
-            self._engine.starts.pages
-            or left
-            or number > self._log.warned_of
-            or not number
-        ):
+        number, first = sum(refused.values()), self._first_refusal
+        if self._engine.starts.pages or left or self._refused or not number:
             would_forbid = stats.get_value("rep/would_forbid", 0)
-            self._log.tell_user(self._sums(refused, would_forbid))
+            self._events.tell_user(self._sums(refused, would_forbid))
         if number and first is not None and not self._engine.starts.pages:
-            self._log.tell_user(
+            self._events.tell_user(
                 f"Nothing was fetched: each of the {number:,} requests was refused; the "
                 f"first: {first}"
                 if number > 1
                 else f"Nothing was fetched: the one request was refused: {first}"
             )
-        more = [
-            f"{self._log.told[kind] - NEWS_MOST:,} more {kind} ({', '.join(names)}"
-            f"{', ...' * (self._log.told[kind] - NEWS_MOST > len(names))})"
-            for kind, names in self._log.not_told.items()
-        ]
-        if more:
-            self._log.tell_user(f"Told at DEBUG only: {'; '.join(more)}")
+        if more := "; ".join(self._log.told_at_debug()):
+            self._events.tell_user(f"Told at DEBUG only: {more}")
+
+    def _count_waiting(self, requests: int, hosts: int) -> None:
+        """Set the stats of how many requests wait now, and for how many hosts."""
+        stats: Any = self._crawler.stats
+        if requests or stats.get_value("rep/waiting") is not None:
+            stats.set_value("rep/waiting", requests)
+            stats.set_value("rep/waiting/hosts", hosts)
 
     def _sums(self, refused: Mapping[str, int], would_forbid: int) -> str:
         left, idle_time = self._waits.left, self._waits.idle_time

@@ -16,12 +16,14 @@ from scrapy.spidermiddlewares.base import BaseSpiderMiddleware
 from w3lib.url import canonicalize_url
 
 from scrapy_rep.crawl import Crawl
+from scrapy_rep.events.of_requests import Dropped
 from scrapy_rep.judging import judged
+from scrapy_rep.judging.agents import name_of
 from scrapy_rep.judging.purposes import Purposes, preferences_of
 from scrapy_rep.pages.reading import read_page, urls_not_to_follow
 from scrapy_rep.pages.tdm_files import TDM, TdmFiles
 from scrapy_rep.protocol.preferences import EVERYTHING_UNSTATED, combine
-from scrapy_rep.protocol.printable import without_user
+from scrapy_rep.protocol.printable import shorten, without_user
 from scrapy_rep.signals import dropped
 
 if TYPE_CHECKING:
@@ -50,7 +52,7 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
             self.process_spider_output = None  # type: ignore[assignment]
             self.process_spider_output_async = None  # type: ignore[assignment]
         self._agents = crawl.agents
-        self._log = crawl.log
+        self._events = crawl.events
         # By response: a spider may pass meta on, which has the rules of an earlier page.
         self._pages: WeakKeyDictionary[Response, dict[str, Any]] = WeakKeyDictionary()
         self._unfollowed: WeakKeyDictionary[Response, frozenset[str]] = (
@@ -66,9 +68,9 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
             self._pages[response] = page
         if page["rules"]:
             if page["noindex"]:
-                self._log.count("page/noindex")
+                self._events.count("page/noindex")
             if page["nofollow"]:
-                self._log.count("page/nofollow")
+                self._events.count("page/nofollow")
 
     def get_processed_request(
         self, request: Request, response: Response | None
@@ -103,8 +105,9 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
     ) -> None:
         """Count and log that *what*, which came of *response*, goes no further."""
         url, page = without_user(url), without_user(response.url)
-        shown = "an item" if what == "item" else f"the request for {url}"
-        self._log.note_drop(shown, page, cause, why)
+        assert response.request is not None
+        agent = name_of(self._agents.of(response.request))
+        self._events.tell(Dropped(url, page, what, agent, cause, shorten(why)))
         self.crawler.signals.send_catch_log(
             signal=dropped,
             what=what,

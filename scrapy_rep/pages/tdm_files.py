@@ -19,6 +19,7 @@ from scrapy_rep import access
 from scrapy_rep.access.origins import origin_of
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.downloader import OneForEachCrawler
+from scrapy_rep.events.of_sites import NoTdmrep
 from scrapy_rep.exceptions import RobotsForbidden
 from scrapy_rep.policies.own_code import described
 from scrapy_rep.policies.travel import request_for
@@ -115,17 +116,10 @@ class TdmFiles(OneForEachCrawler):
         self._files[origin] = Known(rules, now() + again, failure)
         if len(self._files) > MAX_ORIGINS:
             self._files.popitem(last=False)
-        log = self._crawl.log
-        log.count("tdmrep/origins")
+        events = self._crawl.events
+        events.count("tdmrep/origins")
         if failure:
-            log.count("tdmrep/failures")
-            log.tell(
-                "origins whose tdmrep.json cannot be fetched",
-                "tdmrep.json of %(origin)s cannot be fetched (%(failure)s): items of pages that "
-                "say nothing of text and data mining are dropped",
-                origin=origin,
-                failure=failure,
-            )
+            events.tell(NoTdmrep(origin, failure))
 
     async def _fetch(
         self, origin: str, page: Request

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from scrapy_rep.events.of_sites import Copy
 from scrapy_rep.pacing import FREE, pace_of
 from scrapy_rep.policies.lifecycle import State
 
@@ -24,8 +25,8 @@ ANSWER_BYTES = 700
 MAX_FAILING = 20_000
 """Origins of which only failures are known, some 400 octets each, that are remembered when they fall out of
 the cache. Else requests would wait for an origin for ever, as nobody knew how often it has failed."""
-EVIDENCE_BYTES = 320
-"""Octets of its evidence, if that is kept; measured."""
+COPY_BYTES = 320
+"""Octets of its copy, if there is one; measured."""
 MAX_OTHER_PACES = 16
 """An entry keeps the pace of its first agent, and of so many others."""
 
@@ -38,7 +39,7 @@ class Known:
         "_pace",
         "_paces",
         "answer_id",
-        "evidence",
+        "copy",
         "fault",
         "is_large",
         "key",
@@ -63,8 +64,8 @@ class Known:
         self.standing = standing
         self.answer_id = answer_id
         """Equal for equal answers; ``None`` where no answer decides."""
-        self.evidence: Any = None
-        """What a listener of ``Policies.on_learned`` may keep here about the answer."""
+        self.copy: Copy | None = None
+        """What was told of the answer; ``None``: nobody wanted to know it."""
         self.is_large = False
         """Whether a thread reads the file for each agent: it would hold the event loop."""
         self.requests_wait = False
@@ -81,6 +82,10 @@ class Known:
     @property
     def unreachable(self) -> bool:
         return self.standing.state is State.UNREACHABLE
+
+    def as_copy(self) -> Copy:
+        """Return its copy, or what is told of it where asking was broken off."""
+        return self.copy or Copy(self.origin, self.standing.state.value)
 
     def pace_for(self, agent: Agent, settings: Settings) -> Pace:
         """Return the pace that the policy asks of *agent*."""
@@ -102,8 +107,8 @@ class Known:
 def weight_of(known: Known) -> int:
     """Return the octets of memory that *known* takes once it is in use, within a third or so."""
     weight = ENTRY_BYTES + len(known.key) + known.policy.size_bytes()
-    if known.evidence is not None:
-        weight += EVIDENCE_BYTES
+    if known.copy is not None:
+        weight += COPY_BYTES
     if known.snapshot is not None and (answer := known.snapshot.answer) is not None:
         weight += ANSWER_BYTES + len(answer.body)
     return weight

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from scrapy_rep.downloader import Departure
     from scrapy_rep.engine import Engine
-    from scrapy_rep.log import CrawlLog
     from scrapy_rep.pacing import Asking, Keeper
     from scrapy_rep.settings import Settings
     from scrapy_rep.store import KeptAnswer
@@ -104,7 +103,6 @@ class Fetcher:
         settings: Settings,
         engine: Engine,
         keeper: Keeper,
-        log: CrawlLog,
     ) -> None:
         self._crawler = crawler
         self._settings = settings
@@ -118,7 +116,7 @@ class Fetcher:
         engine.starts.on_start(self._note_start)
         engine.starts.on_answer(self._keep_coding)
         engine.starts.on_failure(self._keep_error)
-        self._own_code = OwnCode(crawler, log)
+        self._own_code = OwnCode(crawler)
 
     async def fetch(
         self,

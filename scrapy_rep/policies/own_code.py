@@ -20,13 +20,12 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy_rep.access.exchange import describe_error
 from scrapy_rep.downloader import ROBOTS_HOP, kind_of
 from scrapy_rep.downloader.failures import LOST
+from scrapy_rep.events.stream import Stream
 from scrapy_rep.exceptions import HostRefused
 from scrapy_rep.protocol.printable import counted
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
-
-    from scrapy_rep.log import CrawlLog
 
 logger = logging.getLogger("scrapy_rep")
 
@@ -60,9 +59,9 @@ BROWSERS_PAGE = re.compile(
 class OwnCode:
     """Tells a user which code of theirs keeps robots.txt files from us; each kind once."""
 
-    def __init__(self, crawler: Crawler, log: CrawlLog) -> None:
+    def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._log = log
+        self._events = Stream.of(crawler)
         self._told: set[tuple[str, ...]] = set()
 
     def note_raised(self, error: Exception, origin: str) -> str:
@@ -72,7 +71,7 @@ class OwnCode:
         if not self._is_news(who, type(error).__name__):
             return words
         if isinstance(error, IgnoreRequest):
-            self._log.warn_user(
+            self._events.warn_user(
                 f"{who} refuses the request for robots.txt of {origin} "
                 f"({described(error)}), so nobody knows what is allowed there: {ADVICE}"
             )
@@ -102,7 +101,7 @@ class OwnCode:
         names = [_name_of(each) for each in receivers if not _is_ours(each)]
         who = " or ".join(names) or "a download handler or middleware"
         if self._is_news(who, name):
-            self._log.warn_user(
+            self._events.warn_user(
                 f"{who}, which handles the signal {name}, stopped the download of "
                 f"robots.txt of {origin} after {counted(octets, 'octet')}. A rule may be "
                 f"missing, so nobody knows what is allowed there: {ADVICE}"
@@ -113,7 +112,7 @@ class OwnCode:
         """Tell that a browser has made a page of a robots.txt; return that in words."""
         words = "a browser made HTML of it"
         if self._is_news(words):
-            self._log.warn_user(
+            self._events.warn_user(
                 f"robots.txt of {origin} came as a page of a browser, in which there are no "
                 "rules, so nobody knows what is allowed there: have such requests fetched "
                 "without a browser, by REP_ROBOTS_META or in the middleware that sends them "

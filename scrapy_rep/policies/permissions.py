@@ -12,6 +12,7 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
+from scrapy_rep.events.of_hosts import Permitted
 from scrapy_rep.pacing import FREE, Pace
 from scrapy_rep.protocol.printable import duration
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import date
 
-    from scrapy_rep.log import CrawlLog
+    from scrapy_rep.events.stream import Stream
     from scrapy_rep.settings import Settings
 
 
@@ -84,16 +85,11 @@ class Permissions:
         """Call *listener* once for each that is found to be over, with a sentence on it."""
         self._listeners.append(listener)
 
-    def tell_of_all(self, log: CrawlLog, now: float) -> None:
-        """Tell *log* which hold as the crawl begins, *now*, in seconds since 1970."""
+    def tell_of_all(self, events: Stream, now: float) -> None:
+        """Tell which hold as the crawl begins, *now*, in seconds since 1970."""
         for each in list(self._of.values()):
             if self._check(each, now):
-                log.tell(
-                    "hosts that have allowed us more",
-                    "%(host)s is not judged by its robots.txt (REP_HOSTS): %(words)s",
-                    host=each.host,
-                    words=each.in_words(),
-                )
+                events.tell(Permitted(each.host, each.in_words()))
 
     def at(self, origin: str, now: float) -> Permission | None:
         """Return what the host of *origin* allows us *now*, in seconds since 1970."""

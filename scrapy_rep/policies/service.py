@@ -6,7 +6,7 @@ import random
 from contextlib import nullcontext
 from functools import partial
 from math import inf
-from time import monotonic, time
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
@@ -15,6 +15,8 @@ from scrapy.utils.defer import maybe_deferred_to_future
 
 from scrapy_rep.access.origins import origin_of, robots_url
 from scrapy_rep.access.results import Access
+from scrapy_rep.events.of_sites import StoreFailed
+from scrapy_rep.events.stream import Stream
 from scrapy_rep.pacing import Asking
 from scrapy_rep.policies.aside import Aside
 from scrapy_rep.policies.cache import Known, PolicyCache
@@ -44,7 +46,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from twisted.internet.defer import Deferred
 
-    from scrapy_rep.log import CrawlLog
     from scrapy_rep.policies.fetcher import Fetcher
     from scrapy_rep.policies.one_at_a_time import Engine
     from scrapy_rep.policies.permissions import Permissions
@@ -71,7 +72,6 @@ class Policies:
         fetcher: Fetcher,
         store: Store,
         sharing: Sharing,
-        log: CrawlLog,
         keep: Callable[[str, float], None],
         engine: Engine,
         permissions: Permissions,
@@ -84,22 +84,17 @@ class Policies:
         self._fetcher = fetcher
         self._store = store
         self._sharing = sharing
-        self._log = log
+        self._events = events = Stream.of(crawler)
         self._permissions = permissions
-        self._news = News(log, settings, permissions)
+        self._news = News(events, settings, permissions)
         self._keep = keep
-        self._listeners: list[Callable[[Known, Snapshot], None]] = []
         self._cache = PolicyCache(settings.cache_bytes)
         self._engine = engine
         self.fetches = OneAtATime(self._find, self._broken_off, engine)
         self.lanes = fetcher.lanes
         self._aside = Aside(self.lanes.waiting_aside)
         # Wall time that no step of the wall clock changes while we run.
-        self._wall_at_zero = time() - monotonic()
-
-    def on_learned(self, listener: Callable[[Known, Snapshot], None]) -> None:
-        """Call *listener* when we learn what decides for an origin, or learn it anew."""
-        self._listeners.append(listener)
+        self._wall_at_zero = events.wall_at_zero
 
     def is_ending(self) -> bool:
         """Tell whether the crawl is ending."""
@@ -221,7 +216,8 @@ class Policies:
         self._aside.close()
         self._sharing.leave()
         await self._with_store("close", "", self._store.close())
-        self._log.note_evictions(self._cache.evictions)
+        if self._cache.evictions:
+            self._events.count("cache/evictions", self._cache.evictions)
 
     # Asking
 
@@ -256,7 +252,7 @@ class Policies:
                 self._settings,
                 waited=waited and learned.at >= since,
             ):
-                self._log.count("shared")
+                self._events.count("shared")
                 return await self._take(key, snapshot, learned, page)
             asking = Asking()
             try:
@@ -325,7 +321,7 @@ class Policies:
             )
             self._note_variants(origin)
         if outcome.access is Access.NOT_MODIFIED:
-            self._log.count("cache/revalidated")
+            self._events.count("cache/revalidated")
         # At the time of learning: writing to the store may take longer than a lifetime.
         stands = standing_of(snapshot, at, self._settings)
         known = await self._learn(key, snapshot, stands, page)
@@ -362,10 +358,9 @@ class Policies:
         known.snapshot = snapshot
         known.requests_wait = requests_wait(snapshot, stands.state, self._settings)
         if before is None and key == origin:
-            self._log.count("origins")
+            self._events.count("origins")
         self._news.tell_of_reach(known, state_before, snapshot, self.now())
-        for learned in self._listeners:
-            learned(known, snapshot)
+        self._news.tell_of_copy(known, snapshot)
         self._cache.put(known)
         return known
 
@@ -396,7 +391,7 @@ class Policies:
     def _note_variants(self, origin: str) -> Known:
         """Note, and return, that the answers of *origin* depend on the User-Agent."""
         if self._cache.peek(origin) is None:
-            self._log.count("origins")
+            self._events.count("origins")
         policy = Policy.disallow_all("robots.txt depends on the User-Agent")
         known = Known(origin, policy, Standing(State.UNKNOWN, inf, inf), None)
         known.varies, known.snapshot = True, Snapshot(varies_at=self.now())
@@ -416,5 +411,5 @@ class Policies:
         try:
             return await call
         except Exception as error:  # noqa: BLE001 - whatever a store may raise
-            self._log.note_store_failure(doing, origin, error)
+            self._events.tell(StoreFailed(doing, origin, repr(error)))
             return None

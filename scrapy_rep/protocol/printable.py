@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+if TYPE_CHECKING:
+    from scrapy_rep.protocol.policy import Verdict
+
 HIDDEN = "***"
+MAX_CHARACTERS = 500
+"""Characters of a stranger's text that is kept with each request: a rule may be half a megabyte
+long."""
 WORD = re.compile("[a-z0-9]+")
 
 
@@ -88,6 +95,23 @@ def describe_error(error: Exception, uri: str) -> str:
     if secret and (not words or any(word in text.lower() for word in words)):
         return type(error).__name__
     return text
+
+
+def shorten(text: str) -> str:
+    """Return *text*, cut to ``MAX_CHARACTERS``."""
+    if len(text) <= MAX_CHARACTERS:
+        return text
+    return f"{text[: MAX_CHARACTERS - 3]}..."
+
+
+def explain(verdict: Verdict) -> str:
+    """Return the reason of *verdict* in words, with the rule and its line, if a rule decided."""
+    rule = verdict.rule
+    if rule is None:
+        return verdict.reason
+    kind = "Allow" if rule.allow else "Disallow"
+    group = ", ".join(verdict.group or ())
+    return f"{kind}: {rule.path} (line {rule.line}, user-agent {group})"
 
 
 def counted(number: int, one: str, many: str = "") -> str:

@@ -2,7 +2,7 @@
 
 An audit is one file or more, of one worker or run each: JSON lines, one record a line, perhaps
 in gzip. Nothing that stands in one makes reading fail; what cannot be read is counted, with its
-file and line. What a record consists of is declared in ``evidence/format.py``, and what is kept of
+file and line. What a record consists of is declared in ``events``, and what is kept of
 it in ``records.sql``.
 """
 
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from scrapy_rep.access.origins import origin_of
-from scrapy_rep.evidence.format import RECORD_TYPES, as_octets, decode, fault
+from scrapy_rep.events.records import RECORDS, as_octets, decode, fault
 from scrapy_rep.protocol.printable import without_user
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class Reader:
         """*progress* takes the octets that were read since it was called last."""
         self._database = database
         self._progress = progress
-        self._tables = {name: Table(database, name) for name in RECORD_TYPES}
+        self._tables = {name: Table(database, name) for name in RECORDS}
         self._allowed = Table(database, "decision", OF_ALLOWED)
         self.sources: list[Source] = []
         self.troubles: list[str] = []
@@ -188,7 +188,7 @@ class Reader:
             table = self._allowed
         if b"\\u" in line:
             _write_out_surrogates(record)
-        _locate(record, RECORD_TYPES[kind].kinds)
+        _locate(record, RECORDS[kind])
         record["file"], record["place"] = len(self.sources), source.lines
         table.add(record)
 
@@ -209,9 +209,9 @@ class Reader:
 def _locate(record: Record, fields: Container[str]) -> None:
     """Add whose origin and host a record is about, and the key of the URL that was judged."""
     # A record may have keys that are no fields of its type: nobody has checked these.
-    url, origin, host, slot, judged = (
+    url, origin, host, judged = (
         record.get(name) if name in fields else None
-        for name in ("url", "origin", "host", "slot", "judged")
+        for name in ("url", "origin", "host", "judged")
     )
     url = judged or url
     if url is not None:
@@ -222,7 +222,7 @@ def _locate(record: Record, fields: Container[str]) -> None:
         end = url.find("/", HOST_START)
         origin = _origin_of(url[:end] if end > 0 else url)
     record["origin"] = origin
-    record["host"] = host or _host_of(origin or "") or slot or ""
+    record["host"] = host or _host_of(origin or "")
 
 
 def size_of(names: Sequence[str]) -> int | None:

@@ -92,7 +92,7 @@ class Gate(scrapy.Spider):
         gate = self.gate
         shared = Crawl.of(self.crawler)
         engine = shared.engine
-        audit: Any = shared.witness and shared.witness._audit
+        audit: Any = shared.audit
         requests = [scrapy.Request(url) for url in urls]
         for request in requests:  # as it comes of a request's way through the scheduler
             request.meta["download_slot"] = engine.slot_of(request)

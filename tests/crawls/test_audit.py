@@ -98,8 +98,8 @@ async def test_a_whole_crawl(tmp_path, monkeypatch, name, packing):
     sent = of_type("sent", found)
     assert [one["url"] for one in sent] == [url(path) for path in at_site]
     assert [one.get("robots") for one in sent] == [True, None]
-    assert {one["slot"] for one in sent} == {"127.0.0.1"}
-    assert all(one.keys() <= {"type", "time", "url", "slot", "robots"} for one in sent)
+    assert {one["host"] for one in sent} == {"127.0.0.1"}
+    assert all(one.keys() <= {"type", "time", "url", "host", "robots"} for one in sent)
 
     (copy,) = of_type("copy", found)
     assert began < copy.pop("fetched") < copy.pop("time") < time.time() + 1
@@ -110,7 +110,6 @@ async def test_a_whole_crawl(tmp_path, monkeypatch, name, packing):
         "status": 200,
         "url": url("/robots.txt"),
         "digest": digest(RULES),
-        "failure": None,
         "encoding": "utf-8",
         "body": RULES,
     }
@@ -122,7 +121,7 @@ async def test_a_whole_crawl(tmp_path, monkeypatch, name, packing):
         "type": "decision",
         "time": refused["time"],
         "url": url("/private/b"),
-        "slot": "127.0.0.1",
+        "host": "127.0.0.1",
         "agent": AGENT,
         "allowed": False,
         "cause": "rule",
@@ -166,7 +165,7 @@ async def test_evidence_and_audit_agree(tmp_path):
     (evidence,) = crawler.spider.got
     (decision,) = of_type("decision", records_of(path))
     assert decision.pop("time") == pytest.approx(evidence["time"], abs=1e-4)
-    del decision["type"], decision["slot"]
+    del decision["type"], decision["host"]
     assert decision == {name: evidence[name] for name in decision}
 
 
@@ -181,7 +180,7 @@ async def test_origins_that_share_a_slot(tmp_path):
     robots = [one.url("/robots.txt") for one in (site, other)]
     assert len(sent) == 8
     assert {one["url"] for one in sent} == {*urls, *robots}
-    assert {one["slot"] for one in sent} == {"both"}
+    assert {one["host"] for one in sent} == {"127.0.0.1"}
 
 
 @coroutine_test
@@ -199,7 +198,7 @@ async def test_copies_that_are_not_there(tmp_path):
         (down, "unreachable", "unreachable"),
     ]:
         copy, decision = copies[site.origin], decisions[site.url("/a")]
-        assert (copy["state"], copy["digest"], "body" in copy) == (state, None, False)
+        assert (copy["state"], copy.keys() & {"digest", "body"}) == (state, set())
         assert (decision.get("cause"), decision.get("digest")) == (cause, None)
         assert None not in decision.values()
         assert decision["allowed"] is (cause is None)

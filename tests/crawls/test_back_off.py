@@ -20,7 +20,7 @@ from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_rep import RobotsForbidden, RobotsUnreachable
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.log.lines import NEWS_SECONDS
+from scrapy_rep.events.of_hosts import NEWS_SECONDS
 from scrapy_rep.pacing import HOSTS
 from tests.site import (
     Hit,

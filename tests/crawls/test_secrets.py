@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 import traceback
 from io import BytesIO
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
@@ -17,9 +19,11 @@ from scrapy.http import HtmlResponse, Response
 from scrapy_rep import Policy, RobotsForbidden, SettingError
 from scrapy_rep.compat import get
 from scrapy_rep.compat.urllib_fetch import fetch
+from scrapy_rep.crawl import Crawl
+from scrapy_rep.downloader import Departure
 from scrapy_rep.evidence.destination import fill_in
 from scrapy_rep.exceptions import RedisStartError, StillParked
-from scrapy_rep.log import CrawlLog
+from scrapy_rep.judging.symptoms import Symptoms
 from scrapy_rep.robots import Robots
 from tests.commands.cli import robots
 from tests.crawls.test_middleware import LEAKS_OF_SCRAPY
@@ -323,7 +327,14 @@ def test_exceptions_are_told_without_user_and_password(kind, arguments):
 def test_a_pause_is_told_without_user_and_password(caplog):
     caplog.set_level(0)
     crawler = make_crawler()
-    CrawlLog(crawler).note_back_off("slot", Response(URL, status=429), 5.0, 60.0, 5.0)
+    crawler.engine = SimpleNamespace(_slot=SimpleNamespace(closing=None))
+    crawl = Crawl.of(crawler)
+    symptoms = Symptoms(crawl.settings, crawl.keeper, crawl.events, time.time)
+    departure = Departure(Request(URL))
+    departure.host, departure.started_at = "slot", time.monotonic()
+    symptoms.answered(
+        departure, Response(URL, status=429, headers={"Retry-After": "5"})
+    )
     assert "(429 for http://host.example/a)" in caplog.messages[-1]
 
 

@@ -11,7 +11,7 @@ import pytest
 import scrapy
 from scrapy.extensions.telnet import update_telnet_vars
 
-from scrapy_rep.log.telling import NEWS_MOST
+from scrapy_rep.log.lines import NEWS_MOST
 from scrapy_rep.store import Failures, KeptAnswer, Snapshot, Store
 from tests.site import Reply, some_sites
 from tests.utils import (

@@ -3,33 +3,42 @@
 from __future__ import annotations
 
 import re
-import time
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, signals
-from scrapy.http import Response
 
-from scrapy_rep.downloader import Departure
+from scrapy_rep.crawl import Crawl
+from scrapy_rep.events.of_crawls import Waited
+from scrapy_rep.events.of_hosts import BackedOff, Demanded
+from scrapy_rep.events.of_requests import (
+    Answered,
+    Dropped,
+    InBrowser,
+    Judged,
+    Sent,
+    said_by,
+)
+from scrapy_rep.events.of_sites import Copy, NewCopy
+from scrapy_rep.events.stream import Stream
 from scrapy_rep.evidence import audit
 from scrapy_rep.evidence.audit import Audit
-from scrapy_rep.evidence.decision import Copy, Decision, copy_of
-from scrapy_rep.evidence.format import BACK_OFF, BROWSER, DEMAND, DROPPED, WAITING
-from scrapy_rep.judging import note_origin
-from scrapy_rep.pacing import pace_of
+from scrapy_rep.log import Waits
 from scrapy_rep.policies.cache import Known
 from scrapy_rep.policies.lifecycle import policy_of, standing_of
-from scrapy_rep.settings import Settings
+from scrapy_rep.policies.news import copy_of
 from tests.audits import digest, of_type, records_of
 from tests.snapshots import facts_of, snapshot_of
 from tests.utils import Pages, coroutine_test, make_crawler
 
 if TYPE_CHECKING:
+    from scrapy_rep.settings import Settings
     from scrapy_rep.store import Snapshot
 
 SAMPLE = Path(__file__).with_name("sample.jsonl")
-"""An audit of format 1, as it was written before there was a module for the format."""
+"""An audit with a record of each type."""
 
 START = 1_793_000_000.0
 RULES = """\
@@ -57,43 +66,24 @@ def snapshot(url: str, **more: Any) -> Snapshot:
 def known_of(origin: str, kept: Snapshot, settings: Settings) -> Known:
     stands = standing_of(kept, START + 1, settings)
     known = Known(origin, policy_of(kept, stands.state, settings), stands, None)
-    known.evidence = copy_of(known, kept, settings)
+    known.copy = copy_of(known, kept, settings)
     return known
 
 
-def departure(url: str, host: str, slot: str, started_at: float = 0.0) -> Departure:
-    request = Request(url)
-    note_origin(request.url, request.meta)
-    leaving = Departure(request, slot)
-    leaving.host, leaving.started_at = host, started_at
-    return leaving
-
-
-async def write_sample(path: Path, monkeypatch: Any) -> None:
-    """Write the audit that is the sample."""
-    crawler = make_crawler(REP_DENY_STATUSES=[403])
+async def write_sample(path: Path) -> None:
+    """Write the audit that is the sample: each event comes a little later than the last one."""
+    crawler = make_crawler(REP_DENY_STATUSES=[403], REP_AUDIT_URI=str(path))
+    downloader = SimpleNamespace(active=set())
     crawler.spider = Pages()
-    settings = Settings.read(crawler.settings)
+    crawler.engine = SimpleNamespace(downloader=downloader)
+    crawl = Crawl.of(crawler)
     clock = (START + 0.1234567 * number for number in count())
+    crawl.events.at = lambda moment: next(clock)  # type: ignore[method-assign]
+    crawl.agents.of = lambda *_: ("ExampleBot/1.0", "other")  # type: ignore[method-assign]
+    crawl.collect_evidence()
+    tell, settings, agent = crawl.events.tell, crawl.settings, "ExampleBot/1.0"
 
-    def now() -> float:
-        return next(clock)
-
-    agent = "ExampleBot/1.0"
-    found = Audit(
-        crawler,
-        str(path),
-        now=now,
-        at=lambda moment: START + moment,
-        agent=lambda: f"{agent}, other",
-    )
-    moments = iter([2.592591, 2.716049, 2.8])
-    monkeypatch.setattr("scrapy_rep.evidence.audit.monotonic", lambda: next(moments))
-
-    of_robots = "https://a.example/robots.txt", "a.example", "a.example"
-    robots = departure(*of_robots, now() - START)
-    robots.robots_hop = object()
-    found.write_sent(robots)
+    tell(Sent("https://a.example/robots.txt", "a.example", robots=True))
     kept = {
         "https://a.example": snapshot(
             "https://www.a.example/robots.txt", body=RULES.encode()
@@ -116,113 +106,71 @@ async def write_sample(path: Path, monkeypatch: Any) -> None:
             failure="timed out",
         ),
     }
+    known = {origin: known_of(origin, one, settings) for origin, one in kept.items()}
     for origin, one in kept.items():
-        found.write_copy(
-            known_of(origin, one, settings).evidence, facts_of(one)["body"]
-        )
-    for origin, path_, cause, enforced, preferences, names in [
-        (
-            "https://a.example",
-            "/?q=1",
-            None,
-            True,
-            {"search": "yes"},
-            ("a.example",) * 2,
-        ),
-        (
-            "https://a.example",
-            "/?q=2",
-            None,
-            True,
-            {"search": "yes"},
-            ("a.example",) * 2,
-        ),
-        ("https://a.example", '/private/größe"\\', "rule", True, {}, ("", 'my "slot"')),
-        ("https://a.example", "/private/x", "rule", False, {"search": "yes"}, ("", "")),
-        ("https://b.example:8443", "/private/x", "rule", True, {}, ("b.example",) * 2),
-        ("http://c.example", "/", None, True, {}, ("c.example",) * 2),
-        ("http://d.example", "/", "status", True, {}, ("d.example",) * 2),
-        ("http://e.example", "/", "unreachable", True, {}, ("e.example",) * 2),
-        ("http://f.example", '/"press"/', None, True, {}, ("f.example",) * 2),
+        copy = known[origin].copy
+        assert copy is not None
+        tell(NewCopy(copy, facts_of(one)["body"]))
+    for origin, path_, cause, enforced in [
+        ("https://a.example", "/?q=1", None, True),
+        ("https://a.example", "/?q=2", None, True),
+        ("https://a.example", '/private/größe"\\', "rule", True),
+        ("https://a.example", "/private/x", "rule", False),
+        ("https://b.example:8443", "/private/x", "rule", True),
+        ("http://c.example", "/", None, True),
+        ("http://d.example", "/", "status", True),
+        ("http://e.example", "/", "unreachable", True),
+        ("http://f.example", '/"press"/', None, True),
     ]:
-        known = known_of(origin, kept[origin], settings)
-        url = origin + path_
-        verdict = known.policy.verdict(url, agent)
-        pace = pace_of(known.policy, agent, settings)
-        decision = Decision(
-            known.evidence, agent, verdict, cause, enforced, pace, preferences
-        )
-        when = now()
-        found.put((when, url, *names, decision, pace.asked(when), preferences))
+        url, policy = origin + path_, known[origin].policy
+        verdict = policy.verdict(url, agent)
+        request = Request(url)
+        copy = known[origin].as_copy()
+        tell(Judged(request, url, agent, verdict, cause, enforced, policy, copy))
         if cause is None:
-            found.write_sent(departure(url, *names, now() - START))
-    answered = departure("https://a.example/?q=1", "a.example", "a.example", 0.5)
-    found.write_answer(answered, Response("https://a.example/", body=b"page"))
-    answered.host = 'my "hosts"'
-    found.write_failure(answered, TimeoutError())
-    for _ in range(2):  # for the two of moments of their own
-        now()
-    robots.started_at = answered.started_at
-    found.write_answer(robots, Response("https://a.example/robots.txt", status=404))
-    found.write(
-        BACK_OFF,
-        host="a.example",
-        url="https://a.example/?q=1",
-        what="429",
-        seconds=60.0,
-        asked=60.0,
-        down=True,
+            tell(Sent(request.url, "a.example", robots=None))
+    page = "https://a.example/?q=1"
+    tell(Answered(page, "a.example", 0.5, 0.25, 4, 200, None, robots=None))
+    tell(Answered(page, 'my "hosts"', 0.5, None, None, None, "timeout", robots=None))
+    of_robots = "https://a.example/robots.txt", "a.example"
+    tell(Answered(*of_robots, 0.5, 0.5, 0, 404, None, robots=True))
+    tell(BackedOff("a.example", page, "429", 60.0, 60.0, 60.0, down=True))
+    tell(Waited("parked", 7, hosts=2, until=START + 60, last=START + 90))
+    tell(Waited("parked", 7, "a.example", until=START + 60))
+    verdict = known["https://a.example"].policy.verdict("/private/x.png", agent)
+    tell(
+        InBrowser(
+            url="https://a.example/private/x.png",
+            agent=agent,
+            cause="rule",
+            enforced=True,
+            digest=digest(RULES),
+            **said_by(verdict),
+        )
     )
-    parked = {"cause": "parked", "requests": 7, "until": START + 60}
-    found.write(WAITING, hosts=2, last=START + 90, **parked)
-    found.write(WAITING, host="a.example", **parked)
-    found.write(
-        BROWSER,
-        url="https://a.example/private/x.png",
-        agent="ExampleBot/1.0",
-        allowed=False,
-        cause="rule",
-        enforced=True,
-        reason="Disallow: /private/ (line 3, user-agent *)",
-        group=["*"],
-        rule="Disallow: /private/",
-        line=3,
-        digest=digest(RULES),
-    )
-    found.write(
-        DROPPED,
-        url="https://a.example/ad",
-        page="https://a.example/",
-        what="request",
-        agent="ExampleBot/1.0",
-        cause="rel_nofollow",
-        reason='rel="nofollow"',
-    )
-    found.write(
-        DEMAND,
-        host="a.example",
-        url="https://a.example/paid",
-        status=402,
-        cause="license",
-        license="https://a.example/license.xml",
-        price="USD 0.01",
-    )
-    await found.close("finished", {"parked": 7})
+    rel = "rel_nofollow", 'rel="nofollow"'
+    url = "https://a.example/"
+    tell(Dropped(f"{url}ad", url, "request", agent, *rel))
+    license_ = "https://a.example/license.xml"
+    paid = "https://a.example/paid"
+    tell(Demanded("a.example", paid, 402, "license", license_, "USD 0.01"))
+    crawl.waits.left["parked"] = 7
+    assert crawl.audit is not None
+    await crawl.audit.close("finished")
 
 
 def masked(text: str) -> str:
     """Return an audit without what differs from run to run."""
     text = re.sub(r'"worker":"[^"]*"', '"worker":"host-4711-a1b2c3d4"', text, count=1)
     text = re.sub(r'"version":"[^"]*"', '"version":"0.1.0"', text, count=1)
-    text = re.sub(r'("type":"answer".*"seconds":)[\d.]+', r"\g<1>0.5", text)
     return re.sub(r'"settings":{.*}}\n', '"settings":{}}\n', text, count=1)
 
 
 @coroutine_test
-async def test_the_lines_are_those_of_the_sample(tmp_path, monkeypatch):
+async def test_the_lines_are_those_of_the_sample(tmp_path):
     """Octet by octet: audits of before are read with those of after."""
     path = tmp_path / "audit.jsonl"
-    await write_sample(path, monkeypatch)
+    await write_sample(path)
     assert masked(path.read_text("ascii")) == SAMPLE.read_text("ascii")
 
 
@@ -232,16 +180,15 @@ async def test_digests_are_remembered_up_to_a_number(tmp_path, monkeypatch):
     monkeypatch.setattr(audit, "MAX_DIGESTS", 2)
     path = tmp_path / "audit.jsonl"
     crawler = make_crawler()
-    found = Audit(
-        crawler, str(path), now=time.time, at=float, agent=lambda: "ExampleBot"
-    )
+    events = Stream.of(crawler)
+    found = Audit(crawler, str(path), events, Waits(), lambda: "ExampleBot")
     copies = [Copy("o", "fetched", digest=digest(b"%d" % n)) for n in range(4)]
-    found.write_copy(copies[1], b"1")
+    events.tell(NewCopy(copies[1], b"1"))
     assert not path.exists()
     crawler.spider = Pages()
     crawler.signals.send_catch_log(signals.spider_opened)
     for number in [1, 2, 3, 3, 1]:
-        found.write_copy(copies[number], b"%d" % number)
+        events.tell(NewCopy(copies[number], b"%d" % number))
     await found.close("finished")
     bodies = [copy.get("body") for copy in of_type("copy", records_of(path))]
     assert bodies == ["1", "2", "3", None, "1"]
@@ -252,9 +199,8 @@ async def test_nothing_is_written_after_the_end(tmp_path):
     path = tmp_path / "audit.jsonl"
     crawler = make_crawler()
     crawler.spider = Pages()
-    found = Audit(
-        crawler, str(path), now=time.time, at=float, agent=lambda: "ExampleBot"
-    )
+    events = Stream.of(crawler)
+    found = Audit(crawler, str(path), events, Waits(), lambda: "ExampleBot")
     await found.close("finished")
-    found.write_sent(departure("https://a.example/", "a.example", ""))
+    events.tell(Sent("https://a.example/", "a.example", robots=None))
     assert [record["type"] for record in records_of(path)] == ["crawl", "end"]

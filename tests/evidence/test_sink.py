@@ -29,27 +29,17 @@ EACH_WAY = pytest.mark.parametrize(
 """Of writing: as it is, and packed with the extra and without."""
 
 
-def only(line: str) -> sink.Record:
-    """Return a record that consists of nothing else."""
-    return 0.0, line, "", "", None, 0.0, None
-
-
-def as_they_are(records):
-    """Return the lines of such records."""
-    return "".join(record[1] for record in records)
-
-
-def opened(path, lines_of=as_they_are, **options) -> Any:
-    """Return a sink for such records."""
+def opened(path, **options) -> Any:
+    """Return a sink."""
     crawler = make_crawler()
     crawler.spider = Pages()
-    return sink.Sink(crawler, str(path), "worker", "head\n", lines_of, **options)
+    return sink.Sink(crawler, str(path), "worker", "head\n", **options)
 
 
 async def write(target, line: str) -> None:
     """Put *line*, and wait until the thread has dealt with it."""
     before = target.written + target.lost
-    target.put(only(line))
+    target.put(line)
     await until(lambda: target.written + target.lost > before)
 
 
@@ -111,15 +101,15 @@ async def test_nothing_is_lost_between_two_threads(tmp_path, monkeypatch):
     sys.setswitchinterval(1e-6)
     try:
         for number in range(50_000):
-            target.put(only(f"{number}\n"))
+            target.put(f"{number}\n")
     finally:
         sys.setswitchinterval(interval)
     await until(lambda: target.written == 50_000)
     last = "x" * sink.WRITE_AT_BYTES
     # It takes all the room: no octet of those before may be counted as waiting.
-    room = sink.RECORD_BYTES + len(last) + 1
+    room = sink.LINE_BYTES + len(last) + 1
     monkeypatch.setattr(sink, "MAX_WAITING_BYTES", room)
-    target.put(only(f"{last}\n"))
+    target.put(f"{last}\n")
     await target.close()
     assert lines_of(path) == ["head", *map(str, range(50_000)), last]
     assert (target.written, target.lost) == (50_001, 0)
@@ -132,7 +122,7 @@ async def test_it_sleeps_while_nothing_comes(tmp_path, monkeypatch, waits):
     path = tmp_path / "audit.jsonl"
     target = opened(path)
     for number in range(3):
-        target.put(only(f"{number}\n"))
+        target.put(f"{number}\n")
         await until(lambda: waits.count(None) > number)  # noqa: B023
         assert lines_of(path) == ["head", *map(str, range(number + 1))]
     await target.close()
@@ -165,7 +155,7 @@ def test_a_disk_that_does_not_take_it(tmp_path, monkeypatch):
         line = "x" * 1000 + "\n"
         began = time.monotonic()
         for _ in range(2 * sink.MAX_WAITING_BYTES // len(line)):
-            full.put(only(line))
+            full.put(line)
         assert time.monotonic() - began < 5
         waiting = 2 * sink.MAX_WAITING_BYTES // len(line) - full.lost
         most = sink.MAX_WAITING_BYTES + 10 * sink.WRITE_AT_BYTES
@@ -181,16 +171,18 @@ def test_a_disk_that_does_not_take_it(tmp_path, monkeypatch):
 
 @coroutine_test
 async def test_another_file_is_begun_after_a_while(tmp_path, monkeypatch, at_once):
-    def lines(records):
-        text = as_they_are(records)
-        if "2" in text:
-            raise OSError("the disk is full")
-        return text
-
     monkeypatch.setattr(sink, "RETRY_SECONDS", 0.0)
     path = tmp_path / "audit.jsonl.gz"
     errors: list[int] = []
-    target: Any = opened(path, lines, notice=lambda: errors.append(target.errors))
+    target: Any = opened(path, notice=lambda sink: errors.append(sink.errors))
+    write_at_all = target._write
+
+    def written(file, text):
+        if "2" in text:
+            raise OSError("the disk is full")
+        write_at_all(file, text)
+
+    monkeypatch.setattr(target, "_write", written)
     await write(target, "1\n")
     await write(target, "2\n")
     await write(target, "3\n")

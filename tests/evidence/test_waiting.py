@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from time import monotonic
 from typing import Any
 
 import pytest
 from scrapy import signals
 
+from scrapy_rep.events.of_crawls import Waited
+from scrapy_rep.events.stream import Stream
 from scrapy_rep.evidence import waiting
 from scrapy_rep.evidence.waiting import AT_A_TIME, MOST_HOSTS, WaitingLines
 from scrapy_rep.log import Held, Waits
@@ -30,21 +33,6 @@ class Queue:
         return 0.0
 
 
-class Lines:
-    """In the place of an audit: keeps the values of what is written."""
-
-    def __init__(self) -> None:
-        self.written: list[dict[str, Any]] = []
-
-    def write(self, record_type: Any, **values: Any) -> None:
-        assert values.keys() <= record_type.kinds.keys()
-        self.written.append(values)
-
-    def new(self) -> list[dict[str, Any]]:
-        found, self.written = self.written, []
-        return found
-
-
 @pytest.fixture
 def queue():
     return Queue()
@@ -53,7 +41,8 @@ def queue():
 @pytest.fixture
 def look(queue, monkeypatch):
     """Return a function that has it look once more, and returns what was written."""
-    waits, lines = Waits(), Lines()
+    waits = Waits()
+    told: list[Waited] = []
     alarms: list[Any] = []
     monkeypatch.setattr(
         waiting, "call_later", lambda seconds, look: alarms.append(look)
@@ -61,14 +50,21 @@ def look(queue, monkeypatch):
     waits.holders.append(queue)
     crawler = make_crawler()
     crawler.spider = Pages()
-    found = WaitingLines(crawler, lines, waits, lambda at: at)  # type: ignore[arg-type]
+    events = Stream.of(crawler)
+    events.wall_at_zero = 0.0
+    events.listen(told.append, [Waited])
+    found = WaitingLines(crawler, events, waits)
     crawler.signals.send_catch_log(signals.spider_opened)
     assert found is not None  # a signal alone would not keep it
 
     async def once():
         alarms.pop()()
         await until(lambda: alarms)
-        return lines.new()
+        lines = [json.loads(each.as_json()) for each in told]
+        told.clear()
+        for line in lines:
+            del line["type"], line["time"]
+        return lines
 
     return once
 
@@ -83,15 +79,15 @@ async def test_sums_by_cause_and_the_hosts_that_are_new(queue, look):
         Held("c.example", "pace", later, 7),
         Held("d.example", "turn", None, 9),  # which waits for nothing
     ]
-    when = {"until": round(later - 50, 3)}
+    when = {"until": round(later - 50, 4)}
     assert await look() == [
         {"cause": "parked", "hosts": 2, "requests": 5, **when, "last": when["until"]},
         {
             "cause": "pace",
             "hosts": 1,
             "requests": 7,
-            "until": round(later, 3),
-            "last": round(later, 3),
+            "until": round(later, 4),
+            "last": round(later, 4),
         },
         {"cause": "parked", "host": "a.example", "requests": 4, **when},
         {"cause": "parked", "host": "b.example", "requests": 1},
@@ -119,7 +115,7 @@ async def test_what_waits_for_longer_is_told_again_and_what_is_over_first(queue,
         Held("b.example", "visit_time", later + 60, 1),
     ]
     (line,) = await look()
-    assert (line["host"], line["until"]) == ("b.example", round(later + 60, 3))
+    assert (line["host"], line["until"]) == ("b.example", round(later + 60, 4))
 
 
 @coroutine_test

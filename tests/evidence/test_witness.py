@@ -18,7 +18,7 @@ from scrapy import Request
 
 from scrapy_rep import RepMiddleware
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.evidence.format import EVIDENCE
+from scrapy_rep.evidence.witness import EVIDENCE
 from scrapy_rep.exceptions import RobotsRefused
 from tests.audits import digest, of_type, records_of
 from tests.snapshots import snapshot_of
@@ -91,8 +91,8 @@ async def evidence(path: str, snapshot: Snapshot, **settings: Any) -> Any:
 
 
 @coroutine_test
-async def test_keys_are_those_of_the_format():
-    assert list(await evidence("/a", fetched())) == [field.name for field in EVIDENCE]
+async def test_it_has_the_keys_that_are_declared():
+    assert tuple(await evidence("/a", fetched())) == EVIDENCE
 
 
 @pytest.mark.parametrize("path", ["/a", "/private/a", "/drafts/a"])
@@ -277,18 +277,17 @@ async def test_a_file_that_is_made_to_fill_memory():
 
 
 @coroutine_test
-async def test_audit_lines_of_one_decision_differ_in_slot_and_preferences(tmp_path):
+async def test_audit_lines_of_one_decision_differ_in_url_and_preferences(tmp_path):
     """What the requests share is encoded once."""
     path = tmp_path / "audit.jsonl"
     gate = Gate(fetched(), REP_EVIDENCE=False, REP_AUDIT_URI=str(path))
     for each in ("a", "drafts/b", "drafts/c", "d"):
-        assert await gate.judge(f"/{each}", download_slot=each[-1]) is None
-    witness = gate.crawl.witness
-    assert witness is not None
-    await witness.close("finished")
+        assert await gate.judge(f"/{each}") is None
+    assert gate.crawl.audit is not None
+    await gate.crawl.audit.close("finished")
     found = of_type("decision", records_of(path))
     no, yes = {"train-ai": "no", "search": "yes"}, {"search": "yes"}
-    assert [(one["slot"], one["preferences"]) for one in found] == [
+    assert [(one["url"][-1], one["preferences"]) for one in found] == [
         ("a", yes),
         ("b", no),
         ("c", no),
@@ -309,8 +308,7 @@ async def test_audit_lines_of_one_decision_name_who_keeps_the_pace(tmp_path):
         gate = Gate(fetched(), REP_AUDIT_URI=str(path), REP_PACE_BY=pace_by)
         for each in "ab":
             await gate.judge(f"/{each}", download_slot="127.0.0.1")
-        witness = gate.crawl.witness
-        assert witness is not None
-        await witness.close("finished")
+        assert gate.crawl.audit is not None
+        await gate.crawl.audit.close("finished")
         found = of_type("decision", records_of(path))
         assert [one.get("host") for one in found] == names

@@ -4,37 +4,51 @@ from __future__ import annotations
 
 import logging
 from time import time
+from types import SimpleNamespace
+from typing import Any
 
-from scrapy_rep.log import CrawlLog, Waits
-from scrapy_rep.log.telling import NEWS_MOST
+from scrapy_rep.crawl import Crawl
+from scrapy_rep.events.of_hosts import BackedOff, PutOff
+from scrapy_rep.log import Waits
+from scrapy_rep.log.lines import NEWS_MOST
 from scrapy_rep.log.waits import Waiting, in_words
 from tests.utils import make_crawler
 
 
-class Counted(Waits):
-    looks = 0
-
-    def requests_of(self, *, host: str = "", origin: str = "") -> int:
-        self.looks += 1
-        return super().requests_of(host=host, origin=origin)
-
-
-def test_what_waits_is_counted_for_lines_that_are_written_only():
-    """There may be as many that are not as there are hosts, each with all that waits."""
-    waits = Counted()
+def made() -> Any:
+    """Return a crawler that is not ending."""
     crawler = make_crawler()
-    log = CrawlLog(crawler, waits)
+    crawler.engine = SimpleNamespace(_slot=SimpleNamespace(closing=None))
+    return crawler
+
+
+def parked(number: int) -> BackedOff:
+    url = "https://a.example/"
+    return BackedOff(f"{number}.example", url, "503", 5.0, 5.0, None, None)
+
+
+def test_what_waits_is_counted_for_lines_that_are_written_only(monkeypatch, caplog):
+    """There may be as many that are not as there are hosts, each with all that waits."""
+    caplog.set_level(logging.DEBUG, logger="scrapy_rep")
+    looks: list[object] = []
+
+    def look(self: Waits, **of: str) -> int:
+        looks.append(of)
+        return 2
+
+    monkeypatch.setattr(Waits, "requests_of", look)
+    crawl = Crawl.of(crawler := made())
     for number in range(3 * NEWS_MOST):
-        log.note_trouble(f"{number}.example", "503", "https://a.example/", 5.0, 5.0)
-    assert waits.looks == NEWS_MOST
+        crawl.events.tell(parked(number))
+    assert len(looks) == NEWS_MOST
     assert crawler.stats.get_value("rep/backoff/count") == 3 * NEWS_MOST
 
 
 def test_who_was_not_told_at_info_is_told_at_debug(caplog):
     caplog.set_level(logging.DEBUG, logger="scrapy_rep")
-    log = CrawlLog(make_crawler())
+    crawl = Crawl.of(made())
     for number in range(NEWS_MOST + 2):
-        log.note_trouble(f"{number}.example", "503", "https://a.example/", 5.0, 5.0)
+        crawl.events.tell(parked(number))
     lines = [(record.levelno, record.getMessage()) for record in caplog.records]
     assert lines[NEWS_MOST:] == [
         (logging.INFO, "More parked hosts are told at DEBUG, and summed up at the end"),
@@ -46,16 +60,17 @@ def test_who_was_not_told_at_info_is_told_at_debug(caplog):
             for n in (NEWS_MOST, NEWS_MOST + 1)
         ),
     ]
-    assert log.not_told == {"parked hosts": ["10.example", "11.example"]}
+    assert list(crawl.log.told_at_debug()) == [
+        "2 more parked hosts (10.example, 11.example)"
+    ]
 
 
 def test_why_a_host_waits_is_told_where_it_is_new(caplog):
     caplog.set_level(logging.DEBUG, logger="scrapy_rep")
-    crawler = make_crawler()
-    log = CrawlLog(crawler)
+    crawl = Crawl.of(crawler := made())
     for cause in ("pace", "pace", "parked", "parked", "pace"):
-        log.note_put_off("a.example", 0.4837, cause)
-    log.note_put_off("b.example", 90.0, "pace")
+        crawl.events.tell(PutOff("a.example", 0.4837, cause))
+    crawl.events.tell(PutOff("b.example", 90.0, "pace"))
     assert [record.getMessage() for record in caplog.records] == [
         "a.example waits for 0.48 s, as its delay is not over",
         "a.example waits for 0.48 s, as it is parked",

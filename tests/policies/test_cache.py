@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
+from scrapy_rep.events import stream
 from scrapy_rep.policies import cache as cache_module
 from scrapy_rep.policies import service as module
 from scrapy_rep.policies.cache import Known, PolicyCache
@@ -331,7 +332,8 @@ async def run(plan: Plan, folder: str) -> None:
 
     with (
         patch.object(module, "monotonic", lambda: clock.run),
-        patch.object(module, "time", lambda: clock.wall),
+        patch.object(stream, "monotonic", lambda: clock.run),
+        patch.object(stream, "time", lambda: clock.wall),
     ):
         crawl = new_crawl()
         for first, number, fate, wait, anew in plan.moves:

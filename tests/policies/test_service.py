@@ -14,8 +14,12 @@ from twisted.internet.defer import CancelledError, Deferred
 from scrapy_rep import access
 from scrapy_rep.access import Exchange, Outcome, Validators
 from scrapy_rep.access.origins import robots_url
+from scrapy_rep.events import stream
+from scrapy_rep.events.event import Stats
+from scrapy_rep.events.of_crawls import Counted
+from scrapy_rep.events.of_sites import NewCopy
+from scrapy_rep.events.stream import Stream
 from scrapy_rep.judging.agents import Agents
-from scrapy_rep.log import CrawlLog
 from scrapy_rep.policies import Permissions
 from scrapy_rep.policies import service as module
 from scrapy_rep.policies.lifecycle import State
@@ -138,6 +142,9 @@ class Crawl:
         self.crawler = make_crawler(USER_AGENT=AGENT, **settings)
         self.settings = Settings.read(self.crawler.settings)
         agents = Agents(self.crawler, self.settings)
+        self.events = Stream.of(self.crawler)
+        stats = Stats(self.crawler)
+        self.events.listen(lambda event: event.count(stats), [Counted])
         self.policies = Policies(
             self.crawler,
             self.settings,
@@ -146,7 +153,6 @@ class Crawl:
             fetcher=site,
             store=store,
             sharing=Sharing(self.crawler, self.settings, lambda: False),
-            log=CrawlLog(self.crawler),
             keep=lambda origin, interval: None,
             engine=GOES_ON,
             permissions=Permissions(self.settings),
@@ -182,8 +188,9 @@ class Crawl:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(module, "monotonic", lambda: clock.run)
-    monkeypatch.setattr(module, "time", lambda: clock.wall)
+    for each in (module, stream):
+        monkeypatch.setattr(each, "monotonic", lambda: clock.run)
+    monkeypatch.setattr(stream, "time", lambda: clock.wall)
     # Retry times without their jitter, so that the tables can be exact.
     monkeypatch.setattr(module, "random", SimpleNamespace(uniform=lambda a, b: 0.0))
     return clock
@@ -393,21 +400,21 @@ async def test_a_failure_never_overwrites_a_good_copy(clock, make_store, failure
 async def test_all_who_listen_are_told_whatever_is_learned(clock, make_store):
     site = Site(GOOD)
     crawl = Crawl(site, make_store())
-    told: list[list[Any]] = [[], []]
+    told: list[list[NewCopy]] = [[], []]
     for each in told:
-        crawl.policies.on_learned(lambda *learned, each=each: each.append(learned))
+        Stream.of(crawl.crawler).listen(each.append, [NewCopy])
     for day, answer in [(0, GOOD), (3, UNCHANGED), (6, DOWN)]:
         site.answer = answer
         clock.to(day * DAY)
         await crawl.allows()
     assert told[0] == told[1]
-    assert [(each.answer.checked, each.failures) for _, each in told[0][:2]] == [
+    copies = [each.copy for each in told[0]]
+    assert [(each.fetched, each.failure) for each in copies[:2]] == [
         (T0, None),
         (T0 + 3 * DAY, None),
     ]
-    (_, last) = told[0][-1]
-    assert (last.answer.checked, last.failures.reason) == (T0 + 3 * DAY, "503")
-    assert [known.origin for known, _ in told[0]] == [ORIGIN] * 3
+    assert (copies[-1].fetched, copies[-1].failure) == (T0 + 3 * DAY, "503")
+    assert [each.origin for each in copies] == [ORIGIN] * 3
     await crawl.policies.close()
 
 

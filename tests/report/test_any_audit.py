@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scrapy_rep.evidence.format import CRAWL, FORMAT, RECORD_TYPES
+from scrapy_rep.events.of_crawls import FORMAT
+from scrapy_rep.events.records import RECORDS
 from scrapy_rep.report import AuditError, make
 from scrapy_rep.report.audit import Audit
 from scrapy_rep.report.page import Shows, write
@@ -52,24 +53,24 @@ OF_KIND = {
     list: st.lists(JSON, max_size=3),
     str: TEXTS,
 }
-ALL_NAMES = {name for each in RECORD_TYPES.values() for name in each.kinds}
+ALL_NAMES = {name for fields in RECORDS.values() for name in fields}
 
 
 @st.composite
 def record(draw: st.DrawFn) -> dict[str, object]:
     """A record that can be read; most of them have what it may have, and more."""
-    kind = draw(st.sampled_from(list(RECORD_TYPES.values())))
-    found: dict[str, object] = {"type": kind.name}
-    for field in kind.fields:
-        may = [OF_KIND[each] for each in sorted(field.kind.types, key=str)]
-        if not field.needed:
+    kind, fields = draw(st.sampled_from(list(RECORDS.items())))
+    found: dict[str, object] = {"type": kind}
+    for name, (of_kind, needed) in fields.items():
+        may = [OF_KIND[each] for each in sorted(of_kind.types, key=str)]
+        if not needed:
             may.append(st.none())
-        found[field.name] = draw(st.one_of(may))
-    found |= dict.fromkeys(ALL_NAMES - kind.kinds.keys(), draw(JSON))
+        found[name] = draw(st.one_of(may))
+    found |= dict.fromkeys(ALL_NAMES - fields.keys(), draw(JSON))
     found["time"] = draw(TIMES)
-    if kind is CRAWL:
+    if kind == "crawl":
         found["format"] = FORMAT
-    if "digest" in kind.kinds:
+    if "digest" in fields:
         found["digest"] = draw(st.sampled_from([None, "", "sha256:1", "sha256:2"]))
     return found
 

@@ -289,14 +289,14 @@ def test_texts_from_the_web_are_only_texts(text, tmp_path):
     hostile = {
         "url": f"https://a.example{text}/{text}",
         "origin": f"https://a.example{text}",
-        "slot": f"a.example{text}",
+        "host": f"a.example{text}",
     }
     records = [
         run(
             spider=text, agent=text, worker=text, version=text, settings={text: [text]}
         ),
         {**robots, **hostile},
-        {**copied, **hostile, "slot": None, "state": text, "body": body},
+        {**copied, **hostile, "host": None, "state": text, "body": body},
         {**allowed(START + 1.1, "a.example", "/", delay=1), **hostile},
         {**sent(START + 1.1, "a.example", "/"), **hostile},
         {

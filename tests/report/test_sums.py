@@ -118,19 +118,6 @@ def test_a_decision_of_another_worker_is_none_of_this_one():
 # Hosts
 
 
-@pytest.mark.parametrize("slots", [("a", "b"), ("a.example", "proxy 1"), ("", "")])
-def test_two_slots_of_a_host_are_one_host(slots):
-    """In older audits, which do not name the host."""
-    first, second = slots
-    host = only_host(
-        allowed(at(0), "a.example", "/1", delay=1, slot=first),
-        allowed(at(0), "a.example", "/2", delay=1, slot=second),
-        sent(at(0), "a.example", "/1", slot=first),
-        sent(at(0.5), "a.example", "/2", slot=second),
-    )
-    assert (host["name"], host["short"]) == ("a.example", 1)
-
-
 def test_what_keeps_one_pace_is_a_host_whatever_its_origins():
     with audit_of(
         [
@@ -300,7 +287,7 @@ def test_the_slowest_origin_of_a_host_decides():
                 for origin in origins
             ),
             of("h", sent(at(0), origins[15], "/")),
-            of("h", sent(at(1), origins[0], "/", slot="another")),
+            of("h", sent(at(1), origins[0], "/")),
             of("h", sent(at(6), origins[15], "/")),
         ]
     )

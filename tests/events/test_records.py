@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scrapy_rep.evidence.format import (
-    DECISION,
-    END,
-    RECORD_TYPES,
-    as_octets,
-    as_text,
-    fault,
-)
+from scrapy_rep.events.of_crawls import Ended
+from scrapy_rep.events.records import RECORDS, as_octets, as_text, fault
 from tests.audits import records_of
 from tests.evidence.test_audit import SAMPLE
 
@@ -21,25 +15,22 @@ def test_lines_of_the_sample_are_as_declared(record):
     assert fault(record) == ""
     kind, *names = record
     assert kind == "type"
-    declared = RECORD_TYPES[record["type"]].kinds
-    assert names == [name for name in declared if name in record]
+    assert names == [name for name in RECORDS[record["type"]] if name in record]
 
 
 def test_every_type_is_in_the_sample():
-    assert {record["type"] for record in records_of(SAMPLE)} == set(RECORD_TYPES)
+    assert {record["type"] for record in records_of(SAMPLE)} == set(RECORDS)
 
 
-def test_values_are_written_in_the_order_of_the_fields():
-    line = END.line({"reason": "größe", "time": 1.5})
-    assert line == '{"type":"end","time":1.5,"reason":"gr\\u00f6\\u00dfe"}\n'
+def test_values_are_written_as_json_in_the_order_of_the_fields():
+    ended = Ended("größe", {"parked": 3}, time=1.50004)
+    assert ended.as_json() == (
+        '{"type":"end","time":1.5,"reason":"gr\\u00f6\\u00dfe","unsent":{"parked":3}}\n'
+    )
+    assert Ended(None, None, time=1).as_json() == '{"type":"end","time":1}\n'
 
 
-def test_what_is_no_field_is_not_written():
-    with pytest.raises(AssertionError):
-        DECISION.line({"time": 1.5, "rules": []})
-
-
-SENT = {"type": "sent", "time": 1, "url": "u", "slot": "a"}
+SENT = {"type": "sent", "time": 1, "url": "u", "host": "a"}
 COPY = {"type": "copy", "time": 1, "origin": "o", "state": "fetched"}
 DECIDED = {"type": "decision", "time": 1, "url": "u", "allowed": True}
 
@@ -58,7 +49,7 @@ DECIDED = {"type": "decision", "time": 1, "url": "u", "allowed": True}
         ({**SENT, "time": -1}, "time is -1, expected seconds since 1970"),
         ({**SENT, "time": 1e300}, "time is 1e+300, expected seconds since"),
         ({**SENT, "url": None}, "url is missing, expected a string"),
-        ({**SENT, "slot": 1}, "slot is 1, expected a string"),
+        ({**SENT, "host": 1}, "host is 1, expected a string"),
         ({**SENT, "robots": 1}, "robots is 1, expected true or false"),
         ({**DECIDED, "allowed": None}, "allowed is missing, expected true or false"),
         ({**DECIDED, "allowed": 1}, "allowed is 1, expected true or false"),

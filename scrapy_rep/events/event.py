@@ -1,0 +1,129 @@
+"""What an event is: a small record that knows how it reads, counts and is written down."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from json import JSONEncoder
+from json.encoder import encode_basestring_ascii as quoted
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from scrapy.crawler import Crawler
+    from scrapy.statscollectors import StatsCollector
+
+TIME_DECIMALS = 4
+"""Decimals of seconds in an audit."""
+encode = JSONEncoder(separators=(",", ":"), default=str).encode
+
+
+class Stats:
+    """The stats of a crawl in which events count, under ``rep/``."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+
+    @property
+    def all(self) -> StatsCollector:
+        """Scrapy's, with the stats of others."""
+        assert self._crawler.stats is not None
+        return self._crawler.stats
+
+    def count(self, name: str, number: int = 1) -> None:
+        self.all.inc_value(f"rep/{name}", number)
+
+    def add(self, name: str, seconds: float) -> None:
+        before = self.all.get_value(f"rep/{name}", 0.0)
+        self.all.set_value(f"rep/{name}", before + seconds)
+
+    def longest(self, name: str, seconds: float) -> None:
+        self.all.max_value(f"rep/{name}", seconds)
+
+
+@dataclass(slots=True, eq=False)
+class Event:
+    """Something that happened in a crawl, at a ``time`` in seconds since 1970.
+
+    What it says in the log, counts in the stats and is in an audit stands beside its fields.
+    Floats are seconds, and read in the log as durations.
+    """
+
+    once: ClassVar[bool] = False
+    """Whether only the first of its kind has a line."""
+    counts: ClassVar[tuple[str, ...]] = ()
+    """The stats to which it adds 1, without "rep/"; "{cause}" stands for its cause."""
+    audit: ClassVar[str] = ""
+    """The type of its record in an audit, which has all its fields; "": it has none. A field
+    that may be ``None`` is left out where it is."""
+
+    time: float = field(default=0.0, kw_only=True)
+    """When, in seconds since 1970, as all times here."""
+
+    @property
+    def level(self) -> int:
+        """The level of its line in the log."""
+        return logging.INFO
+
+    @property
+    def words(self) -> str:
+        """Its line in the log; "": it has none.
+
+        It has gaps for its attributes, and for how many requests of its host or origin wait
+        (``NUMBERS`` in ``log/lines.py``).
+        """
+        return ""
+
+    @property
+    def topic(self) -> str:
+        """What it is one of, in the plural: few lines of a topic are at INFO, the others at DEBUG.
+
+        "": none is left out.
+        """
+        return ""
+
+    @property
+    def is_news(self) -> bool:
+        """Whether it is told and written, or only counted."""
+        return True
+
+    @classmethod
+    def is_counted(cls) -> bool:
+        """Tell whether it counts in any stat."""
+        return bool(cls.counts) or cls.count is not Event.count
+
+    def count(self, stats: Stats) -> None:
+        """Count it."""
+        for name in self.counts:
+            stats.count(name.replace("{cause}", getattr(self, "cause", "")))
+
+    def as_json(self) -> str:
+        """Return the line of its record, in ASCII and with its end."""
+        values = {name: getattr(self, name) for name in ("time", *self.__match_args__)}
+        return line_of(self.audit, spelled(values))
+
+
+def line_of(audit: str, values: str) -> str:
+    """Return the line of a record of the type *audit* with values that ``spelled`` returned."""
+    return f'{{"type":"{audit}"{values}}}\n'
+
+
+def spelled(values: Mapping[str, Any]) -> str:
+    """Return the JSON of values that are not ``None``, each with a comma before it."""
+    return "".join(
+        [
+            f',"{name}":{SPELLINGS.get(type(value), encode)(value)}'
+            for name, value in values.items()
+            if value is not None
+        ]
+    )
+
+
+SPELLINGS: dict[type, Callable[[Any], str]] = {
+    str: quoted,
+    int: repr,
+    float: lambda number: repr(round(number, TIME_DECIMALS)),
+    bool: lambda flag: "true" if flag else "false",
+}
+"""How to spell what there is most of. An encoder takes ten times as long."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.misc import load_object
 
 import scrapy_rep
@@ -59,7 +60,8 @@ class Holding:
     scheduler: str
     """The path of SCHEDULER."""
     queue: str
-    """The path of the queue that the scheduler asks for a request; "": it names none."""
+    """The path of the queue that the scheduler asks for a request, where the project chose it;
+    "": it did not."""
     downloader: str
     """The path of DOWNLOADER."""
     has_own_downloader: bool
@@ -211,12 +213,14 @@ def _is(kind: Any, path: str) -> bool:
 
 
 def _queue_of(settings: BaseSettings) -> Any:
-    """Return what names the queue of the scheduler; "": it has its own, if any."""
+    """Return what the project names as the queue of the scheduler; "": it has its own."""
     # Not by issubclass: to Scrapy, whatever has the methods of a scheduler is one.
     if is_ours(settings["SCHEDULER"]):
         return ""
     if _is(load_object(settings["SCHEDULER"]), SCRAPYS_SCHEDULER):
-        return settings["SCHEDULER_PRIORITY_QUEUE"]
+        name = "SCHEDULER_PRIORITY_QUEUE"
+        is_chosen = (settings.getpriority(name) or 0) > SETTINGS_PRIORITIES["default"]
+        return settings[name] if is_chosen else ""
     return settings.get("SCHEDULER_QUEUE_CLASS") or ""
 
 

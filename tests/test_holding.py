@@ -111,6 +111,11 @@ NAME = __name__
             f"; as SCHEDULER_PRIORITY_QUEUE is {NAME}.Own, requests wait", id="a queue's class",
         ),
         pytest.param(
+            {"SCHEDULER": "scrapy.core.scheduler.Scheduler"},
+            "; as SCHEDULER is scrapy.core.scheduler.Scheduler, requests wait in the downloader",
+            id="Scrapy's scheduler",
+        ),
+        pytest.param(
             {"SCHEDULER": "scrapy_redis.scheduler.Scheduler"},
             "; as SCHEDULER is scrapy_redis.scheduler.Scheduler, requests wait in the",
             id="scrapy-redis' own queue",

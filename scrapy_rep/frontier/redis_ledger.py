@@ -168,7 +168,7 @@ class RedisLedger(Ledger):
     def may_end(self) -> bool:
         if not self._shards.is_empty or self._outbox.has_news():
             return False
-        if self._shards.has_lost:
+        if self._shards.losses.has_any:
             raise CloseSpider(LOST_REASON)
         return True
 

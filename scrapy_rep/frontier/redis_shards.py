@@ -9,10 +9,10 @@ import random
 from contextlib import suppress
 from secrets import token_hex
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from scrapy_rep.frontier.redis_losses import Losses, Standing
 from scrapy_rep.frontier.redis_nodes import AWAY_ERRORS
-from scrapy_rep.protocol.printable import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,8 +24,6 @@ logger = logging.getLogger("scrapy_rep")
 TICK_SECONDS = 0.5
 """How often a worker renews its leases and looks how all shards stand."""
 WATCH_SECONDS = 10.0
-LACKING_TICKS = 3
-"""At so many looks in a row a shard must lack requests before we believe it."""
 PAGE = 500
 """Lists, or requests, that one call reads or moves when a shard is taken."""
 
@@ -64,31 +62,6 @@ class Shard:
         """Return how many requests wait in a list, as far as we know."""
         name, rank = place_and_rank(list_)
         return self.waits.get(name, {}).get(rank, 0)
-
-
-class Standing(NamedTuple):
-    """How a shard stands, as Redis has told last."""
-
-    owner: str
-    epoch: str
-    filed: int
-    done: int
-    lost: int
-    lists: int
-    out: int
-    """Requests that its owner has at hand or in progress, or has had when it died."""
-    seq: int
-    is_mine: int
-
-    @classmethod
-    def read(cls, told: list[Any]) -> Standing:
-        owner, epoch, *numbers = told
-        whole = [int(number or 0) for number in numbers]
-        return cls((owner or b"").decode(), (epoch or b"").decode(), *whole)
-
-    @property
-    def is_empty(self) -> bool:
-        return not (self.lists or self.out)
 
 
 class Owner(Protocol):
@@ -135,13 +108,10 @@ class Shards:
         """Whether nothing waits or is out in any shard, and nothing came between two looks."""
         self.workers: list[str] = []
         self.orders: dict[str, str] = {}
-        self.has_lost = False
-        """Whether the server has forgotten requests since this crawl began."""
+        self.losses = Losses(server, owner.is_busy_with)
         self._again = asyncio.Event()
         self._ticking: asyncio.Task[Any] | None = None
         self._freeing: set[asyncio.Task[Any]] = set()
-        self._lacking: dict[int, int] = {}
-        """Empty shards that lack requests, and at how many ticks in a row."""
         self._said_spare = False
         self._closing = False
         self._watched_at, self._done_then = 0.0, 0
@@ -186,10 +156,10 @@ class Shards:
             "tick", blocks, [server.me, lease], looks=True
         )
         before = self.standing
-        self.standing = before | {
-            n: Standing.read(answer) for n, answer in answers.items()
-        }
-        self._note_losses(before, answers)
+        now = {n: Standing.read(answer) for n, answer in answers.items()}
+        self.standing = before | now
+        for n in self.losses.note(before, now, self.owned):
+            self.lose(n)
         for n, term in terms.items():
             shard = self.owned.get(n)
             if shard is None or shard.term != term or n not in answers:
@@ -212,8 +182,8 @@ class Shards:
                 each.is_empty and each.filed <= each.done
                 for each in self.standing.values()
             )
-            and [each[2:4] for each in before.values()]
-            == [each[2:4] for each in self.standing.values()]
+            and before.keys() == self.standing.keys()
+            and not any(each.has_moved(before[n]) for n, each in now.items())
         )
         self._owner.obey(self.orders)
         self._watch()
@@ -363,6 +333,12 @@ class Shards:
         except AWAY_ERRORS as error:  # it is free when its lease is over
             server.note_lost(error, {n})
 
+    def _look_for_strays(self, shard: Shard, out: int) -> None:
+        """Take a shard anew if requests are out of which we do not know: an answer was lost."""
+        shard.strays = shard.strays + 1 if out > shard.out else 0
+        if shard.strays > 1:
+            self.release(shard)
+
     def lose(self, n: int) -> None:
         """Note that a shard is not ours any more: its lease was over, and another one has it."""
         shard = self.owned.pop(n, None)
@@ -388,73 +364,6 @@ class Shards:
             self.others_are_there = bool(left)
         except AWAY_ERRORS as error:
             server.note_lost(error, set())
-
-    # What the server has lost
-
-    def _note_losses(self, before: dict[int, Standing], answers: Iterable[int]) -> None:
-        """Compare what the server says with what it has said before."""
-        forgot = 0
-        for n in answers:
-            old, new = before.get(n), self.standing[n]
-            if old is None or not old.epoch:
-                continue
-            if new.epoch != old.epoch or new.filed < old.filed:
-                forgot += 1
-                if new.epoch != old.epoch:
-                    self.lose(n)
-            elif new.lost > old.lost:
-                self._say_lost(
-                    f"{counted(new.lost - old.lost, 'request')} that waited in it are gone"
-                )
-                self._server.log.count("fleet/lost", new.lost - old.lost)
-            if (
-                not new.is_empty
-                or new.filed <= new.done
-                or old[2:4] != new[2:4]
-                or n not in self.owned
-            ):
-                self._lacking.pop(n, None)
-            else:
-                self._lacking[n] = self._lacking.get(n, 0) + 1
-                if self._lacking[
-                    n
-                ] % LACKING_TICKS == 0 and not self._owner.is_busy_with(n):
-                    self._server.begin_task(self._look_for_lost(n))
-        if forgot:
-            self._server.begin_task(self._server.keep_number_of_shards())
-            self._server.log.count("fleet/forgot")
-            self._say_lost(
-                f"it was emptied, or came back without all of its data ({counted(forgot, 'shard')})"
-            )
-
-    def _look_for_strays(self, shard: Shard, out: int) -> None:
-        """Take a shard anew if requests are out of which we do not know: an answer was lost."""
-        shard.strays = shard.strays + 1 if out > shard.out else 0
-        if shard.strays > 1:
-            self.release(shard)
-
-    async def _look_for_lost(self, n: int) -> None:
-        """Find again what no index leads to; note what is gone."""
-        server = self._server
-        key = server.owner_key(n)
-        try:
-            found = await server.lists_there(n)
-            for at in range(0, len(found), PAGE):
-                await server.run("index", [key], [1, *found[at : at + PAGE]])
-            if not found:
-                await server.run("count", [key], [1])
-        except AWAY_ERRORS as error:
-            server.note_lost(error, {n})
-
-    def _say_lost(self, what: str) -> None:
-        self.has_lost = True
-        logger.error(
-            "Redis has lost a part of the queue of %s: %s. The crawl goes on with what is left,"
-            " and will not end as finished",
-            self._server.spider,
-            what,
-            extra={"spider": self._server.crawler.spider},
-        )
 
 
 def _pairs(told: list[Any]) -> Iterable[tuple[Any, Any]]:

@@ -18,14 +18,21 @@ if TYPE_CHECKING:
 class SlowProxy:
     """Passes on what comes to ``port`` after *seconds*, and the answer at once.
 
-    With *tls*, a folder for a certificate, it is spoken to by TLS, at ``localhost``.
+    With *tls*, a folder for a certificate, it is spoken to by TLS, at ``localhost``. With *port* it
+    stands in the place of a server that is gone.
     It is a process of its own, so that a busy test does not slow it down further.
     """
 
     def __init__(
-        self, target: int, seconds: float = 0.0, *, tls: Path | None = None
+        self,
+        target: int,
+        seconds: float = 0.0,
+        *,
+        tls: Path | None = None,
+        port: int = 0,
     ) -> None:
         self._target = target
+        self._port = port
         self._seconds = seconds
         self._tls = tls
 
@@ -33,7 +40,7 @@ class SlowProxy:
         ours, theirs = multiprocessing.Pipe()
         self._process = multiprocessing.Process(
             target=_serve,
-            args=(self._target, self._seconds, theirs, self._tls),
+            args=(self._target, self._seconds, theirs, self._tls, self._port),
             daemon=True,
         )
         self._process.start()
@@ -50,7 +57,7 @@ class SlowProxy:
         self._process.join()
 
 
-def _serve(target: int, seconds: float, told: Any, tls: Path | None) -> None:
+def _serve(target: int, seconds: float, told: Any, tls: Path | None, port: int) -> None:
     async def pass_on(
         reader: asyncio.StreamReader, writer: asyncio.StreamWriter, late: float
     ) -> None:
@@ -73,7 +80,7 @@ def _serve(target: int, seconds: float, told: Any, tls: Path | None) -> None:
 
     async def main() -> None:
         context = None if tls is None else server_context(tls)
-        server = await asyncio.start_server(connected, "127.0.0.1", 0, ssl=context)
+        server = await asyncio.start_server(connected, "127.0.0.1", port, ssl=context)
         told.send(server.sockets[0].getsockname()[1])
         await server.serve_forever()
 

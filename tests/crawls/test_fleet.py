@@ -370,13 +370,14 @@ def test_no_link_is_lost_when_its_worker_is_killed():
     assert twice <= 3 * 16  # what three workers had in hand
 
 
-def test_a_slow_way_to_the_server():
+@pytest.mark.parametrize("by_tls", [False, True])
+def test_a_slow_way_to_the_server(by_tls, tmp_path):
     robots = hosts(6, delayed(DELAY))
     with Web(robots, page=0.05) as web, RedisServer() as server:
         urls = [web.url(host, f"/{n}") for n in range(10) for host in robots]
         seed(server, urls)
         with (
-            SlowProxy(server.port, 0.05) as proxy,
+            SlowProxy(server.port, 0.05, tls=tmp_path if by_tls else None) as proxy,
             Fleet(server, 2, REP_FLEET=proxy.url) as fleet,
         ):
             fleet.join(SOON)
@@ -386,6 +387,52 @@ def test_a_slow_way_to_the_server():
     assert set(found.robots.values()) == {1}
     assert found.gaps[0] >= DELAY
     assert reasons(fleet) == {"finished"}
+
+
+def test_a_replica_that_takes_over():
+    robots = hosts(4, delayed(DELAY))
+    with (
+        crawl(pages(robots, 20), robots, 2) as (web, server, fleet),
+        RedisServer() as replica,
+    ):
+        replica.client.execute_command("REPLICAOF", "127.0.0.1", server.port)
+        until(lambda: replica.client.info("replication")["master_link_status"] == "up")
+        until(all_said(fleet, number=4))
+        # So that it knows all that the workers were told: Redis itself does not wait for that.
+        server.client.execute_command("CLIENT", "PAUSE", 60_000, "WRITE")
+        at = server.client.info("replication")["master_repl_offset"]
+        until(
+            lambda: replica.client.info("replication")["slave_repl_offset"] >= at,
+        )
+        server.kill()
+        replica.client.execute_command("REPLICAOF", "NO", "ONE")
+        with SlowProxy(replica.port, port=server.port):  # the name leads there now
+            fleet.join(SOON)
+        found = seen(web)
+        assert left(replica) == 0
+    assert len(answered(fleet)) == 4 * 20
+    assert found.gaps[0] >= DELAY
+    assert reasons(fleet) == {"finished"}
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_who_is_asked_to_stop_while_redis_hangs_ends_all_the_same(times):
+    robots = {**hosts(3, delayed(DELAY)), **hosts(2, OPEN, network=2)}
+    with crawl(pages(robots, 16), robots, 2, page=0.3) as (_, server, fleet):
+        until(all_said(fleet, number=4))
+        server.hang()
+        for _ in range(times):
+            for worker in fleet.workers:
+                worker.process.send_signal(signal.SIGTERM)
+            time.sleep(0.5)
+        fleet.join(SOON)  # it hangs until they have ended
+        assert all(worker.process.returncode == 0 for worker in fleet.workers)
+        server.resume()
+        fleet.workers.append(Worker(fleet.settings | {"TOGETHER": 0}))
+        fleet.join(SOON)
+        assert left(server) == 0
+    assert len(answered(fleet)) == 5 * 16
+    assert fleet.workers[-1].stats["finish_reason"] == "finished"
 
 
 def test_more_workers_than_shards_stand_by_and_take_over():

@@ -183,6 +183,17 @@ def test_commands_can_be_typed(path):
                 assert typed[2] in CHOICE.findall(helps[word])
 
 
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+def test_programs_and_files_that_are_named_are_there(path):
+    text = path.read_text(encoding="utf-8")
+    for module in re.findall(r"python\s+-m\s+(tests[\w.]*)", text):
+        named = ROOT / module.replace(".", "/")
+        assert named.with_suffix(".py").exists() or (named / "__main__.py").exists()
+    for name in re.findall(r"``((?:tests|scrapy_rep|example|docs)/[\w./*]+)``", text):
+        folders = (ROOT, ROOT / "scrapy_rep", ROOT / "example_project")
+        assert any(list(folder.glob(name)) for folder in folders), name
+
+
 @coroutine_test
 async def test_an_errback_is_told_why(tmp_path, caplog):
     not_sent = executed(snippet("def not_sent", page("how")), tmp_path)["not_sent"]

@@ -60,7 +60,6 @@ class Engine:
         """Scheme -> whether its client, which was looked at, is Twisted's."""
         self.polite: Downloader | None = None
         """The crawl's downloader, if it is ours."""
-        self.handed_out = HandedOut(self.active)
         self.starts = Starts.of(crawler)
         self.starts.on_start(self._note_start)
         crawler.signals.connect(self._begin, signals.engine_started)
@@ -69,6 +68,10 @@ class Engine:
     def _downloader(self) -> Any:
         assert self._crawler.engine is not None
         return self._crawler.engine.downloader
+
+    @cached_property
+    def handed_out(self) -> HandedOut:
+        return HandedOut(self._downloader.active)
 
     def _slot(self, name: str | None) -> Any:
         """Return Scrapy's slot; ``None``: not used yet, dropped while idle, or not usable."""

@@ -96,8 +96,8 @@ class _Handlers:
 class HandedOut:
     """Requests by download slot and by host, for as long as the downloader has them."""
 
-    def __init__(self, active: Callable[[], AbstractSet[Request]]) -> None:
-        """*active* returns the requests in the downloader, in whatever slot."""
+    def __init__(self, active: AbstractSet[Request]) -> None:
+        """*active* are the requests in the downloader, in whatever slot, as they come and go."""
         self._active = active
         self._by_slot: dict[str, set[Request]] = {}
         self._by_host: dict[str, set[Request]] = {}
@@ -149,7 +149,7 @@ class HandedOut:
         requests = by_name.get(name)
         if requests is None:
             return NOWHERE
-        requests &= self._active()  # the others were answered, or refused
+        requests &= self._active  # the others were answered, or refused
         if not requests:
             del by_name[name]
         return requests

@@ -349,6 +349,8 @@ class Frontier:
 
         Then the engine need not ask; it is woken in time.
         """
+        if not self._ahead.asked:
+            return False
         promised = self._permits.promised(self._ahead.asked)
         if not 0 < self._permits.engine.free_places() <= promised:
             return False

@@ -54,7 +54,8 @@ class Departure:
         self.request = request
         self.slot = slot
         self.robots_hop: Any = request.meta.get(ROBOTS_HOP)
-        """What marks the request as that of a robots.txt; ``None``: it is for a page."""
+        """What marks the request as that of a robots.txt, and is told what comes of it; ``None``:
+        it is for a page."""
         self.host = ""
         """Whose pace it keeps; empty: nobody's."""
         self.started_at = 0.0
@@ -155,7 +156,10 @@ class Starts(OneForEachCrawler):
 
     def _note_start(self, departure: Departure) -> None:
         departure.is_sent = True
-        self.pages += departure.robots_hop is None
+        if departure.robots_hop is None:
+            self.pages += 1
+        else:
+            departure.robots_hop.note_start(departure)
         departure.request.meta.pop("download_latency", None)  # of an earlier try
         for listener in self._start_listeners:
             listener(departure)
@@ -174,10 +178,14 @@ class Starts(OneForEachCrawler):
             listener(departure)
 
     def _tell_answer(self, departure: Departure, response: Response) -> None:
+        if departure.robots_hop is not None:
+            departure.robots_hop.note_answer(response)
         for listener in self._answer_listeners:
             listener(departure, response)
 
     def _tell_failure(self, departure: Departure, error: Exception) -> None:
+        if departure.robots_hop is not None:
+            departure.robots_hop.note_failure(error)
         for listener in self._failure_listeners:
             listener(departure, error)
 

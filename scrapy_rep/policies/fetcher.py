@@ -69,9 +69,9 @@ class _Hop:
         self.origin = origin
         self.first_origin = first_origin
         self.asking = asking
-        self.start(0.0)
+        self._start(0.0)
 
-    def start(self, at: float) -> None:
+    def _start(self, at: float) -> None:
         """Note that it is sent *at* that time, perhaps once more for a middleware."""
         self.started = at
         self.received = 0
@@ -79,6 +79,29 @@ class _Hop:
         self.content_encoding = ""
         self.error: Exception | None = None
         """What its download handler has raised."""
+
+    # What its departure tells
+
+    def note_start(self, departure: Departure) -> None:
+        # Its time runs from now, not while it waits.
+        self._start(departure.started_at)
+        if self.asking.lane is not None:
+            self.asking.lane.come_back()
+        # At the last moment, as a middleware may have put them on.
+        headers = departure.request.headers
+        headers.pop(b"Referer", None)
+        if self.origin != self.first_origin:
+            for name in PRIVATE_HEADERS:
+                headers.pop(name, None)
+
+    def note_answer(self, response: Response) -> None:
+        """Hide the coding from Scrapy, which would refuse a body that is too long or cut."""
+        codings = response.headers.getlist(b"Content-Encoding")
+        self.content_encoding = b",".join(codings).decode("latin-1")
+        response.headers.pop(b"Content-Encoding", None)
+
+    def note_failure(self, error: Exception) -> None:
+        self.error = error
 
     def has_all_of(self, response: Response) -> bool:
         """Tell whether all of the body of *response* came before somebody stopped it."""
@@ -113,9 +136,6 @@ class Fetcher:
             settings.max_redirects, settings.max_size, settings.deny_statuses
         )
         self._downloading = 0
-        engine.starts.on_start(self._note_start)
-        engine.starts.on_answer(self._keep_coding)
-        engine.starts.on_failure(self._keep_error)
         self._own_code = OwnCode(crawler)
 
     async def fetch(
@@ -282,21 +302,6 @@ class Fetcher:
             disconnect = self._crawler.signals.disconnect
             disconnect(self._bytes_received, signals.bytes_received)
 
-    def _note_start(self, departure: Departure) -> None:
-        hop = departure.robots_hop
-        if hop is None:
-            return
-        # Its time runs from now, not while it waits.
-        hop.start(departure.started_at)
-        if hop.asking.lane is not None:
-            hop.asking.lane.come_back()
-        # At the last moment, as a middleware may have put them on.
-        headers = departure.request.headers
-        headers.pop(b"Referer", None)
-        if hop.origin != hop.first_origin:
-            for name in PRIVATE_HEADERS:
-                headers.pop(name, None)
-
     def _bytes_received(self, data: bytes, request: Request) -> None:
         hop = request.meta.get(ROBOTS_HOP)
         if hop is None:
@@ -308,18 +313,6 @@ class Fetcher:
         if monotonic() - hop.started > self._settings.timeout:
             hop.is_late = True
             raise StopDownload(fail=False)
-
-    def _keep_coding(self, departure: Departure, response: Response) -> None:
-        """Hide the coding from Scrapy, which would refuse a body that is too long or cut."""
-        hop = departure.robots_hop
-        if hop is not None:
-            codings = response.headers.getlist(b"Content-Encoding")
-            hop.content_encoding = b",".join(codings).decode("latin-1")
-            response.headers.pop(b"Content-Encoding", None)
-
-    def _keep_error(self, departure: Departure, error: Exception) -> None:
-        if departure.robots_hop is not None:
-            departure.robots_hop.error = error
 
 
 def validators_of(kept: KeptAnswer) -> access.Validators:

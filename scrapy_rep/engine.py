@@ -71,7 +71,7 @@ class Engine:
 
     @cached_property
     def handed_out(self) -> HandedOut:
-        return HandedOut(self._downloader.active)
+        return HandedOut(self._downloader)
 
     def _slot(self, name: str | None) -> Any:
         """Return Scrapy's slot; ``None``: not used yet, dropped while idle, or not usable."""

@@ -96,9 +96,8 @@ class _Handlers:
 class HandedOut:
     """Requests by download slot and by host, for as long as the downloader has them."""
 
-    def __init__(self, active: AbstractSet[Request]) -> None:
-        """*active* are the requests in the downloader, in whatever slot, as they come and go."""
-        self._active = active
+    def __init__(self, downloader: scrapys.Downloader) -> None:
+        self._downloader = downloader
         self._by_slot: dict[str, set[Request]] = {}
         self._by_host: dict[str, set[Request]] = {}
         """Hosts whose requests go through slots of other names."""
@@ -149,7 +148,7 @@ class HandedOut:
         requests = by_name.get(name)
         if requests is None:
             return NOWHERE
-        requests &= self._active  # the others were answered, or refused
+        requests &= self._downloader.active  # the others were answered, or refused
         if not requests:
             del by_name[name]
         return requests

@@ -109,7 +109,7 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
     )
     filters = ("number", "seconds", "gap", "moment", "shortened")
-    env.filters |= {name: getattr(sentences, name) for name in filters}
+    env.filters.update({name: getattr(sentences, name) for name in filters})
     env.filters.update(as_json=json.dumps, hash=_hash, names=_names)
     env.globals.update(
         plural=counted, kept=KEPT_PART, version=__version__, EXEMPT=sentences.EXEMPT

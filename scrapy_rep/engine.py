@@ -1,7 +1,18 @@
 """Scrapy's inner parts, all that are needed: slots, places, the engine, its HTTP clients.
 
 Each is looked at when it is first met. Where a Scrapy has others, there is one warning, and what
-needs them is left out.
+needs them is left out. What of them is private or set, and the promise that needs it:
+
+- ``engine._slot``: its ``nextcall`` wakes the engine when a host is due, else that would be up to five
+  seconds late; its ``closing`` tells that the crawl ends, so that nothing waits for a delay then;
+- ``engine._start``: a crawl that has nothing but hosts which wait for too long may end, but not
+  before ``start()`` is through (``REP_ALL_PARKED_MAX``);
+- ``handlers._get_handler``, and of the handlers ``_pool``, ``_session`` and ``_limits`` with what makes a
+  client of them: none sends twice without a turn, and hosts that hang do not fill its places;
+- ``slot.lastseen``: the user's own delay counts from the hand-over.
+
+``Downloader``, which is derived from Scrapy's, calls ``_process_queue``: what waits for its turn takes no
+place of its slot.
 """
 
 from __future__ import annotations

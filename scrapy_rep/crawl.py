@@ -21,7 +21,7 @@ from scrapy_rep.judging.agents import name_of
 from scrapy_rep.log import InDownloader, Log, Waits
 from scrapy_rep.log.plain import tell_plainly
 from scrapy_rep.pacing import Keeper
-from scrapy_rep.policies import Fetcher, Permissions, Policies, Sharing
+from scrapy_rep.policies import Approval, Fetcher, Permissions, Policies, Sharing
 from scrapy_rep.protocol.printable import describe_error, mask_uri
 from scrapy_rep.settings import Settings
 from scrapy_rep.store import Store
@@ -71,7 +71,8 @@ class Crawl(OneForEachCrawler):
         self.agents = Agents(crawler, self.settings)
         self.permissions = Permissions(self.settings)
         self.permissions.on_end(self.events.warn_user)
-        self.judge = Judge(self.settings, self.permissions)
+        self.approval = Approval(self.settings, self.events)
+        self.judge = Judge(self.settings, self.permissions, self.approval)
         namer = make_namer(self.settings, crawler)
         self.keeper = Keeper(self.engine, namer, self.settings)
         self.waits.holders.append(
@@ -152,6 +153,10 @@ class Crawl(OneForEachCrawler):
             engine=self.engine,
             permissions=self.permissions,
         )
+        if self.approval:
+            policies.on_learned(
+                lambda known, _: self.approval.note(known, self.agents.of())
+            )
         self.crawler.signals.connect(self._spider_closed, signals.spider_closed)
         return policies
 

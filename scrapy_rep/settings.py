@@ -272,6 +272,15 @@ class Settings:
         one_of(("allow", "refuse")),
         "where a site says nothing of it: allow, refuse",
     )
+    approved: str | None = setting(
+        None,
+        path_or_uri,
+        "the file of what was approved (scrapy robots approve)",
+        otherwise="none",
+    )
+    approved_strict: bool = setting(
+        False, flag, "whether what is not as approved is refused, not only warned of"
+    )
     evidence: bool = setting(False, flag, 'whether requests carry meta["rep_evidence"]')
     evidence_field: str | None = setting(
         None,

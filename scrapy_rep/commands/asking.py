@@ -46,6 +46,7 @@ SETTINGS_OF_A_QUESTION: dict[str, Any] = {
     "ITEM_PIPELINES": {},
     "SPIDER_MIDDLEWARES": {},
     "REP_AUDIT_URI": None,
+    "REP_APPROVED": None,
     "TELNETCONSOLE_ENABLED": False,
     "REMOTE_CONTROL_ENABLED": False,
     "STATS_DUMP": False,

@@ -110,6 +110,8 @@ def read(opts: argparse.Namespace, others: Sequence[str]) -> None:
     names = {name for _, name, *_ in OPTION.findall("".join(all_pages.values()))}
     strays = [name for name in sorted(names - its) if getattr(opts, name[2:], None)]
     form.parse_args([*strays, *typed], opts)
+    if opts.word == "approve":  # there it is what is written
+        opts.lock, opts.file = opts.file, None
     opts.files = [] if opts.file is None else [opts.file]
     if opts.word == "lint":
         opts.lint = True

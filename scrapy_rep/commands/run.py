@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import CrawlerProcessBase
     from scrapy.settings import Settings
 
-MODULES = {"": "answers", "lint": "answers"}
-"""Those that are not called as the word."""
+MODULES = {"": "answers", "lint": "answers", "approve": "approve"}
+"""Of what asks sites: word -> module."""
 EXTRAS = {"report": "report", "fleet": "redis"}
 """Word -> the extra of this project that brings what it needs."""
 
@@ -34,6 +34,10 @@ def prepare(opts: argparse.Namespace, others: list[str], settings: Settings) -> 
     """
     read(opts, others)
     opts.kind = spider_of(opts, settings)
+    if opts.word == "approve":
+        from scrapy_rep.commands import approve  # noqa: PLC0415 - costs more
+
+        approve.prepare(opts, settings)
     if opts.word not in MODULES or opts.file is not None or not opts.url:
         return False
     from scrapy_rep.commands import asking  # noqa: PLC0415 - costs more

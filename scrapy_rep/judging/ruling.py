@@ -21,13 +21,14 @@ from scrapy_rep.settings import LONGEST_AT_PROMPT, PACE_DIRECTIVES
 if TYPE_CHECKING:
     from scrapy_rep.exceptions import RobotsRefused
     from scrapy_rep.pacing import Pace
-    from scrapy_rep.policies import Known
+    from scrapy_rep.policies import Approval, Known
     from scrapy_rep.policies.permissions import Permission
     from scrapy_rep.protocol import Agent
     from scrapy_rep.settings import Settings
 
 UNREACHABLE, CRAWL_DELAY, VISIT_TIME = "unreachable", "crawl_delay", "visit_time"
 DOWN, BUDGET = "down", "budget"
+APPROVAL = "approval"
 OF_HOST = frozenset({DOWN, BUDGET})
 """Causes that no robots.txt knows of."""
 PARKED = "parked"
@@ -44,7 +45,7 @@ class Objection(NamedTuple):
 
     cause: str
     """Its name in the stats: "rule", "status" (no robots.txt, as a status says),
-    "unreachable", "purpose", "crawl_delay" (over REP_CRAWL_DELAY_MAX), "visit_time",
+    "unreachable", "approval" (REP_APPROVED_STRICT), "purpose", "crawl_delay" (over REP_CRAWL_DELAY_MAX), "visit_time",
     "down" (REP_BACK_OFF_GIVE_UP), "budget" (REP_HOST_BUDGET); where REP_WAIT is off,
     "crawl_delay" and "parked" are too long to wait for."""
     verdict: Verdict
@@ -82,10 +83,15 @@ class Judge:
     """Rules by the settings of one crawl."""
 
     def __init__(
-        self, settings: Settings, permissions: Permissions | None = None
+        self,
+        settings: Settings,
+        permissions: Permissions | None = None,
+        approval: Approval | None = None,
     ) -> None:
         self.settings = settings
         self._permissions = permissions or Permissions(settings) or None
+        is_strict = approval is not None and approval.is_strict
+        self._approval = approval if is_strict else None
         self._longest_wait = settings.visit_time_max
         if not settings.wait:
             self._longest_wait = min(self._longest_wait, LONGEST_AT_PROMPT)
@@ -114,6 +120,11 @@ class Judge:
             if self._obeys_rules:
                 return Ruling(Action.REFUSE, objection)
             left_out = (objection,)
+        if self._approval is not None and not known.unreachable:
+            differs = self._approval.objection(known, agent)
+            if differs:
+                why = f"{differs} (REP_APPROVED)"
+                return Ruling(Action.REFUSE, Objection(APPROVAL, because(why)))
         if self._purposes is not None:
             verdict = self._purposes.verdict(url, known.policy, agent)
             if verdict is not None:

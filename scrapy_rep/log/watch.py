@@ -31,6 +31,7 @@ REFUSED_WORDS = {
     "rule": "by a rule",
     "status": "by the status of a robots.txt",
     "unreachable": "as a robots.txt is unreachable",
+    "approval": "as a robots.txt is not as approved",
     "purpose": "for what the crawl is for",
     "crawl_delay": "as the delay is too long",
     "visit_time": "as the visit time is too far off",

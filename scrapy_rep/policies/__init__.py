@@ -1,9 +1,10 @@
 """What do we know of this origin now?"""
 
+from scrapy_rep.policies.approval import Approval
 from scrapy_rep.policies.cache import Known
 from scrapy_rep.policies.fetcher import Fetcher
 from scrapy_rep.policies.permissions import Permissions
 from scrapy_rep.policies.service import Policies
 from scrapy_rep.policies.sharing import Sharing
 
-__all__ = ["Fetcher", "Known", "Permissions", "Policies", "Sharing"]
+__all__ = ["Approval", "Fetcher", "Known", "Permissions", "Policies", "Sharing"]

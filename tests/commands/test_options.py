@@ -12,7 +12,7 @@ from scrapy_rep.protocol import COMPILED
 from tests.commands.cli import robots
 
 URL = "https://example.com/"
-WORDS = ["lint", "compare", "job", "fleet", "report", "doctor", "card"]
+WORDS = ["lint", "compare", "job", "fleet", "report", "doctor", "card", "approve"]
 
 
 @pytest.mark.parametrize(
@@ -96,6 +96,7 @@ WORDS = ["lint", "compare", "job", "fleet", "report", "doctor", "card"]
         (("report", "-", "-", "-o", "P"), "- is given twice"),
         (("job",), "are required: DIR. scrapy robots job -h tells more."),
         (("job", "D", "E"), "There is no E. scrapy robots job -h tells more."),
+        (("approve",), "No URL is known. Type one, or --spider NAME of a spider"),
         (("doctor", "x"), "There is no x. scrapy robots doctor -h tells more."),
         (("-s", "REP_DIALECT=x", URL), "REP_DIALECT is 'x', expected"),
     ],
@@ -133,7 +134,7 @@ def test_the_help_fits_a_screen_and_names_all_words_and_the_manual():
     lines = done.out.splitlines()
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
-    assert [line.split()[0] for line in lines[16:23]] == WORDS
+    assert [line.split()[0] for line in lines[15:23]] == WORDS
     assert "scrapy_rep/docs" in done.out
     options = [name for _, name, *_ in OPTION.findall(done.out)]
     assert options == [

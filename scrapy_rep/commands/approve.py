@@ -1,0 +1,143 @@
+"""What sites tell a spider, written into a file to be read, committed and compared (REP_APPROVED)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scrapy_rep.access.origins import origin_of
+from scrapy_rep.commands.answers import COULD_NOT_TELL, Answers, settings_and_agents
+from scrapy_rep.commands.forms import fail
+from scrapy_rep.commands.terminal import complain
+from scrapy_rep.exceptions import explain
+from scrapy_rep.judging import Judge
+from scrapy_rep.policies.approval import (
+    INDENT,
+    SETTING,
+    Blocks,
+    head_of,
+    read_approved,
+    terms_of,
+    written,
+)
+from scrapy_rep.protocol.printable import printable, without_user
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from scrapy.settings import Settings as ScrapySettings
+
+    from scrapy_rep.commands.terminal import Answer, Screen
+    from scrapy_rep.policies import Known
+
+FILE_NAME = "robots.lock"
+URL_NAMES = ("start_urls", "sitemap_urls")
+"""Attributes of a spider's class that name URLs."""
+
+
+def prepare(opts: argparse.Namespace, settings: ScrapySettings) -> None:
+    """Name the file, and add to the URLs that were typed those that the spider's class names."""
+    opts.lock = opts.lock or settings.get(SETTING) or FILE_NAME
+    named = [url for name in URL_NAMES for url in getattr(opts.kind, name, None) or ()]
+    urls = [str(url) for url in named if origin_of(str(url)) is not None]
+    opts.url = list(dict.fromkeys([*urls, *opts.url]))
+    if not opts.url:
+        fail("No URL is known. Type one, or --spider NAME of a spider with start_urls.")
+
+
+def tell(opts: argparse.Namespace, settings: ScrapySettings, screen: Screen) -> int:
+    """Ask, write the file, and tell what it has; return the exit status."""
+    from scrapy_rep.commands.asking import ask  # noqa: PLC0415 - needs a reactor
+
+    path = Path(opts.lock)
+    blocks = read_approved(str(path)) if path.exists() else {}
+    ours, agents = settings_and_agents(opts, settings)
+    approving = Approving(screen, opts, agents, Judge(ours))
+    screen.track(len(opts.url), "URLs")
+    approving.is_whole = False
+    ask(opts.url, approving)
+    if not approving.is_whole:
+        return COULD_NOT_TELL
+    approving.tell_all(blocks)
+    if approving.blocks:
+        kept = _comments_of(path) if blocks else {}
+        text = written(blocks | approving.blocks, kept | approving.comments)
+        path.write_text(text, encoding="utf-8")
+        screen.sum_up(f"Written to {path}")
+    return approving.status
+
+
+def _comments_of(path: Path) -> dict[str, list[str]]:
+    """Return the comments in the file at *path*, by the heads of their blocks."""
+    found: dict[str, list[str]] = defaultdict(list)
+    head = ""
+    for line in path.read_text(encoding="utf-8").splitlines():
+        content = line.strip()
+        if content and not line[0].isspace():
+            head = content
+        elif content.startswith("# "):
+            found[head].append(content[2:])
+    return dict(found)
+
+
+@dataclass
+class Approving(Answers):
+    """Takes one URL after the other, and gathers what the agent is told at its origin."""
+
+    blocks: Blocks = field(default_factory=dict)
+    comments: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+
+    def take(self, url: str, known: Known, copy: Answer) -> None:
+        self.screen.progress.add()
+        if known.unreachable:
+            self.fail(url, f"its robots.txt is unreachable ({copy['failure']})")
+            return
+        (agent,) = self.agents
+        head = head_of(known.origin, agent)
+        settings = self.judge.settings
+        self.blocks[head] = terms_of(known.policy, known.origin, agent, settings)
+        verdict = known.policy.verdict(url, agent)
+        shown = printable(without_user(url))
+        if verdict.allowed:
+            self.comments[head].append(f"may fetch {shown}")
+        else:
+            self.status = max(self.status, 1)
+            why = printable(explain(verdict).partition(" (line ")[0])
+            self.comments[head].append(f"may not fetch {shown}: {why}")
+
+    def fail(self, url: str, problem: str) -> None:
+        self.status = COULD_NOT_TELL
+        complain(f"{without_user(url)}: {problem}; it is not in the file")
+
+    def tell_all(self, before: Blocks) -> None:
+        """Tell what is approved, and what of it is new, where *before* was in the file."""
+        for head, terms in self.blocks.items():
+            was = before.get(head)
+            answer = {
+                "block": head,
+                "terms": list(terms),
+                "gone": [each for each in was or () if each not in terms],
+                "new": [each for each in terms if was is not None and each not in was],
+                "is_new": was is None,
+                "urls": list(self.comments[head]),
+            }
+            self.screen.say(answer, _words)
+
+
+def _words(answer: Answer) -> Iterator[str]:
+    state = (
+        "new"
+        if answer["is_new"]
+        else "changed"
+        if answer["new"] or answer["gone"]
+        else "as it was"
+    )
+    yield f"{answer['block']} ({state})"
+    yield from (
+        f"  {'+' if each in answer['new'] else ' '} {each}" for each in answer["terms"]
+    )
+    yield from (f"  - {each}" for each in answer["gone"])
+    yield from (f"{INDENT}# {each}" for each in answer["urls"])

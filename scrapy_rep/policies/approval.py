@@ -1,0 +1,183 @@
+"""What was approved of robots.txt files (REP_APPROVED): a file that people read, commit and compare.
+
+A block for each origin and agent, and in it what the agent is told, line by line and in an order that
+does not depend on how the site wrote it::
+
+    https://example.com for ExampleBot
+        Allow: /cart/help
+        Crawl-delay: 2
+        Disallow: /cart/
+        # may fetch https://example.com/
+
+``#`` begins a comment. What is for others in a robots.txt, and how it is written, does not count.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scrapy_rep.exceptions import SettingError
+from scrapy_rep.protocol import RFC9309, product_tokens
+from scrapy_rep.protocol.preferences import UNSTATED
+from scrapy_rep.protocol.printable import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from scrapy_rep.events.stream import Stream
+    from scrapy_rep.policies.cache import Known
+    from scrapy_rep.protocol import Agent, Policy, RequestRate
+    from scrapy_rep.settings import Settings
+
+SETTING = "REP_APPROVED"
+HEAD = "# What robots.txt files tell us, approved by: scrapy robots approve"
+INDENT = "    "
+NO_RULES, ALL_REFUSED = "no rules", "all is refused"
+MOST_WARNED = 10
+"""Origins of which a crawl warns; further ones are only counted."""
+MOST_COMPARED = 10_000
+"""Origins whose last difference is kept; it is found anew where that is needed again."""
+MOST_SHOWN = 5
+"""Lines of a difference that are shown."""
+
+Terms = tuple[str, ...]
+"""What an agent is told at an origin, in lines that are sorted."""
+Blocks = dict[str, Terms]
+"""By what heads a block: the origin, and for whom."""
+
+
+@lru_cache(maxsize=4096)
+def head_of(origin: str, agent: Agent) -> str:
+    """Return what heads the block of *origin* for *agent*: its tokens, so that versions may change."""
+    tokens = agent if isinstance(agent, tuple) else product_tokens(agent)
+    return printable(f"{origin} for {', '.join(tokens) or '*'}")
+
+
+def terms_of(policy: Policy, origin: str, agent: Agent, settings: Settings) -> Terms:
+    """Return what *policy*, of *origin*, tells *agent*."""
+    verdict = policy.verdict(f"{origin}/", agent)
+    if not verdict.allowed and verdict.rule is None:
+        return (ALL_REFUSED,)
+    rules = [
+        f"{'Allow' if rule.allow else 'Disallow'}: {rule.path}"
+        for group in policy.groups_for(agent)
+        for rule in group.rules
+        if rule.path
+    ]
+    if settings.dialect is RFC9309:  # in others the first rule that matches decides
+        rules.sort()
+    delay = policy.crawl_delay(agent)
+    rate, visit = policy.request_rate(agent), policy.visit_time(agent)
+    stated = policy.preferences(f"{origin}/", agent)
+    answers = {purpose: stated.of(purpose).answer for purpose in settings.purpose}
+    lines = [
+        *dict.fromkeys(rules),
+        *([f"Crawl-delay: {delay:g}"] if delay else ()),
+        *([f"Request-rate: {_rate(rate)}"] if rate else ()),
+        *([f"Visit-time: {visit.start:%H%M}-{visit.end:%H%M}"] if visit else ()),
+        *(f"{name}: {its}" for name, its in answers.items() if its != UNSTATED),
+    ]
+    return tuple(printable(" ".join(line.split())) for line in lines) or (NO_RULES,)
+
+
+def _rate(rate: RequestRate) -> str:
+    span = f" {rate.start:%H%M}-{rate.end:%H%M}" if rate.start is not None else ""
+    return f"{rate.requests}/{rate.seconds:g}s{span}"
+
+
+def read_approved(path: str) -> Blocks:
+    """Return the blocks of the file at *path*. Raises ``SettingError``, which names the line."""
+    expected = "a file that scrapy robots approve has written"
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise SettingError(SETTING, path, f"{expected} ({why})") from None
+    blocks: dict[str, list[str]] = {}
+    terms: list[str] | None = None
+    for number, line in enumerate(text.splitlines(), 1):
+        content = line.strip()
+        if not content or content.startswith("#"):
+            continue
+        if line[0].isspace() and terms is not None:
+            terms.append(content)
+        elif not line[0].isspace() and "://" in content and " for " in content:
+            terms = blocks.setdefault(content, [])
+        else:
+            wrong = f"{expected}; line {number}, {content!r}, is neither ORIGIN for AGENT nor below one"
+            raise SettingError(SETTING, path, wrong)
+    return {head: tuple(each) for head, each in blocks.items()}
+
+
+def written(blocks: Blocks, comments: Mapping[str, Iterable[str]]) -> str:
+    """Return the text of a file with *blocks*, each with its *comments*."""
+    lines = [HEAD]
+    for head in sorted(blocks):
+        notes = (f"# {each}" for each in comments.get(head, ()))
+        lines += ["", head, *(INDENT + each for each in (*blocks[head], *notes))]
+    return "\n".join(lines) + "\n"
+
+
+class Approval:
+    """What was approved for one crawl. False where that is not asked for."""
+
+    def __init__(self, settings: Settings, events: Stream) -> None:
+        """Raises ``SettingError`` where the file cannot be read."""
+        self._settings = settings
+        self._events = events
+        self._path = settings.approved
+        self._blocks = {} if self._path is None else read_approved(self._path)
+        self.is_strict = self._path is not None and settings.approved_strict
+        self._last: dict[str, tuple[Policy, str]] = {}
+        """By what heads a block: the policy that was compared last, and what differs."""
+        self._warned = 0
+
+    def __bool__(self) -> bool:
+        return self._path is not None
+
+    def objection(self, known: Known, agent: Agent) -> str:
+        """Return how *known* differs from what was approved for *agent*; "": in nothing."""
+        head = head_of(known.origin, agent)
+        policy, said = self._last.get(head, (None, ""))
+        if policy is not known.policy:
+            policy = known.policy
+            terms = terms_of(policy, known.origin, agent, self._settings)
+            said = self._difference(head, terms)
+            self._last[head] = policy, said
+            if len(self._last) > MOST_COMPARED:
+                del self._last[next(iter(self._last))]
+        return said
+
+    def _difference(self, head: str, terms: Terms) -> str:
+        before = self._blocks.get(head)
+        if before is None:
+            return f"{head} was not approved"
+        new = [f"new is {each}" for each in terms if each not in before]
+        gone = [f"gone is {each}" for each in before if each not in terms]
+        found = new + gone
+        if not found and terms != before:  # in a dialect whose order counts
+            found = ["the order of its rules"]
+        more = f"; and {len(found) - MOST_SHOWN} more" * (len(found) > MOST_SHOWN)
+        return "; ".join(found[:MOST_SHOWN]) + more
+
+    def note(self, known: Known, agent: Agent) -> None:
+        """Warn of what was learned, if it differs from what was approved."""
+        if known.unreachable or known.varies:
+            return  # nobody knows what differs
+        before = self._last.get(head_of(known.origin, agent), (None, ""))[1]
+        said = self.objection(known, agent)
+        if not said or said == before:
+            return
+        self._events.count("unapproved")
+        self._warned += 1
+        if self._warned > MOST_WARNED:
+            return
+        then = "its requests are refused" if self.is_strict else "the crawl goes on"
+        self._events.warn_user(
+            f"robots.txt of {known.origin} is not as approved in {self._path} (REP_APPROVED): "
+            f"{said}; {then}. If it is right, type scrapy robots approve"
+        )
+        if self._warned == MOST_WARNED:
+            self._events.warn_user("More of them are only counted, in rep/unapproved")

@@ -1,0 +1,237 @@
+"""REP_APPROVED: a robots.txt that is not as approved is told of, or its site is left alone."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from scrapy_rep import RobotsForbidden, SettingError
+from tests.commands.cli import robots
+from tests.commands.test_online import project
+from tests.site import Reply, Site
+from tests.utils import InTurn, Pages, coroutine_test, crawl, make_crawler
+
+RULES = """\
+User-agent: *
+Disallow: /
+
+User-agent: ExampleBot
+Disallow: /cart/
+Allow: /cart/help
+Crawl-delay: 0.2
+"""
+AGENT = "ExampleBot/1.0 (+https://example.com/bot)"
+STRICT: dict[str, Any] = {"REP_APPROVED_STRICT": True}
+
+
+def approve(folder: Any, *args: str, agent: str = AGENT) -> Any:
+    return robots("approve", *args, "-s", f"USER_AGENT={agent}", cwd=folder)
+
+
+async def crawled(site: Site, folder: Any, path: str = "/", **settings: Any) -> Any:
+    lock = str(folder / "robots.lock")
+    given = {"USER_AGENT": AGENT, "REP_APPROVED": lock, **settings}
+    crawler = make_crawler(settings.pop("cls", Pages), **given)
+    await crawl(crawler, urls=[site.url(path)])
+    return crawler
+
+
+def told(caplog: Any) -> list[str]:
+    return [
+        record.getMessage()
+        for record in caplog.records
+        if record.levelno == logging.WARNING and "REP_APPROVED" in record.getMessage()
+    ]
+
+
+def test_the_file_is_stable_text(tmp_path):
+    with Site({"/robots.txt": RULES}) as site:
+        done = approve(tmp_path, site.url("/"), site.url("/cart/1"))
+        assert (done.status, done.err) == (1, "")
+        lock = tmp_path / "robots.lock"
+        text = lock.read_text()
+        assert text == (
+            "# What robots.txt files tell us, approved by: scrapy robots approve\n"
+            "\n"
+            f"{site.origin} for ExampleBot\n"
+            "    Allow: /cart/help\n"
+            "    Disallow: /cart/\n"
+            "    Crawl-delay: 0.2\n"
+            f"    # may fetch {site.url('/')}\n"
+            f"    # may not fetch {site.url('/cart/1')}: Disallow: /cart/\n"
+        )
+        assert f"{site.origin} for ExampleBot (new)" in done.out
+        # Others' rules, the order of lines, comments and our version are no difference.
+        site.replies["/robots.txt"] = (
+            "# new\nUser-agent: ExampleBot\nAllow: /cart/help\nCrawl-delay: 0.20\n"
+            "Disallow: /cart/\n\nUser-agent: OtherBot\nDisallow: /x\n"
+        )
+        args = site.url("/"), site.url("/cart/1")
+        again = approve(tmp_path, *args, agent="ExampleBot/2.0 (+https://b.example)")
+        assert "(as it was)" in again.out
+        assert lock.read_text() == text
+
+
+def test_what_has_changed_is_shown_and_others_stay(tmp_path):
+    with Site({"/robots.txt": RULES}) as one, Site({"/robots.txt": ""}) as two:
+        assert approve(tmp_path, one.url("/"), two.url("/")).status == 0
+        before = (tmp_path / "robots.lock").read_text()
+        assert f"{two.origin} for ExampleBot\n    no rules\n" in before
+        one.replies["/robots.txt"] = RULES.replace("/cart/help", "/help")
+        done = approve(tmp_path, one.url("/"))
+        assert "(changed)" in done.out
+        assert "  + Allow: /help\n" in done.out
+        assert "  - Allow: /cart/help\n" in done.out
+        (told_json,) = approve(tmp_path, "--json", one.url("/")).objects
+        assert told_json["terms"][0] == "Allow: /help"
+    after = (tmp_path / "robots.lock").read_text()
+    assert after == before.replace("/cart/help", "/help")
+
+
+def test_of_a_spider_with_its_start_urls(tmp_path):
+    with Site({"/robots.txt": RULES}) as site:
+        folder = project(
+            tmp_path,
+            "SPIDER_MODULES = ['its_spiders']\nREP_APPROVED = 'shop.lock'\n",
+        )
+        (folder / "its_spiders.py").write_text(
+            "import scrapy\n"
+            "class Shop(scrapy.Spider):\n"
+            "    name = 'shop'\n"
+            f"    start_urls = ['{site.url('/a')}', '{site.url('/b')}']\n"
+            f"    custom_settings = {{'USER_AGENT': '{AGENT}'}}\n"
+        )
+        done = robots("approve", "--spider", "shop", cwd=folder)
+        assert (done.status, done.err) == (0, "")
+        text = (folder / "shop.lock").read_text()
+        assert f"# may fetch {site.url('/b')}" in text
+        assert site.paths == ["/robots.txt"]
+        named = robots("approve", "--spider", "shop", "--file", "x.lock", cwd=folder)
+        assert named.status == 0
+        assert (folder / "x.lock").read_text() == text
+
+
+def test_what_cannot_be_asked_is_not_in_the_file(tmp_path):
+    with Site({"/robots.txt": Reply(status=503)}) as site:
+        done = approve(tmp_path, site.url("/"))
+    assert done.status == 2
+    assert "its robots.txt is unreachable (503); it is not in the file" in done.err
+    assert not (tmp_path / "robots.lock").exists()
+
+
+@pytest.mark.parametrize("settings", [{}, STRICT], ids=["warns", "strict"])
+@coroutine_test
+async def test_as_approved(settings, tmp_path, caplog):
+    with Site({"/robots.txt": RULES}) as site:
+        assert approve(tmp_path, site.url("/")).status == 0
+        crawler = await crawled(site, tmp_path, **settings)
+        assert crawler.spider.got == [site.url("/")]
+    assert told(caplog) == []
+    assert crawler.stats.get_value("rep/unapproved") is None
+
+
+CHANGES = [
+    (RULES.replace("/cart/help", "/"), "new is Allow: /; gone is Allow: /cart/help"),
+    (RULES.replace("0.2", "0.3"), "new is Crawl-delay: 0.3; gone is Crawl-delay: 0.2"),
+    (
+        RULES.replace("Allow: /cart/help\n", ""),
+        "gone is Allow: /cart/help",
+    ),
+    (
+        Reply(status=404),
+        (
+            "new is no rules; gone is Allow: /cart/help; gone is Disallow: /cart/; "
+            "gone is Crawl-delay: 0.2"
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("robots_txt", "said"), CHANGES)
+@coroutine_test
+async def test_what_is_not_as_approved_is_said_or_left_alone(
+    robots_txt, said, tmp_path, caplog
+):
+    with Site({"/robots.txt": RULES}) as site:
+        assert approve(tmp_path, site.url("/")).status == 0
+        site.replies["/robots.txt"] = robots_txt
+        crawler = await crawled(site, tmp_path)
+        assert crawler.spider.got == [site.url("/")]
+        (warning,) = told(caplog)
+        assert f"(REP_APPROVED): {said}; the crawl goes on." in warning
+        assert crawler.stats.get_value("rep/unapproved") == 1
+        caplog.clear()
+        hits = site.count("/")
+        crawler = await crawled(site, tmp_path, **STRICT)
+        assert site.count("/") == hits
+    (refusal,) = crawler.spider.failures
+    assert type(refusal) is RobotsForbidden
+    assert refusal.reason == f"{said} (REP_APPROVED)"
+    assert crawler.stats.get_value("rep/forbidden/approval") == 1
+    (warning,) = told(caplog)
+    assert "its requests are refused" in warning
+
+
+@coroutine_test
+async def test_a_site_that_was_not_approved_at_all(tmp_path, caplog):
+    with Site() as one, Site() as other:
+        assert approve(tmp_path, one.url("/")).status == 0
+        crawler = await crawled(other, tmp_path, **STRICT)
+        assert other.paths == ["/robots.txt"]
+    (refusal,) = crawler.spider.failures
+    assert refusal.reason == (
+        f"{other.origin} for ExampleBot was not approved (REP_APPROVED)"
+    )
+
+
+@coroutine_test
+async def test_a_change_during_the_crawl(tmp_path, caplog):
+    old = {"Cache-Control": "no-cache"}
+    with Site({"/robots.txt": RULES}) as site:
+        assert approve(tmp_path, site.url("/")).status == 0
+        site.replies["/robots.txt"] = [
+            Reply(RULES, headers=old),
+            Reply(RULES.replace("/cart/help", "/"), headers=old),
+        ]
+        lock = str(tmp_path / "robots.lock")
+        crawler = make_crawler(InTurn, USER_AGENT=AGENT, REP_APPROVED=lock, **STRICT)
+        await crawl(crawler, urls=[site.url("/1"), site.url("/2")])
+        assert crawler.spider.got == [site.url("/1")]
+    assert len(told(caplog)) == 1
+
+
+@coroutine_test
+async def test_what_is_unreachable_is_no_difference(tmp_path, caplog):
+    with Site({"/robots.txt": RULES}) as site:
+        assert approve(tmp_path, site.url("/")).status == 0
+        site.replies["/robots.txt"] = Reply(status=503)
+        crawler = await crawled(site, tmp_path, **STRICT)
+    assert told(caplog) == []
+    assert crawler.stats.get_value("rep/forbidden/unreachable") == 1
+
+
+@coroutine_test
+async def test_a_site_that_allowed_us_more_need_not_be_approved(tmp_path):
+    with Site() as one, Site({"/robots.txt": "User-agent: *\nDisallow: /\n"}) as other:
+        assert approve(tmp_path, one.url("/")).status == 0
+        allowing: dict[str, Any] = {"REP_HOSTS": {"127.0.0.1": {"allow": "a letter"}}}
+        crawler = await crawled(other, tmp_path, **STRICT, **allowing)
+        assert crawler.spider.got == [other.url("/")]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "No such file"),
+        ("    Allow: /\n", "line 1, 'Allow: /', is neither ORIGIN for AGENT nor below"),
+        ("#\n\nexample.com\n", "line 3, 'example.com', is neither"),
+    ],
+)
+def test_a_file_that_cannot_be_read(text, said, tmp_path):
+    path = tmp_path / "robots.lock"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(SettingError, match=said):
+        make_crawler(REP_APPROVED=str(path))._create_engine()

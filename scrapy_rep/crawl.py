@@ -147,7 +147,7 @@ class Crawl(OneForEachCrawler):
                 self.crawler,
                 self.settings,
                 self.engine.is_ending,
-                fetcher.lanes.waiting_aside,
+                fetcher.bound.waiting_aside,
             ),
             keep=self._keep,
             engine=self.engine,

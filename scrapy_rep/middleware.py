@@ -226,13 +226,13 @@ class RepMiddleware:
             return None
         if self._goes_back_unjudged(request, origin):
             return self._again(request)
-        if self._policies.lanes.pages >= MAX_WAITING:
+        if self._policies.bound.pages >= MAX_WAITING:
             if self._may_go_back(request):
                 await sleep(SENT_BACK_AFTER)
                 return self._again(request)
             raise self._refuse(request, url, origin, TOO_MANY_WAIT)
         host = self._keeper.host_of(request)
-        with self._policies.lanes.lending_place(), self._crawl.waits.at_gate(host):
+        with self._policies.bound.lending_place(), self._crawl.waits.at_gate(host):
             known = await self._policies.get(origin, request)
         return await self._cached(request, origin) or known
 

@@ -157,11 +157,11 @@ class Permits:
         """Tell whether another policy may be asked for while *asked* are."""
         if self._policies is None:
             return False
-        return asked < self._most_asked + self._policies.lanes.slow
+        return asked < self._most_asked + self._policies.bound.slow
 
     def hosts_hang(self) -> bool:
         """Tell whether hosts that do not answer hold up those that are to be asked."""
-        return self._policies is not None and self._policies.lanes.hosts_hang
+        return self._policies is not None and self._policies.bound.hosts_hang
 
     def ask(self, place: Place, page: Request | None) -> Any:
         """Ask for the policy of *place* on behalf of *page*; return a ``Deferred``."""
@@ -178,7 +178,7 @@ class Permits:
         """
         if self._policies is None:
             return 0
-        return asked - self._policies.lanes.slow + self._policies.lanes.prompt
+        return asked - self._policies.bound.slow + self._policies.bound.prompt
 
     # Who holds, as others are told
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from scrapy_rep.pacing.health import WELL
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy_rep.downloader import Departure
     from scrapy_rep.pacing.health import Health
 
@@ -35,23 +37,13 @@ FIRST_SWEEP_HOSTS = 64
 """With so many hosts, those that may be forgotten are looked for the first time."""
 
 
-class Lane(Protocol):
-    """The place of a fetch among those that may run at once."""
-
-    def step_aside(self) -> None: ...
-    def come_back(self) -> None: ...
-
-
 class Asking:
     """One fetch of a robots.txt, until its content is known."""
 
     over = False
-    lane: Lane | None = None
-    """Its place, which it leaves to others while one of its requests waits for a grant."""
-
-    def step_aside(self) -> None:
-        if self.lane is not None:
-            self.lane.step_aside()
+    make_way: Callable[[], None] | None = None
+    """Lets another fetch run while a request of this one waits for its turn; ``None``: no
+    request of it is in the downloader."""
 
 
 class Host:

@@ -136,10 +136,10 @@ class Turns:
     @contextmanager
     def _waiting(self, departure: Departure, asking: Asking | None) -> Iterator[None]:
         """Keep a place free for others while *departure* waits in the downloader."""
-        lane, host = None if asking is None else asking.lane, departure.host
+        host, has_lent = departure.host, asking is not None and asking.make_way
         # What is beyond that counts among CONCURRENT_REQUESTS, so that the others stay
         # in their queue.
-        lends = lane is None and self._waits[host] < self._engine.most_of_a_slot
+        lends = not has_lent and self._waits[host] < self._engine.most_of_a_slot
         self._waits[host] += 1
         if lends:  # else that has been done for it
             self._engine.lend_place()
@@ -160,8 +160,6 @@ class Turns:
                 del self._waits[host]
             if lends:
                 self._engine.take_place_back()
-            if lane is not None:
-                lane.come_back()
 
     async def _wait(self, departure: Departure, asking: Asking | None) -> None:
         request, host, slot = departure.request, departure.host, departure.slot
@@ -228,5 +226,5 @@ class Turns:
 
 def _step_aside(asking: Asking | None) -> None:
     """Leave the place of a fetch to others while its request waits for a grant."""
-    if asking is not None:
-        asking.step_aside()
+    if asking is not None and asking.make_way is not None:
+        asking.make_way()

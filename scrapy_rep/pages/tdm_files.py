@@ -95,7 +95,7 @@ class TdmFiles(OneForEachCrawler):
             # Apart, as cancelling one page must not cancel what the others wait for.
             asking = deferred_from_coro(self._ask(origin, page))
             asking.addBoth(lambda _: self._go_on(origin))
-        with self._crawl.policies.lanes.lending_place():
+        with self._crawl.policies.bound.lending_place():
             await maybe_deferred_to_future(waiter)
 
     def _go_on(self, origin: str) -> None:

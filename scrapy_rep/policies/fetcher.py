@@ -17,7 +17,7 @@ from scrapy_rep.downloader import ROBOTS_HOP, sleep
 from scrapy_rep.downloader.failures import CUT_SHORT, TIMEOUT
 from scrapy_rep.downloader.on_the_way import on_the_way
 from scrapy_rep.exceptions import NotNow, StillParked
-from scrapy_rep.policies.concurrency import Lanes
+from scrapy_rep.policies.concurrency import FetchBound
 from scrapy_rep.policies.freshness import fields_of
 from scrapy_rep.policies.own_code import (
     OwnCode,
@@ -85,8 +85,6 @@ class _Hop:
     def note_start(self, departure: Departure) -> None:
         # Its time runs from now, not while it waits.
         self._start(departure.started_at)
-        if self.asking.lane is not None:
-            self.asking.lane.come_back()
         # At the last moment, as a middleware may have put them on.
         headers = departure.request.headers
         headers.pop(b"Referer", None)
@@ -131,7 +129,9 @@ class Fetcher:
         self._settings = settings
         self._engine = engine
         self._keeper = keeper
-        self.lanes = Lanes(engine, settings.fetch_concurrency, settings.slow_fetches)
+        self.bound = FetchBound(
+            engine, settings.fetch_concurrency, settings.slow_fetches
+        )
         self._limits = access.Limits(
             settings.max_redirects, settings.max_size, settings.deny_statuses
         )
@@ -263,9 +263,10 @@ class Fetcher:
         parked = self._keeper.parked_left(host)
         self._keeper.check_wait(request, parked)
         if parked:  # perhaps for an hour, and so without a place
-            with self.lanes.waiting_aside():
+            with self.bound.waiting_aside():
                 await self._keeper.until_not_parked(request, host)
-        hop.asking.lane = lane = await self.lanes.enter()
+        fetch = await self.bound.enter()
+        hop.asking.make_way = fetch.make_way
         try:
             if self._engine.is_ending_without(page):
                 raise CancelledError
@@ -279,12 +280,11 @@ class Fetcher:
                 raise
             finally:
                 self._end(over)
-            lane.note_answer()
+            fetch.note_answer()
         finally:
-            hop.asking.lane = (
-                None  # the process may keep the host, and the fetch with it
-            )
-            lane.leave()
+            # The process may keep the host, and the fetch with it.
+            hop.asking.make_way = None
+            fetch.leave()
         return response
 
     def _begin(self) -> None:

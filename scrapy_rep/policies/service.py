@@ -90,9 +90,9 @@ class Policies:
         self._keep = keep
         self._cache = PolicyCache(settings.cache_bytes)
         self._engine = engine
-        self.fetches = OneAtATime(self._find, self._broken_off, engine)
-        self.lanes = fetcher.lanes
-        self._aside = Aside(self.lanes.waiting_aside)
+        self.errands = OneAtATime(self._find, self._broken_off, engine)
+        self.bound = fetcher.bound
+        self._aside = Aside(self.bound.waiting_aside)
         # Wall time that no step of the wall clock changes while we run.
         self._wall_at_zero = events.wall_at_zero
 
@@ -155,8 +155,8 @@ class Policies:
         stands = known.standing
         if now < stands.ask_at and now < stands.until:  # either may come first
             return known
-        if not self.fetches.is_asked(known.key):
-            self.fetches.begin(known.key, page)
+        if not self.errands.is_asked(known.key):
+            self.errands.begin(known.key, page)
         return known if now < stands.until else None
 
     async def get(self, origin: str, page: Request) -> Known:
@@ -180,7 +180,7 @@ class Policies:
         cached = self._cache.peek(origin)
         varies = cached is not None and cached.varies
         key = self._variant(origin, page) if varies else origin
-        asking = self.fetches.ask(key, page, ahead=ahead)
+        asking = self.errands.ask(key, page, ahead=ahead)
         return asking.addCallback(self._for_page, origin, page, ahead)
 
     def _for_page(
@@ -190,7 +190,7 @@ class Policies:
         key = self._variant(origin, page) if varies else origin
         if known.key == key and self._is_read(known, page):
             return known
-        asking = self.fetches.ask(key, page, ahead=ahead)  # it was for another agent
+        asking = self.errands.ask(key, page, ahead=ahead)  # it was for another agent
         return asking.addCallback(self._for_page, origin, page, ahead)
 
     def _variant(self, origin: str, page: Request) -> str:
@@ -212,7 +212,7 @@ class Policies:
 
     async def close(self) -> None:
         """Break off all fetches; the crawl is over."""
-        self.fetches.close()
+        self.errands.close()
         self._aside.close()
         self._sharing.leave()
         await self._with_store("close", "", self._store.close())
@@ -230,7 +230,7 @@ class Policies:
         if known is not None:
             if self.now() < known.standing.ask_at:
                 return known
-            self.fetches.tell(key, known)  # they need not wait for a refresh
+            self.errands.tell(key, known)  # they need not wait for a refresh
         likeness = self._sharing.likeness(
             origin_of_key(key), page, self._user_agent_of(page)
         )
@@ -267,7 +267,7 @@ class Policies:
         claim = self._store.claim(key)
         if isinstance(claim, nullcontext):  # the default, which never waits
             return claim
-        return self.lanes.enter_aside(claim)
+        return self.bound.enter_aside(claim)
 
     async def _fetch(
         self, key: str, page: Request, snapshot: Snapshot | None, asking: Asking

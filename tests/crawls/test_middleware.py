@@ -388,7 +388,7 @@ async def test_cancelled_fetch_leaves_nobody_waiting():
             for request in self.requests():
                 yield request
             await sleep(0.2)
-            Crawl.of(self.crawler).policies.fetches.close()
+            Crawl.of(self.crawler).policies.errands.close()
 
     with Site({"/robots.txt": Reply(DISALLOW_P, after=1.0)}) as site:
         # The polite queue would ask again, rather than have them refused.

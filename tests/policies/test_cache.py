@@ -27,7 +27,7 @@ from scrapy_rep.store.memory import MemoryStore
 from scrapy_rep.store.sqlite import SqliteStore
 from tests.policies.test_service import AGENT, DAY, HOUR, Answer, Clock, Crawl, Site
 from tests.snapshots import snapshot_of
-from tests.utils import NO_LANES
+from tests.utils import NO_BOUND
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -250,7 +250,7 @@ def test_the_rules_of_many_agents_are_bounded_by_the_file():
 class Web:
     """A Fetcher of many sites, each with rules of its own."""
 
-    lanes = NO_LANES
+    bound = NO_BOUND
 
     def __init__(self, answers: list[Answer]) -> None:
         self.answers = answers

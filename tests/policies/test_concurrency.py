@@ -5,11 +5,13 @@ from __future__ import annotations
 from itertools import permutations, product
 from typing import Any
 
-from scrapy_rep.policies.concurrency import Lanes
-from tests.utils import coroutine_test
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
-WAYS = ["", "make_way", "step_aside", "step_aside come_back", "note_answer"]
-WAYS += ["make_way step_aside", "make_way step_aside come_back"]
+from scrapy_rep.policies import concurrency
+from scrapy_rep.policies.concurrency import FetchBound
+from tests.utils import coroutine_test, until
+
+WAYS = ["", "make_way", "note_answer", "make_way make_way", "make_way note_answer"]
 
 
 class Places:
@@ -33,18 +35,35 @@ async def test_every_place_comes_back_and_none_is_held_twice():
     """Of up to three fetches, where one may be prompt and one slow at a time."""
     places: Any = Places()
     for ways, order in product(product(WAYS, repeat=3), permutations(range(3))):
-        lanes = Lanes(places, concurrency=1, slow=1)
+        bound = FetchBound(places, most=1, most_slow=1)
         under_way = []
         for way in ways:
-            if lanes.prompt_places.tokens:  # else it would wait
-                lane = await lanes.enter()
-                under_way.append(lane)
+            if bound.places.tokens:  # else it would wait
+                fetch = await bound.enter()
+                under_way.append(fetch)
                 for step in way.split():
-                    getattr(lane, step)()
-        assert places.lent == len(under_way)
-        assert lanes.slow + 1 - lanes.prompt_places.tokens <= len(under_way)
+                    getattr(fetch, step)()
+        assert places.lent == len(under_way) == bound.prompt + bound.slow
+        assert bound.prompt <= 1
+        assert bound.slow <= 1
         for number in order:
             if number < len(under_way):
                 under_way[number].leave()
-        assert (lanes.slow, lanes.aside, lanes.prompt_places.tokens) == (0, 0, 1)
-        assert places.lent == 0
+        assert (bound.prompt, bound.slow, places.lent) == (0, 0, 0)
+
+
+@coroutine_test
+async def test_who_takes_long_makes_way_as_soon_as_there_is_room(monkeypatch):
+    monkeypatch.setattr(concurrency, "PATIENCE_SECONDS", 0.01)
+    bound = FetchBound(Places(), most=1, most_slow=1)  # type: ignore[arg-type]
+    first = await bound.enter()
+    await until(lambda: bound.slow)
+    second = await bound.enter()
+    third = deferred_from_coro(bound.enter())
+    await until(lambda: bound.hosts_hang)  # the second one would have made way
+    assert (bound.prompt, bound.slow) == (1, 1)
+    first.leave()
+    await until(lambda: bound.slow)
+    (await maybe_deferred_to_future(third)).leave()
+    second.leave()
+    assert (bound.prompt, bound.slow) == (0, 0)

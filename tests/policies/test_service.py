@@ -30,7 +30,7 @@ from scrapy_rep.store.memory import MemoryStore
 from scrapy_rep.store.sqlite import SqliteStore
 from tests.utils import (
     GOES_ON,
-    NO_LANES,
+    NO_BOUND,
     BrokenStore,
     coroutine_test,
     fields,
@@ -75,7 +75,7 @@ class Answer(NamedTuple):
 class Site:
     """A Fetcher whose answers are scripted, and read as the real one reads them."""
 
-    lanes = NO_LANES
+    bound = NO_BOUND
 
     def __init__(self, answer: Answer | None = None) -> None:
         self.answer = answer or Answer()
@@ -166,7 +166,7 @@ class Crawl:
 
     async def settle(self, but: Site | None = None) -> None:
         """Wait until nothing is asked in the background any more, but what *but* holds."""
-        while self.policies.fetches.under_way and not (but and but.under_way):
+        while self.policies.errands.under_way and not (but and but.under_way):
             await sleep(0)
 
     async def kept(self) -> Any:

@@ -28,7 +28,7 @@ from tests.policies.test_service import (
     make_store,  # noqa: F401 - fixtures
 )
 from tests.snapshots import snapshot_of
-from tests.utils import NO_LANES, BrokenStore, DictStore, coroutine_test, sleep
+from tests.utils import NO_BOUND, BrokenStore, DictStore, coroutine_test, sleep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +51,7 @@ def varied(path: str, **headers: str) -> Answer:
 class ByAgent:
     """A Fetcher whose answers are scripted, for each User-Agent its own."""
 
-    lanes = NO_LANES
+    bound = NO_BOUND
 
     def __init__(self, **answers: Answer) -> None:
         self.answers = answers

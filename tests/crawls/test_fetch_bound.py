@@ -143,7 +143,7 @@ async def test_a_hop_that_waits_for_its_grant_holds_up_nobody(monkeypatch):
         urls = [slow.url("/"), *(f"{origin}/" for origin in origins)]
         await crawl(crawler, urls=urls)
         before = crawler.spider.before
-        assert Crawl.of(crawler).policies.lanes.slow == 0
+        assert Crawl.of(crawler).policies.bound.slow == 0
         (page,) = (
             hit.seconds
             for hit in site.hits

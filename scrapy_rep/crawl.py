@@ -21,7 +21,7 @@ from scrapy_rep.judging.agents import name_of
 from scrapy_rep.log import InDownloader, Log, Waits
 from scrapy_rep.log.plain import tell_plainly
 from scrapy_rep.pacing import Keeper
-from scrapy_rep.policies import Approval, Fetcher, Permissions, Policies, Sharing
+from scrapy_rep.policies import Approval, Fetcher, Permissions, Policies
 from scrapy_rep.protocol.printable import describe_error, mask_uri
 from scrapy_rep.settings import Settings
 from scrapy_rep.store import Store
@@ -143,20 +143,11 @@ class Crawl(OneForEachCrawler):
             user_agent_of=self.agents.header,
             fetcher=fetcher,
             store=self.store,
-            sharing=Sharing(
-                self.crawler,
-                self.settings,
-                self.engine.is_ending,
-                fetcher.bound.waiting_aside,
-            ),
             keep=self._keep,
             engine=self.engine,
             permissions=self.permissions,
+            approval=self.approval,
         )
-        if self.approval:
-            policies.on_learned(
-                lambda known, _: self.approval.note(known, self.agents.of())
-            )
         self.crawler.signals.connect(self._spider_closed, signals.spider_closed)
         return policies
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
-from weakref import WeakKeyDictionary
 
-from scrapy_rep.downloader import at_prompt
+from scrapy_rep.downloader import OneForEachCrawler, at_prompt
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.protocol import GYM2008, MK1996, RFC9309, Dialect
 from scrapy_rep.protocol.decoding import MAX_SIZE
@@ -84,7 +83,7 @@ def setting(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Settings:
+class Settings(OneForEachCrawler):
     """The settings of one crawl, read and checked once."""
 
     obey: frozenset[str] = setting(
@@ -297,11 +296,8 @@ class Settings:
     """RETRY_HTTP_CODES, which is Scrapy's."""
 
     @classmethod
-    def of(cls, crawler: Crawler) -> Settings:
-        """Return the settings of *crawler*, read once. Raises ``SettingError`` as ``read`` does."""
-        if crawler not in _of_crawlers:
-            _of_crawlers[crawler] = cls.read(crawler.settings)
-        return _of_crawlers[crawler]
+    def made_for(cls, crawler: Crawler) -> Self:
+        return cls.read(crawler.settings)
 
     @classmethod
     def read(cls, settings: BaseSettings) -> Self:
@@ -352,7 +348,6 @@ class Settings:
         )
 
 
-_of_crawlers: WeakKeyDictionary[Crawler, Settings] = WeakKeyDictionary()
 FIELDS = [each.name for each in fields(Settings) if each.metadata]
 DECLARATIONS = [
     Declaration(f"REP_{each.name.upper()}", *each.metadata["setting"])

@@ -91,7 +91,7 @@ def coroutine_test(
 
 
 # Any: so that the tests need not tell at each use which spider it is, or that there is one.
-NO_BOUND = SimpleNamespace(waiting_aside=nullcontext)
+NO_BOUND = SimpleNamespace(waiting_aside=nullcontext, patience=0.0)
 """What bounds the fetches of a fetcher that is made up."""
 GOES_ON: Any = SimpleNamespace(is_ending=lambda: False)
 """The engine of a crawl that is made up, and does not end."""

@@ -11,7 +11,6 @@ from scrapy_rep.access.origins import origin_of
 from scrapy_rep.commands.answers import COULD_NOT_TELL, Answers, settings_and_agents
 from scrapy_rep.commands.forms import fail
 from scrapy_rep.commands.terminal import complain
-from scrapy_rep.exceptions import explain
 from scrapy_rep.judging import Judge
 from scrapy_rep.policies.approval import (
     INDENT,
@@ -22,7 +21,7 @@ from scrapy_rep.policies.approval import (
     terms_of,
     written,
 )
-from scrapy_rep.protocol.printable import printable, without_user
+from scrapy_rep.protocol.printable import explain, printable, without_user
 
 if TYPE_CHECKING:
     import argparse

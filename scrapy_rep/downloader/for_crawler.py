@@ -19,7 +19,10 @@ class OneForEachCrawler:
     def __init_subclass__(cls) -> None:
         cls._known = WeakKeyDictionary()
 
-    def __init__(self, crawler: Crawler) -> None: ...
+    @classmethod
+    def made_for(cls, crawler: Crawler) -> Self:
+        """Return a new one for *crawler*."""
+        return cls(crawler)  # type: ignore[call-arg]
 
     @classmethod
     def of(cls, crawler: Crawler) -> Self:
@@ -27,6 +30,6 @@ class OneForEachCrawler:
         known = cls._known.get(crawler)
         one: Self | None = None if known is None else known()
         if one is None:
-            one = cls(crawler)
+            one = cls.made_for(crawler)
             cls._known[crawler] = ref(one)
         return one

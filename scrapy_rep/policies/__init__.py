@@ -5,6 +5,5 @@ from scrapy_rep.policies.cache import Known
 from scrapy_rep.policies.fetcher import Fetcher
 from scrapy_rep.policies.permissions import Permissions
 from scrapy_rep.policies.service import Policies
-from scrapy_rep.policies.sharing import Sharing
 
-__all__ = ["Approval", "Fetcher", "Known", "Permissions", "Policies", "Sharing"]
+__all__ = ["Approval", "Fetcher", "Known", "Permissions", "Policies"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -11,8 +11,8 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import DeferredSemaphore
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
-    from contextlib import AbstractAsyncContextManager, AbstractContextManager
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from scrapy_rep.engine import Engine
 
@@ -90,16 +90,6 @@ class FetchBound:
     def _lend(self) -> None:
         self.engine.lend_place()
         self.engine.wake()
-
-    @asynccontextmanager
-    async def enter_aside(
-        self, claim: AbstractAsyncContextManager[bool]
-    ) -> AsyncIterator[bool]:
-        """Enter *claim*; if that takes long, as another process has it, the fetch is slow."""
-        async with AsyncExitStack() as stack:
-            with self.waiting_aside(self.patience):
-                entered = await stack.enter_async_context(claim)
-            yield entered
 
     def make_way(self) -> bool:
         """Let another fetch run in the place of one, unless too many are slow."""

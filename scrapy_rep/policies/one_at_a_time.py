@@ -91,10 +91,6 @@ class OneAtATime:
         """Tell whether *key* is being asked for."""
         return key in self.under_way
 
-    def begin(self, key: str, page: Request) -> None:
-        """Ask for *key*, which is not being asked for, on behalf of *page*. Nobody waits."""
-        self._begin(key, page, Errand())
-
     def ask(self, key: str, page: Request, *, ahead: bool = False) -> Deferred[Known]:
         """Return the result of asking for *key*, which begins if need be.
 
@@ -103,18 +99,14 @@ class OneAtATime:
         errand = self.under_way.get(key)
         if errand is not None:
             return errand.wait(ahead=ahead)
-        errand = Errand()
+        errand = self.under_way[key] = Errand()
         waiter = errand.wait(ahead=ahead)
-        self._begin(key, page, errand)
-        return waiter
-
-    def _begin(self, key: str, page: Request, errand: Errand) -> None:
-        self.under_way[key] = errand
         if self._timer is None:
             self._timer = call_later(END_CHECK_SECONDS, self._look)
         errand.task = deferred_from_coro(self._ask(key, page))
         # Not in the coroutine, which never runs if it is cancelled before it begins.
         errand.task.addBoth(self._over, key)
+        return waiter
 
     def tell(self, key: str, known: Known) -> None:
         """Give *known* to all who wait for *key*, while asking for it goes on."""

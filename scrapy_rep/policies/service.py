@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from contextlib import nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from math import inf
 from time import monotonic
@@ -34,22 +34,21 @@ from scrapy_rep.policies.lifecycle import (
 )
 from scrapy_rep.policies.news import News, tell_of_parsed
 from scrapy_rep.policies.one_at_a_time import OneAtATime
-from scrapy_rep.policies.sharing import Learned
+from scrapy_rep.policies.sharing import Learned, Sharing
 from scrapy_rep.protocol import Policy
 from scrapy_rep.protocol.policy import LARGE_SIZE
 from scrapy_rep.store import Snapshot, origin_of_key, variant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractAsyncContextManager
+    from collections.abc import AsyncIterator, Callable, Hashable
 
     from scrapy.crawler import Crawler
     from twisted.internet.defer import Deferred
 
+    from scrapy_rep.policies.approval import Approval
     from scrapy_rep.policies.fetcher import Fetcher
     from scrapy_rep.policies.one_at_a_time import Engine
     from scrapy_rep.policies.permissions import Permissions
-    from scrapy_rep.policies.sharing import Sharing
     from scrapy_rep.protocol import Agent
     from scrapy_rep.settings import Settings
     from scrapy_rep.store import Store
@@ -71,10 +70,10 @@ class Policies:
         user_agent_of: Callable[[Request], str],
         fetcher: Fetcher,
         store: Store,
-        sharing: Sharing,
         keep: Callable[[str, float], None],
         engine: Engine,
         permissions: Permissions,
+        approval: Approval,
     ) -> None:
         """*keep* is called with an origin and the interval, in seconds, that it asks for."""
         self._crawler = crawler
@@ -83,9 +82,9 @@ class Policies:
         self._user_agent_of = user_agent_of
         self._fetcher = fetcher
         self._store = store
-        self._sharing = sharing
+        self._sharing = Sharing(crawler, settings, engine.is_ending)
         self._events = events = Stream.of(crawler)
-        self._permissions = permissions
+        self._permissions, self._approval = permissions, approval
         self._news = News(events, settings, permissions)
         self._keep = keep
         self._cache = PolicyCache(settings.cache_bytes)
@@ -156,7 +155,7 @@ class Policies:
         if now < stands.ask_at and now < stands.until:  # either may come first
             return known
         if not self.errands.is_asked(known.key):
-            self.errands.begin(known.key, page)
+            self.errands.ask(known.key, page, ahead=True)
         return known if now < stands.until else None
 
     async def get(self, origin: str, page: Request) -> Known:
@@ -235,10 +234,7 @@ class Policies:
             origin_of_key(key), page, self._user_agent_of(page)
         )
         since = monotonic()
-        async with (
-            self._sharing.claim(likeness) as waited,
-            self._claim(key) as others_asked,
-        ):
+        async with self._claim(likeness, key) as (waited, others_asked):
             if others_asked:
                 newer, known = await self._recall(key, page)
                 if known is not None and self.now() < known.standing.ask_at:
@@ -262,12 +258,22 @@ class Policies:
             finally:
                 asking.over = True
 
-    def _claim(self, key: str) -> AbstractAsyncContextManager[bool]:
-        """Return what lets no other process that shares the store ask for *key*."""
-        claim = self._store.claim(key)
-        if isinstance(claim, nullcontext):  # the default, which never waits
-            return claim
-        return self.bound.enter_aside(claim)
+    @asynccontextmanager
+    async def _claim(
+        self, likeness: Hashable, key: str
+    ) -> AsyncIterator[tuple[bool, bool]]:
+        """Let nobody else ask within the block, which is given who may have asked meanwhile.
+
+        That is another crawl of this process, and another process that shares the store. A
+        fetch that waits for one of them is slow.
+        """
+        after = 0.0 if self._sharing.is_claimed(likeness) else self.bound.patience
+        async with AsyncExitStack() as stack:
+            with self.bound.waiting_aside(after):
+                enter = stack.enter_async_context
+                waited = await enter(self._sharing.claim(likeness))
+                others_asked = await enter(self._store.claim(key))
+            yield waited, others_asked
 
     async def _fetch(
         self, key: str, page: Request, snapshot: Snapshot | None, asking: Asking
@@ -361,6 +367,8 @@ class Policies:
             self._events.count("origins")
         self._news.tell_of_reach(known, state_before, snapshot, self.now())
         self._news.tell_of_copy(known, snapshot)
+        if self._approval:
+            self._approval.note(known, self._agent_of(None))
         self._cache.put(known)
         return known
 

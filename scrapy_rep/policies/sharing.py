@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet
@@ -26,7 +26,6 @@ from scrapy_rep.store import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
-    from contextlib import AbstractContextManager
 
     from scrapy import Request
     from scrapy.crawler import Crawler
@@ -165,16 +164,11 @@ class Sharing:
         crawler: Crawler,
         settings: Settings,
         ends: Callable[[], bool],
-        waiting_aside: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        """*ends* tells whether the crawl is ending, which breaks connections off.
-
-        *waiting_aside* surrounds each wait for what another crawl asks.
-        """
+        """*ends* tells whether the crawl is ending, which breaks connections off."""
         self._crawler = crawler
         self._settings = settings
         self._ends = ends
-        self._waiting_aside = waiting_aside
         self._number = next(CRAWL_NUMBERS)
         self._commons: Commons | None = None
         self._asks_alike: Hashable = None
@@ -215,6 +209,10 @@ class Sharing:
         self._join()
         return origin, user_agent, _hashable(proxy_of(page)), self._asks_alike
 
+    def is_claimed(self, likeness: Hashable) -> bool:
+        """Tell whether another crawl asks alike."""
+        return likeness in self._join().claims
+
     @asynccontextmanager
     async def claim(self, likeness: Hashable) -> AsyncIterator[bool]:
         """Let no other crawl ask alike within the block, which is given whether one has.
@@ -225,8 +223,7 @@ class Sharing:
         while likeness in claims:
             waiter: Deferred[None] = Deferred()
             claims[likeness].append(waiter)
-            with self._waiting_aside():
-                await maybe_deferred_to_future(waiter)
+            await maybe_deferred_to_future(waiter)
             waited = True
         waiters = claims[likeness] = []
         try:

@@ -20,11 +20,10 @@ from scrapy_rep.events.of_crawls import Counted
 from scrapy_rep.events.of_sites import NewCopy
 from scrapy_rep.events.stream import Stream
 from scrapy_rep.judging.agents import Agents
-from scrapy_rep.policies import Permissions
+from scrapy_rep.policies import Approval, Permissions
 from scrapy_rep.policies import service as module
 from scrapy_rep.policies.lifecycle import State
 from scrapy_rep.policies.service import Policies
-from scrapy_rep.policies.sharing import Sharing
 from scrapy_rep.settings import Settings
 from scrapy_rep.store.memory import MemoryStore
 from scrapy_rep.store.sqlite import SqliteStore
@@ -152,10 +151,10 @@ class Crawl:
             user_agent_of=agents.header,
             fetcher=site,
             store=store,
-            sharing=Sharing(self.crawler, self.settings, lambda: False),
             keep=lambda origin, interval: None,
             engine=GOES_ON,
             permissions=Permissions(self.settings),
+            approval=Approval(self.settings, Stream.of(self.crawler)),
         )
 
     async def allows(self, path: str = "/p", origin: str = ORIGIN) -> bool:

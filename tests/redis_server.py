@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 PORTS = set(range(10_001, 20_000))
-"""For a cluster: the system gives none of these, nor of the buses', to anyone by itself."""
+"""The system gives none of these, nor those of a cluster's buses, to anyone by itself: a server that
+is away for a while finds its own free."""
 BUS = 10_000
 """By so much the second port of each server of a cluster is higher."""
 
@@ -48,13 +49,13 @@ def binary() -> str:
 def free_port(*, cluster: bool) -> int:
     """Return one at which nobody listens, nor, for a *cluster*, at that of its bus."""
     while True:
-        port = choice([*PORTS]) if cluster else 0
+        port = choice([*PORTS])
         PORTS.discard(port)
         with socket.socket() as probe, socket.socket() as bus, suppress(OSError):
             probe.bind(("127.0.0.1", port))
             if cluster:
                 bus.bind(("127.0.0.1", port + BUS))
-            return int(probe.getsockname()[1])
+            return port
 
 
 class RedisServer:
@@ -66,28 +67,40 @@ class RedisServer:
     def __init__(
         self, folder: Path | None = None, *options: str, cluster: bool = False
     ) -> None:
-        self.port = free_port(cluster=cluster)
         self.folder = folder
+        self._left = tempfile.TemporaryDirectory()
         self.options = options
         self.cluster = cluster
-        self.url = f"redis://127.0.0.1:{self.port}/0"
         self.process: subprocess.Popen[bytes] | None = None
-        self.client = redis.Redis(port=self.port)
+        self._be_at_a_free_port()
+
+    def _be_at_a_free_port(self) -> None:
+        self.port = free_port(cluster=self.cluster)
+        self.url = f"redis://127.0.0.1:{self.port}/0"
+        its = dict(zip(self.options[::2], self.options[1::2], strict=True))
+        self.client = redis.Redis(port=self.port, password=its.get("--requirepass"))
 
     def __enter__(self) -> Self:
-        self.start()
+        while not self._start():  # another process was quicker to take the port
+            self._be_at_a_free_port()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.resume()
         self.kill()
         self.client.close()
+        self._left.cleanup()
 
     def start(self) -> None:
+        """Start it again, at its port."""
+        assert self._start(), "another process has its port"
+
+    def _start(self) -> bool:
+        """Wait until it is there; ``False``: another one has its port."""
         options = ["--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
         options += self.options
-        if self.folder is None:  # where a replica leaves what it has read
-            options += ["--dir", tempfile.gettempdir()]
+        if self.folder is None:  # a replica leaves there what it has read
+            options += ["--dir", self._left.name]
         if self.folder is not None:
             options += ["--dir", str(self.folder), "--appendonly", "yes"]
             options += ["--appendfsync", "always"]
@@ -95,22 +108,28 @@ class RedisServer:
             options += ["--cluster-enabled", "yes"]
         self.process = subprocess.Popen([binary(), *options], stdout=subprocess.DEVNULL)
         deadline = time.monotonic() + 60
-        while not self._answers():
+        while not self._is_there():
+            if self.process.poll() is not None:
+                return False
             assert time.monotonic() < deadline, "the server does not start"
             time.sleep(0.02)
+        return True
+
+    def _is_there(self) -> bool:
+        """Tell whether it answers, and not another one at the same port."""
+        assert self.process is not None
+        with suppress(redis.RedisError):
+            return bool(self.client.info("server")["process_id"] == self.process.pid)
+        return False
 
     def own_all_slots(self) -> None:
         """Be a cluster, all by itself."""
         self.client.execute_command("CLUSTER ADDSLOTS", *range(16384))
-        while not self._answers("GET", "any"):
+        while True:
+            with suppress(redis.RedisError):
+                self.client.get("any")
+                return
             time.sleep(0.02)
-
-    def _answers(self, *command: str) -> bool:
-        with suppress(redis.RedisError):
-            with suppress(redis.AuthenticationError):  # it is there
-                self.client.execute_command(*command or ["PING"])
-            return True
-        return False
 
     def kill(self) -> None:
         if self.process is not None:

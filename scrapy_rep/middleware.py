@@ -29,7 +29,7 @@ from scrapy_rep.judging import (
     leave_behind,
     note_origin,
 )
-from scrapy_rep.judging.mistakes import MetaKeys, hint_at_end, hints_of
+from scrapy_rep.judging.mistakes import HINTS_AT_END, HINTS_AT_START, MetaKeys, told
 from scrapy_rep.judging.ruling import (
     SEND,
     UNREACHABLE,
@@ -139,12 +139,12 @@ class RepMiddleware:
             self._events.warn_user(sentence)
         self._crawl.permissions.tell_of_all(self._events, self._policies.now())
         self._watch.opened()
-        for sentence in hints_of(self._agents.header()):
+        for sentence in told(HINTS_AT_START, self._agents.header()):
             self._events.tell_user(sentence)
 
     def _spider_closed(self) -> None:
         self._watch.closed()
-        for sentence in hint_at_end(self._crawler):
+        for sentence in told(HINTS_AT_END, self._crawler):
             self._events.tell_user(sentence)
         self._log.end()
 

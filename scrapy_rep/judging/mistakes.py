@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
@@ -11,6 +12,7 @@ from scrapy.utils.misc import load_object
 from scrapy_rep.downloader import ROBOTS_HOP
 from scrapy_rep.judging.target import EXEMPT_KEY, INSTEAD_KEY
 from scrapy_rep.protocol.lint import notes_on_header
+from scrapy_rep.protocol.printable import counted
 from scrapy_rep.settings import unknown_names
 
 if TYPE_CHECKING:
@@ -51,41 +53,42 @@ def mistakes_of(settings: BaseSettings, middlewares: Iterable[Any]) -> Iterator[
     *middlewares*: the classes of the downloader middlewares that are enabled.
     """
     yield from unknown_names(settings)
+    yield from told(MISTAKES, settings, middlewares)
+
+
+def told(table: Iterable[Row], *seen: Any) -> Iterator[str]:
+    """Yield the words of each row of *table* that finds something in what is *seen*."""
+    for finds, words in table:
+        found = finds(*seen)
+        if found is not None:
+            yield words.format(*found)
+
+
+# What each finds: what its words need, or None.
+
+
+def _judged_twice(
+    settings: BaseSettings, middlewares: Iterable[Any]
+) -> tuple[()] | None:
     kinds = [kind for kind in middlewares if isinstance(kind, type)]
-    if settings.getbool("ROBOTSTXT_OBEY") and any(
-        issubclass(kind, RobotsTxtMiddleware) for kind in kinds
-    ):
-        yield (
-            "Scrapy's RobotsTxtMiddleware is enabled as well: each robots.txt is fetched "
-            "and each request judged twice. Set it to None in DOWNLOADER_MIDDLEWARES, or "
-            "enable scrapy_rep by ADDONS"
-        )
+    twice = any(issubclass(kind, RobotsTxtMiddleware) for kind in kinds)
+    return () if settings.getbool("ROBOTSTXT_OBEY") and twice else None
+
+
+def _other_parser(settings: BaseSettings, _: object) -> tuple[str] | None:
     parser = settings["ROBOTSTXT_PARSER"]
-    chosen = settings.getpriority("ROBOTSTXT_PARSER")
-    if chosen and parser != OUR_PARSER:
-        yield (
-            f"ROBOTSTXT_PARSER is {parser!r}, which is for Scrapy's RobotsTxtMiddleware; "
-            "scrapy_rep reads robots.txt by itself. Remove the setting"
-        )
-    yield from _cached_for_ever(settings)
+    is_chosen = settings.getpriority("ROBOTSTXT_PARSER")
+    return (parser,) if is_chosen and parser != OUR_PARSER else None
 
 
-def _cached_for_ever(settings: BaseSettings) -> Iterator[str]:
-    """Yield whether Scrapy's HTTP cache keeps answers by which a site asks to be left alone."""
-    if not _never_asks_again(settings):
-        return  # another policy, RFC2616Policy among them, asks again for what is not fresh
-    left_out = {
-        int(status) for status in settings.getlist("HTTPCACHE_IGNORE_HTTP_CODES")
-    }
-    if left_out >= LEAVE_ALONE:
-        return
-    retried = {int(status) for status in settings.getlist("RETRY_HTTP_CODES")}
-    codes = sorted(left_out | LEAVE_ALONE | retried)
-    yield (
-        "HTTPCACHE keeps answers with 429 and 503, so that each retry gets the same answer "
-        f"from the cache. Set HTTPCACHE_IGNORE_HTTP_CODES = {codes}, and, if the cache was "
-        'used before, HTTPCACHE_DIR = "httpcache-2", as the old one may have such answers'
-    )
+def _cached_for_ever(settings: BaseSettings, _: object) -> tuple[list[int]] | None:
+    """Find what to leave out where answers are kept by which a site asks to be left alone."""
+    left_out = {int(each) for each in settings.getlist("HTTPCACHE_IGNORE_HTTP_CODES")}
+    # Another policy, RFC2616Policy among them, asks again for what is not fresh.
+    if not _never_asks_again(settings) or left_out >= LEAVE_ALONE:
+        return None
+    retried = {int(each) for each in settings.getlist("RETRY_HTTP_CODES")}
+    return (sorted(left_out | LEAVE_ALONE | retried),)
 
 
 def _never_asks_again(settings: BaseSettings) -> bool:
@@ -96,21 +99,10 @@ def _never_asks_again(settings: BaseSettings) -> bool:
     return isinstance(policy, type) and issubclass(policy, DummyPolicy)
 
 
-def hints_on_refetching(settings: BaseSettings) -> Iterator[str]:
-    """Yield whether a conditional refetch of pages would serve, as the crawl is repeated."""
-    serves = (
-        f'HTTPCACHE_POLICY = "{ASKS_AGAIN}" asks for a page only if it is no longer fresh, and '
-        "then for what has changed (ETag, Last-Modified): less load for the sites, less to "
-        "download for you"
-    )
-    if _never_asks_again(settings):
-        yield f"With HTTPCACHE_ENABLED no page is asked for a second time, however old. {serves}"
-    elif not settings.getbool("HTTPCACHE_ENABLED") and _is_repeated(settings):
-        yield f"This crawl seems to be repeated. HTTPCACHE_ENABLED = True with {serves}"
-
-
 def _is_repeated(settings: BaseSettings) -> bool:
     """Tell whether what is kept, or the names of what is written, speak for further crawls."""
+    if settings.getbool("HTTPCACHE_ENABLED"):
+        return False
     written = [settings.get("REP_AUDIT_URI"), *(settings.getdict("FEEDS") or ())]
     keeps = settings.get("REP_STORE") not in {None, "memory"}
     return (keeps and not settings.get("JOBDIR")) or any(
@@ -118,34 +110,89 @@ def _is_repeated(settings: BaseSettings) -> bool:
     )
 
 
-def hints_of(user_agent: str) -> Iterator[str]:
-    """Yield what would be better about the User-Agent that a crawl sends."""
-    if any(note.code == "no-contact" for note in notes_on_header(user_agent)):
-        yield (
-            f"The User-Agent, {user_agent!r}, does not say how to reach you: put a URL or "
-            "an e-mail address into USER_AGENT, so that a site can write to you before "
-            "it blocks you"
-        )
+def _no_contact(user_agent: str) -> tuple[str] | None:
+    codes = {note.code for note in notes_on_header(user_agent)}
+    return (user_agent,) if "no-contact" in codes else None
 
 
-def hint_at_end(crawler: Crawler) -> Iterator[str]:
-    """Yield whether sites were asked many times without any delay, as none asked for one."""
+def _no_delay(crawler: Crawler) -> tuple[str, str] | None:
+    """Find that sites were asked many times without any delay, as none asked for one."""
     assert crawler.stats is not None
     settings, count = crawler.settings, crawler.stats.get_value
     if settings.getfloat("DOWNLOAD_DELAY") or settings.getbool("AUTOTHROTTLE_ENABLED"):
-        return
+        return None
     requests, origins = count("downloader/request_count", 0), count("rep/origins", 0)
-    asked = count("rep/crawl_delay/origins", 0)
-    if (
-        requests >= MANY_REQUESTS
-        and requests >= MANY_PER_ORIGIN * origins
-        and not asked
-    ):
-        yield (
-            f"{requests:,} requests went to {origins:,} origin{'s' * (origins != 1)} without "
-            "a delay, as no robots.txt asks for one: think of DOWNLOAD_DELAY, or of "
-            "AUTOTHROTTLE_ENABLED"
-        )
+    many = requests >= max(MANY_REQUESTS, MANY_PER_ORIGIN * origins)
+    if not many or count("rep/crawl_delay/origins", 0):
+        return None
+    return counted(requests, "request"), counted(origins, "origin")
+
+
+REFETCHES = (
+    f'HTTPCACHE_POLICY = "{ASKS_AGAIN}" asks for a page only if it is no longer fresh, and '
+    "then for what has changed (ETag, Last-Modified): less load for the sites, less to "
+    "download for you"
+)
+Row = tuple[Callable[..., "tuple[Any, ...] | None"], str]
+"""What finds something, and what is told of it."""
+MISTAKES: tuple[Row, ...] = (
+    (
+        _judged_twice,
+        (
+            "Scrapy's RobotsTxtMiddleware is enabled as well: each robots.txt is fetched "
+            "and each request judged twice. Set it to None in DOWNLOADER_MIDDLEWARES, or "
+            "enable scrapy_rep by ADDONS"
+        ),
+    ),
+    (
+        _other_parser,
+        (
+            "ROBOTSTXT_PARSER is {!r}, which is for Scrapy's RobotsTxtMiddleware; "
+            "scrapy_rep reads robots.txt by itself. Remove the setting"
+        ),
+    ),
+    (
+        _cached_for_ever,
+        (
+            "HTTPCACHE keeps answers with 429 and 503, so that each retry gets the same answer "
+            "from the cache. Set HTTPCACHE_IGNORE_HTTP_CODES = {}, and, if the cache was "
+            'used before, HTTPCACHE_DIR = "httpcache-2", as the old one may have such answers'
+        ),
+    ),
+)
+"""Of settings and enabled middlewares."""
+HINTS_ON_REFETCHING: tuple[Row, ...] = (
+    (
+        lambda settings: () if _never_asks_again(settings) else None,
+        f"With HTTPCACHE_ENABLED no page is asked for a second time, however old. {REFETCHES}",
+    ),
+    (
+        lambda settings: () if _is_repeated(settings) else None,
+        f"This crawl seems to be repeated. HTTPCACHE_ENABLED = True with {REFETCHES}",
+    ),
+)
+"""Of settings."""
+HINTS_AT_START: tuple[Row, ...] = (
+    (
+        _no_contact,
+        (
+            "The User-Agent, {!r}, does not say how to reach you: put a URL or "
+            "an e-mail address into USER_AGENT, so that a site can write to you before "
+            "it blocks you"
+        ),
+    ),
+)
+"""Of the User-Agent that is sent."""
+HINTS_AT_END: tuple[Row, ...] = (
+    (
+        _no_delay,
+        (
+            "{} went to {} without a delay, as no robots.txt asks for one: think of "
+            "DOWNLOAD_DELAY, or of AUTOTHROTTLE_ENABLED"
+        ),
+    ),
+)
+"""Of the crawler."""
 
 
 class MetaKeys:

@@ -56,9 +56,9 @@ def mistakes_of(settings: BaseSettings, middlewares: Iterable[Any]) -> Iterator[
     yield from told(MISTAKES, settings, middlewares)
 
 
-def told(table: Iterable[Row], *seen: Any) -> Iterator[str]:
+def told(table: Table, *seen: Any) -> Iterator[str]:
     """Yield the words of each row of *table* that finds something in what is *seen*."""
-    for finds, words in table:
+    for finds, words in table.items():
         found = finds(*seen)
         if found is not None:
             yield words.format(*found)
@@ -99,15 +99,16 @@ def _never_asks_again(settings: BaseSettings) -> bool:
     return isinstance(policy, type) and issubclass(policy, DummyPolicy)
 
 
-def _is_repeated(settings: BaseSettings) -> bool:
-    """Tell whether what is kept, or the names of what is written, speak for further crawls."""
-    if settings.getbool("HTTPCACHE_ENABLED"):
-        return False
+def _cached_whatever_its_age(settings: BaseSettings) -> tuple[()] | None:
+    return () if _never_asks_again(settings) else None
+
+
+def _repeated(settings: BaseSettings) -> tuple[()] | None:
+    """Find that what is kept, or the names of what is written, speak for further crawls."""
     written = [settings.get("REP_AUDIT_URI"), *(settings.getdict("FEEDS") or ())]
     keeps = settings.get("REP_STORE") not in {None, "memory"}
-    return (keeps and not settings.get("JOBDIR")) or any(
-        "%(time)s" in str(name) for name in written
-    )
+    again = (keeps and not settings.get("JOBDIR")) or "%(time)s" in str(written)
+    return () if again and not settings.getbool("HTTPCACHE_ENABLED") else None
 
 
 def _no_contact(user_agent: str) -> tuple[str] | None:
@@ -133,65 +134,44 @@ REFETCHES = (
     "then for what has changed (ETag, Last-Modified): less load for the sites, less to "
     "download for you"
 )
-Row = tuple[Callable[..., "tuple[Any, ...] | None"], str]
+Table = dict[Callable[..., "tuple[Any, ...] | None"], str]
 """What finds something, and what is told of it."""
-MISTAKES: tuple[Row, ...] = (
-    (
-        _judged_twice,
-        (
-            "Scrapy's RobotsTxtMiddleware is enabled as well: each robots.txt is fetched "
-            "and each request judged twice. Set it to None in DOWNLOADER_MIDDLEWARES, or "
-            "enable scrapy_rep by ADDONS"
-        ),
+MISTAKES: Table = {
+    _judged_twice: (
+        "Scrapy's RobotsTxtMiddleware is enabled as well: each robots.txt is fetched "
+        "and each request judged twice. Set it to None in DOWNLOADER_MIDDLEWARES, or "
+        "enable scrapy_rep by ADDONS"
     ),
-    (
-        _other_parser,
-        (
-            "ROBOTSTXT_PARSER is {!r}, which is for Scrapy's RobotsTxtMiddleware; "
-            "scrapy_rep reads robots.txt by itself. Remove the setting"
-        ),
+    _other_parser: (
+        "ROBOTSTXT_PARSER is {!r}, which is for Scrapy's RobotsTxtMiddleware; "
+        "scrapy_rep reads robots.txt by itself. Remove the setting"
     ),
-    (
-        _cached_for_ever,
-        (
-            "HTTPCACHE keeps answers with 429 and 503, so that each retry gets the same answer "
-            "from the cache. Set HTTPCACHE_IGNORE_HTTP_CODES = {}, and, if the cache was "
-            'used before, HTTPCACHE_DIR = "httpcache-2", as the old one may have such answers'
-        ),
+    _cached_for_ever: (
+        "HTTPCACHE keeps answers with 429 and 503, so that each retry gets the same answer "
+        "from the cache. Set HTTPCACHE_IGNORE_HTTP_CODES = {}, and, if the cache was "
+        'used before, HTTPCACHE_DIR = "httpcache-2", as the old one may have such answers'
     ),
-)
+}
 """Of settings and enabled middlewares."""
-HINTS_ON_REFETCHING: tuple[Row, ...] = (
-    (
-        lambda settings: () if _never_asks_again(settings) else None,
-        f"With HTTPCACHE_ENABLED no page is asked for a second time, however old. {REFETCHES}",
-    ),
-    (
-        lambda settings: () if _is_repeated(settings) else None,
-        f"This crawl seems to be repeated. HTTPCACHE_ENABLED = True with {REFETCHES}",
-    ),
-)
+HINTS_ON_REFETCHING: Table = {
+    _cached_whatever_its_age: f"With HTTPCACHE_ENABLED no page is asked for a second time, however old. {REFETCHES}",
+    _repeated: f"This crawl seems to be repeated. HTTPCACHE_ENABLED = True with {REFETCHES}",
+}
 """Of settings."""
-HINTS_AT_START: tuple[Row, ...] = (
-    (
-        _no_contact,
-        (
-            "The User-Agent, {!r}, does not say how to reach you: put a URL or "
-            "an e-mail address into USER_AGENT, so that a site can write to you before "
-            "it blocks you"
-        ),
+HINTS_AT_START: Table = {
+    _no_contact: (
+        "The User-Agent, {!r}, does not say how to reach you: put a URL or "
+        "an e-mail address into USER_AGENT, so that a site can write to you before "
+        "it blocks you"
     ),
-)
+}
 """Of the User-Agent that is sent."""
-HINTS_AT_END: tuple[Row, ...] = (
-    (
-        _no_delay,
-        (
-            "{} went to {} without a delay, as no robots.txt asks for one: think of "
-            "DOWNLOAD_DELAY, or of AUTOTHROTTLE_ENABLED"
-        ),
+HINTS_AT_END: Table = {
+    _no_delay: (
+        "{} went to {} without a delay, as no robots.txt asks for one: think of "
+        "DOWNLOAD_DELAY, or of AUTOTHROTTLE_ENABLED"
     ),
-)
+}
 """Of the crawler."""
 
 

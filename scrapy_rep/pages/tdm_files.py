@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, NamedTuple
 
+from scrapy import signals
 from scrapy.exceptions import IgnoreRequest, NotConfigured
 from scrapy.http.request import NO_CALLBACK
-from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
-from twisted.internet.defer import Deferred
+from scrapy.utils.defer import maybe_deferred_to_future
+from twisted.internet.defer import CancelledError
 
 from scrapy_rep import access
 from scrapy_rep.access.origins import origin_of
@@ -21,6 +22,7 @@ from scrapy_rep.crawl import Crawl
 from scrapy_rep.downloader import OneForEachCrawler
 from scrapy_rep.events.of_sites import NoTdmrep
 from scrapy_rep.exceptions import RobotsForbidden
+from scrapy_rep.policies.one_at_a_time import OneAtATime
 from scrapy_rep.policies.own_code import described
 from scrapy_rep.policies.travel import request_for
 from scrapy_rep.protocol.preferences import (
@@ -67,18 +69,22 @@ class TdmFiles(OneForEachCrawler):
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._crawl = Crawl.of(crawler)
+        self._crawl = crawl = Crawl.of(crawler)
         self._files: OrderedDict[str, Known] = OrderedDict()
-        self._waiting: dict[str, list[Deferred[None]]] = {}
-        """By origin, the pages that wait for its file."""
+        self._fetches = OneAtATime(self._find, self._broken_off, crawl.engine)
+        self.is_asked = False
+        """Whether pages wait for it, so that one which is not known was forgotten."""
+        crawler.signals.connect(self._fetches.close, signals.spider_closed)
 
     def preferences(self, url: str) -> Preferences:
         """Return what the file of its origin says of the use of *url*."""
         known = self._files.get(origin_of(url) or "")
         if known is None:
-            return EVERYTHING_UNSTATED
+            if not self.is_asked:
+                return EVERYTHING_UNSTATED
+            known = Known((), 0.0, "it was forgotten")
         if known.failure:
-            # Beyond TDMRep, which takes a file that cannot be fetched for none.
+            # Beyond TDMRep, which takes a file that cannot be had for none.
             said = f"nothing, as its tdmrep.json could not be had ({known.failure})"
             return Preferences({TDM: Preference(NO, said)})
         return tdm_preferences(known.rules, url)
@@ -86,40 +92,36 @@ class TdmFiles(OneForEachCrawler):
     async def learn(self, origin: str, page: Request) -> None:
         """Fetch the file of *origin* on behalf of *page*, unless it is known."""
         known = self._files.get(origin)
-        if known is not None and self._crawl.policies.now() < known.until:
-            return
-        waiter: Deferred[None] = Deferred()
-        is_first = origin not in self._waiting
-        self._waiting.setdefault(origin, []).append(waiter)
-        if is_first:
-            # Apart, as cancelling one page must not cancel what the others wait for.
-            asking = deferred_from_coro(self._ask(origin, page))
-            asking.addBoth(lambda _: self._go_on(origin))
-        with self._crawl.policies.bound.lending_place():
-            await maybe_deferred_to_future(waiter)
+        if known is None or self._crawl.policies.now() >= known.until:
+            with self._crawl.policies.bound.lending_place():
+                await maybe_deferred_to_future(self._fetches.ask(origin, page))
 
-    def _go_on(self, origin: str) -> None:
-        for waiter in self._waiting.pop(origin):
-            if not waiter.called:
-                waiter.callback(None)
+    def _keep(self, origin: str, known: Known) -> Known:
+        self._files[origin] = known
+        if len(self._files) > MAX_ORIGINS:
+            self._files.popitem(last=False)
+        return known
 
-    async def _ask(self, origin: str, page: Request) -> None:
+    def _broken_off(self, origin: str) -> Known:
+        return self._keep(origin, Known((), 0.0, "asking was broken off"))
+
+    async def _find(self, origin: str, page: Request) -> Known:
         settings, now = self._crawl.settings, self._crawl.policies.now
         again = settings.unreachable_ttl
         try:
             rules, failure = await self._fetch(origin, page)
             again = settings.unreachable_ttl if failure else settings.max_age
+        except CancelledError:
+            raise
         except Exception as error:  # noqa: BLE001 - whatever a download may raise
             rules, failure = (), described(error)
             if isinstance(error, IgnoreRequest):  # not sent, perhaps only for now
                 again = 0.0
-        self._files[origin] = Known(rules, now() + again, failure)
-        if len(self._files) > MAX_ORIGINS:
-            self._files.popitem(last=False)
         events = self._crawl.events
         events.count("tdmrep/origins")
         if failure:
             events.tell(NoTdmrep(origin, failure))
+        return self._keep(origin, Known(rules, now() + again, failure))
 
     async def _fetch(
         self, origin: str, page: Request
@@ -154,6 +156,7 @@ class TdmMiddleware:
         if not judges or TDM not in crawl.settings.purpose:
             raise NotConfigured  # without a message: it is what the user wants
         self._files = TdmFiles.of(crawler)
+        self._files.is_asked = True
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.utils.asyncio import CallLaterResult
 
-    from scrapy_rep.policies.cache import Known
-
+T = TypeVar("T")
+"""What is found, such as what is known of an origin."""
 logger = logging.getLogger(__name__)
 
 END_CHECK_SECONDS = 0.5
@@ -33,25 +33,25 @@ class Engine(Protocol):
     def is_ending(self) -> bool: ...
 
 
-class Errand:
+class Errand(Generic[T]):
     """What asks for one key, and who waits for it."""
 
     __slots__ = ("is_needed", "task", "waiters")
 
     def __init__(self) -> None:
-        self.waiters: list[Deferred[Known]] = []
+        self.waiters: list[Deferred[T]] = []
         self.is_needed = False
         """Whether anybody waits who cannot go on without it."""
-        self.task: Deferred[Known | None] | None = None
+        self.task: Deferred[T | None] | None = None
         """``None``: it is just being begun."""
 
-    def wait(self, *, ahead: bool) -> Deferred[Known]:
+    def wait(self, *, ahead: bool) -> Deferred[T]:
         self.is_needed |= not ahead
-        waiter: Deferred[Known] = Deferred()
+        waiter: Deferred[T] = Deferred()
         self.waiters.append(waiter)
         return waiter
 
-    def tell(self, known: Known) -> None:
+    def tell(self, known: T) -> None:
         """Give *known* to all who wait so far."""
         told, self.waiters, self.is_needed = self.waiters, [], False
         for waiter in told:
@@ -63,7 +63,7 @@ class Errand:
             self.task.cancel()
 
 
-class OneAtATime:
+class OneAtATime(Generic[T]):
     """Asks for keys: origins, or variants of them.
 
     A waiter that is cancelled does not harm the others, and no waiter is left without an
@@ -73,15 +73,15 @@ class OneAtATime:
 
     def __init__(
         self,
-        find: Callable[[str, Request], Coroutine[object, object, Known]],
-        broken_off: Callable[[str], Known],
+        find: Callable[[str, Request], Coroutine[object, object, T]],
+        broken_off: Callable[[str], T],
         engine: Engine,
     ) -> None:
         """*broken_off* returns what decides for a key if *find* raises or is cancelled."""
         self._find = find
         self._broken_off = broken_off
         self._engine = engine
-        self.under_way: dict[str, Errand] = {}
+        self.under_way: dict[str, Errand[T]] = {}
         """By key."""
         self._timer: CallLaterResult | None = None
         self._ends_since: float | None = None
@@ -91,7 +91,7 @@ class OneAtATime:
         """Tell whether *key* is being asked for."""
         return key in self.under_way
 
-    def ask(self, key: str, page: Request, *, ahead: bool = False) -> Deferred[Known]:
+    def ask(self, key: str, page: Request, *, ahead: bool = False) -> Deferred[T]:
         """Return the result of asking for *key*, which begins if need be.
 
         *ahead*: *page* waits somewhere else, and may do so when the crawl ends.
@@ -108,7 +108,7 @@ class OneAtATime:
         errand.task.addBoth(self._over, key)
         return waiter
 
-    def tell(self, key: str, known: Known) -> None:
+    def tell(self, key: str, known: T) -> None:
         """Give *known* to all who wait for *key*, while asking for it goes on."""
         self.under_way[key].tell(known)
 
@@ -118,7 +118,7 @@ class OneAtATime:
         for errand in list(self.under_way.values()):
             errand.break_off()
 
-    async def _ask(self, key: str, page: Request) -> Known | None:
+    async def _ask(self, key: str, page: Request) -> T | None:
         """Return what *find* finds; ``None``: it was broken off, or failed."""
         if self._closing:
             return None
@@ -131,7 +131,7 @@ class OneAtATime:
             logger.exception("Could not learn what robots.txt of %s says", key)
             return None
 
-    def _over(self, known: Known | Failure | None, key: str) -> None:
+    def _over(self, known: T | Failure | None, key: str) -> None:
         errand = self.under_way.pop(key)
         if not self.under_way and self._timer is not None:
             self._timer.cancel()

@@ -338,7 +338,7 @@ async def test_who_waits_gets_an_answer_though_asking_never_began():
         await until(lambda: False, FOREVER)
 
     told: list[Any] = []
-    fetches = OneAtATime(find, lambda key: ("broken off", key), GOES_ON)  # type: ignore[arg-type,return-value]
+    fetches = OneAtATime(find, lambda key: ("broken off", key), GOES_ON)
     page = scrapy.Request("http://a.example/")
     fetches.ask("http://a.example", page).addBoth(told.append)
     fetches.close()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import scrapy
 
+from scrapy_rep.pages import tdm_files
 from tests.site import Reply, Site
 from tests.utils import (
     InTurn,
@@ -153,3 +154,20 @@ async def test_what_is_exempt_needs_none():
         meta = {"dont_obey_robotstxt": True}
         await crawl(crawler, urls=[site.url("/a")], meta=meta)
         assert site.paths == ["/a"]
+
+
+@coroutine_test
+async def test_one_that_hangs_holds_up_no_end():
+    with Site({FILE: Reply(hang=True)}) as site:
+        # Longer than a test may take.
+        crawler = make_crawler(Items, **MINES, CLOSESPIDER_TIMEOUT=1, REP_TIMEOUT=1000)
+        await crawl(crawler, urls=[site.url("/1")])
+    assert crawler.stats.get_value("finish_reason") == "closespider_timeout"
+
+
+@coroutine_test
+async def test_what_was_forgotten_is_no_leave(monkeypatch):
+    monkeypatch.setattr(tdm_files, "MAX_ORIGINS", 0)
+    seen, items, _ = await outcome({FILE: "[]"}, ["/a"])
+    assert "/a" in seen
+    assert items == []

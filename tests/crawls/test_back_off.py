@@ -20,8 +20,9 @@ from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_rep import RobotsForbidden, RobotsUnreachable
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.events.of_hosts import NEWS_SECONDS
+from scrapy_rep.events.of_hosts import NEWS_SECONDS, BackedOff, PutOff
 from scrapy_rep.pacing import HOSTS
+from tests.play import play
 from tests.site import (
     Hit,
     Reply,
@@ -205,42 +206,39 @@ async def test_what_is_on_its_way_arrives_and_is_parked_once(scheduler, caplog):
 
 
 @coroutine_test
-async def test_why_a_slot_waits(caplog):
-    caplog.set_level("DEBUG", logger="scrapy_rep")
-    with Site({"/0": [busy(1), "fine"]}) as site:
-        crawler = make_crawler(CONCURRENT_REQUESTS_PER_DOMAIN=1)
-        await crawl(crawler, urls=pages(site, 2))
-    line, *_ = [r.getMessage() for r in caplog.records if "waits for" in r.getMessage()]
-    assert line.endswith(" s, as it is parked")
-    assert crawler.stats.get_value("rep/put_off") >= 1
+async def test_why_a_slot_waits():
+    one_at_a_time = {"CONCURRENT_REQUESTS_PER_DOMAIN": 1}
+    played = await play({"/0": [busy(1), "fine"]}, one_at_a_time, ["/0", "/1"])
+    put_off = played.of(PutOff)
+    assert {(each.host, each.cause) for each in put_off} == {("127.0.0.1", "parked")}
+    assert played.stats("rep/put_off") == {"": len(put_off)}
 
 
 @both_schedulers
 @coroutine_test
-async def test_no_longer_than_the_maximum(scheduler, caplog):
-    caplog.set_level("INFO", logger="scrapy_rep")
+async def test_no_longer_than_the_maximum(scheduler):
+    settings = {"SCHEDULER": scheduler, "REP_RETRY_AFTER_MAX": 1, "RETRY_TIMES": 1}
     with Site({"/0": [busy(LONG), "fine"]}) as site:
-        crawler = make_crawler(
-            SCHEDULER=scheduler, REP_RETRY_AFTER_MAX=1, RETRY_TIMES=1
-        )
-        await crawl(crawler, urls=pages(site, 1))
+        played = await play(site, settings, ["/0"])
         first, second = when(site, "/0")
     assert second - first >= 1
-    assert stats(crawler)["over_max"] == 1
-    assert stats(crawler)["longest"] == LONG
-    assert "it asks for 1 h, more than REP_RETRY_AFTER_MAX" in caplog.text
+    (told,) = played.of(BackedOff)
+    assert (told.asked, told.seconds) == (LONG, 1)
+    assert "%(asked)s, more than REP_RETRY_AFTER_MAX" in told.words
+    assert stats(played.crawler)["over_max"] == 1
+    assert stats(played.crawler)["longest"] == LONG
 
 
 @both_schedulers
 @coroutine_test
 async def test_off(scheduler):
-    with Site({"/0": [busy(LONG), "fine"]}) as site:
-        obey = ["disallow", "crawl-delay", "request-rate", "visit-time"]
-        crawler = make_crawler(SCHEDULER=scheduler, REP_OBEY=obey, RETRY_TIMES=1)
-        await crawl(crawler, urls=pages(site, 3))
-    assert len(crawler.spider.got) == 3
-    assert stats(crawler) == {"ignored": 1}
-    assert crawler.stats.get_value("rep/would_forbid") is None
+    obey = ["disallow", "crawl-delay", "request-rate", "visit-time"]
+    settings = {"SCHEDULER": scheduler, "REP_OBEY": obey, "RETRY_TIMES": 1}
+    played = await play({"/0": [busy(LONG), "fine"]}, settings, ["/0", "/1", "/2"])
+    assert len(played.spider.got) == 3
+    assert not played.of(BackedOff)
+    assert stats(played.crawler) == {"ignored": 1}
+    assert played.stats("rep/would_forbid") == {}
 
 
 @pytest.mark.parametrize(
@@ -253,11 +251,11 @@ async def test_off(scheduler):
 )
 @coroutine_test
 async def test_what_parks_nothing(reply):
-    with Site({"/0": [reply, "fine"]}) as site:
-        crawler = make_crawler(RETRY_TIMES=1)
-        await crawl(crawler, urls=pages(site, 3))
-    assert len(crawler.spider.got) == 3
-    assert stats(crawler) == {}
+    replies = {"/0": [reply, "fine"]}
+    played = await play(replies, {"RETRY_TIMES": 1}, ["/0", "/1", "/2"])
+    assert len(played.spider.got) == 3
+    assert not played.of(BackedOff)
+    assert stats(played.crawler) == {}
 
 
 class SeesDelay(Pages):

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from scrapy_rep import HostRefused
+from scrapy_rep.events.of_hosts import BudgetSpent, GoesOn
+from scrapy_rep.events.of_requests import Judged, Refused
 from tests.fleet import Fleet, seed
+from tests.play import play
 from tests.redis_server import RedisServer
-from tests.site import Reply, Site, pages
+from tests.site import Reply, Site, pages, some_sites
 from tests.utils import (
     both_schedulers,
     coroutine_test,
     crawl,
-    make_crawler,
     with_files,
 )
 
@@ -27,68 +29,62 @@ def sent(site: Site) -> int:
 
 @both_schedulers
 @coroutine_test
-async def test_no_more_than_the_budget_is_sent(scheduler, tmp_path: Path):
-    audit = tmp_path / "audit.jsonl"
-    with (
-        Site() as site,
-        Site(host="127.0.0.2") as other,
-        Site(host="127.0.0.3") as free,
-    ):
-        crawler = make_crawler(
-            SCHEDULER=scheduler,
-            REP_HOST_BUDGET=5,
-            REP_HOSTS={"127.0.0.2": {"budget": 3}, "127.0.0.3": {"budget": None}},
-            REP_AUDIT_URI=audit,
-        )
-        urls = pages(site, 20) + pages(other, 20) + pages(free, 20)
-        await crawl(crawler, urls=urls)
-        assert [sent(each) for each in (site, other, free)] == [5, 3, 20]
-    refused = crawler.spider.failures
-    assert len(refused) == 15 + 17
-    assert all(isinstance(each, HostRefused) for each in refused)
-    assert crawler.stats.get_value("rep/forbidden/budget") == 32
-    assert any("has had 3 requests of this crawl" in str(each) for each in refused)
-    lines = [json.loads(line) for line in audit.read_text().splitlines()]
-    assert [line.get("cause") for line in lines].count("budget") == 32
+async def test_no_more_than_the_budget_is_sent(scheduler):
+    budgets = {"127.0.0.2": {"budget": 3}, "127.0.0.3": {"budget": None}}
+    settings = {"SCHEDULER": scheduler, "REP_HOST_BUDGET": 5, "REP_HOSTS": budgets}
+    with some_sites(3, "", first=1) as sites:
+        urls = [url for site in sites for url in pages(site, 20)]
+        played = await play(sites[0], settings, urls)
+        assert [sent(each) for each in sites] == [5, 3, 20]
+    assert Counter(each.host for each in played.pages) == {
+        "127.0.0.1": 5,
+        "127.0.0.2": 3,
+        "127.0.0.3": 20,
+    }
+    refused = played.of(Refused)
+    assert [each.cause for each in refused] == ["budget"] * (15 + 17)
+    assert [each.cause for each in played.of(Judged)].count("budget") == 32
+    assert {each.refusal for each in refused} == set(played.spider.failures)
+    assert all(isinstance(each.refusal, HostRefused) for each in refused)
+    assert played.stats("rep/forbidden/") == {"budget": 32}
 
 
 @coroutine_test
-async def test_who_has_had_all_it_gets_waits_for_nothing(caplog):
-    """A pause that its site asks for, least of all; and the log does not say it goes on."""
-    caplog.set_level("INFO", logger="scrapy_rep")
+async def test_who_has_had_all_it_gets_waits_for_nothing():
+    """A pause that its site asks for, least of all; and nothing says that it goes on."""
     busy = Reply("busy", 429, {"Retry-After": "1000"})
-    with Site({"/0": busy}) as site:
-        crawler = make_crawler(
-            RETRY_TIMES=2, CONCURRENT_REQUESTS_PER_DOMAIN=1, REP_HOST_BUDGET=1
-        )
-        await crawl(crawler, within=30, urls=pages(site, 5))
-        assert sent(site) == 1
-    assert crawler.stats.get_value("rep/forbidden/budget") == 5  # the retry among them
-    (line,) = [each for each in caplog.messages if "REP_HOST_BUDGET" in each]
-    assert line.startswith(
-        "127.0.0.1 has had the 1 request that this crawl may send it (REP_HOST_BUDGET): "
-        "all others are refused, "
-    )
-    assert not [each for each in caplog.messages if "asked again" in each]
+    settings = {
+        "RETRY_TIMES": 2,
+        "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
+        "REP_HOST_BUDGET": 1,
+    }
+    played = await play({"/0": busy}, settings, [f"/{n}" for n in range(5)], within=30)
+    assert len(played.pages) == 1
+    assert len(played.of(Refused)) == 5  # the retry among them
+    (spent,) = played.of(BudgetSpent)
+    assert (spent.host, spent.budget) == ("127.0.0.1", 1)
+    assert not played.of(GoesOn)
 
 
 @coroutine_test
 async def test_retries_and_redirects_count_and_a_pace_is_not_waited_for():
-    with Site({"/robots.txt": "User-agent: *\nCrawl-delay: 0.5"}) as site:
-        site.replies["/0"] = Reply(status=500)
-        site.replies["/1"] = Reply(status=301, headers={"Location": "/moved"})
-        crawler = make_crawler(RETRY_TIMES=1, REP_HOST_BUDGET=4)
-        await crawl(crawler, urls=pages(site, 160))
-        assert sent(site) == 4
-    assert len(crawler.spider.failures) + len(crawler.spider.got) == 160
+    replies = {
+        "/robots.txt": "User-agent: *\nCrawl-delay: 0.5",
+        "/0": Reply(status=500),
+        "/1": Reply(status=301, headers={"Location": "/moved"}),
+    }
+    settings = {"RETRY_TIMES": 1, "REP_HOST_BUDGET": 4}
+    played = await play(replies, settings, [f"/{n}" for n in range(160)])
+    assert len(played.pages) == 4
+    assert len(played.spider.failures) + len(played.spider.got) == 160
 
 
 @coroutine_test
 async def test_hosts_that_share_a_pace_share_a_budget():
+    settings = {"REP_PACE_BY": lambda request: "ours", "REP_HOST_BUDGET": 4}
     with Site() as site, Site(host="127.0.0.2") as other:
-        crawler = make_crawler(REP_PACE_BY=lambda request: "ours", REP_HOST_BUDGET=4)
-        await crawl(crawler, urls=pages(site, 5) + pages(other, 5))
-        assert sent(site) + sent(other) == 4
+        played = await play(site, settings, pages(site, 5) + pages(other, 5))
+    assert [each.host for each in played.pages] == ["ours"] * 4
 
 
 @coroutine_test

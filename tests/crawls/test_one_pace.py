@@ -16,10 +16,11 @@ from scrapy import signals
 from scrapy.core import downloader as scrapys
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 
+from scrapy_rep.events.of_requests import Sent
 from scrapy_rep.judging.pace_names import domain_of
 from scrapy_rep.pacing import HOSTS, hosts
 from scrapy_rep.report.audit import Audit
-from tests.audits import of_type, records_of
+from tests.play import play
 from tests.site import (
     Reply,
     Site,
@@ -205,20 +206,16 @@ async def test_a_host_that_is_spread_over_slots(
 
 
 @coroutine_test
-async def test_a_site_that_closes_connections_when_it_is_asked(tmp_path):
+async def test_a_site_that_closes_connections_when_it_is_asked():
     """Twisted and aiohttp send such a request once more by themselves."""
-    audit = tmp_path / "audit.jsonl"
-    with Site({"/robots.txt": DELAYED}) as site:
-        for number in range(3):
-            site.replies[f"/{number}"] = [Reply(reset=True), "fine"]
-        crawler = make_crawler(RETRY_TIMES=2, REP_AUDIT_URI=str(audit))
-        await crawl(crawler, urls=pages(site, 3))
-    assert len(crawler.spider.got) == 3
+    replies: dict[str, Any] = {f"/{n}": [Reply(reset=True), "fine"] for n in range(3)}
+    with Site({"/robots.txt": DELAYED, **replies}) as site:
+        played = await play(site, {"RETRY_TIMES": 2}, replies)
+    assert len(played.spider.got) == 3
     assert len(site.hits) == 7
     assert smallest_gap(site) >= KEPT
-    sent = of_type("sent", records_of(audit))
-    assert len(sent) == 7
-    times = [each["time"] for each in sent]
+    times = [each.time for each in played.of(Sent)]
+    assert len(times) == 7
     assert min(b - a for a, b in pairwise(times)) >= KEPT
 
 

@@ -16,7 +16,8 @@ from scrapy.http.request import NO_CALLBACK
 
 from scrapy_rep import RobotsUnreachable
 from scrapy_rep.downloader import ROBOTS_HOP
-from tests.audits import of_type, records_of
+from scrapy_rep.events.of_requests import OnTheWay, Refused, Sent
+from tests.play import play
 from tests.site import Reply, Site
 from tests.utils import (
     SCRAPYS,
@@ -397,28 +398,17 @@ class Token:
 
 @both_schedulers
 @coroutine_test
-async def test_a_token_that_a_robots_txt_waits_for_does_not_wait_for_it(
-    scheduler, caplog, tmp_path
-):
-    caplog.set_level(logging.INFO)
-    audit = tmp_path / "audit.jsonl"
+async def test_a_token_that_a_robots_txt_waits_for_does_not_wait_for_it(scheduler):
+    settings = {"DOWNLOADER_MIDDLEWARES": {Token: 543}, "SCHEDULER": scheduler}
     with Site({"/robots.txt": f"{SMALL}Disallow: /token\n"}) as site:
-        crawler = make_crawler(
-            DOWNLOADER_MIDDLEWARES={Token: 543},
-            SCHEDULER=scheduler,
-            REP_AUDIT_URI=str(audit),
-        )
-        await crawl(crawler, urls=[site.url("/a"), site.url("/p"), site.url("/b")])
+        played = await play(site, settings, ["/a", "/p", "/b"])
         assert site.paths[:2] == ["/token", "/robots.txt"]
         assert sorted(site.paths[2:]) == ["/a", "/b"]
-    assert crawler.stats.get_value("rep/on_the_way") == 1
-    assert crawler.stats.get_value("rep/forbidden/rule") == 1
-    lines = [each.getMessage() for each in records(caplog, logging.INFO)]
-    (line,) = [each for each in lines if "is not judged" in each]
-    assert line.startswith(f"{site.url('/token')} is not judged: a middleware sends it")
-    sent = of_type("sent", records_of(audit))
-    exempt = {each["url"]: each.get("exempt") for each in sent}
-    assert exempt == {
+    assert played.stats("rep/on_the_way") == {"": 1}
+    assert [each.cause for each in played.of(Refused)] == ["rule"]
+    (passed,) = played.of(OnTheWay)
+    assert passed.url == site.url("/token")
+    assert {each.url: each.exempt for each in played.of(Sent)} == {
         site.url("/token"): "on_the_way",
         **dict.fromkeys(map(site.url, ("/robots.txt", "/a", "/b"))),
     }

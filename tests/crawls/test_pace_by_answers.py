@@ -15,8 +15,10 @@ import scrapy
 from scrapy.core import downloader as scrapys
 from scrapy.exceptions import IgnoreRequest
 
-from tests.audits import of_type, records_of
+from scrapy_rep.events.of_hosts import BackedOff
+from scrapy_rep.events.of_requests import Answered, Sent
 from tests.crawls.test_one_pace import HANDLERS, by_handler, smallest_gap
+from tests.play import play
 from tests.site import Reply, Site, pages
 from tests.utils import (
     Pages,
@@ -115,27 +117,23 @@ async def test_what_has_waited_for_an_answer_keeps_the_users_own_delay_too(
 
 @both_ways
 @coroutine_test
-async def test_what_retry_and_redirect_make_requests_of_is_heard(way, tmp_path):
+async def test_what_retry_and_redirect_make_requests_of_is_heard(way):
     """Of a site's answers, and of its silence: none of these comes back to the gate."""
-    audit = tmp_path / "audit.jsonl"
-    with Site({"/robots.txt": DELAYED}) as site:
-        site.replies["/again"] = [
-            Reply(status=503, headers={"Retry-After": "1"}),
-            Reply("page"),
-        ]
-        site.replies["/from"] = Reply(status=302, headers={"Location": "/to"})
-        crawler = make_crawler(RETRY_TIMES=2, REP_AUDIT_URI=str(audit), **way)
-        await crawl(crawler, urls=[site.url("/again"), site.url("/from")])
-    assert len(crawler.spider.got) == 2
+    replies = {
+        "/robots.txt": DELAYED,
+        "/again": [Reply(status=503, headers={"Retry-After": "1"}), Reply("page")],
+        "/from": Reply(status=302, headers={"Location": "/to"}),
+    }
+    with Site(replies) as site:
+        played = await play(site, {"RETRY_TIMES": 2, **way}, ["/again", "/from"])
+    assert len(played.spider.got) == 2
     at = {hit.path: hit.seconds for hit in site.hits}
     asked = min(hit.seconds for hit in site.hits if hit.path == "/again")
     assert at["/again"] - asked >= 1  # it was left alone for so long
-    assert crawler.stats.get_value("rep/backoff/count") == 1
-    records = list(records_of(audit))
-    sent = [each["url"] for each in of_type("sent", records)]
-    assert len(sent) == len(site.hits) == 5
-    heard = [(each["url"], each.get("status")) for each in of_type("answer", records)]
-    assert {(site.url("/again"), 503), (site.url("/from"), 302)} <= set(heard)
+    assert len(played.of(BackedOff)) == 1
+    assert len(played.of(Sent)) == len(site.hits) == 5
+    heard = {(each.url, each.status) for each in played.of(Answered)}
+    assert {(site.url("/again"), 503), (site.url("/from"), 302)} <= heard
 
 
 @both_ways

@@ -8,7 +8,9 @@ import pytest
 import scrapy
 
 from scrapy_rep import RobotsForbidden, RobotsUnreachable
+from scrapy_rep.events.of_requests import Refused, SentAgainstRules
 from scrapy_rep.protocol.tdmrep import WELL_KNOWN
+from tests.play import play
 from tests.site import Reply, Site
 from tests.utils import Pages, coroutine_test, crawl, make_crawler
 
@@ -141,16 +143,17 @@ async def test_what_is_unreachable_stays_so():
 
 @coroutine_test
 async def test_rules_come_first():
-    _, _, crawler = await outcome(USAGE + "Disallow: /a\n", **TRAIN)
-    assert crawler.stats.get_value("rep/forbidden/rule") == 1
-    assert crawler.stats.get_value("rep/forbidden/purpose") is None
+    played = await play({"/robots.txt": f"{USAGE}Disallow: /a\n"}, TRAIN, ["/a"])
+    assert [each.cause for each in played.of(Refused)] == ["rule"]
 
 
 @coroutine_test
 async def test_dry_run():
-    seen, _, crawler = await outcome(USAGE, REP_OBEY=["crawl-delay"], **TRAIN)
-    assert seen == ["/a"]
-    assert crawler.stats.get_value("rep/would_forbid/purpose") == 1
+    settings = {"REP_OBEY": ["crawl-delay"], **TRAIN}
+    played = await play({"/robots.txt": USAGE}, settings, ["/a"])
+    assert len(played.spider.got) == 1
+    assert [each.cause for each in played.of(SentAgainstRules)] == ["purpose"]
+    assert played.stats("rep/would_forbid/") == {"purpose": 1}
 
 
 @coroutine_test

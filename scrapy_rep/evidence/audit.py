@@ -99,8 +99,8 @@ class Audit:
             self._sink.put(line)
 
     def _hear(self, event: Event) -> None:
-        if event.is_news:
-            self.put(event.as_json())
+        if self._sink is not None and event.is_news:
+            self._sink.put(event.as_json())
 
     def _hear_copy(self, event: NewCopy) -> None:
         """Write what is known of an origin, with its body if that is not written yet."""

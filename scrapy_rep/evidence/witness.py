@@ -54,7 +54,7 @@ NOTHING: Wishes = FREE, {}
 class Decision:
     """A decision, shared by many requests to an origin."""
 
-    __slots__ = ("copy", "evidence", "host", "in_json", "verdict", "wishes")
+    __slots__ = ("copy", "evidence", "host", "in_json", "last", "verdict", "wishes")
 
     def __init__(self, judged: Judged, wishes: Wishes) -> None:
         # It holds these two, by whose ids it is found.
@@ -70,8 +70,10 @@ class Decision:
             "enforced": judged.enforced,
             **said_by(judged.verdict),
         }
-        self.in_json = spelled({**shared, "digest": copy.digest})
+        self.in_json = spelled({**shared, "digest": copy.digest}, Decided)
         """What its records have in common."""
+        self.last: tuple[object, str] = None, ""
+        """Host, delay and preferences of the last request, and the JSON of these."""
         known: dict[str, Any] = {n: getattr(copy, n) for n in copy.__match_args__}
         known |= {**shared, "robots_url": copy.url}
         self.evidence: dict[str, Any] = {name: known.get(name) for name in EVIDENCE}
@@ -120,10 +122,7 @@ class Witness:
                 host = self._host_of(judged.request)
                 if self._origin_tells_host:
                     decision.host = host
-            own = spelled({"time": judged.time, "url": judged.url})
-            asked = {"host": host, "delay": delay, "preferences": preferences or None}
-            line = f"{own}{decision.in_json}{spelled(asked)}"
-            self._put(line_of(Decided.audit, line))
+            self._write(judged, decision, host, delay, preferences)
         if self._on_meta:
             # Each request has its own: nothing that a spider does to one alters another.
             evidence = decision.evidence.copy()
@@ -134,6 +133,24 @@ class Witness:
             if evidence["group"] is not None:
                 evidence["group"] = evidence["group"].copy()
             judged.request.meta[META_KEY] = evidence
+
+    def _write(
+        self,
+        judged: Judged,
+        decision: Decision,
+        host: str,
+        delay: float,
+        preferences: dict[str, str] | None,
+    ) -> None:
+        assert self._put is not None
+        asked = host, delay, preferences
+        last, text = decision.last
+        if asked != last:
+            values = {"host": host, "delay": delay, "preferences": preferences or None}
+            text = spelled(values, Decided)
+            decision.last = asked, text
+        own = spelled({"time": judged.time, "url": judged.url}, Decided)
+        self._put(line_of(Decided.audit, f"{own}{decision.in_json}{text}"))
 
     def _decision_of(self, judged: Judged) -> Decision:
         verdict, copy = judged.verdict, judged.copy

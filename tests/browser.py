@@ -178,6 +178,16 @@ class Page:
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
+    def of(self, css: str, its: str) -> Any:
+        """Return what the first element that *css* finds has as *its*, such as "hidden"."""
+        return self.eval(f"document.querySelector({css!r}).{its}")
+
+    def style(self, css: str, name: str) -> str:
+        """Return how that element is shown, such as its "color"."""
+        element = f"document.querySelector({css!r})"
+        found: str = self.eval(f"getComputedStyle({element}).{name}")
+        return found
+
     def press(self, key: str, text: str = "") -> None:
         """Press and release a key, by its DOM name."""
         codes = {"Tab": 9, "Enter": 13, " ": 32, "ArrowDown": 40, "End": 35}

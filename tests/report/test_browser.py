@@ -29,6 +29,7 @@ pytestmark = pytest.mark.browser
 
 HOSTS, FIRST = 120, 100
 COLUMN = {"host": 0, "robots.txt": 1, "sent": 2, "delay": 4, "short": 7}
+BLUE = "rgb(47, 116, 181)"
 SHOWN = "[...document.getElementById('hosts').children].filter(host => !host.hidden)"
 
 
@@ -66,8 +67,20 @@ def column(page: Page, name: str) -> list[str]:
 
 
 def focused(page: Page) -> str:
-    text: str = page.eval("document.activeElement.textContent.trim()")
+    text: str = page.of(":focus", "textContent.trim()")
     return text
+
+
+def box(page: Page, css: str) -> list[float]:
+    """Return left, top, right and bottom of the first element that *css* finds."""
+    names = "left", "top", "right", "bottom"
+    return [page.of(css, f"getBoundingClientRect().{name}") for name in names]
+
+
+def open_all(page: Page) -> None:
+    page.eval(
+        "document.querySelectorAll('details').forEach(each => { each.open = true })"
+    )
 
 
 def click_head(page: Page, name: str) -> None:
@@ -76,25 +89,20 @@ def click_head(page: Page, name: str) -> None:
 
 def test_loads(page):
     assert page.eval("document.title") == "shop, 2026-10-26: robots.txt"
-    assert page.eval("document.getElementById('found').textContent") == "120 of 120"
+    assert page.of("#found", "textContent") == "120 of 120"
     # Hosts with short gaps come first, and the first is open.
     assert "of" in column(page, "short")[0]
-    assert page.eval("document.querySelector('.host').open")
-    assert page.eval("getComputedStyle(document.querySelector('rect.sent')).fill") == (
-        "rgb(47, 116, 181)"
-    )
+    assert page.of(".host", "open")
+    assert page.style("rect.sent", "fill") == BLUE
 
 
 def test_many_hosts_are_a_list_that_is_made_longer(page):
     assert len(column(page, "host")) == FIRST
-    height = "document.documentElement.scrollHeight"
-    assert page.eval(height) < 16_000
-    assert page.eval("document.getElementById('all').textContent") == (
-        "Show all 120 hosts"
-    )
-    page.eval("document.getElementById('all').click()")
+    assert page.of("html", "scrollHeight") < 16_000
+    assert page.of("#all", "textContent") == "Show all 120 hosts"
+    page.of("#all", "click()")
     assert len(column(page, "host")) == HOSTS
-    assert page.eval("document.getElementById('all').hidden")
+    assert page.of("#all", "hidden")
 
 
 def test_a_host_stands_once(page):
@@ -107,7 +115,7 @@ def test_a_host_stands_once(page):
 
 
 def test_sorts_by_figures_and_by_names(page):
-    page.eval("document.getElementById('all').click()")
+    page.of("#all", "click()")
 
     def order() -> list[int]:
         return [int(each.replace(",", "")) for each in column(page, "sent")]
@@ -146,33 +154,29 @@ def test_sorts_by_figures_and_by_names(page):
 
 
 def test_searches_and_filters(page):
-    page.eval("document.getElementById('search').focus()")
+    page.of("#search", "focus()")
     page.type("SHOP3 www")
     assert len(column(page, "host")) == 17
     assert all("shop3" in name for name in column(page, "host"))
-    assert page.eval("document.getElementById('found').textContent") == "17 of 120"
-    assert (
-        page.eval("document.getElementById('found').getAttribute('role')") == "status"
-    )
+    assert page.of("#found", "textContent") == "17 of 120"
+    assert page.of("#found", "role") == "status"
 
     def only(value: str) -> None:
-        page.eval(
-            f"document.getElementById('only').value = {value!r};"
-            "document.getElementById('only').dispatchEvent(new Event('change'))"
-        )
+        page.of("#only", f"value = {value!r}")
+        page.of("#only", "dispatchEvent(new Event('change'))")
 
     only("lacking")
     assert set(column(page, "robots.txt")) == {"unreachable (503)"}
-    page.eval("document.getElementById('search').value = ''")
+    page.of("#search", "value = ''")
     only("failed")
     assert 20 < len(column(page, "host")) < FIRST
     only("short")
     assert len(column(page, "host")) == 3
     assert all("of" in each for each in column(page, "short"))
-    page.eval("document.getElementById('search').focus()")
+    page.of("#search", "focus()")
     page.type("nowhere")
     assert column(page, "host") == []
-    assert page.eval("document.getElementById('found').textContent") == "0 of 120"
+    assert page.of("#found", "textContent") == "0 of 120"
 
 
 def test_works_by_keyboard_alone(page):
@@ -181,13 +185,12 @@ def test_works_by_keyboard_alone(page):
     page.press("Enter")
     assert focused(page) == "Hosts"
     page.press("Tab")
-    assert page.eval("document.activeElement.id") == "search"
+    assert page.of(":focus", "id") == "search"
     page.press("Tab")
-    assert page.eval("document.activeElement.id") == "only"
+    assert page.of(":focus", "id") == "only"
     page.press("Tab")
     assert focused(page) == "Host"
-    outline = "getComputedStyle(document.activeElement).outlineStyle"
-    assert page.eval(outline) == "solid"
+    assert page.style(":focus", "outlineStyle") == "solid"
     page.press("Enter")
     assert column(page, "host")[0] == "www0.shop0.example"
     page.press(" ")
@@ -195,63 +198,52 @@ def test_works_by_keyboard_alone(page):
     assert column(page, "host")[0] == last
     for _ in range(8):
         page.press("Tab")
-    assert page.eval("document.activeElement.tagName") == "SUMMARY"
+    assert page.of(":focus", "tagName") == "SUMMARY"
     assert focused(page).startswith(last)
-    is_open = "document.activeElement.parentElement.open"
     for expected in (True, False):
         page.press("Enter")
-        assert page.eval(is_open) is expected
+        assert page.of(":focus", "parentElement.open") is expected
 
 
 def test_there_is_a_way_back_up_from_everywhere(page):
     page.eval("scrollTo(0, document.documentElement.scrollHeight)")
-    box = "document.querySelector('nav a').getBoundingClientRect()"
-    assert page.eval(f"{box}.top >= 0 && {box}.bottom < 60")
-    page.eval("document.querySelector('nav a').click()")
+    _, top, _, bottom = box(page, "nav a")
+    assert 0 <= top < bottom < 60
+    page.of("nav a", "click()")
     assert page.eval("scrollY") == 0
 
 
 def test_a_link_opens_the_file_at_its_line(page):
-    page.eval("document.querySelector('.more a[href^=\"#f\"]').click()")
+    link = '.more a[href^="#f"]'
+    page.of(link, "click()")
     page.eval("new Promise(done => setTimeout(done, 100))")
-    assert page.eval("document.querySelector(':target').closest('details').open")
-    line = page.eval("document.querySelector(':target').innerText")
+
+    def is_in_sight() -> bool:
+        """Not below what stays at the top."""
+        return box(page, "nav")[3] <= box(page, ":target")[1] < 900
+
+    assert page.of(":target", "closest('details').open")
+    line = page.of(":target", "innerText")
     assert re.search(r"Disallow: /(cart|search)/\s+[\d,]+ refused", line)
-    # It is in sight, not below what stays at the top, and leads there a second time, too.
-    top = "document.querySelector(':target').getBoundingClientRect().top"
-    below = "document.querySelector('nav').getBoundingClientRect().bottom"
-    assert page.eval(below) <= page.eval(top) < 900
-    page.eval(
-        "scrollTo(0, 0); document.querySelector(':target').closest('details').open = false"
-    )
-    page.eval("document.querySelector('.more a[href^=\"#f\"]').click()")
-    assert page.eval("document.querySelector(':target').closest('details').open")
-    assert page.eval(below) <= page.eval(top) < 900
+    assert is_in_sight()
+    # It leads there a second time, too.
+    page.eval("scrollTo(0, 0)")
+    page.of(":target", "closest('details').open = false")
+    page.of(link, "click()")
+    assert page.of(":target", "closest('details').open")
+    assert is_in_sight()
 
 
 def test_pictures_hold_what_they_draw(page):
     """Dots stand in their picture, and a short gap below the delay."""
-    short = "document.querySelector('#h0 path.short')"
-    assert page.eval(f"{short}.getAttribute('d')").startswith("M")
-    assert page.eval(
-        "document.querySelector('#h0 svg').getAttribute('aria-label')"
-    ).endswith("short")
-    boxes = page.eval(
-        "['svg svg', 'path.kept', 'path.short', 'path.band'].map(what => {"
-        "const box = document.querySelector('#h0 ' + what).getBoundingClientRect();"
-        "return [box.left, box.top, box.right, box.bottom]})"
-    )
-    picture = page.eval(
-        "(() => { const plot = document.querySelector('#h0 .plot'), box = "
-        "plot.getBoundingClientRect(); return [box.left, box.top, box.right, box.bottom] })()"
-    )
-    for left, top, right, bottom in boxes[1:]:
-        assert left >= picture[0] - 1
-        assert top >= picture[1] - 1
-        assert right <= picture[2] + 1
-        assert bottom <= picture[3] + 1
-    _, _, dots, band = boxes
-    assert dots[1] > band[1]
+    assert page.of("#h0 path.short", "getAttribute('d')").startswith("M")
+    assert page.of("#h0 svg", "getAttribute('aria-label')").endswith("short")
+    left, top, right, bottom = box(page, "#h0 .plot")
+    for what in ("path.kept", "path.short", "path.band"):
+        its = box(page, f"#h0 {what}")
+        assert left - 1 <= its[0] <= its[2] <= right + 1
+        assert top - 1 <= its[1] <= its[3] <= bottom + 1
+    assert box(page, "#h0 path.short")[1] > box(page, "#h0 path.band")[1]
 
 
 def test_what_happened_over_time_has_titles_and_one_axis(page):
@@ -277,7 +269,7 @@ def test_what_happened_over_time_has_titles_and_one_axis(page):
     for words, colour in colours:
         meanings.setdefault(colour, set()).add(re.sub("[0-9].*", "", words))
     # One colour, one meaning: what was sent is blue, as a bar and as a dot.
-    sent = meanings.pop("rgb(47, 116, 181)")
+    sent = meanings.pop(BLUE)
     assert sent == {"requests sent", "gap, not short", "longer gap, at the edge"}
     assert all(len(words) == 1 for words in meanings.values())
 
@@ -285,27 +277,25 @@ def test_what_happened_over_time_has_titles_and_one_axis(page):
 @pytest.mark.parametrize("width", [320, 360, 700, 1000, 1280])
 def test_no_width_needs_scrolling_sideways(width, browser, report):
     page = Page(browser, report, width=width, height=780, phone=width < 800)
-    page.eval(
-        "document.querySelectorAll('details').forEach(each => { each.open = true })"
-    )
-    assert page.eval("document.documentElement.scrollWidth") <= width
+    open_all(page)
+    assert page.of("html", "scrollWidth") <= width
     assert page.eval("innerWidth") == width
     # Sorting is at hand there, too.
-    box = "document.querySelector('#heads button').getBoundingClientRect()"
-    assert page.eval(f"{box}.width > 20 && {box}.right <= innerWidth")
+    left, _, right, _ = box(page, "#heads button")
+    assert left + 20 < right <= width
     # And each figure has its name, where no head has it.
-    name = "document.querySelector('.row i').getBoundingClientRect().width"
-    assert (page.eval(name) > 20) is (width < 800)
+    left, _, right, _ = box(page, ".row i")
+    assert (right - left > 20) is (width < 800)
     assert page.problems == []
 
 
 def test_on_a_phone_a_host_is_short_until_it_opens(browser, report):
     page = Page(browser, report, width=360, height=780, phone=True)
-    cell = "getComputedStyle(document.querySelector('#h1 .row').children[6]).display"
-    assert page.eval(cell) == "none"
-    assert "Short gaps" in page.eval("document.querySelector('#h1 .row').innerText")
-    page.eval("document.querySelector('#h1 summary').click()")
-    assert page.eval(cell) != "none"
+    cell = "#h1 .row > :nth-child(7)"
+    assert page.style(cell, "display") == "none"
+    assert "Short gaps" in page.of("#h1 .row", "innerText")
+    page.of("#h1 summary", "click()")
+    assert page.style(cell, "display") != "none"
     assert page.problems == []
 
 
@@ -327,46 +317,25 @@ def contrast(one: str, other: str) -> float:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_colour_schemes(scheme, browser, report):
     page = Page(browser, report, scheme=scheme)
-    paper = page.eval("getComputedStyle(document.body).backgroundColor")
+    paper = page.style("body", "backgroundColor")
     assert paper == {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 24, 29)"}[scheme]
-    for what in (
-        "body",
-        "figcaption",
-        ".verdict",
-        ".tiles .bad",
-        ".tiles .good",
-        ".row .bad",
-        "#heads button",
-        "input",
-    ):
-        ink = page.eval(f"getComputedStyle(document.querySelector({what!r})).color")
-        assert contrast(ink, paper) >= 4.5, what
+    texts = "body, figcaption, .verdict, .tiles .bad, .tiles .good, .row .bad, input"
+    for what in (*texts.split(", "), "#heads button"):
+        assert contrast(page.style(what, "color"), paper) >= 4.5, what
     bars = "sent robots refused answered failed alone waiting"
-    for what in (f"rect.{name}" for name in bars.split()):
-        ink = page.eval(f"getComputedStyle(document.querySelector({what!r})).fill")
-        assert contrast(ink, paper) >= 3, what
-    mark = page.eval(
-        "getComputedStyle(document.querySelector('.marked')).backgroundColor"
-    )
-    ink = page.eval("getComputedStyle(document.querySelector('.marked code')).color")
-    assert contrast(ink, mark) >= 4.5
+    for name in bars.split():
+        assert contrast(page.style(f"rect.{name}", "fill"), paper) >= 3, name
+    mark = page.style(".marked", "backgroundColor")
+    assert contrast(page.style(".marked code", "color"), mark) >= 4.5
     assert page.problems == []
 
 
 def test_prints(browser, report):
     page = Page(browser, report, scheme="dark")
     page.media("print", "dark")
-    assert (
-        page.eval("getComputedStyle(document.body).backgroundColor")
-        == "rgb(255, 255, 255)"
-    )
-    assert (
-        page.eval("getComputedStyle(document.getElementById('choose')).display")
-        == "none"
-    )
-    assert (
-        page.eval("getComputedStyle(document.querySelector('.row')).display") == "grid"
-    )
+    assert page.style("body", "backgroundColor") == "rgb(255, 255, 255)"
+    assert page.style("#choose", "display") == "none"
+    assert page.style(".row", "display") == "grid"
     assert page.pdf().startswith(b"%PDF-")
 
 
@@ -390,10 +359,8 @@ def test_what_sites_wrote_does_nothing(browser, tmp_path):
     # Of a half of a character, the one who asks and the robots.txt make two hosts.
     assert len(column(page, "host")) == len(HOSTILE) + 1
     assert page.eval("document.images.length + document.scripts.length") == 1
-    page.eval(
-        "document.querySelectorAll('details').forEach(each => { each.open = true })"
-    )
-    assert "<img src=x onerror=alert(1)>" in page.eval("document.body.innerText")
+    open_all(page)
+    assert "<img src=x onerror=alert(1)>" in page.of("body", "innerText")
 
 
 def test_its_policy_keeps_others_out(browser, report):

@@ -114,12 +114,14 @@ class Agents:
         missing = tokens_not_in(sent, chosen)
         if missing:
             self._warned = True
+            spider = self._crawler.spider
+            who = f"spider {spider.name}" if spider is not None else "the crawl"
             logger.warning(
-                "The product token %(token)s, whose rules are obeyed, is not part of the "
+                "The product token %(token)s, whose rules %(who)s obeys, is not part of the "
                 "User-Agent that is sent, %(sent)r: sites cannot tell whom their rules "
                 "reach. Put the token into USER_AGENT.",
-                {"token": ", ".join(missing), "sent": sent},
-                extra={"spider": self._crawler.spider},
+                {"token": ", ".join(missing), "who": who, "sent": sent},
+                extra={"spider": spider},
             )
 
 

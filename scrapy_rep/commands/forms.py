@@ -17,6 +17,7 @@ from scrapy_rep.access.origins import origin_of
 from scrapy_rep.commands.terminal import complain
 from scrapy_rep.protocol import COMPILED, parse
 from scrapy_rep.protocol.decoding import MAX_SIZE
+from scrapy_rep.protocol.lint import NUMBERS
 from scrapy_rep.protocol.printable import without_user
 
 if TYPE_CHECKING:
@@ -147,6 +148,9 @@ def faults(opts: argparse.Namespace, names: Sequence[str | None]) -> Iterator[st
     for url in [] if opts.file is not None else getattr(opts, "url", []):
         if url != STDIN_NAME and origin_of(with_scheme(url)) is None:
             yield f"{without_user(url)!r} is no URL to judge. Type {URL_WANTED}."
+    for code in opts.ignore:
+        if code not in {*NUMBERS, *NUMBERS.values()}:
+            yield f"{code!r} is no mistake that is known. Type one as lint shows it, such as R007."
     if not opts.word:
         yield from faults_of_urls(opts)
     elif opts.word == "lint" and not (opts.what or opts.agent):

@@ -46,5 +46,6 @@ def tell(opts: argparse.Namespace, settings: object, screen: Screen) -> int:
     if output != "-":
         records, hosts = counted(made.records, "record"), counted(made.hosts, "host")
         screen.sum_up(f"{output}: {records} of {hosts}")
-        screen.sum_up(made.conclusion[0])
+        for sentence in made.conclusion:
+            screen.sum_up(sentence)
     return 0

@@ -80,6 +80,10 @@ WORDS = ["lint", "compare", "job", "fleet", "report", "doctor", "card", "approve
         (("lint", "-", "-"), "- is given twice"),
         (("lint", "missing"), "The file 'missing' cannot be read"),
         (("lint", "ftp://example.com/"), "'ftp://example.com/' is no URL to judge."),
+        (
+            ("lint", "a", "--ignore", "R999"),
+            "'R999' is no mistake that is known. Type one as",
+        ),
         (("lint", "--agent", ""), "--agent has no value. Type --agent AGENT; scrapy "),
         (("--agent", "A", "doctor"), "There is no --agent. scrapy robots doctor -h"),
         (("compare", "A"), "are required: NEW, URLS. scrapy robots compare -h tells"),

@@ -31,6 +31,30 @@ LONG_FILES = [
 """With -n these begin first, so that none is left alone at the end."""
 WAITING = {"commands", "crawls", "redis", "test_example.py"}
 """Where tests wait for sites, servers and other processes more than they compute."""
+QUICK = [
+    *("access", "judging", "pacing", "pages", "protocol", "compat/test_conformance.py"),
+    *("evidence/test_format.py", "log/test_lines.py", "policies/test_freshness.py"),
+    *(
+        "policies/test_lifecycle.py",
+        "store/test_rows.py",
+        "test_layering.py",
+        "test_quick.py",
+    ),
+    "test_settings.py",
+]
+"""Folders and files whose tests are pure: ``pytest -m quick`` reads no others."""
+OUTSIDE = {
+    *("socket.bind", "socket.connect", "socket.getaddrinfo", "socket.sendto"),
+    *(
+        "os.exec",
+        "os.fork",
+        "os.forkpty",
+        "os.posix_spawn",
+        "os.system",
+        "subprocess.Popen",
+    ),
+}
+"""What Python tells of before it goes to the network or starts a process: see `sys.audit`."""
 FROZEN: set[int] = set()
 """How many modules there were each time that what they hold was frozen."""
 
@@ -53,6 +77,18 @@ def pytest_configure(config: pytest.Config) -> None:
         install_reactor_import_hook()
 
 
+def is_quick(path: Path) -> bool:
+    return any(path.is_relative_to(TESTS / name) for name in QUICK)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With ``-m quick``: import only what such tests are in."""
+    if config.option.markexpr != "quick" or not collection_path.is_relative_to(TESTS):
+        return None
+    holds_some = any((TESTS / name).is_relative_to(collection_path) for name in QUICK)
+    return None if holds_some or is_quick(collection_path) else True
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
     """With -n: compile a share of all modules first, so that the others find them compiled."""
@@ -66,6 +102,7 @@ def pytest_collection(session: pytest.Session) -> None:
             import_module(name)
 
 
+@pytest.hookimpl(tryfirst=True)  # before those are left out that have not the mark
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mix files whose tests wait with those whose tests compute: the cores have always work."""
     waiting: list[Path] = []
@@ -80,6 +117,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for number, path in enumerate(paths)
     }
     items.sort(key=lambda item: places[item.path])
+    for item in items:
+        if is_quick(item.path):
+            item.add_marker(pytest.mark.quick)
 
 
 def pytest_collection_finish() -> None:
@@ -98,6 +138,34 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     default = item.config.getoption("--reactor") == "default"
     if default and item.get_closest_marker("only_asyncio"):
         pytest.skip("needs an asyncio event loop")
+
+
+class Inside:
+    """Raises where a quick test goes to the network or starts a process."""
+
+    installed = False
+    test = ""
+    """That which runs and is quick."""
+
+    @classmethod
+    def watch(cls, event: str, _: object) -> None:
+        if cls.test and event in OUTSIDE:
+            msg = f"{cls.test} is quick, which has no {event}"
+            raise RuntimeError(msg)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    if item.get_closest_marker("quick") is None:
+        return (yield)
+    if not Inside.installed:
+        Inside.installed = True
+        sys.addaudithook(Inside.watch)
+    Inside.test = item.nodeid
+    try:
+        return (yield)
+    finally:
+        Inside.test = ""
 
 
 @pytest.fixture(autouse=True)

@@ -48,6 +48,7 @@ async def test_every_way_to_name_it(addon):
     assert RepMiddleware in middlewares(crawler)
 
 
+@pytest.mark.invariant8
 @coroutine_test
 async def test_the_users_settings_win():
     crawler = make_crawler(
@@ -82,6 +83,7 @@ class OwnQueue(LifoMemoryQueue):  # type: ignore[valid-type,misc]
     """A queue of the user's own."""
 
 
+@pytest.mark.invariant8
 @pytest.mark.parametrize(
     ("chosen", "is_ours"),
     [

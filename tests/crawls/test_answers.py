@@ -138,6 +138,7 @@ def read_outcome(site: Site, crawler: Any) -> str:
     return FORBIDDEN
 
 
+@pytest.mark.invariant1
 @pytest.mark.parametrize(("answer", "expected"), ANSWERS)
 @coroutine_test
 async def test_answer(answer, expected):
@@ -223,6 +224,7 @@ HTTP_10 = b"HTTP/1.0 200 OK\r\n\r\n"
 FILE = DISALLOW_P.encode()
 
 
+@pytest.mark.invariant1
 @pytest.mark.parametrize("tls", [False, True], ids=["http", "https"])
 @pytest.mark.parametrize(
     ("bodies", "expected", "asked"),

@@ -156,6 +156,7 @@ async def test_all_of_the_host_waits(scheduler, asks, caplog):
     )
 
 
+@pytest.mark.invariant3
 @both_schedulers
 @coroutine_test
 async def test_no_other_host_waits(scheduler):
@@ -464,6 +465,7 @@ async def test_robots_txt_of_the_host_waits_and_its_pages_for_it(scheduler):
     assert isinstance(failure, RobotsForbidden)
 
 
+@pytest.mark.invariant3
 @pytest.mark.parametrize("seconds", [LONG, 2])
 @coroutine_test
 async def test_a_robots_txt_that_waits_takes_no_place_of_others(seconds):
@@ -593,6 +595,7 @@ async def test_who_came_from_the_queue_is_known_at_the_end(tmp_path):
     assert "unsent" not in stats(first)
 
 
+@pytest.mark.invariant6
 @coroutine_test
 async def test_what_can_go_back_to_no_queue_is_refused_when_the_crawl_ends():
     with Site({"/0": busy(LONG)}) as site:

@@ -26,6 +26,7 @@ DELAY = 0.2
 DELAYED = f"User-agent: *\nCrawl-delay: {DELAY}\n"
 
 
+@pytest.mark.invariant2
 @pytest.mark.parametrize(
     "settings",
     [
@@ -75,6 +76,7 @@ async def test_after_the_slot_was_dropped_for_being_idle():
     assert min(site.gaps()) >= DELAY
 
 
+@pytest.mark.invariant2
 @coroutine_test
 async def test_retries_and_redirects_and_errors():
     with Site({"/robots.txt": DELAYED}) as site:
@@ -174,6 +176,7 @@ async def test_a_request_that_is_answered_late_puts_off_the_next():
         assert gap >= DELAY + min(0.05, seen[-1] - min(seen))
 
 
+@pytest.mark.invariant2
 @coroutine_test
 async def test_media_requests_keep_it_too(tmp_path):
     with Site({"/robots.txt": DELAYED}) as site:
@@ -184,6 +187,7 @@ async def test_media_requests_keep_it_too(tmp_path):
     assert min(site.gaps()) >= DELAY
 
 
+@pytest.mark.invariant8
 @coroutine_test
 async def test_the_users_own_longer_delay_stays():
     delays: list[float] = []

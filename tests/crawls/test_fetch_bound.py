@@ -84,6 +84,7 @@ class UntilQuick(Pages):
             self.hanging.closing.set()
 
 
+@pytest.mark.invariant3
 @pytest.mark.parametrize("scheduler", ["scrapy_rep.Scheduler", SCRAPYS])
 @coroutine_test
 async def test_hosts_that_hang_hold_up_nobody_who_comes_after_them(scheduler):

@@ -73,6 +73,8 @@ def crawl(
         yield web, server, fleet
 
 
+@pytest.mark.invariant4
+@pytest.mark.invariant2
 @pytest.mark.parametrize("workers", [1, 3])
 def test_one_pace_and_one_fetch(workers):
     robots = hosts(8, delayed(DELAY))
@@ -111,6 +113,7 @@ def test_another_scheduler_shares_pace_and_robots_txt():
     assert found.gaps[0] >= DELAY
 
 
+@pytest.mark.invariant1
 def test_disallows_and_unreachable_hosts():
     robots = {**hosts(3, OPEN), "127.0.2.1": None}  # which hangs
     paths = {**pages(robots, 5), "127.0.2.1": ["/a", "/b"]}
@@ -127,6 +130,7 @@ def test_disallows_and_unreachable_hosts():
     assert sum(refused) == 3 + 2
 
 
+@pytest.mark.invariant6
 def test_what_killed_workers_had_is_sent_all_the_same():
     robots = {**hosts(3, delayed(0.2)), **hosts(3, OPEN, network=2)}
     settings = {"REP_FLEET_LEASE": 2, "page": 0.3}
@@ -180,6 +184,7 @@ def test_a_worker_that_slept_beyond_its_lease_keeps_the_pace():
     assert reasons(fleet) == {"finished"}
 
 
+@pytest.mark.invariant2
 def test_workers_that_come_and_go_under_load_keep_the_pace():
     robots = hosts(10, delayed(DELAY))
     with crawl(pages(robots, 24), robots, 1) as (web, server, fleet):
@@ -306,6 +311,7 @@ def forget_lists(server: RedisServer) -> int:
     return sum(gone)
 
 
+@pytest.mark.invariant6
 def test_requests_that_are_gone_are_an_error_for_all():
     robots = hosts(4, delayed(DELAY))
     with crawl(pages(robots, 40), robots, 2) as (web, server, fleet):

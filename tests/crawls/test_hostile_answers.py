@@ -74,6 +74,7 @@ GARBAGE = [
 ]
 
 
+@pytest.mark.invariant1
 @pytest.mark.parametrize("answer", GARBAGE)
 @coroutine_test
 async def test_garbage_allows_nothing(answer):
@@ -151,6 +152,7 @@ HEADERS = [
 ]
 
 
+@pytest.mark.invariant1
 @pytest.mark.parametrize("headers", HEADERS, ids=lambda headers: ascii(headers)[:60])
 @coroutine_test
 async def test_headers_of_garbage_hide_no_rule(headers):
@@ -286,6 +288,7 @@ async def test_gzip_bombs(body, coding, expected):
     assert (crawler.stats.get_value("memusage/max") or 0) < 2**29
 
 
+@pytest.mark.invariant1
 @pytest.mark.parametrize(
     "body",
     [

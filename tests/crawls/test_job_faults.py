@@ -64,6 +64,7 @@ def test_stopped(signals, tmp_path):
         assert set(killed.done()) == set(web.urls)
 
 
+@pytest.mark.invariant6
 @posix
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_the_disk_is_full(is_killed, tmp_path):

@@ -101,6 +101,7 @@ def assert_nothing_lost(crawlers: list[Any], urls: list[str]) -> None:
         assert crawler.stats.get_value("rep/unreadable") is None
 
 
+@pytest.mark.invariant6
 @each_queue
 @coroutine_test
 async def test_new_hosts(queues, tmp_path):

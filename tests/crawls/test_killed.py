@@ -17,6 +17,7 @@ FIFO = {
 }
 
 
+@pytest.mark.invariant6
 @pytest.mark.parametrize(
     ("kills", "settings"),
     [
@@ -39,6 +40,7 @@ def test_nothing_is_lost(kills, settings, tmp_path):
     assert "nothing is lost" in log
 
 
+@pytest.mark.invariant2
 def test_the_next_process_keeps_the_delay(tmp_path):
     # Both are forked from one that had imported all of this long before.
     with Site() as site:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import logging
 
+import pytest
 from scrapy import signals
 
 from scrapy_rep import RepMiddleware, Scheduler
@@ -23,6 +24,7 @@ HOSTS = 400
 DISALLOW_P = "User-agent: *\nDisallow: /p\n"
 
 
+@pytest.mark.invariant5
 @coroutine_test
 async def test_nothing_grows_with_the_hosts(caplog):
     logging.getLogger("scrapy").setLevel(logging.ERROR)  # caplog would keep it all
@@ -94,6 +96,7 @@ async def test_a_crawl_is_gone_when_it_is_over():
         assert alive() == before
 
 
+@pytest.mark.invariant8
 @coroutine_test
 async def test_two_crawlers_share_nothing():
     rules = "User-agent: one\nDisallow: /p\n\nUser-agent: two\nDisallow: /q\n"

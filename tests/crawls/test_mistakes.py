@@ -59,6 +59,7 @@ async def said(
     return lines(caplog, level)
 
 
+@pytest.mark.invariant9
 @pytest.mark.parametrize(
     ("spider", "meta", "settings", "expected"),
     [
@@ -141,6 +142,7 @@ async def test_no_delay_at_all(caplog, monkeypatch, robots_txt, settings, hints)
     assert len([line for line in found if "DOWNLOAD_DELAY" in line]) == hints
 
 
+@pytest.mark.invariant9
 @coroutine_test
 async def test_who_does_not_obey_is_told(caplog):
     with Site({"/robots.txt": "User-agent: *\nDisallow: /\n"}) as site:

@@ -52,6 +52,7 @@ class Nothing:
     """A downloader middleware."""
 
 
+@pytest.mark.invariant4
 @pytest.mark.parametrize(
     ("spider", "settings"),
     [
@@ -282,6 +283,7 @@ def learned(number: int) -> Learned:
     return Learned(outcome, 1.0, 0.0, None)
 
 
+@pytest.mark.invariant5
 def test_what_is_shared_is_bounded_and_the_last_used_stays():
     commons = Commons()
     commons.max_bytes = 20_000
@@ -358,6 +360,7 @@ if version_info >= (2, 15):
     PROCESSES.append(pytest.param("AsyncCrawlerProcess", no_reactor, id="no reactor"))
 
 
+@pytest.mark.invariant4
 @pytest.mark.parametrize(("process", "settings"), PROCESSES)
 @pytest.mark.parametrize(
     ("theirs", "asked"), [({}, 1), ({"USER_AGENT": "two/1.0"}, 2)], ids=["same", "UA"]

@@ -122,6 +122,7 @@ async def test_a_connection_that_is_slow_to_be_made(name, tmp_path):
     assert smallest_gap(site) >= 0.98 * 0.8
 
 
+@pytest.mark.invariant2
 @both_schedulers
 @coroutine_test
 async def test_two_spiders_of_a_process(scheduler):
@@ -165,6 +166,7 @@ class Spreading:
         request.meta["download_slot"] = f"proxy {self.number % 3}"
 
 
+@pytest.mark.invariant2
 @both_schedulers
 @pytest.mark.parametrize(
     ("spider", "middlewares"),

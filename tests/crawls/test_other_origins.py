@@ -260,6 +260,7 @@ async def test_what_a_spider_sets_itself_is_honoured(first, then):
     assert crawler.spider.failures == []
 
 
+@pytest.mark.invariant2
 @QUEUES
 @coroutine_test
 async def test_gaps_of_a_host_that_is_reached_from_others(scheduler):

@@ -88,6 +88,7 @@ def stopping(base, signal, fail):
     return type("Stops", (base,), {"stop_at": getattr(signals, signal), "fail": fail})
 
 
+@pytest.mark.invariant1
 @STOPS
 @SIGNALS
 @coroutine_test
@@ -159,6 +160,7 @@ async def test_a_handler_that_spares_it_as_the_warning_says(signal, fail):
     assert crawler.stats.get_value("rep/forbidden/rule") == 1
 
 
+@pytest.mark.invariant8
 @STOPS
 @coroutine_test
 async def test_what_was_stopped_after_its_last_octet_is_whole(fail):
@@ -252,6 +254,7 @@ class ProductsOnly:
 BUGGY = pytest.mark.parametrize("buggy", [AtRequests, AtRequestsLater, AtResponses])
 
 
+@pytest.mark.invariant8
 @BUGGY
 @coroutine_test
 async def test_a_bug_in_a_middleware_is_told_and_reaches_the_errback(buggy, caplog):

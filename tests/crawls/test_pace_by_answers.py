@@ -54,6 +54,7 @@ def late_site(**replies: Any) -> Site:
     )
 
 
+@pytest.mark.invariant2
 @pytest.mark.only_asyncio
 @both_ways
 @pytest.mark.parametrize("name", [name for name in HANDLERS if name != "unwatched"])
@@ -66,6 +67,7 @@ async def test_connections_that_are_accepted_late(name, way):
     assert smallest_gap(site) >= DELAY
 
 
+@pytest.mark.invariant2
 @both_ways
 @both_schedulers
 @coroutine_test
@@ -81,6 +83,7 @@ async def test_a_site_that_thinks_and_accepts_late(scheduler, way):
         assert later.seconds - hit.seconds >= DELAY + thinks
 
 
+@pytest.mark.invariant3
 @both_ways
 @both_schedulers
 @coroutine_test

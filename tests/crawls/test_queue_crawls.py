@@ -319,6 +319,7 @@ async def test_a_visit_time_that_opens(scheduler, monkeypatch, no_heartbeat):
     assert stat(crawler, "rep/forbidden/visit_time") is None
 
 
+@pytest.mark.invariant3
 @pytest.mark.parametrize(
     "robots",
     [

@@ -8,6 +8,8 @@ from collections import Counter
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.crawls.processes import TIMEOUT, start, wait_for_hit
 from tests.site import Reply, Site, gaps_between
 
@@ -37,6 +39,7 @@ def done(folder: Path) -> list[str]:
     return file.read_text().split() if file.exists() else []
 
 
+@pytest.mark.invariant6
 def test_killed_again_and_again(tmp_path):
     rnd = random.Random(9309)
     robots = f"User-agent: *\nCrawl-delay: {DELAY}\n"

@@ -150,6 +150,7 @@ def is_whole(folder: Path, copy: Path) -> bool:
     return bool(rows == [("ok",)])
 
 
+@pytest.mark.invariant6
 def test_killed_and_started_again(tmp_path):
     """No Disallow is ever crossed, no seed lost, and the database opens."""
     rnd = random.Random(9309)

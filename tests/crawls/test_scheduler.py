@@ -71,6 +71,7 @@ class Tree(scrapy.Spider):
                 )
 
 
+@pytest.mark.invariant8
 @with_and_without_a_job
 @pytest.mark.parametrize("order", [{}, FIFO], ids=["LIFO", "FIFO"])
 @coroutine_test
@@ -116,6 +117,7 @@ class Lowers(RFPDupeFilter):
         super().close(reason)
 
 
+@pytest.mark.invariant8
 @with_and_without_a_job
 @both_schedulers
 @coroutine_test

@@ -101,6 +101,7 @@ async def test_a_robots_txt_that_is_given_up(told):
     assert "each of the 3 requests was refused; the first: Forbidden by" in nothing
 
 
+@pytest.mark.invariant9
 @coroutine_test
 async def test_a_host_that_is_left_alone(told):
     with some_sites(1, "") as (site,):
@@ -203,6 +204,7 @@ async def test_time_that_hosts_wait_together_counts_once():
 # At the end
 
 
+@pytest.mark.invariant9
 @pytest.mark.parametrize("number", [1, 2])
 @coroutine_test
 async def test_a_crawl_that_is_refused_everything_says_so(number, told):
@@ -217,6 +219,7 @@ async def test_a_crawl_that_is_refused_everything_says_so(number, told):
     )
 
 
+@pytest.mark.invariant9
 @coroutine_test
 async def test_a_dry_run_says_that_it_is_one(told):
     with some_sites(1, "User-agent: *\nDisallow: /1\n") as sites:
@@ -305,6 +308,7 @@ class Looking(Pages):
         raise scrapy.exceptions.CloseSpider("seen")
 
 
+@pytest.mark.invariant9
 @coroutine_test
 async def test_what_waits_is_said_on_the_spider_and_by_telnet(capsys):
     with some_sites(1, visits(5)) as (site,):

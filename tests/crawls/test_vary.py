@@ -94,6 +94,7 @@ EACH_ITS_OWN_TEN_TIMES = {
 }
 
 
+@pytest.mark.invariant4
 @QUEUES
 @coroutine_test
 async def test_one_fetch_for_all_requests_of_an_agent(scheduler):
@@ -140,6 +141,7 @@ async def test_what_is_not_for_one_agent_is_no_hindrance_for_another(scheduler):
     assert seen(site) == {(ONE, "/r"): 1, (TWO, "/r"): 1, (TWO, "/a"): 1}
 
 
+@pytest.mark.invariant1
 @coroutine_test
 async def test_a_missing_file_for_one_agent_allows_the_other_nothing():
     def reply(hit):

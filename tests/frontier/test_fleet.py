@@ -326,6 +326,7 @@ async def test_a_budget_is_of_the_whole_fleet(redis_server):
         assert spent == [True, True, True, False]
 
 
+@pytest.mark.invariant4
 @coroutine_test
 async def test_one_worker_asks_an_origin_at_a_time(redis_server):
     async with workers(redis_server) as (one, other):

@@ -199,6 +199,7 @@ def hold_at_night(monkeypatch: pytest.MonkeyPatch, seconds: float = 7200.0) -> s
 NIGHT = {"robotstxt_user_agent": "night"}
 
 
+@pytest.mark.invariant3
 @pytest.mark.parametrize("make", [None, in_a_file], ids=["memory", "a file"])
 @coroutine_test
 async def test_a_place_that_must_wait_holds_no_other(make, tmp_path, monkeypatch):
@@ -283,6 +284,7 @@ async def test_of_a_host_with_many_requests_few_are_at_hand(
     await waiting.close()
 
 
+@pytest.mark.invariant5
 @in_a_crawl()
 async def test_what_is_at_hand_of_all_hosts_is_bounded(crawler, tmp_path, monkeypatch):
     most = 100_000

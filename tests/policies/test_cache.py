@@ -58,6 +58,7 @@ def robots_txt(rules: int, rnd: random.Random) -> bytes:
 # The bound
 
 
+@pytest.mark.invariant5
 def test_what_was_used_last_stays_within_the_bound():
     cache = PolicyCache(100_000)
     rnd = random.Random(9309)
@@ -359,6 +360,7 @@ async def run(plan: Plan, folder: str) -> None:
     assert refused == asked
 
 
+@pytest.mark.invariant1
 @pytest.mark.only_asyncio
 @given(plan=plans)
 @settings(derandomize=True, deadline=None, max_examples=15)

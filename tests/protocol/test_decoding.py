@@ -270,6 +270,7 @@ def test_d27_octets_in_a_charset_that_was_declared(charset: str, letter: str) ->
         assert again.allowed("/x/", "a") is True
 
 
+@pytest.mark.invariant1
 def test_36_an_octet_upsets_no_other_line() -> None:
     body = b"User-agent: *\nDisallow: /x\nDisallow: /y%cz\n%cSitemap: x\nDisallow: /z"
     for octet in range(256):
@@ -304,6 +305,7 @@ def test_d26_a_whole_line_up_to_the_limit_counts(size: int, more: bytes) -> None
     assert refuses(body, "/y")
 
 
+@pytest.mark.invariant1
 @pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"], ids=["LF", "CR", "CRLF"])
 @pytest.mark.parametrize("kept", range(1, 16))
 def test_d26_a_line_cut_at_the_limit_is_not_used(kept: int, end: bytes) -> None:

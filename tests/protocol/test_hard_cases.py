@@ -33,6 +33,7 @@ def in_time(seconds: float = 5.0) -> Iterator[None]:
     assert process_time() - start < seconds
 
 
+@pytest.mark.invariant7
 @pytest.mark.parametrize(
     "pattern",
     [
@@ -200,14 +201,15 @@ def test_many_agents_that_have_no_group() -> None:
     policy = parse("User-agent: *\nDisallow: /x\nUser-agent: a\nDisallow: /y\n")
     tracemalloc.start()
     try:
-        for number in range(5000):
+        for number in range(1500):
             assert policy.allowed("/x", f"Mozilla/5.0 (Bot{number:08})") is False
         held, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert held < 1024 * 1024
+    assert held < 512 * 1024
 
 
+@pytest.mark.invariant7
 @pytest.mark.parametrize(
     "line",
     [*(bytes([octet]) for octet in b"x%*$#: \t\x00/\xff\xe3"), b"%2F", b"*a"],
@@ -225,6 +227,7 @@ def test_one_long_line(line: bytes, dialect: Dialect) -> None:
             policy.crawl_delay("a")
 
 
+@pytest.mark.invariant7
 @pytest.mark.parametrize(
     "piece",
     ["%", "/", "*", "?", "#", "%2F", "%zz", "\u00e9", "\ud800", "\x00", "../", "a:"],

@@ -89,6 +89,7 @@ def test_nothing_makes_it_raise(headers, metas):
     assert "all" not in found.said
 
 
+@pytest.mark.invariant7
 @pytest.mark.parametrize(
     "part", [",", " ", "x:", "x ", "noindex ", "1 ", "15:", "\u3000", "a/", '"', "-_"]
 )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import pickle
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -119,12 +120,14 @@ def ask_everything(policy: Policy, url: str, agent: str) -> None:
     assert policy.size_bytes() > 0
 
 
+@pytest.mark.invariant7
 @profile
 @given(bodies, texts, texts, dialects)
 def test_no_octets_raise(body: bytes, url: str, agent: str, dialect: Dialect) -> None:
     ask_everything(parse(body, dialect=dialect), url, agent)
 
 
+@pytest.mark.invariant7
 @profile
 @given(texts, texts, texts, dialects)
 def test_no_text_raises(body: str, url: str, agent: str, dialect: Dialect) -> None:

@@ -21,6 +21,18 @@ def test_origin(url, origin):
     assert origin_of(url) == (None if origin == "none" else origin)
 
 
+def test_32_a_name_longer_than_any_keeps_no_codec_busy():
+    assert (
+        origin_of("http://" + "\u00fc." * 130 + "com")
+        == "http://" + "\u00fc." * 130 + "com"
+    )
+    assert origin_of("http://" + "b." * 130 + "com") == "http://" + "b." * 130 + "com"
+    assert (
+        origin_of("http://" + "\u00fc" * 64 + ".com")
+        == "http://" + "\u00fc" * 64 + ".com"
+    )
+
+
 PRIVATE_HOSTS = [
     # addresses that are not global unicast
     "127.0.0.1", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254", "0.0.0.0",

@@ -119,7 +119,7 @@ def test_else_seven_days(expires):
     assert abs(parser.expiration_date - time.time() - SEVEN_DAYS) < 60
 
 
-def test_expired():
+def test_expired(monkeypatch):
     headers = {"Expires": formatdate(time.time() - 60, usegmt=True)}
     with Site({"/robots.txt": Reply(RULES, headers=headers)}) as site:
         parser = RobotExclusionRulesParser()
@@ -127,6 +127,8 @@ def test_expired():
     assert parser.is_expired
     assert parser.is_expired() is True
     assert repr(parser.is_expired) == "True"
+    monkeypatch.setattr(time, "time", lambda: parser.expiration_date)
+    assert parser.is_expired  # at that very moment
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 400, 410, 429, 500, 503])

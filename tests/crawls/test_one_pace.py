@@ -17,7 +17,6 @@ from scrapy.core import downloader as scrapys
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 
 from scrapy_rep.events.of_requests import Sent
-from scrapy_rep.judging.pace_names import domain_of
 from scrapy_rep.pacing import HOSTS, hosts
 from scrapy_rep.report.audit import Audit
 from tests.play import play
@@ -445,20 +444,3 @@ async def test_a_function_that_gives_no_name(found, caplog):
     assert smallest_gap(site) >= KEPT
     told = [each for each in caplog.records if "REP_PACE_BY" in each.getMessage()]
     assert len(told) == 1
-
-
-@pytest.mark.parametrize(
-    ("host", "domain"),
-    [
-        ("example.com", "example.com"),
-        ("a.b.example.com", "example.com"),
-        ("a.example.co.uk", "example.co.uk"),
-        ("127.0.0.1", "127.0.0.1"),
-        ("::1", "::1"),
-        ("localhost", "localhost"),
-        ("co.uk", "co.uk"),
-        ("", ""),
-    ],
-)
-def test_registrable_domains(host, domain):
-    assert domain_of(host) == domain

@@ -1,0 +1,152 @@
+"""Mistakes in settings, hints, and names on meta that nobody reads."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from scrapy import Request
+from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
+from scrapy.settings import Settings
+
+from scrapy_rep.judging import mistakes
+from scrapy_rep.judging.mistakes import (
+    MetaKeys,
+    hint_at_end,
+    hints_of,
+    hints_on_refetching,
+    mistakes_of,
+)
+
+CACHE = {"HTTPCACHE_ENABLED": True}
+ASKS_AGAIN = {**CACHE, "HTTPCACHE_POLICY": mistakes.ASKS_AGAIN}
+OBEYS = {"ROBOTSTXT_OBEY": True}
+
+
+@pytest.mark.parametrize(
+    ("settings", "middlewares", "said"),
+    [
+        ({}, [], []),
+        (
+            OBEYS,
+            [RobotsTxtMiddleware],
+            ["Scrapy's RobotsTxtMiddleware is enabled as well"],
+        ),
+        (
+            OBEYS,
+            [type("Mine", (RobotsTxtMiddleware,), {}), "x"],
+            ["Scrapy's RobotsTxtMiddleware"],
+        ),
+        ({"ROBOTSTXT_OBEY": False}, [RobotsTxtMiddleware], []),
+        (OBEYS, [object, "x"], []),
+        (
+            {"ROBOTSTXT_PARSER": "a.B"},
+            [],
+            ["ROBOTSTXT_PARSER is 'a.B', which is for Scrapy's"],
+        ),
+        ({"ROBOTSTXT_PARSER": mistakes.OUR_PARSER}, [], []),
+        ({"REP_WIAT": True}, [], ["REP_WIAT is not a setting"]),
+        (CACHE, [], ["HTTPCACHE keeps answers with 429 and 503"]),
+        ({**CACHE, "HTTPCACHE_IGNORE_HTTP_CODES": [429, "503", 404]}, [], []),
+        ({**CACHE, "HTTPCACHE_IGNORE_HTTP_CODES": [429]}, [], ["HTTPCACHE keeps"]),
+        (ASKS_AGAIN, [], []),
+        ({"HTTPCACHE_ENABLED": False}, [], []),
+    ],
+)
+def test_mistakes_in_settings(settings, middlewares, said):
+    found = list(mistakes_of(Settings(settings), middlewares))
+    assert len(found) == len(said)
+    for sentence, begin in zip(found, said, strict=True):
+        assert sentence.startswith(begin)
+
+
+def test_the_codes_that_a_cache_should_leave_out():
+    given = {**CACHE, "HTTPCACHE_IGNORE_HTTP_CODES": [404], "RETRY_HTTP_CODES": ["500"]}
+    (said,) = mistakes_of(Settings(given), [])
+    assert "HTTPCACHE_IGNORE_HTTP_CODES = [404, 429, 500, 503]," in said
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({}, []),
+        (CACHE, ["With HTTPCACHE_ENABLED no page is asked for a second time"]),
+        (ASKS_AGAIN, []),
+        ({"REP_STORE": "sqlite"}, ["This crawl seems to be repeated."]),
+        ({"REP_STORE": "sqlite", "JOBDIR": "job"}, []),
+        ({"REP_STORE": "memory"}, []),
+        ({"REP_AUDIT_URI": "a-%(time)s.jsonl"}, ["This crawl seems to be repeated."]),
+        (
+            {"FEEDS": {"%(time)s.json": {}}, "JOBDIR": "job"},
+            ["This crawl seems to be repeated."],
+        ),
+        ({"FEEDS": {"all.json": {}}}, []),
+        ({**ASKS_AGAIN, "REP_STORE": "sqlite"}, []),
+    ],
+)
+def test_hints_on_refetching(settings, said):
+    found = list(hints_on_refetching(Settings(settings)))
+    assert [
+        sentence[: len(begin)] for sentence, begin in zip(found, said, strict=True)
+    ] == said
+    assert all(mistakes.ASKS_AGAIN in sentence for sentence in found)
+
+
+def test_nobody_to_write_to():
+    assert list(hints_of("Bot/1 (+https://example.com)")) == []
+    (said,) = hints_of("Bot/1")
+    assert said.startswith("The User-Agent, 'Bot/1', does not say how to reach you")
+
+
+@pytest.mark.parametrize(
+    ("settings", "requests", "origins", "asked", "is_told"),
+    [
+        ({}, 1000, 10, 0, True),
+        ({}, 999, 9, 0, False),
+        ({}, 1000, 11, 0, False),
+        ({}, 1000, 1, 1, False),
+        ({"DOWNLOAD_DELAY": 0.1}, 1000, 1, 0, False),
+        ({"AUTOTHROTTLE_ENABLED": True}, 1000, 1, 0, False),
+    ],
+)
+def test_no_delay_at_all(settings, requests, origins, asked, is_told):
+    counts = {
+        "downloader/request_count": requests,
+        "rep/origins": origins,
+        "rep/crawl_delay/origins": asked,
+    }
+    stats = SimpleNamespace(get_value=counts.get)
+    said = list(hint_at_end(SimpleNamespace(settings=Settings(settings), stats=stats)))  # type: ignore[arg-type]
+    assert bool(said) is is_told
+    if is_told:
+        assert said[0].startswith(
+            f"1,000 requests went to {origins} origins without a delay"
+        )
+
+
+def test_slips_on_meta_are_named_once_and_what_scrapy_has_there_is_none(monkeypatch):
+    monkeypatch.setattr(mistakes, "MAX_META_KEYS", len(mistakes.USUAL_KEYS) + 6)
+    told: list[str] = []
+    keys = MetaKeys(SimpleNamespace(warn_user=told.append))  # type: ignore[arg-type]
+    keys.look(
+        Request(
+            "https://a", meta=dict.fromkeys([*mistakes.USUAL_KEYS, *mistakes.META_KEYS])
+        ).meta
+    )
+    assert told == []
+    for _ in range(2):
+        keys.look({"robots_txt_url": 1, "mine": 2})
+    assert told == [
+        "meta has 'robots_txt_url', which nobody reads; did you mean 'robotstxt_url'?"
+    ]
+    keys.look(dict.fromkeys("abcde"))
+    keys.look({"robotstxt_usr_agent": 1})  # too many were seen
+    assert len(told) == 1
+    usual = {
+        "redirect_urls",
+        "redirect_reasons",
+        "download_slot",
+        "retry_times",
+        "link_text",
+    }
+    assert usual <= mistakes.USUAL_KEYS

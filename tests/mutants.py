@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).parent.parent
 EQUIVALENT = Path(__file__).with_suffix(".txt")
 TESTS = {
-    "compat": ["compat"],
+    "protocol": ["protocol", "access/test_origins.py"],
     "judging": ["judging", "crawls/test_mistakes.py", "crawls/test_purposes.py"],
 }
 """Where the tests of a room are, if not only in the folder of its name."""

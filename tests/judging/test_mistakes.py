@@ -11,10 +11,10 @@ from scrapy.settings import Settings
 
 from scrapy_rep.judging import mistakes
 from scrapy_rep.judging.mistakes import (
+    HINTS_AT_END,
+    HINTS_AT_START,
+    HINTS_ON_REFETCHING,
     MetaKeys,
-    hint_at_end,
-    hints_of,
-    hints_on_refetching,
     mistakes_of,
 )
 
@@ -85,7 +85,7 @@ def test_the_codes_that_a_cache_should_leave_out():
     ],
 )
 def test_hints_on_refetching(settings, said):
-    found = list(hints_on_refetching(Settings(settings)))
+    found = list(mistakes.told(HINTS_ON_REFETCHING, Settings(settings)))
     assert [
         sentence[: len(begin)] for sentence, begin in zip(found, said, strict=True)
     ] == said
@@ -93,8 +93,8 @@ def test_hints_on_refetching(settings, said):
 
 
 def test_nobody_to_write_to():
-    assert list(hints_of("Bot/1 (+https://example.com)")) == []
-    (said,) = hints_of("Bot/1")
+    assert list(mistakes.told(HINTS_AT_START, "Bot/1 (+https://example.com)")) == []
+    (said,) = mistakes.told(HINTS_AT_START, "Bot/1")
     assert said.startswith("The User-Agent, 'Bot/1', does not say how to reach you")
 
 
@@ -116,7 +116,8 @@ def test_no_delay_at_all(settings, requests, origins, asked, is_told):
         "rep/crawl_delay/origins": asked,
     }
     stats = SimpleNamespace(get_value=counts.get)
-    said = list(hint_at_end(SimpleNamespace(settings=Settings(settings), stats=stats)))  # type: ignore[arg-type]
+    crawler = SimpleNamespace(settings=Settings(settings), stats=stats)
+    said = list(mistakes.told(HINTS_AT_END, crawler))
     assert bool(said) is is_told
     if is_told:
         assert said[0].startswith(

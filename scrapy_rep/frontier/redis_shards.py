@@ -255,7 +255,9 @@ class Shards:
         if out:
             await self._give_back(shard)  # what its last owner had
             server.log.count("fleet/taken_back", out)
-        known = await server.execute("HGETALL", keys[0].removesuffix("owner") + "hosts")
+        told = keys[0].removesuffix("owner") + "hosts"
+        known = await server.execute("HGETALL", told)
+        await server.execute("UNLINK", told)
         self._owner.learn(
             {host.decode(): json.loads(fact) for host, fact in known.items()}
         )

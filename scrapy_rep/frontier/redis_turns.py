@@ -25,6 +25,10 @@ RENEW_PART = 3
 """A start that is held is renewed so many times in a lease."""
 SPENT_KEPT_MS = 86_400_000
 """For so long after the last request it is known how many a host has had."""
+PACED_SECONDS = 1.0
+"""Seconds for which a host must have to wait yet that its next owner is told of."""
+MOST_FACTS = 1000
+"""Of so many hosts of a shard its next owner is told."""
 TIMES = ("at", "resumes", "since")
 """Fields of ``Health`` that are times by ``time.monotonic()``."""
 
@@ -179,7 +183,10 @@ class FleetBookings:
 
 
 class Facts:
-    """What the next owner of a host must know: until when it is parked, and how it is."""
+    """What the next owner of a host must know: how it is, until when it is parked, when it was asked.
+
+    The last, so that its requests wait in the frontier and not for their booking.
+    """
 
     def __init__(self, server: Server, keeper: Keeper) -> None:
         self._server, self._keeper = server, keeper
@@ -189,18 +196,29 @@ class Facts:
         return time() - monotonic() + self._server.ahead
 
     def known(self, shard: int) -> dict[str, dict[str, Any]]:
-        """Return what is known of hosts of *shard* that are not well, by the server's clock."""
+        """Return what is known of hosts of *shard* that must wait, or are not well.
+
+        Times are by the server's clock.
+        """
         clock, now = self._clock(), monotonic()
         found: dict[str, dict[str, Any]] = {}
         for host, record in self._keeper.hosts.by_name.items():
             is_parked = record.parked_left(now) > 0
-            if not is_parked and record.health is WELL:
+            left = self._keeper.pace_left(host, behind=False)
+            if not (is_parked or left > PACED_SECONDS or record.health is not WELL):
                 continue
             if self._server.shard_of(host) == shard:
                 health = record.health._asdict()
                 shifted = {name: health[name] + clock for name in TIMES if health[name]}
                 until = record.parked_until + clock if is_parked else 0.0
-                found[host] = {"parked": until, "health": health | shifted}
+                last = record.last and record.last + clock
+                found[host] = {
+                    "parked": until,
+                    "health": health | shifted,
+                    "last": last,
+                }
+                if len(found) >= MOST_FACTS:
+                    break
         return found
 
     def learn(self, facts: dict[str, dict[str, Any]]) -> None:
@@ -212,5 +230,7 @@ class Facts:
             record = self._keeper.hosts.of(host)
             if record.health is WELL and health["at"]:
                 record.health = Health(**health | shifted)
+            if record.last is None and fact["last"]:
+                record.last = min(now, fact["last"] - clock)
             if (left := fact["parked"] - clock - now) > 0:
                 self._keeper.learn_parked(host, left)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from time import monotonic
@@ -13,7 +14,7 @@ import pytest
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.frontier.redis_nodes import CALLS_AT_A_TIME
 from scrapy_rep.frontier.redis_store import FleetStore
-from scrapy_rep.frontier.redis_turns import FleetBookings
+from scrapy_rep.frontier.redis_turns import Facts, FleetBookings
 from scrapy_rep.pacing import ParkedError
 from tests.utils import coroutine_test, make_crawler
 
@@ -30,7 +31,7 @@ ORIGIN = f"http://{HOST}"
 
 def server_of(redis: RedisServer, **settings: Any) -> Server:
     """Return a worker's server, as a crawl has it."""
-    found: Server = Crawl(make_crawler(REP_FLEET=redis.url, **settings)).fleet
+    found: Server = Crawl.of(make_crawler(REP_FLEET=redis.url, **settings)).fleet
     return found
 
 
@@ -306,6 +307,24 @@ async def test_a_host_that_one_has_parked_is_parked_for_all(redis_server):
         with pytest.raises(ParkedError) as parked:
             await bookings_of(other).book(HOST, 0.1)
         assert 25 < parked.value.seconds <= 30
+
+
+@coroutine_test
+async def test_the_next_owner_of_a_host_knows_when_it_was_asked(redis_server):
+    async with workers(redis_server, 1) as (server,):
+        keeper = Crawl.of(server.crawler).keeper
+        facts, record = Facts(server, keeper), keeper.hosts.of(HOST)
+        keeper.keep(HOST, ORIGIN, 60)
+        keeper.keep("other.example", "http://other.example", 60)  # not asked yet
+        record.last = asked = monotonic() - 5
+        told = json.loads(json.dumps(facts.known(server.shard_of(HOST))))
+        assert set(told) == {HOST}
+        record.last = None  # another process
+        facts.learn(told)
+        assert record.last == pytest.approx(asked, abs=0.1)
+        assert 54 < keeper.pace_left(HOST) < 55
+        facts.learn({HOST: told[HOST] | {"last": 0.0}})
+        assert record.last == pytest.approx(asked, abs=0.1)  # one's own is newer
 
 
 @pytest.mark.parametrize("what", ["", "nonsense", "paced 99999999999999 0", "held"])

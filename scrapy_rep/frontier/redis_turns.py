@@ -203,22 +203,19 @@ class Facts:
         clock, now = self._clock(), monotonic()
         found: dict[str, dict[str, Any]] = {}
         for host, record in self._keeper.hosts.by_name.items():
-            is_parked = record.parked_left(now) > 0
-            left = self._keeper.pace_left(host, behind=False)
-            if not (is_parked or left > PACED_SECONDS or record.health is not WELL):
+            if self._server.shard_of(host) != shard or len(found) >= MOST_FACTS:
                 continue
-            if self._server.shard_of(host) == shard:
+            is_parked = record.parked_left(now) > 0
+            is_well = record.health is WELL
+            left = self._keeper.pace_left(host, behind=False)
+            if is_parked or left > PACED_SECONDS or not is_well:
                 health = record.health._asdict()
                 shifted = {name: health[name] + clock for name in TIMES if health[name]}
-                until = record.parked_until + clock if is_parked else 0.0
-                last = record.last and record.last + clock
                 found[host] = {
-                    "parked": until,
+                    "parked": record.parked_until + clock if is_parked else 0.0,
                     "health": health | shifted,
-                    "last": last,
+                    "last": record.last and record.last + clock,
                 }
-                if len(found) >= MOST_FACTS:
-                    break
         return found
 
     def learn(self, facts: dict[str, dict[str, Any]]) -> None:

@@ -1,10 +1,11 @@
-"""Converts between rules and lines, as other parsers take and return them."""
+"""What the drop-ins have in common: a policy, questions to it, and rules as lines."""
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
-from scrapy_rep.protocol import pace_values
+from scrapy_rep.protocol import Policy, pace_values
 from scrapy_rep.protocol.decoding import show_octets
 from scrapy_rep.protocol.fields import CRAWL_DELAY, REQUEST_RATE
 from scrapy_rep.protocol.groups import groups_of, lines_of, paces_among, rules_among
@@ -12,13 +13,55 @@ from scrapy_rep.protocol.groups import groups_of, lines_of, paces_among, rules_a
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from scrapy_rep.protocol import Policy
+    from scrapy_rep.protocol import Dialect
     from scrapy_rep.protocol.groups import Section
 
 PACE_FIELDS = {
     CRAWL_DELAY: ("Crawl-delay", pace_values.crawl_delay),
     REQUEST_RATE: ("Request-rate", pace_values.request_rate),
 }
+
+
+class Face:
+    """A parser with the interface of another one: its answers are those of one policy."""
+
+    __slots__ = ()
+
+    policy: Policy
+
+    @property
+    def sitemaps(self) -> list[str]:
+        """Return the values of the Sitemap lines, as written."""
+        return list(self.policy.sitemaps)
+
+    def __str__(self) -> str:
+        """Return what was understood, as a robots.txt."""
+        return write_policy(self.policy)
+
+
+class DatedFace(Face):
+    """The same, with a URL and a date, as ``urllib.robotparser`` has them."""
+
+    def __init__(self, url: str = "") -> None:
+        self.last_checked = 0.0
+        self.set_url(url)
+
+    def set_url(self, url: str) -> None:
+        """Set where the robots.txt is: an absolute http or https URL."""
+        self.url = url
+
+    def mtime(self) -> float:
+        """Return when ``modified`` was called last, in seconds since 1970; 0: never."""
+        return self.last_checked
+
+    def modified(self) -> None:
+        """Set ``mtime`` to now."""
+        self.last_checked = time.time()
+
+
+def unread(dialect: Dialect) -> Policy:
+    """Return what holds before anything was read: nothing is allowed (RFC 9309 2.3.1.4)."""
+    return Policy.disallow_all("robots.txt was not read yet", dialect=dialect)
 
 
 def join_lines(lines: str | Iterable[str]) -> str:

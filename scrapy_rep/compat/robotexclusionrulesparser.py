@@ -14,7 +14,7 @@ from urllib.error import URLError
 
 from scrapy_rep.access.header_fields import first_value
 from scrapy_rep.access.results import Access
-from scrapy_rep.compat.rendering import join_lines, write_policy
+from scrapy_rep.compat.rendering import DatedFace, Face, join_lines, unread
 from scrapy_rep.compat.urllib_fetch import fetch
 from scrapy_rep.protocol import GYM2008, MK1996, Dialect, Policy, parse
 
@@ -37,7 +37,7 @@ DIALECT_NUMBERS = {1: MK1996, 2: GYM2008}
 """The values that the constants had in the original, for code that has stored them."""
 
 
-class RobotExclusionRulesParser:
+class RobotExclusionRulesParser(Face):
     """Fetches and parses a robots.txt, and answers questions about it."""
 
     def __init__(self) -> None:
@@ -48,8 +48,7 @@ class RobotExclusionRulesParser:
         self.expiration_date: float = time.time() + SEVEN_DAYS
         self._source_url = ""
         self._response_code: int | None = None
-        self._policies: dict[Dialect, Policy] = {}
-        self._forget()
+        self._policies = {GYM2008: unread(GYM2008)}
 
     @property
     def source_url(self) -> str:
@@ -67,9 +66,9 @@ class RobotExclusionRulesParser:
         raise DeprecationWarning("sitemap is deprecated, use sitemaps")
 
     @property
-    def sitemaps(self) -> list[str]:
-        """Return the values of the Sitemap lines."""
-        return list(self._policies[GYM2008].sitemaps)
+    def policy(self) -> Policy:  # type: ignore[override]
+        """Return what was read, by the dialect of 2008."""
+        return self._policies[GYM2008]
 
     @property
     def is_expired(self) -> Expired:
@@ -90,13 +89,13 @@ class RobotExclusionRulesParser:
             raise ValueError(msg)  # noqa: TRY004 - what its callers catch
         policy = self._policies.get(dialect)
         if policy is None:
-            text = str(self._policies[GYM2008])
+            text = str(self.policy)
             policy = self._policies[dialect] = parse(text, dialect=dialect)
         return policy.allowed(url, user_agent)
 
     def get_crawl_delay(self, user_agent: str) -> float | None:
         """Return the Crawl-delay for *user_agent* in seconds; ``None``: there is none."""
-        return self._policies[GYM2008].crawl_delay(user_agent)
+        return self.policy.crawl_delay(user_agent)
 
     def fetch(self, url: str, timeout: float | None = None) -> None:
         """Fetch the robots.txt at *url*, within *timeout* seconds (30), and parse it.
@@ -108,7 +107,7 @@ class RobotExclusionRulesParser:
         rules of *url* then stay; if there were none, nothing is allowed.
         """
         if url != self._source_url:
-            self._forget()
+            self._policies = {GYM2008: unread(GYM2008)}
         self._source_url = url
         self._response_code = None
         answer = fetch(url, user_agent=self.user_agent, timeout=timeout)
@@ -129,33 +128,20 @@ class RobotExclusionRulesParser:
         """Take the rules of the content of a robots.txt in place of any others."""
         self._policies = {GYM2008: parse(s, dialect=GYM2008)}
 
-    def __str__(self) -> str:
-        """Return what was understood, as a robots.txt."""
-        return write_policy(self._policies[GYM2008])
-
     def __unicode__(self) -> str:
         return str(self)
 
-    def _forget(self) -> None:
-        unread = Policy.disallow_all("robots.txt was not read yet", dialect=GYM2008)
-        self._policies = {GYM2008: unread}
 
-
-class RobotFileParserLookalike(RobotExclusionRulesParser):
+class RobotFileParserLookalike(RobotExclusionRulesParser, DatedFace):
     """The same, with the methods of ``urllib.robotparser`` on top."""
 
     def __init__(self, url: str = "") -> None:
-        super().__init__()
-        self.last_checked = 0.0
-        self.set_url(url)
-
-    def set_url(self, url: str) -> None:
-        """Set the URL that ``read`` fetches."""
-        self._url = url
+        RobotExclusionRulesParser.__init__(self)
+        DatedFace.__init__(self, url)
 
     def read(self) -> None:
         """Fetch the URL as ``fetch`` does, with all that it raises; ``mtime`` stays as it is."""
-        self.fetch(self._url)
+        self.fetch(self.url)
 
     def parse(self, lines: str | bytes | Iterable[str]) -> None:
         """Take the rules of a text, or of lines with or without line ends."""
@@ -166,14 +152,6 @@ class RobotFileParserLookalike(RobotExclusionRulesParser):
     ) -> bool:
         """As ``is_allowed``."""
         return self.is_allowed(user_agent, url, syntax)
-
-    def mtime(self) -> float:
-        """Return when ``modified`` was called last, in seconds since 1970; 0: never."""
-        return self.last_checked
-
-    def modified(self) -> None:
-        """Set ``mtime`` to now."""
-        self.last_checked = time.time()
 
 
 class Expired(int):

@@ -13,6 +13,7 @@ from urllib.parse import ParseResult, SplitResult
 from scrapy_rep.access.exchange import MAX_REDIRECTS
 from scrapy_rep.access.origins import origin_of, robots_url
 from scrapy_rep.compat import urllib_fetch
+from scrapy_rep.compat.rendering import Face
 from scrapy_rep.protocol import Policy
 from scrapy_rep.protocol import parse as parse_policy
 from scrapy_rep.protocol.printable import mask_uri
@@ -25,7 +26,7 @@ TIMEOUT_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Parser:
+class Parser(Face):
     """The robots.txt of one site, read by one agent."""
 
     policy: Policy
@@ -34,11 +35,6 @@ class Parser:
     def allowed(self, urlish: Urlish) -> bool:
         """Tell whether the agent may fetch *urlish*, of which path and query count."""
         return self.policy.allowed(_text(urlish), self.user_agent)
-
-    @property
-    def sitemaps(self) -> list[str]:
-        """Return the sitemaps, as written in the file."""
-        return list(self.policy.sitemaps)
 
 
 def get(

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.robotparser import RequestRate
 
 from scrapy_rep.access.results import Access
-from scrapy_rep.compat.rendering import join_lines, write_policy
+from scrapy_rep.compat.rendering import DatedFace, join_lines, unread
 from scrapy_rep.compat.urllib_fetch import fetch
-from scrapy_rep.protocol import Policy, parse
+from scrapy_rep.protocol import RFC9309, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["RequestRate", "RobotFileParser"]
 
 
-class RobotFileParser:
+class RobotFileParser(DatedFace):
     """Reads, parses and answers questions about the robots.txt at one URL.
 
     A useragent is a product token or a whole User-Agent header. ``disallow_all`` and
@@ -29,14 +28,13 @@ class RobotFileParser:
     def __init__(self, url: str = "") -> None:
         self.disallow_all = False
         self.allow_all = False
-        self.last_checked = 0.0
-        self._policy = Policy.disallow_all("robots.txt was not read yet")
+        self.policy = unread(RFC9309)
         self._copy_of: str | None = None
-        self.set_url(url)
+        super().__init__(url)
 
     def set_url(self, url: str) -> None:
         """Set where the robots.txt is: an absolute http or https URL."""
-        self.url = url
+        super().set_url(url)
         parts = urlsplit(url)
         self.host, self.path = parts.netloc, parts.path
 
@@ -51,7 +49,7 @@ class RobotFileParser:
         answer = fetch(self.url)
         if answer.access is Access.UNREACHABLE and self._copy_of == self.url:
             return
-        self._policy = answer.policy()
+        self.policy = answer.policy()
         self._copy_of = None
         self.allow_all = answer.access is Access.UNAVAILABLE
         self.disallow_all = answer.access in {Access.DENIED, Access.UNREACHABLE}
@@ -61,7 +59,7 @@ class RobotFileParser:
 
     def parse(self, lines: Iterable[str]) -> None:
         """Take the rules of *lines*, with or without line ends, in place of any others."""
-        self._policy = parse(join_lines(lines))
+        self.policy = parse(join_lines(lines))
         self._copy_of = None
         self.allow_all = self.disallow_all = False
         self.modified()
@@ -70,33 +68,21 @@ class RobotFileParser:
         """Tell whether *useragent* may fetch *url*; nothing, before there are rules."""
         if self.disallow_all:
             return False
-        return self.allow_all or self._policy.allowed(url, useragent)
-
-    def mtime(self) -> float:
-        """Return when the rules came, in seconds since 1970; 0: there are none."""
-        return self.last_checked
-
-    def modified(self) -> None:
-        """Set ``mtime`` to now."""
-        self.last_checked = time.time()
+        return self.allow_all or self.policy.allowed(url, useragent)
 
     def crawl_delay(self, useragent: str) -> float | None:
         """Return the Crawl-delay for *useragent* in seconds, an ``int`` where it is whole.
 
         ``None``: there is none.
         """
-        delay = self._policy.crawl_delay(useragent)
+        delay = self.policy.crawl_delay(useragent)
         return int(delay) if delay is not None and delay.is_integer() else delay
 
     def request_rate(self, useragent: str) -> RequestRate | None:
         """Return ``RequestRate(requests, seconds)`` for *useragent*; ``None``: none."""
-        rate = self._policy.request_rate(useragent)
+        rate = self.policy.request_rate(useragent)
         return None if rate is None else RequestRate(rate.requests, int(rate.seconds))
 
     def site_maps(self) -> list[str] | None:
         """Return the values of the Sitemap lines; ``None``: there are none."""
-        return list(self._policy.sitemaps) or None
-
-    def __str__(self) -> str:
-        """Return what was understood, as a robots.txt."""
-        return write_policy(self._policy)
+        return self.sitemaps or None

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from scrapy_rep.events.event import Event
     from scrapy_rep.events.stream import Stream
+    from scrapy_rep.evidence.sink import Record
     from scrapy_rep.log import Waits
 
 MAX_DIGESTS = 10_000
@@ -93,14 +94,14 @@ class Audit:
         )
         self._events.tell_user(f"The audit goes to {self._sink.name}")
 
-    def put(self, line: str) -> None:
-        """Write a line, if there is a spider, and until its end."""
+    def put(self, record: Record, size: int = 0) -> None:
+        """Write *record*, with a text of *size* octets, if there is a spider, until its end."""
         if self._sink is not None:
-            self._sink.put(line)
+            self._sink.put(record, size)
 
     def _hear(self, event: Event) -> None:
         if self._sink is not None and event.is_news:
-            self._sink.put(event.as_json())
+            self._sink.put(event)
 
     def _hear_copy(self, event: NewCopy) -> None:
         """Write what is known of an origin, with its body if that is not written yet."""
@@ -112,7 +113,7 @@ class Audit:
             if len(self._digests) > MAX_DIGESTS:
                 del self._digests[next(iter(self._digests))]
             copy.encoding, copy.body = as_text(event.body)
-        self._hear(copy)
+        self.put(copy, len(copy.body or ""))
 
     async def close(self, reason: str) -> None:
         """Write the last record and store the audit."""

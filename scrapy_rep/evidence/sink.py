@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 from time import monotonic
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from scrapy.extensions.feedexport import FileFeedStorage
 from scrapy.utils.defer import ensure_awaitable
@@ -42,15 +42,21 @@ CLOSE_SECONDS = 10.0
 COMPRESSION_LEVEL = 1
 """For both modules. Level 6 of zlib takes over twice as long, for files a sixth smaller."""
 GZIP_WBITS = 16 + zlib.MAX_WBITS
-LINE_BYTES = 57
-"""Octets of memory that a waiting line takes, besides its text."""
+RECORD_BYTES = 600
+"""Octets of memory that a waiting record takes about, besides a text that comes with it."""
+
+
+class Record(Protocol):
+    """What makes a line, in ASCII and with its end."""
+
+    def as_json(self) -> str: ...
 
 
 class Sink:
-    """Takes lines, and writes them within a second; taking one never raises.
+    """Takes records, and writes their lines within a second; taking one never raises.
 
-    A thread writes them, so that a slow disk does not hold the event loop, and lines are
-    written even while a callback does. A file that could
+    A thread makes lines of them and writes, so that the event loop has more time, a slow disk
+    does not hold it, and records are written even while a callback does. A file that could
     not be written is left as it is, and after a minute another one is begun; lines that
     come in between are lost, and counted. A storage that uploads at the end has one file
     only, so all that follows is lost there.
@@ -83,7 +89,7 @@ class Sink:
         self._packer: Any = None
         self._file: IO[bytes] | None = None
         self._retry_at = 0.0
-        self._waiting: list[str] = []
+        self._waiting: list[Record] = []
         # Each number is changed by one of the two threads only, but for _look_at, which is
         # 0 after a failure, so that the next line has it noticed.
         self._given = self._done = 0  # octets, about
@@ -118,14 +124,14 @@ class Sink:
         """Return how many lines were not written, and will not be."""
         return self._dropped + self._unwritten
 
-    def put(self, line: str) -> None:
-        """Take *line*, in ASCII and with its end, to be written soon."""
-        given = self._given + LINE_BYTES + len(line)
+    def put(self, record: Record, size: int = 0) -> None:
+        """Take *record*, with a text of about *size* octets, to be written soon."""
+        given = self._given + RECORD_BYTES + size
         if given > self._look_at and not self._has_room_for(given):
             self._dropped += 1
             return
         self._given = given
-        self._waiting.append(line)
+        self._waiting.append(record)
         if self._asleep:
             self._wake_thread()
 
@@ -207,7 +213,7 @@ class Sink:
             if self._file is None:
                 self._unwritten += lines
             else:
-                self._write(self._file, "".join(taken))
+                self._write(self._file, "".join([each.as_json() for each in taken]))
                 self.written += lines
         except Exception as error:  # noqa: BLE001 - whatever a file may raise
             self._unwritten += lines

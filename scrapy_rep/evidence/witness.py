@@ -7,9 +7,10 @@ settings there is no witness.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scrapy_rep.events.event import line_of, spelled
+from scrapy_rep.events.event import writer_of
 from scrapy_rep.events.of_requests import (
     Decided,
     Exempt,
@@ -51,6 +52,28 @@ Wishes = tuple["Pace", "dict[str, str] | None"]
 NOTHING: Wishes = FREE, {}
 
 
+OWN = writer_of(Decided, "time url", whole=False)
+SHARED = writer_of(
+    Decided, "agent allowed cause enforced reason group rule line digest", whole=False
+)
+ASKED = writer_of(Decided, "host delay preferences", whole=False)
+"""What makes the parts of a decision's record."""
+
+
+class Written(NamedTuple):
+    """The record of a decision about one request."""
+
+    time: float
+    url: str
+    decision: str
+    """What it has in common with others, in JSON."""
+    asked: str
+    """The host, and what is asked of it."""
+
+    def as_json(self) -> str:
+        return f'{{"type":"{Decided.audit}"{OWN(self)}{self.decision}{self.asked}}}\n'
+
+
 class Decision:
     """A decision, shared by many requests to an origin."""
 
@@ -70,7 +93,7 @@ class Decision:
             "enforced": judged.enforced,
             **said_by(judged.verdict),
         }
-        self.in_json = spelled({**shared, "digest": copy.digest}, Decided)
+        self.in_json = SHARED(SimpleNamespace(**shared, digest=copy.digest))
         """What its records have in common."""
         self.last: tuple[object, str] = None, ""
         """Host, delay and preferences of the last request, and the JSON of these."""
@@ -88,9 +111,9 @@ class Witness:
         settings: Settings,
         events: Stream,
         host_of: Callable[[Request], str],
-        put: Callable[[str], None] | None,
+        put: Callable[[Written], None] | None,
     ) -> None:
-        """*host_of* returns the host whose pace a request keeps; *put* writes a line down."""
+        """*host_of* returns the host whose pace a request keeps; *put* writes a record."""
         self._on_meta = settings.evidence
         self._host_of = host_of
         self._put = put
@@ -146,11 +169,12 @@ class Witness:
         asked = host, delay, preferences
         last, text = decision.last
         if asked != last:
-            values = {"host": host, "delay": delay, "preferences": preferences or None}
-            text = spelled(values, Decided)
+            values = SimpleNamespace(
+                host=host, delay=delay, preferences=preferences or None
+            )
+            text = ASKED(values)
             decision.last = asked, text
-        own = spelled({"time": judged.time, "url": judged.url}, Decided)
-        self._put(line_of(Decided.audit, f"{own}{decision.in_json}{text}"))
+        self._put(Written(judged.time, judged.url, decision.in_json, text))
 
     def _decision_of(self, judged: Judged) -> Decision:
         verdict, copy = judged.verdict, judged.copy

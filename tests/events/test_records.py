@@ -25,9 +25,9 @@ def test_every_type_is_in_the_sample():
 def test_values_are_written_as_json_in_the_order_of_the_fields():
     ended = Ended("größe", {"parked": 3}, time=1.50004)
     assert ended.as_json() == (
-        '{"type":"end","time":1.5,"reason":"gr\\u00f6\\u00dfe","unsent":{"parked":3}}\n'
+        '{"type":"end","time":1.5000,"reason":"gr\\u00f6\\u00dfe","unsent":{"parked":3}}\n'
     )
-    assert Ended(None, None, time=1).as_json() == '{"type":"end","time":1}\n'
+    assert Ended(None, None, time=1).as_json() == '{"type":"end","time":1.0000}\n'
 
 
 SENT = {"type": "sent", "time": 1, "url": "u", "host": "a"}

@@ -13,6 +13,7 @@ from urllib.parse import quote
 import pytest
 
 from scrapy_rep.docs.conf import audited, evidence_fields, fields_of
+from scrapy_rep.events import EVENTS
 from scrapy_rep.protocol import CODES
 from scrapy_rep.protocol.lint import NUMBERS
 from scrapy_rep.settings import DECLARATIONS
@@ -60,6 +61,10 @@ def test_tables_have_all_that_is_declared(guide):
         for field in fields:
             if field not in evidence_fields():
                 assert " ".join((record.audit, *field)) in audit
+    events = text_of(guide, "events")
+    for kind in EVENTS:
+        assert f".{kind.__name__} " in events
+        assert ", ".join(kind.__match_args__) in events
     notes = text_of(guide, "lint")
     for code, meaning in CODES.items():
         assert f"{NUMBERS[code]} {code}" in notes

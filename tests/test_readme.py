@@ -214,6 +214,21 @@ async def test_errback_and_signal_snippets(tmp_path):
 
 
 @coroutine_test
+async def test_events_snippet(tmp_path):
+    alerts = executed(snippet("BackedOff", page("events")), tmp_path)["Alerts"]
+    asked = Reply(status=429, headers={"Retry-After": "1"})
+    with Site({"/p": [asked, "fine"]}) as site:
+        crawler = make_crawler(EXTENSIONS={alerts: 0})
+        await crawl(crawler, urls=[site.url("/p")])
+    assert crawler.extensions is not None
+    (extension,) = [
+        each for each in crawler.extensions.middlewares if type(each) is alerts
+    ]
+    (alert,) = extension.alerts
+    assert re.fullmatch(r"127\.0\.0\.1: 429, for (1\.0|0\.9\d*) s", alert)
+
+
+@coroutine_test
 async def test_page_rules_snippet(tmp_path):
     shown = (
         '<head><meta name="robots" content="noarchive, nofollow"></head><a href="/b">'

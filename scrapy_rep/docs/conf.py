@@ -130,6 +130,17 @@ def said(docstring: str) -> str:
     return words[:1].lower() + words[1:]
 
 
+def events() -> Iterator[Row]:
+    yield "event", "what happened", "fields", "counts in", "audit"
+    for each in EVENTS:
+        event = f"{each.__module__.rpartition('.')[2]}.{each.__name__}"
+        names: tuple[str, ...] = each.__match_args__
+        fields = ", ".join(f"``{name}``" for name in names)
+        counts = ", ".join(each.counts).replace("{cause}", "CAUSE")
+        what = plain(said(each.__doc__ or ""))
+        yield f"``{event}``", what, fields, plain(counts), plain(each.audit)
+
+
 def notes() -> Iterator[Row]:
     yield "number", "code", "severity", "meaning"
     for code in sorted(CODES, key=NUMBERS.__getitem__):
@@ -147,7 +158,7 @@ class Declared(SphinxDirective):
     required_arguments = 1
     tables: ClassVar[dict[str, Callable[[], Iterator[Row]]]] = {
         table.__name__: table
-        for table in (settings, evidence, records, record_keys, notes)
+        for table in (settings, evidence, records, record_keys, events, notes)
     }
 
     def run(self) -> list[nodes.Node]:

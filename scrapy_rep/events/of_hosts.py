@@ -111,7 +111,7 @@ class BackedOff(Event):
 
 @dataclass(slots=True, eq=False)
 class Demanded(Event):
-    """A page is had only with a licence, or for a payment."""
+    """A site gives a page only with a licence, or for a payment."""
 
     topic = "hosts that want a licence or a payment"
     counts = ("demanded", "demanded/{cause}")

@@ -72,7 +72,7 @@ class Symptoms:
         self._suffers(departure, str(status), status, asked)
 
     def _look_for_demand(self, departure: Departure, response: Response) -> None:
-        """Tell of a page that is had only with a licence or for a payment."""
+        """Tell of a page that a site gives only with a licence or for a payment."""
         request = departure.request
         demand = demand_of(request.url, response.status, fields_of(response.headers))
         if demand is None:

@@ -61,7 +61,7 @@ class Known(NamedTuple):
     until: float
     """When it is asked for again, in seconds since 1970."""
     failure: str = ""
-    """Why it could not be had, so that nobody knows what is reserved; "": it could."""
+    """Why it could not be fetched, so that nobody knows what is reserved; "": it could."""
 
 
 class TdmFiles(OneForEachCrawler):
@@ -84,8 +84,8 @@ class TdmFiles(OneForEachCrawler):
                 return EVERYTHING_UNSTATED
             known = Known((), 0.0, "it was forgotten")
         if known.failure:
-            # Beyond TDMRep, which takes a file that cannot be had for none.
-            said = f"nothing, as its tdmrep.json could not be had ({known.failure})"
+            # Beyond TDMRep, which takes a file that cannot be fetched for none.
+            said = f"nothing, as its tdmrep.json could not be fetched ({known.failure})"
             return Preferences({TDM: Preference(NO, said)})
         return tdm_preferences(known.rules, url)
 

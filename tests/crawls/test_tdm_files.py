@@ -100,7 +100,7 @@ async def test_the_headers_of_a_page_supersede_it():
 )
 @coroutine_test
 async def test_each_answer(reply, is_kept):
-    """Nobody knows what is reserved where the file could not be had."""
+    """Nobody knows what is reserved where the file could not be fetched."""
     replies = {FILE: reply, "/elsewhere": RESERVED}
     _, items, crawler = await outcome(replies, ["/a"])
     assert items == (["/a"] if is_kept else [])

@@ -355,7 +355,7 @@ def test_every_misspelling_is_listed():
 
 def messages() -> Iterator[list[str]]:
     """Yield what is fixed of each text in the code: the pieces between its gaps."""
-    gap = re.compile(r"%\(\w+\)\S*?[sdfgr]|%[sdr]|\0")
+    gap = re.compile(r"%\(\w+\)\S*?[sdfgr]|%[sdr]|\0|\{(?:![rs])?\}")
     for path in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.JoinedStr):

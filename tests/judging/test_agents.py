@@ -87,7 +87,7 @@ def test_a_token_that_is_not_sent_is_told_once(caplog):
         agents.check()
     (said,) = caplog.messages
     assert said.startswith(
-        "The product token Other, Third, whose rules are obeyed, is not part"
+        "The product token Other, Third, whose rules the crawl obeys, is not part"
     )
     assert SENT in said
     meta = {"robotstxt_user_agent": "Fourth"}

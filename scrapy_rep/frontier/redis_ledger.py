@@ -60,8 +60,7 @@ class RedisLedger(Ledger):
         self._server, self._crawl = server, crawl
         hosts = crawl.settings.hosts.items()
         self._wide = {host: own["wide"] for host, own in hosts if own.get("wide")}
-        self._facts = Facts(server, crawl.keeper)
-        self._shards = Shards(server, self)
+        self._shards = Shards(server, self, Facts(server, crawl.keeper))
         self._outbox = Outbox(server, self._shards, self)
         self._order = count(1)
         self._base = crc32(server.me.encode()) << 32
@@ -323,12 +322,6 @@ class RedisLedger(Ledger):
             )
             or any(self._server.shard_of(host) == shard for host in fetched)
         )
-
-    def facts_of(self, shard: int) -> dict[str, dict[str, Any]]:
-        return self._facts.known(shard)
-
-    def learn(self, facts: dict[str, dict[str, Any]]) -> None:
-        self._facts.learn(facts)
 
     def note_work(self, done: int, idle: int, workers: int) -> None:
         sent, self._sent = self._sent, Counter()

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from scrapy_rep.frontier.redis_server import Server
+    from scrapy_rep.frontier.redis_turns import Facts
 
 logger = logging.getLogger("scrapy_rep")
 
@@ -80,12 +81,6 @@ class Owner(Protocol):
     def is_busy_with(self, shard: int) -> bool:
         """Tell whether anything of a shard is in progress, or not written yet."""
 
-    def facts_of(self, shard: int) -> dict[str, dict[str, Any]]:
-        """Return what its next owner must know of its hosts."""
-
-    def learn(self, facts: dict[str, dict[str, Any]]) -> None:
-        """Take over what the last owner of hosts knew."""
-
     def obey(self, orders: dict[str, str]) -> None:
         """Do what an operator has ordered."""
 
@@ -100,8 +95,8 @@ class Owner(Protocol):
 class Shards:
     """Those that this worker owns; the workers share all of them evenly."""
 
-    def __init__(self, server: Server, owner: Owner) -> None:
-        self._server, self._owner = server, owner
+    def __init__(self, server: Server, owner: Owner, facts: Facts) -> None:
+        self._server, self._owner, self._facts = server, owner, facts
         self.owned: dict[int, Shard] = {}
         self.standing: dict[int, Standing] = {}
         self.is_empty = False
@@ -258,7 +253,7 @@ class Shards:
         told = keys[0].removesuffix("owner") + "hosts"
         known = await server.execute("HGETALL", told)
         await server.execute("UNLINK", told)
-        self._owner.learn(
+        self._facts.learn(
             {host.decode(): json.loads(fact) for host, fact in known.items()}
         )
         await self.read(shard)
@@ -325,7 +320,7 @@ class Shards:
         del self.owned[n]
         facts = [
             part
-            for host, fact in self._owner.facts_of(n).items()
+            for host, fact in self._facts.known(n).items()
             for part in (host, json.dumps(fact))
         ]
         args = [shard.term, f"{server.channel}all", n, *facts]

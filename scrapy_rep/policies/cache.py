@@ -22,6 +22,8 @@ ENTRY_BYTES = 660
 """Octets of an entry besides its policy: itself, its key, standing and links; measured."""
 ANSWER_BYTES = 700
 """Octets of its answer besides the body."""
+ANSWERS_DIVISOR = 4
+"""Answers that are remembered without their policies take REP_CACHE_BYTES divided by this."""
 MAX_FAILING = 20_000
 """Origins of which only failures are known, some 400 octets each, that are remembered when they fall out of
 the cache. Else requests would wait for an origin for ever, as nobody knew how often it has failed."""
@@ -109,16 +111,21 @@ def weight_of(known: Known) -> int:
     weight = ENTRY_BYTES + len(known.key) + known.policy.size_bytes()
     if known.copy is not None:
         weight += COPY_BYTES
-    if known.snapshot is not None and (answer := known.snapshot.answer) is not None:
-        weight += ANSWER_BYTES + len(answer.body)
-    return weight
+    return weight + answer_weight(known.snapshot)
+
+
+def answer_weight(snapshot: Snapshot | None) -> int:
+    """Return the octets of memory that *snapshot* takes."""
+    answer = None if snapshot is None else snapshot.answer
+    return ANSWER_BYTES + (0 if answer is None else len(answer.body))
 
 
 class PolicyCache:
     """Keeps the policies last used, at most *max_bytes* of them by their own estimate.
 
-    The policy that was put in last always stays. What falls out is known to the store, or
-    asked for again.
+    The policy that was put in last always stays. Of those that fall out the answers are
+    remembered, which take a fraction of that, in a quarter as many octets; what falls out
+    there is known to the store, or asked for again.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -126,6 +133,8 @@ class PolicyCache:
         self.bytes = 0
         self.evictions = 0
         self._entries: OrderedDict[str, Known] = OrderedDict()  # oldest use first
+        self._answers: OrderedDict[str, Snapshot] = OrderedDict()
+        self._answer_bytes = 0
         self._failing: OrderedDict[str, Snapshot] = OrderedDict()
 
     def __len__(self) -> int:
@@ -148,14 +157,16 @@ class PolicyCache:
     def snapshot(self, key: str) -> Snapshot | None:
         """Return what is known, or remembered, of *key*."""
         known = self._entries.get(key)
-        return self._failing.get(key) if known is None else known.snapshot
+        if known is not None:
+            return known.snapshot
+        return self._answers.get(key) or self._failing.get(key)
 
     def put(self, known: Known) -> None:
         """Keep *known*, weigh it, and drop the entries that were not used for longest."""
         before = self._entries.pop(known.key, None)
         if before is not None:
             self.bytes -= before.weight
-        self._failing.pop(known.key, None)
+        self._forget(known.key)
         self._entries[known.key] = known
         known.weight = weight_of(known)
         self.bytes += known.weight
@@ -163,8 +174,22 @@ class PolicyCache:
             _, evicted = self._entries.popitem(last=False)
             self.bytes -= evicted.weight
             self.evictions += 1
-            its = evicted.snapshot
-            if its is not None and its.answer is None and its.failures is not None:
-                self._failing[evicted.key] = its
-                if len(self._failing) > MAX_FAILING:
-                    self._failing.popitem(last=False)
+            if evicted.snapshot is not None:
+                self._remember(evicted.key, evicted.snapshot)
+
+    def _remember(self, key: str, snapshot: Snapshot) -> None:
+        if snapshot.answer is None and snapshot.failures is not None:
+            self._failing[key] = snapshot
+            if len(self._failing) > MAX_FAILING:
+                self._failing.popitem(last=False)
+            return
+        self._answers[key] = snapshot
+        self._answer_bytes += len(key) + answer_weight(snapshot)
+        while self._answer_bytes > self.max_bytes // ANSWERS_DIVISOR:
+            self._forget(next(iter(self._answers)))
+
+    def _forget(self, key: str) -> None:
+        self._failing.pop(key, None)
+        snapshot = self._answers.pop(key, None)
+        if snapshot is not None:
+            self._answer_bytes -= len(key) + answer_weight(snapshot)

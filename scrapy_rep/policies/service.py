@@ -18,7 +18,7 @@ from scrapy_rep.access.results import Access
 from scrapy_rep.events.of_sites import StoreFailed
 from scrapy_rep.events.stream import Stream
 from scrapy_rep.pacing import Asking
-from scrapy_rep.policies.aside import Aside
+from scrapy_rep.policies.aside import LARGE_SIZE, Aside
 from scrapy_rep.policies.cache import Known, PolicyCache
 from scrapy_rep.policies.fetcher import validators_of
 from scrapy_rep.policies.lifecycle import (
@@ -36,7 +36,6 @@ from scrapy_rep.policies.news import News, tell_of_parsed
 from scrapy_rep.policies.one_at_a_time import OneAtATime
 from scrapy_rep.policies.sharing import Learned, Sharing
 from scrapy_rep.protocol import Policy
-from scrapy_rep.protocol.policy import LARGE_SIZE
 from scrapy_rep.store import Snapshot, origin_of_key, variant
 
 if TYPE_CHECKING:

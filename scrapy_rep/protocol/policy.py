@@ -33,11 +33,9 @@ if TYPE_CHECKING:
     from scrapy_rep.protocol.statements import Group
 
 MAX_AGENTS = 32  # of one policy, besides the first, whose rules stay compiled
-LARGE_SIZE = 32 * 1024
-"""Octets beyond which a file is large, as 2 % are: the worst ones of this size take some 50 ms."""
 EMPTY_SIZE, LINE_SIZE, WILDCARD_SIZE, EXPLAINED_SIZE = 1000, 70, 220, 350
-"""Octets of memory, measured: of a policy besides its text twice, of each line, of each wildcard, and
-of each line of a large file, whose explanation stays."""
+"""Octets of memory, measured: of a policy besides its text, of each line, of each wildcard, and of a line
+of a large file, whose explanation stays."""
 
 ROBOTS_TXT = "/robots.txt"  # RFC 9309 2.2.2: implicitly allowed, not with a query
 
@@ -48,8 +46,7 @@ class Verdict(NamedTuple):
     """Whether a URL may be fetched, and why."""
 
     allowed: bool
-    rule: Rule | None
-    """The rule that decided, None when none did."""
+    rule: Rule | None  # that decided, None when none did
     group: tuple[str, ...] | None
     """User-agent lines, as written, of the groups used; ("*",) for the default groups, and
     None when no group applied."""
@@ -258,14 +255,17 @@ class Policy:
         return tuple(sorted(notes_on(self._text, self.dialect), key=attrgetter("line")))
 
     def size_bytes(self) -> int:
-        """Octets of memory that the policy takes once it is in use, estimated from its text.
-
-        What it is asked does not change that; the rules of several agents may double it.
+        """Octets of memory, by the text that is meant for the agent asked about first, or by all
+        of it. What that agent asks does not change it; others add no more than all of it.
         """
-        text = self._text.lines
-        of_lines = LINE_SIZE + EXPLAINED_SIZE * (len(text) > LARGE_SIZE)
-        of_lines *= text.count("\n")
-        return EMPTY_SIZE + 2 * len(text) + of_lines + WILDCARD_SIZE * text.count("*")
+        text, first = self._text.lines, self._first
+        size, of_line = EMPTY_SIZE + len(text), LINE_SIZE
+        sections = ((0, 0, len(text)),) if first is None else first.chosen.sections
+        of_line += EXPLAINED_SIZE * (first is not None and first.is_prepared)
+        for _, start, end in sections:
+            size += end - start + of_line * text.count("\n", start, end)
+            size += WILDCARD_SIZE * text.count("*", start, end)
+        return size
 
     def is_prepared(self, agent: str | Sequence[str]) -> bool:
         """Whether `prepare` was called for `agent`, and its work is still there."""
@@ -385,8 +385,8 @@ class Policy:
 
 def letters_of(rule_sets: Iterable[RuleSet]) -> int:
     """How long the sections of `rule_sets` are, of which one may serve several agents."""
-    sections = [part for rules in set(rule_sets) for part in rules.chosen.sections]
-    return sum(end - start for _, start, end in sections)
+    chosen = [rules.chosen.sections for rules in set(rule_sets)]
+    return sum(end - start for sections in chosen for _, start, end in sections)
 
 
 def refuses(rules: RuleSet, path: str) -> bool:

@@ -11,9 +11,9 @@ import scrapy
 
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.policies import concurrency, service
+from scrapy_rep.policies.aside import LARGE_SIZE
 from scrapy_rep.policies.lifecycle import policy_of
 from scrapy_rep.protocol import Policy
-from scrapy_rep.protocol.policy import LARGE_SIZE
 from tests.crawls.test_one_pace import by_handler
 from tests.site import Reply, Silence, Site, hosts_of, some_sites
 from tests.utils import (

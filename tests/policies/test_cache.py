@@ -19,10 +19,10 @@ from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy_rep.events import stream
 from scrapy_rep.policies import cache as cache_module
 from scrapy_rep.policies import service as module
+from scrapy_rep.policies.aside import LARGE_SIZE
 from scrapy_rep.policies.cache import Known, PolicyCache
 from scrapy_rep.policies.lifecycle import Standing, State
 from scrapy_rep.protocol import Policy, parse, ruleset
-from scrapy_rep.protocol.policy import LARGE_SIZE
 from scrapy_rep.store.memory import MemoryStore
 from scrapy_rep.store.sqlite import SqliteStore
 from tests.policies.test_service import AGENT, DAY, HOUR, Answer, Clock, Crawl, Site
@@ -113,6 +113,28 @@ def failed(number: int) -> Known:
     entry = known(number, Policy.disallow_all())
     entry.snapshot = snapshot_of(failures=number, failing_since=1.0, retry_at=2.0)
     return entry
+
+
+def test_answers_are_remembered_in_less_memory_than_their_policies_take():
+    cache = PolicyCache(200_000)
+    for number in range(500):
+        body = robots_txt(20, random.Random(number))
+        entry = known(number, parse(body))
+        entry.policy.allowed("/", AGENT)
+        entry.snapshot = snapshot_of(status=200, body=body, url=entry.key)
+        cache.put(entry)
+        assert cache.bytes <= 200_000
+        remembered = cache._answers.values()
+        assert sum(map(cache_module.answer_weight, remembered)) <= 50_000
+    kept = [
+        cache.snapshot(f"https://site{number}.example.com") is not None
+        for number in range(500)
+    ]
+    assert kept == sorted(kept)  # the last ones
+    assert sum(kept) > 1.5 * len(cache)
+    again = known(499 - len(cache), Policy.allow_all())
+    cache.put(again)  # it is remembered once
+    assert cache.snapshot(again.key) is None
 
 
 def test_failures_are_remembered_where_there_is_no_room(monkeypatch):
@@ -242,7 +264,7 @@ def test_the_rules_of_many_agents_are_bounded_by_the_file():
         held = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
-    assert held < 2 * policy.size_bytes()
+    assert held < 2 * parse(text).size_bytes()
 
 
 # Evict under load

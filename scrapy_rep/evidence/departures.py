@@ -46,8 +46,7 @@ class Departures:
         self._tell(departure, octets=len(response.body), status=response.status)
 
     def _note_failure(self, departure: Departure, error: Exception) -> None:
-        if departure.started_at:  # else it was not sent
-            self._tell(departure, error=kind_of(error))
+        self._tell(departure, error=kind_of(error))
 
     def _tell(
         self,

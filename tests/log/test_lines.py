@@ -7,11 +7,16 @@ from time import time
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.events.of_hosts import BackedOff, PutOff
+from scrapy_rep.events.of_requests import InBrowser, said_by
+from scrapy_rep.events.of_sites import StoreFailed
 from scrapy_rep.log import Waits
 from scrapy_rep.log.lines import NEWS_MOST
 from scrapy_rep.log.waits import Waiting, in_words
+from scrapy_rep.protocol import parse
 from tests.utils import make_crawler
 
 
@@ -78,6 +83,52 @@ def test_why_a_host_waits_is_told_where_it_is_new(caplog):
         "b.example waits for 1 min 30 s, as its delay is not over",
     ]
     assert crawler.stats.get_value("rep/put_off") == 6
+
+
+def test_what_is_told_once_is_counted_each_time(caplog):
+    crawl = Crawl.of(crawler := made())
+    for number in range(3):
+        crawl.events.tell(StoreFailed("read", f"https://{number}.example", "OSError()"))
+    (line,) = caplog.messages
+    assert line.startswith(
+        "The store (REP_STORE) could not read https://0.example: OSE"
+    )
+    assert crawler.stats.get_value("rep/store/errors") == 3
+
+
+def test_what_we_are_going_to_do_is_not_told_while_the_crawl_ends(caplog):
+    caplog.set_level(logging.DEBUG, logger="scrapy_rep")
+    crawl = Crawl.of(crawler := made())
+    crawler.engine._slot.closing = object()
+    crawl.events.tell(parked(1))
+    crawl.events.tell_user("The crawl ends")
+    assert caplog.messages == ["The crawl ends"]
+
+
+@pytest.mark.parametrize(
+    ("cause", "enforced", "told"),
+    [
+        (None, True, []),
+        ("rule", True, ["Aborted"]),
+        ("rule", False, ["Not aborted (REP_OBEY)"]),
+    ],
+)
+def test_what_a_browser_asks_for_is_told_where_something_is_against_it(
+    cause, enforced, told, caplog
+):
+    caplog.set_level(logging.DEBUG, logger="scrapy_rep")
+    verdict = parse("User-agent: *\nDisallow: /no").verdict("https://a.example/no", "x")
+    found = InBrowser(
+        url="https://a.example/no",
+        agent="x",
+        cause=cause,
+        enforced=enforced,
+        digest=None,
+        **said_by(verdict),
+    )
+    Crawl.of(made()).events.tell(found)
+    rest = "of a page in the browser, https://a.example/no: Disallow: /no (line 2, "
+    assert [line.partition(f" {rest}")[0] for line in caplog.messages] == told
 
 
 def waiting(host: str, why: str, seconds: float | None, requests: int = 1) -> Waiting:

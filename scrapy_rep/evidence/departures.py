@@ -43,18 +43,17 @@ class Departures:
         )
 
     def _note_answer(self, departure: Departure, response: Response) -> None:
-        self._tell(departure, octets=len(response.body), status=response.status)
+        self._tell(departure, len(response.body), response.status, None)
 
     def _note_failure(self, departure: Departure, error: Exception) -> None:
-        self._tell(departure, error=kind_of(error))
+        self._tell(departure, None, None, kind_of(error))
 
     def _tell(
         self,
         departure: Departure,
-        *,
-        octets: int | None = None,
-        status: int | None = None,
-        error: str | None = None,
+        octets: int | None,
+        status: int | None,
+        error: str | None,
     ) -> None:
         began, arrived = departure.started_at, departure.arrived_at
         self._events.tell(

@@ -85,7 +85,9 @@ class Waits:
         self.elsewhere: list[Holder] = []
         """Holders of requests that several crawls share: shown, but not counted as our own."""
         self._idle_since: float | None = None
-        self._idle_listeners: list[Callable[[float], None]] = []
+        self.on_idle: Callable[[float], object] = lambda seconds: None
+        """Called whenever a queue finds that all hosts of the crawl wait, with the seconds until
+        the first host is due."""
         self.idle_time = 0.0
         """Seconds in which the crawl had nothing but hosts that wait."""
         self.left: Counter[str] = Counter()
@@ -173,13 +175,6 @@ class Waits:
 
     # Idle: all that the crawl has waits for a time
 
-    def on_idle(self, listener: Callable[[float], None]) -> None:
-        """Call *listener* whenever a queue finds that all hosts of the crawl wait.
-
-        It is given the seconds until the first host is due.
-        """
-        self._idle_listeners.append(listener)
-
     def note_idle(self) -> None:
         """Note that a queue has requests, but none to hand out now."""
         seconds = 0.0
@@ -190,8 +185,7 @@ class Waits:
             return
         if self._idle_since is None:
             self._idle_since = monotonic()
-        for listener in self._idle_listeners:
-            listener(seconds)
+        self.on_idle(seconds)
 
     def note_waiting(self) -> None:
         """Note that all that is in the downloader waits, where no queue holds it back."""

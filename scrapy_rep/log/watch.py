@@ -72,7 +72,7 @@ class Watch:
         events.listen(self._hear_refusal, [Refused])
         self._longest_idle = settings.all_parked_max
         if self._longest_idle is not None:
-            waits.on_idle(self._end_if_long)
+            waits.on_idle = self._end_if_long
         self._every = crawler.settings.getfloat("LOGSTATS_INTERVAL")
         self._pages = 0
         self._quiet = 0.0

@@ -46,7 +46,8 @@ class Verdict(NamedTuple):
     """Whether a URL may be fetched, and why."""
 
     allowed: bool
-    rule: Rule | None  # that decided, None when none did
+    rule: Rule | None
+    """The rule that decided, None when none did."""
     group: tuple[str, ...] | None
     """User-agent lines, as written, of the groups used; ("*",) for the default groups, and
     None when no group applied."""
@@ -396,5 +397,4 @@ def refuses(rules: RuleSet, path: str) -> bool:
 
 def check_url(url: object) -> None:
     if not isinstance(url, str):
-        msg = f"url must be str, not {type(url).__name__}"
-        raise TypeError(msg)
+        raise TypeError(f"url must be str, not {type(url).__name__}")

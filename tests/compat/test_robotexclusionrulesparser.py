@@ -87,6 +87,7 @@ def test_fetch():
         parser.user_agent = "Foobot/2.1"
         assert parser.response_code is None
         assert parser.source_url == ""
+        assert parser.use_local_time  # as in the original; without effect
         for date in (expires_at(expires), formatdate(expires, usegmt=True)):
             site.replies["/robots.txt"] = Reply(RULES, headers={"Expires": date})
             parser.fetch(site.url("/robots.txt"), timeout=5)

@@ -98,3 +98,21 @@ def test_wildcards_by_the_hundred_match_as_each_does_alone(number: int) -> None:
             for line in matching
         ]
         assert policy.allowed(url, "x") is max(ranks, default=(0, True))[1]
+
+
+@pytest.mark.parametrize("pattern", ["/*x{:03}y", "/*3A{:03}", "/*a&{:03}"])
+def test_hundreds_of_wildcards_of_one_length_and_the_one_that_is_named(
+    pattern: str,
+) -> None:
+    rules = "".join(f"Disallow: {pattern.format(number)}\n" for number in range(300))
+    policy = parse(f"User-agent: *\n{rules}")
+    for number in (0, 7, 299):
+        url = "/z" + pattern.format(number)[2:].replace("3A", ":")
+        assert policy.verdict(url, "a").rule == (
+            False,
+            pattern.format(number),
+            number + 2,
+        )
+    assert (
+        policy.verdict("/z" + pattern.format(300)[2:], "a").reason == "no rule matches"
+    )

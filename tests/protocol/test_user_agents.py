@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from scrapy_rep.protocol import parse, product_tokens
@@ -77,6 +79,12 @@ def test_values_follow_the_same_group() -> None:
 )  # fmt: skip
 def test_product_tokens(header: str, tokens: tuple[str, ...]) -> None:
     assert product_tokens(header) == tokens
+
+
+@pytest.mark.parametrize("header", [None, 5, b"Bot/1"])
+def test_what_is_no_header_is_named(header: Any) -> None:
+    with pytest.raises(TypeError, match=r"header must be str|str object expected"):
+        product_tokens(header)
 
 
 CHROME = "AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0"

@@ -384,7 +384,7 @@ policy, it would take three times the memory of all the rest."""
 
 def keep_recent(explained: RuleSet, places: int) -> None:
     for _ in range(min(places, MAX_RECENT)):
-        if len(RECENT) >= MAX_RECENT:
+        while len(RECENT) >= MAX_RECENT:
             oldest = RECENT.popleft()
             if not oldest.is_prepared:
                 oldest.by_score = None

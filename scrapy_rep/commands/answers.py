@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import time as ClockTime
 from functools import lru_cache
-from itertools import chain
 from math import inf
 from operator import itemgetter
 from time import time
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_rep.access.origins import origin_of
 from scrapy_rep.commands import as_text, forms
-from scrapy_rep.commands.terminal import complain
+from scrapy_rep.commands.terminal import Answer, Screen, complain
 from scrapy_rep.judging import Action, Judge
 from scrapy_rep.judging.agents import Agents, Chooser
 from scrapy_rep.judging.ruling import CRAWL_DELAY, objection_to_pace
@@ -21,7 +20,7 @@ from scrapy_rep.policies import Known
 from scrapy_rep.policies.lifecycle import Standing, State
 from scrapy_rep.protocol.decoding import show_octets
 from scrapy_rep.protocol.lint import NUMBERS, notes_on_header
-from scrapy_rep.protocol.printable import explain, without_user
+from scrapy_rep.protocol.printable import explain, lines_around, without_user
 from scrapy_rep.robots import sitemap_urls
 from scrapy_rep.settings import Settings
 
@@ -31,9 +30,8 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings as ScrapySettings
 
-    from scrapy_rep.commands.terminal import Answer, Screen
     from scrapy_rep.judging import Ruling
-    from scrapy_rep.protocol import Agent, Note, Policy
+    from scrapy_rep.protocol import Agent, Note, Policy, Verdict
 
 COULD_NOT_TELL = 2
 STATUSES = {True: 0, False: 1, None: COULD_NOT_TELL}
@@ -65,8 +63,6 @@ def tell(opts: argparse.Namespace, settings: ScrapySettings, screen: Screen) -> 
         urls = list(forms.all_urls(opts.url))
         if opts.whole:
             urls = list({origin_of(url) or url: url for url in urls}.values())
-        screen.track(len(urls), "URLs")
-        answers.is_whole = False
         ask(urls, answers)
     return answers.status if answers.is_whole else COULD_NOT_TELL
 
@@ -103,10 +99,8 @@ class Answers:
             self.screen.say(answer, itemgetter("sitemaps"))
             return
         now = time()
-        verdicts = [
-            verdict(known, url, agent, self.judge, now) for agent in self.agents
-        ]
-        answer |= {"verdicts": verdicts, "lines": lines_around(policy, verdicts)}
+        verdicts = [verdict(known, url, each, self.judge, now) for each in self.agents]
+        answer |= {"verdicts": verdicts, "lines": excerpt(policy, verdicts)}
         self._tell(url, answer)
         says = as_text.sent_now if self.opts.now else itemgetter("allowed")
         self.status = max(self.status, *(STATUSES[says(each)] for each in verdicts))
@@ -123,7 +117,7 @@ class Answers:
     def _tell(self, url: str, answer: Answer) -> None:
         gap, self.gap = self.gap, [""]
         answer = {"url": without_user(url), "problem": None, **answer}
-        self.screen.say(answer, lambda its: chain(gap, as_text.block(its)))
+        self.screen.say(answer, lambda its: [*gap, *as_text.block(its)])
 
     def take_notes(self, file: str, notes: Iterable[Note]) -> None:
         """Take what is to be said of a robots.txt, or of a User-Agent."""
@@ -157,10 +151,9 @@ def verdict(known: Known, url: str, agent: Agent, judge: Judge, now: float) -> A
     groups = policy.groups_for(agent)
     return {
         "agent": agent,
+        **decision(found),
         "allowed": None if known.unreachable else found.allowed,
         "meanwhile": found.allowed if known.unreachable else None,
-        "reason": found.reason,
-        "rule": found.rule and found.rule._asdict(),
         "lost": [each._asdict() for each in lost],
         "groups": [{"tokens": each.tokens, "line": each.line} for each in groups],
         "by_default": found.group == ("*",),
@@ -170,6 +163,11 @@ def verdict(known: Known, url: str, agent: Agent, judge: Judge, now: float) -> A
         "too_slow": objection is not None and objection.cause == CRAWL_DELAY,
         "now": ruling(judge.rule(url, known, agent, now, found.allowed)),
     }
+
+
+def decision(its: Verdict) -> Answer:
+    rule = its.rule and its.rule._asdict()
+    return {"allowed": its.allowed, "reason": its.reason, "rule": rule}
 
 
 def ruling(its: Ruling) -> Answer:
@@ -192,20 +190,14 @@ def times(its: Any) -> Answer | None:
     }
 
 
-def lines_around(policy: Policy, verdicts: Iterable[Answer]) -> list[Answer]:
+def excerpt(policy: Policy, verdicts: Iterable[Answer]) -> list[Answer]:
     """Return the lines around each rule that decided, and those that head its group."""
     decided = {each["rule"]["line"] for each in verdicts if each["rule"]}
-    heads = {group["line"] for each in verdicts for group in each["groups"]}
+    heads = [group["line"] for each in verdicts for group in each["groups"]]
     text = lines_of(policy) if decided else []
-    shown = {
-        max((head for head in heads if head < line), default=1) for line in decided
-    }
-    for line in decided:
-        shown.update(range(line - LINES_AROUND, line + LINES_AROUND + 1))
     return [
         {"line": line, "text": text[line - 1], "decides": line in decided}
-        for line in sorted(shown)
-        if 1 <= line <= len(text)
+        for line in lines_around(decided, heads, LINES_AROUND, len(text))
     ]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from scrapy_rep.access.origins import origin_of
 from scrapy_rep.commands.answers import COULD_NOT_TELL, Answers, settings_and_agents
 from scrapy_rep.commands.forms import fail
-from scrapy_rep.commands.terminal import complain
+from scrapy_rep.commands.terminal import Answer, Screen, complain
 from scrapy_rep.judging import Judge
 from scrapy_rep.policies.approval import (
     INDENT,
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings as ScrapySettings
 
-    from scrapy_rep.commands.terminal import Answer, Screen
     from scrapy_rep.policies import Known
 
 FILE_NAME = "robots.lock"
@@ -55,8 +54,6 @@ def tell(opts: argparse.Namespace, settings: ScrapySettings, screen: Screen) -> 
     blocks = read_approved(str(path)) if path.exists() else {}
     ours, agents = settings_and_agents(opts, settings)
     approving = Approving(screen, opts, agents, Judge(ours))
-    screen.track(len(opts.url), "URLs")
-    approving.is_whole = False
     ask(opts.url, approving)
     if not approving.is_whole:
         return COULD_NOT_TELL

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scrapy_rep.commands.terminal import Row, left
+from scrapy_rep.commands.terminal import Answer, Row, left
 from scrapy_rep.protocol import product_tokens
-from scrapy_rep.protocol.printable import duration
+from scrapy_rep.protocol.printable import duration, first_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from scrapy_rep.commands.terminal import Answer
     from scrapy_rep.protocol import Agent
 
 MAX_LISTED = 5  # lost rules or sitemaps; of the others, the number is given
@@ -20,9 +19,11 @@ SEVERITY_COLOURS = {"error": "red", "warning": "yellow", "info": "dim"}
 VERDICT_WORDS = {True: "allowed", False: "refused"}
 VERDICT_COLOURS = {True: "green", False: "red", None: "yellow"}
 SOURCE_WORDS = {
-    "network": "fetched now",
-    "confirmed": "kept from an earlier crawl, confirmed now",
-    "store": "kept from an earlier crawl",
+    "network": "{status}, fetched now",
+    "confirmed": "{status}, kept from an earlier crawl, confirmed now",
+    "store": "{status}, kept from an earlier crawl",
+    "none": "none: it could not be fetched",
+    "file": "",
 }
 
 
@@ -45,7 +46,7 @@ def of_agent(judged: Answer) -> Iterator[Row]:
     yield Row("rule", [rule_or_reason(judged)])
     yield Row("group", [group_and_why(judged)])
     if judged["lost"]:
-        yield Row("lost", list_some(map(rule_line, judged["lost"])))
+        yield Row("lost", first_of([*map(rule_line, judged["lost"])], MAX_LISTED))
     yield Row("pace", list(pace(judged)) or ["none asked for"])
     if sent_now(judged) is not allowed:
         yield Row("now", [what_now(judged)])
@@ -111,23 +112,14 @@ def group_and_why(judged: Answer) -> str:
     return f"{which}{', merged' if len(groups) > 1 else ''}, for this agent"
 
 
-def list_some(texts: Iterable[str], hint: str = "") -> list[str]:
-    some = list(texts)
-    more = len(some) - MAX_LISTED
-    return some[:MAX_LISTED] + ([f"and {more} more{hint}"] if more > 0 else [])
-
-
 def pace(judged: Answer) -> Iterator[str]:
-    delay, rate, visit = (
-        judged[name] for name in ("crawl_delay", "request_rate", "visit_time")
-    )
-    if delay is not None:
-        yield f"Crawl-delay: {delay:g} s"
-    if rate:
+    if judged["crawl_delay"] is not None:
+        yield f"Crawl-delay: {judged['crawl_delay']:g} s"
+    if rate := judged["request_rate"]:
         during = ", {start} to {end} UTC".format(**rate) if rate["start"] else ""
         yield f"Request-rate: {rate['requests']} in {rate['seconds']:g} s{during}"
-    if visit:
-        yield "Visit-time: {start} to {end} UTC".format(**visit)
+    if judged["visit_time"]:
+        yield "Visit-time: {start} to {end} UTC".format(**judged["visit_time"])
     if judged["too_slow"]:
         yield "slower than REP_CRAWL_DELAY_MAX, so nothing is sent"
 
@@ -141,24 +133,19 @@ def excerpt(lines: Sequence[Answer]) -> Iterator[Row]:
         line, text = each["line"], each["text"][:MAX_CHARACTERS]
         if line > before + 1:
             yield Row(label, [" " * digits + "   ..."])
-        mark = ">" if each["decides"] else " "
-        colour = "bold" if each["decides"] else ""
+        mark, colour = (">", "bold") if each["decides"] else (" ", "")
         yield Row(label, [f"{line:{digits}} {mark} {text}"], colour)
         before, label = line, " "
 
 
 def about_file(copy: Answer, sitemaps: Sequence[str]) -> Iterator[Row]:
     """Return what holds for all agents: the sitemaps, and where the copy came from."""
-    yield Row("sitemaps", list_some(sitemaps, " (--sitemaps)") or ["none"])
-    came_by = SOURCE_WORDS.get(copy["came_by"])
-    how = [f"{copy['status']}, {came_by}"] if came_by else []
-    if copy["came_by"] == "none":
-        how = ["none: it could not be fetched"]
-    yield Row("copy", [copy["asked"], *how])
-    if len(copy["hops"]) > 1:
-        yield Row(
-            "redirects", [f"{hop['status']} {hop['url']}" for hop in copy["hops"]]
-        )
+    yield Row("sitemaps", first_of(sitemaps, MAX_LISTED, " (--sitemaps)") or ["none"])
+    how = SOURCE_WORDS[copy["came_by"]].format(**copy)
+    yield Row("copy", [copy["asked"], *filter(None, [how])])
+    hops = [f"{hop['status']} {hop['url']}" for hop in copy["hops"]]
+    if len(hops) > 1:
+        yield Row("redirects", hops)
     elif copy["url"] not in {None, copy["asked"]}:
         yield Row("redirects", [f"to {copy['url']}"])
     if copy["failure"]:

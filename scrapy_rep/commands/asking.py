@@ -74,6 +74,8 @@ def ask(urls: Sequence[str], answers: Answers) -> None:
     It is asked as the spider that is named would ask. ``answers.is_whole`` tells whether all of
     them were given: the crawl may be broken off, or never begin.
     """
+    answers.is_whole = False
+    answers.screen.track(len(urls), "URLs")
     process, kind = answers.opts.process, answers.opts.kind
     own = {name: getattr(kind, name) for name in NAMES if hasattr(kind, name)}
     process.crawl(process.create_crawler(Asking), urls=urls, answers=answers, **own)
@@ -140,7 +142,7 @@ class Asking(Spider):
         came_by = "store" if answer else "none"
         if answer and hops and failures is None:
             came_by = "confirmed" if hops[-1]["status"] == 304 else "network"
-        copy: Answer = {
+        return {
             "asked": robots_url(origin),
             "came_by": came_by,
             "status": answer and answer.status,
@@ -148,11 +150,11 @@ class Asking(Spider):
             "state": known.standing.state.value,
             "hops": hops,
             "failure": (failures and failures.reason) or None,
-            "checked": None,
+            "checked": answer and _moment(answer.checked),
             "age": answer and self.policies.now() - answer.checked,
             "ask_in": known.standing.ask_at - self.policies.now(),
         }
-        if answer:
-            checked = datetime.fromtimestamp(answer.checked, timezone.utc)
-            copy["checked"] = checked.isoformat("T", "seconds")
-        return copy
+
+
+def _moment(time: float) -> str:
+    return datetime.fromtimestamp(time, timezone.utc).isoformat("T", "seconds")

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from scrapy_rep.commands.doctor import what_would_hold
-from scrapy_rep.commands.terminal import complain
+from scrapy_rep.commands.terminal import Answer, Screen, complain
 from scrapy_rep.pages.tdm_files import TDM
 from scrapy_rep.protocol import RFC9309, product_tokens
 from scrapy_rep.protocol.tdmrep import WELL_KNOWN
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings as ScrapySettings
 
-    from scrapy_rep.commands.terminal import Answer, Screen
     from scrapy_rep.holding import Holding
 
 PAGE = re.compile(r"https?://[^\s)>;,\"]+")

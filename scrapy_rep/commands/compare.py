@@ -6,8 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from scrapy_rep.commands import as_text, forms
-from scrapy_rep.commands.answers import settings_and_agents
-from scrapy_rep.commands.terminal import Row
+from scrapy_rep.commands.answers import decision, settings_and_agents
+from scrapy_rep.commands.terminal import Answer, Row, Screen
 from scrapy_rep.protocol.printable import without_user
 
 if TYPE_CHECKING:
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from scrapy.settings import Settings as ScrapySettings
-
-    from scrapy_rep.commands.terminal import Answer, Screen
 
 
 def tell(opts: argparse.Namespace, settings: ScrapySettings, screen: Screen) -> int:
@@ -37,10 +35,7 @@ def tell(opts: argparse.Namespace, settings: ScrapySettings, screen: Screen) -> 
                 changes[allowed] += 1
                 change: Answer = {"url": without_user(url), "agent": agent}
                 for name, policy in (("old", old), ("new", new)):
-                    its = policy.verdict(url, agent)
-                    rule = its.rule and its.rule._asdict()
-                    change[name] = {"allowed": its.allowed, "reason": its.reason}
-                    change[name]["rule"] = rule
+                    change[name] = decision(policy.verdict(url, agent))
                 screen.say(change, words)
     screen.sum_up(
         f"{changes.total():,} of {number:,} verdicts change: "

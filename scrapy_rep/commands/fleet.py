@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import UsageError
 
 from scrapy_rep.commands import waits
-from scrapy_rep.commands.terminal import left, table
+from scrapy_rep.commands.terminal import Answer, Screen, left, table
 from scrapy_rep.frontier.redis_nodes import AWAY_ERRORS, refusal_of
 from scrapy_rep.frontier.redis_orders import FleetQueue
-from scrapy_rep.protocol.printable import counted, mask_uri
+from scrapy_rep.protocol.printable import counted, first_of, mask_uri
 from scrapy_rep.settings import Settings
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from scrapy.settings import Settings as ScrapySettings
-
-    from scrapy_rep.commands.terminal import Answer, Screen
 
 MOST_HOSTS = 3
 """Hosts of a worker."""
@@ -181,7 +179,7 @@ def words(answers: Sequence[Answer], chosen: Sequence[str]) -> Iterator[str]:
     have = f"{have} {queue['in_hand']:,} in hand" if workers else "no worker is at it"
     yield f"{queue['spider']} is {queue['state']}: {waiting} for {of}, {have}"
     if queue["blocked"] and not chosen:
-        yield f"blocked: {some(queue['blocked'], waits.MOST_ROWS)}"
+        yield f"blocked: {', '.join(first_of(queue['blocked'], waits.MOST_ROWS))}"
     for name, what in (("lost", "lost by Redis"), ("purged", "purged")):
         if queue[name] and not chosen:
             were = counted(queue[name], "request was", "requests were")
@@ -195,14 +193,10 @@ def words(answers: Sequence[Answer], chosen: Sequence[str]) -> Iterator[str]:
 def cells(worker: Answer) -> tuple[str, ...]:
     for_so_long = left(abs(worker["lease"]))
     its = sorted(worker["in_hand"].items(), key=lambda pair: -pair[1])
+    hosts = [f"{host} ({number:,})" for host, number in its]
     return (
         worker["name"],
         for_so_long if worker["lease"] > 0 else f"over for {for_so_long}",
         f"{sum(worker['in_hand'].values()):,}",
-        some([f"{host} ({number:,})" for host, number in its], MOST_HOSTS),
+        ", ".join(first_of(hosts, MOST_HOSTS)),
     )
-
-
-def some(names: Sequence[str], most: int) -> str:
-    more = [f"{len(names) - most:,} more"] if len(names) > most else []
-    return ", ".join([*names[:most], *more])

@@ -121,9 +121,7 @@ def read(opts: argparse.Namespace, others: Sequence[str]) -> None:
     opts.whole = opts.lint or opts.sitemaps  # one URL of each origin is enough
     for _, name, value, more in OPTION.findall(page):
         if value and lacks_value(getattr(opts, name[2:]), may_be_none=bool(more)):
-            fail(
-                f"{name} has no value. Type {name} {value}; {form.prog} -h tells more."
-            )
+            form.error(f"{name} has no value. Type {name} {value}")
     opts.against = opts.against or []
     for fault in faults(opts, [*typed, opts.file, *opts.against]):
         fail(fault)

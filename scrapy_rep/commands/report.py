@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import UsageError
 
 from scrapy_rep import report
-from scrapy_rep.commands.terminal import complain
+from scrapy_rep.commands.terminal import Screen, complain
 from scrapy_rep.protocol.printable import counted
 
 if TYPE_CHECKING:
     import argparse
-
-    from scrapy_rep.commands.terminal import Screen
 
 MAX_BROKEN_LINES = 20
 """Broken lines that are named here; the page names some more."""

@@ -16,10 +16,11 @@ from scrapy_rep.protocol.printable import duration, printable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    Answer = dict[str, Any]
-    """What JSON tells; words are made of it."""
     Words = Iterable["str | Row"]
     """What people are told: lines, and rows of a block."""
+
+Answer = dict[str, Any]
+"""What JSON tells; words are made of it."""
 
 COLOURS = {"bold": "1", "red": "31", "green": "32", "yellow": "33", "dim": "2"}
 LABEL_COLUMNS = 12
@@ -116,13 +117,9 @@ class Progress:
         if now < self._told + LATE_SECONDS:
             return
         self._told = now
-        of = (
-            f", waiting for the robots.txt of {self.waits_for}"
-            if self.waits_for
-            else ""
-        )
-        done_in = duration(round(now - self._begun))
-        complain(f"{self._done:,} {self._of} {done_in}{of}")
+        so_far = f"{self._done:,} {self._of} {duration(round(now - self._begun))}"
+        of = f", waiting for the robots.txt of {self.waits_for}"
+        complain(so_far + of if self.waits_for else so_far)
 
 
 def complain(line: str) -> None:

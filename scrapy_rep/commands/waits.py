@@ -6,13 +6,11 @@ import time
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
-from scrapy_rep.commands.terminal import left, table
+from scrapy_rep.commands.terminal import Answer, Screen, left, table
 from scrapy_rep.log.waits import PACE, WHY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from scrapy_rep.commands.terminal import Answer, Screen
 
 WATCH_SECONDS = 2.0
 MOST_ROWS = 20

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from scrapy_rep.protocol.policy import Verdict
 
 HIDDEN = "***"
@@ -112,6 +114,26 @@ def explain(verdict: Verdict) -> str:
     kind = "Allow" if rule.allow else "Disallow"
     group = ", ".join(verdict.group or ())
     return f"{kind}: {rule.path} (line {rule.line}, user-agent {group})"
+
+
+def lines_around(
+    marked: Iterable[int], heads: Sequence[int], near: int, last: int
+) -> list[int]:
+    """Return the lines to show around those *marked* of a file of *last* lines.
+
+    They are those that are *near*, and of *heads*, the lines that begin groups, the one before.
+    """
+    shown = set()
+    for line in marked:
+        shown.add(max((head for head in heads if head < line), default=1))
+        shown.update(range(line - near, line + near + 1))
+    return [line for line in sorted(shown) if 1 <= line <= last]
+
+
+def first_of(texts: Sequence[str], most: int, hint: str = "") -> list[str]:
+    """Return the first *most* of *texts*, and how many more there are, with a *hint*."""
+    more = [f"and {len(texts) - most:,} more{hint}"] if len(texts) > most else []
+    return [*texts[:most], *more]
 
 
 def counted(number: int, one: str, many: str = "") -> str:

@@ -16,41 +16,36 @@ MAX_LINES = 40
 """Lines of a robots.txt that are told as added or removed."""
 SITES = "SELECT origin AS name, state, said, digest FROM robots"
 HOSTS = "SELECT name, most AS delay, not_sent FROM host"
-SUMS = (
-    "urls", "requests", "not_sent", "not_sent_by_rule", "exempt", "unjudged", "dry",
-    "against", "measured", "short", "sites_silent",
-)  # fmt: skip
 
 
 def changes(before: Audit, after: Audit) -> dict[str, Any]:
     """Return what is different *after*; lists are of what both crawls have seen."""
     hosts = _pairs(before, after, HOSTS)
     both = len(hosts)
-    lists = {
-        "rules": [
-            {"name": name, "before": old["said"], "after": new["said"]}
-            | _lines(before, after, old["digest"], new["digest"])
-            for name, old, new in _pairs(before, after, SITES)
-            if (old["state"], old["digest"]) != (new["state"], new["digest"])
-        ],
-        "refusals": _differences(hosts, "not_sent"),
-        "delays": _differences(hosts, "delay"),
-    }
+    rules = [
+        {"name": name, "before": old["said"], "after": new["said"]}
+        | _lines(before, after, old["digest"], new["digest"])
+        for name, old, new in _pairs(before, after, SITES)
+        if (old["state"], old["digest"]) != (new["state"], new["digest"])
+    ]
     return {
         "sums": {
-            name: {"before": before.sums[name], "after": after.sums[name]}
-            for name in SUMS
+            name: {"before": was, "after": after.sums[name]}
+            for name, was in before.sums.items()
         },
         "hosts": {
             "both": both,
             "only_before": before.sums["hosts"] - both,
             "only_after": after.sums["hosts"] - both,
         },
-        **{
-            name: {"number": len(found), "first": found[:MAX_CHANGES]}
-            for name, found in lists.items()
-        },
+        "rules": _first(rules),
+        "refusals": _first(_differences(hosts, "not_sent")),
+        "delays": _first(_differences(hosts, "delay")),
     }
+
+
+def _first(found: list[Row]) -> dict[str, Any]:
+    return {"number": len(found), "first": found[:MAX_CHANGES]}
 
 
 def _pairs(before: Audit, after: Audit, sql: str) -> list[tuple[str, Row, Row]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from scrapy_rep.protocol import parse
 from scrapy_rep.protocol.decoding import decode_text, show_octets
+from scrapy_rep.protocol.printable import lines_around
 
 if TYPE_CHECKING:
     from scrapy_rep.report.audit import Audit, Row
@@ -25,10 +26,8 @@ def texts_of(audit: Audit, digest: str | None) -> list[str] | None:
     packed = audit.values("SELECT packed FROM body WHERE digest = ?", digest)
     if not packed:
         return None
-    texts = show_octets(decode_text(zlib.decompress(packed[0])).lines).split("\n")[1:]
-    if texts[-1] == "":
-        texts.pop()
-    return texts
+    text = decode_text(zlib.decompress(packed[0])).lines
+    return show_octets(text).removesuffix("\n").split("\n")[1:]
 
 
 def files_of(audit: Audit, most: int) -> list[Row]:
@@ -73,12 +72,7 @@ def _excerpt(texts: list[str], refused: dict[int, int]) -> Row:
 
 def _shown_lines(texts: list[str], marked: list[int]) -> list[int]:
     """Return the lines around those *marked*, and those that head their groups."""
-    lines = range(1, len(texts) + 1)
     if len(texts) <= MAX_WHOLE_LINES:
-        return list(lines)
+        return list(range(1, len(texts) + 1))
     starts = [group.line for group in parse("\n".join(texts)).groups]
-    shown = set()
-    for line in marked:
-        shown.add(max((start for start in starts if start < line), default=1))
-        shown.update(range(line - LINES_AROUND, line + LINES_AROUND + 1))
-    return [number for number in lines if number in shown]
+    return lines_around(marked, starts, LINES_AROUND, len(texts))

@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from scrapy_rep import __version__
-from scrapy_rep.protocol.printable import counted, printable
+from scrapy_rep.protocol.printable import counted, first_of, printable
 from scrapy_rep.report import sentences
 from scrapy_rep.report.changes import changes
 from scrapy_rep.report.charts import charts, host_chart
@@ -133,8 +133,7 @@ def _detail(audit: Audit, host: Row, anchors: dict[tuple[str, int], str]) -> Non
 def _names(names: Iterable[str | None]) -> str:
     """Return the names that differ, the first few of them."""
     found = list(dict.fromkeys(filter(None, names)))
-    more = f" and {len(found) - 5:,} more" if len(found) > 5 else ""
-    return sentences.shortened(", ".join(found[:5]) + more)
+    return sentences.shortened(", ".join(first_of(found, 5)))
 
 
 def _hash(asset: str) -> str:

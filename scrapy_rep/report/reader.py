@@ -45,6 +45,7 @@ MAX_SITES = 65536
 """Origins of which the host is remembered: a crawl has far fewer of them than pages."""
 
 Record = dict[str, Any]
+_origin_of = lru_cache(maxsize=MAX_SITES)(origin_of)
 
 
 class AuditError(ValueError):
@@ -236,11 +237,6 @@ def _open(name: str) -> io.BufferedReader:
     if name == "-":
         return os.fdopen(os.dup(sys.stdin.fileno()), "rb")
     return Path(name).open("rb")
-
-
-@lru_cache(maxsize=MAX_SITES)
-def _origin_of(url: str) -> str | None:
-    return origin_of(url)
 
 
 @lru_cache(maxsize=MAX_SITES)

@@ -7,6 +7,8 @@ import pytest
 from scrapy_rep.protocol.printable import (
     describe_error,
     duration,
+    first_of,
+    lines_around,
     mask_uri,
     without_user,
 )
@@ -142,3 +144,23 @@ def test_what_is_long_is_shown_in_linear_time(part):
 )
 def test_duration(seconds, words):
     assert duration(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("marked", "expected"),
+    [
+        ([], []),
+        ([5], [1, 4, 5, 6]),  # the first line, where no group begins before
+        ([8, 9], [6, 7, 8, 9, 10]),
+        ([10, 1], [1, 2, 6, 9, 10]),  # none beyond the file
+    ],
+)
+def test_lines_around(marked, expected):
+    assert lines_around(marked, [6], near=1, last=10) == expected
+
+
+def test_first_of():
+    assert first_of(["a", "b"], 2) == ["a", "b"]
+    assert first_of(["a", "b", "c"], 1, " (-v)") == ["a", "and 2 more (-v)"]
+    assert first_of(["a"] * 1002, 1)[1:] == ["and 1,001 more"]
+    assert first_of([], 1) == []

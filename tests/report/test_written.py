@@ -26,6 +26,9 @@ def test_json_has_the_sums_and_each_host(tmp_path):
     assert (host["name"], host["short"], host["smallest"]) == ("a.example", 1, 0.5)
     assert found["runs"][0]["ended"] == "finished"
     assert found["changes"]["rules"] == {"number": 0, "first": []}
+    assert found["changes"]["sums"] == {
+        name: {"before": value, "after": value} for name, value in found["sums"].items()
+    }
     make([audit], str(tmp_path / "report.json"), form="json")
     assert "changes" not in json.loads((tmp_path / "report.json").read_text())
 

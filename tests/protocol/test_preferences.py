@@ -328,13 +328,17 @@ def test_nothing_makes_it_raise(parts, url):
 
 
 def memory_for_preferences(part: str, url: str) -> tuple[int, int]:
-    """Return the octets that it takes to ask, and those that the policy tells of in all."""
+    """Return the octets that it takes to ask, and those that the policy tells of in all.
+
+    A crawl prepares files of that size before it weighs them.
+    """
     policy = parse("User-agent: x\n" + part * (50_000 // len(part)))
     policy.allowed("/", "x")
     tracemalloc.start()
     policy.preferences(url, "x")
     used = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
+    policy.prepare("x", url)
     return used, policy.size_bytes()
 
 

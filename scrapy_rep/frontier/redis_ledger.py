@@ -43,7 +43,7 @@ MOST_URGENT = 64
 """Requests at hand of one place, beyond which even an urgent one waits in Redis."""
 MANY = 200
 """Requests of one host, in some seconds, that are worth a word where workers idle."""
-CLOSE_SECONDS = 10.0
+CLOSE_SECONDS = 5.0
 LOST_REASON = "requests_lost"
 """The reason with which a crawl ends whose server has lost requests."""
 

@@ -318,6 +318,8 @@ class Shards:
         if self.owned.get(n) is not shard:
             return
         del self.owned[n]
+        if not server.is_there(n):  # it is free when its lease is over
+            return
         facts = [
             part
             for host, fact in self._facts.known(n).items()
@@ -327,7 +329,7 @@ class Shards:
         try:
             await self._give_back(shard)
             await server.run("free", [server.owner_key(n)], args)
-        except AWAY_ERRORS as error:  # it is free when its lease is over
+        except AWAY_ERRORS as error:
             server.note_lost(error, {n})
 
     def _look_for_strays(self, shard: Shard, out: int) -> None:

@@ -22,19 +22,18 @@ if TYPE_CHECKING:
 
 TESTS = Path(__file__).parent
 LONG_FILES = [
+    "crawls/test_fleet.py",
     "test_example.py",
     "crawls/test_fleet_troubles.py",
     "crawls/test_queue_restart.py",
     "crawls/test_restart.py",
 ]
 """With -n these begin first, so that none is left alone at the end."""
-SPREAD_FILES = ["crawls/test_fleet.py", "crawls/test_fleet_cluster.py"]
-"""With -n the tests of these, which wait for minutes in all, are spread among those of others."""
-WAITING = {"commands", "crawls", "redis", "test_example.py"}
+WAITING = {"commands", "crawls", "test_example.py"}
 """Where tests wait for sites, servers and other processes more than they compute."""
 QUICK = [
     *("access", "judging", "pacing", "pages", "protocol", "compat/test_conformance.py"),
-    *("evidence/test_format.py", "log/test_lines.py", "policies/test_freshness.py"),
+    *("events/test_records.py", "log/test_lines.py", "policies/test_freshness.py"),
     *(
         "policies/test_lifecycle.py",
         "store/test_rows.py",
@@ -117,12 +116,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for room, paths in enumerate((waiting, computing))
         for number, path in enumerate(paths)
     }
-    order = {id(item): places[item.path] for item in items}
-    for name in SPREAD_FILES:
-        spread = [item for item in items if item.path == TESTS / name]
-        for number, item in enumerate(spread):
-            order[id(item)] = 0.7 * number / len(spread), -1  # none begins at the end
-    items.sort(key=lambda item: order[id(item)])
+    items.sort(key=lambda item: places[item.path])
     for item in items:
         if is_quick(item.path):
             item.add_marker(pytest.mark.quick)

@@ -1,43 +1,43 @@
-"""Every setting of this package, declared once: name, default, unit, check, meaning."""
+"""Every setting of this package, declared once: its default, its check, its meaning.
+
+A check takes a user's value, and returns the value to use; it raises ``WrongError``, which
+says in words what was expected. Times are in seconds.
+"""
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, NamedTuple
+from datetime import date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
+from scrapy.utils.misc import load_object
+
+from scrapy_rep.access.origins import HOST_NAME, origin_of
 from scrapy_rep.downloader import OneForEachCrawler, at_prompt
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.protocol import GYM2008, MK1996, RFC9309, Dialect
 from scrapy_rep.protocol.decoding import MAX_SIZE
 from scrapy_rep.protocol.preferences import PURPOSES
-from scrapy_rep.setting_checks import (
-    WrongError,
-    flag,
-    hosts,
-    many_seconds,
-    meta_or_function,
-    number,
-    one_of,
-    pace_by,
-    path_or_uri,
-    seconds,
-    server_url,
-    some_of,
-    statuses,
-    text,
-    whole,
-)
+from scrapy_rep.protocol.printable import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Collection
 
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
     from typing_extensions import Self
 
-    from scrapy_rep.setting_checks import Check
+Check = Callable[[Any], Any]
 
 DIALECTS = {"rfc9309": RFC9309, "gym2008": GYM2008, "mk1996": MK1996}
+PACE_DIRECTIVES = frozenset({"crawl-delay", "request-rate", "visit-time"})
+"""The directives of a robots.txt that concern our speed."""
 DIRECTIVES = (
     "disallow",
     "crawl-delay",
@@ -46,9 +46,8 @@ DIRECTIVES = (
     "retry-after",
     "back-off",
 )
-PACE_DIRECTIVES = frozenset({"crawl-delay", "request-rate", "visit-time"})
-"""The directives of a robots.txt that concern our speed."""
 PAGE_RULES = ("nofollow", "noindex")
+FLAGS = {"true": True, "1": True, "false": False, "0": False}
 DAY = 86400.0
 MiB = 2**20
 LEAST_AND_MOST = (
@@ -60,315 +59,212 @@ LONGEST_AT_PROMPT = 5.0
 """Seconds that a request may wait for its host even if REP_WAIT is off."""
 
 
-class Declaration(NamedTuple):
-    """One setting."""
-
-    name: str
-    default: Any
-    """``None``: it depends on other settings, or there is none."""
-    check: Check
-    unit: str
-    """"s", "octets" or ""."""
-    meaning: str
-    """A line of help."""
-    otherwise: str
-    """The default in words, if the value does not tell it."""
+class WrongError(ValueError):
+    """A value is not what was *expected*."""
 
 
-def setting(
-    default: Any, check: Check, meaning: str, *, unit: str = "", otherwise: str = ""
-) -> Any:
-    """Declare a field of Settings; the setting has its name after ``REP_``, in capitals."""
-    return field(metadata={"setting": (default, check, unit, meaning, otherwise)})
+def number(expected: str, fits: Callable[[Any], bool], kind: Check = float) -> Check:
+    """Return a check of a finite number that *fits*."""
+
+    def check(value: Any) -> Any:
+        with suppress(TypeError, ValueError, OverflowError):
+            found = kind(value)
+            is_exact = not isinstance(value, bool) and found == float(value)
+            if is_exact and math.isfinite(found) and fits(found):
+                return found
+        raise WrongError(expected)
+
+    return check
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Settings(OneForEachCrawler):
-    """The settings of one crawl, read and checked once."""
+def whole(least: int, most: float = math.inf) -> Check:
+    expected = f"a whole number, at least {least}"
+    if most < math.inf:
+        expected += f", at most {most}"
+    return number(expected, lambda found: least <= found <= most, int)
 
-    obey: frozenset[str] = setting(
-        list(DIRECTIVES),
-        some_of(DIRECTIVES),
-        "what is enforced; the rest is only counted",
-        otherwise="everything",
-    )
-    dialect: Dialect = setting(
-        "rfc9309", one_of(DIALECTS), "how robots.txt is read: or gym2008, mk1996"
-    )
-    crawl_delay_max: float = setting(
-        300.0, seconds(), "the longest delay that is kept", unit="s"
-    )
-    crawl_delay_over_max: str = setting(
-        "drop",
-        one_of(("drop", "clamp")),
-        "if a site asks for more: drop its requests, or clamp",
-    )
-    visit_time_max: float = setting(
-        3600.0, seconds(), "the longest wait for a visit time; else refused", unit="s"
-    )
-    pace_by: str | Callable[[Any], str] = setting(
-        "host", pace_by, "what keeps one pace: host, domain, or a function"
-    )
-    max_age: float = setting(
-        None,
-        seconds(above=0),
-        "for how long a robots.txt is used at most",
-        unit="s",
-        otherwise="1 day; mk1996: 7 days",
-    )
-    min_age: float = setting(
-        60.0,
-        seconds(),
-        "for how long it is used at least, whatever its headers say",
-        unit="s",
-    )
-    unreachable: str = setting(
-        "disallow",
-        one_of(("disallow", "allow")),
-        "what holds where a robots.txt cannot be fetched",
-    )
-    unreachable_retry_delays: tuple[float, ...] = setting(
-        [10.0, 60.0],
-        many_seconds,
-        "when it is asked for again while requests wait",
-        unit="s",
-    )
-    unreachable_ttl: float = setting(
-        3600.0, seconds(above=0), "how often it is asked for after that", unit="s"
-    )
-    unreachable_max: float = setting(
-        30 * DAY,
-        seconds(),
-        "after so long no copy counts, and all is allowed",
-        unit="s",
-    )
-    retry_after_max: float = setting(
-        3600.0, seconds(), "the longest Retry-After that is kept", unit="s"
-    )
-    back_off_first: float = setting(
-        5.0,
-        seconds(above=0),
-        "how long a host in trouble is parked at first",
-        unit="s",
-    )
-    back_off_max: float = setting(
-        300.0, seconds(above=0), "the longest that it is parked at a time", unit="s"
-    )
-    back_off_give_up: float = setting(
-        600.0, seconds(), "after so long without a success it is given up", unit="s"
-    )
-    latency_factor: float = setting(
-        0.0, number, "how many of its response times lie between two requests; 0: none"
-    )
-    latency_delay_min: float = setting(
-        0.0, seconds(), "the shortest delay for that reason", unit="s"
-    )
-    latency_delay_max: float = setting(
-        30.0, seconds(above=0), "the longest delay for that reason", unit="s"
-    )
-    host_budget: int | None = setting(
-        None,
-        whole(least=0),
-        "how many requests a host gets; more are refused",
-        otherwise="no limit",
-    )
-    hosts: dict[str, dict[str, Any]] = setting(
-        {}, hosts, 'exceptions for hosts: {"example.com": {"budget": 100}}'
-    )
-    all_parked_max: float | None = setting(
-        None,
-        seconds(),
-        "the crawl ends if nothing may be sent for longer",
-        unit="s",
-        otherwise="no limit",
-    )
-    wait: bool = setting(
-        None,
-        flag,
-        "whether requests wait for more than a few seconds",
-        otherwise="True; False in a shell",
-    )
-    deny_statuses: frozenset[int] = setting(
-        None,
-        statuses,
-        "4xx statuses of a robots.txt that disallow everything",
-        otherwise="none; mk1996: 401, 403",
-    )
-    max_redirects: int = setting(
-        5, whole(least=0), "how many redirects of a robots.txt are followed"
-    )
-    max_size: int = setting(
-        MAX_SIZE,
-        whole(least=1, most=MAX_SIZE),
-        "how much of a robots.txt is used",
-        unit="octets",
-    )
-    timeout: float = setting(
-        30.0,
-        seconds(above=0),
-        "how long one request for a robots.txt may take",
-        unit="s",
-    )
-    robots_meta: Any = setting(
-        None,
-        meta_or_function,
-        "meta of requests for robots.txt files: a dict, a function",
-        otherwise="none",
-    )
-    fetch_concurrency: int = setting(
-        None,
-        whole(least=1),
-        "how many robots.txt files are fetched at a time",
-        otherwise="CONCURRENT_REQUESTS / 2",
-    )
-    slow_fetches: int = setting(
-        700, whole(least=1), "how many more may be under way that take long"
-    )
-    cache_bytes: int = setting(
-        64 * MiB, whole(least=0), "memory for parsed robots.txt files", unit="octets"
-    )
-    store: str | type = setting(
-        None,
-        lambda value: value,  # it is checked when it is made
-        "where answers are kept: memory, sqlite, a class",
-        otherwise="memory; JOBDIR: sqlite; a fleet: with its requests",
-    )
-    store_path: str | None = setting(
-        None, text, "the file of the SQLite store", otherwise="robots.sqlite in JOBDIR"
-    )
-    fleet: str | None = setting(
-        None,
-        server_url,
-        "the Redis server or cluster by which workers share a crawl",
-        otherwise="none: one process",
-    )
-    fleet_lease: float = setting(
-        8.0,
-        seconds(above=0),
-        "a worker that is silent for so long is taken for dead",
-        unit="s",
-    )
-    fleet_shards: int | None = setting(
-        None,
-        whole(least=1, most=1024),
-        "into how many shards the hosts of a fleet are cut",
-        otherwise="32",
-    )
-    fleet_persist: bool = setting(
-        True, flag, "whether what is left, and seen, outlives the last worker"
-    )
-    fleet_flush: bool = setting(
-        False, flag, "whether the first worker begins with an empty queue"
-    )
-    page_obey: frozenset[str] = setting(
-        [], some_of(PAGE_RULES), "which rules of pages are enforced: nofollow, noindex"
-    )
-    purpose: tuple[str, ...] = setting(
-        [], some_of(PURPOSES), "what the crawl is for; sites may say no to that"
-    )
-    purpose_unstated: str = setting(
-        "allow",
-        one_of(("allow", "refuse")),
-        "where a site says nothing of it: allow, refuse",
-    )
-    approved: str | None = setting(
-        None,
-        path_or_uri,
-        "the file of what was approved (scrapy robots approve)",
-        otherwise="none",
-    )
-    approved_strict: bool = setting(
-        False, flag, "whether what is not as approved is refused, not only warned of"
-    )
-    evidence: bool = setting(False, flag, 'whether requests carry meta["rep_evidence"]')
-    evidence_field: str | None = setting(
-        None,
-        text,
-        "the field of items for the digest of the robots.txt",
-        otherwise="none",
-    )
-    audit_uri: str | None = setting(
-        None, path_or_uri, "where the audit is written", otherwise="nowhere"
-    )
-    user_agent: str | tuple[str, ...] | None = None
-    """ROBOTSTXT_USER_AGENT, which is Scrapy's."""
-    retried: frozenset[int] = frozenset()
-    """RETRY_HTTP_CODES, which is Scrapy's."""
 
-    @classmethod
-    def made_for(cls, crawler: Crawler) -> Self:
-        return cls.read(crawler.settings)
+SECONDS = number("a number of seconds, >= 0", lambda found: found >= 0)
+SOME_SECONDS = number("a number of seconds, > 0", lambda found: found > 0)
+STATUS = number("a 4xx status", lambda found: 400 <= found < 500, int)
 
-    @classmethod
-    def read(cls, settings: BaseSettings) -> Self:
-        """Return the values in *settings*, with the defaults of this package.
 
-        Raises ``SettingError``, which names the setting, the value and what was
-        expected.
-        """
-        found: dict[str, Any] = {}
-        for name, declared in zip(FIELDS, DECLARATIONS, strict=True):
-            value = settings.get(declared.name)
-            if value is None:
-                value = declared.default
+def flag(value: Any) -> bool:
+    with suppress(ValueError):  # of an int that cannot be shown
+        if str(value).lower() in FLAGS:
+            return FLAGS[str(value).lower()]
+    raise WrongError("True or False")
+
+
+def text(value: Any) -> str | None:
+    if isinstance(value, str):
+        return value or None
+    raise WrongError("a str")
+
+
+def path_or_uri(value: Any) -> str | None:
+    if isinstance(value, Path):
+        return str(value.absolute())
+    if isinstance(value, str):
+        return value or None
+    raise WrongError("a path or a URI")
+
+
+def server_url(value: Any) -> str | None:
+    schemes = ("redis://", "rediss://", "unix://")
+    if isinstance(value, str) and (not value or value.startswith(schemes)):
+        return value or None
+    raise WrongError('a URL such as "redis://localhost:6379", or rediss:// with TLS')
+
+
+def one_of(choices: Collection[str]) -> Check:
+    def check(value: Any) -> str:
+        if isinstance(value, str) and value.lower() in choices:
+            return value.lower()
+        raise WrongError(" or ".join(f'"{choice}"' for choice in choices))
+
+    return check
+
+
+def list_of(check_item: Check, expected: str, kind: Check = frozenset) -> Check:
+    """Return a check of a list, also as the command line has it: ``a,b`` or ``["a", "b"]``."""
+
+    def check(value: Any) -> Any:
+        if isinstance(value, str) and value.lstrip().startswith("["):
             try:
-                found[name] = None if value is None else declared.check(value)
-            except WrongError as error:
-                raise SettingError(declared.name, value, str(error)) from None
-        dialect = found["dialect"] = DIALECTS[found["dialect"]]
-        if found["max_age"] is None:
-            found["max_age"] = dialect.default_lifetime or DAY
-        for least, most in LEAST_AND_MOST:
-            if found[least] > found[most]:
-                name = f"REP_{least.upper()}"
-                raise SettingError(
-                    name,
-                    settings.get(name, found[least]),
-                    f"at most REP_{most.upper()}, which is {found[most]}",
-                )
-        if found["wait"] is None:
-            found["wait"] = not at_prompt()
-        if found["deny_statuses"] is None:
-            found["deny_statuses"] = frozenset(dialect.deny_statuses)
-        if found["fetch_concurrency"] is None:
-            concurrent = settings.getint("CONCURRENT_REQUESTS") or 16  # 0: no limit
-            found["fetch_concurrency"] = max(1, concurrent // 2)
-        if found["store"] is None and found["fleet"] is None:
-            # What was learned outlives the crawl where requests or pages do.
-            outlives = settings.get("JOBDIR") or settings.getbool("HTTPCACHE_ENABLED")
-            found["store"] = "sqlite" if outlives else "memory"
-        found["purpose"] = tuple(sorted({PURPOSES[name] for name in found["purpose"]}))
-        found["evidence_field"] = found["evidence_field"] or None
-        found["evidence"] = found["evidence"] or found["evidence_field"] is not None
-        user_agent = settings.get("ROBOTSTXT_USER_AGENT")
-        return cls(
-            **found,
-            user_agent=check_agent("ROBOTSTXT_USER_AGENT", user_agent),
-            retried=frozenset(map(int, settings.getlist("RETRY_HTTP_CODES"))),
+                value = json.loads(value)
+            except ValueError:
+                raise WrongError(f"{expected}, as a,b or in JSON") from None
+        elif isinstance(value, str):
+            value = filter(None, map(str.strip, value.split(",")))
+        elif not isinstance(value, (list, tuple, set, frozenset)):
+            raise WrongError(expected)
+        found = []
+        for item in value:
+            try:
+                found.append(check_item(item))
+            except WrongError:  # noqa: PERF203 - it names the item
+                raise WrongError(f"{expected}; {shown(item)} is none") from None
+        return kind(found)
+
+    return check
+
+
+def some_of(choices: Collection[str]) -> Check:
+    listed = " or ".join(f'"{choice}"' for choice in choices)
+    return list_of(one_of(choices), f"a list whose items are {listed}")
+
+
+def loaded(value: Any, expected: str) -> Any:
+    """Return *value*, or what it names where it is JSON or an import path."""
+    if not isinstance(value, str):
+        return value
+    try:
+        is_json = value.lstrip().startswith("{")
+        return json.loads(value) if is_json else load_object(value)
+    except (ImportError, NameError, ValueError, TypeError) as error:
+        raise WrongError(f"{expected} ({error})") from None
+
+
+def pace_by(value: Any) -> str | Callable[[Any], str]:
+    expected = (
+        '"host", "domain", or a function from a request to a name, or its import path'
+    )
+    if isinstance(value, str) and value.lower() in {"host", "domain"}:
+        return value.lower()
+    found: Callable[[Any], str] = loaded(value, expected)
+    if callable(found):
+        return found
+    raise WrongError(expected)
+
+
+def meta_or_function(value: Any) -> Mapping[str, Any] | Callable[..., Any]:
+    expected = (
+        "a dict, or a function of two requests that returns one, or its import path"
+    )
+    found: Callable[..., Any] = loaded(value, expected)
+    return found if callable(found) else meta_of_text(found, expected)
+
+
+def meta_of_text(value: Any, expected: str) -> Mapping[str, Any]:
+    """Return *value*, the meta of a request for a text file. Raises ``WrongError``."""
+    if not isinstance(value, Mapping):
+        raise WrongError(expected)
+    zyte = [value.get(name) for name in ("zyte_api", "zyte_api_automap")]
+    if value.get("playwright") or any(
+        isinstance(each, Mapping) and each.get("browserHtml") for each in zyte
+    ):
+        raise WrongError(
+            "a meta that asks for no browser: it makes HTML of a robots.txt, in which "
+            "there are no rules"
         )
+    return value
 
 
-FIELDS = [each.name for each in fields(Settings) if each.metadata]
-DECLARATIONS = [
-    Declaration(f"REP_{each.name.upper()}", *each.metadata["setting"])
-    for each in fields(Settings)
-    if each.metadata
-]
-DEFAULTS = {each.name: each.default for each in DECLARATIONS}
+def reason(value: Any) -> str:
+    if isinstance(value, str) and value.strip():
+        return value.strip()
+    raise WrongError("a reason: who has allowed it, when, and where that stands")
 
 
-def unknown_names(settings: BaseSettings) -> list[str]:
-    """Return a sentence for each ``REP_`` name in *settings* that is no setting of ours."""
-    sentences = []
-    for name in settings:
-        if not str(name).startswith("REP_") or name in DEFAULTS:
-            continue
-        from difflib import get_close_matches  # noqa: PLC0415 - few need it
+def day(value: Any) -> date:
+    with suppress(ValueError):
+        if isinstance(value, str):
+            return date.fromisoformat(value)
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return value
+    raise WrongError('a day such as "2027-01-01"')
 
-        near = get_close_matches(name, DEFAULTS, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        sentences.append(f"{name} is not a setting of scrapy_rep{hint}")
-    return sentences
+
+OF_A_HOST: dict[str, Check] = {
+    "budget": whole(0),
+    "wide": whole(1),
+    "allow": reason,
+    "until": day,
+    "delay": SECONDS,
+}
+"""What REP_HOSTS may say of a host."""
+OF_A_PERMISSION = {"until", "delay"}
+"""What of that needs ``"allow"``."""
+
+
+def hosts(value: Any) -> dict[str, dict[str, Any]]:
+    expected = 'a dict such as {"example.com": {"budget": 100}}'
+    value = loaded(value, f"{expected}, or the same in JSON")
+    if not isinstance(value, Mapping):
+        raise WrongError(expected)
+    found: dict[str, dict[str, Any]] = {}
+    for host, own in value.items():
+        if not isinstance(host, str) or not isinstance(own, Mapping):
+            raise WrongError(expected)
+        for name, its in own.items():
+            if name not in OF_A_HOST:
+                raise WrongError(
+                    f"{expected}; {shown(name)} is nothing that a host has"
+                )
+            try:
+                is_none = its is None and name != "allow"
+                checked = None if is_none else OF_A_HOST[name](its)
+            except WrongError as error:
+                raise WrongError(f"{expected}; the {name} is {error}") from None
+            key = exact_host(host) if "allow" in own else host.lower()
+            found.setdefault(key, {})[name] = checked
+        if (lone := OF_A_PERMISSION.intersection(own)) and "allow" not in own:
+            raise WrongError(f'{expected}; {min(lone)} needs an "allow" beside it')
+    return found
+
+
+def exact_host(name: str) -> str:
+    """Return *name* as URLs have it; raises ``WrongError`` where it is not the name of one host."""
+    is_plain = "[" in name or not set(name) & set("/?#@:\\")
+    origin = origin_of(f"https://{name}") if is_plain else None
+    host = (urlsplit(origin or "").hostname or "").rstrip(".")
+    if HOST_NAME.fullmatch(host) or ":" in host:
+        return host
+    raise WrongError(
+        f'the exact name of a host, as in "www.example.com", beside "allow"; {shown(name)} '
+        "is none"
+    )
 
 
 def check_agent(name: str, value: object) -> str | tuple[str, ...] | None:
@@ -388,3 +284,191 @@ def check_agent(name: str, value: object) -> str | tuple[str, ...] | None:
     raise SettingError(
         name, value, "a product token or a User-Agent, as a str, or a list of tokens"
     )
+
+
+def setting(default: Any, check: Check) -> Any:
+    """Declare a field of Settings; the setting has its name after ``REP_``, in capitals.
+
+    *default* is given as a user would give it; ``None``: it depends on other settings, or
+    there is none.
+    """
+    return field(metadata={"default": default, "check": check})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Settings(OneForEachCrawler):
+    """The settings of one crawl, read and checked once."""
+
+    obey: frozenset[str] = setting([*DIRECTIVES], some_of(DIRECTIVES))
+    """What is enforced; the rest is only counted."""
+    dialect: Dialect = setting("rfc9309", one_of(DIALECTS))
+    """How robots.txt is read: or gym2008, mk1996."""
+    crawl_delay_max: float = setting(300.0, SECONDS)
+    """The longest delay that is kept."""
+    crawl_delay_over_max: str = setting("drop", one_of(("drop", "clamp")))
+    """If a site asks for more: drop its requests, or clamp."""
+    visit_time_max: float = setting(3600.0, SECONDS)
+    """The longest wait for a visit time; else refused."""
+    pace_by: str | Callable[[Any], str] = setting("host", pace_by)
+    """What keeps one pace: host, domain, or a function."""
+    max_age: float = setting(None, SOME_SECONDS)
+    """For how long a robots.txt is used at most; None: 1 day, with mk1996 7 days."""
+    min_age: float = setting(60.0, SECONDS)
+    """For how long it is used at least, whatever its headers say."""
+    unreachable: str = setting("disallow", one_of(("disallow", "allow")))
+    """What holds where a robots.txt cannot be fetched."""
+    unreachable_retry_delays: tuple[float, ...] = setting(
+        [10.0, 60.0],
+        list_of(SECONDS, "a list of numbers of seconds, >= 0", tuple),
+    )
+    """When it is asked for again while requests wait."""
+    unreachable_ttl: float = setting(3600.0, SOME_SECONDS)
+    """How often it is asked for after that."""
+    unreachable_max: float = setting(30 * DAY, SECONDS)
+    """After so long no copy counts, and all is allowed."""
+    retry_after_max: float = setting(3600.0, SECONDS)
+    """The longest Retry-After that is kept."""
+    back_off_first: float = setting(5.0, SOME_SECONDS)
+    """How long a host in trouble is parked at first."""
+    back_off_max: float = setting(300.0, SOME_SECONDS)
+    """The longest that it is parked at a time."""
+    back_off_give_up: float = setting(600.0, SECONDS)
+    """After so long without a success it is given up."""
+    latency_factor: float = setting(
+        0.0, number("a number, >= 0", lambda found: found >= 0)
+    )
+    """How many of its response times lie between two requests; 0: none."""
+    latency_delay_min: float = setting(0.0, SECONDS)
+    """The shortest delay for that reason."""
+    latency_delay_max: float = setting(30.0, SOME_SECONDS)
+    """The longest delay for that reason."""
+    host_budget: int | None = setting(None, whole(0))
+    """How many requests a host gets; more are refused. None: no limit."""
+    hosts: dict[str, dict[str, Any]] = setting({}, hosts)
+    """Exceptions for hosts: {"example.com": {"budget": 100}}."""
+    all_parked_max: float | None = setting(None, SECONDS)
+    """The crawl ends if nothing may be sent for longer; None: no limit."""
+    wait: bool = setting(None, flag)
+    """Whether requests wait for more than a few seconds; None: True, but in a shell False."""
+    deny_statuses: frozenset[int] = setting(
+        None, list_of(STATUS, "a list of 4xx statuses such as [401, 403]")
+    )
+    """4xx statuses of a robots.txt that disallow everything; None: with mk1996 401, 403."""
+    max_redirects: int = setting(5, whole(0))
+    """How many redirects of a robots.txt are followed."""
+    max_size: int = setting(MAX_SIZE, whole(1, MAX_SIZE))
+    """How many octets of a robots.txt are used."""
+    timeout: float = setting(30.0, SOME_SECONDS)
+    """How long one request for a robots.txt may take."""
+    robots_meta: Any = setting(None, meta_or_function)
+    """Meta of requests for robots.txt files: a dict, a function."""
+    fetch_concurrency: int = setting(None, whole(1))
+    """How many robots.txt files are fetched at a time; None: CONCURRENT_REQUESTS / 2."""
+    slow_fetches: int = setting(700, whole(1))
+    """How many more may be under way that take long."""
+    cache_bytes: int = setting(64 * MiB, whole(0))
+    """Octets of memory for parsed robots.txt files."""
+    store: str | type = setting(None, lambda value: value)  # checked when it is made
+    """Where answers are kept: memory, sqlite, a class; None: memory, with JOBDIR sqlite,
+    in a fleet with its requests."""
+    store_path: str | None = setting(None, text)
+    """The file of the SQLite store; None: robots.sqlite in JOBDIR."""
+    fleet: str | None = setting(None, server_url)
+    """The Redis server or cluster by which workers share a crawl; None: one process."""
+    fleet_lease: float = setting(8.0, SOME_SECONDS)
+    """A worker that is silent for so long is taken for dead."""
+    fleet_shards: int | None = setting(None, whole(1, 1024))
+    """Into how many shards the hosts of a fleet are cut; None: 32."""
+    fleet_persist: bool = setting(True, flag)
+    """Whether what is left, and seen, outlives the last worker."""
+    fleet_flush: bool = setting(False, flag)
+    """Whether the first worker begins with an empty queue."""
+    page_obey: frozenset[str] = setting([], some_of(PAGE_RULES))
+    """Which rules of pages are enforced: nofollow, noindex."""
+    purpose: tuple[str, ...] = setting([], some_of(PURPOSES))
+    """What the crawl is for; sites may say no to that."""
+    purpose_unstated: str = setting("allow", one_of(("allow", "refuse")))
+    """Where a site says nothing of it: allow, refuse."""
+    approved: str | None = setting(None, path_or_uri)
+    """The file of what was approved (scrapy robots approve)."""
+    approved_strict: bool = setting(False, flag)
+    """Whether what is not as approved is refused, not only warned of."""
+    evidence: bool = setting(False, flag)
+    """Whether requests carry meta["rep_evidence"]."""
+    evidence_field: str | None = setting(None, text)
+    """The field of items for the digest of the robots.txt."""
+    audit_uri: str | None = setting(None, path_or_uri)
+    """Where the audit is written."""
+    user_agent: str | tuple[str, ...] | None = None
+    """ROBOTSTXT_USER_AGENT, which is Scrapy's."""
+    retried: frozenset[int] = frozenset()
+    """RETRY_HTTP_CODES, which is Scrapy's."""
+
+    @classmethod
+    def made_for(cls, crawler: Crawler) -> Self:
+        return cls.read(crawler.settings)
+
+    @classmethod
+    def read(cls, settings: BaseSettings) -> Self:
+        """Return the values in *settings*, with the defaults of this package.
+
+        Raises ``SettingError``, which names the setting, the value and what was
+        expected.
+        """
+        found: dict[str, Any] = {}
+        for setting_name, (name, check) in CHECKS.items():
+            value = settings.get(setting_name)
+            value = DEFAULTS[setting_name] if value is None else value
+            try:
+                found[name] = None if value is None else check(value)
+            except WrongError as error:
+                raise SettingError(setting_name, value, str(error)) from None
+        dialect = found["dialect"] = DIALECTS[found["dialect"]]
+        if found["max_age"] is None:
+            found["max_age"] = dialect.default_lifetime or DAY
+        for least, most in LEAST_AND_MOST:
+            if found[least] > found[most]:
+                setting_name = f"REP_{least.upper()}"
+                expected = f"at most REP_{most.upper()}, which is {found[most]}"
+                value = settings.get(setting_name, found[least])
+                raise SettingError(setting_name, value, expected)
+        if found["wait"] is None:
+            found["wait"] = not at_prompt()
+        if found["deny_statuses"] is None:
+            found["deny_statuses"] = frozenset(dialect.deny_statuses)
+        if found["fetch_concurrency"] is None:
+            concurrent = settings.getint("CONCURRENT_REQUESTS") or 16  # 0: no limit
+            found["fetch_concurrency"] = max(1, concurrent // 2)
+        if found["store"] is None and found["fleet"] is None:
+            # What was learned outlives the crawl where requests or pages do.
+            outlives = settings.get("JOBDIR") or settings.getbool("HTTPCACHE_ENABLED")
+            found["store"] = "sqlite" if outlives else "memory"
+        found["purpose"] = tuple(sorted({PURPOSES[name] for name in found["purpose"]}))
+        found["evidence"] = found["evidence"] or found["evidence_field"] is not None
+        user_agent = settings.get("ROBOTSTXT_USER_AGENT")
+        return cls(
+            **found,
+            user_agent=check_agent("ROBOTSTXT_USER_AGENT", user_agent),
+            retried=frozenset(map(int, settings.getlist("RETRY_HTTP_CODES"))),
+        )
+
+
+DECLARED = {
+    f"REP_{each.name.upper()}": each for each in fields(Settings) if each.metadata
+}
+DEFAULTS = {name: each.metadata["default"] for name, each in DECLARED.items()}
+CHECKS = {name: (its.name, its.metadata["check"]) for name, its in DECLARED.items()}
+
+
+def unknown_names(settings: BaseSettings) -> list[str]:
+    """Return a sentence for each ``REP_`` name in *settings* that is no setting of ours."""
+    sentences = []
+    for name in settings:
+        if not str(name).startswith("REP_") or name in DEFAULTS:
+            continue
+        from difflib import get_close_matches  # noqa: PLC0415 - few need it
+
+        near = get_close_matches(name, DEFAULTS, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        sentences.append(f"{name} is not a setting of scrapy_rep{hint}")
+    return sentences

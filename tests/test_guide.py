@@ -12,11 +12,11 @@ from urllib.parse import quote
 
 import pytest
 
-from scrapy_rep.docs.conf import audited, evidence_fields, fields_of
+from scrapy_rep.docs.conf import audited, docstrings_of, evidence_fields, fields_of
 from scrapy_rep.events import EVENTS
 from scrapy_rep.protocol import CODES
 from scrapy_rep.protocol.lint import NUMBERS
-from scrapy_rep.settings import DECLARATIONS
+from scrapy_rep.settings import DEFAULTS, Settings
 from tests.browser import Browser, Page
 from tests.documents import GUIDE, PACKAGE, ROOT
 
@@ -48,8 +48,10 @@ def text_of(guide: Path, page: str) -> str:
 
 def test_tables_have_all_that_is_declared(guide):
     settings = text_of(guide, "settings")
-    for each in DECLARATIONS:
-        assert f"{each.name} {each.meaning} {each.otherwise}" in settings
+    meanings = docstrings_of(Settings)
+    for name, default in DEFAULTS.items():
+        meaning = meanings[name.removeprefix("REP_").lower()]
+        assert f"{name} {meaning} {default!r}" in settings
     audit = text_of(guide, "audit")
     for field in evidence_fields():
         assert " ".join(field) in audit

@@ -17,7 +17,7 @@ LAYERS = [
     {"access"},
     {"downloader"},
     {"engine"},
-    {"exceptions", "setting_checks", "signals"},
+    {"exceptions", "signals"},
     {"settings"},
     {"events"},
     {"parser", "pacing"},

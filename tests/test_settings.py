@@ -96,8 +96,8 @@ def test_values_may_come_from_the_command_line():
     ("name", "value", "expected"),
     [
         ("REP_OBEY", ["disalow"], 'items are "disallow" or'),
-        ("REP_OBEY", ["disallow", "crawldelay"], "; 'crawldelay' is not"),
-        ("REP_OBEY", '["disallow"', "a list of words, as a,b or in JSON"),
+        ("REP_OBEY", ["disallow", "crawldelay"], "; 'crawldelay' is none"),
+        ("REP_OBEY", '["disallow"', 'or "back-off", as a,b or in JSON'),
         ("REP_OBEY", True, "a list"),
         ("REP_DIALECT", "rfc", '"rfc9309" or "gym2008" or "mk1996"'),
         ("REP_CRAWL_DELAY_MAX", -1, "a number of seconds, >= 0"),
@@ -164,7 +164,7 @@ def test_values_may_come_from_the_command_line():
         ("REP_UNREACHABLE_RETRY_DELAYS", [10**400], "a list of numbers of seconds"),
         ("REP_MAX_REDIRECTS", 1.5, "a whole number"),
         ("REP_MAX_SIZE", 0, "a whole number, at least 1"),
-        ("REP_MAX_SIZE", 2**20, "a whole number, at most 524288"),
+        ("REP_MAX_SIZE", 2**20, "a whole number, at least 1, at most 524288"),
         ("REP_TIMEOUT", 0, "> 0"),
         (
             "REP_ROBOTS_META",

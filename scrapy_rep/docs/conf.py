@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import json
 import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
@@ -19,7 +18,7 @@ from scrapy_rep.events.records import RECORDS
 from scrapy_rep.evidence.witness import EVIDENCE
 from scrapy_rep.protocol import CODES
 from scrapy_rep.protocol.lint import NUMBERS, SEVERITIES
-from scrapy_rep.settings import DECLARATIONS
+from scrapy_rep.settings import DEFAULTS, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,12 +50,10 @@ Row = tuple[str, ...]
 
 def settings() -> Iterator[Row]:
     yield "setting", "meaning", "default"
-    for each in DECLARATIONS:
-        default, value = each.otherwise, each.default
-        if not default:
-            shown = repr(value) if isinstance(value, bool) else json.dumps(value)
-            default = f"{shown} {each.unit}".strip()
-        yield f":ref:`{each.name}`", plain(each.meaning), plain(default)
+    meanings = docstrings_of(Settings)
+    for name, default in DEFAULTS.items():
+        meaning = meanings[name.removeprefix("REP_").lower()]
+        yield f":ref:`{name}`", plain(meaning), plain(repr(default))
 
 
 def evidence() -> Iterator[Row]:
@@ -90,16 +87,22 @@ def audited() -> list[type[Event]]:
     return [each for each in EVENTS if each.audit]
 
 
+def docstrings_of(kind: type) -> dict[str, str]:
+    """Return what the fields of a class are said to be."""
+    (declared,) = ast.parse(inspect.getsource(kind)).body
+    assert isinstance(declared, ast.ClassDef)
+    return {
+        ast.unparse(field.target): said(ast.literal_eval(text.value))
+        for field, text in pairwise(declared.body)
+        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr)
+    }
+
+
 def fields_of(record: type[Event]) -> list[tuple[str, str, str]]:
     """Return name, kind and meaning of the fields of *record*."""
-    meanings = {}
+    meanings: dict[str, str] = {}
     for kind in reversed(record.__mro__[:-1]):
-        (declared,) = ast.parse(inspect.getsource(kind)).body
-        assert isinstance(declared, ast.ClassDef)
-        for field, text in pairwise(declared.body):
-            if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
-                assert isinstance(field.target, ast.Name)
-                meanings[field.target.id] = said(ast.literal_eval(text.value))
+        meanings |= docstrings_of(kind)
     kinds = RECORDS[record.audit].items()
     return [(name, kind.expected, meanings[name]) for name, (kind, _) in kinds]
 

@@ -9,7 +9,7 @@ from scrapy.http.request import NO_CALLBACK
 
 from scrapy_rep.access.origins import origin_of
 from scrapy_rep.exceptions import SettingError
-from scrapy_rep.setting_checks import WrongError, meta_of_text
+from scrapy_rep.settings import WrongError, meta_of_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

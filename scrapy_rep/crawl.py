@@ -36,7 +36,7 @@ FLEET_STORE = "scrapy_rep.frontier.redis_store.FleetStore"
 FLEET_BOOKINGS = "scrapy_rep.frontier.redis_turns.FleetBookings"
 """Parts of a fleet, which few crawls are; they need redis."""
 STORES = {
-    "memory": "scrapy_rep.store.memory.MemoryStore",
+    "memory": "scrapy_rep.store.MemoryStore",
     "sqlite": "scrapy_rep.store.sqlite.SqliteStore",
 }
 

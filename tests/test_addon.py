@@ -185,7 +185,7 @@ def test_what_few_crawls_need_is_not_imported():
         "store.sqlite",
     ]
     code = (
-        "import sys, scrapy_rep.addon, scrapy_rep.scheduler, scrapy_rep.store.memory;"
+        "import sys, scrapy_rep.addon, scrapy_rep.scheduler, scrapy_rep.store;"
         f"print([name for name in {few} if 'scrapy_rep.' + name in sys.modules],"
         " 'difflib' in sys.modules)"
     )

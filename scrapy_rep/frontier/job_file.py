@@ -19,7 +19,7 @@ from scrapy.utils.job import job_dir
 from scrapy_rep.downloader import OneForEachCrawler
 from scrapy_rep.exceptions import JobError
 from scrapy_rep.frontier.salvage import salvage
-from scrapy_rep.store.sqlite_files import is_damage, set_aside, sign, version_of
+from scrapy_rep.store.sqlite import is_damage, set_aside, sign, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

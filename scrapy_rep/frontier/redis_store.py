@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from scrapy_rep.frontier.redis_server import AwayError
 from scrapy_rep.settings import DAY
 from scrapy_rep.store import Store, origin_of_key
-from scrapy_rep.store.rows import MAX_ROW_SIZE, flatten, pack_body, read_row
+from scrapy_rep.store.packed import pack, unpack
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -53,13 +53,16 @@ class FleetStore(Store):
         if row is None:
             return None
         try:
-            return self._snapshot(row)
-        except (ValueError, TypeError, RecursionError) as error:
+            return unpack(origin, row, ahead=self._server.ahead)
+        except ValueError as error:
             await self._server.at_host(host, "UNLINK", self._key(origin))
             raise ValueError(f"what Redis had is damaged: {error}") from error
 
     async def put(self, origin: str, snapshot: Snapshot) -> None:
-        row = await self._row(snapshot)
+        packing = partial(pack, origin, snapshot, ahead=self._server.ahead)
+        body = b"" if snapshot.answer is None else snapshot.answer.body
+        is_large = len(body) > LARGE_OCTETS
+        row = await asyncio.to_thread(packing) if is_large else packing()
         args = [self._key(origin), row, "PX", self._expiry]
         with suppress(AwayError):  # another worker may ask once more
             await self._server.at_host(host_in(origin), "SET", *args)
@@ -70,14 +73,9 @@ class FleetStore(Store):
             kept = await self.get(origin)
         except ValueError:
             kept = None
-        if kept is None:
-            if snapshot.stands_alone:
-                await self.put(origin, snapshot)
-        elif kept.status == snapshot.status:
-            answer, known = snapshot.answer, kept.answer
-            if answer is not None and known is not None:
-                answer = answer._replace(body=known.body, encoding=known.encoding)
-            await self.put(origin, snapshot._replace(answer=answer))
+        touched = snapshot.touching(kept)
+        if touched is not None:
+            await self.put(origin, touched)
 
     async def close(self) -> None:
         """Nothing is to be written; the scheduler closes the connections."""
@@ -128,33 +126,8 @@ class FleetStore(Store):
         with suppress(AwayError):  # its lease ends by itself
             await self._server.at_host(host, "lease", [key], [self._server.me, 0])
 
-    # From what is in Redis, and to it
-
     def _key(self, origin: str) -> str:
         return self._server.key_at(host_in(origin), f"robots:{origin}")
-
-    def _snapshot(self, row: bytes) -> Snapshot:
-        """Return the snapshot that was read; raises ``ValueError`` if it is damaged."""
-        if len(row) > MAX_ROW_SIZE:
-            raise ValueError("it is too long")
-        head, _, body = row.partition(b"\n")
-        known = json.loads(head)
-        if (
-            not isinstance(known, list)
-            or len(known) != 2
-            or not isinstance(known[0], dict)
-        ):
-            raise ValueError("it is something else")
-        return read_row(known[0], known[1], body, ahead=self._server.ahead)
-
-    async def _row(self, snapshot: Snapshot) -> bytes:
-        """Return *snapshot* as octets; its times are by the server's clock."""
-        facts, encoding, body = flatten(snapshot, ahead=self._server.ahead)
-        if facts["status"] is not None:
-            facts["status"] = int(facts["status"])
-        aside = len(body) > LARGE_OCTETS
-        packed = await asyncio.to_thread(pack_body, body) if aside else pack_body(body)
-        return json.dumps([facts, encoding]).encode() + b"\n" + packed
 
 
 def host_in(origin: str) -> str:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-import zlib
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
-from random import randrange
-from time import monotonic, sleep, time
+from time import monotonic, time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from scrapy.exceptions import NotConfigured
@@ -19,18 +18,11 @@ from scrapy.utils.project import data_path
 from scrapy_rep.downloader import wait_for
 from scrapy_rep.settings import DAY, DEFAULTS, Settings
 from scrapy_rep.store import Store
-from scrapy_rep.store.rows import FACTS, flatten, pack_body, read_row
-from scrapy_rep.store.sqlite_files import (
-    DamageError,
-    is_damage,
-    set_aside,
-    sign,
-    version_of,
-)
+from scrapy_rep.store.packed import pack, unpack
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
@@ -44,54 +36,31 @@ logger = logging.getLogger(__name__)
 FILE_NAME = "robots.sqlite"
 APPLICATION_ID = 0x5245_5039  # REP9
 """Marks a file as ours; the files of other programs are never written to."""
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 BUSY_SECONDS = 10.0
 """Seconds to wait for another crawl's write; one takes a millisecond."""
-COLUMNS_SINCE_2 = ("cache_control", "expires")
-"""Those that files of schema version 1 do not have."""
-CREATE_TABLE = """CREATE TABLE IF NOT EXISTS robots (
-    origin TEXT NOT NULL PRIMARY KEY,
-    status INTEGER,
-    url TEXT NOT NULL,
-    etag TEXT NOT NULL,
-    last_modified TEXT NOT NULL,
-    checked REAL NOT NULL,
-    lifetime REAL NOT NULL,
-    grace REAL NOT NULL,
-    failures INTEGER NOT NULL,
-    failing_since REAL NOT NULL,
-    retry_at REAL NOT NULL,
-    failure TEXT NOT NULL,
-    crc INTEGER NOT NULL,   -- of the columns but the next two
-    encoding TEXT,
-    body BLOB NOT NULL,     -- in the zlib format, which has a checksum of its own
-    cache_control TEXT NOT NULL DEFAULT '',
-    expires TEXT NOT NULL DEFAULT ''
-)"""
-ADD_COLUMN = "ALTER TABLE robots ADD COLUMN {} TEXT NOT NULL DEFAULT ''"
-COLUMNS = f"{', '.join(FACTS)}, crc, encoding, body"
-SELECT_ROW = f"SELECT {COLUMNS} FROM robots WHERE origin = ?"  # noqa: S608
-INTO_ROBOTS = f"INTO robots ({COLUMNS}, origin) VALUES ({'?, ' * (len(FACTS) + 3)}?)"
-SELECT_NEXT_ROWS = (
-    "SELECT count(*), max(rowid)"
-    " FROM (SELECT rowid FROM robots WHERE rowid > ? ORDER BY rowid LIMIT ?)"
+SCHEMA = (
+    "DROP TABLE IF EXISTS robots",  # of an earlier version: it is fetched again
+    """CREATE TABLE robots (
+        origin TEXT NOT NULL PRIMARY KEY,
+        used_until REAL NOT NULL,  -- as long as it decides anything by itself
+        snapshot BLOB NOT NULL     -- which has a checksum
+    )""",
+    "CREATE INDEX by_use ON robots (used_until)",
 )
-DELETE_USELESS_ROWS = (
-    "DELETE FROM robots WHERE rowid > ? AND rowid <= ?"
-    " AND max(checked + max(lifetime, grace), retry_at) < ?"
-)
-WRITES_PER_LOOK, ROWS_PER_LOOK = 16, 160
-"""How many writes come between two looks for useless rows, and how many rows a look is at. It
-takes as long as a few writes. Every row has been looked at by the time that a tenth of their
-number have been written."""
-UPDATE_FACTS = (
-    f"UPDATE robots SET {' = ?, '.join(FACTS)} = ?, crc = ?"  # noqa: S608
-    " WHERE origin = ? AND status IS ?"
-)
+SELECT = "SELECT snapshot FROM robots WHERE origin = ?"
+REPLACE = "REPLACE INTO robots (origin, used_until, snapshot) VALUES (?, ?, ?)"
+FORGET = "DELETE FROM robots WHERE used_until < ?"
+WRITES_PER_LOOK = 16
+"""How many writes come between two looks for useless rows."""
 
 
 class StoreError(ValueError):
     """The file is not one that this version can keep snapshots in."""
+
+
+class DamageError(sqlite3.DatabaseError):
+    """What SQLite itself does not notice: a row that is not as it was written."""
 
 
 class SqliteStore(Store):
@@ -107,8 +76,7 @@ class SqliteStore(Store):
 
     An origin is forgotten when its answer has been out of date, and its retry due, for
     *unreachable_max* seconds and a day: until then the answer may be held while the origin is
-    unreachable, and its failures count. Each write looks for such origins among some rows,
-    and reuses their space; the file itself never shrinks.
+    unreachable, and its failures count. Writes reuse its space; the file never shrinks.
     """
 
     def __init__(
@@ -121,7 +89,6 @@ class SqliteStore(Store):
         # Snapshots are dated by a clock that never steps, as the wall clock may.
         self._wall_at_zero = time() - monotonic()
         self._writes = 0
-        self._looked_at: int | None = None  # up to this row
         self._db: sqlite3.Connection | None = None  # the worker's
         self._file: tuple[int, int] | None = None  # what the path was when opened
         self._closed = False
@@ -142,10 +109,10 @@ class SqliteStore(Store):
         return await self._do(_get, origin)
 
     async def put(self, origin: str, snapshot: Snapshot) -> None:
-        await self._do(self._write, _put, origin, snapshot)
+        await self._do(self._put, origin, snapshot)
 
     async def touch(self, origin: str, snapshot: Snapshot) -> None:
-        await self._do(self._write, _touch, origin, snapshot)
+        await self._do(self._touch, origin, snapshot)
 
     async def _do(self, work: Callable[..., T], *args: Any) -> T:
         return await wait_for(self._worker.submit(self._work, work, *args))
@@ -170,31 +137,20 @@ class SqliteStore(Store):
             self._move_aside(error)
             return work(self._connection(), *args)
 
-    def _write(
-        self,
-        db: sqlite3.Connection,
-        write: Callable[[sqlite3.Connection, str, Snapshot], None],
-        origin: str,
-        snapshot: Snapshot,
-    ) -> None:
-        write(db, origin, snapshot)
+    def _put(self, db: sqlite3.Connection, origin: str, snapshot: Snapshot) -> None:
+        row = origin, _used_until(snapshot), pack(origin, snapshot)
+        db.execute(REPLACE, row)
         self._writes += 1
         if not self._writes % WRITES_PER_LOOK:
-            self._forget(db)
+            now = self._wall_at_zero + monotonic()
+            db.execute(FORGET, (now - self._kept_for,))
 
-    def _forget(self, db: sqlite3.Connection) -> None:
-        """Look at some rows, and delete those that are of no use any more."""
-        after = self._looked_at
-        if (
-            after is None
-        ):  # at random, so that short crawls do not all look at the same rows
-            (rows,) = db.execute("SELECT max(rowid) FROM robots").fetchone()
-            after = randrange(rows or 1)  # noqa: S311
-        found, last = db.execute(SELECT_NEXT_ROWS, (after, ROWS_PER_LOOK)).fetchone()
-        # After the last row the first one is next.
-        self._looked_at = last if found == ROWS_PER_LOOK else 0
-        now = self._wall_at_zero + monotonic()
-        db.execute(DELETE_USELESS_ROWS, (after, last, now - self._kept_for))
+    def _touch(self, db: sqlite3.Connection, origin: str, snapshot: Snapshot) -> None:
+        db.execute("BEGIN IMMEDIATE")  # another crawl may put another answer here
+        with db:
+            touched = snapshot.touching(_get(db, origin))
+            if touched is not None:
+                self._put(db, origin, touched)
 
     def _connection(self) -> sqlite3.Connection:
         if self._db is None:
@@ -228,15 +184,14 @@ class SqliteStore(Store):
             error=StoreError,
             advice="have REP_STORE_PATH name another file",
         )
-        if version == 0:
-            db.execute(CREATE_TABLE)
-        elif version == 1:
-            for name in COLUMNS_SINCE_2:  # no row is written for that
-                db.execute(ADD_COLUMN.format(name))
         if version < SCHEMA_VERSION:
+            for statement in SCHEMA:
+                db.execute(statement)
             sign(db, APPLICATION_ID, SCHEMA_VERSION)
         db.execute("COMMIT")
-        _write_ahead(db)
+        # SQLite fails one of two crawls that ask for it at once; the file has it then.
+        with suppress(sqlite3.OperationalError):
+            db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
 
     def _disconnect(self) -> None:
@@ -257,58 +212,21 @@ class SqliteStore(Store):
 
 
 def _get(db: sqlite3.Connection, origin: str) -> Snapshot | None:
-    row = db.execute(SELECT_ROW, (origin,)).fetchone()
-    if row is None:
-        return None
-    *facts, crc, encoding, body = row
-    if crc != _checksum(origin, facts):
-        raise DamageError("a row does not match its checksum")
+    row = db.execute(SELECT, (origin,)).fetchone()
     try:
-        return read_row(dict(zip(FACTS, facts, strict=True)), encoding, body)
+        return None if row is None else unpack(origin, row[0])
     except ValueError as error:
-        raise DamageError(f"a row: {error}") from error
+        raise DamageError(f"what is known of an origin: {error}") from error
 
 
-def _put(
-    db: sqlite3.Connection, origin: str, snapshot: Snapshot, verb: str = "REPLACE"
-) -> None:
-    facts, encoding, body = flatten(snapshot)
-    crc = _checksum(origin, facts.values())
-    row = (*facts.values(), crc, encoding, pack_body(body), origin)
-    db.execute(f"{verb} {INTO_ROBOTS}", row)
-
-
-def _touch(db: sqlite3.Connection, origin: str, snapshot: Snapshot) -> None:
-    facts, _, _ = flatten(snapshot)
-    crc = _checksum(origin, facts.values())
-    # Another crawl may have put another answer here. It is left alone: of two answers
-    # the later one holds, and a status must not be joined to the other's body.
-    row = (*facts.values(), crc, origin, snapshot.status)
-    if not db.execute(UPDATE_FACTS, row).rowcount and snapshot.stands_alone:
-        _put(db, origin, snapshot, "INSERT OR IGNORE")
-
-
-def _checksum(origin: str, facts: Iterable[object]) -> int:
-    # A row that was written before there were these facts has a checksum without them.
-    named = zip(FACTS, facts, strict=True)
-    facts = [fact for name, fact in named if fact or name not in COLUMNS_SINCE_2]
-    # SQLite gives back a float where an int was put for a time, and 0.0 for -0.0.
-    plain = [float(f) or 0.0 if isinstance(f, (int, float)) else f for f in facts]
-    return zlib.crc32(ascii((origin, *plain)).encode())
-
-
-def _write_ahead(db: sqlite3.Connection) -> None:
-    # Where two crawls switch at once, SQLite fails one of them without waiting.
-    deadline = monotonic() + BUSY_SECONDS
-    while True:
-        try:
-            db.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError as error:  # noqa: PERF203 - it is rare
-            if "locked" not in str(error) or monotonic() > deadline:
-                raise
-            sleep(0.01)
-        else:
-            return
+def _used_until(snapshot: Snapshot) -> float:
+    """Return until when *snapshot* decides something, were it not for failures to come."""
+    answer, failures, varies_at = snapshot
+    return max(
+        varies_at,
+        0.0 if answer is None else answer.checked + max(answer.lifetime, answer.grace),
+        0.0 if failures is None else failures.retry_at,
+    )
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -326,3 +244,61 @@ def _path(settings: BaseSettings) -> Path:
         return Path(data_path(FILE_NAME))
     except NotConfigured:  # a settings module without a scrapy.cfg
         return Path(".scrapy", FILE_NAME)
+
+
+# What the file of a job has in common with it
+
+
+def is_damage(error: sqlite3.DatabaseError) -> bool:
+    # SQLITE_CORRUPT and SQLITE_NOTADB are the codes that Python turns into this very
+    # class; the codes themselves are there from Python 3.11 on only.
+    return (
+        type(error) is sqlite3.DatabaseError
+        or isinstance(error, DamageError)
+        or "no such " in str(error)  # table or column
+    )
+
+
+def version_of(
+    db: sqlite3.Connection,
+    path: Path,
+    *,
+    application_id: int,
+    newest: int,
+    error: type[Exception],
+    advice: str,
+) -> int:
+    """Return the version of the tables in the file at *path*; 0: it has none yet.
+
+    Raises *error*, which ends with *advice*, if the file is another program's, or newer than
+    *newest*, the last version that is known.
+    """
+    (application,) = db.execute("PRAGMA application_id").fetchone()
+    version: int
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    (objects,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if application != application_id and (application or objects):
+        raise error(f"{path} is the database of another program: {advice}")
+    if version > newest:
+        raise error(
+            f"{path} has schema version {version}, this version of scrapy_rep supports up"
+            f" to {newest}: upgrade it, or {advice}"
+        )
+    return version
+
+
+def sign(db: sqlite3.Connection, application_id: int, version: int) -> None:
+    """Mark a file as ours."""
+    db.execute(f"PRAGMA application_id = {application_id}")
+    db.execute(f"PRAGMA user_version = {version}")
+
+
+def set_aside(path: Path) -> Path:
+    """Rename the file or folder at *path*, and return what it is called now."""
+    asides = (Path(f"{path}.damaged-{n}") for n in count(1))
+    aside = next(each for each in asides if not each.exists())
+    # A journal that stayed behind would be taken for the new file's.
+    for suffix in ("-journal", "-wal", "-shm", ""):
+        with suppress(FileNotFoundError):
+            Path(f"{path}{suffix}").replace(f"{aside}{suffix}")
+    return aside

@@ -11,7 +11,7 @@ from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
 from scrapy_rep.policies.aside import LARGE_SIZE, Aside
 from scrapy_rep.protocol.ruleset import RuleSet
-from scrapy_rep.store.memory import MemoryStore
+from scrapy_rep.store import MemoryStore
 from tests.policies.test_service import AGENT, ORIGIN, Answer, Crawl
 from tests.policies.test_service import Site as Answers
 from tests.site import Reply, Site

@@ -23,7 +23,7 @@ from scrapy_rep.policies.aside import LARGE_SIZE
 from scrapy_rep.policies.cache import Known, PolicyCache
 from scrapy_rep.policies.lifecycle import Standing, State
 from scrapy_rep.protocol import Policy, parse, ruleset
-from scrapy_rep.store.memory import MemoryStore
+from scrapy_rep.store import MemoryStore
 from scrapy_rep.store.sqlite import SqliteStore
 from tests.policies.test_service import AGENT, DAY, HOUR, Answer, Clock, Crawl, Site
 from tests.snapshots import snapshot_of

@@ -25,7 +25,7 @@ from scrapy_rep.policies import service as module
 from scrapy_rep.policies.lifecycle import State
 from scrapy_rep.policies.service import Policies
 from scrapy_rep.settings import Settings
-from scrapy_rep.store.memory import MemoryStore
+from scrapy_rep.store import MemoryStore
 from scrapy_rep.store.sqlite import SqliteStore
 from tests.utils import (
     GOES_ON,

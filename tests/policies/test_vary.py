@@ -11,8 +11,7 @@ from scrapy import Request
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
 from scrapy_rep.policies.lifecycle import State
-from scrapy_rep.store import variant
-from scrapy_rep.store.memory import MemoryStore
+from scrapy_rep.store import MemoryStore, variant
 from scrapy_rep.store.sqlite import SqliteStore
 from tests.policies.test_service import (
     AGENT,

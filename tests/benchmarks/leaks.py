@@ -15,6 +15,7 @@ import sys
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing import Pipe, Process
 from types import MethodType
 from typing import TYPE_CHECKING, Any
@@ -80,9 +81,12 @@ def number_of(address: str) -> int:
 class Everywhere:
     """A web server at all addresses of 127.0.0.0/8, in a process of its own."""
 
+    def __init__(self, kinds: list[tuple[int, bytes, bytes]] = KINDS) -> None:
+        self._kinds = kinds
+
     def __enter__(self) -> int:
         ours, theirs = Pipe()
-        self._process = Process(target=_serve, args=(theirs,), daemon=True)
+        self._process = Process(target=_serve, args=(theirs, self._kinds), daemon=True)
         self._process.start()
         port: int = ours.recv()
         return port
@@ -92,23 +96,27 @@ class Everywhere:
         self._process.join()
 
 
-def _serve(pipe: Any) -> None:
-    asyncio.run(_serve_forever(pipe))
+def _serve(pipe: Any, kinds: list[tuple[int, bytes, bytes]]) -> None:
+    asyncio.run(_serve_forever(pipe, kinds))
 
 
-async def _serve_forever(pipe: Any) -> None:
-    server = await asyncio.start_server(_talk, "0.0.0.0", 0)
+async def _serve_forever(pipe: Any, kinds: list[tuple[int, bytes, bytes]]) -> None:
+    server = await asyncio.start_server(partial(_talk, kinds), "0.0.0.0", 0)
     pipe.send(server.sockets[0].getsockname()[1])
     await asyncio.Event().wait()
 
 
-async def _talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _talk(
+    kinds: list[tuple[int, bytes, bytes]],
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+) -> None:
     try:
         head = await reader.readuntil(b"\r\n\r\n")
         number = number_of(writer.get_extra_info("sockname")[0])
         status, headers, body = 200, b"", b"<html>page</html>"
         if head.startswith(b"GET /robots.txt "):
-            status, headers, body = KINDS[number % len(KINDS)]
+            status, headers, body = kinds[number % len(kinds)]
         elif head.startswith(b"GET /elsewhere "):
             body = b"User-agent: *\nDisallow: /1\n"
         writer.write(

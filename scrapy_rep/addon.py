@@ -12,7 +12,7 @@ from scrapy.utils.misc import load_object
 
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.holding import NO_MIDDLEWARE
-from scrapy_rep.log.plain import tell_plainly
+from scrapy_rep.log.lines import tell_plainly
 from scrapy_rep.middleware import RepMiddleware
 from scrapy_rep.pages import RepSpiderMiddleware
 from scrapy_rep.pages.tdm_files import TDM, TdmMiddleware

@@ -18,8 +18,8 @@ from scrapy_rep.events.stream import Stream
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.judging import Agents, Judge, make_namer
 from scrapy_rep.judging.agents import name_of
-from scrapy_rep.log import InDownloader, Log, Waits
-from scrapy_rep.log.plain import tell_plainly
+from scrapy_rep.log.lines import Log, tell_plainly
+from scrapy_rep.log.waits import Waits
 from scrapy_rep.pacing import Keeper
 from scrapy_rep.policies import Approval, Fetcher, Permissions, Policies
 from scrapy_rep.protocol.printable import describe_error, mask_uri
@@ -58,26 +58,15 @@ class Crawl(OneForEachCrawler):
         counted = [each for each in EVENTS if each.is_counted()]
         self.events.listen(lambda event: event.count(stats), counted)
         self.engine = Engine(crawler)
-        self.waits = Waits(
-            lambda: bool(self.engine.active()),
-            lambda host: self.keeper.parked_by(host),  # noqa: PLW0108 - it comes later
-        )
-        self.log = Log(
-            crawler,
-            self.events,
-            self.waits,
-            self.engine.is_ending,
-        )
+        namer = make_namer(self.settings, crawler)
+        self.keeper = Keeper(self.engine, namer, self.settings)
+        self.waits = Waits(self.engine, self.keeper)
+        self.log = Log(crawler, self.events, self.waits, self.engine.is_ending)
         self.agents = Agents(crawler, self.settings)
         self.permissions = Permissions(self.settings)
         self.permissions.on_end(self.events.warn_user)
         self.approval = Approval(self.settings, self.events)
         self.judge = Judge(self.settings, self.permissions, self.approval)
-        namer = make_namer(self.settings, crawler)
-        self.keeper = Keeper(self.engine, namer, self.settings)
-        self.waits.holders.append(
-            InDownloader(self.engine, self.keeper, self.waits.has_queue)
-        )
         self.audit: Audit | None = None
         """``None``: there is none, or no gate yet."""
         self.is_judged = False
@@ -184,7 +173,7 @@ class Crawl(OneForEachCrawler):
 
             Witness(settings, events, self.keeper.host_of, put)
         if events.listeners(Sent) or events.listeners(Answered):
-            from scrapy_rep.evidence.departures import Departures  # noqa: PLC0415
+            from scrapy_rep.evidence.audit import Departures  # noqa: PLC0415
 
             Departures(self.engine.starts, events)
 

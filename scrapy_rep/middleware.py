@@ -35,7 +35,8 @@ from scrapy_rep.judging.ruling import (
     UNREACHABLE,
     too_soon,
 )
-from scrapy_rep.log import Watch
+from scrapy_rep.log.waits import ASKED
+from scrapy_rep.log.watch import Watch
 from scrapy_rep.pacing import OverBudgetError
 from scrapy_rep.policies import Known
 from scrapy_rep.refusals import MAX_WAITING, ON_THE_WAY, TOO_MANY_WAIT, Refusals
@@ -232,7 +233,8 @@ class RepMiddleware:
                 return self._again(request)
             raise self._refuse(request, url, origin, TOO_MANY_WAIT)
         host = self._keeper.host_of(request)
-        with self._policies.bound.lending_place(), self._crawl.waits.at_gate(host):
+        shown = self._crawl.waits.holding(host, ASKED)
+        with self._policies.bound.lending_place(), shown:
             known = await self._policies.get(origin, request)
         return await self._cached(request, origin) or known
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from scrapy_rep.judging import Judge, Ruling
     from scrapy_rep.judging.agents import Agents
-    from scrapy_rep.log import Waiting, Waits
+    from scrapy_rep.log.waits import Waiting, Waits
     from scrapy_rep.policies import Known
     from scrapy_rep.protocol import Agent, Policy, Preferences, Verdict
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from math import inf
 from time import time
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 from scrapy.settings import Settings as ScrapySettings
 
 from scrapy_rep.judging import Judge
 from scrapy_rep.judging.agents import Agents, Chooser
-from scrapy_rep.log import Waits
 from scrapy_rep.policies import Known
 from scrapy_rep.policies.lifecycle import Standing, State
 from scrapy_rep.protocol import parse
@@ -51,7 +51,7 @@ class _OneFile:
         self.policies = _Everywhere(policy)
         self.agents = Agents(Chooser(chosen), settings)
         self.judge = Judge(settings)
-        self.waits = Waits()
+        self.waits: Any = SimpleNamespace(waiting=list)
         self.events = _Raises()
 
 

@@ -178,7 +178,7 @@ def test_what_few_crawls_need_is_not_imported():
         "browser",
         "events.records",
         "evidence.audit",
-        "evidence.items",
+        "evidence.witness",
         "frontier.sqlite",
         "frontier.job_file",
         "frontier.redis_server",

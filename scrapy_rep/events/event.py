@@ -95,6 +95,10 @@ class Event:
         return True
 
     @classmethod
+    def may_be_no_news(cls) -> bool:
+        return cls.is_news is not Event.is_news
+
+    @classmethod
     def is_counted(cls) -> bool:
         """Tell whether it counts in any stat."""
         return bool(cls.counts) or cls.count is not Event.count

@@ -4,37 +4,61 @@ from __future__ import annotations
 
 import os
 import socket
+from collections import defaultdict
 from dataclasses import replace
+from heapq import nlargest
 from secrets import token_hex
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
+from scrapy.utils.asyncio import call_later
+from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_rep import __version__
+from scrapy_rep.downloader import kind_of, sleep
 from scrapy_rep.events import EVENTS
-from scrapy_rep.events.of_crawls import FORMAT, AuditFailed, Began, Ended
+from scrapy_rep.events.of_crawls import FORMAT, AuditFailed, Began, Ended, Waited
+from scrapy_rep.events.of_requests import Answered, Sent
 from scrapy_rep.events.of_sites import NewCopy
 from scrapy_rep.events.records import as_text
-from scrapy_rep.evidence.destination import SETTING_NAME
-from scrapy_rep.evidence.sink import Sink
-from scrapy_rep.evidence.waiting import WaitingLines
+from scrapy_rep.evidence.sink import SETTING_NAME, Sink
+from scrapy_rep.judging.target import how_judged
+from scrapy_rep.log.waits import ASKED, PACE, add_held
+from scrapy_rep.protocol.printable import without_user
 from scrapy_rep.settings import DEFAULTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy.crawler import Crawler
+    from scrapy.http import Response
+    from scrapy.utils.asyncio import CallLaterResult
 
+    from scrapy_rep.downloader import Departure, Starts
     from scrapy_rep.events.event import Event
     from scrapy_rep.events.stream import Stream
-    from scrapy_rep.evidence.sink import Record
-    from scrapy_rep.log import Waits
+    from scrapy_rep.evidence.witness import Written
+    from scrapy_rep.log.waits import Held, Waits
 
 MAX_DIGESTS = 10_000
 """Digests that are remembered, so that each body is written once."""
 USERS_SETTINGS = ("ROBOTSTXT_USER_AGENT", "USER_AGENT", "DOWNLOAD_DELAY")
 """Settings of Scrapy that are written down with ours."""
+LEAST_LOOK_SECONDS, MOST_LOOK_SECONDS = 1.0, 60.0
+"""Seconds between two looks at what waits: at first, and at the most."""
+LOOK_TIME_PART = 0.01
+"""The next look comes after this part of the time that the crawl has taken so far."""
+MOST_COST_PART = 0.002
+"""The part of the time that looks may take at the most."""
+AT_A_TIME = 500
+"""How much of what waits is looked at in one turn of the event loop."""
+MOST_HOSTS = 20
+"""Hosts that one look names; the next look names others."""
+SAME_END_SECONDS = 1.0
+"""Seconds by which the end of a wait may move without being told again."""
+COMMON_CAUSES = frozenset({PACE, ASKED})
+"""All hosts wait for these now and then, shortly: no lines are written for single hosts."""
 
 
 class Audit:
@@ -63,7 +87,9 @@ class Audit:
         self._errors = 0  # of the sink, as far as they were told
         self._waiting_lines = WaitingLines(crawler, events, waits)
         events.listen(self._hear_copy, [NewCopy])
-        events.listen(self._hear, [each for each in EVENTS if each.audit])
+        kinds = [each for each in EVENTS if each.audit]
+        events.listen(self.put, [each for each in kinds if not each.may_be_no_news()])
+        events.listen(self._hear, [each for each in kinds if each.may_be_no_news()])
         if crawler.spider is not None:
             self._open()
         else:  # as in a shell
@@ -73,35 +99,37 @@ class Audit:
         if self._sink is not None:
             return
         worker = f"{socket.gethostname()}-{os.getpid()}-{token_hex(4)}"
-        settings = self._crawler.settings
         # The URI of the audit may have a password.
-        ours = [name for name in DEFAULTS if name != SETTING_NAME]
-        given = {name: settings.get(name) for name in (*ours, *USERS_SETTINGS)}
+        names = [*(name for name in DEFAULTS if name != SETTING_NAME), *USERS_SETTINGS]
+        settings: dict[str, Any] = {}
+        for name in names:
+            value: Any = self._crawler.settings.get(name)
+            value = DEFAULTS.get(name) if value is None else value
+            is_set = isinstance(value, (set, frozenset))
+            settings[name] = sorted(map(str, value)) if is_set else value
         began = Began(
             FORMAT,
             getattr(self._crawler.spider, "name", None),
             self._agent(),
             worker,
             __version__,
-            {
-                name: _plain(DEFAULTS.get(name) if value is None else value)
-                for name, value in given.items()
-            },
+            settings,
             time=self._events.at(monotonic()),
         )
-        self._sink = Sink(
-            self._crawler, self._uri, worker, began.as_json(), self._tell_errors
-        )
+        self._sink = Sink(self._crawler, self._uri, worker, began.as_json())
         self._events.tell_user(f"The audit goes to {self._sink.name}")
 
-    def put(self, record: Record, size: int = 0) -> None:
+    def put(self, record: Event | Written, size: int = 0) -> None:
         """Write *record*, with a text of *size* octets, if there is a spider, until its end."""
-        if self._sink is not None:
-            self._sink.put(record, size)
+        sink = self._sink
+        if sink is not None:
+            sink.put(record, size)
+            if sink.errors > self._errors:
+                self._tell_errors(sink)
 
     def _hear(self, event: Event) -> None:
-        if self._sink is not None and event.is_news:
-            self._sink.put(event)
+        if event.is_news:
+            self.put(event)
 
     def _hear_copy(self, event: NewCopy) -> None:
         """Write what is known of an origin, with its body if that is not written yet."""
@@ -118,29 +146,162 @@ class Audit:
     async def close(self, reason: str) -> None:
         """Write the last record and store the audit."""
         self._waiting_lines.close()
-        self._waits.close_all()
+        self._waits.end()
         sink = self._sink
         if sink is None:
             return
         self._events.tell(Ended(reason, dict(self._waits.left) or None))
         self._sink = None
         await sink.close()
-        self._tell_errors(sink)
+        if sink.errors > self._errors:
+            self._tell_errors(sink)
         self._events.count("audit/records", sink.written + 1)  # and the first one
         if sink.lost:
             self._events.count("audit/lost", sink.lost)
 
     def _tell_errors(self, sink: Sink) -> None:
         """Tell of failures to write."""
-        if sink.errors == self._errors:
-            return
         more, self._errors = sink.errors - self._errors, sink.errors
         self._digests.clear()  # if there is another file, it has no bodies yet
         self._events.tell(AuditFailed(sink.name, sink.error, more))
 
 
-def _plain(value: object) -> object:
-    """Return *value* as JSON can have it."""
-    if isinstance(value, (set, frozenset)):
-        return sorted(map(str, value))
-    return value
+class WaitingLines:
+    """Writes down what waits from time to time, in few lines however many hosts there are.
+
+    Each look writes a line for each cause whose numbers have changed, and names up to
+    ``MOST_HOSTS`` hosts that were not named yet, those with most requests first.
+    """
+
+    def __init__(self, crawler: Crawler, events: Stream, waits: Waits) -> None:
+        self._events = events
+        self._waits = waits
+        self._began = monotonic()
+        self._closed = False
+        self._timer: CallLaterResult | None = None
+        self._named: dict[tuple[str, str], float] = {}
+        """Host and cause -> until when it waits, as last written."""
+        self._last: dict[str, tuple[int, int]] = {}
+        """Cause -> how many hosts and requests waited at the last look."""
+        crawler.signals.connect(self._begin, signals.spider_opened)
+
+    def _begin(self) -> None:
+        self._began = monotonic()
+        self._look_in(LEAST_LOOK_SECONDS)
+
+    def _look_in(self, seconds: float) -> None:
+        self._timer = call_later(seconds, lambda: deferred_from_coro(self._look()))
+
+    def close(self) -> None:
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    async def _look(self) -> None:
+        self._timer = None
+        found: dict[tuple[str, str], Held] = {}
+        took, begun = 0.0, monotonic()
+        for number, held in enumerate(self._waits.held(), 1):
+            add_held(found, held)
+            if not number % AT_A_TIME:
+                took += monotonic() - begun
+                await sleep(0)
+                if self._closed:
+                    return
+                begun = monotonic()
+        self._write_sums(found)
+        self._write_hosts(found)
+        now = monotonic()
+        took += now - begun
+        part = min(LOOK_TIME_PART * (now - self._began), MOST_LOOK_SECONDS)
+        self._look_in(max(LEAST_LOOK_SECONDS, part, took / MOST_COST_PART))
+
+    def _write_sums(self, found: dict[tuple[str, str], Held]) -> None:
+        by_cause: defaultdict[str, list[Held]] = defaultdict(list)
+        for held in found.values():
+            by_cause[held.cause].append(held)
+        before, self._last = self._last, {}
+        changed: list[tuple[int, Waited]] = []
+        for cause in before.keys() | by_cause.keys():
+            some = by_cause[cause]
+            numbers = len(some), sum(held.requests for held in some)
+            if some:
+                self._last[cause] = numbers
+            if numbers != before.get(cause):
+                times = [self._events.at(held.until) for held in some if held.until]
+                first, last = min(times, default=None), max(times, default=None)
+                hosts, requests = numbers
+                told = Waited(cause, requests, hosts=hosts, until=first, last=last)
+                changed.append((requests - before.get(cause, (0, 0))[1], told))
+        # Falling numbers first, so that no request seems to wait for two causes.
+        for _, told in sorted(changed, key=lambda each: each[0]):
+            self._events.tell(told)
+
+    def _write_hosts(self, found: dict[tuple[str, str], Held]) -> None:
+        self._named = {key: at for key, at in self._named.items() if key in found}
+        new = (
+            (key, held)
+            for key, held in found.items()
+            if held.cause not in COMMON_CAUSES
+            and (
+                key not in self._named
+                or (held.until or 0.0) > self._named[key] + SAME_END_SECONDS
+            )
+        )
+        for key, held in nlargest(MOST_HOSTS, new, key=lambda each: each[1].requests):
+            self._named[key] = held.until or 0.0
+            until = None if held.until is None else self._events.at(held.until)
+            self._events.tell(
+                Waited(held.cause, held.requests, host=held.host, until=until)
+            )
+
+
+class Departures:
+    """Tells of each request that is sent, and of what comes of it."""
+
+    def __init__(self, starts: Starts, events: Stream) -> None:
+        self._events = events
+        starts.on_start(self._note_start)
+        starts.on_answer(self._note_answer)
+        starts.on_failure(self._note_failure)
+
+    def _note_start(self, departure: Departure) -> None:
+        request, robots = departure.request, departure.robots_hop is not None
+        exempt, judged = (
+            (None, None) if robots else how_judged(request.url, request.meta)
+        )
+        sent = Sent(
+            without_user(request.url),
+            departure.host or None,
+            robots or None,
+            exempt,
+            judged,
+            time=self._events.at(departure.started_at),
+        )
+        self._events.tell(sent)
+
+    def _note_answer(self, departure: Departure, response: Response) -> None:
+        self._tell(departure, octets=len(response.body), status=response.status)
+
+    def _note_failure(self, departure: Departure, error: Exception) -> None:
+        self._tell(departure, error=kind_of(error))
+
+    def _tell(
+        self,
+        departure: Departure,
+        octets: int | None = None,
+        status: int | None = None,
+        error: str | None = None,
+    ) -> None:
+        began, arrived = departure.started_at, departure.arrived_at
+        answered = Answered(
+            without_user(departure.request.url),
+            departure.host or None,
+            monotonic() - began,
+            None if arrived is None else arrived - began,
+            octets,
+            status,
+            error,
+            departure.robots_hop is not None or None,
+        )
+        self._events.tell(answered)

@@ -2,37 +2,53 @@
 
 from __future__ import annotations
 
-import zlib
+import re
+from collections import deque
 from contextlib import suppress
-from pathlib import Path
+from datetime import datetime, timezone
+from gzip import GzipFile
+from importlib import import_module
+from itertools import count
+from pathlib import Path, PureWindowsPath
 from threading import Event, Thread
 from time import monotonic
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
-from scrapy.extensions.feedexport import FileFeedStorage
+from scrapy.extensions.feedexport import (
+    FileFeedStorage,
+    GCSFeedStorage,
+    S3FeedStorage,
+)
 from scrapy.utils.defer import ensure_awaitable
+from scrapy.utils.misc import build_from_crawler, load_object
 
-from scrapy_rep.evidence.destination import SETTING_NAME, claim_path, fill_in, storage
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.protocol.printable import describe_error, mask_uri
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import ModuleType
 
     from scrapy.crawler import Crawler
 
-packing: ModuleType = zlib
-"""The module that writes gzip. isal, an extra, takes a fifth of the time for files of that size."""
+    from scrapy_rep.events.event import Event as Record
+    from scrapy_rep.evidence.witness import Written
+
+gzip_file: Any = GzipFile
+"""What writes gzip. isal, an extra, takes a fifth of the time for files of that size."""
 with suppress(ImportError):
-    from isal import isal_zlib
+    from isal.igzip import IGzipFile as gzip_file
 
-    packing = isal_zlib
-
+SETTING_NAME = "REP_AUDIT_URI"
+PARAMETERS_SETTING = "FEED_URI_PARAMS"
+PARAMETER = re.compile(
+    r"%\(([^()]+)\)[-+ #0]*(?:[1-9]\d*)?(?:\.\d+)?[diouxXeEfFgGcrsa]"
+)
+"""A parameter to fill in; any other "%" belongs to the URI itself."""
+NEEDED = {S3FeedStorage: "boto3", GCSFeedStorage: "google.cloud.storage"}
+"""Storage -> the module that it imports, maybe only when the crawl is over."""
 GATHER_SECONDS = 0.5
 """Seconds for which lines are gathered before they are written."""
-WRITE_AT_BYTES = 2**20
-"""With so many octets they are written at once."""
 MAX_WAITING_BYTES = 32 * 2**20
 """Octets that may wait if writing is slow; further lines are lost, and counted."""
 RETRY_SECONDS = 60.0
@@ -40,16 +56,9 @@ RETRY_SECONDS = 60.0
 CLOSE_SECONDS = 10.0
 """Seconds for which the end of a crawl waits for the thread."""
 COMPRESSION_LEVEL = 1
-"""For both modules. Level 6 of zlib takes over twice as long, for files a sixth smaller."""
-GZIP_WBITS = 16 + zlib.MAX_WBITS
+"""Level 6 takes over twice as long, for files a sixth smaller."""
 RECORD_BYTES = 600
 """Octets of memory that a waiting record takes about, besides a text that comes with it."""
-
-
-class Record(Protocol):
-    """What makes a line, in ASCII and with its end."""
-
-    def as_json(self) -> str: ...
 
 
 class Sink:
@@ -62,19 +71,10 @@ class Sink:
     only, so all that follows is lost there.
     """
 
-    def __init__(
-        self,
-        crawler: Crawler,
-        uri: str,
-        worker: str,
-        head: str,
-        notice: Callable[[Sink], None] = lambda sink: None,
-    ) -> None:
+    def __init__(self, crawler: Crawler, uri: str, worker: str, head: str) -> None:
         """Open the storage at *uri*, and write *head*, the first line of each file.
 
-        *notice* is called in the thread of the event loop: now and then while lines come, and
-        at the first one after a failure. Raises ``SettingError`` if the
-        storage cannot be opened or written.
+        Raises ``SettingError`` if the storage cannot be opened or written.
         """
         self.errors = 0
         """How often opening, writing or storing has failed."""
@@ -84,191 +84,219 @@ class Sink:
         """Lines that were written, without the head."""
         self._spider: Any = crawler.spider
         self._head = head
-        self._notice = notice
-        self._packed = uri.endswith(".gz")
-        self._packer: Any = None
         self._file: IO[bytes] | None = None
+        self._lines: Any = None
+        """What lines are written to: the file, or what compresses them for it."""
         self._retry_at = 0.0
-        self._waiting: list[Record] = []
-        # Each number is changed by one of the two threads only, but for _look_at, which is
-        # 0 after a failure, so that the next line has it noticed.
+        self._waiting: deque[Record | Written] = deque()
+        # Each number is changed by one of the two threads only.
         self._given = self._done = 0  # octets, about
-        self._look_at = WRITE_AT_BYTES  # when so many octets are given
         self._dropped = self._unwritten = 0  # lines
-        self._asleep = True  # the thread is, or there is none yet
-        self._some, self._hurry, self._closing = Event(), Event(), Event()
-        self._thread: Thread | None = None
         self._uri = fill_in(uri, crawler, worker)
         try:
             self._storage = storage(crawler, self._uri)
-            self._local = isinstance(self._storage, FileFeedStorage)
-            self._path: str = self._storage.path if self._local else ""
+            self._is_local = isinstance(self._storage, FileFeedStorage)
+            self._path: str = self._storage.path if self._is_local else ""
             self._open()
         except SettingError:
             raise
         # Whatever a storage may raise, NotConfigured and AssertionError among it.
         except Exception as error:  # noqa: BLE001
-            expected = f"what Scrapy's feed storages can open ({describe_error(error, self._uri)})"
+            fault = describe_error(error, self._uri)
+            expected = f"what Scrapy's feed storages can open ({fault})"
             # Where the error may tell a secret, so may its traceback.
             shown = mask_uri(self._uri)
             cause = error if shown == self._uri else None
             raise SettingError(SETTING_NAME, shown, expected) from cause
+        self._closing = Event()
+        self._thread = Thread(target=self._run, name="rep-audit", daemon=True)
+        self._thread.start()
 
     @property
     def name(self) -> str:
         """Return the path of the file, or the URI without its password."""
-        return self._storage.path if self._local else mask_uri(self._uri)
+        return self._storage.path if self._is_local else mask_uri(self._uri)
 
     @property
     def lost(self) -> int:
         """Return how many lines were not written, and will not be."""
         return self._dropped + self._unwritten
 
-    def put(self, record: Record, size: int = 0) -> None:
+    def put(self, record: Record | Written, size: int = 0) -> None:
         """Take *record*, with a text of about *size* octets, to be written soon."""
         given = self._given + RECORD_BYTES + size
-        if given > self._look_at and not self._has_room_for(given):
+        if given - self._done > MAX_WAITING_BYTES:
             self._dropped += 1
             return
         self._given = given
         self._waiting.append(record)
-        if self._asleep:
-            self._wake_thread()
-
-    def _has_room_for(self, given: int) -> bool:
-        waiting = given - self._done
-        if waiting > MAX_WAITING_BYTES:
-            return False
-        if waiting > WRITE_AT_BYTES:
-            self._hurry.set()
-        self._look_at = given + WRITE_AT_BYTES
-        self._notice(self)
-        return True
-
-    def _wake_thread(self) -> None:
-        self._asleep = False
-        if self._thread is not None:
-            self._some.set()
-            return
-        self._thread = Thread(target=self._run, name="rep-audit", daemon=True)
-        self._thread.start()
 
     async def close(self) -> None:
         """Write what waits, and upload the file if the storage does that at the end."""
         self._closing.set()
-        self._hurry.set()
-        self._some.set()
-        if self._thread is not None:
-            self._thread.join(CLOSE_SECONDS)
-            if self._thread.is_alive():
-                self._failed(TimeoutError("writing takes too long"))
-                self._not_stored()
-                return
-        file, self._file = self._file, None
-        if file is None:
-            return
+        self._thread.join(CLOSE_SECONDS)
         try:
-            self._end(file)
-            await ensure_awaitable(self._storage.store(file))
+            if self._thread.is_alive():
+                raise TimeoutError("writing takes too long")
+            if self._file is not None:
+                if self._lines is not self._file:
+                    self._lines.close()
+                self._file.flush()
+                await ensure_awaitable(self._storage.store(self._file))
         except Exception as error:  # noqa: BLE001 - whatever a storage may raise
-            self._failed(error)
-            self._not_stored()
-
-    def _not_stored(self) -> None:
-        """Count what was written to a temporary file as lost, the head, too."""
-        if not self._local:
-            self._unwritten += self.written + 1
-            self.written = -1
+            self._note_failure(error)
+            if not self._is_local:
+                # What was written to a temporary file is lost, the head, too.
+                self._unwritten += self.written + 1
+                self.written = -1
 
     # In the thread
 
     def _run(self) -> None:
-        while not self._closing.is_set():
-            self._hurry.wait(GATHER_SECONDS)
-            if not self._closing.is_set():
-                self._hurry.clear()
-            if self._write_what_waits():
-                continue
-            # A crawl that pauses now may pause for long, so the thread sleeps until it is
-            # woken. A busy crawl never has to wake it, which would take 0.1 ms.
-            self._asleep = True
-            if not self._waiting:  # else one came just before
-                self._some.wait()
-                self._some.clear()
-            self._asleep = False
-        self._write_what_waits()  # of a crawl that is over at once
+        while not self._closing.wait(GATHER_SECONDS):
+            self._write_what_waits()
+        self._write_what_waits()
 
-    def _write_what_waits(self) -> bool:
-        """Write the lines that wait; ``False``: there were none."""
+    def _write_what_waits(self) -> None:
         given = self._given  # a line is counted first, so one more may be on its way
-        taken = self._waiting[:]
+        taken = [self._waiting.popleft() for _ in range(len(self._waiting))]
         if not taken:
-            return False
-        del self._waiting[: len(taken)]
-        lines = len(taken)
+            return
         try:
-            if self._file is None and self._local and monotonic() >= self._retry_at:
+            if self._file is None and self._is_local and monotonic() >= self._retry_at:
                 self._retry_at = monotonic() + RETRY_SECONDS
                 self._open()
             if self._file is None:
-                self._unwritten += lines
+                self._unwritten += len(taken)
             else:
-                self._write(self._file, "".join([each.as_json() for each in taken]))
-                self.written += lines
+                self._write("".join([each.as_json() for each in taken]))
+                self.written += len(taken)
         except Exception as error:  # noqa: BLE001 - whatever a file may raise
-            self._unwritten += lines
-            self._failed(error)
+            self._unwritten += len(taken)
+            self._note_failure(error)
             self._give_up_file()
         self._done = given
-        return True
-
-    def _write(self, file: IO[bytes], text: str) -> None:
-        octets = text.encode("ascii")
-        if self._packer is not None:
-            # So that all of it can be read again, however the file ends.
-            octets = self._packer.compress(octets) + self._packer.flush(
-                zlib.Z_SYNC_FLUSH
-            )
-        file.write(octets)
-        file.flush()
-
-    def _end(self, file: IO[bytes]) -> None:
-        if self._packer is not None:
-            file.write(self._packer.flush())
-        file.flush()
 
     def _open(self) -> None:
-        if self._local:
+        if self._is_local:
             self._storage.path = claim_path(self._path)
-        file = self._storage.open(self._spider)
+        self._file = self._lines = self._storage.open(self._spider)
         try:
-            if self._packed:
-                self._packer = packing.compressobj(
-                    COMPRESSION_LEVEL, zlib.DEFLATED, GZIP_WBITS
-                )
-            self._write(file, self._head)
+            if self._uri.endswith(".gz"):
+                self._lines = gzip_file("", "wb", COMPRESSION_LEVEL, fileobj=self._file)
+            self._write(self._head)
         except Exception:
-            _close(file)
-            if self._local:
+            self._give_up_file()
+            if self._is_local:
                 _remove_empty(Path(self._storage.path))
             raise
-        self._file = file
+
+    def _write(self, text: str) -> None:
+        self._lines.write(text.encode("ascii"))
+        self._lines.flush()
 
     def _give_up_file(self) -> None:
-        file, self._file = self._file, None
-        if file is not None:
-            self._retry_at = monotonic() + RETRY_SECONDS
-            _close(file)
+        self._retry_at = monotonic() + RETRY_SECONDS
+        files: list[Any] = [self._lines, self._file]
+        for each in files:
+            with suppress(Exception):  # it would write once more what cannot be written
+                each.close()
+        self._file = self._lines = None
 
-    def _failed(self, error: Exception) -> None:
+    def _note_failure(self, error: Exception) -> None:
         self.error = describe_error(error, self._uri)
         self.errors += 1
-        self._look_at = 0
 
 
-def _close(file: IO[bytes]) -> None:
-    with suppress(Exception):  # it would write once more what cannot be written
-        file.close()
+def storage(crawler: Crawler, uri: str) -> Any:
+    """Return the feed storage for *uri*, as Scrapy's feed exports choose it."""
+    storages = crawler.settings.getwithbase("FEED_STORAGES")
+    schemes = {scheme: path for scheme, path in storages.items() if path is not None}
+    scheme = "file" if PureWindowsPath(uri).drive else urlsplit(uri).scheme
+    if scheme not in schemes:
+        known = ", ".join(sorted(filter(None, schemes)))
+        expected = f"a path, or a URI with a scheme of FEED_STORAGES: {known}"
+        raise SettingError(SETTING_NAME, mask_uri(uri), expected)
+    kind = load_object(schemes[scheme])
+    if module := NEEDED.get(kind):
+        try:
+            import_module(module)
+        except ImportError as error:
+            package = module.replace(".", "-")
+            expected = f"its package first: pip install {package} ({error})"
+            raise SettingError(SETTING_NAME, mask_uri(uri), expected) from None
+    return build_from_crawler(kind, crawler, uri, feed_options={})
+
+
+def fill_in(uri: str, crawler: Crawler, worker: str) -> str:
+    """Return *uri* with its parameters: those of Scrapy's feeds, and ``%(worker)s``.
+
+    FEED_URI_PARAMS may add to them, or change them, as for feeds. Raises ``SettingError`` if a
+    parameter is not known, or does not fit its format.
+    """
+    value_of = _parameters(crawler, worker)
+
+    def value(found: re.Match[str]) -> str:
+        name = found[1]
+        try:
+            return found[0] % {name: value_of(name)}
+        except (AttributeError, KeyError, TypeError, ValueError):
+            expected = (
+                "%(time)s, %(worker)s, an attribute of the spider or what "
+                f"{PARAMETERS_SETTING} gives, not {found[0]}"
+            )
+            raise SettingError(SETTING_NAME, mask_uri(uri), expected) from None
+
+    return PARAMETER.sub(value, uri)
+
+
+def _parameters(crawler: Crawler, worker: str) -> Callable[[str], Any]:
+    """Return a function from the name of a parameter to its value."""
+    spider = crawler.spider
+    assert spider is not None
+    now = datetime.now(tz=timezone.utc)
+    ours = {
+        "time": now.replace(microsecond=0).isoformat().replace(":", "-"),
+        "batch_time": now.isoformat().replace(":", "-"),
+        "batch_id": 1,
+        "worker": worker,
+    }
+    chosen = crawler.settings[PARAMETERS_SETTING]
+    if not chosen:
+        return lambda name: ours[name] if name in ours else getattr(spider, name)
+    known = {name: getattr(spider, name) for name in dir(spider)} | ours
+    try:
+        given = load_object(chosen)(known, spider)
+        if given is None:  # as for feeds: it has altered what it was given, perhaps
+            given = known
+        values = {"worker": worker, **given}  # which feeds do not know
+    except Exception as error:
+        expected = (
+            "a function of parameters and spider that returns a dict, or the import path "
+            f"of one ({type(error).__name__}: {error})"
+        )
+        raise SettingError(PARAMETERS_SETTING, chosen, expected) from error
+    return values.__getitem__
+
+
+def claim_path(path: str) -> str:
+    """Make a file at *path*, or where there is one at "path-2", and so on; return which.
+
+    Each crawl has a file of its own: a compressed file that a kill has cut off cannot be
+    continued, and two crawls that write to one file damage it. If *path* is no file but, say,
+    a pipe, it is used as it is.
+    """
+    wanted = Path(path)
+    wanted.parent.mkdir(parents=True, exist_ok=True)
+    stem, dot, suffixes = wanted.name.partition(".")
+    names = (f"{stem}-{number}{dot}{suffixes}" for number in count(2))
+    candidate = wanted
+    while not candidate.exists() or candidate.is_file():
+        with suppress(FileExistsError):
+            candidate.touch(mode=0o600, exist_ok=False)  # no one else may read it
+            break
+        candidate = wanted.with_name(next(names))
+    return str(candidate)
 
 
 def _remove_empty(path: Path) -> None:

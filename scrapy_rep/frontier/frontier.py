@@ -359,7 +359,7 @@ class Frontier:
         self._rest()
         return True
 
-    # What a person is told (``Holder``)
+    # What a person is told (``log.waits.Queue``)
 
     def held(self) -> Iterator[Held]:
         now = monotonic()
@@ -396,6 +396,6 @@ class Frontier:
         """Note that the crawl is over; ``taken`` is then what it did not finish."""
         self._alarm.cancel()
         self._in_hand.close()
-        self._permits.waits.close(self, keeps=self._ledger.outlives)
+        self._permits.waits.end(keeps=self._ledger.outlives)
         for queue in self.places.queues():
             queue.where = Where.GONE

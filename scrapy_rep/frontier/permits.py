@@ -54,7 +54,7 @@ class Permits:
             self._policies = crawl.policies
             self._has_cache = crawl.http_cache is not None
         self.engine.back_out_while(frontier.is_all_promised)
-        self.waits.holders.append(frontier)
+        self.waits.queue = frontier
 
     # Where a request belongs
 

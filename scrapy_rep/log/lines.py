@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from functools import cache
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -14,13 +14,13 @@ from scrapy_rep.events.event import Event
 from scrapy_rep.events.of_crawls import Told
 from scrapy_rep.events.of_hosts import Demanded, PutOff
 from scrapy_rep.events.of_sites import Reachable, Unreachable
+from scrapy_rep.exceptions import PlainError
 from scrapy_rep.log.waits import WHY
 from scrapy_rep.protocol.printable import counted, duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from scrapy import Spider
     from scrapy.crawler import Crawler
 
     from scrapy_rep.events.stream import Stream
@@ -45,10 +45,14 @@ NEWS_MOST = 10
 """Lines on one topic at INFO; further ones are written at DEBUG, and summed up at the end."""
 NAMES_MOST = 10
 """Of those further ones, so many hosts are named at the end."""
-MAX_DEMANDING = 10_000
-"""Hosts that are remembered to want a licence or a payment."""
-MAX_PUT_OFF = 100
-"""Hosts of which it is kept why they waited last; then all begin anew."""
+MAX_DEMANDING, MAX_PUT_OFF = 10_000, 100
+"""Hosts that are remembered to want a licence, or to wait for some cause; then all begin anew."""
+UNRETRIEVED = ("asyncio", "twisted")
+"""The loggers that show what ends a crawl before it begins, as Scrapy leaves it to them."""
+_going_on: WeakSet[Crawler] = WeakSet()
+"""All crawls of the process that go on."""
+_of_several: WeakSet[Crawler] = WeakSet()
+"""Those that have gone on at the same time as another."""
 
 
 class SpiderNames(logging.Filter):
@@ -56,13 +60,31 @@ class SpiderNames(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         spider = getattr(record, "spider", None)
-        if spider is not None and any(each.is_of(spider) for each in _of_several):
+        if spider is not None and spider.crawler in _of_several:
             name = spider.name.replace("%", "%%") if record.args else spider.name
             record.msg = f"{name}: {record.msg}"
         return True
 
 
 logger.addFilter(SpiderNames())
+
+
+class Plainly(logging.Filter):
+    """Leaves of the record of a ``PlainError`` its message; nothing else is touched."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, PlainError):
+            vars(record).update(msg=str(error), args=(), exc_info=None, exc_text=None)
+        return True
+
+
+def tell_plainly() -> None:
+    """Have each ``PlainError`` that nobody catches told in one line."""
+    for name in UNRETRIEVED:
+        other = logging.getLogger(name)
+        if not any(isinstance(each, Plainly) for each in other.filters):
+            other.addFilter(Plainly())
 
 
 class Log:
@@ -76,7 +98,7 @@ class Log:
         crawler: Crawler,
         events: Stream,
         waits: Waits,
-        is_ending: Callable[[], bool] = lambda: False,
+        is_ending: Callable[[], bool],
     ) -> None:
         self._crawler = crawler
         self._waits = waits
@@ -85,15 +107,13 @@ class Log:
         """How many lines there were to write, by topic, or of those told of once by kind."""
         self._untold: dict[str, list[str]] = {}
         """By topic, the first hosts or origins that there was no line at INFO for."""
-        self._put_off: dict[str, str] = {}
-        """Host -> why it waited when it was put off last."""
-        self._demanding: set[str] = set()
-        """Hosts of which it is told that they want a licence or a payment."""
+        self._last: defaultdict[type[Event], dict[str, str]] = defaultdict(dict)
+        """Kind of event -> host -> the cause that was told last."""
         self._since: dict[str, float] = {}
         """Origin -> since when it is unreachable, if the log has said so."""
         own: dict[type[Event], Callable[[Any], object]] = {
-            PutOff: self._hear_put_off,
-            Demanded: self._hear_demand,
+            PutOff: lambda event: self._hear_if_new(event, event.cause, MAX_PUT_OFF),
+            Demanded: lambda event: self._hear_if_new(event, "", MAX_DEMANDING),
             Unreachable: self._hear_unreachable,
             Reachable: self._hear_reachable,
         }
@@ -144,20 +164,14 @@ class Log:
 
     # Those that say something only by what was told before
 
-    def _hear_put_off(self, event: PutOff) -> None:
-        if self._put_off.get(event.host) == event.cause:
-            return
-        if len(self._put_off) >= MAX_PUT_OFF:
-            self._put_off.clear()
-        self._put_off[event.host] = event.cause
-        self.hear(event, why=WHY.get(event.cause, event.cause))
-
-    def _hear_demand(self, event: Demanded) -> None:
-        host = event.host or ""
-        if host not in self._demanding:
-            if len(self._demanding) < MAX_DEMANDING:
-                self._demanding.add(host)
-            self.hear(event)
+    def _hear_if_new(self, event: PutOff | Demanded, cause: str, most: int) -> None:
+        """Hear it where the last one of its host had another *cause*."""
+        last, host = self._last[type(event)], event.host or ""
+        if last.get(host) != cause:
+            if len(last) >= most:
+                last.clear()
+            last[host] = cause
+            self.hear(event, why=WHY.get(cause, cause))
 
     def _hear_unreachable(self, event: Unreachable) -> None:
         since = self._since.get(event.origin)
@@ -178,16 +192,13 @@ class Log:
 
     def begin(self) -> None:
         """Note that the crawl begins."""
-        _going_on.add(self)
+        _going_on.add(self._crawler)
         if len(_going_on) > 1:
             _of_several.update(_going_on)
 
     def end(self) -> None:
         """Note that the crawl is over."""
-        _going_on.discard(self)
-
-    def is_of(self, spider: Spider) -> bool:
-        return self._crawler.spider is spider
+        _going_on.discard(self._crawler)
 
     def told_at_debug(self) -> Iterator[str]:
         """Yield what was told at DEBUG only, a part of a sentence for each topic."""
@@ -204,9 +215,3 @@ def _whose(event: Event) -> str:
 @cache
 def _gaps_of(words: str) -> list[str]:
     return GAP.findall(words)
-
-
-_going_on: WeakSet[Log] = WeakSet()
-"""Those of all crawls of the process that go on."""
-_of_several: WeakSet[Log] = WeakSet()
-"""Those of crawls that have gone on at the same time as another."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import contextmanager
-from itertools import chain
 from math import inf
 from time import monotonic, time
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -55,8 +54,8 @@ class Waiting(NamedTuple):
     requests: int
 
 
-class Holder(Protocol):
-    """A queue that holds requests back."""
+class Queue(Protocol):
+    """What holds back the requests of a crawl that must wait."""
 
     def held(self) -> Iterable[Held]: ...
 
@@ -68,127 +67,121 @@ class Holder(Protocol):
 
 
 class Waits:
-    """Knows all that waits in one crawl, by asking its holders."""
+    """Knows all that waits in one crawl: in its queue, in the downloader, or elsewhere."""
 
-    def __init__(
-        self,
-        is_busy: Callable[[], bool] = lambda: True,
-        why_parked: Callable[[str], str] = lambda host: "",
-    ) -> None:
-        """*is_busy* tells whether something is being downloaded.
-
-        *why_parked* tells what parked a host, such as "429"; "": not known.
-        """
-        self._is_busy = is_busy
-        self._why_parked = why_parked
-        self.holders: list[Holder] = []
-        self.elsewhere: list[Holder] = []
-        """Holders of requests that several crawls share: shown, but not counted as our own."""
+    def __init__(self, engine: Engine, keeper: Keeper) -> None:
+        self._engine = engine
+        self._keeper = keeper
+        self.queue: Queue | None = None
+        """``None``: none of ours holds back what must wait, or the crawl is over."""
+        self._beside: Counter[tuple[str, str, float | None]] = Counter()
+        """How many requests wait beside queue and downloader: by host, cause and until when."""
         self._idle_since: float | None = None
         self.on_idle: Callable[[float], object] = lambda seconds: None
-        """Called whenever a queue finds that all hosts of the crawl wait, with the seconds until
-        the first host is due."""
+        """Called whenever the queue finds that all hosts of the crawl wait, with the seconds
+        until the first host is due."""
         self.idle_time = 0.0
         """Seconds in which the crawl had nothing but hosts that wait."""
         self.left: Counter[str] = Counter()
         """How many requests waited when the crawl ended, by what they waited for."""
-        self._others: list[Held] = []
-        self._at_gate: Counter[str] = Counter()
-        """Host -> how many of its requests wait in the downloader for a robots.txt."""
-        self._hosts_left: set[str] = set()
         self.kept = 0
         """How many of those are kept for the next run."""
+        self.hosts_left = 0
+        self._is_over = False
 
     @contextmanager
-    def holding(self, host: str, cause: str, seconds: float) -> Iterator[None]:
-        """Show that a request waits within the block, for so many *seconds*."""
-        held = Held(host, cause, monotonic() + seconds, 1)
-        self._others.append(held)
+    def holding(
+        self, host: str, cause: str, seconds: float | None = None
+    ) -> Iterator[None]:
+        """Show that a request waits within the block; ``None``: nobody knows for how long."""
+        held = host, cause, None if seconds is None else monotonic() + seconds
+        self._beside[held] += 1
         try:
             yield
         finally:
-            self._others.remove(held)
-
-    @contextmanager
-    def at_gate(self, host: str) -> Iterator[None]:
-        """Show that a request waits in the downloader for a robots.txt within the block."""
-        self._at_gate[host] += 1
-        try:
-            yield
-        finally:
-            self._at_gate[host] -= 1
-            if not self._at_gate[host]:
-                del self._at_gate[host]
+            self._beside[held] -= 1
+            self._beside += Counter()  # without those that are 0
 
     def are_at_gate(self, pages: int) -> bool:
         """Tell whether so many *pages* in the downloader all wait for a robots.txt."""
-        return pages <= self._at_gate.total()
+        return pages <= sum(
+            number for held, number in self._beside.items() if held[1] == ASKED
+        )
 
-    def close(self, holder: Holder, *, keeps: bool) -> None:
-        """Note what *holder* still has as the crawl ends; *keeps*: for the next run."""
-        if holder not in self.holders:
+    def end(self, *, keeps: bool = False) -> None:
+        """Note what waits as the crawl ends; *keeps*: the queue has it for the next run."""
+        if self._is_over:
             return
-        for host, cause, _, requests in holder.held():
+        self._is_over = True
+        hosts = set()
+        for host, cause, _, requests in self._in_queue_and_downloader():
             self.left[cause] += requests
-            self.kept += requests * keeps
-            self._hosts_left.add(host)
-        self.holders.remove(holder)
-
-    def close_all(self) -> None:
-        """Note what the other holders still have: Scrapy does not close queues in memory."""
-        for holder in list(self.holders):
-            self.close(holder, keeps=False)
-
-    @property
-    def hosts_left(self) -> int:
-        return len(self._hosts_left)
+            hosts.add(host)
+        self.hosts_left = len(hosts)
+        self.kept = keeps * self.left.total()
+        self.queue = None
 
     def held(self) -> Iterator[Held]:
         """Return what waits, in no order; a host may come more than once."""
-        at_gate = [Held(host, ASKED, None, n) for host, n in self._at_gate.items()]
-        held = chain(
-            *(holder.held() for holder in self.holders), list(self._others), at_gate
-        )
-        return (each for each in held if each.cause != TURN)
+        if self._is_over:
+            return
+        for held in self._in_queue_and_downloader():
+            if held.cause != TURN:
+                yield held
+        for beside, number in list(self._beside.items()):
+            yield Held(*beside, number)
+
+    def _in_queue_and_downloader(self) -> Iterator[Held]:
+        if self.queue is not None:
+            yield from self.queue.held()
+        # In the downloader for a host in trouble, as requests of media pipelines do; where no
+        # queue of ours holds anything back, also for the delays of hosts.
+        keeper, has_queue = self._keeper, self.queue is not None
+        if has_queue and not keeper.is_any_parked():
+            return
+        hosts = Counter(map(keeper.host_of, self._engine.active()))
+        for host, number in hosts.items():
+            if left := keeper.parked_left(host):
+                yield Held(host, PARKED, monotonic() + left, number)
+            elif not has_queue and (left := keeper.pace_left(host, behind=False)):
+                yield Held(host, PACE, monotonic() + left, number)
 
     def waiting(self) -> list[Waiting]:
         """Return what waits, by host and cause; what goes on first comes first."""
         since_1970 = time() - monotonic()
         found: dict[tuple[str, str], Held] = {}
-        for held in chain(self.held(), *(each.held() for each in self.elsewhere)):
+        for held in self.held():
             add_held(found, held)
         waiting = (
-            Waiting(host, self.why(host, cause), at and at + since_1970, number)
+            Waiting(host, self._why(host, cause), at and at + since_1970, number)
             for host, cause, at, number in found.values()
         )
         return sorted(waiting, key=lambda each: each.until or 0.0)
 
-    def why(self, host: str, cause: str) -> str:
-        """Return why *host* waits, in words."""
+    def _why(self, host: str, cause: str) -> str:
         words = WHY.get(cause, cause)
-        what = self._why_parked(host) if cause == PARKED else ""
+        what = self._keeper.parked_by(host) if cause == PARKED else ""
         return f"{words} ({what})" if what else words
 
     def requests_of(self, *, host: str = "", origin: str = "") -> int:
         """Return how many requests of *host* or *origin* wait, as far as is known."""
-        return sum(holder.requests_of(host, origin) for holder in self.holders)
+        return 0 if self.queue is None else self.queue.requests_of(host, origin)
 
     # Idle: all that the crawl has waits for a time
 
     def note_idle(self) -> None:
-        """Note that a queue has requests, but none to hand out now."""
+        """Note that the queue has requests, but none to hand out now."""
         seconds = 0.0
-        if not self._is_busy():
-            seconds = min(holder.next_due() for holder in self.holders)
+        if self.queue is not None and not self._engine.active():
+            seconds = self.queue.next_due()
         if seconds <= 0:
             self.note_busy()
-            return
-        if self._idle_since is None:
-            self._idle_since = monotonic()
-        self.on_idle(seconds)
+        else:
+            self.note_waiting()
+            self.on_idle(seconds)
 
     def note_waiting(self) -> None:
-        """Note that all that is in the downloader waits, where no queue holds it back."""
+        """Note that all that the crawl has waits."""
         if self._idle_since is None:
             self._idle_since = monotonic()
 
@@ -196,46 +189,10 @@ class Waits:
         """Return for how many seconds all hosts of the crawl have waited; 0: it is busy."""
         return 0.0 if self._idle_since is None else monotonic() - self._idle_since
 
-    def has_queue(self) -> bool:
-        """Tell whether a queue of ours holds back what must wait."""
-        return any(not isinstance(holder, InDownloader) for holder in self.holders)
-
     def note_busy(self) -> None:
         """Note that the crawl is busy again, or ends."""
-        if self._idle_since is not None:
-            self.idle_time += monotonic() - self._idle_since
-            self._idle_since = None
-
-
-class InDownloader:
-    """What waits in the downloader: for hosts in trouble, as requests of media pipelines do.
-
-    Where no queue of ours holds anything back, also for the delays of hosts.
-    """
-
-    def __init__(
-        self, engine: Engine, keeper: Keeper, has_queue: Callable[[], bool]
-    ) -> None:
-        self._engine = engine
-        self._keeper = keeper
-        self._has_queue = has_queue
-
-    def held(self) -> Iterator[Held]:
-        keeper, has_queue = self._keeper, self._has_queue()
-        if has_queue and not keeper.is_any_parked():
-            return
-        hosts = Counter(map(self._keeper.host_of, self._engine.active()))
-        for host, number in hosts.items():
-            if left := keeper.parked_left(host):
-                yield Held(host, PARKED, monotonic() + left, number)
-            elif not has_queue and (left := keeper.pace_left(host, behind=False)):
-                yield Held(host, PACE, monotonic() + left, number)
-
-    def requests_of(self, host: str, origin: str) -> int:
-        return 0
-
-    def next_due(self) -> float:
-        return inf
+        self.idle_time += self.idle_for()
+        self._idle_since = None
 
 
 def add_held(found: dict[tuple[str, str], Held], held: Held) -> None:

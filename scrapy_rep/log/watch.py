@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
@@ -43,7 +44,6 @@ REFUSED_WORDS = {
 }
 """Why requests were refused, by the cause in ``rep/forbidden``. Other causes are shown as they
 are."""
-FORBIDDEN_STATS = "forbidden/"
 MOSTLY = 0.9
 """The share of a time in which a crawl only waited, from which on it is told who waits."""
 ALL_PARKED = "all_parked"
@@ -66,8 +66,10 @@ class Watch:
         self._waits = waits
         self._log = log
         self._events = events = Stream.of(crawler)
-        self._refused = 0
-        """How many requests were refused without a warning."""
+        self._refused: Counter[str] = Counter()
+        """How many requests were refused, by cause."""
+        self._warned = 0
+        """How many of those a person was warned of."""
         self._first_refusal: RobotsRefused | None = None
         events.listen(self._hear_refusal, [Refused])
         self._longest_idle = settings.all_parked_max
@@ -81,14 +83,16 @@ class Watch:
         self._under_way = 0
 
     def _hear_refusal(self, event: Refused) -> None:
-        if not event.instead:
-            self._refused += 1
+        self._refused[event.cause] += 1
+        if event.instead:
+            self._warned += 1
+        else:
             self._first_refusal = self._first_refusal or event.refusal
 
     def opened(self) -> None:
         """Note that the crawl begins."""
         self._crawler.signals.connect(self._equip_telnet, update_telnet_vars)
-        if not self._waits.has_queue():
+        if self._waits.queue is None:
             self._follow_downloader()
         if self._every > 0:
             self._timer = call_later(self._every, self._look)
@@ -137,18 +141,14 @@ class Watch:
         idle_time = self._waits.idle_time + self._waits.idle_for()
         idled, self._idle_time = idle_time - self._idle_time, idle_time
         self._quiet = 0.0 if sent else self._quiet + self._every
-        if sent or (self._waits.has_queue() and not self._has_only_robots()):
+        quiet = self._quiet  # as something else may hold up all that was sent
+        if sent or (self._waits.queue is not None and not self._has_only_robots()):
             if idled < self._every * (MOSTLY if sent else 0.5):
                 return
             quiet = max(idled, self._waits.idle_for())
-        else:
-            quiet = self._quiet  # as something else may hold up all that was sent
-        if not (sent or quiet):
-            return
         waiting = self._waits.waiting()
-        self._count_waiting(
-            sum(each.requests for each in waiting), len({each.host for each in waiting})
-        )
+        hosts = {each.host for each in waiting}
+        self._count_waiting(sum(each.requests for each in waiting), len(hosts))
         if not waiting:
             return
         said = f"Nothing was sent for {duration(quiet)}"
@@ -182,34 +182,25 @@ class Watch:
         """Note that the crawl is over, and its queues are closed."""
         if self._timer is not None:
             self._timer.cancel()
-        self._waits.note_busy()
-        self._waits.close_all()
+        waits, events, pages = self._waits, self._events, self._engine.starts.pages
+        waits.note_busy()
+        waits.end()
+        self._count_waiting(waits.left.total(), waits.hosts_left)
+        for cause, number in waits.left.items():
+            events.count(f"unsent/{cause}", number)
         stats: Any = self._crawler.stats
-        left = self._waits.left
-        self._count_waiting(sum(left.values()), self._waits.hosts_left)
-        for cause, number in left.items():
-            self._events.count(f"unsent/{cause}", number)
-        idle_time = self._waits.idle_time
-        if idle_time:
-            stats.set_value("rep/waiting_time", idle_time)
-        refused = {
-            name.partition(FORBIDDEN_STATS)[2]: number
-            for name, number in stats.get_stats().items()
-            if name.startswith(f"rep/{FORBIDDEN_STATS}")
-        }
-        number, first = sum(refused.values()), self._first_refusal
-        if self._engine.starts.pages or left or self._refused or not number:
-            would_forbid = stats.get_value("rep/would_forbid", 0)
-            self._events.tell_user(self._sums(refused, would_forbid))
-        if number and first is not None and not self._engine.starts.pages:
-            self._events.tell_user(
-                f"Nothing was fetched: each of the {number:,} requests was refused; the "
-                f"first: {first}"
-                if number > 1
-                else f"Nothing was fetched: the one request was refused: {first}"
-            )
+        if waits.idle_time:
+            stats.set_value("rep/waiting_time", waits.idle_time)
+        number, first = self._refused.total(), self._first_refusal
+        if pages or waits.left or not 0 < number == self._warned:
+            events.tell_user(self._sums(stats.get_value("rep/would_forbid", 0)))
+        if number and first is not None and not pages:
+            those = f"each of the {number:,} requests was refused; the first"
+            if number == 1:
+                those = "the one request was refused"
+            events.tell_user(f"Nothing was fetched: {those}: {first}")
         if more := "; ".join(self._log.told_at_debug()):
-            self._events.tell_user(f"Told at DEBUG only: {more}")
+            events.tell_user(f"Told at DEBUG only: {more}")
 
     def _count_waiting(self, requests: int, hosts: int) -> None:
         """Set the stats of how many requests wait now, and for how many hosts."""
@@ -218,24 +209,23 @@ class Watch:
             stats.set_value("rep/waiting", requests)
             stats.set_value("rep/waiting/hosts", hosts)
 
-    def _sums(self, refused: Mapping[str, int], would_forbid: int) -> str:
-        left, idle_time = self._waits.left, self._waits.idle_time
+    def _sums(self, would_forbid: int) -> str:
+        waits, refused = self._waits, self._refused
         sums = [f"{counted(self._engine.starts.pages, 'request')} sent"]
         if refused:
             causes = _by_cause(refused, REFUSED_WORDS)
-            sums.append(f"{sum(refused.values()):,} refused ({causes})")
-        if left:
-            causes = _by_cause(left, WAITING_WORDS)
-            kept = f"; {self._waits.kept:,} of them are in JOBDIR" * bool(
-                self._waits.kept
-            )
-            sums.append(f"{sum(left.values()):,} never sent ({causes}{kept})")
+            sums.append(f"{refused.total():,} refused ({causes})")
+        if waits.left:
+            causes = _by_cause(waits.left, WAITING_WORDS)
+            if waits.kept:
+                causes += f"; {waits.kept:,} of them are in JOBDIR"
+            sums.append(f"{waits.left.total():,} never sent ({causes})")
         if would_forbid:
             sums.append(
                 f"{would_forbid:,} sent although a robots.txt is against it (REP_OBEY)"
             )
-        if idle_time >= 1:
-            sums.append(f"for {duration(idle_time)} it did nothing but wait")
+        if waits.idle_time >= 1:
+            sums.append(f"for {duration(waits.idle_time)} it did nothing but wait")
         return f"In all: {'; '.join(sums)}"
 
 

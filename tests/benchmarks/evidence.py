@@ -23,7 +23,7 @@ import gc
 import random
 import sys
 import time
-import zlib
+from gzip import GzipFile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import process_time, thread_time
@@ -54,7 +54,7 @@ LIMIT = 14.0  # us a request and its answer
 AGENT = "ExampleBot/1.0 (+https://example.com/bot)"
 FOREVER = 86400.0
 BODY = b"page" * 1000
-PACKING = sink.packing
+PACKING = sink.gzip_file
 """What writes gzip: the extra, if it is installed."""
 WITHOUT_EXTRA = "both, .gz by zlib"
 
@@ -106,7 +106,7 @@ class Gate(scrapy.Spider):
                 go(engine.starts, request, response)
         here = thread_time() - begun_here
         if audit is not None:
-            audit._sink._hurry.set()
+            audit._sink._write_what_waits()
             while audit._sink._done < audit._sink._given:
                 time.sleep(0.002)
         assert passed > len(urls) / 2
@@ -141,7 +141,7 @@ async def session(
     done = asyncio.Event()
     crawls, gates = [], {}
     for name, settings in variants.items():
-        sink.packing = zlib if name == WITHOUT_EXTRA else PACKING
+        sink.gzip_file = GzipFile if name == WITHOUT_EXTRA else PACKING
         crawler = make_crawler(
             Gate,
             USER_AGENT=AGENT,
@@ -170,7 +170,7 @@ async def session(
     gc.unfreeze()
     done.set()
     await asyncio.gather(*crawls)
-    sink.packing = PACKING
+    sink.gzip_file = PACKING
     return rounds
 
 
@@ -212,7 +212,7 @@ def main(folder: Path) -> int:
         "both": evidence | plain,
         "both, .gz": evidence | packed,
     }
-    if PACKING is not zlib:
+    if PACKING is not GzipFile:
         variants[WITHOUT_EXTRA] = evidence | packed
     first: dict[str, list[list[Time]]] = {name: [] for name in variants}
     later: dict[str, list[list[Time]]] = {name: [] for name in variants}

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-import zlib
 from io import BytesIO
 from pathlib import Path
 
@@ -69,7 +68,7 @@ async def test_nothing_unless_asked_for(tmp_path, monkeypatch):
 @coroutine_test
 async def test_a_whole_crawl(tmp_path, monkeypatch, name, packing):
     if packing == "zlib":
-        monkeypatch.setattr(sink, "packing", zlib)
+        monkeypatch.setattr(sink, "gzip_file", gzip.GzipFile)
     path = tmp_path / "new" / name
     began = time.time() - 1
     with Site({"/robots.txt": RULES}) as site:

@@ -8,7 +8,7 @@ import pytest
 
 from scrapy_rep.exceptions import JobError, SettingError
 from scrapy_rep.frontier.job_file import JobFile
-from scrapy_rep.log.plain import tell_plainly
+from scrapy_rep.log.lines import tell_plainly
 from tests.commands.cli import scrapy
 from tests.commands.test_online import HAS_REACTORLESS, REACTORS, project
 

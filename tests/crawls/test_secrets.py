@@ -21,7 +21,7 @@ from scrapy_rep.compat import get
 from scrapy_rep.compat.urllib_fetch import fetch
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.downloader import Departure
-from scrapy_rep.evidence.destination import fill_in
+from scrapy_rep.evidence.sink import fill_in
 from scrapy_rep.exceptions import RedisStartError, StillParked
 from scrapy_rep.judging.symptoms import Symptoms
 from scrapy_rep.robots import Robots

@@ -22,10 +22,8 @@ from scrapy_rep.events.of_requests import (
     said_by,
 )
 from scrapy_rep.events.of_sites import Copy, NewCopy
-from scrapy_rep.events.stream import Stream
 from scrapy_rep.evidence import audit
 from scrapy_rep.evidence.audit import Audit
-from scrapy_rep.log import Waits
 from scrapy_rep.policies.cache import Known
 from scrapy_rep.policies.lifecycle import policy_of, standing_of
 from scrapy_rep.policies.news import copy_of
@@ -180,8 +178,10 @@ async def test_digests_are_remembered_up_to_a_number(tmp_path, monkeypatch):
     monkeypatch.setattr(audit, "MAX_DIGESTS", 2)
     path = tmp_path / "audit.jsonl"
     crawler = make_crawler()
-    events = Stream.of(crawler)
-    found = Audit(crawler, str(path), events, Waits(), lambda: "ExampleBot")
+    crawler.engine = SimpleNamespace(downloader=SimpleNamespace(active=set()))
+    crawl = Crawl.of(crawler)
+    events, waits = crawl.events, crawl.waits
+    found = Audit(crawler, str(path), events, waits, lambda: "ExampleBot")
     copies = [Copy("o", "fetched", digest=digest(b"%d" % n)) for n in range(4)]
     events.tell(NewCopy(copies[1], b"1"))
     assert not path.exists()
@@ -199,8 +199,10 @@ async def test_nothing_is_written_after_the_end(tmp_path):
     path = tmp_path / "audit.jsonl"
     crawler = make_crawler()
     crawler.spider = Pages()
-    events = Stream.of(crawler)
-    found = Audit(crawler, str(path), events, Waits(), lambda: "ExampleBot")
+    crawler.engine = SimpleNamespace(downloader=SimpleNamespace(active=set()))
+    crawl = Crawl.of(crawler)
+    events, waits = crawl.events, crawl.waits
+    found = Audit(crawler, str(path), events, waits, lambda: "ExampleBot")
     await found.close("finished")
     events.tell(Sent("https://a.example/", "a.example", robots=None))
     assert [record["type"] for record in records_of(path)] == ["crawl", "end"]

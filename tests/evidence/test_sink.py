@@ -5,20 +5,21 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 import time
-import zlib
+import traceback
+from gzip import GzipFile
 from typing import Any
 
 import pytest
 
+from scrapy_rep import SettingError
 from scrapy_rep.evidence import sink
+from scrapy_rep.evidence.sink import fill_in
 from tests.audits import lines_of
 from tests.utils import (
     Pages,
     coroutine_test,
     make_crawler,
-    sleep,
     until,
 )
 
@@ -38,11 +39,11 @@ class Line(str):
         return self
 
 
-def opened(path, **options) -> Any:
+def opened(path) -> Any:
     """Return a sink."""
     crawler = make_crawler()
     crawler.spider = Pages()
-    return sink.Sink(crawler, str(path), "worker", "head\n", **options)
+    return sink.Sink(crawler, str(path), "worker", "head\n")
 
 
 async def write(target, line: str) -> None:
@@ -52,33 +53,20 @@ async def write(target, line: str) -> None:
     await until(lambda: target.written + target.lost > before)
 
 
-@pytest.fixture
-def at_once(monkeypatch):
-    """Have the thread write each record as it comes."""
-    monkeypatch.setattr(sink, "WRITE_AT_BYTES", 0)
-
-
-@pytest.fixture
-def waits(monkeypatch):
-    """Return a list of the times, in seconds, for which the thread waits; None: for ever."""
-    found: list[float | None] = []
-
-    class Noted(threading.Event):
-        def wait(self, timeout=None):
-            found.append(timeout)
-            return super().wait(timeout)
-
-    monkeypatch.setattr(sink, "Event", Noted)
-    return found
+@pytest.fixture(autouse=True)
+def soon(monkeypatch):
+    """Have the thread write what waits at once."""
+    monkeypatch.setattr(sink, "GATHER_SECONDS", 0.001)
 
 
 @pytest.mark.parametrize(
     ("before", "expected"),
-    [("", "isal.isal_zlib\n"), ("import sys; sys.modules['isal'] = None; ", "zlib\n")],
+    [("", "isal.igzip\n"), ("import sys; sys.modules['isal'] = None; ", "gzip\n")],
 )
 def test_the_extra_is_used_where_it_is_installed(before, expected):
     code = (
-        f"{before}from scrapy_rep.evidence.sink import packing; print(packing.__name__)"
+        f"{before}from scrapy_rep.evidence.sink import gzip_file as it; "
+        "print(it.__module__)"
     )
     found = subprocess.check_output([sys.executable, "-c", code], text=True)
     assert found == expected
@@ -87,10 +75,10 @@ def test_the_extra_is_used_where_it_is_installed(before, expected):
 @EACH_WAY
 @coroutine_test
 async def test_what_is_written_can_be_read_before_the_end(
-    tmp_path, monkeypatch, at_once, name, packing
+    tmp_path, monkeypatch, name, packing
 ):
     if packing == "zlib":
-        monkeypatch.setattr(sink, "packing", zlib)
+        monkeypatch.setattr(sink, "gzip_file", GzipFile)
     path = tmp_path / name
     target = opened(path)
     assert lines_of(path) == ["head"]
@@ -103,7 +91,6 @@ async def test_what_is_written_can_be_read_before_the_end(
 @coroutine_test
 async def test_nothing_is_lost_between_two_threads(tmp_path, monkeypatch):
     """While one takes what waits, the other one goes on putting."""
-    monkeypatch.setattr(sink, "GATHER_SECONDS", 0.0001)
     path = tmp_path / "audit.jsonl"
     target = opened(path)
     interval = sys.getswitchinterval()
@@ -114,7 +101,7 @@ async def test_nothing_is_lost_between_two_threads(tmp_path, monkeypatch):
     finally:
         sys.setswitchinterval(interval)
     await until(lambda: target.written == 50_000)
-    last = "x" * sink.WRITE_AT_BYTES
+    last = "x" * 2**20
     # It takes all the room: no octet of those before may be counted as waiting.
     room = sink.RECORD_BYTES + len(last) + 1
     monkeypatch.setattr(sink, "MAX_WAITING_BYTES", room)
@@ -122,32 +109,6 @@ async def test_nothing_is_lost_between_two_threads(tmp_path, monkeypatch):
     await target.close()
     assert lines_of(path) == ["head", *map(str, range(50_000)), last]
     assert (target.written, target.lost) == (50_001, 0)
-
-
-@coroutine_test
-async def test_it_sleeps_while_nothing_comes(tmp_path, monkeypatch, waits):
-    """A crawl that goes on for hours without a request is not woken twice a second."""
-    monkeypatch.setattr(sink, "GATHER_SECONDS", 0.01)
-    path = tmp_path / "audit.jsonl"
-    target = opened(path)
-    for number in range(3):
-        target.put(Line(f"{number}\n"), len(f"{number}\n"))
-        await until(lambda: waits.count(None) > number)  # noqa: B023
-        assert lines_of(path) == ["head", *map(str, range(number + 1))]
-    await target.close()
-
-
-@coroutine_test
-async def test_it_need_not_be_woken_while_something_comes(
-    tmp_path, monkeypatch, at_once, waits
-):
-    monkeypatch.setattr(sink, "GATHER_SECONDS", 60)
-    target = opened(tmp_path / "audit.jsonl")
-    for number in range(3):
-        await write(target, f"{number}\n")
-        await sleep(0.05)  # it could fall asleep in
-    assert set(waits) == {60}
-    await target.close()
 
 
 # Where writing fails
@@ -167,8 +128,7 @@ def test_a_disk_that_does_not_take_it(tmp_path, monkeypatch):
             full.put(Line(line), len(line))
         assert time.monotonic() - began < 5
         waiting = 2 * sink.MAX_WAITING_BYTES // len(line) - full.lost
-        most = sink.MAX_WAITING_BYTES + 10 * sink.WRITE_AT_BYTES
-        assert waiting * len(line) < most
+        assert waiting * len(line) < sink.MAX_WAITING_BYTES
         assert full.lost > 0.4 * sink.MAX_WAITING_BYTES / len(line)
         coroutine = full.close()
         with pytest.raises(StopIteration):
@@ -179,17 +139,16 @@ def test_a_disk_that_does_not_take_it(tmp_path, monkeypatch):
 
 
 @coroutine_test
-async def test_another_file_is_begun_after_a_while(tmp_path, monkeypatch, at_once):
+async def test_another_file_is_begun_after_a_while(tmp_path, monkeypatch):
     monkeypatch.setattr(sink, "RETRY_SECONDS", 0.0)
     path = tmp_path / "audit.jsonl.gz"
-    errors: list[int] = []
-    target: Any = opened(path, notice=lambda sink: errors.append(sink.errors))
+    target: Any = opened(path)
     write_at_all = target._write
 
-    def written(file, text):
+    def written(text):
         if "2" in text:
             raise OSError("the disk is full")
-        write_at_all(file, text)
+        write_at_all(text)
 
     monkeypatch.setattr(target, "_write", written)
     await write(target, "1\n")
@@ -199,4 +158,60 @@ async def test_another_file_is_begun_after_a_while(tmp_path, monkeypatch, at_onc
     assert lines_of(path) == ["head", "1"]
     assert lines_of(tmp_path / "audit-2.jsonl.gz") == ["head", "3"]
     assert (target.errors, target.lost, target.written) == (1, 1, 2)
-    assert errors[-1] == 1
+
+
+# Where it goes
+
+
+def filled(uri: str, **settings) -> str:
+    crawler = make_crawler(**settings)
+    crawler.spider = Pages()
+    return fill_in(uri, crawler, "host-4711")
+
+
+def test_the_worker_is_known_whatever_the_function_returns():
+    uri = filled("memory:%(a)s-%(worker)s", FEED_URI_PARAMS=lambda *_: {"a": "b"})
+    assert uri == "memory:b-host-4711"
+
+
+@pytest.mark.parametrize("params", [lambda *_: 1 / 0, "tests.nothing", lambda *_: 5])
+def test_a_function_of_parameters_that_fails(params):
+    with pytest.raises(SettingError, match=r"^FEED_URI_PARAMS is .*returns a dict"):
+        filled("a.jsonl", FEED_URI_PARAMS=params)
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        ("smb://host/a.jsonl", "a path, or a URI with a scheme of FEED_STORAGES: file"),
+        ("{folder}/file/a.jsonl", r"what Scrapy's feed storages can open \(.*Error"),
+        ("a-%(nothing)s.jsonl", r"FEED_URI_PARAMS gives, not %\(nothing\)s"),
+        ("a-%(name)d.jsonl", r"FEED_URI_PARAMS gives, not %\(name\)d"),
+        ("ftp://", "what Scrapy's feed storages can open"),
+        ("s3://me:secret@/a.jsonl", r"REP_AUDIT_URI is 's3://\*\*\*@/a.jsonl'"),
+        ("ftp://me:secret@/a.jsonl", r"hostname: ftp://\*\*\*@/a.jsonl"),
+        ("smb://me:se/cr@secret@host/a", r"REP_AUDIT_URI is 'smb://\*\*\*@host/a'"),
+        ("/dev/full", r"what Scrapy's feed storages can open \(OSError: .*No space"),
+    ],
+)
+def test_what_cannot_be_opened(tmp_path, uri, expected):
+    (tmp_path / "file").touch()
+    with pytest.raises(SettingError, match=expected) as it:
+        opened(uri.replace("{folder}", str(tmp_path)))
+    assert str(it.value).startswith("REP_AUDIT_URI is ")
+    assert "secret" not in "".join(traceback.format_exception(it.value))
+
+
+@pytest.mark.parametrize(
+    ("module", "uri", "package"),
+    [
+        ("boto3", "s3://me:secret@bucket/a", "boto3"),
+        ("google.cloud.storage", "gs://bucket/a", "google-cloud-storage"),
+    ],
+)
+def test_what_a_storage_needs_is_missed_at_once(monkeypatch, module, uri, package):
+    """Not when the crawl is over."""
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(SettingError, match=f"pip install {package}") as it:
+        opened(uri)
+    assert "secret" not in "".join(traceback.format_exception(it.value))

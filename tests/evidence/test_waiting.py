@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from scrapy import signals
 
+from scrapy_rep.crawl import Crawl
 from scrapy_rep.events.of_crawls import Waited
-from scrapy_rep.events.stream import Stream
-from scrapy_rep.evidence import waiting
-from scrapy_rep.evidence.waiting import AT_A_TIME, MOST_HOSTS, WaitingLines
-from scrapy_rep.log import Held, Waits
+from scrapy_rep.evidence import audit
+from scrapy_rep.evidence.audit import AT_A_TIME, MOST_HOSTS, WaitingLines
+from scrapy_rep.log.waits import Held
 from tests.utils import Pages, coroutine_test, make_crawler, until
 
 
@@ -41,19 +41,17 @@ def queue():
 @pytest.fixture
 def look(queue, monkeypatch):
     """Return a function that has it look once more, and returns what was written."""
-    waits = Waits()
     told: list[Waited] = []
     alarms: list[Any] = []
-    monkeypatch.setattr(
-        waiting, "call_later", lambda seconds, look: alarms.append(look)
-    )
-    waits.holders.append(queue)
+    monkeypatch.setattr(audit, "call_later", lambda seconds, look: alarms.append(look))
     crawler = make_crawler()
     crawler.spider = Pages()
-    events = Stream.of(crawler)
+    crawl = Crawl.of(crawler)
+    crawl.waits.queue = queue
+    events = crawl.events
     events.wall_at_zero = 0.0
     events.listen(told.append, [Waited])
-    found = WaitingLines(crawler, events, waits)
+    found = WaitingLines(crawler, events, crawl.waits)
     crawler.signals.send_catch_log(signals.spider_opened)
     assert found is not None  # a signal alone would not keep it
 

@@ -196,7 +196,7 @@ class Waiting:
         """End as a kill does, with what was written by then."""
         self.frontier._in_hand.close()
         self.frontier._alarm.cancel()
-        self.frontier._permits.waits.close(self.frontier, keeps=True)
+        self.frontier._permits.waits.end(keeps=True)
         self.end_all()
 
 

@@ -13,9 +13,8 @@ from scrapy_rep.crawl import Crawl
 from scrapy_rep.events.of_hosts import BackedOff, PutOff
 from scrapy_rep.events.of_requests import InBrowser, said_by
 from scrapy_rep.events.of_sites import StoreFailed
-from scrapy_rep.log import Waits
 from scrapy_rep.log.lines import NEWS_MOST
-from scrapy_rep.log.waits import Waiting, in_words
+from scrapy_rep.log.waits import Waiting, Waits, in_words
 from scrapy_rep.protocol import parse
 from tests.utils import make_crawler
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from contextlib import suppress
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,16 +22,12 @@ if TYPE_CHECKING:
 
 
 TESTS = Path(__file__).parent
-LONG_FILES = [
-    "crawls/test_fleet.py",
-    "test_example.py",
-    "crawls/test_fleet_troubles.py",
-    "crawls/test_queue_restart.py",
-    "crawls/test_restart.py",
-]
-"""With -n these begin first, so that none is left alone at the end."""
-WAITING = {"commands", "crawls", "test_example.py"}
+WAITING = {"commands", "crawls", "frontier/test_fleet.py", "test_example.py"}
 """Where tests wait for sites, servers and other processes more than they compute."""
+LONGEST = ["crawls/test_fleet_cluster.py", "crawls/test_fleet.py", "test_example.py"]
+"""With -n these begin first, so that no process is left with one at the end."""
+TOGETHER = {"crawls/test_fleet_troubles.py", "test_example.py"}
+"""Files whose tests look at what one fixture has made, which takes long."""
 QUICK = [
     *("access", "judging", "pacing", "pages", "protocol", "compat/test_conformance.py"),
     *("events/test_records.py", "log/test_lines.py", "policies/test_freshness.py"),
@@ -77,8 +74,14 @@ def pytest_configure(config: pytest.Config) -> None:
         install_reactor_import_hook()
 
 
+@cache
 def is_quick(path: Path) -> bool:
     return any(path.is_relative_to(TESTS / name) for name in QUICK)
+
+
+@cache
+def waits(path: Path) -> bool:
+    return any(path.is_relative_to(TESTS / name) for name in WAITING)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -87,6 +90,21 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return None
     holds_some = any((TESTS / name).is_relative_to(collection_path) for name in QUICK)
     return None if holds_some or is_quick(collection_path) else True
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With -n: a file is a process' own, but where tests wait each goes to who is free.
+
+    Files in which several tests share what was made for them stay together.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0].removeprefix("tests/")
+            return nodeid if waits(TESTS / file) and file not in TOGETHER else file
+
+    return Scheduling(config, log)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -104,19 +122,17 @@ def pytest_collection(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before those are left out that have not the mark
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mix files whose tests wait with those whose tests compute: the cores have always work."""
-    waiting: list[Path] = []
-    computing: list[Path] = []
-    long_files = dict.fromkeys(TESTS / name for name in LONG_FILES)
-    for path in long_files | dict.fromkeys(item.path for item in items):
-        room = path.relative_to(TESTS).parts[0]
-        (waiting if room in WAITING else computing).append(path)
+    """Mix tests that wait with those that compute, so that the cores have always work."""
+    longest = [TESTS / name for name in LONGEST]
+    waiting = [item for item in items if waits(item.path)]
+    waiting.sort(key=lambda item: item.path not in longest)
+    computing = [item for item in items if not waits(item.path)]
     places = {
-        path: (number / len(paths), room)
-        for room, paths in enumerate((waiting, computing))
-        for number, path in enumerate(paths)
+        item: number / len(kind)
+        for kind in (waiting, computing)
+        for number, item in enumerate(kind)
     }
-    items.sort(key=lambda item: places[item.path])
+    items.sort(key=places.__getitem__)
     for item in items:
         if is_quick(item.path):
             item.add_marker(pytest.mark.quick)

@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import json
 import re
+from functools import cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -353,8 +354,13 @@ def test_every_misspelling_is_listed():
     assert literals >= set(MISSPELLINGS)
 
 
-def messages() -> Iterator[list[str]]:
-    """Yield what is fixed of each text in the code: the pieces between its gaps."""
+@cache
+def messages() -> list[list[str]]:
+    """Return what is fixed of each text in the code: the pieces between its gaps."""
+    return list(texts_of_the_code())
+
+
+def texts_of_the_code() -> Iterator[list[str]]:
     gap = re.compile(r"%\(\w+\)\S*?[sdfgr]|%[sdr]|\0|\{(?:![rs])?\}")
     for path in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -393,7 +399,7 @@ def lines_explained() -> list[str]:
 
 @pytest.mark.parametrize("line", lines_explained())
 def test_lines_that_are_explained_are_written(line):
-    texts = list(messages())
+    texts = messages()
     whole = (".+?".join(map(re.escape, pieces)) for pieces in texts)
     begin = line.removesuffix("...")
     assert any(re.search(pattern, line) for pattern in whole) or (

@@ -162,8 +162,10 @@ def test_a_dead_workers_hosts_stand_still_for_its_lease_and_a_second():
         fleet.join(SOON)
         found = seen(web)
     assert len(found.urls) == 6 * 30
-    # Beyond that: what is left of the host's own delay, and a busy machine's lateness.
-    assert max(_gaps(found.pages, "")) < lease + 1 + DELAY + 0.5
+    # Beyond that: what a gap of the other worker's hosts takes on a machine so busy.
+    longest = sorted(max(_gaps({host: hits}, "")) for host, hits in found.pages.items())
+    usual = max(gap for gap in longest if gap < lease)
+    assert longest[-1] < lease + 1 + usual
 
 
 def test_a_worker_that_slept_beyond_its_lease_keeps_the_pace():

@@ -160,18 +160,10 @@ def touch(policy: Policy) -> None:
     policy.denies_all(AGENT)  # the rules of one agent are compiled
 
 
-def ask(policy: Policy) -> None:
+def use_for_all(policy: Policy) -> None:
     for number in range(50):
         policy.allowed(f"https://example.com/product/{number}", AGENT)
-
-
-def refuse(policy: Policy) -> None:
-    ask(policy)
     policy.verdict("https://example.com/admin/login", AGENT)
-
-
-def ask_for_others(policy: Policy) -> None:
-    ask(policy)
     for number in range(8):
         policy.allowed("/", f"bot{number}/1.0")
 
@@ -193,8 +185,8 @@ def lines_of(number: int, line: str) -> bytes:
 
 
 @pytest.mark.parametrize("make", MAKERS)
-@pytest.mark.parametrize("rules", [1, 20, 150, 600, 3000])
-@pytest.mark.parametrize("use", [touch, ask, refuse, ask_for_others])
+@pytest.mark.parametrize("rules", [1, 20, 150, 2000])
+@pytest.mark.parametrize("use", [touch, use_for_all])
 def test_a_weight_is_what_a_policy_takes_once_it_is_in_use(make, rules, use):
     """It is known when the policy is made, whatever will be asked.
 

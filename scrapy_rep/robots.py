@@ -14,7 +14,7 @@ from scrapy_rep.downloader import sleep
 from scrapy_rep.judging.purposes import preferences_of
 from scrapy_rep.judging.ruling import UNREACHABLE
 from scrapy_rep.pages.reading import read_page
-from scrapy_rep.policies.one_at_a_time import END_CHECK_SECONDS
+from scrapy_rep.policies.sharing import END_CHECK_SECONDS
 from scrapy_rep.protocol.preferences import combine
 from scrapy_rep.protocol.printable import mask_uri
 

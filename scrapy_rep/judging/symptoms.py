@@ -9,7 +9,7 @@ from scrapy_rep.downloader import kind_of
 from scrapy_rep.downloader.failures import LOST, REFUSED, TIMEOUT
 from scrapy_rep.events.of_hosts import BackedOff, Demanded, Down
 from scrapy_rep.pacing.health import SERVICE_UNAVAILABLE, TOO_MANY_REQUESTS
-from scrapy_rep.policies.freshness import fields_of, retry_after
+from scrapy_rep.policies.lifecycle import fields_of, retry_after
 from scrapy_rep.protocol.printable import without_user
 
 if TYPE_CHECKING:

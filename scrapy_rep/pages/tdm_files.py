@@ -22,9 +22,9 @@ from scrapy_rep.crawl import Crawl
 from scrapy_rep.downloader import OneForEachCrawler
 from scrapy_rep.events.of_sites import NoTdmrep
 from scrapy_rep.exceptions import RobotsForbidden
-from scrapy_rep.policies.one_at_a_time import OneAtATime
+from scrapy_rep.policies.fetcher import request_for
 from scrapy_rep.policies.own_code import described
-from scrapy_rep.policies.travel import request_for
+from scrapy_rep.policies.sharing import OneAtATime
 from scrapy_rep.protocol.preferences import (
     EVERYTHING_UNSTATED,
     NO,
@@ -71,7 +71,7 @@ class TdmFiles(OneForEachCrawler):
         self._crawler = crawler
         self._crawl = crawl = Crawl.of(crawler)
         self._files: OrderedDict[str, Known] = OrderedDict()
-        self._fetches = OneAtATime(self._find, self._broken_off, crawl.engine)
+        self._fetches = OneAtATime(self._find, self._broken_off, crawl.engine.is_ending)
         self.is_asked = False
         """Whether pages wait for it, so that one which is not known was forgotten."""
         crawler.signals.connect(self._fetches.close, signals.spider_closed)

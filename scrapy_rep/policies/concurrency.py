@@ -1,20 +1,25 @@
-"""How many robots.txt files are fetched at once (REP_FETCH_CONCURRENCY, REP_SLOW_FETCHES)."""
+"""How many robots.txt files are fetched at once (REP_FETCH_CONCURRENCY, REP_SLOW_FETCHES), and read."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import DeferredSemaphore
 
+from scrapy_rep.downloader import wait_for
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from concurrent.futures import ThreadPoolExecutor
     from contextlib import AbstractContextManager
 
     from scrapy_rep.engine import Engine
+
+T = TypeVar("T")
 
 PATIENCE_SECONDS = 0.5
 """Seconds after which a fetch no longer counts in REP_FETCH_CONCURRENCY."""
@@ -23,6 +28,9 @@ LEAST_PATIENCE_SECONDS = 0.005
 PATIENCE_GROWTH = 8
 """The factor by which patience grows after an answer that came within PATIENCE_SECONDS, but from
 a fetch that had made way."""
+LARGE_SIZE = 32 * 1024
+"""Octets of a robots.txt beyond which a thread reads it, as of 2 %: the worst ones of this size take some
+50 ms."""
 
 
 class FetchBound:
@@ -52,6 +60,10 @@ class FetchBound:
     def slow(self) -> int:
         """Return how many fetches have made way, or wait for somebody else's."""
         return min(self._taking_long, self._most_slow)
+
+    @property
+    def has_room_for_slow(self) -> bool:
+        return self._taking_long < self._most_slow
 
     @property
     def hosts_hang(self) -> bool:
@@ -91,24 +103,6 @@ class FetchBound:
         self.engine.lend_place()
         self.engine.wake()
 
-    def make_way(self) -> bool:
-        """Let another fetch run in the place of one, unless too many are slow."""
-        if self._taking_long >= self._most_slow:
-            return False
-        self.places.release()
-        self.note_slow()
-        return True
-
-    def lose_patience(self) -> None:
-        """Note that a fetch takes long."""
-        if self.places.waiting:
-            self.patience = max(self.patience / 2, LEAST_PATIENCE_SECONDS)
-
-    def regain_patience(self, seconds: float) -> None:
-        """Note that there was an answer after so many *seconds*."""
-        if self.patience < seconds < PATIENCE_SECONDS:
-            self.patience = min(PATIENCE_GROWTH * self.patience, PATIENCE_SECONDS)
-
 
 class Fetch:
     """One of them."""
@@ -120,18 +114,25 @@ class Fetch:
         self._timer = call_later(bound.patience, self._take_long)
 
     def _take_long(self) -> None:
-        self._bound.lose_patience()
+        bound = self._bound
+        if bound.places.waiting:
+            bound.patience = max(bound.patience / 2, LEAST_PATIENCE_SECONDS)
         self.make_way()
         if not self._is_slow:
             self._timer = call_later(PATIENCE_SECONDS, self._take_long)
 
     def make_way(self) -> None:
         """Count as slow from now on, if there is room: it takes long, or waits for a turn."""
-        self._is_slow = self._is_slow or self._bound.make_way()
+        if not self._is_slow and self._bound.has_room_for_slow:
+            self._is_slow = True
+            self._bound.places.release()
+            self._bound.note_slow()
 
     def note_answer(self) -> None:
         """Note that there is an answer."""
-        self._bound.regain_patience(monotonic() - self._began)
+        patience = self._bound.patience
+        if patience < monotonic() - self._began < PATIENCE_SECONDS:
+            self._bound.patience = min(PATIENCE_GROWTH * patience, PATIENCE_SECONDS)
 
     def leave(self) -> None:
         """End: the fetch is over."""
@@ -148,17 +149,41 @@ def _later(
     seconds: float, begin: Callable[[], object], end: Callable[[], object]
 ) -> Iterator[None]:
     """Call *begin* if the block takes longer than so many *seconds*, and then *end* after it."""
-    has_begun = False
-
-    def call_begin() -> None:
-        nonlocal has_begun
-        has_begun = True
-        begin()
-
-    timer = call_later(seconds, call_begin)
+    begun: list[object] = []
+    timer = call_later(seconds, lambda: begun.append(begin()))
     try:
         yield
     finally:
         timer.cancel()
-        if has_begun:
+        if begun:
             end()
+
+
+class Aside:
+    """Does one thing at a time in a thread, so that all hostile files share one.
+
+    Python lets this thread and the event loop take turns every 5 ms. C code, such as a search
+    through a whole file, is not interrupted; none takes as long as that.
+    """
+
+    def __init__(
+        self, waiting: Callable[[], AbstractContextManager[None]] = nullcontext
+    ) -> None:
+        """*waiting* surrounds each wait, which may be for the work of others, too."""
+        self._waiting = waiting
+        self._worker: ThreadPoolExecutor | None = None
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Return what *work* returns. Cancelling the wait does not stop the work."""
+        if self._worker is None:
+            from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - it is rare
+
+            self._worker = ThreadPoolExecutor(1, "scrapy_rep.policies")
+        with self._waiting():
+            return await wait_for(self._worker.submit(work))
+
+    def close(self) -> None:
+        """Begin nothing more."""
+        if self._worker is not None:
+            self._worker.shutdown(wait=False, cancel_futures=True)
+            self._worker = None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
+from dataclasses import dataclass
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from scrapy import signals
+from scrapy import Request, signals
 from scrapy.exceptions import StopDownload
+from scrapy.http.request import NO_CALLBACK
 from twisted.internet.defer import CancelledError
 
 from scrapy_rep import access
@@ -16,19 +17,20 @@ from scrapy_rep.access.origins import origin_of, robots_url
 from scrapy_rep.downloader import ROBOTS_HOP, sleep
 from scrapy_rep.downloader.failures import CUT_SHORT, TIMEOUT
 from scrapy_rep.downloader.on_the_way import on_the_way
-from scrapy_rep.exceptions import NotNow, StillParked
+from scrapy_rep.exceptions import NotNow, SettingError, StillParked
 from scrapy_rep.policies.concurrency import FetchBound
-from scrapy_rep.policies.freshness import fields_of
+from scrapy_rep.policies.lifecycle import fields_of
 from scrapy_rep.policies.own_code import (
     OwnCode,
     described,
     is_of_own_code,
     is_rendered,
 )
-from scrapy_rep.policies.travel import request_for
+from scrapy_rep.settings import WrongError, meta_of_text
 
 if TYPE_CHECKING:
-    from scrapy import Request
+    from collections.abc import Mapping
+
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
@@ -38,59 +40,56 @@ if TYPE_CHECKING:
     from scrapy_rep.settings import Settings
     from scrapy_rep.store import KeptAnswer
 
-logger = logging.getLogger(__name__)
-
 CLOSING_SECONDS = 0.01
 """Seconds that closing a connection takes after a download was stopped. If a page is sent on it
 before that, Twisted sends the page again: without asyncio, the site saw it twice."""
-
 DELIMITERS = frozenset({b"Content-Length", b"Transfer-Encoding"})
 NO_BODY = frozenset({204, 304})
 """What tells where a body ends, and the statuses that have none (RFC 9112 6.3)."""
 SUCCESSES = range(200, 300)
 PRIVATE_HEADERS = (b"Cookie", b"Authorization")
+META: dict[str, Any] = {
+    "dont_obey_robotstxt": True,
+    "dont_redirect": True,
+    "dont_retry": True,
+    "dont_cache": True,
+    "dont_merge_cookies": True,
+    "handle_httpstatus_all": True,
+    "allow_offsite": True,
+    "autothrottle_dont_adjust_delay": True,
+    "download_maxsize": 0,  # the fetcher stops it, and keeps what came
+    "download_warnsize": 0,
+    "download_fail_on_dataloss": True,
+}
+"""What settings and middlewares do to pages (redirects, retries, caches) is switched off."""
 
 
+@dataclass(slots=True, eq=False)
 class _Hop:
     """One request of a fetch, as it goes through the downloader."""
 
-    __slots__ = (
-        "asking",
-        "content_encoding",
-        "error",
-        "first_origin",
-        "is_late",
-        "origin",
-        "received",
-        "started",
-    )
-
-    def __init__(self, origin: str, first_origin: str, asking: Asking) -> None:
-        self.origin = origin
-        self.first_origin = first_origin
-        self.asking = asking
-        self._start(0.0)
-
-    def _start(self, at: float) -> None:
-        """Note that it is sent *at* that time, perhaps once more for a middleware."""
-        self.started = at
-        self.received = 0
-        self.is_late = False
-        self.content_encoding = ""
-        self.error: Exception | None = None
-        """What its download handler has raised."""
+    origin: str
+    first_origin: str
+    page: Request
+    user_agent: str
+    asking: Asking
+    started: float = 0.0
+    received: int = 0
+    is_late: bool = False
+    content_encoding: str = ""
+    error: Exception | None = None
+    """What its download handler has raised."""
 
     # What its departure tells
 
     def note_start(self, departure: Departure) -> None:
-        # Its time runs from now, not while it waits.
-        self._start(departure.started_at)
+        """Note that it is sent, perhaps once more for a middleware; its time runs from now."""
+        self.started, self.received, self.is_late = departure.started_at, 0, False
+        self.content_encoding, self.error = "", None
         # At the last moment, as a middleware may have put them on.
-        headers = departure.request.headers
-        headers.pop(b"Referer", None)
-        if self.origin != self.first_origin:
-            for name in PRIVATE_HEADERS:
-                headers.pop(name, None)
+        foreign = PRIVATE_HEADERS if self.origin != self.first_origin else ()
+        for name in (b"Referer", *foreign):
+            departure.request.headers.pop(name, None)
 
     def note_answer(self, response: Response) -> None:
         """Hide the coding from Scrapy, which would refuse a body that is too long or cut."""
@@ -119,11 +118,7 @@ class Fetcher:
     """
 
     def __init__(
-        self,
-        crawler: Crawler,
-        settings: Settings,
-        engine: Engine,
-        keeper: Keeper,
+        self, crawler: Crawler, settings: Settings, engine: Engine, keeper: Keeper
     ) -> None:
         self._crawler = crawler
         self._settings = settings
@@ -159,27 +154,20 @@ class Fetcher:
         validators = None if kept is None else validators_of(kept)
         exchange = access.Exchange(robots_url(origin), self._limits, validators)
         while exchange.outcome is None:
-            await self._advance(exchange, asking, origin, page, user_agent)
+            hop_origin = origin_of(exchange.request.url)
+            assert hop_origin is not None
+            hop = _Hop(hop_origin, origin, page, user_agent, asking)
+            await self._advance(exchange, hop)
         if (status := exchange.outcome.status) is not None:
             # The answer that a fetch ends with, under Scrapy's own names.
             stats.inc_value("robotstxt/response_count")
             stats.inc_value(f"robotstxt/response_status_count/{status}")
         return exchange.outcome
 
-    async def _advance(
-        self,
-        exchange: access.Exchange,
-        asking: Asking,
-        origin: str,
-        page: Request,
-        user_agent: str,
-    ) -> None:
+    async def _advance(self, exchange: access.Exchange, hop: _Hop) -> None:
         """Send the request of *exchange*, and give it the answer or the failure."""
-        hop_origin = origin_of(exchange.request.url)
-        assert hop_origin is not None
-        hop = _Hop(hop_origin, origin, asking)
         try:
-            answer = await self._send(exchange.request, hop, page, user_agent)
+            exchange.receive(await self._send(exchange.request, hop))
         except StillParked as parked:
             raise CancelledError from parked
         except CancelledError:  # this fetch is broken off, which says nothing
@@ -187,30 +175,23 @@ class Fetcher:
         except Exception as error:  # noqa: BLE001 - whatever a download may raise
             assert self._crawler.stats is not None
             self._crawler.stats.inc_value(f"robotstxt/exception_count/{type(error)}")
-            self._fail(exchange, hop, error)
-        else:
-            exchange.receive(answer)
+            if isinstance(error, (NotNow, BrokenAnswerError)):
+                exchange.fail(error, getattr(error, "reason", ""))
+            elif is_of_own_code(error, hop.error, exchange.request.url):
+                reason = self._own_code.note_raised(error, hop.origin)
+                error.__traceback__ = None  # kept, it would hold all these frames
+                exchange.fail(error, reason, by_own_code=True)
+            else:
+                exchange.fail(error, described(error))
 
-    def _fail(self, exchange: access.Exchange, hop: _Hop, error: Exception) -> None:
-        if isinstance(error, NotNow):
-            exchange.fail(error, error.reason)
-        elif isinstance(error, BrokenAnswerError):
-            exchange.fail(error)
-        elif is_of_own_code(error, hop.error, exchange.request.url):
-            reason = self._own_code.note_raised(error, hop.origin)
-            error.__traceback__ = None  # kept, it would hold all these frames
-            exchange.fail(error, reason, by_own_code=True)
-        else:
-            exchange.fail(error, described(error))
-
-    async def _send(
-        self, asked: access.Request, hop: _Hop, page: Request, user_agent: str
-    ) -> access.Answer:
+    async def _send(self, asked: access.Request, hop: _Hop) -> access.Answer:
         """Return the answer to the request *asked*. Raises if there is none, or no whole one."""
-        request = request_for(asked, hop.origin, page, user_agent, self._settings)
+        request = request_for(
+            asked, hop.origin, hop.page, hop.user_agent, self._settings
+        )
         request.meta[ROBOTS_HOP] = hop
         try:
-            response = await self._download(request, hop, page)
+            response = await self._download(request, hop)
         except StopDownload as stop:  # of a user's, for the errback of a page
             stopped_response = getattr(stop, "response", None)
             if stopped_response is None:
@@ -256,7 +237,7 @@ class Fetcher:
         signal = getattr(signals, name)
         return self._own_code.note_stopped(signal, name, hop.origin, hop.received)
 
-    async def _download(self, request: Request, hop: _Hop, page: Request) -> Response:
+    async def _download(self, request: Request, hop: _Hop) -> Response:
         engine = self._crawler.engine
         assert engine is not None
         host = self._keeper.host_of(request)
@@ -268,18 +249,18 @@ class Fetcher:
         fetch = await self.bound.enter()
         hop.asking.make_way = fetch.make_way
         try:
-            if self._engine.is_ending_without(page):
+            if self._engine.is_ending_without(hop.page):
                 raise CancelledError
-            self._begin()
-            over = True
+            self._count_download(1)
+            is_over = 1
             try:
                 with on_the_way(self._crawler, hop.first_origin):
                     response = await engine.download_async(request)
             except (asyncio.CancelledError, CancelledError):
-                over = False  # its request may be on its way all the same
+                is_over = 0  # its request may be on its way all the same
                 raise
             finally:
-                self._end(over)
+                self._count_download(-is_over)
             fetch.note_answer()
         finally:
             # The process may keep the host, and the fetch with it.
@@ -287,20 +268,14 @@ class Fetcher:
             fetch.leave()
         return response
 
-    def _begin(self) -> None:
-        """Receive signals for as long as a robots.txt is downloaded.
-
-        Scrapy sends them for every page, too, and each receiver costs time.
-        """
-        self._downloading += 1
-        if self._downloading == 1:
-            self._crawler.signals.connect(self._bytes_received, signals.bytes_received)
-
-    def _end(self, over: bool) -> None:
-        self._downloading -= over
+    def _count_download(self, change: int) -> None:
+        """Receive a signal while anything is downloaded: each receiver costs time with pages."""
+        self._downloading += change
         if not self._downloading:
             disconnect = self._crawler.signals.disconnect
             disconnect(self._bytes_received, signals.bytes_received)
+        elif self._downloading == change:
+            self._crawler.signals.connect(self._bytes_received, signals.bytes_received)
 
     def _bytes_received(self, data: bytes, request: Request) -> None:
         hop = request.meta.get(ROBOTS_HOP)
@@ -321,3 +296,68 @@ def validators_of(kept: KeptAnswer) -> access.Validators:
 
 class BrokenAnswerError(Exception):
     """What a download handler took for an answer is not a whole one."""
+
+
+def request_for(
+    asked: access.Request,
+    origin: str,
+    page: Request,
+    user_agent: str,
+    settings: Settings,
+) -> Request:
+    """Return the request that asks *origin* for what is *asked*, on behalf of *page*.
+
+    It goes the way of *page*: through its proxy, and in its slot if the origin is the same.
+    REP_ROBOTS_META may add to its meta. Raises ``SettingError`` if that is no meta.
+    """
+    # As they were sent to us: str would go out in UTF-8.
+    headers: dict[str, Any] = {
+        name: value.encode("latin-1", "ignore") for name, value in asked.headers.items()
+    }
+    if user_agent:
+        headers["User-Agent"] = user_agent
+    meta = {**META, "download_timeout": settings.timeout}
+    if (proxy := proxy_of(page)) is not None:
+        keys, authorization = proxy
+        meta |= keys
+        if authorization is not None:
+            headers["Proxy-Authorization"] = authorization
+    if page.meta.get("download_slot") and origin_of(page.url) == origin:
+        meta["download_slot"] = page.meta["download_slot"]
+    request = Request(
+        asked.url,
+        headers=headers,
+        meta=meta,
+        callback=NO_CALLBACK,
+        dont_filter=True,
+        priority=1000,
+    )
+    for name, value in _meta_of_user(request, page, settings).items():
+        request.meta.setdefault(name, value)
+    return request
+
+
+def _meta_of_user(
+    request: Request, page: Request, settings: Settings
+) -> Mapping[str, Any]:
+    """Return the meta that REP_ROBOTS_META wants for *request*, on behalf of *page*."""
+    wanted = settings.robots_meta or {}
+    if not callable(wanted):
+        return wanted
+    meta = wanted(request, page)
+    try:
+        return meta_of_text({} if meta is None else meta, "a dict, or None")
+    except WrongError as error:
+        name = (
+            f"What {getattr(wanted, '__qualname__', wanted)} (REP_ROBOTS_META) returns"
+        )
+        raise SettingError(name, meta, str(error)) from None
+
+
+def proxy_of(page: Request) -> tuple[dict[str, Any], bytes | None] | None:
+    """Return the meta and the Proxy-Authorization of the proxy that *page* names, if any."""
+    if "proxy" not in page.meta or "_scheme_proxy" in page.meta:
+        return None
+    names = ("proxy", "_auth_proxy")
+    keys = {name: page.meta[name] for name in names if name in page.meta}
+    return keys, page.headers.get(b"Proxy-Authorization")

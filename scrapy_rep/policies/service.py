@@ -18,8 +18,8 @@ from scrapy_rep.access.results import Access
 from scrapy_rep.events.of_sites import StoreFailed
 from scrapy_rep.events.stream import Stream
 from scrapy_rep.pacing import Asking
-from scrapy_rep.policies.aside import LARGE_SIZE, Aside
 from scrapy_rep.policies.cache import Known, PolicyCache
+from scrapy_rep.policies.concurrency import LARGE_SIZE, Aside
 from scrapy_rep.policies.fetcher import validators_of
 from scrapy_rep.policies.lifecycle import (
     STATES_WITHOUT_ANSWER,
@@ -33,8 +33,7 @@ from scrapy_rep.policies.lifecycle import (
     standing_of,
 )
 from scrapy_rep.policies.news import News, tell_of_parsed
-from scrapy_rep.policies.one_at_a_time import OneAtATime
-from scrapy_rep.policies.sharing import Learned, Sharing
+from scrapy_rep.policies.sharing import Learned, OneAtATime, Sharing
 from scrapy_rep.protocol import Policy
 from scrapy_rep.store import Snapshot, origin_of_key, variant
 
@@ -44,9 +43,9 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from twisted.internet.defer import Deferred
 
+    from scrapy_rep.engine import Engine
     from scrapy_rep.policies.approval import Approval
     from scrapy_rep.policies.fetcher import Fetcher
-    from scrapy_rep.policies.one_at_a_time import Engine
     from scrapy_rep.policies.permissions import Permissions
     from scrapy_rep.protocol import Agent
     from scrapy_rep.settings import Settings
@@ -88,11 +87,9 @@ class Policies:
         self._keep = keep
         self._cache = PolicyCache(settings.cache_bytes)
         self._engine = engine
-        self.errands = OneAtATime(self._find, self._broken_off, engine)
+        self.errands = OneAtATime(self._find, self._broken_off, engine.is_ending)
         self.bound = fetcher.bound
         self._aside = Aside(self.bound.waiting_aside)
-        # Wall time that no step of the wall clock changes while we run.
-        self._wall_at_zero = events.wall_at_zero
 
     def is_ending(self) -> bool:
         """Tell whether the crawl is ending."""
@@ -100,11 +97,7 @@ class Policies:
 
     def now(self) -> float:
         """Return the seconds since 1970, by a clock that never steps."""
-        return self._wall_at_zero + monotonic()
-
-    def at(self, moment: float) -> float:
-        """Return a *moment* of ``time.monotonic()`` in seconds since 1970."""
-        return self._wall_at_zero + moment
+        return self._events.at(monotonic())
 
     def peek(
         self, origin: str, page: Callable[[], Request | None] = lambda: None
@@ -153,7 +146,7 @@ class Policies:
         stands = known.standing
         if now < stands.ask_at and now < stands.until:  # either may come first
             return known
-        if not self.errands.is_asked(known.key):
+        if known.key not in self.errands.under_way:
             self.errands.ask(known.key, page, ahead=True)
         return known if now < stands.until else None
 
@@ -228,7 +221,7 @@ class Policies:
         if known is not None:
             if self.now() < known.standing.ask_at:
                 return known
-            self.errands.tell(key, known)  # they need not wait for a refresh
+            self.errands.under_way[key].tell(known)  # they need not wait for a refresh
         likeness = self._sharing.likeness(
             origin_of_key(key), page, self._user_agent_of(page)
         )
@@ -242,7 +235,7 @@ class Policies:
             learned = self._sharing.recall(likeness)
             if learned is not None and learned.serves(
                 snapshot,
-                self.at(learned.at),
+                self._events.at(learned.at),
                 self.now(),
                 self._settings,
                 waited=waited and learned.at >= since,
@@ -309,7 +302,7 @@ class Policies:
         self, asked: str, before: Snapshot | None, learned: Learned, page: Request
     ) -> Known:
         """Keep what was *learned* by asking for the key *asked*, under the key it belongs to."""
-        outcome, at = learned.outcome, self.at(learned.at)
+        outcome, at = learned.outcome, self._events.at(learned.at)
         snapshot = snapshot_after(before, outcome, at, self._settings, learned.jitter)
         new_answer = outcome.access not in {Access.NOT_MODIFIED, Access.UNREACHABLE}
         origin = origin_of_key(asked)
@@ -368,7 +361,7 @@ class Policies:
         self._news.tell_of_copy(known, snapshot)
         if self._approval:
             self._approval.note(known, self._agent_of(None))
-        self._cache.put(known)
+        self._cache.keep(known)
         return known
 
     def _is_read(self, known: Known, page: Request | None) -> bool:
@@ -402,7 +395,7 @@ class Policies:
         policy = Policy.disallow_all("robots.txt depends on the User-Agent")
         known = Known(origin, policy, Standing(State.UNKNOWN, inf, inf), None)
         known.varies, known.snapshot = True, Snapshot(varies_at=self.now())
-        self._cache.put(known)
+        self._cache.keep(known)
         return known
 
     def _broken_off(self, key: str) -> Known:

@@ -1,38 +1,53 @@
-"""What the crawls of a process tell each other: one fetch of a robots.txt serves them all.
+"""Who asks for a robots.txt on behalf of all who want it: of a crawl, and of the process.
 
-They share what a site has answered and when, but not what follows from it: each crawl has its
-own policies, lifetimes, retries, stats and evidence. Only crawls whose requests would be the
-same share an answer (``Sharing.likeness``), for as long as one of them runs.
+The crawls of a process share what a site has answered and when, but not what follows from it: each
+has its own policies, lifetimes, retries, stats and evidence. Only crawls whose requests would be
+the same share an answer (``Sharing.likeness``), for as long as one of them runs.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+import logging
 from collections.abc import Hashable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
-from scrapy.utils.defer import maybe_deferred_to_future
-from twisted.internet.defer import Deferred
+from scrapy.utils.asyncio import call_later
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from scrapy.utils.log import failure_to_exc_info
+from twisted.internet.defer import CancelledError, Deferred, succeed
+from twisted.python.failure import Failure
 
 from scrapy_rep.access.results import Access
-from scrapy_rep.policies.fetcher import validators_of
+from scrapy_rep.policies.cache import Bounded
+from scrapy_rep.policies.fetcher import proxy_of, validators_of
 from scrapy_rep.policies.lifecycle import snapshot_after, standing_of
-from scrapy_rep.policies.travel import proxy_of
 from scrapy_rep.store import Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Coroutine
 
     from scrapy import Request
     from scrapy.crawler import Crawler
+    from scrapy.utils.asyncio import CallLaterResult
 
     from scrapy_rep.access import Outcome, Validators
     from scrapy_rep.settings import Settings
 
+T = TypeVar("T")
+"""What is found, such as what is known of an origin."""
+logger = logging.getLogger(__name__)
+
+END_CHECK_SECONDS = 0.5
+"""Seconds after which it is looked whether the crawl is ending."""
+PATIENCE_AT_END_SECONDS = 2.0
+"""Seconds for which a crawl that ends still waits for a robots.txt that something needs."""
 REQUEST_SETTINGS = (
     "DEFAULT_REQUEST_HEADERS",
     "DOWNLOADER",
@@ -53,6 +68,106 @@ ENTRY_OCTETS, FIELD_OCTETS = 500, 150
 """Octets that an entry takes besides its body and the letters of its fields; measured."""
 CRAWL_NUMBERS = count(1)
 """Of the crawls of this process."""
+
+
+@dataclass(slots=True, eq=False)
+class Errand(Generic[T]):
+    """What asks for one key, and who waits for it."""
+
+    waiters: list[Deferred[T]] = field(default_factory=list)
+    is_needed: bool = False
+    """Whether anybody waits who cannot go on without it."""
+    task: Deferred[Any] | None = None
+    """``None``: it is just being begun."""
+
+    def tell(self, known: T) -> None:
+        """Give *known* to all who wait so far."""
+        told, self.waiters, self.is_needed = self.waiters, [], False
+        for waiter in told:
+            if not waiter.called:  # else it was cancelled
+                waiter.callback(known)
+
+    def break_off(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
+
+
+class OneAtATime(Generic[T]):
+    """Asks for keys, such as origins: one task for each at a time, for all who wait for it.
+
+    A waiter that is cancelled does not harm the others, and no waiter is left without an
+    answer. When the crawl ends, what nobody needs any more is broken off at once, and the
+    rest soon.
+    """
+
+    def __init__(
+        self,
+        find: Callable[[str, Request], Coroutine[object, object, T]],
+        broken_off: Callable[[str], T],
+        is_ending: Callable[[], bool],
+    ) -> None:
+        """*broken_off* returns what decides for a key if *find* raises or is cancelled."""
+        self._find = find
+        self._broken_off = broken_off
+        self._is_ending = is_ending
+        self.under_way: dict[str, Errand[T]] = {}
+        """By key."""
+        self._timer: CallLaterResult | None = None
+        self._ends_since: float | None = None
+        self._closing = False
+
+    def ask(self, key: str, page: Request, *, ahead: bool = False) -> Deferred[T]:
+        """Return the result of asking for *key*, which begins if need be.
+
+        *ahead*: *page* waits somewhere else, and may do so when the crawl ends.
+        """
+        waiter: Deferred[T] = Deferred()
+        errand = self.under_way.get(key)
+        if errand is None:
+            if self._closing:
+                return succeed(self._broken_off(key))
+            errand = self.under_way[key] = Errand([waiter], not ahead)
+            if self._timer is None:
+                self._timer = call_later(END_CHECK_SECONDS, self._look)
+            errand.task = deferred_from_coro(self._find(key, page))
+            errand.task.addBoth(self._over, key)
+        else:
+            errand.waiters.append(waiter)
+            errand.is_needed |= not ahead
+        return waiter
+
+    def close(self) -> None:
+        """Break off what is being asked."""
+        self._closing = True
+        for errand in list(self.under_way.values()):
+            errand.break_off()
+
+    def _over(self, found: T | Failure, key: str) -> None:
+        errand = self.under_way.pop(key)
+        if not self.under_way and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if isinstance(found, Failure):
+            if not found.check(CancelledError, asyncio.CancelledError):
+                # A fault of ours, not of the site: it refuses, and is not remembered.
+                words = "Could not learn what robots.txt of %s says"
+                logger.error(words, key, exc_info=failure_to_exc_info(found))
+            found = self._broken_off(key)
+        errand.tell(found)
+
+    def _look(self) -> None:
+        """Break off what is not needed if the crawl is ending, which no signal tells so early."""
+        self._timer = call_later(END_CHECK_SECONDS, self._look)
+        if not self._is_ending():
+            return
+        now = monotonic()
+        self._ends_since = self._ends_since or now
+        if now >= self._ends_since + PATIENCE_AT_END_SECONDS:
+            self.close()
+            return
+        for errand in list(self.under_way.values()):
+            if not errand.is_needed:
+                errand.break_off()
 
 
 class Learned(NamedTuple):
@@ -110,46 +225,9 @@ class Commons:
 
     def __init__(self) -> None:
         self.members: WeakSet[Sharing] = WeakSet()
-        self.max_bytes = 0
-        self.bytes = 0
-        self.learned: OrderedDict[Hashable, Learned] = OrderedDict()  # oldest use first
+        self.learned: Bounded[Learned] = Bounded(0, Learned.weight)
         self.claims: dict[Hashable, list[Deferred[None]]] = {}
         """By likeness, who waits for what somebody asks."""
-
-    def join(self, member: Sharing, max_bytes: int) -> None:
-        """Take in a *member*, which wants so many octets to be kept at the most."""
-        if not self.members:  # some may be gone that never left
-            self.clear()
-        self.members.add(member)
-        self.max_bytes = max(self.max_bytes, max_bytes)
-
-    def leave(self, member: Sharing) -> None:
-        """Let a *member* go; the last one takes all with it."""
-        self.members.discard(member)
-        if not self.members:
-            self.clear()
-
-    def keep(self, likeness: Hashable, learned: Learned) -> None:
-        """Keep what was *learned*, and drop what was not used for longest."""
-        self._discard(likeness)
-        self.learned[likeness] = learned
-        self.bytes += learned.weight()
-        while self.bytes > self.max_bytes:
-            self._discard(next(iter(self.learned)))
-
-    def recall(self, likeness: Hashable) -> Learned | None:
-        if likeness in self.learned:
-            self.learned.move_to_end(likeness)
-        return self.learned.get(likeness)
-
-    def clear(self) -> None:
-        self.learned.clear()
-        self.bytes = self.max_bytes = 0
-
-    def _discard(self, likeness: Hashable) -> None:
-        learned = self.learned.pop(likeness, None)
-        if learned is not None:
-            self.bytes -= learned.weight()
 
 
 OF_LOOPS: WeakKeyDictionary[Any, Commons] = WeakKeyDictionary()
@@ -160,33 +238,33 @@ class Sharing:
     """One crawl's part in what the crawls of the process share."""
 
     def __init__(
-        self,
-        crawler: Crawler,
-        settings: Settings,
-        ends: Callable[[], bool],
+        self, crawler: Crawler, settings: Settings, is_ending: Callable[[], bool]
     ) -> None:
-        """*ends* tells whether the crawl is ending, which breaks connections off."""
+        """*is_ending* tells whether the crawl is ending, which breaks connections off."""
         self._crawler = crawler
         self._settings = settings
-        self._ends = ends
+        self._is_ending = is_ending
         self._number = next(CRAWL_NUMBERS)
-        self._commons: Commons | None = None
-        self._asks_alike: Hashable = None
 
-    def _join(self) -> Commons:
-        if self._commons is None:
-            self._commons = OF_LOOPS.setdefault(_event_loop(), Commons())
-            self._commons.join(self, self._settings.cache_bytes // CACHE_DIVISOR)
-            self._asks_alike = self._read_likeness()
-        return self._commons
+    @cached_property
+    def _commons(self) -> Commons:
+        commons = OF_LOOPS.setdefault(_event_loop(), Commons())
+        if not commons.members:  # some may be gone that never left
+            commons.learned = Bounded(0, Learned.weight)
+        commons.members.add(self)
+        most = max(commons.learned.most, self._settings.cache_bytes // CACHE_DIVISOR)
+        commons.learned.most = most
+        return commons
 
     def leave(self) -> None:
         """Take part no longer. When the last crawl leaves, all is forgotten."""
-        commons, self._commons = self._commons, None
-        if commons is not None:
-            commons.leave(self)
+        commons = self._commons
+        commons.members.discard(self)
+        if not commons.members:
+            commons.learned = Bounded(0, Learned.weight)
 
-    def _read_likeness(self) -> Hashable:
+    @cached_property
+    def _asks_alike(self) -> Hashable:
         settings, spider = self._settings, self._crawler.spider
         return (
             settings.dialect.name,
@@ -206,12 +284,11 @@ class Sharing:
 
         It asks *origin* on behalf of *page*, whose User-Agent header is *user_agent*.
         """
-        self._join()
         return origin, user_agent, _hashable(proxy_of(page)), self._asks_alike
 
     def is_claimed(self, likeness: Hashable) -> bool:
         """Tell whether another crawl asks alike."""
-        return likeness in self._join().claims
+        return likeness in self._commons.claims
 
     @asynccontextmanager
     async def claim(self, likeness: Hashable) -> AsyncIterator[bool]:
@@ -219,7 +296,7 @@ class Sharing:
 
         What that has learned is there to be recalled, unless it was broken off.
         """
-        claims, waited = self._join().claims, False
+        claims, waited = self._commons.claims, False
         while likeness in claims:
             waiter: Deferred[None] = Deferred()
             claims[likeness].append(waiter)
@@ -236,7 +313,7 @@ class Sharing:
 
     def recall(self, likeness: Hashable) -> Learned | None:
         """Return what another crawl has learned that would send the same request."""
-        learned = self._join().recall(likeness)
+        learned = self._commons.learned.get(likeness)
         # What this one has learned is known, or was forgotten, in its own memory.
         return None if learned is None or learned.by == self._number else learned
 
@@ -244,15 +321,12 @@ class Sharing:
         """Keep what was *learned* for other crawls, unless it comes of this crawl alone."""
         outcome = learned.outcome
         unanswered = outcome.access is Access.UNREACHABLE and outcome.status is None
-        if (
-            self._commons is None
-            or outcome.by_own_code
-            or (unanswered and self._ends())
-        ):
+        if outcome.by_own_code or (unanswered and self._is_ending()):
             return
         # What went wrong is told in words; the exception may hold whatever it likes.
         plain = outcome._replace(fault=None)
-        self._commons.keep(likeness, Learned(plain, *learned[1:4], self._number))
+        shared = Learned(plain, *learned[1:4], self._number)
+        self._commons.learned.put(likeness, shared)
 
 
 def _event_loop() -> Any:

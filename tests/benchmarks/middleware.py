@@ -68,7 +68,7 @@ def make_known(chain: Any, number: int, body: bytes) -> None:
             far = shared.policies.now() + 1e6
             standing = Standing(State.FRESH, far, far)
             known = Known(f"https://{host(number)}", parse(body), standing, None)
-            shared.policies._cache.put(known)
+            shared.policies._cache.keep(known)
         elif isinstance(gate, RobotsTxtMiddleware):
             gate._parsers[host(number)] = build_from_crawler(
                 gate._parserimpl, gate.crawler, body

@@ -124,7 +124,7 @@ def table(crawler: Any, sizes: list[int]) -> bool:
     policy = Policy.allow_all("no robots.txt (404)")
     standing = Standing(State.FRESH, far, far)
     for number in range(max(sizes)):
-        shared.policies._cache.put(
+        shared.policies._cache.keep(
             Known(f"http://host{number}.example", policy, standing, None)
         )
     gc.freeze()  # not to be walked over and over

@@ -15,12 +15,11 @@ from scrapy.exceptions import CloseSpider
 from scrapy.utils.asyncio import call_later
 
 from scrapy_rep import RobotsUnreachable
-from scrapy_rep.policies import one_at_a_time
-from scrapy_rep.policies.one_at_a_time import OneAtATime
+from scrapy_rep.policies import sharing
+from scrapy_rep.policies.sharing import OneAtATime
 from tests.crawls.processes import TIMEOUT, start
 from tests.site import Reply, Site
 from tests.utils import (
-    GOES_ON,
     SCRAPYS,
     Media,
     Pages,
@@ -146,7 +145,7 @@ def ends_when(true: Any) -> type[Ends]:
 
 @coroutine_test
 async def test_what_only_waits_in_the_queue_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr(one_at_a_time, "PATIENCE_AT_END_SECONDS", FOREVER)
+    monkeypatch.setattr(sharing, "PATIENCE_AT_END_SECONDS", FOREVER)
     with Site(dict(HANGS)) as site:
         crawler = make_crawler(ends_when(lambda: site.hits), REP_TIMEOUT=FOREVER)
         await crawl(crawler, urls=[site.url("/0")])
@@ -156,7 +155,7 @@ async def test_what_only_waits_in_the_queue_is_not_waited_for(monkeypatch):
 
 @coroutine_test
 async def test_a_request_that_waits_in_the_downloader_is_still_sent(monkeypatch):
-    monkeypatch.setattr(one_at_a_time, "PATIENCE_AT_END_SECONDS", FOREVER)
+    monkeypatch.setattr(sharing, "PATIENCE_AT_END_SECONDS", FOREVER)
     with Site({"/robots.txt": lambda _: slow()}) as site:
 
         def slow() -> Reply:
@@ -168,7 +167,7 @@ async def test_a_request_that_waits_in_the_downloader_is_still_sent(monkeypatch)
 
         def stop() -> bool:
             if site.hits:  # and later than it is looked whether the crawl ends
-                seconds = 2 * one_at_a_time.END_CHECK_SECONDS
+                seconds = 2 * sharing.END_CHECK_SECONDS
                 call_later(seconds, ended.append, True)
             return bool(site.hits)
 
@@ -338,10 +337,10 @@ async def test_who_waits_gets_an_answer_though_asking_never_began():
         await until(lambda: False, FOREVER)
 
     told: list[Any] = []
-    fetches = OneAtATime(find, lambda key: ("broken off", key), GOES_ON)
+    fetches = OneAtATime(find, lambda key: ("broken off", key), lambda: False)
     page = scrapy.Request("http://a.example/")
     fetches.ask("http://a.example", page).addBoth(told.append)
     fetches.close()
     await until(lambda: told)
     assert told == [("broken off", "http://a.example")]
-    assert not fetches.is_asked("http://a.example")
+    assert not fetches.under_way

@@ -11,7 +11,7 @@ import scrapy
 
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.policies import concurrency, service
-from scrapy_rep.policies.aside import LARGE_SIZE
+from scrapy_rep.policies.concurrency import LARGE_SIZE
 from scrapy_rep.policies.lifecycle import policy_of
 from scrapy_rep.protocol import Policy
 from tests.crawls.test_one_pace import by_handler

@@ -67,13 +67,13 @@ async def test_no_request_waits_for_the_garbage_collector():
 @coroutine_test
 async def test_a_leak_is_found(monkeypatch):
     kept = []
-    put = PolicyCache.put
+    put = PolicyCache.keep
 
     def leaking_put(self, *args):
         kept.append([args])
         return put(self, *args)
 
-    monkeypatch.setattr(PolicyCache, "put", leaking_put)
+    monkeypatch.setattr(PolicyCache, "keep", leaking_put)
     monkeypatch.setattr(leaks, "WARM_UP", 10)
     found = await leaks.look(100)
     assert "builtins.list" in found.grown

@@ -14,7 +14,8 @@ from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy_rep.access import Outcome
 from scrapy_rep.access.results import Access
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.policies.sharing import OF_LOOPS, Commons, Learned
+from scrapy_rep.policies.cache import Bounded
+from scrapy_rep.policies.sharing import OF_LOOPS, Learned
 from tests.forking import run
 from tests.site import Reply, Site
 from tests.utils import (
@@ -285,15 +286,14 @@ def learned(number: int) -> Learned:
 
 @pytest.mark.invariant5
 def test_what_is_shared_is_bounded_and_the_last_used_stays():
-    commons = Commons()
-    commons.max_bytes = 20_000
+    shared = Bounded(20_000, Learned.weight)
     for number in range(500):
-        commons.keep(number, learned(number))
-        assert commons.bytes <= commons.max_bytes
-        assert commons.recall(0) == learned(0)
-    assert commons.recall(1) is None
-    assert commons.recall(499) is not None
-    kept = sum(commons.recall(number) is not None for number in range(500))
+        shared.put(number, learned(number))
+        assert shared.weight <= shared.most
+        assert shared.get(0) == learned(0)
+    assert 1 not in shared.entries
+    assert 499 in shared.entries
+    kept = len(shared.entries)
     assert 10 < kept < 50
 
 
@@ -302,16 +302,15 @@ def test_what_is_shared_weighs_honestly():
     gc.collect()
     tracemalloc.start()
     try:
-        commons = Commons()
-        commons.max_bytes = 2**30
+        shared = Bounded(2**30, Learned.weight)
         for number in range(1000):
             fields = {name: [f"{name} of {number}"] for name in names}
             outcome = learned(number).outcome._replace(fields=fields)
-            commons.keep(f"https://{number}.example", Learned(outcome, 1.5, 0.5, None))
+            shared.put(f"https://{number}.example", Learned(outcome, 1.5, 0.5, None))
         held = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
-    assert 0.7 < commons.bytes / held < 1.5
+    assert 0.7 < shared.weight / held < 1.5
 
 
 @coroutine_test
@@ -321,7 +320,7 @@ async def test_nothing_is_left_when_all_are_over():
         await at_once(*(crawl(each, urls=[site.url("/q")]) for each in crawlers))
     gc.collect()
     for commons in OF_LOOPS.values():
-        assert (len(commons.members), commons.bytes) == (0, 0)
+        assert (len(commons.members), commons.learned.weight) == (0, 0)
         assert not commons.claims
 
 

@@ -24,13 +24,15 @@ from scrapy_rep.compat import parse as parse_robotstxt
 from scrapy_rep.compat import robotexclusionrulesparser as rerp
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.parser import RepRobotParser
-from scrapy_rep.policies.freshness import (
+from scrapy_rep.policies.lifecycle import (
+    State,
     Terms,
     fields_of,
     lifetime_and_grace,
+    policy_of,
     retry_after,
+    snapshot_after,
 )
-from scrapy_rep.policies.lifecycle import State, policy_of, snapshot_after
 from scrapy_rep.protocol import (
     CODES,
     GYM2008,

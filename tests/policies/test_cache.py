@@ -19,8 +19,8 @@ from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy_rep.events import stream
 from scrapy_rep.policies import cache as cache_module
 from scrapy_rep.policies import service as module
-from scrapy_rep.policies.aside import LARGE_SIZE
 from scrapy_rep.policies.cache import Known, PolicyCache
+from scrapy_rep.policies.concurrency import LARGE_SIZE
 from scrapy_rep.policies.lifecycle import Standing, State
 from scrapy_rep.protocol import Policy, parse, ruleset
 from scrapy_rep.store import MemoryStore
@@ -65,25 +65,25 @@ def test_what_was_used_last_stays_within_the_bound():
     for number in range(300):
         entry = known(number, parse(robots_txt(rnd.randrange(30), rnd)))
         entry.policy.allowed("/", AGENT)
-        cache.put(entry)
+        cache.keep(entry)
         assert (
             cache.get(known(0, entry.policy).origin) is not None
         )  # in use, so it stays
-        assert cache.bytes == sum(entry.weight for entry in cache) <= 100_000
+        assert cache.weight == sum(entry.weight for entry in cache) <= 100_000
     kept = [entry.origin for entry in cache]
     assert kept[-1] == "https://site0.example.com"
     assert kept[:-1] == [
         f"https://site{number}.example.com" for number in range(301 - len(kept), 300)
     ]
-    assert cache.evictions == 300 - len(cache)
+    assert cache.evictions == 300 - len(cache.entries)
 
 
 def test_peek_is_no_use():
     cache = PolicyCache(10_000)
     policy = Policy.allow_all()
-    cache.put(known(0, policy))
+    cache.keep(known(0, policy))
     for number in range(1, 50):
-        cache.put(known(number, policy))
+        cache.keep(known(number, policy))
         cache.peek("https://site0.example.com")
     assert cache.peek("https://site0.example.com") is None
 
@@ -92,9 +92,9 @@ def test_the_last_one_stays_whatever_it_weighs():
     cache = PolicyCache(0)
     for number in range(3):
         entry = known(number, parse(robots_txt(1000, random.Random(number))))
-        cache.put(entry)
+        cache.keep(entry)
         assert list(cache) == [entry]
-        assert cache.bytes == entry.weight
+        assert cache.weight == entry.weight
     assert cache.evictions == 2
 
 
@@ -103,10 +103,10 @@ def test_an_entry_in_place_of_another_weighs_once():
     rnd = random.Random(9309)
     for rules in (500, 5, 50):
         entry = known(0, parse(robots_txt(rules, rnd)))
-        cache.put(entry)
-        cache.put(entry)  # renewed by a 304
-        assert cache.bytes == entry.weight
-    assert (len(cache), cache.evictions) == (1, 0)
+        cache.keep(entry)
+        cache.keep(entry)  # renewed by a 304
+        assert cache.weight == entry.weight
+    assert (len(cache.entries), cache.evictions) == (1, 0)
 
 
 def failed(number: int) -> Known:
@@ -122,18 +122,18 @@ def test_answers_are_remembered_in_less_memory_than_their_policies_take():
         entry = known(number, parse(body))
         entry.policy.allowed("/", AGENT)
         entry.snapshot = snapshot_of(status=200, body=body, url=entry.key)
-        cache.put(entry)
-        assert cache.bytes <= 200_000
-        remembered = cache._answers.values()
+        cache.keep(entry)
+        assert cache.weight <= 200_000
+        remembered = cache.answers.entries.values()
         assert sum(map(cache_module.answer_weight, remembered)) <= 50_000
     kept = [
         cache.snapshot(f"https://site{number}.example.com") is not None
         for number in range(500)
     ]
     assert kept == sorted(kept)  # the last ones
-    assert sum(kept) > 1.5 * len(cache)
-    again = known(499 - len(cache), Policy.allow_all())
-    cache.put(again)  # it is remembered once
+    assert sum(kept) > 1.5 * len(cache.entries)
+    again = known(499 - len(cache.entries), Policy.allow_all())
+    cache.keep(again)  # it is remembered once
     assert cache.snapshot(again.key) is None
 
 
@@ -143,13 +143,13 @@ def test_failures_are_remembered_where_there_is_no_room(monkeypatch):
     cache = PolicyCache(0)
     entries = [failed(number) for number in range(1, 7)]
     for entry in entries:
-        cache.put(entry)
+        cache.keep(entry)
     remembered = [cache.snapshot(entry.key) for entry in entries]
     assert remembered == [None, None, *(entry.snapshot for entry in entries[2:])]
     good = known(3, Policy.allow_all())
     good.snapshot = snapshot_of(status=404)
-    cache.put(good)
-    cache.put(entries[0])
+    cache.keep(good)
+    cache.keep(entries[0])
     assert cache.snapshot(good.key) is None  # no failure comes back after an answer
 
 
@@ -205,7 +205,7 @@ def test_a_weight_is_what_a_policy_takes_once_it_is_in_use(make, rules, use):
         for number, body in enumerate(bodies):
             entry = known(number, parse(body))
             entry.snapshot = snapshot_of(status=200, body=body, url=entry.key * 2)
-            cache.put(entry)
+            cache.keep(entry)
             use(entry.policy)
         del entry
         forget_explanations()
@@ -213,9 +213,9 @@ def test_a_weight_is_what_a_policy_takes_once_it_is_in_use(make, rules, use):
         held = tracemalloc.get_traced_memory()[0] - before + octets
     finally:
         tracemalloc.stop()
-    assert cache.bytes / held > 0.45
+    assert cache.weight / held > 0.45
     # Of a large file what explains is counted, be it made or not; and comments are as rules.
-    assert cache.bytes / held < (8 if len(bodies[0]) > LARGE_SIZE else 2.5)
+    assert cache.weight / held < (8 if len(bodies[0]) > LARGE_SIZE else 2.5)
 
 
 def forget_explanations() -> None:

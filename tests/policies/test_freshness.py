@@ -9,7 +9,7 @@ import pytest
 from scrapy.http.headers import Headers
 from scrapy.settings import Settings as ScrapySettings
 
-from scrapy_rep.policies.freshness import (
+from scrapy_rep.policies.lifecycle import (
     Terms,
     fields_of,
     lifetime_and_grace,

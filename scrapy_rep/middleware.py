@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from scrapy_rep.downloader import HttpCache
-    from scrapy_rep.frontier.job_file import Job
+    from scrapy_rep.frontier.job_file import JobFile
     from scrapy_rep.judging import Ruling
 
 SENT_BACK_AFTER = 0.1
@@ -60,7 +60,7 @@ MAX_WAIT_AT_HAND = 1.0
 """Seconds for which a request may wait in the downloader, rather than in the queue."""
 
 
-def _job_of(crawler: Crawler) -> Job | None:
+def _job_of(crawler: Crawler) -> JobFile | None:
     """Open the job that the scheduler of *crawler* will use, if that is ours.
 
     It is the scheduler's. But where that cannot open it, Scrapy's command ends as if all were
@@ -69,9 +69,9 @@ def _job_of(crawler: Crawler) -> Job | None:
     settings = crawler.settings
     if not (settings.get("JOBDIR") and is_ours(settings["SCHEDULER"])):
         return None
-    from scrapy_rep.frontier.job_file import Job  # noqa: PLC0415 - few need it
+    from scrapy_rep.frontier.job_file import JobFile  # noqa: PLC0415 - few need it
 
-    return Job.of(crawler)
+    return JobFile.of(crawler)
 
 
 class RepMiddleware:

@@ -14,7 +14,7 @@ from scrapy.utils.job import job_dir
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.frontier import Frontier, MemoryLedger, Permits
+from scrapy_rep.frontier import Frontier, MemoryLedger
 from scrapy_rep.judging import leave_behind
 
 if TYPE_CHECKING:
@@ -46,7 +46,6 @@ class Scheduler(BaseScheduler):
         self._stats = crawler.stats
         assert crawler.request_fingerprinter is not None
         self._fingerprint = crawler.request_fingerprinter.fingerprint
-        self._permits = Permits(self._crawl)
         folder = job_dir(crawler.settings)
         self.ledger = self._ledger_in(folder)
         self.df, self._is_ours = self._filter()
@@ -69,10 +68,10 @@ class Scheduler(BaseScheduler):
             return RedisLedger(self._crawl)
         if not folder:
             return MemoryLedger()
-        from scrapy_rep.frontier.job_file import Job  # noqa: PLC0415 - few need it
+        from scrapy_rep.frontier.job_file import JobFile  # noqa: PLC0415 - few need it
         from scrapy_rep.frontier.sqlite import SqliteLedger  # noqa: PLC0415
 
-        return SqliteLedger(Job.of(self._crawler))
+        return SqliteLedger(JobFile.of(self._crawler))
 
     def _filter(self) -> tuple[BaseDupeFilter, bool]:
         """Return the duplicates filter, and whether the ledger does its work."""
@@ -89,7 +88,7 @@ class Scheduler(BaseScheduler):
         return deferred_from_coro(self._open(spider))
 
     async def _open(self, spider: Spider) -> None:
-        self.frontier = Frontier(self._permits, self.ledger, spider)
+        self.frontier = Frontier(self._crawl, self.ledger, spider)
         self.ledger.bind(self.frontier, spider, self._note_seen, self._note_unpackable)
         await self.ledger.open()
         if (opening := self.df.open()) is not None:
@@ -99,12 +98,12 @@ class Scheduler(BaseScheduler):
         return len(self) > 0
 
     def __len__(self) -> int:
-        return self.frontier.count + self.ledger.pending()
+        return self.frontier.places.count + self.ledger.pending()
 
     def enqueue_request(self, request: Request) -> bool:
         if request.meta:
             leave_behind(request, request.meta, self._crawl.engine)
-        before = self._permits.sent_back_as(request)
+        before = self.frontier.sent_back_as(request)
         if before is not None and self.frontier.take_back(before, request):
             where = self.ledger.where
         else:

@@ -35,15 +35,15 @@ def tell(opts: argparse.Namespace, settings: object, screen: Screen) -> int:
 def rows_of(folder: str) -> list[Answer]:
     """Return what waits: of the job, then of each host, most first."""
     try:
-        found = look(Path(folder))
+        hosts, is_open = look(Path(folder))
     except (OSError, sqlite3.Error) as error:
         raise UsageError(
             f"There is no job to read in {folder!r} ({error}). Type the JOBDIR of a crawl "
             "that has the add-on."
         ) from None
-    rows = [waits.row(**host._asdict()) for host in found.hosts]
+    rows = [waits.row(**host._asdict()) for host in hosts]
     numbers = {its: sum(row[its] for row in rows) for its in ("waiting", "in_hand")}
-    return [{"kind": "job", **numbers, "is_open": found.is_open}, *rows]
+    return [{"kind": "job", **numbers, "is_open": is_open}, *rows]
 
 
 def words(answers: Sequence[Answer]) -> Iterator[str]:

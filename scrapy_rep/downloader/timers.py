@@ -44,7 +44,7 @@ async def wait_for(future: Future[T]) -> T:
 class Alarm:
     """Rings once, at the earliest of the times for which it was set."""
 
-    def __init__(self, ring: Callable[[], None]) -> None:
+    def __init__(self, ring: Callable[[], object]) -> None:
         self._ring = ring
         self._timer: CallLaterResult | None = None
         self._at = 0.0

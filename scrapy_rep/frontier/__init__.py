@@ -2,6 +2,5 @@
 
 from scrapy_rep.frontier.frontier import Frontier
 from scrapy_rep.frontier.ledger import Ledger, MemoryLedger
-from scrapy_rep.frontier.permits import Permits
 
-__all__ = ["Frontier", "Ledger", "MemoryLedger", "Permits"]
+__all__ = ["Frontier", "Ledger", "MemoryLedger"]

@@ -6,25 +6,28 @@ import json
 import logging
 import os
 import sqlite3
-from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from weakref import WeakSet, finalize
+from weakref import WeakSet
 
 from scrapy.utils.job import job_dir
 
 from scrapy_rep.downloader import OneForEachCrawler
 from scrapy_rep.exceptions import JobError
-from scrapy_rep.frontier.salvage import salvage
 from scrapy_rep.store.sqlite import is_damage, set_aside, sign, version_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from scrapy.crawler import Crawler
+    from typing_extensions import Self
+
+    Statements = list[tuple[str, Iterable[Any]]]
+    """Each with the rows to execute it for."""
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -50,21 +53,31 @@ SCHEMA = (
         body BLOB NOT NULL         -- the pickle of Request.to_dict()
     )""",
     "CREATE INDEX waiting ON requests (place, rank, ord)",
+    """CREATE TRIGGER filed AFTER INSERT ON requests BEGIN
+        UPDATE places SET waiting = waiting + 1 WHERE id = new.place;
+    END""",
+    """CREATE TRIGGER done AFTER DELETE ON requests BEGIN
+        UPDATE places SET waiting = waiting - 1 WHERE id = old.place;
+        DELETE FROM places WHERE id = old.place AND waiting = 0;
+    END""",
     "CREATE TABLE seen (fingerprint BLOB PRIMARY KEY) WITHOUT ROWID",
     "CREATE TABLE facts (name TEXT PRIMARY KEY, value)",
 )
+NEW_PLACE = "INSERT OR IGNORE INTO places VALUES (?, ?, 0, NULL, NULL)"
+NEW_REQUEST = "INSERT OR IGNORE INTO requests VALUES (?, ?, ?, ?, ?)"
+NEW_SEEN = "INSERT OR IGNORE INTO seen VALUES (?)"
+NEW_FACT = "INSERT OR REPLACE INTO facts VALUES (?, ?)"
 BUSY_TIMEOUT = 10.0
 """Seconds to wait for another program's write when the file is opened; never later."""
-MORE = (
-    "INSERT INTO places (id, name, waiting) VALUES (?, ?, ?)"
-    " ON CONFLICT (id) DO UPDATE SET waiting = waiting + excluded.waiting"
-)
-LESS = "UPDATE places SET waiting = waiting - ? WHERE id = ?"
 CACHE_KIB = 8192
-CHECKPOINT_AFTER = 4000
-"""After so many changed rows, a thread copies the write-ahead log into the file."""
+CHECKPOINT_AFTER = 8000
+"""After so many changed rows, those of triggers too, a thread copies the write-ahead log into the file."""
 VFS = ""
 """SQLite's interface to the file system; its default."""
+MOST_UNREADABLE = 20_000
+"""After so many ranges of a damaged file that cannot be read, the rest is given up."""
+MOST_ID, KEY_BITS = 2**32, 48
+"""No request has this number; the first bits of fingerprints, by which ranges of them are read."""
 
 
 @dataclass(slots=True)
@@ -73,62 +86,40 @@ class Changes:
 
     names: dict[int, str] = field(default_factory=dict)
     """Place -> its name, for each place of ``requests``."""
-    requests: dict[int, tuple[int, int, int, bytes]] = field(default_factory=dict)
-    """Number of a request -> its place, rank, order and body."""
+    requests: list[tuple[int, int, int, int, bytes]] = field(default_factory=list)
+    """Number, place, rank, order and body of each."""
     seen: set[bytes] = field(default_factory=set)
-    done: dict[int, int] = field(default_factory=dict)
-    """Number of a request that is to be deleted -> its place."""
+    done: set[int] = field(default_factory=set)
+    """The numbers of requests that are to be deleted."""
     waits: dict[int, tuple[str, float | None]] = field(default_factory=dict)
     """Place -> why it waits, until when."""
-    in_hand: dict[int, int] | None = None
-    """Place -> how many of its requests the crawl has taken; ``None``: as before."""
 
     def __bool__(self) -> bool:
-        return bool(
-            self.requests
-            or self.done
-            or self.seen
-            or self.waits
-            or self.in_hand is not None
-        )
+        return bool(self.requests or self.done or self.seen or self.waits)
 
-    def split(self, most: int) -> Changes:
-        """Leave no more than *most* requests to be deleted here; return the others."""
-        others = self.done
-        self.done = dict(others.popitem() for _ in range(min(most, len(others))))
-        return Changes(done=others)
-
-    def more_in(self, place: int) -> int:
-        """Return how many more requests than before wait in *place* after this."""
-        return sum(each[0] == place for each in self.requests.values()) - sum(
-            each == place for each in self.done.values()
-        )
-
-    def statements(self) -> Iterator[tuple[str, Iterable[Any]]]:
-        """Yield each statement, and the rows to execute it for."""
-        more = Counter(each[0] for each in self.requests.values())
-        yield MORE, ((number, self.names[number], n) for number, n in more.items())
-        yield (
-            "INSERT INTO requests VALUES (?, ?, ?, ?, ?)",
-            ((number, *request) for number, request in self.requests.items()),
-        )
-        yield "INSERT OR IGNORE INTO seen VALUES (?)", ((each,) for each in self.seen)
-        yield "DELETE FROM requests WHERE id = ?", ((each,) for each in self.done)
-        less = Counter(self.done.values())
-        yield LESS, ((n, number) for number, n in less.items())
-        yield (
-            "UPDATE places SET why = ?, until = ? WHERE id = ?",
-            ((*wait, number) for number, wait in self.waits.items()),
-        )
-        yield "DELETE FROM places WHERE id = ? AND waiting <= 0", ((n,) for n in less)
-        if self.in_hand is not None:
-            yield (
-                "INSERT OR REPLACE INTO facts VALUES ('in hand', ?)",
-                [(json.dumps(self.in_hand),)],
-            )
+    def statements(self, in_hand: Mapping[int, int]) -> Statements:
+        """Return what writes them; *in_hand*: how many requests of a place the crawl has taken."""
+        waits = [(*wait, number) for number, wait in self.waits.items()]
+        return [
+            (NEW_PLACE, self.names.items()),
+            (NEW_REQUEST, self.requests),
+            (NEW_SEEN, [(each,) for each in self.seen]),
+            ("DELETE FROM requests WHERE id = ?", [(each,) for each in self.done]),
+            ("UPDATE places SET why = ?, until = ? WHERE id = ?", waits),
+            (NEW_FACT, [("in hand", json.dumps(in_hand))]),
+        ]
 
 
-class JobFile:
+def number_of(name: str) -> int:
+    """Return the number of the place of this *name*: two have the same as good as never.
+
+    If they had, requests of both would wait for the same; judged is each by itself.
+    """
+    digest = blake2b(name.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 1
+
+
+class JobFile(OneForEachCrawler):
     """The file in the job directory *folder*, which no other crawl may have open.
 
     Raises ``JobError``, which says why, if it cannot be opened. A file that is damaged, now or
@@ -139,63 +130,57 @@ class JobFile:
     does it.
     """
 
+    is_closed = True
+
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE_NAME
-        self._lock: sqlite3.Connection | None = _lock(folder)
-        self._is_closed = False
+        self._lock = _lock(folder)
+        self.is_closed = False
         self._db: sqlite3.Connection | None = None
-        self._worker: ThreadPoolExecutor | None = None
-        self._checkpoint: Future[None] | None = None
+        self._worker = ThreadPoolExecutor(1, "scrapy_rep.frontier")
+        self._has_log = False
+        self._copying: Future[None] | None = None
         self._copied = 0  # of the rows changed
+        OPEN_FILES.add(self)
         try:
-            self._try(lambda db: None)
+            self.rows("SELECT 1")
         except (sqlite3.Error, OSError) as error:
             self.close()
             raise JobError(f"{self.path} cannot be opened: {error}") from error
         except BaseException:
             self.close()
             raise
-        OPEN_FILES.add(self)
+
+    @classmethod
+    def made_for(cls, crawler: Crawler) -> Self:
+        return cls(Path(job_dir(crawler.settings) or ""))
+
+    def __del__(self) -> None:
+        self.close()
 
     def rows(self, sql: str, args: tuple[Any, ...] = ()) -> list[Any]:
         """Return what *sql* selects. Raises ``sqlite3.Error``."""
         return self._try(lambda db: db.execute(sql, args).fetchall())
 
-    def fill(self, statements: Iterable[tuple[str, Iterable[Any]]]) -> None:
-        """Execute each of *statements* for each of its rows, all of it or nothing."""
-        self._try(lambda db: _transact(db, statements))
-
-    def write(self, changes: Changes) -> None:
-        """Write all of *changes*, or raise ``sqlite3.Error`` and write none."""
-        self._try(lambda db: _transact(db, changes.statements()))
-        if self._worker is not None:
-            assert self._db is not None
-            changed = self._db.total_changes
-            if changed - self._copied > CHECKPOINT_AFTER and not self._is_copying():
-                self._copied = changed
-                self._checkpoint = self._worker.submit(_copy_log, self.path)
+    def write(self, statements: Statements) -> None:
+        """Execute each of *statements* for each of its rows, or raise ``sqlite3.Error`` and none."""
+        changed = self._try(lambda db: _transact(db, statements))
+        if not self._has_log or changed - self._copied < CHECKPOINT_AFTER:
+            return
+        if self._copying is None or self._copying.done():
+            self._copied = changed
+            self._copying = self._worker.submit(_copy_log, self.path)
 
     def close(self) -> None:
         """Close the file; without that, it is left as a kill would leave it."""
-        self._is_closed = True
+        if self.is_closed:
+            return
+        self.is_closed = True
         OPEN_FILES.discard(self)
-        if self._worker is not None:
-            self._worker.shutdown()
-            self._worker = None
-        for connection in (self._db, self._lock):
-            if connection is not None:
-                connection.close()
-        self._db = self._lock = None
-
-    def leave_to_parent(self) -> list[object]:
-        """Return what must never be closed in this process, which was forked."""
-        kept: list[object] = [self._db, self._lock, self._worker]
-        self._db = self._lock = self._worker = None
-        self._is_closed = True
-        return kept
-
-    def _is_copying(self) -> bool:
-        return self._checkpoint is not None and not self._checkpoint.done()
+        self._worker.shutdown()
+        if self._db is not None:
+            self._db.close()
+        self._lock.close()
 
     def _try(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do *work* on the database; on a new one, where this one is damaged."""
@@ -208,33 +193,20 @@ class JobFile:
             return work(self._connection())
 
     def _connection(self) -> sqlite3.Connection:
-        if self._is_closed:
+        if self.is_closed:
             raise JobError(f"{self.path} is not open here")
         if self._db is None:
             self.path.touch(mode=0o600)  # and so are the files beside it
-            self._db = self._open()
+            db = _connect(self.path)
+            try:
+                self._prepare(db)
+            except BaseException:
+                db.close()
+                raise
+            self._db = db
         return self._db
 
-    def _open(self) -> sqlite3.Connection:
-        db = _connect(self.path)
-        try:
-            mode = self._prepare(db)
-        except BaseException:
-            db.close()
-            raise
-        if mode == "wal":
-            self._worker = ThreadPoolExecutor(1, "scrapy_rep.frontier")
-        else:
-            logger.warning(
-                "SQLite cannot keep a write-ahead log for %s here, as on some network"
-                " file systems. Its journal is of mode %s: each write takes longer.",
-                self.path,
-                mode,
-            )
-        return db
-
-    def _prepare(self, db: sqlite3.Connection) -> str:
-        """Check the file, and return the mode of its journal."""
+    def _prepare(self, db: sqlite3.Connection) -> None:
         db.execute("BEGIN IMMEDIATE")
         version = version_of(
             db,
@@ -249,55 +221,53 @@ class JobFile:
                 db.execute(statement)
             sign(db, APPLICATION_ID, SCHEMA_VERSION)
         db.execute("COMMIT")
-        mode: str
         (mode,) = db.execute("PRAGMA journal_mode = WAL").fetchone()
         db.execute("PRAGMA synchronous = NORMAL")
         db.execute("PRAGMA wal_autocheckpoint = 0")
         db.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         db.execute("PRAGMA busy_timeout = 0")  # the event loop is not held for that
-        return mode
+        self._has_log = mode == "wal"
+        if not self._has_log:
+            logger.warning(
+                "SQLite cannot keep a write-ahead log for %s here, as on some network"
+                " file systems. Its journal is of mode %s: each write takes longer.",
+                self.path,
+                mode,
+            )
 
     def _replace(self, error: sqlite3.DatabaseError) -> None:
         """Set the file aside, and carry what can be read over to a new one."""
-        if self._worker is not None:
-            self._worker.shutdown()
-            self._worker = None
+        if self._copying is not None:
+            self._copying.result()
         if self._db is not None:
             self._db.close()
             self._db = None
+        self._copied = 0
         aside = set_aside(self.path)
         logger.error("%s is damaged (%s). It is now %s.", self.path, error, aside.name)
         with closing(_connect(aside)) as old:
-            found = salvage(old, self._connection())
+            requests, seen, lost = _salvage(old, self._connection())
         logger.error(
             "Of %s, %d requests and %d fingerprints could be read, and are in the new %s."
             " %s",
             aside.name,
-            found.requests,
-            found.seen,
+            requests,
+            seen,
             self.path.name,
-            found.what_is_lost(),
+            lost,
         )
 
 
-class Job(OneForEachCrawler):
-    """The job in JOBDIR, open for one crawler. Raises ``JobError`` if it cannot be opened."""
-
-    def __init__(self, crawler: Crawler) -> None:
-        self.file = JobFile(Path(job_dir(crawler.settings) or ""))
-        finalize(self, self.file.close)
-
-
 OPEN_FILES: WeakSet[JobFile] = WeakSet()
-PARENTS_CONNECTIONS: list[object] = []
-"""Connections of the process that this one was forked from: closing them here could release its
-locks, and spoil its log."""
+PARENTS_FILES: list[JobFile] = []
+"""Those of the process that this one was forked from: closing them here could release its locks,
+and spoil its log."""
 
 
 def _leave_to_parent() -> None:
-    for file in list(OPEN_FILES):
-        PARENTS_CONNECTIONS.extend(file.leave_to_parent())
-    OPEN_FILES.clear()
+    PARENTS_FILES.extend(OPEN_FILES)
+    for file in PARENTS_FILES:
+        file.is_closed = True
 
 
 if hasattr(os, "register_at_fork"):
@@ -306,9 +276,7 @@ if hasattr(os, "register_at_fork"):
 
 def _connect(path: Path) -> sqlite3.Connection:
     uri = f"{path.absolute().as_uri()}{f'?vfs={VFS}' if VFS else ''}"
-    return sqlite3.connect(
-        uri, uri=True, timeout=BUSY_TIMEOUT, isolation_level=None, cached_statements=64
-    )
+    return sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT, isolation_level=None)
 
 
 def _lock(folder: Path) -> sqlite3.Connection:
@@ -316,11 +284,10 @@ def _lock(folder: Path) -> sqlite3.Connection:
 
     SQLite's locks end with the process, and work between crawls of one process, too.
     """
-    path = folder / LOCK_NAME
     lock = None
     try:
-        path.touch(mode=0o600)
-        lock = sqlite3.connect(path, timeout=0, isolation_level=None)
+        (folder / LOCK_NAME).touch(mode=0o600)
+        lock = sqlite3.connect(folder / LOCK_NAME, timeout=0, isolation_level=None)
         lock.execute("BEGIN EXCLUSIVE")
     except (sqlite3.Error, OSError) as error:
         if lock is not None:
@@ -334,9 +301,8 @@ def _lock(folder: Path) -> sqlite3.Connection:
     return lock
 
 
-def _transact(
-    db: sqlite3.Connection, statements: Iterable[tuple[str, Iterable[Any]]]
-) -> None:
+def _transact(db: sqlite3.Connection, statements: Statements) -> int:
+    """Execute them all, or none; return how many rows have changed since *db* was opened."""
     try:
         db.execute("BEGIN IMMEDIATE")
         for statement, rows in statements:
@@ -346,6 +312,7 @@ def _transact(
         if db.in_transaction:
             db.execute("ROLLBACK")
         raise
+    return db.total_changes
 
 
 def _copy_log(path: Path) -> None:
@@ -354,3 +321,74 @@ def _copy_log(path: Path) -> None:
             db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
     except sqlite3.Error as error:  # the disk is full: the log stays, and the next may
         logger.debug("The log of %s was not copied: %s", path, error)
+
+
+# What can be read of a damaged file
+
+
+def _salvage(old: sqlite3.Connection, new: sqlite3.Connection) -> tuple[int, int, str]:
+    """Copy what can be read of *old* into *new*, which is empty.
+
+    Returns how many requests that are, how many fingerprints, and what is lost, in words.
+    """
+    requests = seen = 0
+    listed = None
+    with suppress(sqlite3.DatabaseError):
+        sql = "SELECT count(*) FROM requests INDEXED BY waiting"
+        (listed,) = old.execute(sql).fetchone()
+    new.execute("BEGIN IMMEDIATE")
+    named: set[int] = set()
+    with suppress(sqlite3.DatabaseError):
+        for number, name in old.execute("SELECT id, name FROM places"):
+            new.execute(NEW_PLACE, (number, name))
+            named.add(number)
+    in_range = "requests WHERE id >= ? AND id < ?"
+    for id_, place, *others in _readable(old, in_range, MOST_ID, int):
+        number = place
+        if (
+            place not in named
+        ):  # it is filed anew, where it belongs, when it is handed out
+            name = f"a damaged file {place}"
+            number = number_of(name)
+            new.execute(NEW_PLACE, (number, name))
+        requests += new.execute(NEW_REQUEST, (id_, number, *others)).rowcount
+    new.execute("DELETE FROM places WHERE waiting = 0")
+    seen_from = "seen WHERE fingerprint >= ? AND fingerprint < ?"
+    for row in _readable(old, seen_from, 2**KEY_BITS, _first_octets):
+        seen += new.execute(NEW_SEEN, row).rowcount
+    new.execute("COMMIT")
+    if listed is None:
+        return requests, seen, "How many more requests there were is not known."
+    lost = max(0, listed - requests)
+    return (
+        requests,
+        seen,
+        f"{lost} requests are lost." if lost else "No request is lost.",
+    )
+
+
+def _readable(
+    old: sqlite3.Connection, table: str, last: int, key: Callable[[int], object]
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of *table*, some of them twice, up to *last*, that can be read.
+
+    *key* returns the key of a row for a number. A range that cannot be read is cut into two.
+    """
+    ranges, failures = [(0, last)], 0
+    while ranges and failures < MOST_UNREADABLE:
+        first, last = ranges.pop()
+        try:
+            yield from old.execute(f"SELECT * FROM {table}", (key(first), key(last)))  # noqa: S608
+        except sqlite3.DatabaseError:
+            failures += 1
+            middle = (first + last) // 2
+            if middle > first:
+                ranges += [(middle, last), (first, middle)]
+
+
+def _first_octets(number: int) -> bytes:
+    if not number:
+        return b""  # of however few octets the first one is
+    if number >= 2**KEY_BITS:
+        return b"\xff" * 17
+    return number.to_bytes(KEY_BITS // 8, "big")

@@ -14,15 +14,16 @@ The life of a request, and who calls what:
    waits in the ledger only).
 2. ``fill``, by the frontier's ``pop``, when a host may be asked and nothing of it is at hand. The
    ledger answers with ``came``, at once or later.
-3. ``take``, by ``pop``, just before the engine gets the request.
+3. ``note_taken``, by ``pop``, just before the engine gets the request:
+   ``frontier.taken`` has it from then on.
 4. ``done``, once the engine has forgotten the request and all that came of it was filed, by
-   calls of ``file`` before this one. Or ``put_back``, if the gate has sent it back to wait; or
-   ``file`` for the place where it is to wait now, followed by ``done``. Or neither: then
-   the process was killed, the crawl has dropped the request to stop sooner, or it could not be
-   read, and it is the next run's, or the next owner's.
+   calls of ``file`` before this one. Or, if the gate has sent it back to wait, it is at hand
+   again; or ``file`` for the place where it is to wait now, followed by ``done``. Or neither:
+   then the process was killed, the crawl has dropped the request to stop sooner, or it could not
+   be read, and it is the next run's, or the next owner's.
 
-A request that was taken and is neither done nor put back when the ledger is closed must be
-found again by who opens it next.
+A request that was taken and is not done when the ledger is closed must be found again by who
+opens it next.
 """
 
 from __future__ import annotations
@@ -145,10 +146,10 @@ class Ledger:
 
         Called by ``Frontier.pop`` for a place that may be asked, never twice before it is answered.
         Answer it by ``frontier.came``, once, in this call or later; with no entries if
-        there are none. If the file or the server is away, answer when it is back. No answer is
-        needed where the frontier was told to ``drop`` the place.
+        there are none. If the server is away, answer when it is back; if the file is, have
+        ``place.filling`` false, and it is asked for again. No answer is needed where the frontier
+        was told to ``drop`` the place.
         """
-        raise NotImplementedError
 
     def hold_of(self, place: Place) -> tuple[float, str] | None:
         """Return for how many seconds the ledger holds *place*, and why; ``None``: it does not.
@@ -158,18 +159,14 @@ class Ledger:
         """
         return None
 
-    def take(self, place: Place, id_: Any) -> None:
-        """Note that the request *id_*, which is not ``None``, goes to the engine now.
+    def note_taken(self) -> None:
+        """Note that the engine gets a request now, one that has an id.
 
-        Until it is ``done`` or ``put_back`` no ``fill`` may bring it again.
+        For as long as it is in ``frontier.taken``, no ``fill`` may bring it again.
         """
 
     def note_unreadable(self, place: Place, id_: Any) -> None:
         """Note that what ``fill`` brought cannot be read: it counts as taken, for good."""
-        self.take(place, id_)
-
-    def put_back(self, place: Place, id_: Any) -> None:
-        """Note that a request that was taken is at hand again, and will be taken again."""
 
     def done(self, gone: Iterable[tuple[Place, Any]]) -> None:
         """Note that the engine is through with requests, by place and id; no id is ``None``.
@@ -177,7 +174,6 @@ class Ledger:
         All that came of them was filed by earlier calls, and must be kept no later than this.
         Idempotent; a place may be dropped by now, or be another owner's: then it does nothing.
         """
-        raise NotImplementedError
 
     def pending(self) -> int:
         """Return how many requests wait of which the frontier was not told.
@@ -186,21 +182,6 @@ class Ledger:
         known, those that other workers have. 0: nothing but what the frontier counts.
         """
         return 0
-
-    def more(self, number: int) -> None:
-        """Tell the frontier, by ``found``, of up to *number* places that it does not have.
-
-        Called by ``Frontier.pop`` when it has room in its window and ``pending`` is not 0. Those
-        that are due come first, now or later.
-        """
-
-    def let_go(self, place: Place, until: float) -> None:
-        """Note that the frontier forgets *place*, to make room for others in its window.
-
-        Its ``count`` requests, none of them in memory alone, are ``pending`` again. It waits
-        *until* then, in seconds since 1970: ``more`` need not bring it before. Called for a ledger
-        with ``sheds`` only.
-        """
 
     def note_wait(self, place: Place, cause: str, until: float | None) -> None:
         """Note why requests of *place* wait, for who looks from outside; "": they do not.
@@ -254,12 +235,6 @@ class MemoryLedger(Ledger):
         order = -self._orders if last_first else self._orders
         self.frontier.arrive(place, (rank, order, None, request))
         return self.where
-
-    def fill(self, place: Place, number: int) -> None:
-        """Never called: nothing is behind."""
-
-    def done(self, gone: Iterable[tuple[Place, Any]]) -> None:
-        """Never called: nothing has an id."""
 
 
 def packed(request: Request, spider: Spider) -> bytes:

@@ -13,14 +13,10 @@ from scrapy_rep.log.waits import ASKED, PACE
 from scrapy_rep.settings import LONGEST_AT_PROMPT
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from scrapy import Request
 
     from scrapy_rep.crawl import Crawl
-    from scrapy_rep.frontier.frontier import Frontier
     from scrapy_rep.frontier.places import HostQueue, Key
-    from scrapy_rep.policies import Policies
     from scrapy_rep.protocol import Agent
 
 TOLD_ELSEWHERE = frozenset({ASKED, PACE, UNREACHABLE})
@@ -41,20 +37,13 @@ class Permits:
         self.events = crawl.events
         self.waits = crawl.waits
         self._may_wait_long = crawl.settings.wait
-        self._policies: Policies | None = None
-        self._has_cache = False
-        at_once = crawl.crawler.settings.getint("CONCURRENT_REQUESTS") or 16
-        self._most_asked = 2 * at_once
-
-    def begin(self, frontier: Frontier) -> None:
-        """Note that the crawl begins, and that *frontier* holds back what must wait."""
-        crawl = self._crawl
-        crawl.join_queue()
-        if crawl.is_judged:
-            self._policies = crawl.policies
-            self._has_cache = crawl.http_cache is not None
-        self.engine.back_out_while(frontier.is_all_promised)
-        self.waits.queue = frontier
+        self.policies = crawl.policies if crawl.is_judged else None
+        """``None``: no request is judged."""
+        self.most_asked = 2 * (
+            crawl.crawler.settings.getint("CONCURRENT_REQUESTS") or 16
+        )
+        """Of how many policies are asked for ahead at a time, those that take long aside."""
+        self._has_cache = crawl.is_judged and crawl.http_cache is not None
 
     # Where a request belongs
 
@@ -87,7 +76,7 @@ class Permits:
 
     def is_free(self, queue: HostQueue) -> bool:
         """Tell whether its download slot has a place for another request to its host."""
-        paced = self.keeper.hosts.interval(queue.host, self.keeper.number) > 0
+        paced = self.keeper.interval(queue.host) > 0
         return self.engine.has_place(queue.slot, queue.host, paced=paced)
 
     def slot_due_in(self, queue: HostQueue) -> float:
@@ -100,7 +89,7 @@ class Permits:
 
         A place whose requests the gate will refuse may go, too.
         """
-        keeper, host, key = self.keeper, place.queue.host, place.key
+        keeper, host = self.keeper, place.queue.host
         if keeper.has_budgets and keeper.is_used_up(host):
             return None  # so that it is refused now
         if keeper.is_any_parked() and (wait := keeper.parked_left(host)):
@@ -109,34 +98,38 @@ class Permits:
             return None if is_refused else (wait, PARKED)
         if not self._may_wait_long and self._is_refused(host):
             return None
-        policies = self._policies
-        if (
-            policies is not None
-            and key is not None
-            and (origin := key[0]) is not None
-            # A page that the HTTP cache has need not wait.
-            and not (self._has_cache and not key[3] and self._is_away(origin, place))
-        ):
-            known = policies.peek(origin, place.page)
-            if known is not None:
-                ruling = self._judge.rule_line(known, key[1], policies.now())
-                if ruling.objection is not None:
-                    # When that time comes.
-                    place.ask_ahead = place.ask_ahead or known.requests_wait
-                    return ruling.seconds, ruling.objection.cause
-                if ruling.interval or keeper.keeps_intervals:
-                    keeper.keep(host, origin, ruling.interval)
-            elif place.ask_ahead:
-                return Where.ASKED if place.asked else Where.UNKNOWN
+        if self.policies is not None and (held := self._hold_by_policy(place)):
+            return held
         if wait := keeper.pace_left(host):
             return wait, PACE
         return None
 
+    def _hold_by_policy(self, place: Place) -> tuple[float, str] | Where | None:
+        policies = self.policies
+        origin, agent, _, was_looked_up = place.key or UNJUDGED
+        if policies is None or origin is None:
+            return None
+        if self._has_cache and not was_looked_up and self._is_away(origin, place):
+            return None  # a page that the HTTP cache has need not wait
+        known = policies.peek(origin, place.page)
+        if known is None:
+            if not place.ask_ahead:
+                return None
+            return Where.ASKED if place.asked else Where.UNKNOWN
+        ruling = self._judge.rule_line(known, agent, policies.now())
+        if ruling.objection is not None:
+            # When that time comes.
+            place.ask_ahead = place.ask_ahead or known.requests_wait
+            return ruling.seconds, ruling.objection.cause
+        if ruling.interval or self.keeper.keeps_intervals:
+            self.keeper.keep(place.host, origin, ruling.interval)
+        return None
+
     def is_known(self, place: Place) -> bool:
         """Tell whether what decides for *place* is known, or nothing does."""
-        if self._policies is None or place.key is None or place.key[0] is None:
+        if self.policies is None or place.key is None or place.key[0] is None:
             return True
-        return self._policies.peek(place.key[0], place.page) is not None
+        return self.policies.peek(place.key[0], place.page) is not None
 
     def _is_refused(self, host: str) -> bool:
         """Tell whether the gate refuses requests to *host*, as they would wait for too long."""
@@ -147,38 +140,9 @@ class Permits:
 
     def _is_away(self, origin: str, of: Request | Place) -> bool:
         """Tell whether the robots.txt of *origin* cannot be fetched."""
-        assert self._policies is not None
+        assert self.policies is not None
         page = of.page if isinstance(of, Place) else lambda: of
-        return self._policies.is_away(origin, page)
-
-    # robots.txt, ahead of need
-
-    def may_ask(self, asked: int) -> bool:
-        """Tell whether another policy may be asked for while *asked* are."""
-        if self._policies is None:
-            return False
-        return asked < self._most_asked + self._policies.bound.slow
-
-    def hosts_hang(self) -> bool:
-        """Tell whether hosts that do not answer hold up those that are to be asked."""
-        return self._policies is not None and self._policies.bound.hosts_hang
-
-    def ask(self, place: Place, page: Request | None) -> Any:
-        """Ask for the policy of *place* on behalf of *page*; return a ``Deferred``."""
-        assert self._policies is not None
-        assert place.key is not None
-        page = page or place.page()
-        assert page is not None
-        return self._policies.ask(place.key[0] or "", page, ahead=True)
-
-    def promised(self, asked: int) -> int:
-        """Return how many free places are promised to requests while *asked* policies are.
-
-        A policy that takes long has a place lent, and its requests are promised none.
-        """
-        if self._policies is None:
-            return 0
-        return asked - self._policies.bound.slow + self._policies.bound.prompt
+        return self.policies.is_away(origin, page)
 
     # Who holds, as others are told
 
@@ -187,6 +151,7 @@ class Permits:
         if held is None:
             if place.held_by:
                 self._note_goes_on(place)
+            place.held_by, place.held_until = "", 0.0
             return
         seconds, cause = (0.0, ASKED) if isinstance(held, Where) else held
         now = monotonic()
@@ -200,7 +165,6 @@ class Permits:
         if place.held_by not in TOLD_ELSEWHERE and not refused:
             waited = monotonic() - place.held_since
             self.events.tell(GoesOn(host, place.held_by, waited, place.count))
-        place.held_by, place.held_until = "", 0.0
 
     # The engine
 
@@ -209,9 +173,3 @@ class Permits:
         engine = self._crawl.crawler.engine
         if engine is not None and engine.scraper.slot is not None:
             self.engine.wake()
-
-    def sent_back_as(self, request: Request) -> Request | None:
-        """Return the request that the gate has sent back as *request*, to wait; or ``None``."""
-        sent_back = self.engine.handed_out.sent_back
-        found = sent_back.get(request) if sent_back else None
-        return None if found is None else found()

@@ -1,16 +1,26 @@
-"""Places: the requests of one host that whatever holds one of them holds all."""
+"""Places: the requests of one host that whatever holds one of them holds all.
+
+Of each place, some requests are at hand, and the others behind them in the ledger.
+"""
 
 from __future__ import annotations
 
+import logging
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from hashlib import sha256
+from heapq import heappop, heappush
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scrapy import Request
 
+from scrapy_rep.frontier.ledger import unpacked
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from scrapy import Spider
 
     from scrapy_rep.frontier.ledger import Entry, Ledger
     from scrapy_rep.frontier.permits import Permits
@@ -20,8 +30,14 @@ if TYPE_CHECKING:
     """Origin (``None``: its requests are not judged), agent, User-Agent header, and whether the
     HTTP cache was asked for its pages."""
 
+logger = logging.getLogger(__name__)
+
 FIRST, LAST = (-inf, 0), (inf, 0)
 """An urgency before that of each request, and one after it."""
+MOST_OCTETS_AT_HAND = 16 * 2**20
+"""Octets of requests at hand that the ledger has, too."""
+FEW_AT_HAND = 4
+"""Requests of a place that are read at a time while there are many octets at hand."""
 
 
 class Where(Enum):
@@ -41,209 +57,166 @@ class Where(Enum):
     """Nothing waits in it."""
 
 
+@dataclass(slots=True, eq=False)
 class Place:
     """Requests that wait for the same: of one host and download slot, origin and agent."""
 
-    __slots__ = (
-        "ask_ahead",
-        "asked",
-        "behind",
-        "edge",
-        "filling",
-        "hand",
-        "held_by",
-        "held_since",
-        "held_until",
-        "is_gone",
-        "key",
-        "name",
-        "noted",
-        "part",
-        "queue",
-        "tag",
-        "was_named",
-    )
-
-    def __init__(
-        self,
-        queue: HostQueue,
-        key: Key | None,
-        part: str,
-        name: str,
-        *,
-        was_named: bool,
-    ) -> None:
-        self.queue = queue
-        self.key = key
-        """``None``: the name does not tell; its next request does."""
-        self.part = part
-        """Which part of a host that a ledger cuts into parts (``Ledger.part_of``)."""
-        self.name = name
-        """Tells the place in each process and run; "": nobody but the frontier knows it."""
-        self.was_named = was_named
-        """Whether another process or run has named it: its requests may belong elsewhere now."""
-        self.is_gone = False
-        """Whether nothing waited in it at last, so that it was forgotten."""
-        self.hand: list[Entry] = []
-        """A heap of the requests at hand."""
-        self.behind = 0
-        """How many more wait in the ledger."""
-        self.edge: tuple[float, float] = LAST
-        """No request behind goes before one of this urgency."""
-        self.filling = False
-        """Whether the ledger was asked for them."""
-        self.tag: Any = None
-        """The ledger's own."""
-        self.asked = False
-        """Whether its policy is being asked for."""
-        self.ask_ahead = True
-        """Whether that is asked for before a request is handed out; else the gate asks."""
-        self.held_by = ""
-        """The cause for which it waited when that was looked at last; "": none."""
-        self.held_since = 0.0
-        self.held_until = 0.0
-        """By ``time.monotonic()``; 0: not known."""
-        self.noted: tuple[str, float] = ("", 0.0)
-        """The cause that the ledger was told last, and until when, in whole seconds."""
+    queue: HostQueue
+    key: Key | None
+    """``None``: the name does not tell; its next request does."""
+    part: str
+    """Which part of a host that a ledger cuts into parts (``Ledger.part_of``)."""
+    name: str
+    """Tells the place in each process and run; "": nobody but the frontier knows it."""
+    was_named: bool = False
+    """Whether another process or run has named it: its requests may belong elsewhere now."""
+    is_gone: bool = False
+    """Whether nothing waited in it at last, so that it was forgotten."""
+    hand: list[Entry] = field(default_factory=list)
+    """A heap of the requests at hand."""
+    behind: int = 0
+    """How many more wait in the ledger."""
+    edge: tuple[float, float] = LAST
+    """No request behind goes before one of this urgency."""
+    filling: bool = False
+    """Whether the ledger was asked for them."""
+    asked: bool = False
+    """Whether its policy is being asked for."""
+    ask_ahead: bool = True
+    """Whether that is asked for before a request is handed out; else the gate asks."""
+    held_by: str = ""
+    """The cause for which it waited when that was looked at last; "": none."""
+    held_since: float = 0.0
+    held_until: float = 0.0
+    """By ``time.monotonic()``; 0: not known."""
 
     @property
     def host(self) -> str:
-        """The host whose pace its requests keep."""
         return self.queue.host
-
-    def is_like(self, other: Place) -> bool:
-        """Tell whether requests of *other* wait for the same."""
-        mine, theirs = self.queue, other.queue
-        return (self.key, self.part, mine.host, mine.slot) == (
-            other.key,
-            other.part,
-            theirs.host,
-            theirs.slot,
-        )
 
     @property
     def count(self) -> int:
         return len(self.hand) + self.behind
 
+    @property
+    def urgency(self) -> tuple[float, float]:
+        """Rank and order of its next request; the lowest goes first."""
+        return self.hand[0][:2] if self.hand else FIRST
+
+    @property
+    def what_waits(self) -> tuple[object, ...]:
+        """Equal for two places in which the same would wait; one may be gone by now."""
+        return self.key, self.part, self.queue.host, self.queue.slot
+
     def page(self) -> Request | None:
         """Return a request that is judged like its own; ``None``: they are not judged."""
-        key = self.key
-        if key is None or key[0] is None:
+        origin, agent, header, _ = self.key or (None, "", "", False)
+        if origin is None:
             return None
-        meta = {"robotstxt_user_agent": key[1]}
-        return Request(key[0], headers={"User-Agent": key[2]}, meta=meta)
+        meta = {"robotstxt_user_agent": agent}
+        return Request(origin, headers={"User-Agent": header}, meta=meta)
 
 
+@dataclass(slots=True, eq=False)
 class HostQueue:
     """The places of one host in one download slot, which take its turns."""
 
-    __slots__ = ("due_at", "host", "places", "slot", "ticket", "where")
-
-    def __init__(self, host: str, slot: str) -> None:
-        self.host = host
-        self.slot = slot
-        self.places: list[Place] = []
-        self.where = Where.GONE
-        self.ticket = 0
-        """Of its entry among those that wait for a time."""
-        self.due_at = 0.0
-        """When it stops doing so, by ``time.monotonic()``."""
+    host: str
+    slot: str
+    places: list[Place] = field(default_factory=list)
+    where: Where = Where.GONE
+    due_at: float = 0.0
+    """When it stops waiting for a time, by ``time.monotonic()``."""
 
 
 class Places:
-    """All places in which something waits, by host and download slot."""
+    """All places in which something waits, and what of it is at hand, which stays bounded.
 
-    def __init__(self, permits: Permits, ledger: Ledger) -> None:
+    That holds for what ``Ledger.fill`` can bring again; other requests are nowhere else.
+    """
+
+    def __init__(self, permits: Permits, ledger: Ledger, spider: Spider) -> None:
         self._permits = permits
         self._ledger = ledger
-        self._queues: dict[str | tuple[str, str], HostQueue] = {}
-        self._count = 0
+        self._spider = spider
+        self._queues: dict[tuple[str, str], HostQueue] = {}
+        self._number = 0
+        self.count = 0
+        """How many requests wait in all of them."""
+        self.octets = 0
+        """Of those at hand that are in the form in which they are kept."""
 
     def __iter__(self) -> Iterator[Place]:
         # A copy: who asks may take several turns of the event loop.
-        for queue in list(self._queues.values()):
+        for queue in self.queues():
             yield from list(queue.places)
+
+    def __len__(self) -> int:
+        return self._number
 
     def queues(self) -> list[HostQueue]:
         return list(self._queues.values())
 
-    def __len__(self) -> int:
-        return self._count
+    # Which place
 
     def of(self, request: Request) -> Place:
         """Return the place of *request*, a new one if nothing waits there."""
         host, slot, key = self._permits.host_slot_key(request)
         part = self._ledger.part_of(host, request.url)
-        queue = self._queues.get(host if slot == host else (host, slot))
-        if queue is None:
-            queue = HostQueue(host, slot)
-        for place in queue.places:
-            if place.key == key and place.part == part:
-                return place
+        queue = self._queues.get((host, slot))
+        if queue is not None:
+            for place in queue.places:
+                if place.key == key and place.part == part:
+                    return place
         name = ""
         if self._ledger.outlives:
             name = self._name_of(host, slot, key, part)
-            for place in queue.places:
-                if place.name == name:  # its key was not known
-                    place.key = key
-                    return place
-        return self._add(queue, key, part, name, was_named=False)
+            if (named := self._find(queue, name)) is not None:  # its key was not known
+                named.key = key
+                return named
+        return self._add(queue or HostQueue(host, slot), key, part, name)
 
     def named(self, name: str) -> Place:
         """Return the place of this *name*, a new one if nothing waits there."""
-        host, origin, slot, own, part = (name.split("\n") + [""] * 4)[:5]
-        queue = self._queue(host, slot or host)
-        for place in queue.places:
-            if place.name == name:
-                return place
-        key = None if own else (origin or None, *self._permits.usual(origin), False)
-        return self._add(queue, key, part, name, was_named=True)
+        host, origin, slot, own, part = _parts_of(name)
+        queue = self._queues.get((host, slot))
+        if (place := self._find(queue, name)) is None:
+            key = None if own else (origin or None, *self._permits.usual(origin), False)
+            place = self._add(queue or HostQueue(host, slot), key, part, name)
+            place.was_named = True
+        return place
 
     def has(self, name: str) -> bool:
         """Tell whether something waits in the place of this *name*."""
-        host, _, slot = (name.split("\n") + [""] * 2)[:3]
-        queue = self._queues.get(_index(host, slot or host))
-        return queue is not None and any(place.name == name for place in queue.places)
+        host, _, slot, *_ = _parts_of(name)
+        return self._find(self._queues.get((host, slot)), name) is not None
+
+    def current(self, place: Place) -> Place:
+        """Return *place* or, if it was forgotten, one of its name that is not."""
+        return self.named(place.name) if place.is_gone else place
 
     def discard(self, place: Place) -> None:
-        """Forget *place*, and its queue with the last one of that."""
+        """Forget *place* and its requests, and its queue with the last place of that."""
+        self.count -= place.count
+        self.octets -= sum(map(_size, place.hand))
+        place.hand, place.behind = [], 0
         queue = place.queue
         queue.places.remove(place)
         place.is_gone = True
-        self._count -= 1
+        self._number -= 1
         if not queue.places:
-            del self._queues[_index(queue.host, queue.slot)]
+            del self._queues[queue.host, queue.slot]
             queue.where = Where.GONE
 
-    def current(self, place: Place) -> Place:
-        """Return *place* or, if it was forgotten, one like it that is not."""
-        if not place.is_gone:
-            return place
-        queue = self._queue(place.queue.host, place.queue.slot)
-        for other in queue.places:
-            if other.is_like(place) or (place.name and other.name == place.name):
-                return other
-        return self._add(
-            queue, place.key, place.part, place.name, was_named=place.was_named
-        )
+    def _find(self, queue: HostQueue | None, name: str) -> Place | None:
+        places = () if queue is None else queue.places
+        return next((place for place in places if place.name == name), None)
 
-    def _queue(self, host: str, slot: str) -> HostQueue:
-        return self._queues.get(_index(host, slot)) or HostQueue(host, slot)
-
-    def _add(
-        self,
-        queue: HostQueue,
-        key: Key | None,
-        part: str,
-        name: str,
-        *,
-        was_named: bool,
-    ) -> Place:
-        place = Place(queue, key, part, name, was_named=was_named)
-        if not queue.places:
-            self._queues[_index(queue.host, queue.slot)] = queue
+    def _add(self, queue: HostQueue, key: Key | None, part: str, name: str) -> Place:
+        place = Place(queue, key, part, name)
+        self._queues[queue.host, queue.slot] = queue
         queue.places.append(place)
-        self._count += 1
+        self._number += 1
         return place
 
     def _name_of(self, host: str, slot: str, key: Key, part: str) -> str:
@@ -254,11 +227,101 @@ class Places:
         other = "" if slot == host else slot.replace("\n", " ")
         return "\n".join((host, origin or "", other, own, part)).rstrip("\n")
 
+    # What comes
 
-def urgency_of(place: Place) -> tuple[float, float]:
-    """Return rank and order of its next request; the lowest goes first."""
-    return place.hand[0][:2] if place.hand else FIRST
+    def add(self, place: Place, entry: Entry, *, is_kept: bool) -> None:
+        """Take a request to hand. If the ledger has it, too, only if it is one of the first."""
+        self.count += 1
+        if is_kept and place.behind and entry[:2] >= place.edge:
+            place.behind += 1
+            return
+        heappush(place.hand, entry)
+        if is_kept:
+            self.octets += _size(entry)
+            self._shed_if_need_be(place)
+
+    def add_behind(self, place: Place, number: int) -> None:
+        """Note that *number* more requests of any urgency wait in the ledger."""
+        place.behind += number
+        place.edge = FIRST
+        self.count += number
+
+    def fill(self, place: Place) -> None:
+        """Have requests of *place* come."""
+        if place.behind and not place.filling:
+            place.filling = True
+            many = self.octets < MOST_OCTETS_AT_HAND // 2
+            self._ledger.fill(place, self._ledger.at_hand if many else FEW_AT_HAND)
+
+    def came(self, place: Place, entries: list[Entry], left: int | None) -> None:
+        """Take what ``fill`` has asked for to hand, see ``Frontier.came``."""
+        if not entries:
+            left = 0
+        elif left is None:
+            left = max(0, place.behind - len(entries))
+        self.count += left + len(entries) - place.behind
+        place.behind = left
+        for entry in entries:
+            heappush(place.hand, entry)
+            self.octets += _size(entry)
+        place.edge = entries[-1][:2] if left else LAST
+        self._shed_if_need_be(place)
+
+    # What goes
+
+    def next_of(self, place: Place) -> Request | None:
+        """Return the next request at hand, read now if need be; ``None``: there is none.
+
+        Those that cannot be read stay in the ledger, as if they were taken for good.
+        """
+        while place.hand:
+            rank, order, id_, body = place.hand[0]
+            if not isinstance(body, bytes):
+                return body
+            self.octets -= len(body)
+            try:
+                request = unpacked(body, self._spider)
+            except Exception:  # whatever comes of what was stored
+                host = place.host or "no host"
+                logger.exception("A request of %s cannot be read", host)
+                heappop(place.hand)
+                self.count -= 1
+                self._ledger.note_unreadable(place, id_)
+                self._permits.events.count("unreadable")
+            else:
+                place.hand[0] = rank, order, id_, request
+                return request
+        return None
+
+    def take(self, place: Place) -> Entry:
+        """Remove the next one at hand, which ``next_of`` has read."""
+        self.count -= 1
+        return heappop(place.hand)
+
+    def leave(self, place: Place, keep: int = 0) -> None:
+        """Leave all but the first *keep* at hand to the ledger, if it has them, too."""
+        hand = sorted(place.hand, key=lambda entry: entry[:2])
+        gone = [entry for entry in hand[keep:] if entry[2] is not None]
+        if gone:
+            place.hand = hand[:keep] + [each for each in hand[keep:] if each[2] is None]
+            self.octets -= sum(map(_size, gone))
+            place.behind += len(gone)
+            place.edge = min(place.edge, gone[0][:2])
+
+    def _shed_if_need_be(self, kept: Place) -> None:
+        """Where that is too much, leave to the ledger what is at hand, but the first of *kept*."""
+        if self.octets > MOST_OCTETS_AT_HAND and self._ledger.sheds:
+            for place in self:
+                if not place.filling:
+                    self.leave(place, self._ledger.at_hand if place is kept else 0)
 
 
-def _index(host: str, slot: str) -> str | tuple[str, str]:
-    return host if slot == host else (host, slot)
+def _size(entry: Entry) -> int:
+    """Return the octets of a request that is at hand in the form in which it is kept."""
+    return len(entry[3]) if isinstance(entry[3], bytes) else 0
+
+
+def _parts_of(name: str) -> tuple[str, str, str, str, str]:
+    """Return host, origin, download slot, what tells a strange agent, and part."""
+    host, origin, slot, own, part = (name.split("\n") + [""] * 4)[:5]
+    return host, origin, slot or host, own, part

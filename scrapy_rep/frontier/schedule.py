@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from heapq import heapify, heappop, heappush
+from itertools import count
 from math import inf
 from random import randrange
 from time import monotonic
@@ -14,10 +15,9 @@ from scrapy_rep.frontier.places import Where
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from scrapy import Request
-
     from scrapy_rep.frontier.permits import Permits
-    from scrapy_rep.frontier.places import HostQueue, Place
+    from scrapy_rep.frontier.places import HostQueue, Place, Places
+    from scrapy_rep.policies import Policies
 
 DUE, LATER = Where.DUE, Where.LATER
 """By these names, as each pop needs them: a member of an ``Enum`` is looked up twenty times
@@ -37,8 +37,8 @@ class Schedule:
         self.full: OrderedDict[str, deque[HostQueue]] = OrderedDict()
         """By download slot, as a slot may be full for many hosts at once."""
         self.later: list[tuple[float, int, HostQueue]] = []
-        """A heap: when each is due, its ticket, and the queue."""
-        self._tickets = 0
+        """A heap: when each is due, a number that no other has, and the queue."""
+        self._numbers = count()
 
     def put(self, queue: HostQueue, where: Where) -> None:
         """Put *queue* at the end of the place *where*."""
@@ -51,8 +51,8 @@ class Schedule:
             self.full.setdefault(queue.slot, deque()).append(queue)
 
     def make_due(self, queue: HostQueue) -> None:
-        """Let *queue* be looked at again in its turn."""
-        if queue.where is not DUE:
+        """Let *queue* be looked at again in its turn, once it has a free place."""
+        if not (queue.where is DUE or queue.where is Where.FULL):
             self.put(queue, DUE)
 
     def take_due(self) -> HostQueue | None:
@@ -69,12 +69,10 @@ class Schedule:
         """Let *queue*, one of *queues* in all, wait for *wait* seconds."""
         queue.where = LATER
         queue.due_at = monotonic() + wait
-        self._tickets += 1
-        queue.ticket = self._tickets
         if len(self.later) > 2 * queues + 16:  # most entries were replaced
             self.later = [*filter(_is_held, self.later)]
             heapify(self.later)
-        heappush(self.later, (queue.due_at, queue.ticket, queue))
+        heappush(self.later, (queue.due_at, next(self._numbers), queue))
 
     def left(self) -> float:
         """Return the seconds until the next queue may be due; ``inf``: none waits."""
@@ -90,11 +88,7 @@ class Schedule:
 
     def latest(self) -> Iterator[HostQueue]:
         """Return those that wait for a time, the one that waits for longest first."""
-        return (
-            queue
-            for *_, queue in sorted(self.later, reverse=True)
-            if queue.where is LATER
-        )
+        return (each[2] for each in sorted(self.later, reverse=True) if _is_held(each))
 
     # Those without a free place
 
@@ -113,58 +107,41 @@ class Schedule:
             if waiting:
                 self.full[slot] = waiting
 
-    # Those without a policy
-
-    def take_unknown(self, *, any_of_them: bool) -> HostQueue | None:
-        """Take out a queue with an unknown policy; ``None``: there is none.
-
-        *any_of_them*: a random one, so that a queue behind hundreds of hosts that hang need
-        not wait until all of those were asked.
-        """
-        if any_of_them and self.unknown:
-            place = randrange(len(self.unknown))  # noqa: S311
-            self.unknown[0], self.unknown[place] = self.unknown[place], self.unknown[0]
-        while self.unknown:
-            queue = self.unknown.popleft()
-            if queue.where is Where.UNKNOWN:
-                return queue
-        return None
-
 
 def _is_held(entry: tuple[float, int, HostQueue]) -> bool:
-    _, ticket, queue = entry
-    return queue.where is LATER and queue.ticket == ticket
+    due_at, _, queue = entry
+    return queue.where is LATER and queue.due_at == due_at
 
 
 class Ahead:
     """Has policies asked for on behalf of what waits: they are known, or on their way, in time."""
 
     def __init__(
-        self,
-        permits: Permits,
-        schedule: Schedule,
-        next_of: Callable[[Place], Request | None],
+        self, permits: Permits, policies: Policies, schedule: Schedule, places: Places
     ) -> None:
-        """*next_of* returns the next request of a place; ``None``: none is at hand."""
         self._permits = permits
+        self._policies = policies
         self._schedule = schedule
-        self._next_of = next_of
+        self._places = places
         self.asked = 0
         """How many policies are being asked for."""
         self._asks = 0  # those that ever were
 
     def look(self) -> None:
         """Ask for policies that are not known, as many at a time as may be."""
-        schedule, permits = self._schedule, self._permits
-        while schedule.unknown and permits.may_ask(self.asked):
+        schedule, bound = self._schedule, self._policies.bound
+        unknown = schedule.unknown
+        while unknown and self.asked < self._permits.most_asked + bound.slow:
             self._asks += 1
-            any_of_them = bool(self._asks % 2) and permits.hosts_hang()
-            queue = schedule.take_unknown(any_of_them=any_of_them)
-            if queue is None:
-                return
+            if bound.hosts_hang and self._asks % 2:
+                # So that a host behind hundreds that hang need not wait until all were asked.
+                unknown.rotate(randrange(len(unknown)))  # noqa: S311
+            queue = unknown.popleft()
+            if queue.where is not Where.UNKNOWN:
+                continue
             queue.where = Where.ASKED
             for place in queue.places:
-                if not place.asked and not permits.is_known(place):
+                if self._permits.hold_of(place) is Where.UNKNOWN:
                     self._ask(place)
                     if len(queue.places) > 1:
                         schedule.make_due(queue)  # another place may go meanwhile
@@ -173,17 +150,28 @@ class Ahead:
                 schedule.make_due(queue)
 
     def _ask(self, place: Place) -> None:
+        page = self._places.next_of(place) or place.page()
+        assert page is not None
+        assert place.key is not None
         self.asked += 1
         place.asked = True
-        asking = self._permits.ask(place, self._next_of(place))
+        asking = self._policies.ask(place.key[0] or "", page, ahead=True)
 
         def answered(_: object) -> None:
             self.asked -= 1
             # If the answer must not be kept, or is forgotten before the host is due, asking
             # again would send requests for robots.txt and nothing else.
             place.asked = place.ask_ahead = False
-            if place.queue.where not in {Where.GONE, Where.FULL}:
+            if place.queue.where is not Where.GONE:
                 self._schedule.make_due(place.queue)
             self._permits.wake()
 
         asking.addBoth(answered)
+
+    def promised(self) -> int:
+        """Return how many free places are promised to requests whose policies are asked for.
+
+        A policy that takes long has a place lent, and its requests are promised none.
+        """
+        bound = self._policies.bound
+        return self.asked and self.asked - bound.slow + bound.prompt

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+from collections import Counter
 from contextlib import suppress
-from hashlib import blake2b
 from math import inf
-from time import perf_counter, time
+from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
-from scrapy.utils.asyncio import call_later
-
-from scrapy_rep.frontier.job_file import Changes
+from scrapy_rep.downloader import Alarm
+from scrapy_rep.frontier.frontier import WINDOW
+from scrapy_rep.frontier.job_file import Changes, number_of
 from scrapy_rep.frontier.last_run import begin, end, summary
 from scrapy_rep.frontier.ledger import Ledger, shortened
 
@@ -20,10 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from scrapy import Request
-    from scrapy.utils.asyncio import CallLaterResult
 
-    from scrapy_rep.frontier.job_file import Job
-    from scrapy_rep.frontier.ledger import Entry
+    from scrapy_rep.frontier.job_file import JobFile
     from scrapy_rep.frontier.places import Place
 
 logger = logging.getLogger(__name__)
@@ -32,13 +30,15 @@ WRITE_AFTER_SECONDS = 0.05
 """Seconds for which changes are gathered, to be written in one transaction."""
 WRITE_RETRY_SECONDS = 1.0
 """The same where the last one failed."""
-LEAST_PER_WRITE, MOST_PER_WRITE = 64, 512
-"""Of new requests, and of those that are deleted, in one transaction, by how long that takes."""
-SHORT_WRITE_SECONDS, LONG_WRITE_SECONDS = 0.003, 0.006
+MOST_PER_WRITE = 128
+"""New requests, after which they are written at once: a write holds up all else."""
 MOST_RANK = 2**62
+WINDOW_LOOK_SECONDS = 0.5
+"""Seconds after which we look whether others may come into the window of the frontier."""
+LONG_WAIT = 30.0
+"""Seconds for which a place must have to wait to make way in the window for others."""
 PLACES_PER_LOOK = 2000
 """Places in the file that are looked at for those that may come into the window."""
-NO_IDS: frozenset[int] = frozenset()
 
 
 class SqliteLedger(Ledger):
@@ -56,24 +56,18 @@ class SqliteLedger(Ledger):
     at_hand = 64
     sheds = True
 
-    def __init__(self, job: Job) -> None:
-        self._job = job
-        self._file = job.file
+    def __init__(self, file: JobFile) -> None:
+        self._file = file
         self._is_open = False
         self._changes = Changes()
         self._next = 1
-        self._busy: dict[int, set[int]] = {}
-        """Number of a place -> its requests that were taken, or cannot be read."""
-        self._has_taken = False
-        """Whether that is not as it was written last."""
-        self._unreadable = 0
+        self._unreadable: dict[int, str] = {}
+        """Requests that cannot be read, each with the name of its place."""
         self._outside = 0
         self._looked_at = -1
         """The number of the last place that was looked at for the window."""
-        self._wishes: dict[Place, int] = {}
-        self._per_write = LEAST_PER_WRITE
-        self._timer: CallLaterResult | None = None
-        self._is_closed = False
+        self._writer = Alarm(self.write)
+        self._looker = Alarm(self._move_window)
 
     async def open(self) -> None:
         self._is_open = True
@@ -87,6 +81,7 @@ class SqliteLedger(Ledger):
             self._bring(self.frontier.room, inf)
             if self._looked_at < 0:
                 break
+        self._look_soon()
 
     # Filing
 
@@ -110,20 +105,19 @@ class SqliteLedger(Ledger):
         if body is None:
             self.frontier.arrive(place, (rank, order, None, request))
             return "memory"
-        number = self._number_of(place)
-        if place.tag is None:
-            place.tag = number
-            if self._outside and self.frontier.room >= 0:
-                self._bring_place(place, number)
+        if self._outside and not place.count and self.frontier.room >= 0:
+            with suppress(sqlite3.Error):  # what waits there comes with the window
+                self._bring_place(place)
         rank = max(-MOST_RANK, min(rank, MOST_RANK))
-        changes = self._changes
-        changes.requests[id_] = number, rank, order, body
+        changes, number = self._changes, number_of(place.name)
+        changes.requests.append((id_, number, rank, order, body))
         changes.names[number] = place.name
         if fingerprint is not None:
             changes.seen.add(fingerprint)
         if not self.frontier.filed(place, (rank, order, id_, body)):
             self._outside += 1
-        if len(changes.requests) >= self._per_write and self.is_ready:
+            self._look_soon()
+        if len(changes.requests) >= MOST_PER_WRITE and self.is_ready:
             self.write()
         self._write_soon()
         return self.where
@@ -135,93 +129,86 @@ class SqliteLedger(Ledger):
         try:
             return bool(self._file.rows(sql, (fingerprint,)))
         except sqlite3.Error as error:
-            logger.error("%s cannot be read (%s)", self._file.path, error)
+            self._tell_unreadable(error)
             return False  # rather twice than never
 
-    @staticmethod
-    def _number_of(place: Place) -> int:
-        """Return the number of *place*: two have the same as good as never.
-
-        If they had, requests of both would wait for the same; judged is each by itself.
-        """
-        if place.tag is not None:
-            return place.tag  # type: ignore[no-any-return]
-        digest = blake2b(place.name.encode(), digest_size=8).digest()
-        return int.from_bytes(digest, "big") >> 1
+    def _tell_unreadable(self, error: sqlite3.Error) -> None:
+        logger.error("%s cannot be read (%s)", self._file.path, error)
 
     # Handing out
 
     def fill(self, place: Place, number: int) -> None:
-        if self._changes.requests and not self.write():
-            self._wishes[place] = number
-            return
-        try:
-            self._answer(place, number)
-        except sqlite3.Error as error:
-            logger.error("%s cannot be read (%s)", self._file.path, error)
-            self._wishes[place] = number
-            self._get_stuck()
+        if not self._changes.requests or self.write():
+            had = self._in_hand(place).union(entry[2] for entry in place.hand)
+            sql = (
+                "SELECT rank, ord, id, body FROM requests WHERE place = ?"
+                " ORDER BY rank, ord LIMIT ?"
+            )
+            done = self._changes.done
+            most = number + len(had) + len(done)
+            try:
+                rows = self._file.rows(sql, (number_of(place.name), most))
+            except sqlite3.Error as error:
+                self._tell_unreadable(error)
+                self._get_stuck()
+            else:
+                free = [row for row in rows if row[2] not in had and row[2] not in done]
+                self.frontier.came(place, free[:number])
+                return
+        place.filling = False
 
-    def _answer(self, place: Place, number: int) -> None:
-        at = self._number_of(place)
-        had = {*self._busy.get(at, NO_IDS), *(entry[2] for entry in place.hand)}
-        sql = (
-            "SELECT rank, ord, id, body FROM requests WHERE place = ?"
-            " ORDER BY rank, ord LIMIT ?"
-        )
-        done = self._changes.done
-        rows = self._file.rows(sql, (at, number + len(had) + len(done)))
-        free: list[Entry] = [r for r in rows if r[2] not in had and r[2] not in done]
-        self.frontier.came(place, free[:number])
+    def _in_hand(self, place: Place) -> set[int | None]:
+        """Return the requests of *place* that were taken, or cannot be read."""
+        name = place.name
+        taken = self.frontier.taken.values()
+        found = {entry[2] for each, entry in taken if each.name == name}
+        return found.union(id_ for id_, its in self._unreadable.items() if its == name)
 
-    def take(self, place: Place, id_: Any) -> None:
-        self._busy.setdefault(self._number_of(place), set()).add(id_)
-        self._has_taken = True
+    def note_taken(self) -> None:
         self._write_soon()
-
-    def put_back(self, place: Place, id_: Any) -> None:
-        self._let_go(self._number_of(place), id_)
 
     def note_unreadable(self, place: Place, id_: Any) -> None:
-        self.take(place, id_)
-        self._unreadable += 1
+        self._unreadable[id_] = place.name
 
     def done(self, gone: Iterable[tuple[Place, Any]]) -> None:
-        changes = self._changes
-        for place, id_ in gone:
-            number = self._number_of(place)
-            if not self._let_go(number, id_):
-                continue
-            if changes.requests.pop(id_, None) is None:
-                changes.done[id_] = number
+        self._changes.done.update(id_ for _, id_ in gone)
         self._write_soon()
-
-    def _let_go(self, number: int, id_: int) -> bool:
-        busy = self._busy.get(number, NO_IDS)
-        if id_ not in busy:
-            return False
-        busy.discard(id_)  # type: ignore[union-attr]
-        self._has_taken = True
-        if not busy:
-            del self._busy[number]
-        return True
 
     # Beyond the frontier's window
 
     def pending(self) -> int:
         return self._outside
 
-    def more(self, number: int) -> None:
-        with suppress(sqlite3.Error):  # it is tried again
-            if self.write_all():
-                self._bring(number, time())
+    def _move_window(self) -> None:
+        """Let places beyond the window into it, if need be instead of some that wait long."""
+        frontier, now = self.frontier, monotonic()
+        if frontier.room <= 0:
+            for queue in frontier.schedule.latest():
+                if frontier.room > WINDOW // 10 or queue.due_at < now + LONG_WAIT:
+                    break
+                for place in list(queue.places):
+                    self._close(place, time() + queue.due_at - now)
+        if frontier.room > 0:
+            with suppress(sqlite3.Error):  # it is tried again
+                self._bring(frontier.room, time())
+            frontier.wake()
+        self._look_soon()
 
-    def let_go(self, place: Place, until: float) -> None:
-        self._outside += place.count
-        self._changes.waits[self._number_of(place)] = place.held_by, until
+    def _look_soon(self) -> None:
+        if self._outside:
+            self._looker.set(WINDOW_LOOK_SECONDS)
+
+    def _close(self, place: Place, until: float) -> None:
+        self.frontier.places.leave(place)
+        if not (place.hand or place.asked or place.filling):
+            self._outside += place.count
+            self.note_wait(place, place.held_by, until)
+            self.frontier.drop(place)
 
     def _bring(self, most: int, now: float) -> None:
         """Tell the frontier of up to *most* places that are due *now* and not known to it."""
+        if self._changes and not self.write():
+            return
         rows = self._file.rows(
             "SELECT id, name, until FROM places WHERE id > ? ORDER BY id LIMIT ?",
             (self._looked_at, PLACES_PER_LOOK),
@@ -233,45 +220,36 @@ class SqliteLedger(Ledger):
             self._looked_at = number
             if (until or 0.0) <= now and not self.frontier.places.has(name):
                 place = self.frontier.places.named(name)
-                place.tag = number
-                most -= self._bring_place(place, number)
+                most -= self._bring_place(place)
                 if not place.count:
                     self.frontier.drop(place)
 
-    def _bring_place(self, place: Place, number: int) -> bool:
+    def _bring_place(self, place: Place) -> bool:
         """Tell the frontier what waits in *place*, of which it knows nothing; if anything."""
-        rows = self._file.rows("SELECT waiting FROM places WHERE id = ?", (number,))
-        waiting = rows[0][0] if rows else 0
-        waiting += self._changes.more_in(number) - len(self._busy.get(number, NO_IDS))
+        if self._changes and not self.write():
+            return False
+        sql = "SELECT waiting FROM places WHERE id = ?"
+        rows = self._file.rows(sql, (number_of(place.name),))
+        waiting: int = sum(row[0] for row in rows)
+        waiting -= len(self._in_hand(place) - {None})
         if waiting > 0:
             self.frontier.found(place, waiting)
             self._outside -= waiting
         return waiting > 0
 
     def note_wait(self, place: Place, cause: str, until: float | None) -> None:
-        self._changes.waits[self._number_of(place)] = cause, until
+        self._changes.waits[number_of(place.name)] = cause, until
         self._write_soon()
 
     # Writing
 
-    def write_all(self) -> bool:
-        """Write all changes; ``False``: they could not be written."""
-        while self.write() and self._changes:
-            pass
-        return self.is_ready
-
     def write(self) -> bool:
-        """Write what is new, and some of what is done; ``False``: it could not be written."""
-        if self._has_taken:
-            self._changes.in_hand = {at: len(ids) for at, ids in self._busy.items()}
-            self._has_taken = False
-        if not self._changes:
-            return True
-        changes = self._changes
-        left = changes.split(self._per_write)
-        began = perf_counter()
+        """Write all changes; ``False``: they could not be written."""
+        taken = self.frontier.taken.values()
+        in_hand = Counter(number_of(place.name) for place, entry in taken if entry[2])
+        in_hand.update(map(number_of, self._unreadable.values()))
         try:
-            self._file.write(changes)
+            self._file.write(self._changes.statements(in_hand))
         except sqlite3.Error as error:
             if self.is_ready:
                 logger.error(
@@ -280,60 +258,32 @@ class SqliteLedger(Ledger):
                     self._file.path,
                     error,
                 )
-            left.done |= changes.done
-            changes.done = left.done
             self._get_stuck()
             return False
-        self._changes = left
-        self._look_at_time(
-            perf_counter() - began, max(len(changes.requests), len(changes.done))
-        )
+        self._changes = Changes()
         if not self.is_ready:
             self.is_ready = True
             logger.info("%s can be written again", self._file.path)
-            wishes, self._wishes = self._wishes, {}
-            for place, number in wishes.items():
-                self.fill(place, number)
             self.frontier.wake()
         return True
-
-    def _look_at_time(self, took: float, requests: int) -> None:
-        """Write as many requests at a time as may be: a write holds up all else."""
-        if took > LONG_WRITE_SECONDS:
-            self._per_write = max(LEAST_PER_WRITE, self._per_write // 2)
-        elif took < SHORT_WRITE_SECONDS and requests >= self._per_write:
-            self._per_write = min(MOST_PER_WRITE, 2 * self._per_write)
 
     def _get_stuck(self) -> None:
         self.is_ready = False
         self._write_soon()
 
     def _write_soon(self) -> None:
-        if self._timer is None and not self._is_closed:
-            wait = WRITE_AFTER_SECONDS if self.is_ready else WRITE_RETRY_SECONDS
-            self._timer = call_later(wait, self._write_now)
-
-    def _write_now(self) -> None:
-        self._timer = None
-        if self.write() and self._changes:  # soon, but others go on meanwhile
-            self._timer = call_later(0, self._write_now)
-        elif not self.is_ready:
-            self._write_soon()
+        self._writer.set(WRITE_AFTER_SECONDS if self.is_ready else WRITE_RETRY_SECONDS)
 
     # The end
 
-    def may_end(self) -> bool:
-        return self.write_all()
+    may_end = write
 
     async def close(self) -> None:
-        self._is_closed = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._looker.cancel()
         if not self._is_open:
             return
         try:
-            if self.write_all():
+            if self.write():
                 end(self._file)
             logger.info(summary(self._file))
         except sqlite3.Error as error:
@@ -348,7 +298,8 @@ class SqliteLedger(Ledger):
             logger.error(
                 "%d requests in %s could not be read. They stay there, and are tried"
                 " again by the next run",
-                self._unreadable,
+                len(self._unreadable),
                 self._file.path,
             )
+        self._writer.cancel()
         self._file.close()

@@ -25,7 +25,6 @@ from contextlib import closing
 from pathlib import Path
 from statistics import median, quantiles
 from time import perf_counter, process_time
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import scrapy
@@ -33,7 +32,7 @@ from scrapy import Request
 from scrapy.crawler import AsyncCrawlerProcess
 
 from scrapy_rep.engine import Engine
-from scrapy_rep.frontier.job_file import FILE_NAME, Changes, JobFile
+from scrapy_rep.frontier.job_file import FILE_NAME, Changes, JobFile, number_of
 from scrapy_rep.frontier.ledger import FINGERPRINT_OCTETS
 from scrapy_rep.frontier.sqlite import SqliteLedger
 from tests.utils import SCRAPYS, sleep
@@ -89,7 +88,7 @@ class Measuring(scrapy.Spider):
         if self.plan["ours"]:
             began = process_time()
             scheduler.frontier.sweep()
-            scheduler.ledger.write_all()
+            scheduler.ledger.write()
             took += process_time() - began
         return took / number
 
@@ -164,13 +163,9 @@ def fill(folder: Path, waiting: int, hosts: int) -> None:
                 name = f"host{host}.example\nhttp://host{host}.example"
                 changes.names[number_of(name)] = name
                 body = pickle.dumps(request.to_dict(), 4)
-                changes.requests[n + 1] = number_of(name), 0, -n - 1, body
+                changes.requests.append((n + 1, number_of(name), 0, -n - 1, body))
                 changes.seen.add(n.to_bytes(4, "big") * (FINGERPRINT_OCTETS // 4))
-            file.write(changes)
-
-
-def number_of(name: str) -> int:
-    return SqliteLedger._number_of(SimpleNamespace(tag=None, name=name))  # type: ignore[arg-type]
+            file.write(changes.statements({}))
 
 
 def cpu(parent: Path, some: int) -> float:

@@ -26,7 +26,7 @@ from scrapy.pqueues import DownloaderAwarePriorityQueue
 from scrapy.squeues import FifoMemoryQueue, LifoMemoryQueue
 
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.frontier import Frontier, MemoryLedger, Permits
+from scrapy_rep.frontier import Frontier, MemoryLedger
 from scrapy_rep.policies.cache import Known
 from scrapy_rep.policies.lifecycle import Standing, State
 from scrapy_rep.protocol import Policy
@@ -98,8 +98,7 @@ class Ours:
 
     def __init__(self, crawler: Any) -> None:
         self._ledger = MemoryLedger()
-        permits = Permits(Crawl.of(crawler))
-        self._frontier = Frontier(permits, self._ledger, crawler.spider)
+        self._frontier = Frontier(Crawl.of(crawler), self._ledger, crawler.spider)
         self._ledger.bind(
             self._frontier, crawler.spider, lambda _: None, lambda *_: None
         )

@@ -22,16 +22,16 @@ LONG = 30 * 86400 + 1800.0
 def job(tmp_path):
     """Return a folder with a job whose crawl was killed."""
     places = {1: "a.example", 2: "b.example", 3: "b.example\nhttps://b.example"}
-    changes = Changes(in_hand={3: 2})
+    changes = Changes()
     for number, name in places.items():
         for n in range(number):
             changes.names[number] = name
-            changes.requests[10 * number + n] = number, 0, n, b""
+            changes.requests.append((10 * number + n, number, 0, n, b""))
     for n in 1, 2:
-        changes.requests[n] = 3, 0, 10 + n, b""
+        changes.requests.append((n, 3, 0, 10 + n, b""))
     changes.waits[1] = "parked", time.time() + LONG
     with closing(JobFile(tmp_path)) as file:
-        file.write(changes)
+        file.write(changes.statements({3: 2}))
         file.rows("INSERT INTO facts VALUES ('running', 1)")
     return tmp_path
 
@@ -78,8 +78,8 @@ def test_watched_until_ctrl_c(job):
         assert process.stdout is not None
         first = process.stdout.readline()
         with closing(JobFile(job)) as file:
-            request = 1, 0, 1000, b""
-            file.write(Changes(names={1: "a.example"}, requests={1000: request}))
+            more = Changes(names={1: "a.example"}, requests=[(1000, 1, 0, 1000, b"")])
+            file.write(more.statements({3: 2}))
         while (line := process.stdout.readline()) == first or b"wait for" not in line:
             assert line
         process.send_signal(signal.SIGINT)

@@ -471,7 +471,7 @@ async def test_shutdown_does_not_wait_for_delays(tmp_path):
         crawler = make_crawler(StoppedEarly, **settings, CONCURRENT_REQUESTS=4)
         await crawl(crawler, urls=urls + pages(quick, 3))
     assert sorted(crawler.spider.got) == sorted(pages(quick, 3))
-    waiting = {each.name: each.waiting for each in look(tmp_path).hosts}
+    waiting = {each.name: each.waiting for each in look(tmp_path)[0]}
     assert waiting == {site.host: 5 for site in sites}
 
     class Counting(Pages):

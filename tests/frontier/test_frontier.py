@@ -11,8 +11,7 @@ import pytest
 from scrapy import Request
 
 from scrapy_rep.frontier import frontier as frontier_module
-from scrapy_rep.frontier import stock
-from scrapy_rep.frontier.frontier import LONG_WAIT
+from scrapy_rep.frontier import places, sqlite
 from scrapy_rep.frontier.places import Where
 from scrapy_rep.judging import Action, Judge, Objection, Ruling
 from scrapy_rep.judging.ruling import SEND, because
@@ -27,7 +26,7 @@ from tests.frontier.waiting import (
     on_crawler,
     request,
 )
-from tests.utils import coroutine_test
+from tests.utils import coroutine_test, sleep
 
 
 @in_a_crawl()
@@ -272,7 +271,7 @@ async def test_what_was_seen_before_leaves_no_place_behind(crawler):
 async def test_of_a_host_with_many_requests_few_are_at_hand(
     crawler, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(stock, "MOST_OCTETS_AT_HAND", 50_000)
+    monkeypatch.setattr(places, "MOST_OCTETS_AT_HAND", 50_000)
     waiting = await Waiting.opened(crawler, tmp_path, in_a_file)
     for number in range(1000):
         waiting.push(request("a", number, priority=number % 3))
@@ -288,7 +287,7 @@ async def test_of_a_host_with_many_requests_few_are_at_hand(
 @in_a_crawl()
 async def test_what_is_at_hand_of_all_hosts_is_bounded(crawler, tmp_path, monkeypatch):
     most = 100_000
-    monkeypatch.setattr(stock, "MOST_OCTETS_AT_HAND", most)
+    monkeypatch.setattr(places, "MOST_OCTETS_AT_HAND", most)
     waiting = await Waiting.opened(crawler, tmp_path, in_a_file)
     page = b"x" * 1000
 
@@ -299,14 +298,14 @@ async def test_what_is_at_hand_of_all_hosts_is_bounded(crawler, tmp_path, monkey
     for number in range(300):
         waiting.push(request(f"h{number % 40}", number, body=page))
         assert octets() <= most
-        assert octets() == waiting.frontier.stock.octets
+        assert octets() == waiting.frontier.places.octets
     found = []
     while (popped := await waiting.pop()) is not None:
         found.append(popped.url)
         waiting.end_all()
         assert octets() <= most + 2000
     assert sorted(numbers(found)) == list(range(300))
-    assert waiting.frontier.stock.octets == 0
+    assert waiting.frontier.places.octets == 0
     await waiting.close()
 
 
@@ -315,7 +314,7 @@ async def test_hosts_beyond_the_window_come_in_when_others_have_gone(
     crawler, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(frontier_module, "WINDOW", 10)
-    monkeypatch.setattr(frontier_module, "WINDOW_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(sqlite, "WINDOW_LOOK_SECONDS", 0.0)
     waiting = await Waiting.opened(crawler, tmp_path, in_a_file)
     for number in range(300):
         waiting.push(request(f"h{number % 100}", number))
@@ -325,7 +324,10 @@ async def test_hosts_beyond_the_window_come_in_when_others_have_gone(
     waiting = await Waiting.opened(crawler, tmp_path, in_a_file)
     assert len(waiting.frontier.places) <= 11
     found: list[int] = []
-    while (popped := await waiting.pop()) is not None:
+    while len(waiting):
+        if (popped := await waiting.pop()) is None:
+            await sleep(0)  # others come in
+            continue
         found += numbers([popped.url])
         waiting.end_all()
         waiting.frontier.sweep()
@@ -339,10 +341,10 @@ async def test_hosts_beyond_the_window_come_in_when_others_have_gone(
 @coroutine_test
 async def test_hosts_that_wait_for_long_make_way_in_the_window(tmp_path, monkeypatch):
     monkeypatch.setattr(frontier_module, "WINDOW", 10)
-    monkeypatch.setattr(frontier_module, "WINDOW_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(sqlite, "WINDOW_LOOK_SECONDS", 0.0)
 
     async def body(crawler: Any) -> None:
-        closed = hold_at_night(monkeypatch, seconds=LONG_WAIT + 600)
+        closed = hold_at_night(monkeypatch, seconds=sqlite.LONG_WAIT + 600)
         waiting = await Waiting.opened(crawler, tmp_path, in_a_file)
         for number in range(40):
             waiting.push(request(f"h{number}", number, meta=dict(NIGHT)))
@@ -350,6 +352,7 @@ async def test_hosts_that_wait_for_long_make_way_in_the_window(tmp_path, monkeyp
             waiting.push(request(f"h{number}", number))
         found: list[int] = []
         for _ in range(200):
+            await sleep(0)  # others come in
             if (popped := await waiting.pop()) is not None:
                 found += numbers([popped.url])
                 waiting.end_all()
@@ -364,6 +367,7 @@ async def test_hosts_that_wait_for_long_make_way_in_the_window(tmp_path, monkeyp
         closed.clear()
         again = await Waiting.opened(crawler, tmp_path, in_a_file)
         for _ in range(200):
+            await sleep(0)
             if (popped := await again.pop()) is not None:
                 found += numbers([popped.url])
                 again.end_all()

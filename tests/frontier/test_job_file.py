@@ -24,7 +24,7 @@ def changes(first: int, number: int) -> Changes:
     found = Changes()
     for n in range(first, first + number):
         found.names[1] = "a.example"
-        found.requests[n + 1] = 1, 0, n, b"%06d" % n * 80
+        found.requests.append((n + 1, 1, 0, n, b"%06d" % n * 80))
         found.seen.add(b"%016d" % n)
     return found
 
@@ -32,7 +32,7 @@ def changes(first: int, number: int) -> Changes:
 def made(folder, number=REQUESTS):
     """Return the file of a job that was stopped."""
     file = JobFile(folder)
-    file.write(changes(0, number))
+    file.write(changes(0, number).statements({}))
     file.close()
     return folder / FILE_NAME
 
@@ -59,19 +59,17 @@ def test_what_can_be_read_is_carried_over(page, pages, tmp_path, caplog):
             file.rows("SELECT body FROM requests WHERE id = ?", (n,))
         file.rows("SELECT * FROM seen")
         kept = requests_in(file)
-        assert set(kept) <= set(changes(0, REQUESTS).requests)
+        made_of = {row[0]: row[4] for row in changes(0, REQUESTS).requests}
+        assert set(kept) <= set(made_of)
         assert len(kept) > REQUESTS / 2
-        assert all(
-            body == changes(0, REQUESTS).requests[n][3]
-            for n, body in list(kept.items())[::100]
-        )
+        assert all(body == made_of[n] for n, body in list(kept.items())[::100])
         lost = REQUESTS - len(kept)
         told = f"{lost} requests are lost." if lost else "No request is lost."
         assert told in caplog.text
         assert f"It is now {FILE_NAME}.damaged-1." in caplog.text
         named = file.rows("SELECT name, waiting FROM places")
         assert named in ([("a.example", len(kept))], [("a damaged file 1", len(kept))])
-        file.write(changes(REQUESTS, 10))  # it goes on
+        file.write(changes(REQUESTS, 10).statements({}))  # it goes on
         assert len(requests_in(file)) == len(kept) + 10
     finally:
         file.close()
@@ -82,7 +80,7 @@ def test_a_file_of_which_nothing_can_be_read(tmp_path, caplog):
     path.write_bytes(b"no database" * PAGE)
     file = JobFile(tmp_path)
     assert requests_in(file) == {}
-    file.write(changes(0, 10))
+    file.write(changes(0, 10).statements({}))
     file.close()
     assert "0 requests and 0 fingerprints could be read" in caplog.text
 
@@ -121,10 +119,10 @@ def test_room_is_used_again(tmp_path, monkeypatch):
     for turn in range(12):
         new = changes(turn * REQUESTS, REQUESTS)
         new.seen.clear()
-        file.write(new)
+        file.write(new.statements({}))
         gone = Changes()
-        gone.done = dict.fromkeys(new.requests, 1)
-        file.write(gone)
+        gone.done = {row[0] for row in new.requests}
+        file.write(gone.statements({}))
         sizes.append(sum(path.stat().st_size for path in tmp_path.iterdir()))
     file.close()
     assert sizes[-1] <= 1.2 * sizes[1], sizes
@@ -185,7 +183,7 @@ async def test_what_came_of_a_request_is_written_no_later_than_that_it_is_done(
     waiting = await Waiting.opened(crawler, tmp_path, in_a_file)
     for number in range(1000):
         waiting.push(request("a", number))
-    assert waiting.ledger.write_all()  # type: ignore[attr-defined]
+    assert waiting.ledger.write()  # type: ignore[attr-defined]
     for number in range(1000):
         assert await waiting.pop() is not None
         waiting.push(request("b", number))

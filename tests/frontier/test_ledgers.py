@@ -122,7 +122,7 @@ async def test_each_request_is_handed_out_once_in_the_order_of_its_host(make, tm
                 model.put_back(url)
             waiting.frontier.sweep()
             await waiting.settle()
-            assert waiting.frontier.count == len(model)
+            assert waiting.frontier.places.count == len(model)
         while len(model):
             waiting.end_all()
             assert await pop()
@@ -377,7 +377,7 @@ async def test_what_was_sent_back_can_be_left_to_the_ledger(crawler, make, tmp_p
         assert await waiting.pop() is not None
         assert waiting.send_back()
         (place,) = waiting.frontier.places
-        waiting.frontier.stock.leave(place)
+        waiting.frontier.places.leave(place)
         assert (place.hand, place.behind) == ([], 1)
         assert numbers(await waiting.all_of()) == [1]
     await waiting.close()

@@ -11,8 +11,8 @@ import scrapy
 from scrapy import Request
 
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.frontier import Frontier, MemoryLedger, Permits
-from scrapy_rep.frontier.job_file import Job, JobFile
+from scrapy_rep.frontier import Frontier, MemoryLedger
+from scrapy_rep.frontier.job_file import JobFile
 from scrapy_rep.frontier.sqlite import SqliteLedger
 from tests.utils import coroutine_test, crawl, make_crawler, sleep
 
@@ -73,9 +73,7 @@ def in_memory(crawler: Any, folder: Path) -> Ledger:
 
 def in_a_file(crawler: Any, folder: Path) -> Ledger:
     """Return a ledger whose file is in *folder*."""
-    job = Job.__new__(Job)
-    job.file = JobFile(folder)
-    return SqliteLedger(job)
+    return SqliteLedger(JobFile(folder))
 
 
 def in_redis(url: str, crawler: Any, folder: Path) -> Ledger:
@@ -95,7 +93,7 @@ class Waiting:
         self.crawler = crawler
         self.engine: Any = crawler.engine
         self.ledger = ledger
-        self.frontier = Frontier(Permits(Crawl.of(crawler)), ledger, crawler.spider)
+        self.frontier = Frontier(Crawl.of(crawler), ledger, crawler.spider)
         self.seen: list[Request] = []
         self.unpackable: list[Request] = []
         ledger.bind(
@@ -115,7 +113,7 @@ class Waiting:
         return waiting
 
     def __len__(self) -> int:
-        return self.frontier.count + self.ledger.pending()
+        return self.frontier.places.count + self.ledger.pending()
 
     async def settle(self) -> None:
         """Wait until the ledger has told the frontier of all that was filed."""
@@ -194,9 +192,7 @@ class Waiting:
 
     async def left_by_a_kill(self) -> None:
         """End as a kill does, with what was written by then."""
-        self.frontier._in_hand.close()
-        self.frontier._alarm.cancel()
-        self.frontier._permits.waits.end(keeps=True)
+        self.frontier.close()
         self.end_all()
 
 
@@ -214,7 +210,7 @@ def assert_each_in_one_place(frontier: Frontier) -> None:
     schedule = frontier.schedule
     for queue in frontier.places.queues():
         full = [each for waiting in schedule.full.values() for each in waiting]
-        later = [each for _, ticket, each in schedule.later if ticket == each.ticket]
+        later = [each for at, _, each in schedule.later if at == each.due_at]
         where: dict[Where, list[Any]] = {
             Where.DUE: [*schedule.due],
             Where.UNKNOWN: [*schedule.unknown],
@@ -225,12 +221,12 @@ def assert_each_in_one_place(frontier: Frontier) -> None:
         assert where[queue.where].count(queue) == 1
         assert queue.places
         assert all(place.count for place in queue.places)
-    assert frontier.count == sum(place.count for place in frontier.places)
+    assert frontier.places.count == sum(place.count for place in frontier.places)
 
 
 def assert_empty(frontier: Frontier) -> None:
     """Nothing is left behind by hosts that are gone."""
-    assert frontier.count == 0
+    assert frontier.places.count == 0
     assert len(frontier.places) == 0
     assert frontier.places.queues() == []
     assert frontier.pop() is None

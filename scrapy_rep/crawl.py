@@ -12,9 +12,8 @@ from scrapy_rep.access.origins import robots_url
 from scrapy_rep.downloader import HttpCache, OneForEachCrawler
 from scrapy_rep.engine import Engine
 from scrapy_rep.events import EVENTS
-from scrapy_rep.events.event import Stats
 from scrapy_rep.events.of_requests import Answered, Sent
-from scrapy_rep.events.stream import Stream
+from scrapy_rep.events.stream import Stats, Stream
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.judging import Agents, Judge, make_namer
 from scrapy_rep.judging.agents import name_of

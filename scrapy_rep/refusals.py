@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scrapy_rep.events.of_hosts import BudgetSpent
+from scrapy_rep.events.of_hosts import BudgetSpent, Copy
 from scrapy_rep.events.of_requests import Judged, Refused
-from scrapy_rep.events.of_sites import Copy
 from scrapy_rep.judging import Objection, Patience, judged
 from scrapy_rep.judging.ruling import BUDGET, DOWN, OF_HOST, because
 from scrapy_rep.protocol.printable import counted, duration, without_user

@@ -176,7 +176,6 @@ def test_importing_brings_in_no_more_than_it_must(statement, absent):
 def test_what_few_crawls_need_is_not_imported():
     few = [
         "browser",
-        "events.records",
         "evidence.audit",
         "evidence.witness",
         "frontier.sqlite",

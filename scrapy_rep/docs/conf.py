@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, ClassVar
 from sphinx.util.docutils import SphinxDirective
 
 from scrapy_rep import __version__
-from scrapy_rep.events import EVENTS
+from scrapy_rep.events import EVENTS, RECORDS
+from scrapy_rep.events.of_hosts import Copy
 from scrapy_rep.events.of_requests import Decided
-from scrapy_rep.events.of_sites import Copy
-from scrapy_rep.events.records import RECORDS
 from scrapy_rep.evidence.witness import EVIDENCE
 from scrapy_rep.protocol import CODES
 from scrapy_rep.protocol.lint import NUMBERS, SEVERITIES

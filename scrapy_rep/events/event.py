@@ -10,8 +10,16 @@ from json.encoder import encode_basestring_ascii as quoted
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
-    from scrapy.statscollectors import StatsCollector
+    from collections.abc import Callable
+
+    from typing_extensions import dataclass_transform
+
+    from scrapy_rep.events.stream import Stats
+else:
+
+    def dataclass_transform(**_: object) -> Any:
+        return lambda kind: kind
+
 
 encode = JSONEncoder(separators=(",", ":"), default=str).encode
 SPELLINGS = {
@@ -25,31 +33,15 @@ SPELLINGS = {
 """What spells a value in JSON, by the annotation of its field."""
 
 
-class Stats:
-    """The stats of a crawl in which events count, under ``rep/``."""
+@dataclass_transform(eq_default=False, field_specifiers=(field,))
+class Declared:
+    """Makes a dataclass of each class that is derived from it."""
 
-    def __init__(self, crawler: Crawler) -> None:
-        self._crawler = crawler
-
-    @property
-    def all(self) -> StatsCollector:
-        """Scrapy's, with the stats of others."""
-        assert self._crawler.stats is not None
-        return self._crawler.stats
-
-    def count(self, name: str, number: int = 1) -> None:
-        self.all.inc_value(f"rep/{name}", number)
-
-    def add(self, name: str, seconds: float) -> None:
-        before = self.all.get_value(f"rep/{name}", 0.0)
-        self.all.set_value(f"rep/{name}", before + seconds)
-
-    def longest(self, name: str, seconds: float) -> None:
-        self.all.max_value(f"rep/{name}", seconds)
+    def __init_subclass__(cls) -> None:
+        dataclass(eq=False)(cls)
 
 
-@dataclass(slots=True, eq=False)
-class Event:
+class Event(Declared):
     """Something that happened in a crawl, at a ``time`` in seconds since 1970.
 
     What it says in the log, counts in the stats and is in an audit stands beside its fields.
@@ -95,10 +87,6 @@ class Event:
         return True
 
     @classmethod
-    def may_be_no_news(cls) -> bool:
-        return cls.is_news is not Event.is_news
-
-    @classmethod
     def is_counted(cls) -> bool:
         """Tell whether it counts in any stat."""
         return bool(cls.counts) or cls.count is not Event.count
@@ -110,28 +98,24 @@ class Event:
 
     def as_json(self) -> str:
         """Return the line of its record, in ASCII and with its end."""
-        line: str = writer_of(type(self))(self)  # type: ignore[arg-type]
-        return line
+        return writer_of(type(self))(self)  # type: ignore[arg-type]
 
 
 @cache
-def writer_of(record: Any, names: str = "", *, whole: bool = True) -> Any:
-    """Return a function that makes the line of a *record*; or a part of it, with those *names*.
+def writer_of(record: Any) -> Callable[[Event], str]:
+    """Return a function that makes the line of a *record*.
 
     It is compiled from the declaration, as dataclasses are: a request has three lines, and
     looking at each field of each would take twice as long.
     """
-    parts = []
+    parts = [f"""'{{"type":"{record.audit}"'"""]
     for each in fields(record):
         kind = str(each.type)
-        if names and each.name not in names.split():
-            continue
         value = SPELLINGS[kind.removesuffix(" | None")].format(f"of.{each.name}")
         part = f"""',"{each.name}":' + ({value})"""
         if kind.endswith(" | None"):
             part = f"('' if of.{each.name} is None else {part})"
         parts.append(part)
-    code = " + ".join(parts)
-    if whole:
-        code = f"""'{{"type":"{record.audit}"' + {code} + '}}\\n'"""
-    return eval(f"lambda of: {code}", {"quoted": quoted, "encode": encode})  # noqa: S307 - its code is ours
+    code = f"lambda of: {' + '.join(parts)} + '}}\\n'"
+    line: Callable[[Event], str] = eval(code, {"quoted": quoted, "encode": encode})  # noqa: S307 - its code is ours
+    return line

@@ -1,9 +1,8 @@
-"""What becomes of a request: judged, refused, exempt, sent, answered, dropped."""
+"""What happens to a crawl as a whole, and what becomes of a request: judged, refused, sent, answered."""
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scrapy_rep.events.event import Event
@@ -12,16 +11,107 @@ from scrapy_rep.protocol.printable import explain, shorten
 if TYPE_CHECKING:
     from scrapy import Request
 
-    from scrapy_rep.events.event import Stats
-    from scrapy_rep.events.of_sites import Copy
+    from scrapy_rep.events.of_hosts import Copy
+    from scrapy_rep.events.stream import Stats
     from scrapy_rep.exceptions import RobotsRefused
     from scrapy_rep.protocol import Agent, Policy, Verdict
 
+FORMAT = 1
 MAX_TOKENS = 20
 """User-agent lines that are kept with each request at the most."""
 
 
-@dataclass(slots=True, eq=False)
+class Began(Event):
+    """The first line of a file."""
+
+    audit = "crawl"
+    format: int | None
+    """1"""
+    spider: str | None
+    """The name of the spider."""
+    agent: str | None
+    """Whose rules the crawl obeys."""
+    worker: str | None
+    """Host, process and a random part: %(worker)s"""
+    version: str | None
+    """Of scrapy_rep."""
+    settings: dict[str, Any] | None
+    """Those of scrapy_rep but REP_AUDIT_URI, which may have a password, and
+    ROBOTSTXT_USER_AGENT, USER_AGENT and DOWNLOAD_DELAY."""
+
+
+class Ended(Event):
+    """The last line, unless the crawl was killed."""
+
+    audit = "end"
+    reason: str | None
+    """Why the crawl ended."""
+    unsent: dict[str, Any] | None
+    """How many requests were never sent, by cause of waiting."""
+
+
+class Waited(Event):
+    """What waits at a time: one host, noticed for the first time; or, where no host is named,
+    all that wait for one cause.
+    """
+
+    audit = "waiting"
+    cause: str
+    """"unreachable", "visit_time", "parked" (see backoff), "elsewhere" (another worker asks
+    it), "pace" (its delay), "asked" (its robots.txt); the last two have no lines of hosts."""
+    requests: int
+    """How many requests wait."""
+    host: str | None = None
+    """Whose requests wait."""
+    hosts: int | None = None
+    """How many hosts wait, where none is named."""
+    until: float | None = None
+    """When the first of them goes on, where that is known."""
+    last: float | None = None
+    """When the last of them does, where no host is named."""
+
+
+class AuditFailed(Event):
+    """The audit could not be written, or not stored at its end."""
+
+    level = logging.ERROR
+    words = (
+        "The audit (REP_AUDIT_URI) could not be written to %(name)s: %(error)s. The crawl "
+        "goes on; what is missing is counted in rep/audit/lost, and later failures in "
+        "rep/audit/errors"
+    )
+    once = True
+    name: str
+    error: str
+    times: int
+
+    def count(self, stats: Stats) -> None:
+        stats.count("audit/errors", self.times)
+
+
+class Counted(Event):
+    """Something happened that only a stat knows of."""
+
+    name: str
+    number: int
+
+    def count(self, stats: Stats) -> None:
+        stats.count(self.name, self.number)
+
+
+class Told(Event):
+    """The user is told what is so, or could be better."""
+
+    words = "%(sentence)s"
+    sentence: str
+
+
+class Warned(Told):
+    """The user is told what must be changed."""
+
+    level = logging.WARNING
+
+
 class Judged(Event):
     """The gate has decided about a request: it is sent, or refused."""
 
@@ -52,7 +142,6 @@ def said_by(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-@dataclass(slots=True, eq=False)
 class Ruled(Event):
     """What was decided by a robots.txt, and why."""
 
@@ -78,7 +167,6 @@ class Ruled(Event):
     """Of its body, octet by octet: "sha256:..."; only of a 2xx."""
 
 
-@dataclass(slots=True, eq=False)
 class Decided(Ruled):
     """About a request; the origin is that of its url."""
 
@@ -92,7 +180,6 @@ class Decided(Ruled):
     """What the file says of the use of the URL, such as {"train-ai": "no"}; see Preferences."""
 
 
-@dataclass(slots=True, eq=False)
 class InBrowser(Ruled):
     """About what a page in a browser asks for by itself."""
 
@@ -115,7 +202,6 @@ class InBrowser(Ruled):
             stats.count("browser/allowed")
 
 
-@dataclass(slots=True, eq=False)
 class Refused(Event):
     """A request is not sent."""
 
@@ -141,7 +227,6 @@ class Refused(Event):
         stats.count(f"forbidden/{self.cause}")
 
 
-@dataclass(slots=True, eq=False)
 class SentAgainstRules(Event):
     """A request is sent against its robots.txt: REP_OBEY leaves that out."""
 
@@ -152,14 +237,12 @@ class SentAgainstRules(Event):
     cause: str
 
 
-@dataclass(slots=True, eq=False)
 class Exempt(Event):
     """A request is not judged."""
 
     request: Request
 
 
-@dataclass(slots=True, eq=False)
 class OnTheWay(Exempt):
     """A request is not judged, as a middleware holds up its robots.txt for it."""
 
@@ -173,7 +256,6 @@ class OnTheWay(Exempt):
     origin: str
 
 
-@dataclass(slots=True, eq=False)
 class FromHttpCache(Exempt):
     """A page comes from the HTTP cache, as its robots.txt cannot be fetched."""
 
@@ -184,7 +266,6 @@ class FromHttpCache(Exempt):
     origin: str
 
 
-@dataclass(slots=True, eq=False)
 class Unsent(Event):
     """A request was not sent: it must not wait, or the crawl ended meanwhile."""
 
@@ -194,7 +275,6 @@ class Unsent(Event):
     why: Exception
 
 
-@dataclass(slots=True, eq=False)
 class Sent(Event):
     """A request is handed over to be downloaded, each time that it is; where nobody has judged
     it, this line only.
@@ -215,7 +295,6 @@ class Sent(Event):
     """By which URL it was judged instead (robotstxt_url)."""
 
 
-@dataclass(slots=True, eq=False)
 class Answered(Event):
     """What came of a request that was sent; answers of Scrapy's HTTP cache have none."""
 
@@ -239,7 +318,6 @@ class Answered(Event):
     """True for a robots.txt."""
 
 
-@dataclass(slots=True, eq=False)
 class Dropped(Event):
     """Page rules or the headers of a page have decided about a request or an item."""
 

@@ -17,11 +17,18 @@ from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_rep import __version__
 from scrapy_rep.downloader import kind_of, sleep
-from scrapy_rep.events import EVENTS
-from scrapy_rep.events.of_crawls import FORMAT, AuditFailed, Began, Ended, Waited
-from scrapy_rep.events.of_requests import Answered, Sent
-from scrapy_rep.events.of_sites import NewCopy
-from scrapy_rep.events.records import as_text
+from scrapy_rep.events import EVENTS, as_text
+from scrapy_rep.events.event import Event
+from scrapy_rep.events.of_hosts import NewCopy
+from scrapy_rep.events.of_requests import (
+    FORMAT,
+    Answered,
+    AuditFailed,
+    Began,
+    Ended,
+    Sent,
+    Waited,
+)
 from scrapy_rep.evidence.sink import SETTING_NAME, Sink
 from scrapy_rep.judging.target import how_judged
 from scrapy_rep.log.waits import ASKED, PACE, add_held
@@ -36,7 +43,6 @@ if TYPE_CHECKING:
     from scrapy.utils.asyncio import CallLaterResult
 
     from scrapy_rep.downloader import Departure, Starts
-    from scrapy_rep.events.event import Event
     from scrapy_rep.events.stream import Stream
     from scrapy_rep.evidence.witness import Written
     from scrapy_rep.log.waits import Held, Waits
@@ -87,9 +93,10 @@ class Audit:
         self._errors = 0  # of the sink, as far as they were told
         self._waiting_lines = WaitingLines(crawler, events, waits)
         events.listen(self._hear_copy, [NewCopy])
-        kinds = [each for each in EVENTS if each.audit]
-        events.listen(self.put, [each for each in kinds if not each.may_be_no_news()])
-        events.listen(self._hear, [each for each in kinds if each.may_be_no_news()])
+        for kind in EVENTS:
+            if kind.audit:
+                is_always_news = kind.is_news is Event.is_news
+                events.listen(self.put if is_always_news else self._hear, [kind])
         if crawler.spider is not None:
             self._open()
         else:  # as in a shell

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from scrapy_rep.events.of_sites import Copy
+    from scrapy_rep.events.of_hosts import Copy
     from scrapy_rep.pacing import Pace
     from scrapy_rep.protocol import Agent
 

@@ -11,9 +11,8 @@ from weakref import WeakSet
 
 from scrapy_rep.events import EVENTS
 from scrapy_rep.events.event import Event
-from scrapy_rep.events.of_crawls import Told
-from scrapy_rep.events.of_hosts import Demanded, PutOff
-from scrapy_rep.events.of_sites import Reachable, Unreachable
+from scrapy_rep.events.of_hosts import Demanded, PutOff, Reachable, Unreachable
+from scrapy_rep.events.of_requests import Told
 from scrapy_rep.exceptions import PlainError
 from scrapy_rep.log.waits import WHY
 from scrapy_rep.protocol.printable import counted, duration

@@ -20,7 +20,7 @@ from scrapy_rep import access
 from scrapy_rep.access.origins import origin_of
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.downloader import OneForEachCrawler
-from scrapy_rep.events.of_sites import NoTdmrep
+from scrapy_rep.events.of_hosts import NoTdmrep
 from scrapy_rep.exceptions import RobotsForbidden
 from scrapy_rep.policies.fetcher import request_for
 from scrapy_rep.policies.own_code import described

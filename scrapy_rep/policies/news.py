@@ -12,8 +12,7 @@ from pydispatch.dispatcher import (  # type: ignore[import-untyped]
 from scrapy import signals
 
 from scrapy_rep.access.results import REDIRECT_STATUSES, Access, access_of
-from scrapy_rep.events.of_requests import Judged
-from scrapy_rep.events.of_sites import (
+from scrapy_rep.events.of_hosts import (
     Copy,
     DeniesAll,
     NewCopy,
@@ -22,6 +21,7 @@ from scrapy_rep.events.of_sites import (
     WantsDelay,
     WantsVisits,
 )
+from scrapy_rep.events.of_requests import Judged
 from scrapy_rep.policies.lifecycle import (
     MEANWHILE_WORDS,
     STATES_WITHOUT_ANSWER,

@@ -15,7 +15,7 @@ from scrapy.utils.defer import maybe_deferred_to_future
 
 from scrapy_rep.access.origins import origin_of, robots_url
 from scrapy_rep.access.results import Access
-from scrapy_rep.events.of_sites import StoreFailed
+from scrapy_rep.events.of_hosts import StoreFailed
 from scrapy_rep.events.stream import Stream
 from scrapy_rep.pacing import Asking
 from scrapy_rep.policies.cache import Known, PolicyCache

@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Request, signals
 
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.events.of_crawls import Waited
-from scrapy_rep.events.of_hosts import BackedOff, Demanded
+from scrapy_rep.events.of_hosts import BackedOff, Copy, Demanded, NewCopy
 from scrapy_rep.events.of_requests import (
     Answered,
     Dropped,
     InBrowser,
     Judged,
     Sent,
+    Waited,
     said_by,
 )
-from scrapy_rep.events.of_sites import Copy, NewCopy
 from scrapy_rep.evidence import audit
 from scrapy_rep.evidence.audit import Audit
 from scrapy_rep.policies.cache import Known

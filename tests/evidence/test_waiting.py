@@ -10,7 +10,7 @@ import pytest
 from scrapy import signals
 
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.events.of_crawls import Waited
+from scrapy_rep.events.of_requests import Waited
 from scrapy_rep.evidence import audit
 from scrapy_rep.evidence.audit import AT_A_TIME, MOST_HOSTS, WaitingLines
 from scrapy_rep.log.waits import Held

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.events.of_hosts import BackedOff, PutOff
+from scrapy_rep.events.of_hosts import BackedOff, PutOff, StoreFailed
 from scrapy_rep.events.of_requests import InBrowser, said_by
-from scrapy_rep.events.of_sites import StoreFailed
 from scrapy_rep.log.lines import NEWS_MOST
 from scrapy_rep.log.waits import Waiting, Waits, in_words
 from scrapy_rep.protocol import parse

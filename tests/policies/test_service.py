@@ -15,10 +15,9 @@ from scrapy_rep import access
 from scrapy_rep.access import Exchange, Outcome, Validators
 from scrapy_rep.access.origins import robots_url
 from scrapy_rep.events import stream
-from scrapy_rep.events.event import Stats
-from scrapy_rep.events.of_crawls import Counted
-from scrapy_rep.events.of_sites import NewCopy
-from scrapy_rep.events.stream import Stream
+from scrapy_rep.events.of_hosts import NewCopy
+from scrapy_rep.events.of_requests import Counted
+from scrapy_rep.events.stream import Stats, Stream
 from scrapy_rep.judging.agents import Agents
 from scrapy_rep.policies import Approval, Permissions
 from scrapy_rep.policies import service as module

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scrapy_rep.events.of_crawls import FORMAT
-from scrapy_rep.events.records import RECORDS
+from scrapy_rep.events import RECORDS
+from scrapy_rep.events.of_requests import FORMAT
 from scrapy_rep.report import AuditError, make
 from scrapy_rep.report.audit import Audit
 from scrapy_rep.report.page import Shows, write

@@ -7,7 +7,8 @@ from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
-from scrapy_rep.protocol.origin import (
+from scrapy_rep.protocol.printable import without_user
+from scrapy_rep.protocol.urls import (
     DEFAULT_PORTS,
     MAX_NAME_CHARACTERS,
     normal_origin,
@@ -15,7 +16,6 @@ from scrapy_rep.protocol.origin import (
     origin_of,
     split_port,
 )
-from scrapy_rep.protocol.printable import without_user
 
 __all__ = [
     "is_private",

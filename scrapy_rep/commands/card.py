@@ -14,7 +14,7 @@ from scrapy_rep.commands.doctor import what_would_hold
 from scrapy_rep.commands.terminal import Answer, Screen, complain
 from scrapy_rep.pages.tdm_files import TDM
 from scrapy_rep.protocol import RFC9309, product_tokens
-from scrapy_rep.protocol.tdmrep import WELL_KNOWN
+from scrapy_rep.protocol.preferences import WELL_KNOWN
 from scrapy_rep.settings import Settings
 
 if TYPE_CHECKING:

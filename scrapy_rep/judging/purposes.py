@@ -10,9 +10,9 @@ from scrapy_rep.protocol.preferences import (
     NO,
     PREFERENCE_HEADERS,
     UNSTATED,
+    WELL_KNOWN,
     header_preferences,
 )
-from scrapy_rep.protocol.tdmrep import WELL_KNOWN
 
 if TYPE_CHECKING:
     from scrapy.http import Response

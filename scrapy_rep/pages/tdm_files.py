@@ -28,17 +28,19 @@ from scrapy_rep.policies.sharing import OneAtATime
 from scrapy_rep.protocol.preferences import (
     EVERYTHING_UNSTATED,
     NO,
+    WELL_KNOWN,
     Preference,
     Preferences,
+    parse_tdmrep,
+    tdm_preferences,
 )
-from scrapy_rep.protocol.tdmrep import WELL_KNOWN, parse_tdmrep, tdm_preferences
 
 if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
     from typing_extensions import Self
 
-    from scrapy_rep.protocol.tdmrep import TdmRule
+    from scrapy_rep.protocol.preferences import TdmRule
 
 TDM = "tdm"
 MAX_SIZE = 2**20

@@ -26,6 +26,7 @@ in the other two states requests wait for the new answer.
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -34,7 +35,6 @@ from w3lib.encoding import resolve_encoding
 from scrapy_rep.access.header_fields import all_values, first_value
 from scrapy_rep.access.results import REDIRECT_STATUSES, Access, access_of, policy_after
 from scrapy_rep.protocol import Policy
-from scrapy_rep.protocol.patterns import compiled
 from scrapy_rep.store import Failures, KeptAnswer, Snapshot
 
 if TYPE_CHECKING:
@@ -318,7 +318,7 @@ def _directives(cache_control: str) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     if cache_control:
-        for name, argument in compiled(DIRECTIVE).findall(cache_control):
+        for name, argument in re.findall(DIRECTIVE, cache_control):
             found.setdefault(name.lower(), argument.strip(' \t"'))
     return found
 

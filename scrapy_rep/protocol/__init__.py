@@ -10,12 +10,12 @@ Rule(allow=False, path='/private/', line=2)
 from __future__ import annotations
 
 from scrapy_rep.protocol.dialect import GYM2008, MK1996, RFC9309, Dialect
+from scrapy_rep.protocol.fields import RequestRate, VisitTime
+from scrapy_rep.protocol.groups import Group
 from scrapy_rep.protocol.lint import CODES, Note
-from scrapy_rep.protocol.pace_values import RequestRate, VisitTime
 from scrapy_rep.protocol.policy import Policy, Verdict, parse
 from scrapy_rep.protocol.preferences import License, Preference, Preferences
 from scrapy_rep.protocol.rules import Rule
-from scrapy_rep.protocol.statements import Group
 from scrapy_rep.protocol.user_agents import Agent, product_tokens
 
 COMPILED = not __file__.endswith(".py")

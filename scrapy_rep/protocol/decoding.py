@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import codecs
 import re
+import sys
 from contextlib import suppress
 from functools import lru_cache
-
-from scrapy_rep.protocol.patterns import compiled
+from typing import NamedTuple
 
 MAX_SIZE = 512 * 1024
 """Octets (characters, of a str) that are read. RFC 9309 2.5 demands at least 500 KiB."""
@@ -29,53 +29,34 @@ WRONG_CHARSET = "wrong-charset"
 
 # Octets that are not UTF-8 stand in the text as lone surrogates (PEP 383), so that a rule
 # still has them; to people they are shown as ISO-8859-1.
+OCTETS = "surrogateescape"
 ISO_8859_1 = {0xDC00 + octet: octet for octet in range(0x80, 0x100)}
 
 
-class Text:
+class Text(NamedTuple):
     """What is read of a file."""
 
-    __slots__ = ("_errors", "_kept", "charset", "problems")
-
-    problems: tuple[str, ...]
+    kept: str | bytes
+    problems: tuple[str, ...] = ()
     """TOO_LONG, NOT_UTF8, WRONG_MARK, WRONG_CHARSET: what the lines no longer show."""
-    charset: str | None
+    charset: str | None = None
     """The one that was declared, if the octets were read in it."""
-
-    def __init__(
-        self, lines: str, problems: tuple[str, ...] = (), charset: str | None = None
-    ) -> None:
-        self.problems = problems
-        self.charset = charset
-        self._kept: str | bytes = lines
-        self._errors = "strict"
-        if not lines.isascii():
-            try:
-                lines.encode("latin-1")
-            except UnicodeEncodeError:
-                # As a str, one such character makes all of them take two or four octets.
-                self._kept, self._errors = narrowed(lines)
 
     @property
     def lines(self) -> str:
         """The text: a line feed is its only line end, and also stands before line 1."""
-        kept = self._kept
-        return kept if isinstance(kept, str) else kept.decode("utf-8", self._errors)
-
-    def __reduce__(self) -> tuple[type[Text], tuple[str, tuple[str, ...], str | None]]:
-        return Text, (self.lines, self.problems, self.charset)  # compiled, too
+        kept = self.kept
+        return kept if isinstance(kept, str) else kept.decode("utf-8", OCTETS)
 
 
-def narrowed(lines: str) -> tuple[str | bytes, str]:
-    """`lines` in little memory, and how errors are handled when they are decoded again."""
-    errors = "surrogateescape"
-    with suppress(UnicodeEncodeError):
-        kept = lines.encode("utf-8", errors)
-        if kept.decode("utf-8", errors) == lines:
-            return kept, errors
-    # Surrogates that stand for no octets take 0.3 µs each to be decoded.
-    kept = lines.encode("utf-8", "surrogatepass")
-    return (kept if len(kept) < 1.25 * len(lines) else lines), "surrogatepass"
+def narrowed(lines: str) -> str | bytes:
+    """`lines` in little memory: as a str, one wide letter makes all take two or four octets."""
+    if sys.getsizeof(lines) > 2 * len(lines):
+        with suppress(UnicodeEncodeError):
+            kept = lines.encode("utf-8", OCTETS)
+            if kept.decode("utf-8", OCTETS) == lines:
+                return kept
+    return lines
 
 
 def decode_text(body: bytes | str, encoding: str | None = None) -> Text:
@@ -104,24 +85,21 @@ def decode_text(body: bytes | str, encoding: str | None = None) -> Text:
     else:
         text, charset, found = decode(body, encoding)
         problems += found
-    if not text.isascii() and text.startswith(("\ufeff", MOJIBAKE_BOM)):
-        text = compiled(BYTE_ORDER_MARKS).sub("", text, count=1)
+    if not text.isascii():
+        text = re.sub(BYTE_ORDER_MARKS, "", text)
     if "\r" in text:  # RFC 9309 2.2: a line ends with CR, LF or CRLF, and nothing else
         text = "\n".join(text.split("\r\n"))  # sooner than it would be replaced
         if "\r" in text:
             text = text.replace("\r", "\n")
-    return Text("\n" + text, problems, charset)
+    return Text(narrowed("\n" + text), problems, charset)
 
 
 def cut_to_limit(body: bytes | str) -> bytes | str:
     """The whole lines among the first MAX_SIZE octets: half a path is another path."""
+    body = body[: MAX_SIZE + 1]
     if isinstance(body, str):
-        end = max(body.rfind("\n", 0, MAX_SIZE + 1), body.rfind("\r", 0, MAX_SIZE + 1))
-    else:
-        end = max(
-            body.rfind(b"\n", 0, MAX_SIZE + 1), body.rfind(b"\r", 0, MAX_SIZE + 1)
-        )
-    return body[: max(end, 0)]
+        return body[: max(body.rfind("\n"), body.rfind("\r"), 0)]
+    return body[: max(body.rfind(b"\n"), body.rfind(b"\r"), 0)]
 
 
 def decode(
@@ -164,7 +142,7 @@ def decode(
             )
         except ValueError:
             pass  # it does not fit
-    return body.decode("utf-8", "surrogateescape"), None, problems
+    return body.decode("utf-8", OCTETS), None, problems
 
 
 def decode_whole_characters(body: bytes, charset: str, errors: str = "strict") -> str:
@@ -221,5 +199,5 @@ def spellings_of(path: str, charset: str | None) -> tuple[str, ...]:
     spelt = show_octets(path)
     if charset is not None:
         octets = path.encode(charset, "ignore")
-        path = octets.decode("utf-8", "surrogateescape")
+        path = octets.decode("utf-8", OCTETS)
     return (path,) if path == spelt else (path, spelt)

@@ -1,13 +1,18 @@
-"""One line of robots.txt: its field and its value."""
+"""One line of robots.txt: its field and its value.
+
+No standard defines Crawl-delay, Request-rate and Visit-time; RFC 9309 2.2.4 lets crawlers interpret
+them. A value that is not in the form given here counts as not written.
+"""
 
 from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING
+from datetime import time
+from math import isfinite
+from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.protocol.decoding import show_octets
-from scrapy_rep.protocol.patterns import compiled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,40 +24,21 @@ SITEMAP = "sitemap"
 CRAWL_DELAY = "crawl-delay"
 REQUEST_RATE = "request-rate"
 VISIT_TIME = "visit-time"
-CONTENT_USAGE = (
-    "content-usage"  # not among those that are understood: see `preferences`
-)
+CONTENT_USAGE = "content-usage"  # read by `preferences`, as is the next one
 CONTENT_SIGNAL = "content-signal"
-
-FIELD_NAMES = {
-    name: name
-    for name in (
-        USER_AGENT,
-        ALLOW,
-        DISALLOW,
-        SITEMAP,
-        CRAWL_DELAY,
-        REQUEST_RATE,
-        VISIT_TIME,
-    )
-}
-"""Every spelling that is understood, in lower case, and the field that it means."""
 
 # Beyond RFC 9309: misspellings that sites are known for, those of google/robotstxt first.
 MISSPELLINGS = {
-    "dissallow": DISALLOW,
-    "dissalow": DISALLOW,
-    "disalow": DISALLOW,
-    "diasllow": DISALLOW,
-    "disallaw": DISALLOW,
-    "useragent": USER_AGENT,
-    "user agent": USER_AGENT,
-    "site-map": SITEMAP,
-    "site map": SITEMAP,
-    "crawl delay": CRAWL_DELAY,
-    "crawldelay": CRAWL_DELAY,
+    **dict.fromkeys(
+        ("dissallow", "dissalow", "disalow", "diasllow", "disallaw"), DISALLOW
+    ),
+    **dict.fromkeys(("useragent", "user agent"), USER_AGENT),
+    **dict.fromkeys(("site-map", "site map"), SITEMAP),
+    **dict.fromkeys(("crawl delay", "crawldelay"), CRAWL_DELAY),
 }
-FIELD_NAMES |= MISSPELLINGS
+FIELDS = (USER_AGENT, ALLOW, DISALLOW, SITEMAP, CRAWL_DELAY, REQUEST_RATE, VISIT_TIME)
+FIELD_NAMES = {name: name for name in FIELDS} | MISSPELLINGS
+"""Every spelling that is understood, in lower case, and the field that it means."""
 
 # What means nothing at either end of a field or a value. RFC 9309 2.2 names space and tab.
 # Beyond RFC 9309: so do all white space, controls and characters that cannot be seen, such
@@ -113,7 +99,106 @@ def field_and_value(line: str) -> tuple[str, str]:
 
 def sitemaps_in(text: str) -> Iterator[str]:
     """Value of every sitemap record; RFC 9309 2.2.4: they belong to no group."""
-    for line in compiled(SITEMAP_LINE).findall(text):
+    for line in re.findall(SITEMAP_LINE, text):
         field, value = field_and_value(line)
         if field == SITEMAP and value:
             yield show_octets(value)
+
+
+class RequestRate(NamedTuple):
+    """At most `requests` requests in `seconds` seconds."""
+
+    requests: int
+    seconds: float
+    start: time | None = None
+    """UTC time of day from which the rate holds; None: the whole day."""
+    end: time | None = None
+    """UTC time of day until which it holds; before `start` when it spans midnight."""
+
+
+class VisitTime(NamedTuple):
+    """The part of the day in which visits are welcome, in UTC."""
+
+    start: time
+    end: time
+    """Before `start` when the time spans midnight."""
+
+
+NUMBER = r"(?a)\d+(?:\.\d*)?|\.\d+"
+RATE = r"(?ai)(\d{1,18})[ \t]*/[ \t]*(\d{1,18})[ \t]*([smhd]?)(?:[ \t]+(\S.*))?"
+# White space alone, as in "0200 0630", can mean nothing but the hyphen.
+TIME_SPAN = r"(?a)(\d\d):?(\d\d)(?:[ \t]*-[ \t]*|[ \t]+)(\d\d):?(\d\d)"
+UNIT_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def crawl_delay(value: str) -> float | None:
+    """Seconds: a decimal number, "10" or "0.5". None: anything else."""
+    if re.fullmatch(NUMBER, value) is None:
+        return None
+    seconds = float(value)
+    return seconds if isfinite(seconds) else None
+
+
+def request_rate(value: str) -> RequestRate | None:
+    """Requests per time: "1/10s", "30/60m 0900-1700"; the unit is s, m, h, d or seconds."""
+    found = re.fullmatch(RATE, value)
+    if found is None:
+        return None
+    requests, seconds = int(found[1]), int(found[2]) * UNIT_SECONDS[found[3].lower()]
+    if not requests or not seconds:
+        return None
+    if found[4] is None:
+        return RequestRate(requests, seconds)
+    window = visit_time(found[4])
+    return None if window is None else RequestRate(requests, seconds, *window)
+
+
+def visit_time(value: str) -> VisitTime | None:
+    """Times of day: "0600-0845", "2200-0300" past midnight."""
+    found = re.fullmatch(TIME_SPAN, value)
+    if found is None:
+        return None
+    hours, minutes, end_hours, end_minutes = found.groups()
+    try:
+        start = time_of_day(hours, minutes)
+        return VisitTime(start, time_of_day(end_hours, end_minutes))
+    except ValueError:  # there is no such time
+        return None
+
+
+class Paces(NamedTuple):
+    """What the records of one agent ask of its speed."""
+
+    delay: float | None
+    rate: RequestRate | None
+    visit: VisitTime | None
+
+
+def paces_from(records: list[tuple[str, str]]) -> Paces:
+    """The paces that fields and values ask for: the slowest, but the first time of day."""
+    delays = [crawl_delay(value) for field, value in records if field == CRAWL_DELAY]
+    rates = [request_rate(value) for field, value in records if field == REQUEST_RATE]
+    visits = [visit_time(value) for field, value in records if field == VISIT_TIME]
+    return Paces(
+        max((delay for delay in delays if delay is not None), default=None),
+        max(
+            filter(None, rates),
+            key=lambda rate: rate.seconds / rate.requests,
+            default=None,
+        ),
+        next(filter(None, visits), None),
+    )
+
+
+def time_of_day(hours: str, minutes: str) -> time:
+    if hours + minutes == "2400":  # how people write the end of a day
+        return time(0)
+    return time(int(hours), int(minutes))
+
+
+PACE_VALUES = {
+    CRAWL_DELAY: crawl_delay,
+    REQUEST_RATE: request_rate,
+    VISIT_TIME: visit_time,
+}
+"""What reads the value of each field."""

@@ -7,9 +7,8 @@ them is a section, and sections are read only for an agent that is asked about.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.protocol.decoding import show_octets
 from scrapy_rep.protocol.fields import (
@@ -18,16 +17,16 @@ from scrapy_rep.protocol.fields import (
     CONTENT_SIGNAL,
     CONTENT_USAGE,
     CRAWL_DELAY,
-    DISALLOW,
     FIELD_NAMES,
     LINE_MARGIN,
     REQUEST_RATE,
     VISIT_TIME,
     field_and_value,
+    sitemaps_in,
     split_record,
     trim,
 )
-from scrapy_rep.protocol.patterns import compiled
+from scrapy_rep.protocol.rules import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -54,22 +53,23 @@ RECORD_OF_RUN = re.compile(
 USUAL_RULE_START = "\nDisallow:"  # found sooner than RULE_LINE
 BLANK_LINE = rf"\n{LINE_MARGIN}(?=\n|\Z)"
 
-Lines = tuple[int, int, int]
-"""Of a section that something follows: its `head`, `start` and `end`. What is kept of a policy
-is plain tuples, since the garbage collector, which holds all threads, soon skips those."""
+
+Section = tuple[str, int, int, int]
+"""One user-agent line and what follows it, up to the next one or what ends it: the value of the line,
+and where the line end before it stands in the text, the one after it, and the end, which is there
+as well when nothing follows. What is kept of a policy is plain tuples, since the garbage collector,
+which holds all threads, soon skips those."""
 
 
-@dataclass(slots=True, repr=False)
-class Section:
-    """One user-agent line and what follows it, up to the next one or what ends it."""
+class Group(NamedTuple):
+    """User-agent lines and the rules that follow them."""
 
-    agent: str
-    """Value of the user-agent line, as written."""
-    head: int
-    """Where the line end before the user-agent line stands in the text."""
-    start: int
-    """Where the line end after it stands; equal to `end` when nothing follows."""
-    end: int
+    tokens: tuple[str, ...]
+    """Values of the user-agent lines, as written."""
+    rules: tuple[Rule, ...]
+    """In file order, also rules without effect."""
+    line: int
+    """Number of the first user-agent line, from 1."""
 
 
 def groups_of(text: str, dialect: Dialect) -> list[list[Section]]:
@@ -80,22 +80,21 @@ def groups_of(text: str, dialect: Dialect) -> list[list[Section]]:
     """
     groups: list[list[Section]] = []
     closed = True
-    blank_line_ends_group = dialect.blank_line_ends_group
     for section in sections_of(text):
-        if closed:
-            groups.append([section])
-        else:
-            groups[-1].append(section)
+        agent, head, start, end = section
         blank = None
-        if blank_line_ends_group:
-            blank = compiled(BLANK_LINE).search(text, section.start, section.end)
+        if dialect.blank_line_ends_group:
+            blank = re.compile(BLANK_LINE).search(text, start, end)
             if blank is not None:
-                section.end = blank.start()
+                section = agent, head, start, blank.start()  # noqa: PLW2901
+        if closed:
+            groups.append([])
+        groups[-1].append(section)
         # RFC 9309 2.2.4: other records do not end the run of user-agent lines.
         closed = blank is not None or (
-            section.start < section.end  # else user-agent lines follow each other
+            start < end  # else user-agent lines follow each other
             and (
-                text.find(USUAL_RULE_START, section.start, section.end) >= 0
+                text.find(USUAL_RULE_START, start, end) >= 0
                 or has_record(text, section, any_record=dialect.any_record_ends_agents)
             )
         )
@@ -119,9 +118,9 @@ def sections_of(text: str) -> list[Section]:
             field, value = field_and_value(line)
             if not field:  # it is no record: words without a colon
                 if sections:
-                    sections[-1].end = end
+                    sections[-1] = *sections[-1][:3], end
                 continue
-        sections.append(Section(show_octets(value), head, start, end))
+        sections.append((show_octets(value), head, start, end))
     return sections
 
 
@@ -130,7 +129,7 @@ def has_record(text: str, section: Section, *, any_record: bool = False) -> bool
     lines = RECORD_LINE if any_record else RULE_LINE
     return any(
         field_and_value(found[0])[0]
-        for found in compiled(lines).finditer(text, section.start, section.end)
+        for found in re.compile(lines).finditer(text, *section[2:])
     )
 
 
@@ -143,16 +142,15 @@ def runs_of(text: str, group: list[Section]) -> list[list[Section]]:
     """
     runs = [group[:1]]
     for before, section in pairwise(group):
-        start, end = before.start, before.end
-        if start < end and any(records_of_run(text, start, end)):
+        if any(records_of_run(text, before)):
             runs.append([])
         runs[-1].append(section)
     return runs
 
 
-def records_of_run(text: str, start: int, end: int) -> Iterator[tuple[str, str]]:
+def records_of_run(text: str, section: Section) -> Iterator[tuple[str, str]]:
     """Field and value of what a section asks of the run of user-agent lines above it."""
-    for found in RECORD_OF_RUN.finditer(text, start, end):
+    for found in RECORD_OF_RUN.finditer(text, *section[2:]):
         record = split_record(found[0])
         if record is not None:
             name = record[0].lower()
@@ -161,62 +159,63 @@ def records_of_run(text: str, start: int, end: int) -> Iterator[tuple[str, str]]
                 yield field, record[1]
 
 
-def lines_of(sections: Iterable[Section]) -> tuple[Lines, ...]:
-    """Where those of them stand that something follows."""
-    return tuple(
-        [
-            (section.head, section.start, section.end)
-            for section in sections
-            if section.start < section.end
-        ]
-    )
-
-
-def paces_among(text: str, sections: tuple[Lines, ...]) -> list[tuple[str, str]]:
-    """Those of them that ask for a pace, of several sections."""
+def paces_among(text: str, sections: Iterable[Section]) -> list[tuple[str, str]]:
+    """Field and value of those records that ask for a pace."""
     return [
         record
-        for _, start, end in sections
-        for record in records_of_run(text, start, end)
+        for section in sections
+        for record in records_of_run(text, section)
         if record[0] in PACE_FIELDS
     ]
 
 
-def rules_of(text: str, sections: tuple[Lines, ...]) -> list[tuple[bool, str, int]]:
-    """The rules of a group or of several: allow, path as written, line number."""
-    rules: list[tuple[bool, str, int]] = []
-    heads = [head for head, _, _ in sections]
-    for (_, start, end), line in zip(sections, line_numbers(text, heads), strict=True):
-        rules += rules_in(text[start:end], line)
-    return rules
+def rules_of(
+    text: str, sections: Iterable[Section], counted: int = 0, line: int = 0
+) -> Iterator[tuple[bool, str, int]]:
+    """The rules of a group or of several: allow, path as written, line number.
 
-
-def line_numbers(text: str, heads: list[int]) -> Iterator[int]:
-    """The number, from 1, of each user-agent line before which a line end stands there."""
-    line = counted = 0
-    for head in heads:
-        line += text.count("\n", counted, head + 1)
-        counted = head + 1
-        yield line
-
-
-def rules_in(lines: str, line: int) -> list[tuple[bool, str, int]]:
-    """Rules among some lines, the first of which has the number `line`."""
-    rules = []
-    for number, record in enumerate(lines.split("\n"), line):
-        if record and record[0] != "#":
-            field, path = field_and_value(record)
-            if field in (ALLOW, DISALLOW):
-                rules.append((field == ALLOW, path, number))
-    return rules
-
-
-def rules_among(lines: str) -> list[tuple[bool, str]]:
-    """As `rules_in`, without line numbers: allow, path as written."""
-    rules = []
-    if not lines.isspace():
-        for line in compiled(RULE_LINE).findall(lines):
-            field, path = field_and_value(line)
+    `line` is the number of line ends among the first `counted` characters.
+    """
+    for _, _, start, end in sections:
+        for found in re.compile(RULE_LINE).finditer(text, start, end):
+            field, path = field_and_value(found[0])
             if field:
-                rules.append((field == ALLOW, path))
-    return rules
+                line += text.count("\n", counted, found.start() + 1)
+                counted = found.start() + 1
+                yield field == ALLOW, path, line
+
+
+def rules_among(lines: str) -> Iterator[tuple[bool, str]]:
+    """As `rules_of`, without line numbers: allow, path as written."""
+    for line in re.findall(RULE_LINE, lines):
+        field, path = field_and_value(line)
+        if field:
+            yield field == ALLOW, path
+
+
+def groups_as_written(text: str, groups: list[list[Section]]) -> tuple[Group, ...]:
+    """Some groups of a text, for those who describe them."""
+    written = []
+    line = counted = 0
+    for group in groups:
+        line += text.count("\n", counted, group[0][1] + 1)
+        counted = group[0][1] + 1
+        rules = [
+            Rule(allow, show_octets(path), number)
+            for allow, path, number in rules_of(text, group, counted, line)
+        ]
+        tokens = tuple([agent for agent, *_ in group])
+        written.append(Group(tokens, tuple(rules), line))
+    return tuple(written)
+
+
+def statements(text: str, dialect: Dialect) -> tuple[object, ...]:
+    """All that is understood of a text, without line numbers."""
+    groups = tuple(
+        (
+            tuple((each[0], *paces_among(text, [each])) for each in group),
+            tuple((allow, path) for allow, path, _ in rules_of(text, group)),
+        )
+        for group in groups_of(text, dialect)
+    )
+    return groups, tuple(sitemaps_in(text))

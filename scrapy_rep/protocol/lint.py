@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_rep.protocol import fields, pace_values, preferences
-from scrapy_rep.protocol.decoding import (
-    NOT_UTF8,
-    TOO_LONG,
-    WRONG_CHARSET,
-    WRONG_MARK,
-    show_octets,
-)
+from scrapy_rep.protocol.decoding import show_octets
 from scrapy_rep.protocol.fields import (
+    ALLOW,
     BLANKS_OF_ASCII,
+    CONTENT_USAGE,
     FIELD_NAMES,
     MISSPELLINGS,
+    PACE_VALUES,
+    SITEMAP,
+    USER_AGENT,
     split_record,
     trim,
 )
 from scrapy_rep.protocol.groups import RECORDS_OF_RUNS
-from scrapy_rep.protocol.patterns import compiled
+from scrapy_rep.protocol.preferences import RECORD_NAMES, faults
 from scrapy_rep.protocol.rules import CUT_ESCAPE, is_path
 from scrapy_rep.protocol.user_agents import (
     BROWSER_WORDS,
@@ -31,110 +30,63 @@ from scrapy_rep.protocol.user_agents import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from scrapy_rep.protocol.decoding import Text
     from scrapy_rep.protocol.dialect import Dialect
 
-ERROR, WARNING, INFO = "error", "warning", "info"
-
-SEVERITIES = {
-    TOO_LONG: ERROR,
-    NOT_UTF8: WARNING,
-    WRONG_MARK: WARNING,
-    WRONG_CHARSET: WARNING,
-    "html": ERROR,
-    "hidden-character": WARNING,
-    "no-colon": ERROR,
-    "bare-url": ERROR,
-    "missing-colon": WARNING,
-    "garbled-field": ERROR,
-    "unknown-field": WARNING,
-    "other-field": INFO,
-    "misspelt-field": WARNING,
-    "rule-outside-group": ERROR,
-    "path-without-slash": ERROR,
-    "absolute-url": ERROR,
-    "dot-segments": WARNING,
-    "raw-octets": WARNING,
-    "bad-escape": WARNING,
-    "cut-escape": WARNING,
-    "reserved-escape": INFO,
-    "empty-allow": WARNING,
-    "robots-txt-rule": INFO,
-    "bad-crawl-delay": ERROR,
-    "bad-request-rate": ERROR,
-    "bad-visit-time": ERROR,
-    "between-agents": WARNING,
-    "missing-hyphen": WARNING,
-    "relative-sitemap": ERROR,
-    "empty-sitemap": ERROR,
-    "empty-user-agent": ERROR,
-    "user-agent-browser": WARNING,
-    "user-agent-header": WARNING,
-    "user-agent-grammar": WARNING,
-    "user-agent-digits": INFO,
-    "duplicate-group": INFO,
-    "bad-content-usage": ERROR,
-    "unknown-preference": WARNING,
-    "signal-semicolon": WARNING,
-    "relative-license": ERROR,
-    "no-product-token": ERROR,
-    "library-token": WARNING,
-    "no-version": WARNING,
-    "no-contact": WARNING,
-}
-
-NUMBERS = {code: f"R{number:03}" for number, code in enumerate(SEVERITIES, 1)}
-"""Code -> its number, which stays as well: a new code goes to the end of ``SEVERITIES``."""
-
-CODES = {
-    TOO_LONG: "the file is longer than 512 KiB; the rest is not read",
-    NOT_UTF8: "the file is not UTF-8, as RFC 9309 2.3 demands",
-    WRONG_MARK: "half a byte order mark, or one of UTF-16 in a file that is not; it is dropped",
-    WRONG_CHARSET: "the Content-Type names another charset than UTF-8, which the file is in",
-    "html": "the file is a web page, not a robots.txt",
-    "hidden-character": "a character that cannot be seen, before or behind a field or a value",
-    "no-colon": "a line that is no record: it has no colon",
-    "bare-url": "a URL alone on its line; no field, such as Sitemap, says what it is",
-    "missing-colon": "a field that lacks its colon; the line is read as if it were there",
-    "garbled-field": "a field so misspelt that it is not understood; it is ignored",
-    "unknown-field": "a field that nobody is known to read",
-    "other-field": "a field of another convention, which has no effect here",
-    "misspelt-field": "a misspelt field that is understood here, but not everywhere",
-    "rule-outside-group": "a rule or a pace that no user-agent line precedes; it is ignored",
-    "path-without-slash": "a path that begins with neither a slash nor a wildcard; no URL matches",
-    "absolute-url": "a whole URL where a path belongs; to most crawlers no URL matches",
-    "dot-segments": "a path with dot segments, which crawlers resolve before they ask for it",
-    "raw-octets": "octets of a rule that are not UTF-8; they count as they are, and as ISO-8859-1",
-    "bad-escape": "a percent sign without two hexadecimal digits; it is taken literally",
-    "cut-escape": "a rule that breaks off within an escape; it matches all that begins like it",
-    "reserved-escape": "a reserved character, escaped; some crawlers tell the two apart",
-    "empty-allow": "an Allow without a path, which has no effect",
-    "robots-txt-rule": "a rule for /robots.txt itself, which may always be fetched",
-    "bad-crawl-delay": "not a number of seconds; it is ignored",
-    "bad-request-rate": "not of the form 1/10s or 30/60m 0900-1700; it is ignored",
-    "bad-visit-time": "not of the form 0600-0845; it is ignored",
-    "between-agents": "it holds for the user-agent lines above it only; the rules below hold for all",
-    "missing-hyphen": "two times without a hyphen between them; they are taken for a span",
-    "relative-sitemap": "a sitemap that is not an absolute URL",
-    "empty-sitemap": "a sitemap record without a URL",
-    "empty-user-agent": "a user-agent line without a product token; it matches no agent",
-    "user-agent-browser": "a word that every browser sends; no crawler is known by it",
-    "user-agent-header": "a whole User-Agent header; it names only a crawler that sends exactly that",
-    "user-agent-grammar": "a product token with more than letters, digits, '_' and '-'",
-    "user-agent-digits": "a product token with digits; crawlers have them, not RFC 9309",
-    "duplicate-group": "an agent that an earlier group names; RFC 9309 merges the groups",
-    "bad-content-usage": "not a dictionary of structured fields (RFC 9651); it says nothing",
-    "unknown-preference": "a preference that is not known, or whose value is neither yes nor no; it is ignored",
-    "signal-semicolon": "a semicolon where only commas part signals; others may not read them",
-    "relative-license": "a license that is not an absolute URL",
-    "no-product-token": "a User-Agent that names no crawler; no site can have rules for it",
-    "library-token": "a User-Agent of a library; it says neither which crawler sends it nor whose that is",
-    "no-version": "a User-Agent whose product token has no version, such as ExampleBot/1.0",
-    "no-contact": "a User-Agent without a URL or an e-mail address; no site can write to anybody",
-}
-"""Every code that a note may have, and what it means. Codes stay; wording may change."""
+NOTES = """
+R001 error   too-long           the file is longer than 512 KiB; the rest is not read
+R002 warning not-utf8           the file is not UTF-8, as RFC 9309 2.3 demands
+R003 warning wrong-mark         half a byte order mark, or one of UTF-16 in a file that is not; it is dropped
+R004 warning wrong-charset      the Content-Type names another charset than UTF-8, which the file is in
+R005 error   html               the file is a web page, not a robots.txt
+R006 warning hidden-character   a character that cannot be seen, before or behind a field or a value
+R007 error   no-colon           a line that is no record: it has no colon
+R008 error   bare-url           a URL alone on its line; no field, such as Sitemap, says what it is
+R009 warning missing-colon      a field that lacks its colon; the line is read as if it were there
+R010 error   garbled-field      a field so misspelt that it is not understood; it is ignored
+R011 warning unknown-field      a field that nobody is known to read
+R012 info    other-field        a field of another convention, which has no effect here
+R013 warning misspelt-field     a misspelt field that is understood here, but not everywhere
+R014 error   rule-outside-group a rule or a pace that no user-agent line precedes; it is ignored
+R015 error   path-without-slash a path that begins with neither a slash nor a wildcard; no URL matches
+R016 error   absolute-url       a whole URL where a path belongs; to most crawlers no URL matches
+R017 warning dot-segments       a path with dot segments, which crawlers resolve before they ask for it
+R018 warning raw-octets         octets of a rule that are not UTF-8; they count as they are, and as ISO-8859-1
+R019 warning bad-escape         a percent sign without two hexadecimal digits; it is taken literally
+R020 warning cut-escape         a rule that breaks off within an escape; it matches all that begins like it
+R021 info    reserved-escape    a reserved character, escaped; some crawlers tell the two apart
+R022 warning empty-allow        an Allow without a path, which has no effect
+R023 info    robots-txt-rule    a rule for /robots.txt itself, which may always be fetched
+R024 error   bad-crawl-delay    not a number of seconds; it is ignored
+R025 error   bad-request-rate   not of the form 1/10s or 30/60m 0900-1700; it is ignored
+R026 error   bad-visit-time     not of the form 0600-0845; it is ignored
+R027 warning between-agents     it holds for the user-agent lines above it only; the rules below hold for all
+R028 warning missing-hyphen     two times without a hyphen between them; they are taken for a span
+R029 error   relative-sitemap   a sitemap that is not an absolute URL
+R030 error   empty-sitemap      a sitemap record without a URL
+R031 error   empty-user-agent   a user-agent line without a product token; it matches no agent
+R032 warning user-agent-browser a word that every browser sends; no crawler is known by it
+R033 warning user-agent-header  a whole User-Agent header; it names only a crawler that sends exactly that
+R034 warning user-agent-grammar a product token with more than letters, digits, '_' and '-'
+R035 info    user-agent-digits  a product token with digits; crawlers have them, not RFC 9309
+R036 info    duplicate-group    an agent that an earlier group names; RFC 9309 merges the groups
+R037 error   bad-content-usage  not a dictionary of structured fields (RFC 9651); it says nothing
+R038 warning unknown-preference a preference that is not known, or whose value is neither yes nor no; it is ignored
+R039 warning signal-semicolon   a semicolon where only commas part signals; others may not read them
+R040 error   relative-license   a license that is not an absolute URL
+R041 error   no-product-token   a User-Agent that names no crawler; no site can have rules for it
+R042 warning library-token      a User-Agent of a library; it says neither which crawler sends it nor whose that is
+R043 warning no-version         a User-Agent whose product token has no version, such as ExampleBot/1.0
+R044 warning no-contact         a User-Agent without a URL or an e-mail address; no site can write to anybody
+"""
+"""Every note: its number, severity, code and meaning. Numbers and codes stay; wording may change."""
+CODES: dict[str, str] = {}
+"""Every code that a note may have, and what it means."""
+NUMBERS: dict[str, str] = {}
+SEVERITIES: dict[str, str] = {}
+for row in NOTES.split("\n")[1:-1]:
+    number, severity, code, meaning = row.split(None, 3)
+    CODES[code], NUMBERS[code], SEVERITIES[code] = meaning, number, severity
 
 OTHER_FIELDS = {
     "acap-allow-crawl",
@@ -153,18 +105,20 @@ OTHER_FIELDS = {
 # An XML declaration, comments or stray elements may stand before the page.
 HTML_TAG = r"(?is)\s*(?:<.*?)??<(?:!doctype|html|head|body|script|meta)\b"
 CRAWLER_NAME = r"[A-Za-z0-9_-]+"  # of a crawler such as MJ12bot
-BAD_ESCAPE = r"%(?![0-9A-Fa-f]{2}|[0-9A-Fa-f]?(?:\*|\Z))"
-RESERVED_ESCAPE = r"(?i)%(?:2[1789BC]|3[AB]|40|5[BD])"
-DOT_SEGMENT = r"/(?:\.|%2[Ee]){1,2}(?:[/?$]|\Z)"
 ABSOLUTE_URL = r"[A-Za-z][A-Za-z0-9+.-]*://"
-PACE_VALUES = {
-    fields.CRAWL_DELAY: pace_values.crawl_delay,
-    fields.REQUEST_RATE: pace_values.request_rate,
-    fields.VISIT_TIME: pace_values.visit_time,
+PATH_FAULTS = {
+    "dot-segments": r"/(?:\.|%2[Ee]){1,2}(?:[/?$]|\Z)",
+    "bad-escape": r"%(?![0-9A-Fa-f]{2}|[0-9A-Fa-f]?(?:\*|\Z))",
+    "cut-escape": CUT_ESCAPE,
+    "reserved-escape": r"(?i)%(?:2[1789BC]|3[AB]|40|5[BD])",
 }
+"""Patterns of what is noted wherever it stands in a rule's path."""
 CONTACT = r"://|(?i:www\.)|@"  # what a URL has, or an e-mail address
 LIBRARY_TOKENS = {"scrapy"}
 MAX_GUESSES = 100  # names of a file; a lookup is slow, and no owner reads more
+
+Remarks = Iterator[tuple[str, str]]
+"""Codes of notes on one line, and what each is about."""
 
 
 class Note(NamedTuple):
@@ -182,21 +136,19 @@ class Note(NamedTuple):
 
 def note(line: int, code: str, detail: str = "") -> Note:
     detail = detail if len(detail) <= 60 else detail[:57] + "..."
-    return Note(
-        line, SEVERITIES[code], code, CODES[code] + (f": {detail}" if detail else "")
-    )
+    message = CODES[code] + (f": {detail}" if detail else "")
+    return Note(line, SEVERITIES[code], code, message)
 
 
 def notes_on(text: Text, dialect: Dialect) -> Iterator[Note]:
     """The notes on a file, those on the whole of it first, then nearly by line."""
-    for problem in text.problems:
+    is_html = re.match(HTML_TAG, text.lines[:2048]) is not None
+    for problem in (*text.problems, *["html"] * is_html):
         yield note(0, problem)
-    if is_html := compiled(HTML_TAG).match(text.lines[:2048]) is not None:
-        yield note(0, "html")
     apart = set() if dialect.any_record_ends_agents else RECORDS_OF_RUNS
     guesses: dict[str, str] = {}  # what unknown names may mean
-    earlier: dict[str, int] = {}  # lines of the user agents of earlier groups
-    group: dict[str, int] = {}  # and of this one
+    agents: dict[str, int] = {}  # lines of all user agents so far, each one's first
+    group_line = 0
     above: list[Note] = []  # for the next user-agent line, if no rule comes before it
     in_group = ended = False
     for number, line in enumerate(text.lines.split("\n")):
@@ -209,37 +161,37 @@ def notes_on(text: Text, dialect: Dialect) -> Iterator[Note]:
             elif dialect.blank_line_ends_group and not trim(line):
                 in_group = False
             continue
-        name = record[0].lower()
+        name, value = record[0].lower(), record[1]
         field = FIELD_NAMES.get(name, "")
-        if not (is_html and not field):
+        remarks: list[tuple[str, str]] = []
+        if field or not is_html:
             if not line.isascii() and has_hidden_ends(line):
-                yield note(number, "hidden-character", ascii(content))
-            yield from notes_on_field(number, content, record[0], field, guesses)
-        if field == fields.USER_AGENT:
+                remarks.append(("hidden-character", ascii(content)))
+            remarks += on_spelling(content, record[0], field, guesses)
+        if field == USER_AGENT:
             if ended or not in_group:
-                for agent, its_line in group.items():
-                    earlier.setdefault(agent, its_line)
-                group, above = {}, []
+                group_line, above = number, []
             yield from above
             in_group, ended, above = True, False, []
-            group.setdefault(record[1].lower(), number)
-            yield from notes_on_agent(number, record[1], earlier)
-        elif field == fields.SITEMAP:
-            yield from notes_on_sitemap(number, record[1])
-        elif field and not in_group:
-            yield note(number, "rule-outside-group", content)
+            first = agents.setdefault(value.lower(), number)
+            remarks += on_agent(value)
+            if first < group_line:
+                remarks.append(("duplicate-group", f"{value}, line {first}"))
+        elif field == SITEMAP:
+            remarks += on_sitemap(value)
+        elif (field or name == CONTENT_USAGE) and not in_group:
+            remarks.append(("rule-outside-group", content))
         elif field in PACE_VALUES:
-            yield from notes_on_pace(number, field, record[1])
+            remarks += on_pace(field, value)
         elif field:
             ended = True
-            yield from notes_on_rule(number, field, record[1], dialect)
+            remarks += on_rule(field, value, dialect)
             if content != raw and split_record(raw) != record:
-                yield note(number, "raw-octets", record[1])
-        elif name in preferences.RECORD_NAMES:
-            if name == fields.CONTENT_USAGE and not in_group:
-                yield note(number, "rule-outside-group", content)
-            for code, detail in preferences.faults(name, record[1]):
-                yield note(number, code, detail)
+                remarks.append(("raw-octets", value))
+        if name in RECORD_NAMES:
+            remarks += faults(name, value)
+        for code, detail in remarks:
+            yield note(number, code, detail)
         if (field or name) in apart and not ended:
             above.append(note(number, "between-agents", content))
 
@@ -251,82 +203,71 @@ def has_hidden_ends(line: str) -> bool:
     return any(part != trim(part) for part in parts)
 
 
-def notes_on_field(
-    number: int, content: str, name: str, field: str, guesses: dict[str, str]
-) -> Iterator[Note]:
-    """Notes on how the name of a record is spelt; `field` is what it means, "" nothing."""
+def on_spelling(
+    content: str, name: str, field: str, guesses: dict[str, str]
+) -> Remarks:
+    """How the name of a record is spelt; `field` is what it means, "" nothing."""
     colon = trim(content[len(name) :]).startswith(":")
     if field:
         if not colon:
-            yield note(number, "missing-colon", content)
+            yield "missing-colon", content
         elif name.lower() in MISSPELLINGS:
-            yield note(number, "misspelt-field", f"{name} for {field}")
+            yield "misspelt-field", f"{name} for {field}"
     elif name.lower() in OTHER_FIELDS:
-        yield note(number, "other-field", name)
-    elif colon and name.lower() in preferences.RECORD_NAMES:
-        pass
+        yield "other-field", name
     elif not colon:
-        yield note(number, "no-colon", content)
-    elif compiled(ABSOLUTE_URL).match(content):
-        yield note(number, "bare-url", content)
+        yield "no-colon", content
+    elif name.lower() in RECORD_NAMES:
+        pass
+    elif re.match(ABSOLUTE_URL, content):
+        yield "bare-url", content
     elif nearest := nearest_field(name, guesses):
-        yield note(number, "garbled-field", f"{name}, perhaps {nearest}")
+        yield "garbled-field", f"{name}, perhaps {nearest}"
     else:
-        yield note(number, "unknown-field", name)
+        yield "unknown-field", name
 
 
-def notes_on_pace(number: int, field: str, value: str) -> Iterator[Note]:
+def on_pace(field: str, value: str) -> Remarks:
     asked = PACE_VALUES[field](value)
     if asked is None:
-        yield note(number, f"bad-{field}", value)
+        yield f"bad-{field}", value
     elif getattr(asked, "start", None) is not None and "-" not in value:
-        yield note(number, "missing-hyphen", value)
+        yield "missing-hyphen", value
 
 
-def notes_on_sitemap(number: int, value: str) -> Iterator[Note]:
+def on_sitemap(value: str) -> Remarks:
     if not value:
-        yield note(number, "empty-sitemap")
-    elif compiled(ABSOLUTE_URL).match(value) is None:
-        yield note(number, "relative-sitemap", value)
+        yield "empty-sitemap", ""
+    elif not re.match(ABSOLUTE_URL, value):
+        yield "relative-sitemap", value
 
 
-def notes_on_agent(number: int, value: str, seen: dict[str, int]) -> Iterator[Note]:
+def on_agent(value: str) -> Remarks:
     if not value:
-        yield note(number, "empty-user-agent")
+        yield "empty-user-agent", ""
     elif value.lower() in BROWSER_WORDS:
-        yield note(number, "user-agent-browser", value)
+        yield "user-agent-browser", value
     elif value.lower().startswith(WHOLE_HEADER):
-        yield note(number, "user-agent-header", value)
-    elif value != "*" and IDENTIFIER.fullmatch(value) is None:
+        yield "user-agent-header", value
+    elif value != "*" and not IDENTIFIER.fullmatch(value):
         # No owner can help how a crawler is called.
-        named = compiled(CRAWLER_NAME).fullmatch(value) is not None
-        code = "user-agent-digits" if named else "user-agent-grammar"
-        yield note(number, code, value)
-    if value.lower() in seen:
-        yield note(number, "duplicate-group", f"{value}, line {seen[value.lower()]}")
+        named = re.fullmatch(CRAWLER_NAME, value)
+        yield "user-agent-digits" if named else "user-agent-grammar", value
 
 
-def notes_on_rule(
-    number: int, field: str, path: str, dialect: Dialect
-) -> Iterator[Note]:
+def on_rule(field: str, path: str, dialect: Dialect) -> Remarks:
     if not path:
-        if field == fields.ALLOW and not dialect.blank_rules_count:
-            yield note(number, "empty-allow")
-    elif compiled(ABSOLUTE_URL).match(path):
-        yield note(number, "absolute-url", path)
+        if field == ALLOW and not dialect.blank_rules_count:
+            yield "empty-allow", ""
+    elif re.match(ABSOLUTE_URL, path):
+        yield "absolute-url", path
     elif not is_path(path, dialect):
-        yield note(number, "path-without-slash", path)
+        yield "path-without-slash", path
     elif path.removesuffix("$") == "/robots.txt":
-        yield note(number, "robots-txt-rule", path)
-    if compiled(DOT_SEGMENT).search(path):
-        yield note(number, "dot-segments", path)
-    if "%" in path:
-        if compiled(BAD_ESCAPE).search(path):
-            yield note(number, "bad-escape", path)
-        if compiled(CUT_ESCAPE).search(path):
-            yield note(number, "cut-escape", path)
-        if compiled(RESERVED_ESCAPE).search(path):
-            yield note(number, "reserved-escape", path)
+        yield "robots-txt-rule", path
+    for code, pattern in PATH_FAULTS.items():
+        if re.search(pattern, path):
+            yield code, path
 
 
 def nearest_field(name: str, guesses: dict[str, str]) -> str:
@@ -356,5 +297,5 @@ def notes_on_header(header: str) -> Iterator[Note]:
         re.search(rf"(?i){re.escape(token)}/v?\d", header) for token in tokens
     ):
         yield note(0, "no-version", header)
-    if not compiled(CONTACT).search(header):
+    if not re.search(CONTACT, header):
         yield note(0, "no-contact", header)

@@ -8,11 +8,11 @@ the restriction. The draft that would standardise a header without ``X-``
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_rep.protocol.patterns import compiled
 from scrapy_rep.protocol.user_agents import agents_given, names_of
 
 if TYPE_CHECKING:
@@ -164,14 +164,14 @@ def rules_in(text: str, ours: AbstractSet[str], *, is_header: bool) -> Iterator[
 def words_of(text: str) -> Iterator[Word]:
     first = True
     plain = text if text.isascii() else text.translate(ASCII_FORMS)
-    for comma, written, colon in compiled(TOKEN).findall(plain):
+    for comma, written, colon in re.findall(TOKEN, plain):
         if comma:
             first = True
             continue
         parts = [written]
         # Known rules are found whatever stands between them, as in "noindex|nofollow".
         if not rule_of(written) and any(
-            map(rule_of, several := compiled(NAME).findall(written))
+            map(rule_of, several := re.findall(NAME, written))
         ):
             parts = several
         last = parts.pop()
@@ -204,18 +204,18 @@ def value_of(rule: str, words: list[Word]) -> str:
 
 def is_of_date(word: Word) -> bool:
     text = word.text.lower()
-    letters = compiled(LETTERS).findall(text)
+    letters = re.findall(LETTERS, text)
     return (
         not word.colon
         and (bool(letters) or any(character.isdigit() for character in text))
-        and all(compiled(DATE_WORD).fullmatch(part) for part in letters)
+        and all(re.fullmatch(DATE_WORD, part) for part in letters)
     )
 
 
 def parse_date(text: str) -> datetime | None:
     """A date as RFC 822, RFC 850 or ISO 8601 write it, in UTC; None: it is none of them."""
     text = " ".join(
-        word for word in text.split() if not compiled(f"(?i){DAY}").fullmatch(word)
+        word for word in text.split() if not re.fullmatch(f"(?i){DAY}", word)
     )
     if ":" not in text:
         text += " 00:00:00"
@@ -223,7 +223,7 @@ def parse_date(text: str) -> datetime | None:
         found = parsedate_to_datetime(text)
     except (ValueError, TypeError, IndexError, OverflowError):
         try:
-            found = datetime.fromisoformat(compiled(UTC).sub("+00:00", text))
+            found = datetime.fromisoformat(re.sub(UTC, "+00:00", text))
         except ValueError:
             return None
     if found.tzinfo is None:

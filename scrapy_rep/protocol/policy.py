@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
+import sys
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.protocol.decoding import Text, decode_text
 from scrapy_rep.protocol.dialect import RFC9309, Dialect
-from scrapy_rep.protocol.fields import sitemaps_in
-from scrapy_rep.protocol.groups import groups_of, paces_among
+from scrapy_rep.protocol.fields import paces_from, sitemaps_in
+from scrapy_rep.protocol.groups import (
+    groups_as_written,
+    groups_of,
+    paces_among,
+    statements,
+)
 from scrapy_rep.protocol.lint import notes_on
-from scrapy_rep.protocol.pace_values import paces_from
-from scrapy_rep.protocol.paths import (
+from scrapy_rep.protocol.preferences import stated_in
+from scrapy_rep.protocol.rules import Reading, Rule
+from scrapy_rep.protocol.ruleset import FEW_QUERIES, NO_MATCH, RuleSet
+from scrapy_rep.protocol.urls import (
     COMPARABLE_PATH,
     ORIGIN,
     path_of,
     without_dot_segments,
 )
-from scrapy_rep.protocol.preferences import Stated
-from scrapy_rep.protocol.rules import Reading, Rule
-from scrapy_rep.protocol.ruleset import NO_MATCH, RuleSet
-from scrapy_rep.protocol.statements import groups_as_written, statements
 from scrapy_rep.protocol.user_agents import agents_given, chosen_for, groups_for
-from scrapy_rep.protocol.wildcards import FEW_QUERIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from scrapy_rep.protocol.fields import Paces, RequestRate, VisitTime
+    from scrapy_rep.protocol.groups import Group
     from scrapy_rep.protocol.lint import Note
-    from scrapy_rep.protocol.pace_values import Paces, RequestRate, VisitTime
     from scrapy_rep.protocol.preferences import Preferences
-    from scrapy_rep.protocol.statements import Group
 
 MAX_AGENTS = 32  # of one policy, besides the first, whose rules stay compiled
 EMPTY_SIZE, LINE_SIZE, WILDCARD_SIZE, EXPLAINED_SIZE = 1000, 70, 220, 350
@@ -178,7 +181,7 @@ class Policy:
             verdict = Verdict(allowed, rule, rules.chosen.tokens, "rule")
             if not is_only:
                 return verdict
-        rules.remember(score, verdict)
+        rules.verdicts[score] = verdict
         return verdict
 
     def matching(self, url: str, agent: str | Sequence[str]) -> tuple[Rule, ...]:
@@ -222,7 +225,7 @@ class Policy:
         rules = self._rules_for(agent)
         check_url(url)
         if rules.stated is None:
-            rules.stated = Stated(self._text.lines, rules.chosen.asked, self.dialect)
+            rules.stated = stated_in(self._text.lines, rules.chosen.asked, self.dialect)
         # attach-05 3.1: what may not be fetched has no Content-Usage.
         if not rules.stated.rules or not self.allowed(url, agent):
             return rules.stated.everywhere
@@ -260,10 +263,13 @@ class Policy:
         of it. What that agent asks does not change it; others add no more than all of it.
         """
         text, first = self._text.lines, self._first
-        size, of_line = EMPTY_SIZE + len(text), LINE_SIZE
-        sections = ((0, 0, len(text)),) if first is None else first.chosen.sections
-        of_line += EXPLAINED_SIZE * (first is not None and first.is_prepared)
-        for _, start, end in sections:
+        spans = [(0, len(text))]
+        of_line = LINE_SIZE
+        if first is not None:
+            spans = [(start, end) for _, _, start, end in first.chosen.sections]
+            of_line += EXPLAINED_SIZE * first.is_prepared
+        size = EMPTY_SIZE + sys.getsizeof(self._text.kept)
+        for start, end in spans:
             size += end - start + of_line * text.count("\n", start, end)
             size += WILDCARD_SIZE * text.count("*", start, end)
         return size
@@ -387,7 +393,7 @@ class Policy:
 def letters_of(rule_sets: Iterable[RuleSet]) -> int:
     """How long the sections of `rule_sets` are, of which one may serve several agents."""
     chosen = [rules.chosen.sections for rules in set(rule_sets)]
-    return sum(end - start for sections in chosen for _, start, end in sections)
+    return sum(end - start for sections in chosen for _, _, start, end in sections)
 
 
 def refuses(rules: RuleSet, path: str) -> bool:

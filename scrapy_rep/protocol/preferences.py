@@ -16,6 +16,7 @@ to the upper one alone, but the rules below hold for both.
 
 from __future__ import annotations
 
+import json
 import re
 from bisect import bisect_right
 from itertools import chain
@@ -23,18 +24,16 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.protocol.decoding import show_octets
+from scrapy_rep.protocol.dialect import RFC9309
 from scrapy_rep.protocol.fields import CONTENT_SIGNAL, CONTENT_USAGE, LINE_MARGIN, trim
-from scrapy_rep.protocol.paths import encode_reserved
-from scrapy_rep.protocol.patterns import compiled
-from scrapy_rep.protocol.rules import patterns_of
-from scrapy_rep.protocol.structured_fields import dictionary
-from scrapy_rep.protocol.wildcards import parts_occur
+from scrapy_rep.protocol.rules import Pattern, matches, patterns_of
+from scrapy_rep.protocol.urls import encode_reserved, path_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from scrapy_rep.protocol.dialect import Dialect
-    from scrapy_rep.protocol.groups import Lines
+    from scrapy_rep.protocol.groups import Section
 
 YES, NO, UNSTATED = "yes", "no", "unstated"
 
@@ -120,54 +119,43 @@ class Preferences(NamedTuple):
 EVERYTHING_UNSTATED = Preferences()
 
 
-def combine(first: Preferences, second: Preferences) -> Preferences:
-    """Both, the more restrictive answer of each: draft-ietf-aipref-vocab-08, 5.1."""
+def combine(*several: Preferences) -> Preferences:
+    """All of them, the most restrictive answer of each: draft-ietf-aipref-vocab-08, 5.1."""
+    categories: dict[str, Preference] = {}
+    for category, found in chain.from_iterable(
+        one.categories.items() for one in several
+    ):
+        if category not in categories or found.answer == NO != (
+            categories[category].answer
+        ):
+            categories[category] = found
+    uses = [one.use for one in several if one.use.answer != UNSTATED]
     return Preferences(
-        strictest_of(first.categories, second.categories),
-        lowest_use(first.use, second.use),
-        first.grants_use or second.grants_use,
-        first.licenses + second.licenses,
-        first.tdm_policies + second.tdm_policies,
+        categories,
+        min(uses, key=lambda use: USES.index(use.answer), default=NO_PREFERENCE),
+        any(one.grants_use for one in several),
+        tuple(chain.from_iterable(one.licenses for one in several)),
+        tuple(chain.from_iterable(one.tdm_policies for one in several)),
     )
 
 
-def strictest_of(*several: dict[str, Preference]) -> dict[str, Preference]:
-    """Per category "no" where any says so, else "yes" where any says so."""
-    best: dict[str, Preference] = {}
-    for one in several:
-        for category, preference in one.items():
-            if category not in best or (
-                preference.answer == NO != best[category].answer
-            ):
-                best[category] = preference
-    return best
-
-
-def lowest_use(*uses: Preference) -> Preference:
-    """The lowest `use` that is stated."""
-    stated = [use for use in uses if use.answer != UNSTATED]
-    return min(stated, key=lambda use: USES.index(use.answer), default=NO_PREFERENCE)
-
-
-def parse_usage(value: str, line: int = 0) -> dict[str, Preference]:
+def parse_usage(value: str, line: int = 0) -> Preferences:
     """What a Content-Usage value says, its path cut off."""
     members = dictionary(value) or {}  # vocab 6.5.1: what does not parse says nothing
-    return {
-        category: Preference(
-            YES if members[label] == "y" else NO,
-            quote_record("Content-Usage", value),
-            line,
-        )
-        for label, category in USAGE_LABELS.items()
-        if members.get(label) in {"y", "n"}
-    }
+    said = quote_record("Content-Usage", value)
+    return Preferences(
+        {
+            category: Preference(YES if members[label] == "y" else NO, said, line)
+            for label, category in USAGE_LABELS.items()
+            if members.get(label) in {"y", "n"}
+        }
+    )
 
 
-def parse_signal(value: str, line: int = 0) -> tuple[dict[str, Preference], Preference]:
+def parse_signal(value: str, line: int = 0) -> Preferences:
     """What a Content-Signal value says of categories, and of `use`."""
     said = quote_record("Content-Signal", value)
     found = []
-    uses = []
     for member in signal_members(value):
         plain = all(is_signal(*pair) for pair in member)
         for label, answer in member:
@@ -175,10 +163,10 @@ def parse_signal(value: str, line: int = 0) -> tuple[dict[str, Preference], Pref
                 continue  # what stands beside a yes may be a condition
             preference = Preference(answer, said, line)
             if label == "use":
-                uses.append(preference)
+                found.append(Preferences(use=preference, grants_use=True))
             else:
-                found.append({SIGNAL_LABELS[label]: preference})
-    return strictest_of(*found), lowest_use(*uses)
+                found.append(Preferences({SIGNAL_LABELS[label]: preference}))
+    return combine(*found)
 
 
 def quote_record(name: str, value: str) -> str:
@@ -216,81 +204,28 @@ def header_preferences(headers: Iterable[tuple[str, str]]) -> Preferences:
     values: dict[str, list[str]] = {}
     for name, value in headers:
         values.setdefault(name.lower(), []).append(value.strip())
-    found = []
-    uses = []
-    if CONTENT_USAGE in values:  # RFC 9651 4.2: one dictionary, however many lines
-        found.append(parse_usage(", ".join(values[CONTENT_USAGE])))
-    for value in values.get(CONTENT_SIGNAL, ()):
-        categories, use = parse_signal(value)
-        found.append(categories)
-        uses.append(use)
+    # RFC 9651 4.2: one dictionary, however many lines
+    found = [parse_usage(", ".join(values.get(CONTENT_USAGE, ())))]
+    found += map(parse_signal, values.get(CONTENT_SIGNAL, ()))
     for value in values.get(TDM_RESERVATION, ()):
         if value in {"0", "1"}:
-            answer = NO if value == "1" else YES
-            found.append(
-                {"tdm": Preference(answer, quote_record("TDM-Reservation", value))}
-            )
+            said = quote_record("TDM-Reservation", value)
+            found.append(Preferences({"tdm": Preference(ANSWERS[int(value)], said)}))
     policies = tuple(License(url, 0) for url in values.get(TDM_POLICY, ()))
-    use = lowest_use(*uses)
-    stated = use.answer != UNSTATED
-    return Preferences(strictest_of(*found), use, stated, (), policies)
+    return combine(*found, Preferences(tdm_policies=policies))
 
 
-UsagePattern = tuple[tuple[str, ...], bool, bool]
-"""Of a `Pattern`: parts, anchored, encoded."""
-Said = tuple[str, tuple[str, str, int]]
-"""A category, and what makes the `Preference`."""
-UsageRule = tuple[int, tuple[UsagePattern, ...], tuple[Said, ...]]
-"""A Content-Usage rule of robots.txt: the octets of its path, as `Pattern.octets`, the patterns
-that it stands for, 0 and none without a path, and what it says. As for `groups.Lines`, tuples."""
+UsageRule = tuple[int, tuple[Pattern, ...], str, int]
+"""A Content-Usage rule of robots.txt: the octets of its path and its patterns, 0 and none without
+one, since it holds for all then; what it says, and its line. A tuple, as `groups.Section`."""
 
 
-class Stated:
+class Stated(NamedTuple):
     """The preferences that a robots.txt states for one agent."""
 
-    __slots__ = ("everywhere", "rules")
-
-    def __init__(
-        self, text: str, sections: tuple[Lines, ...], dialect: Dialect
-    ) -> None:
-        """Read the whole `text`, of which `sections` are said to the agent."""
-        rules: list[UsageRule] = []
-        licenses: list[License] = []
-        # What signals anywhere in the file say, and those that are said to the agent.
-        whole: dict[str, Preference] = {}
-        group: dict[str, Preference] = {}
-        use, granted = NO_PREFERENCE, False
-        starts = [start for _, start, _ in sections]  # they stand in file order
-        for field, value, line, position in statements(text):
-            before = bisect_right(starts, position)
-            own = before > 0 and position < sections[before - 1][2]
-            if field == LICENSE:
-                licenses.append(License(value, line))
-            elif field == CONTENT_SIGNAL:
-                categories, its_use = parse_signal(value, line)
-                whole = strictest_of(whole, categories)
-                use = lowest_use(use, its_use)
-                if own:
-                    group = strictest_of(group, categories)
-                    granted = granted or its_use.answer != UNSTATED
-            elif own:
-                rules.append(usage_rule(value, line, dialect))
-        self.rules = tuple(sorted(rules, key=itemgetter(0), reverse=True))
-        """The most specific first."""
-        # Sites and tools disagree whether a signal is of a group or of the file. Either
-        # reading may say no; yes is what both of them say.
-        if use.answer == USES[-1] and not granted:  # it restricts nothing
-            use = NO_PREFERENCE
-        self.everywhere = Preferences(
-            {
-                category: preference
-                for category, preference in whole.items()
-                if preference.answer == NO or category in group
-            },
-            use,
-            granted,
-            tuple(licenses),
-        )
+    everywhere: Preferences
+    rules: list[UsageRule]
+    """The most specific first."""
 
     def at(self, path: str) -> Preferences:
         """What is stated for a comparable path that the agent may fetch.
@@ -298,58 +233,62 @@ class Stated:
         The most specific Content-Usage rule decides, as Allow and Disallow do; of equals
         the more restrictive one (attach 3.1).
         """
-        if not self.rules:
-            return self.everywhere
-        encoded_path = encode_reserved(path)
-        found: dict[str, Preference] = {}
+        encoded = encode_reserved(path)
+        found: list[Preferences] = []
         least = 0  # octets of the rules that match, if there are any
-        for octets, patterns, says in self.rules:
+        for octets, patterns, usage, line in self.rules:
             if octets < least:
                 break
-            if not patterns or any(
-                parts_occur(parts, ends, encoded_path if is_encoded else path)
-                for parts, ends, is_encoded in patterns
-            ):
+            if not patterns or any(matches(each, path, encoded) for each in patterns):
                 least = octets
-                found = strictest_of(
-                    found, {category: Preference(*said) for category, said in says}
-                )
-        found = strictest_of(found, self.everywhere.categories)
-        return self.everywhere._replace(categories=found)
+                found.append(parse_usage(usage, line))
+        return combine(*found, self.everywhere)
 
 
-def usage_rule(value: str, line: int, dialect: Dialect) -> UsageRule:
-    path, preference = path_and_usage(value)
-    says = tuple(
-        [
-            (category, (its.answer, its.said, its.line))
-            for category, its in parse_usage(preference, line).items()
-        ]
-    )
-    if not path:
-        return 0, (), says
-    patterns = patterns_of(path, dialect)  # some, as it begins with a slash
-    return (
-        patterns[0].octets,
-        tuple([(its.parts, its.anchored, its.encoded) for its in patterns]),
-        says,
-    )
-
-
-def statements(text: str) -> Iterator[tuple[str, str, int, int]]:
-    """Field, value, line number and position of every record that states a preference."""
+def stated_in(text: str, sections: Iterable[Section], dialect: Dialect) -> Stated:
+    """What the whole of a text states for an agent, to whom `sections` of it are said."""
+    rules: list[UsageRule] = []
+    # What is said anywhere in the file, and the signals that are said to the agent.
+    whole: list[Preferences] = []
+    group: list[Preferences] = []
+    spans = [(start, end) for _, _, start, end in sections]  # in file order
     line = counted = 0
-    for found in compiled(PREFERENCE_LINE).finditer(text):
-        line += text.count("\n", counted, found.start() + 1)
-        counted = found.start() + 1
-        value = show_octets(trim(found[2].partition("#")[0]))
-        yield found[1].lower(), value, line, found.start()
+    for found in re.finditer(PREFERENCE_LINE, text):
+        position = found.start()
+        line += text.count("\n", counted, position + 1)
+        counted = position + 1
+        field, value = found[1].lower(), show_octets(trim(found[2].partition("#")[0]))
+        before = bisect_right(spans, (position, len(text)))
+        own = before > 0 and position < spans[before - 1][1]
+        if field == LICENSE:
+            whole.append(Preferences(licenses=(License(value, line),)))
+        elif field == CONTENT_SIGNAL:
+            whole.append(parse_signal(value, line))
+            group += whole[-1:] if own else []
+        elif own:
+            path, usage = path_and_usage(value)
+            patterns = tuple(patterns_of(path, dialect)) if path else ()
+            rules.append((patterns[0][2] if patterns else 0, patterns, usage, line))
+    # Sites and tools disagree whether a signal is of a group or of the file. Either
+    # reading may say no; yes is what both of them say.
+    everywhere, own_signals = combine(*whole), combine(*group)
+    use, granted = everywhere.use, own_signals.grants_use
+    if use.answer == USES[-1] and not granted:  # it restricts nothing
+        use = NO_PREFERENCE
+    categories = {
+        category: preference
+        for category, preference in everywhere.categories.items()
+        if preference.answer == NO or category in own_signals.categories
+    }
+    rules.sort(key=itemgetter(0), reverse=True)
+    everywhere = everywhere._replace(categories=categories, use=use, grants_use=granted)
+    return Stated(everywhere, rules)
 
 
 def faults(field: str, value: str) -> Iterator[tuple[str, str]]:
     """Code and detail of every note on a record of this `field`, one of `RECORD_NAMES`."""
     if field == LICENSE:
-        if not compiled(ABSOLUTE_URL).match(value):
+        if not re.match(ABSOLUTE_URL, value):
             yield "relative-license", value
     elif field == CONTENT_USAGE:
         preference = path_and_usage(value)[1]
@@ -366,3 +305,106 @@ def faults(field: str, value: str) -> Iterator[tuple[str, str]]:
         for label, answer in chain.from_iterable(signal_members(value)):
             if not is_signal(label, answer):
                 yield "unknown-preference", f"{label}={answer}"
+
+
+# Structured Fields (RFC 9651, and RFC 8941 before it): dictionaries, as far as tokens go.
+
+BARE_ITEMS = (
+    r"-?\d{1,12}\.\d{1,3}(?!\d)",  # decimal, 4.2.4
+    r"-?\d{1,15}(?![\d.])",  # integer
+    r'"(?:[ !#-\[\]-~]|\\["\\])*"',  # string, 4.2.5
+    r"[A-Za-z*][!#$%&'*+.^_`|~0-9A-Za-z:/-]*",  # token, 4.2.6
+    r":(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2,3}={0,2})?:",  # byte sequence, 4.2.7
+    r"\?[01]",  # boolean, 4.2.8
+    r"@-?\d{1,15}(?![\d.])",  # date, 4.2.9
+    r'%"(?:[ !#$&-~]|%[0-9a-f]{2})*"',  # display string, 4.2.10
+)
+BARE = f"(?:{'|'.join(BARE_ITEMS)})"
+MEMBER_KEY = r"[a-z*][a-z0-9_.*-]*"  # 4.2.3.3: lower case
+PARAMETERS = rf"(?:; *{MEMBER_KEY}(?:={BARE})?)*"
+ITEM = f"{BARE}{PARAMETERS}"
+INNER_LIST = rf"\((?: *{ITEM}(?: +{ITEM})*)? *\){PARAMETERS}"
+MEMBER = rf"(?a)({MEMBER_KEY})(?:=(?:({BARE}){PARAMETERS}|{INNER_LIST})|{PARAMETERS})"
+MEMBER_SEPARATOR = r"[ \t]*(,?)[ \t]*"
+
+
+def dictionary(text: str) -> dict[str, str | None] | None:
+    """The members of a dictionary by key, the last where a key occurs twice (4.2.2).
+
+    Values are tokens; None stands for any other value. Parameters are left out. The result
+    is None where the text is no dictionary.
+    """
+    text = text.lstrip(" ")
+    members: dict[str, str | None] = {}
+    position = 0
+    while position < len(text):
+        found = re.compile(MEMBER).match(text, position)
+        if found is None:
+            return None
+        key, value = found.groups()
+        is_token = value and (value[0].isalpha() or value[0] == "*")
+        members[key] = value if is_token else None
+        between = re.compile(MEMBER_SEPARATOR).match(text, found.end())
+        assert between is not None  # it may be empty
+        position = between.end()
+        if bool(between[1]) is (position == len(text)):
+            return None  # a comma parts, and ends nothing
+    return members
+
+
+# /.well-known/tdmrep.json: what a site reserves of text and data mining, for all its pages. TDMRep,
+# W3C community group report of 2024-05, "TDM File on the Origin Server": an array of rules; the
+# first whose ``location`` matches holds. Its notation is that of robots.txt, and is read as Google
+# reads that, as the report says. The headers of a page supersede the file.
+
+WELL_KNOWN = "/.well-known/tdmrep.json"
+MAX_RULES = 10_000
+ANSWERS = {0: YES, 1: NO}
+"""Of tdm-reservation; also True and False, which are these numbers to Python."""
+
+
+class TdmRule(NamedTuple):
+    """One rule of a file."""
+
+    location: str
+    """A pattern of paths, as written."""
+    answer: str
+    """"no" where the rights are reserved, else "yes"."""
+    policy: str
+    """The URL of the policy, as written; "": none is named."""
+    patterns: tuple[Pattern, ...]
+
+
+def parse_tdmrep(body: bytes | str) -> tuple[TdmRule, ...]:
+    """The rules of a file, in its order; what is none is left out. Never raises."""
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return ()
+    rules = []
+    for each in found[:MAX_RULES] if isinstance(found, list) else ():
+        if not isinstance(each, dict):
+            continue
+        location, value = each.get("location"), each.get("tdm-reservation")
+        policy = each.get("tdm-policy")
+        if not isinstance(location, str) or not isinstance(value, int):
+            continue
+        patterns = tuple(patterns_of(location, RFC9309))
+        if patterns and value in ANSWERS:
+            named = policy if isinstance(policy, str) else ""
+            rules.append(TdmRule(location, ANSWERS[value], named, patterns))
+    return tuple(rules)
+
+
+def tdm_preferences(rules: tuple[TdmRule, ...], url: str) -> Preferences:
+    """What `rules` say of `url`, an absolute URL or a path."""
+    path = path_of(url, RFC9309)
+    encoded = encode_reserved(path)
+    for rule in rules:
+        if any(matches(pattern, path, encoded) for pattern in rule.patterns):
+            said = quote_record("tdmrep.json", rule.location)
+            policies = (License(rule.policy, 0),) if rule.policy else ()
+            return Preferences(
+                {"tdm": Preference(rule.answer, said)}, tdm_policies=policies
+            )
+    return EVERYTHING_UNSTATED

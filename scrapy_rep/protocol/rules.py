@@ -1,4 +1,4 @@
-"""Rules, their path patterns, and the rule set that judges the paths of one agent."""
+"""Rules, and the path patterns that they stand for."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.protocol.decoding import spellings_of
 from scrapy_rep.protocol.fields import ALL
-from scrapy_rep.protocol.origin import origin_of
-from scrapy_rep.protocol.paths import (
+from scrapy_rep.protocol.urls import (
     ORIGIN,
     RESERVED,
     count_octets,
@@ -16,28 +15,26 @@ from scrapy_rep.protocol.paths import (
     encode_query,
     encode_reserved,
     make_comparable,
+    origin_of,
 )
-from scrapy_rep.protocol.patterns import compiled
-from scrapy_rep.protocol.wildcards import HEX_DIGITS, join_pieces
+from scrapy_rep.protocol.wildcards import join_pieces, parts_occur
 
 if TYPE_CHECKING:
     from scrapy_rep.protocol.dialect import Dialect
 
 
-class Reading:
+HEX_DIGITS = tuple("0123456789ABCDEF")
+
+
+class Reading(NamedTuple):
     """What decides, besides its own text, how a rule is read."""
 
-    __slots__ = ("charset", "dialect", "origin")
-
-    def __init__(
-        self, dialect: Dialect, origin: str | None = None, charset: str | None = None
-    ) -> None:
-        self.dialect = dialect
-        self.origin = origin
-        """That of the URLs to be judged, as `origin_of` gives it; None: of none that is named
-        in a rule."""
-        self.charset = charset
-        """In which the text was read, see `Text`."""
+    dialect: Dialect
+    origin: str | None = None
+    """That of the URLs to be judged, as `origin_of` gives it; None: of none that is named
+    in a rule."""
+    charset: str | None = None
+    """In which the text was read, see `Text`."""
 
 
 class Rule(NamedTuple):
@@ -50,17 +47,17 @@ class Rule(NamedTuple):
     """Number of its line, from 1."""
 
 
-class Pattern(NamedTuple):
-    """A path pattern: text that must occur in order, the first part at the beginning."""
+Pattern = tuple[tuple[str, ...], bool, int, bool]
+"""A path pattern: text that must occur in order, the first part at the beginning; whether the last
+part stands at the end of the path; the length in octets, of which the most specific match has the
+most; and whether it is compared with a path as `encode_reserved` has it, not with a comparable one.
+A plain tuple, as `groups.Section`."""
 
-    parts: tuple[str, ...]
-    anchored: bool
-    """The last part stands at the end of the path."""
-    octets: int
-    """Length of the pattern in octets; the most specific match has the most."""
 
-    encoded: bool = False
-    """It is compared with a path as `paths.encoded` has it, not with a comparable one."""
+def matches(pattern: Pattern, path: str, encoded_path: str) -> bool:
+    """Whether a pattern matches a path, which is given in both forms."""
+    parts, anchored, _, encoded = pattern
+    return parts_occur(parts, anchored, encoded_path if encoded else path)
 
 
 # Nearly every rule is spelt like this, and has a pattern that is its own comparable form: no
@@ -101,7 +98,7 @@ def patterns_of(path: str, dialect: Dialect) -> list[Pattern]:
         return []
     if not dialect.wildcards:
         text = make_comparable(path, dialect)
-        return [Pattern((text,), False, count_octets(text))]
+        return [((text,), False, count_octets(text), False)]
     ends = path.endswith("$")
     between = path[:-1] if ends else path
     stars = between.count("*")
@@ -110,18 +107,14 @@ def patterns_of(path: str, dialect: Dialect) -> list[Pattern]:
     # A `$` before the end is literal. Wildcards count as octets.
     pieces = pieces_of(between, dialect)
     length = stars + ends + count_octets("".join(pieces))
-    found = [Pattern(*join_pieces(pieces, ends), length)]
+    found: list[Pattern] = [(*join_pieces(pieces, ends), length, False)]
     if not dialect.compares_octets:
         return found
-    cut = (
-        "%" in between and compiled(CUT_ESCAPE).search(between + "$" * ends) is not None
-    )
-    apart = "%" in between and compiled(ESCAPED_SEPARATOR).search(
-        between, len(between.partition("*")[0])
-    )
-    if (
-        apart
-    ):  # `&` of a path would match `&` of a query, which differs from `%26` there
+    behind = between.partition("*")[2]
+    cut = "%" in between and re.search(CUT_ESCAPE, between + "$" * ends) is not None
+    apart = "%" in behind and re.search(ESCAPED_SEPARATOR, behind)
+    if apart:
+        # `&` of a path would match `&` of a query, which differs from `%26` there.
         found = within_escapes(between, ends, length) if cut else []
     if apart or cut or any(piece.startswith(HEX_DIGITS) for piece in pieces[1:]):
         found += within_escapes(between, ends, length, cut=cut)
@@ -147,7 +140,7 @@ def usual_octets(tail: str) -> int:
 def within_escapes(
     between: str, ends: bool, length: int, *, cut: bool = False
 ) -> list[Pattern]:
-    """The patterns of a rule's path to be compared with `paths.encoded`.
+    """The patterns of a rule's path to be compared with `encode_reserved`.
 
     Where a part means one thing in a path and another in a query, there is one for the path
     alone, and one for every wildcard that leads into the query.
@@ -155,9 +148,11 @@ def within_escapes(
     `cut`: an escape that breaks off is one of which the rest may follow. Else it is literal.
     """
     if cut:
-        between = compiled(CUT_ESCAPE).sub(mark_cut_escape, between + "$" * ends)[
-            : -1 if ends else None
-        ]
+        # No rule has a "#" of its own.
+        between = re.sub(
+            CUT_ESCAPE, lambda its: "#" + its[1].upper(), between + "$" * ends
+        )
+        between = between.removesuffix("$") if ends else between
     ends = ends and not between.endswith("*")
     text = decode_escapes(between, RESERVED).replace("*", "\r")
     path = encode_reserved(text).removesuffix("\n").replace("#", "%").split("\r")
@@ -169,11 +164,7 @@ def within_escapes(
         wildcards = range(1, min(len(path), MAX_WILDCARDS_INTO_QUERY + 1))
         found = [path if "?" in text else whole]
         found += [[*path[:at], "\n?", *query[at - 1 :]] for at in wildcards]
-    return [Pattern(*join_pieces(pieces, ends), length, True) for pieces in found]
-
-
-def mark_cut_escape(found: re.Match[str]) -> str:
-    return "#" + found[1].upper()  # no rule has a "#" of its own
+    return [(*join_pieces(pieces, ends), length, True) for pieces in found]
 
 
 def path_in(path: str, reading: Reading) -> str:
@@ -197,13 +188,6 @@ def origin_in(path: str, dialect: Dialect) -> str | None:
     return None if found is None or "\\" in found[0] else origin_of(found[0])
 
 
-def directory_of(path: str) -> str | None:
-    """The pattern of the folder whose index page `path` is, or None."""
-    if not path.endswith(INDEX_PAGES):
-        return None
-    return path[: path.rindex("/") + 1] + "$"
-
-
 def readings_of(
     allow: bool, path: str, order: int, reading: Reading
 ) -> list[tuple[int, Pattern]]:
@@ -215,7 +199,7 @@ def readings_of(
     dialect = reading.dialect
     effect = allow
     if not path and dialect.blank_rules_count:
-        patterns = [Pattern(("",), False, 0)]
+        patterns: list[Pattern] = [(("",), False, 0, False)]
         effect = not allow
     else:
         path = path_in(path, reading)
@@ -227,12 +211,10 @@ def readings_of(
     if not patterns:
         return []
     # RFC 9309 2.2.2: the most octets win, and allow wins among equals.
-    score = 2 * (patterns[0].octets if dialect.most_specific else order) + effect
+    score = 2 * (patterns[0][2] if dialect.most_specific else order) + effect
     found = [(score, pattern) for pattern in patterns]
-    if allow and dialect.index_is_directory:
+    if allow and dialect.index_is_directory and path.endswith(INDEX_PAGES):
         # Beyond RFC 9309: the index page of a folder stands for the folder.
-        folder = directory_of(path)
-        if folder is not None:
-            pattern = patterns_of(folder, dialect)[0]
-            found.append((2 * pattern.octets + allow, pattern))
+        pattern = patterns_of(path[: path.rindex("/") + 1] + "$", dialect)[0]
+        found.append((2 * pattern[2] + allow, pattern))
     return found

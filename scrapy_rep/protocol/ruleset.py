@@ -8,43 +8,31 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_rep.protocol.decoding import MAX_SIZE, show_octets
 from scrapy_rep.protocol.groups import rules_among, rules_of
-from scrapy_rep.protocol.paths import WITHOUT_RESERVED, encode_reserved
 from scrapy_rep.protocol.rules import (
     INDEX_PAGES,
     STAR_AND_DIGIT,
     USUAL_RULE,
     Reading,
     Rule,
+    matches,
     origin_in,
     patterns_of,
     readings_of,
     usual_octets,
 )
-from scrapy_rep.protocol.wildcards import (
-    FEW_QUERIES,
-    MANY_PATTERNS,
-    ScoredParts,
-    Wildcards,
-    join_pieces,
-    parts_occur,
-)
+from scrapy_rep.protocol.urls import WITHOUT_RESERVED, encode_reserved
+from scrapy_rep.protocol.wildcards import ScoredParts, Wildcards, join_pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from scrapy_rep.protocol.pace_values import Paces
+    from scrapy_rep.protocol.fields import Paces
     from scrapy_rep.protocol.preferences import Stated
+    from scrapy_rep.protocol.rules import Pattern
     from scrapy_rep.protocol.user_agents import Chosen
 
 NO_MATCH = 1  # odd: RFC 9309 2.2.2 allows what no rule matches
 RULE_ORDERS = range(MAX_SIZE, 0, -1)  # falling; no text has more rules than that
-NO_VERDICTS: dict[int, Any] = {}  # of most, which are asked nothing but `allowed`
 FEW_PREFIXES = 20  # all tried at once sooner than the right one is searched for
-
-# Tuples of no other type and what holds no container are nothing to the garbage collector, which
-# would hold all threads for as long as it takes to look at half a million of them.
-Explained = tuple[tuple[str, ...], bool, bool, tuple[bool, str, int]]
-"""Of a pattern its parts, whether they end the path, and whether it is `encoded`; the `Rule`."""
+FEW_QUERIES = 16  # answered before the table of prefixes pays for itself
 MAX_RECENT = 300  # places for what was explained last, each
 RULES_IN_A_PLACE = 100  # of some 350 octets
 
@@ -52,7 +40,7 @@ RULES_IN_A_PLACE = 100  # of some 350 octets
 class RuleSet:
     """The merged rules of one agent.
 
-    Every rule has a score (see `readings`). Literal prefixes, exact paths and wildcards are
+    Every rule has a score (see `readings_of`). Literal prefixes, exact paths and wildcards are
     kept apart; each gives its highest score that matches, and the highest of all decides.
     """
 
@@ -91,13 +79,15 @@ class RuleSet:
         self.allows_most = NO_MATCH  # the highest score that allows
         self.picky = False  # a rule has an escape, which a path as given may not show
         # Prefixes, their scores, and once they are sorted their parents: see `tabulate`.
-        self.prefixes: tuple[tuple[str, ...], Sequence[int], tuple[int, ...] | None]
+        self.prefixes: tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...] | None]
         self.prefixes = (), (), None
-        self.exact: dict[str, int] | None = None
+        self.exact: dict[str, int] = {}
         self.wildcards: Wildcards | None = None
-        self.escapes: Wildcards | None = None  # for a path as `encoded` has it
-        self.fresh = FEW_QUERIES  # before the table of prefixes pays for itself
-        self.by_score: dict[int, tuple[Explained, ...]] | None = None
+        self.escapes: Wildcards | None = None  # for a path as `encode_reserved` has it
+        self.fresh = FEW_QUERIES
+        self.by_score: dict[int, list[tuple[Pattern, tuple[bool, str, int]]]] | None = (
+            None
+        )
         self.is_prepared = False  # so that it keeps that
         self.paces: Paces | None = None  # these, too, are read when first asked for
         self.stated: Stated | None = None  # preferences
@@ -105,7 +95,7 @@ class RuleSet:
         self.origins: set[str] = set()
         self.own: RuleSet | None = None
         # What the policy said before, by score, where that alone decides.
-        self.verdicts: dict[int, Any] = NO_VERDICTS
+        self.verdicts: dict[int, Any] = {}
         if chosen.sections:
             self.compile(text)
 
@@ -113,57 +103,63 @@ class RuleSet:
         """Score the rules of the sections.
 
         Rules that are spelt as usual are cut out of the text at once, and what stands
-        between them is read line by line. `readings` would score both alike, but slower.
+        between them is read line by line. `readings_of` would score both alike, but slower.
         """
         dialect = self.reading.dialect
         literals: dict[str, int] = {}
         starred: dict[str, int] = {}
-        others: list[tuple[bool, str]] = []
-        for _, start, end in self.chosen.sections:
+        # RFC 9309 2.2.2: duplicates may be dropped. There may be thousands of them.
+        others: dict[tuple[bool, str], int] = {}
+        orders = iter(RULE_ORDERS)
+        for _, _, start, end in self.chosen.sections:
             lines = text[start:end]
             if dialect.most_specific and dialect.wildcards:
                 lines = self.cut_out(lines, literals, starred, others)
-            others += rules_among(lines)
+            for rule in rules_among(lines):
+                others.setdefault(rule, next(orders))
         wildcards: list[ScoredParts] = []
-        plain: list[ScoredParts] = []  # a prefix or a whole path after all
         escapes: list[ScoredParts] = []
         for path, score in starred.items():
             ends = path[-1] == "$"
-            parts = tuple((path[:-1] if ends else path.rstrip("*")).split("*"))
-            if "" in parts[1:]:
-                parts, ends = join_pieces(parts, ends)
-            kind = wildcards if len(parts) > 1 else plain
-            kind.append((score, parts, ends))
-        if starred and STAR_AND_DIGIT.search("\n".join(starred)):
-            escapes += [
-                (score, pattern.parts, pattern.anchored)
-                for path, score in starred.items()
-                if STAR_AND_DIGIT.search(path)
-                for pattern in patterns_of(path, dialect)[1:]
-            ]
-        if others:
-            self.add_others(others, wildcards, plain, escapes)
-        for score, (path,), ends in plain:
-            if ends and self.exact is None:
-                self.exact = {}
-            known = self.exact if ends and self.exact is not None else literals
-            known[path] = max(known.get(path, 0), score)
+            pieces = (path[:-1] if ends else path).split("*")
+            parts, ends = join_pieces(pieces, ends)
+            self.add(score, parts, ends, literals, wildcards)
+            if STAR_AND_DIGIT.search(path):
+                escapes += [
+                    (score, parts, ends)
+                    for parts, ends, _, _ in patterns_of(path, dialect)[1:]
+                ]
+        for (allow, path), order in others.items():
+            if not path.startswith(("/", "*")):
+                origin = origin_in(path, dialect)
+                if origin is not None:
+                    self.origins.add(origin)
+                    self.picky = True
+            for score, (parts, ends, _, encoded) in readings_of(
+                allow, path, order, self.reading
+            ):
+                if score & 1:
+                    self.allows_most = max(self.allows_most, score)
+                if encoded:
+                    escapes.append((score, parts, ends))
+                else:
+                    self.picky = self.picky or any("%" in part for part in parts)
+                    self.add(score, parts, ends, literals, wildcards)
         if wildcards:
             self.wildcards = Wildcards(wildcards)
         if escapes:
             self.picky = True
             self.escapes = Wildcards(escapes)
         for everything in ("", "/"):  # every path begins with a slash
-            if everything in literals:
-                self.base = max(self.base, literals.pop(everything))
-        self.prefixes = tuple(literals), small(literals.values()), None
+            self.base = max(self.base, literals.pop(everything, NO_MATCH))
+        self.prefixes = tuple(literals), tuple(literals.values()), None
 
     def cut_out(
         self,
         lines: str,
         literals: dict[str, int],
         starred: dict[str, int],
-        others: list[tuple[bool, str]],
+        others: dict[tuple[bool, str], int],
     ) -> str:
         """Score the rules that are spelt as usual, and return the lines between them."""
         pieces = iter(USUAL_RULE.split(lines))
@@ -185,42 +181,25 @@ class RuleSet:
                 known[path] = score = score + 1
                 self.allows_most = max(self.allows_most, score)
                 if path.endswith(INDEX_PAGES):
-                    others.append((True, path))
+                    others[True, path] = 0
             elif path not in known:
                 known[path] = score
         return "".join(rest)
 
-    def add_others(
+    def add(
         self,
-        others: list[tuple[bool, str]],
+        score: int,
+        parts: tuple[str, ...],
+        ends: bool,
+        literals: dict[str, int],
         wildcards: list[ScoredParts],
-        plain: list[ScoredParts],
-        escapes: list[ScoredParts],
     ) -> None:
-        """File rules that are not spelt as usual."""
-        scores: dict[tuple[tuple[str, ...], bool, bool], int] = {}
-        # RFC 9309 2.2.2: duplicates may be dropped. There may be thousands of them.
-        first: dict[tuple[bool, str], int] = {}
-        for order, rule in zip(RULE_ORDERS, others, strict=False):
-            first.setdefault(rule, order)
-        for (allow, path), order in first.items():
-            if not path.startswith(("/", "*")):
-                origin = origin_in(path, self.reading.dialect)
-                if origin is not None:
-                    self.origins.add(origin)
-                    self.picky = True
-            for score, pattern in readings_of(allow, path, order, self.reading):
-                key = pattern.parts, pattern.anchored, pattern.encoded
-                scores[key] = max(scores.get(key, 0), score)
-                if score & 1:
-                    self.allows_most = max(self.allows_most, score)
-        for (parts, ends, is_encoded), score in scores.items():
-            if is_encoded:
-                escapes.append((score, parts, ends))
-            else:
-                self.picky = self.picky or any("%" in part for part in parts)
-                kind = wildcards if len(parts) > 1 else plain
-                kind.append((score, parts, ends))
+        """File a pattern, which may be a prefix or a whole path."""
+        if len(parts) > 1:
+            wildcards.append((score, parts, ends))
+        else:
+            known = self.exact if ends else literals
+            known[parts[0]] = max(known.get(parts[0], 0), score)
 
     def at(self, url: str, text: str) -> RuleSet:
         """The rules for `url`: these, unless one is a URL of its origin; `text` as for
@@ -231,7 +210,7 @@ class RuleSet:
             return self
         own = self.own
         if own is None or own.reading.origin != origin:
-            reading = Reading(self.reading.dialect, origin, self.reading.charset)
+            reading = self.reading._replace(origin=origin)
             self.own = own = RuleSet(text, self.chosen, reading, self.agent)
         return own
 
@@ -253,14 +232,13 @@ class RuleSet:
             parents.append(nested[-1] if nested else -1)
             scores.append(max(known[prefix], inherited))
             nested.append(index)
-        self.prefixes = prefixes, small(scores), tuple(parents)
+        self.prefixes = prefixes, tuple(scores), tuple(parents)
 
     def score(self, path: str) -> int:
         """The score that decides about a comparable path; odd allows."""
         best = self.base
-        prefixes, scores, parents = (
-            self.prefixes
-        )  # at once: another thread may tabulate
+        # At once: another thread may tabulate.
+        prefixes, scores, parents = self.prefixes
         if not prefixes:
             pass
         elif parents is None:
@@ -278,7 +256,7 @@ class RuleSet:
                     best = scores[index]
                     break
                 index = parents[index]
-        if self.exact is not None and path in self.exact:
+        if self.exact and path in self.exact:
             best = max(best, self.exact[path])
         if self.wildcards is not None:
             best = self.wildcards.best(path, best)
@@ -292,79 +270,40 @@ class RuleSet:
 
         `text` is what the rule set was compiled from.
         """
-        rules = self.scored(text).get(score, ())
-        return self.first_of(rules, score, path), len(rules) < 2
-
-    def first_of(
-        self, rules: tuple[Explained, ...], score: int, path: str
-    ) -> Rule | None:
-        """The first of `rules`, all of that score, that matches the comparable `path`."""
-        if len(rules) >= MANY_PATTERNS:
-            # Rules with wildcards are looked up: to try thousands takes far longer.
-            kinds = (self.wildcards, path), (self.escapes, encode_reserved(path))
-            wild, encoded = (
-                set() if kept is None else kept.matching(form, score)
-                for kept, form in kinds
-            )
-            for parts, ends, is_encoded, rule in rules:
-                if is_encoded or len(parts) > 1:
-                    if (parts, ends) in (encoded if is_encoded else wild):
-                        return Rule(*rule)
-                elif parts_occur(parts, ends, path):
-                    return Rule(*rule)
-            return None
-        for parts, ends, is_encoded, rule in rules:
-            if parts_occur(parts, ends, encode_reserved(path) if is_encoded else path):
-                return Rule(*rule)
-        return None
-
-    def remember(self, score: int, verdict: Any) -> None:
-        """Keep what decides about every path of this score."""
-        if self.verdicts is NO_VERDICTS:
-            self.verdicts = {}
-        self.verdicts[score] = verdict
+        rules = self.scored(text).get(score, [])
+        encoded = encode_reserved(path)
+        for pattern, rule in rules:
+            if matches(pattern, path, encoded):
+                return Rule(*rule), len(rules) < 2
+        return None, False
 
     def matching(self, path: str, text: str) -> tuple[Rule, ...]:
         """The rules that match the comparable `path`, the highest score first; `text` as
         for `rule_for`.
         """
         by_score = self.scored(text)
-        encoded_path = encode_reserved(path)
+        encoded = encode_reserved(path)
         found = [
             rule
             for score in sorted(by_score, reverse=True)
-            for parts, ends, is_encoded, rule in by_score[score]
-            if parts_occur(parts, ends, encoded_path if is_encoded else path)
+            for pattern, rule in by_score[score]
+            if matches(pattern, path, encoded)
         ]
         # A rule may have several readings.
         return tuple([Rule(*rule) for rule in dict.fromkeys(found)])
 
-    def scored(self, text: str) -> dict[int, tuple[Explained, ...]]:
+    def scored(
+        self, text: str
+    ) -> dict[int, list[tuple[Pattern, tuple[bool, str, int]]]]:
         """Every rule by its scores, in file order; compiled when asked for: see `RECENT`."""
         by_score = self.by_score
         if by_score is None:
-            lists: dict[int, list[Explained]] = {}
-            read: dict[
-                tuple[bool, str], tuple[tuple[int, tuple[str, ...], bool, bool], ...]
-            ] = {}
-            rules = rules_of(text, self.chosen.sections)
+            by_score = {}
+            rules = list(rules_of(text, self.chosen.sections))
             for order, (allow, path, line) in zip(RULE_ORDERS, rules, strict=False):
-                found = read.get((allow, path))
-                if found is None:
-                    found = tuple(
-                        [
-                            (score, pattern.parts, pattern.anchored, pattern.encoded)
-                            for score, pattern in readings_of(
-                                allow, path, order, self.reading
-                            )
-                        ]
-                    )
-                    if self.reading.dialect.most_specific:  # else its place counts
-                        read[allow, path] = found
                 rule = allow, show_octets(path), line
-                for score, parts, ends, is_encoded in found:
-                    lists.setdefault(score, []).append((parts, ends, is_encoded, rule))
-            by_score = {score: tuple(rules) for score, rules in lists.items()}
+                for score, pattern in readings_of(allow, path, order, self.reading):
+                    by_score.setdefault(score, []).append((pattern, rule))
             self.by_score = by_score
             if not self.is_prepared:
                 keep_recent(self, 1 + len(rules) // RULES_IN_A_PLACE)
@@ -389,11 +328,3 @@ def keep_recent(explained: RuleSet, places: int) -> None:
             if not oldest.is_prepared:
                 oldest.by_score = None
         RECENT.append(explained)
-
-
-def small(scores: Collection[int]) -> Sequence[int]:
-    """`scores` in as little memory: those of most files are octets."""
-    try:
-        return bytes(scores)
-    except ValueError:
-        return tuple(scores)

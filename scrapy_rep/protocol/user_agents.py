@@ -7,13 +7,13 @@ from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_rep.protocol.groups import groups_of, lines_of, runs_of
+from scrapy_rep.protocol.groups import groups_of, runs_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from scrapy_rep.protocol.dialect import Dialect
-    from scrapy_rep.protocol.groups import Lines, Section
+    from scrapy_rep.protocol.groups import Section
 
 Agent = str | tuple[str, ...]
 """A product token or a whole User-Agent header, or several tokens, most wanted first."""
@@ -113,9 +113,9 @@ def agents_given(agent: str | Sequence[str]) -> tuple[str, ...]:
 class Chosen(NamedTuple):
     """What of a file is meant for an agent."""
 
-    sections: tuple[Lines, ...]
+    sections: tuple[Section, ...]
     """Of its groups: all rules in them are its own."""
-    asked: tuple[Lines, ...]
+    asked: tuple[Section, ...]
     """Those of them that have its own records of pace and preferences: see `runs_of`."""
     tokens: tuple[str, ...] | None
     """The user-agent lines of the groups, or ("*",) by default; None: there is no group."""
@@ -126,17 +126,14 @@ def chosen_for(agents: tuple[str, ...], text: str, dialect: Dialect) -> Chosen:
     groups, by_default = groups_for(agents, groups_of(text, dialect), dialect)
     if not groups:
         return Chosen((), (), None)
-    sections = list(chain.from_iterable(groups))
-    asked = lines = lines_of(sections)
+    asked = sections = tuple(chain.from_iterable(groups))
     if len(sections) > len(groups):
         runs = [run for group in groups for run in runs_of(text, group)]
         if len(runs) > len(groups):
             runs, _ = groups_for(agents, runs, dialect)
-            asked = lines_of(chain.from_iterable(runs))
-    if by_default:
-        return Chosen(lines, asked, ("*",))
-    tokens = dict.fromkeys([section.agent for section in sections])
-    return Chosen(lines, asked, tuple(tokens))
+            asked = tuple(chain.from_iterable(runs))
+    tokens = tuple(dict.fromkeys([agent for agent, *_ in sections]))
+    return Chosen(sections, asked, ("*",) if by_default else tokens)
 
 
 def groups_for(
@@ -165,30 +162,24 @@ def by_token(
     for group in groups:
         is_default = False
         rank = nobody
-        for section in group:
-            line = section.agent.lower()
+        for agent, *_ in group:
+            line = agent.lower()
             # Beyond RFC 9309: junk after "* " is ignored.
             if line == "*" or (line[:1] == "*" and line[1].isspace()):
                 is_default = True
-                continue
-            if not line.startswith(names):
-                continue
-            # Beyond RFC 9309: many lines leave the grammar. They match as a whole
-            # ("MJ12bot"), or up to the first octet outside it ("foo/1.0", "foo*"). The
-            # header of a browser is no "mozilla", which would be nearly everybody.
-            if line in wanted:
-                rank = min(rank, wanted[line])
-            if line.startswith(WHOLE_HEADER):
-                continue
-            token = IDENTIFIER.match(line)[0]  # type: ignore[index]  # never None
-            if token in wanted:
-                rank = min(rank, wanted[token])
+            elif line.startswith(names):
+                # Beyond RFC 9309: many lines leave the grammar. They match as a whole
+                # ("MJ12bot"), or up to the first octet outside it ("foo/1.0", "foo*"). The
+                # header of a browser is no "mozilla", which would be nearly everybody.
+                rank = min(rank, wanted.get(line, nobody))
+                if not line.startswith(WHOLE_HEADER):
+                    token = IDENTIFIER.match(line)[0]  # type: ignore[index]  # never None
+                    rank = min(rank, wanted.get(token, nobody))
         if is_default:
             default.append(group)
         if rank < best:
-            best = rank
-            named = [group]
-        elif rank == best < nobody:
+            best, named = rank, []
+        if rank == best < nobody:
             named.append(group)
     return named, default
 
@@ -197,19 +188,18 @@ def by_substring(
     agents: tuple[str, ...], groups: list[list[Section]]
 ) -> tuple[list[list[Section]], list[list[Section]]]:
     """Groups with a line that the most wanted agent contains, and default groups."""
-    default = []
-    others = []
-    for group in groups:
-        lines = [section.agent.lower() for section in group if section.agent]
-        if "*" in lines:
-            default.append(group)
-        else:
-            others.append((group, lines))
+    lines = [[agent.lower() for agent, *_ in group if agent] for group in groups]
     for agent in agents:
         header = agent.lower()
         named = [
-            group for group, lines in others if any(line in header for line in lines)
+            group
+            for group, its in zip(groups, lines, strict=True)
+            if "*" not in its and any(line in header for line in its)
         ]
         if named:
-            return named, default
-    return [], default
+            break
+    else:
+        named = []
+    return named, [
+        group for group, its in zip(groups, lines, strict=True) if "*" in its
+    ]

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Sequence
 
 MANY_PATTERNS = 200  # patterns, from which on an index of their letters pays
-VERY_MANY_PATTERNS = 1000  # from which on it pays for the first query
-FEW_QUERIES = 16  # answered before it pays for fewer
 # Letters of an index entry: as many as a part has room for.
 WINDOWS = (32, 16, 8, 4, 2, 1)
 INDEXED_LETTERS = 64  # letters of a part, besides its last, among which one is chosen
-MANY_OF_LETTERS = 64  # patterns; fewer are a tuple, which the garbage collector ignores
-
-HEX_DIGITS = tuple("0123456789ABCDEF")
 
 ScoredParts = tuple[int, tuple[str, ...], bool]
 """Score, parts, and whether the last part ends the path."""
 Wildcard = tuple[int, str, tuple[str, ...], bool]
 """Score, longest part, parts, and whether the last part ends the path."""
-Index = dict[int, dict[str, tuple[Wildcard, ...] | list[Wildcard]]]
+Index = dict[int, dict[str, tuple[Wildcard, ...]]]
 """Patterns by letters of theirs, and these by their number."""
 
 
@@ -72,7 +66,6 @@ class Wildcards:
         "index",
         "needles",
         "tails",
-        "until_index",
         "with_query",
     )
 
@@ -83,7 +76,9 @@ class Wildcards:
         anywhere: list[Wildcard] = []
         for score, parts, anchored in sorted(scored, key=itemgetter(0), reverse=True):
             needle = parts[1] if len(parts) == 2 else max(parts, key=len)
-            if len(parts[0]) > 1:
+            if len(scored) >= MANY_PATTERNS:
+                kind = anywhere
+            elif len(parts[0]) > 1:
                 kind = headed
             elif anchored and len(parts) == 2:
                 kind = endings
@@ -91,27 +86,26 @@ class Wildcards:
                 kind = with_query if "?" in needle else anywhere
             kind.append((score, needle, parts, anchored))
         self.index: Index | None = None
-        self.until_index: int | None = None  # queries; None: there is to be none
         if len(scored) >= MANY_PATTERNS:
-            self.until_index = FEW_QUERIES if len(scored) < VERY_MANY_PATTERNS else 0
+            self.index = index_by_letters(anywhere)
         # Each kind has a gate that keeps out most paths at once, and the highest score first.
-        # Most are empty, and tuples without anything take no memory.
-        self.with_query = tuple(with_query)  # the likes of /*?sort=
-        self.headed = tuple(headed)  # the likes of /shop/*/reviews
+        self.with_query = with_query  # the likes of /*?sort=
+        self.headed = headed  # the likes of /shop/*/reviews
         self.heads = tuple([parts[0] for _, _, parts, _ in headed])
-        self.endings = tuple(endings)  # the likes of /*.pdf$
+        self.endings = endings  # the likes of /*.pdf$
         self.tails = tuple([needle for _, needle, _, _ in endings])
-        self.anywhere = tuple(anywhere)
+        self.anywhere = anywhere
         self.needles = tuple([needle for _, needle, _, _ in anywhere])
 
     def best(self, path: str, floor: int) -> int:
         """The highest score of a pattern that matches the path, `floor` if none is higher."""
-        if self.until_index is not None:
-            if self.until_index <= 0:
-                for some in self.candidates(path):
-                    floor = best_of_few(some, path, floor)
-                return floor
-            self.until_index -= 1
+        if self.index is not None:
+            for letters, filed in self.index.items():
+                starts = range(len(path) - letters + 1)
+                grams = {path[start : start + letters] for start in starts}
+                for gram in filed.keys() & grams:
+                    floor = best_of_few(filed[gram], path, floor)
+            return floor
         for needle in self.needles:
             if needle in path:
                 floor = best_of_few(self.anywhere, path, floor)
@@ -124,34 +118,6 @@ class Wildcards:
             floor = best_of_few(self.with_query, path, floor)
         return floor
 
-    def candidates(self, path: str) -> Iterator[Sequence[Wildcard]]:
-        """The patterns that may match, the highest score first in each list."""
-        if self.index is None:
-            in_order = sorted(self.patterns(), key=itemgetter(0), reverse=True)
-            self.index = index_by_letters(in_order)
-        for letters, filed in self.index.items():
-            starts = range(len(path) - letters + 1)
-            grams = {path[start : start + letters] for start in starts}
-            for gram in filed.keys() & grams:
-                yield filed[gram]
-
-    def patterns(self) -> tuple[Wildcard, ...]:
-        return self.with_query + self.headed + self.endings + self.anywhere
-
-    def matching(self, path: str, score: int) -> set[tuple[tuple[str, ...], bool]]:
-        """The patterns of that score which match the path: parts, and whether they end it."""
-        if self.until_index is None:
-            some: Iterable[Wildcard] = self.patterns()
-        else:
-            some = chain.from_iterable(self.candidates(path))
-        return {
-            (parts, anchored)
-            for its_score, needle, parts, anchored in some
-            if its_score == score
-            and needle in path
-            and parts_occur(parts, anchored, path)
-        }
-
 
 def index_by_letters(wildcards: Sequence[Wildcard]) -> Index:
     """File each pattern under the letters of its that the fewest patterns share.
@@ -159,21 +125,17 @@ def index_by_letters(wildcards: Sequence[Wildcard]) -> Index:
     They come, and are filed, the highest score first. A path then only meets the patterns
     of which it has these letters.
     """
-    index: Index = {}
+    lists: dict[int, dict[str, list[Wildcard]]] = {}
     grams = [grams_of(needle) for _, needle, _, _ in wildcards]
     shared = Counter(gram for some in grams for gram in some)
     for wildcard, some in zip(wildcards, grams, strict=True):
         rarest = min(some, key=shared.__getitem__)
-        filed = index.setdefault(len(rarest), {})
-        others = filed.get(rarest)
-        if others is None:
-            filed[rarest] = (wildcard,)
-        elif isinstance(others, list):
-            others.append(wildcard)
-        else:
-            more = *others, wildcard
-            filed[rarest] = more if len(more) < MANY_OF_LETTERS else list(more)
-    return index
+        lists.setdefault(len(rarest), {}).setdefault(rarest, []).append(wildcard)
+    # Tuples, as `groups.Section`.
+    return {
+        letters: {gram: tuple(filed) for gram, filed in by_gram.items()}
+        for letters, by_gram in lists.items()
+    }
 
 
 def best_of_few(wildcards: Sequence[Wildcard], path: str, floor: int) -> int:

@@ -9,7 +9,7 @@ import scrapy
 
 from scrapy_rep import RobotsForbidden, RobotsUnreachable
 from scrapy_rep.events.of_requests import Refused, SentAgainstRules
-from scrapy_rep.protocol.tdmrep import WELL_KNOWN
+from scrapy_rep.protocol.preferences import WELL_KNOWN
 from tests.play import play
 from tests.site import Reply, Site
 from tests.utils import Pages, coroutine_test, crawl, make_crawler

@@ -40,11 +40,11 @@ from scrapy_rep.protocol import (
     RFC9309,
     Dialect,
     Policy,
-    pace_values,
     parse,
     product_tokens,
 )
 from scrapy_rep.protocol.decoding import decode_text
+from scrapy_rep.protocol.fields import crawl_delay, request_rate, visit_time
 from scrapy_rep.robots import sitemap_urls
 from scrapy_rep.settings import DEFAULTS, Settings, unknown_names
 from tests.protocol import reference
@@ -268,10 +268,10 @@ def check_dates(expires: bytes, date: bytes, pace: str) -> None:
     assert SETTINGS.min_age <= lifetime <= grace == SETTINGS.max_age
     assert 0 <= retry_after(fields, NOW) < math.inf
     read_by_another(Outcome(access=Access.SUCCESSFUL, fields=fields))
-    delay, rate = pace_values.crawl_delay(pace), pace_values.request_rate(pace)
+    delay, rate = crawl_delay(pace), request_rate(pace)
     assert delay is None or 0 <= delay < math.inf
     assert rate is None or 0 < rate.seconds / rate.requests < math.inf
-    pace_values.visit_time(pace)
+    visit_time(pace)
 
 
 # Settings

@@ -379,7 +379,7 @@ def test_d26_no_other_limit_on_lines() -> None:
     assert parse(b"User-agent: *\nDisallow: /" + b"x" * LIMIT).groups[0].rules == ()
 
 
-@pytest.mark.parametrize("letter", ["\u4e2d", "\U0001f916", "\ud83e\udd16", "\udcff"])
+@pytest.mark.parametrize("letter", ["\u4e2d", "\U0001f916", "\udcff"])
 def test_a_wide_letter_does_not_widen_all_others(letter: str) -> None:
     rules = "".join(f"Disallow: /{n}\n" for n in range(1000))
     policy = parse(f"User-agent: *\n# {letter}\n{rules}")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scrapy_rep.protocol.structured_fields import dictionary
+from scrapy_rep.protocol.preferences import dictionary
 from tests.strategies import CHARACTERS
 
 GOOD = [

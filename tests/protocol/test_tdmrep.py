@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scrapy_rep.protocol.tdmrep import parse_tdmrep, tdm_preferences
+from scrapy_rep.protocol.preferences import parse_tdmrep, tdm_preferences
 
 EXAMPLE = [
     {"location": "/directory-a/", "tdm-reservation": 1},

@@ -1,4 +1,4 @@
-"""Paths of URLs and of rules, in the forms in which they are compared.
+"""Origins of URLs in their normal form (RFC 6454 4), and paths in the forms that are compared.
 
 RFC 9309 2.2.2 compares octets after percent-encoding. Here what equals its escape stands as
 it is, and what may not stand in a URI, or separates, as an escape: the usual path is in that
@@ -10,22 +10,22 @@ from __future__ import annotations
 
 import codecs
 import re
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING
-
-from scrapy_rep.protocol.patterns import compiled
 
 if TYPE_CHECKING:
     from scrapy_rep.protocol.dialect import Dialect
 
+DEFAULT_PORTS = {"http": "80", "https": "443"}
+MAX_NAME_CHARACTERS = 253  # characters of a host name (RFC 1035 2.3.4)
 ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
 
 # RFC 3986 2.2 and 2.3, reserved and unreserved; all else must be encoded in a URI.
 URI_CHARACTERS = r"A-Za-z0-9._~:/?\[\]@!$&'()*+,;=-"  # and "#"
-COMPARABLE_PATH = re.compile(
-    rf"[{URI_CHARACTERS}]*"
-)  # a path without an escape or a fragment
-CHARACTERS_TO_ENCODE = rf"[^%#{URI_CHARACTERS}]+"
+# A path without an escape or a fragment.
+COMPARABLE_PATH = re.compile(rf"[{URI_CHARACTERS}]*")
+CHARACTERS_TO_ENCODE = re.compile(rf"[^%#{URI_CHARACTERS}]+")
 URI_CHARACTER = rf"[#{URI_CHARACTERS}]"
 
 RESERVED = ":/?#[]@!$&'()*+,;="
@@ -58,11 +58,7 @@ def make_comparable(path: str, dialect: Dialect) -> str:
         return path
     before, mark, query = path.partition("?")
     before = decode_escapes(before, dialect.kept_apart)
-    return (
-        before + decode_escapes(mark + query, dialect.kept_apart_in_query)
-        if mark
-        else before
-    )
+    return before + decode_escapes(mark + query, dialect.kept_apart_in_query)
 
 
 def decode_escapes(text: str, kept_apart: str) -> str:
@@ -78,7 +74,7 @@ def decode_escapes(text: str, kept_apart: str) -> str:
             octet = table.get(part[:2])
             parts.append("%25" + part if octet is None else octet + part[2:])
         text = "".join(parts)
-    return compiled(CHARACTERS_TO_ENCODE).sub(escape, text)
+    return CHARACTERS_TO_ENCODE.sub(escape, text)
 
 
 def encode_reserved(path: str) -> str:
@@ -136,7 +132,7 @@ def escape_table(kept_apart: str) -> dict[str, str]:
     table = {}
     for pair in (high + low for high in digits for low in digits):
         octet = chr(int(pair, 16))
-        decoded = compiled(URI_CHARACTER).match(octet) and octet not in kept_apart
+        decoded = re.match(URI_CHARACTER, octet) and octet not in kept_apart
         table[pair] = octet if decoded else "%" + pair.upper()
     return table
 
@@ -154,3 +150,52 @@ def without_dot_segments(path: str) -> str:
     if names[-1] in {".", ".."}:
         kept.append("")
     return f"/{'/'.join(kept)}{mark}{query}"
+
+
+def origin_of(url: str) -> str | None:
+    """Return the origin of *url* in its normal form, such as ``https://example.com``.
+
+    Scheme and host are in lower case, an international host is in punycode, user and
+    password are dropped, and so is the port where it is the scheme's own (RFC 6454 4).
+    ``None`` where *url* is not an absolute http or https URL: robots.txt says nothing
+    about it.
+    """
+    scheme, colon, rest = url.partition("://")
+    if not colon:
+        return None
+    end = min((at for mark in "/?#\\" if (at := rest.find(mark)) >= 0), default=None)
+    return origin_from(scheme, rest[:end])
+
+
+def normal_origin(scheme: str, netloc: str) -> str | None:
+    """Return the origin of a URL with this scheme and netloc, as ``origin_of`` does."""
+    scheme = scheme.strip().lower()
+    if scheme not in DEFAULT_PORTS:
+        return None
+    host, port = split_port(netloc.rpartition("@")[2])
+    host = normal_host(host)
+    if not host:
+        return None
+    if port in {"", DEFAULT_PORTS[scheme]}:
+        return f"{scheme}://{host}"
+    return f"{scheme}://{host}:{port}"
+
+
+origin_from = lru_cache(maxsize=4096)(normal_origin)
+
+
+def split_port(authority: str) -> tuple[str, str]:
+    host, colon, port = authority.rpartition(":")
+    if not colon or "]" in port:  # no port; or a colon of an IPv6 address
+        return authority, ""
+    if port.isascii() and port.isdigit():
+        port = port.lstrip("0") or "0"
+    return host, port
+
+
+def normal_host(host: str) -> str:
+    host = host.lower()
+    if not host.isascii() and len(host) <= MAX_NAME_CHARACTERS:  # or the codec is busy
+        with suppress(UnicodeError):  # nobody can be asked there; an origin of its own
+            return host.encode("idna").decode("ascii")
+    return host

@@ -1,6 +1,6 @@
 """Every benchmark of speed, one after the other: ``python -m tests.benchmarks [FOLDER]``.
 
-FOLDER has real robots.txt files; without it they are generated. It takes half an hour.
+FOLDER has real robots.txt files; without it they are generated. It takes a quarter of an hour.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import subprocess
 import sys
 from importlib.metadata import version
 
-PARTS = (("protocol", True), ("origins", False), ("queue", False))
+PARTS = (("protocol", True), ("origins", False))
 """Modules here, and whether they take FOLDER."""
 
 

@@ -1,6 +1,6 @@
 """A fleet of workers, real processes at a real Redis, as the sites see it.
 
-Run it with ``python -m tests.benchmarks.fleet [pace|speed|wide|cost|kills|faults]...``:
+Run it with ``python -m tests.benchmarks.fleet [pace|speed|wide|cost]...``:
 
 - pace: 1, 2 and 8 workers, 30 hosts that ask for a delay. What part of the requests that are
   allowed was sent, the smallest gap at the server, both in units of the delay, and Redis' CPU.
@@ -8,22 +8,15 @@ Run it with ``python -m tests.benchmarks.fleet [pace|speed|wide|cost|kills|fault
 - wide: one such host, four workers, spread or not.
 - cost: what Redis takes, in CPU for a page with 20 new links, half of them to other workers'
   hosts, and in memory for a request that waits, beyond its pickle.
-- kills: 20 times a random worker is killed with ``kill -9`` and another one started: what was
-  never answered.
-- faults: Redis killed and restarted, hung for five seconds, away for twelve, emptied; workers
-  whose clocks are off by three seconds.
 """
 
 from __future__ import annotations
 
-import random
 import sys
 import time
 from contextlib import contextmanager
 from itertools import pairwise
-from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_rep.frontier.redis_server import SCRIPTS
@@ -33,6 +26,7 @@ from tests.redis_server import RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 OPEN = "User-agent: *\nDisallow: /no\n"
 SETTINGS = {"LOG_LEVEL": "WARNING"}
@@ -209,39 +203,6 @@ def cost(pages_: int = 500, links: int = 20, waiting: int = 200_000) -> None:
         )
 
 
-def kills(rounds: int = 20, number: int = 40) -> None:
-    slow = hosts(10, delayed(0.3), network=1)
-    fast = hosts(10, OPEN, network=2)
-    paths = {**pages(slow, number), **pages(fast, number * 5)}
-    wanted = sum(len(found) for found in paths.values())
-    print(f"kills: {rounds} times kill -9, {wanted} URLs, 4 workers")
-    chance = random.Random(9309)
-    settings: dict[str, Any] = {
-        "REP_FLEET_LEASE": 3,
-        "CONCURRENT_REQUESTS_PER_DOMAIN": 2,
-    }
-    with (
-        Web(slow | fast, page=0.2) as web,
-        seeded(web, paths, 4, **settings) as (_, fleet),
-    ):
-        killed = 0
-        while killed < rounds:
-            time.sleep(chance.uniform(0.2, 1.5))
-            alive = [w for w in fleet.workers if w.process.poll() is None]
-            if not alive:
-                break
-            kill_one(chance.choice(alive), fleet)
-            killed += 1
-        fleet.join(300)
-        found = seen(web)
-        answered = {url.split("//")[1] for url in fleet.said("got")}
-    print(
-        f"  {killed} killed, {wanted - len(answered)} never answered,"
-        f" {sum(map(len, found.pages.values())) - len(found.urls)} sent again",
-        flush=True,
-    )
-
-
 def kill_one(worker: Worker, fleet: Fleet) -> None:
     """Kill *worker*, and start another one in its place."""
     worker.stop()
@@ -283,40 +244,11 @@ FAULTS: dict[str, tuple[Callable[[RedisServer], None], dict[str, Any]]] = {
 }
 
 
-def faults(delay: float = 0.5, number: int = 40) -> None:
-    web_hosts = hosts(20, delayed(delay))
-    paths = {host: [*found, "/no"] for host, found in pages(web_hosts, number).items()}
-    print(f"faults: 20 hosts, {number} pages each, Crawl-delay: {delay:g}, 4 workers")
-    for name, (fault, settings) in FAULTS.items():
-        with (
-            TemporaryDirectory() as folder,
-            Web(web_hosts, page=0.02) as web,
-            seeded(web, paths, 4, folder=Path(folder), **settings) as (server, fleet),
-        ):
-            time.sleep(delay * number / 3 + 3)
-            fault(server)
-            fleet.join(300)
-            held = max(w.stats.get("loop_held", 0.0) for w in fleet.workers)
-            found = seen(web)
-            short = [gap / delay for gap in found.gaps if gap < 0.98 * delay]
-            print(
-                f"  {name}: smallest gap {found.gaps[0] / delay:.3f} of the delay,"
-                f" {len(short)} below 0.98,"
-                f" {sum(url.endswith('/no') for url in found.urls)} Disallows crossed,"
-                f" {number * 20 - len(found.urls)} of {number * 20} never sent,"
-                f" robots.txt up to {max(found.robots.values())} times,"
-                f" an event loop held for {held:.2f} s",
-                flush=True,
-            )
-
-
 PARTS: dict[str, Callable[[], None]] = {
     "pace": pace,
     "speed": speed,
     "wide": wide,
     "cost": cost,
-    "kills": kills,
-    "faults": faults,
 }
 
 if __name__ == "__main__":

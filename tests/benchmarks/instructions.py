@@ -25,6 +25,7 @@ from scrapy.utils.reactor import install_reactor
 from scrapy.utils.test import get_crawler
 
 from scrapy_rep.crawl import Crawl
+from scrapy_rep.frontier import Frontier, MemoryLedger, Permits
 from tests.benchmarks.corpus import AGENT, SEED
 from tests.benchmarks.middleware import (
     ANSWER,
@@ -37,7 +38,6 @@ from tests.benchmarks.middleware import (
     make_known,
     send,
 )
-from tests.benchmarks.queue import Ours
 from tests.benchmarks.valgrind import counted, counts_of
 
 if TYPE_CHECKING:
@@ -113,6 +113,23 @@ def scheduler_of(settings: dict[str, Any]) -> Any:
 def make_all_known(chain: Any) -> None:
     for number in range(HOSTS):
         make_known(chain, number, ROBOTS)
+
+
+class Ours:
+    """The frontier above a ledger in memory, as a queue."""
+
+    def __init__(self, crawler: Any) -> None:
+        self._ledger = MemoryLedger()
+        permits = Permits(Crawl.of(crawler))
+        self._frontier = Frontier(permits, self._ledger, crawler.spider)
+        self._ledger.bind(
+            self._frontier, crawler.spider, lambda _: None, lambda *_: None
+        )
+        self.pop = self._frontier.pop
+
+    def push(self, request: Request) -> None:
+        place = self._frontier.places.of(request)
+        self._ledger.file(place, 0, request, None, last_first=True)
 
 
 def push_and_pop(scheduler: Any, requests: list[Request], *, counts: bool) -> None:

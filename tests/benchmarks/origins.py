@@ -22,10 +22,19 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tests.benchmarks.crawl import BUILT_IN, OURS, SETTINGS, child
-from tests.benchmarks.start import as_installed
+import scrapy
+from scrapy.crawler import AsyncCrawlerProcess
+
 from tests.benchmarks.web import Web
 
+SETTINGS: dict[str, Any] = {
+    "LOG_LEVEL": "WARNING",
+    "REMOTE_CONTROL_ENABLED": False,
+    "TELNETCONSOLE_ENABLED": False,
+    "REP_UNREACHABLE_RETRY_DELAYS": [],
+}
+OURS: dict[str, Any] = {"ADDONS": {"scrapy_rep.Addon": 500}}
+BUILT_IN: dict[str, Any] = {"ROBOTSTXT_OBEY": True}
 ROUNDS = 7
 ROBOTS = "User-agent: *\nDisallow: /private/\nDisallow: /*?sort=\n"
 CASES = {
@@ -40,6 +49,35 @@ PATIENT = {"DOWNLOAD_TIMEOUT": 3600, "REP_TIMEOUT": 3600}
 SIZES = {"an origin": ((100, 1), (400, 1)), "a page": ((40, 5), (40, 20))}
 """Hosts, and pages of each, of the smaller crawl and of the larger one."""
 HOSTS = [f"127.0.{1 + n // 200}.{1 + n % 200}" for n in range(1500)]
+
+
+class Crawl(scrapy.Spider):
+    name = "crawl"
+    urls: list[str] = []
+
+    async def start(self):
+        for url in self.urls:
+            yield scrapy.Request(url, dont_filter=True)
+
+    def parse(self, response):
+        pass
+
+
+def child(urls: list[str], settings: dict[str, Any]) -> None:
+    process = AsyncCrawlerProcess(settings)
+    Crawl.urls = urls
+    process.crawl(Crawl)
+    process.start()
+
+
+def as_installed() -> dict[str, str]:
+    """Return an environment in which a module's bytecode is kept beside it, as pip leaves it.
+
+    Else ours would be compiled at each start, while Scrapy's is not. The first process of each
+    kind compiles, so it is not to be measured.
+    """
+    left_out = {"PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX"}
+    return {name: value for name, value in os.environ.items() if name not in left_out}
 
 
 def seconds(

@@ -12,17 +12,14 @@ import gc
 import random
 import tracemalloc
 from statistics import median
+from time import perf_counter
 from typing import TYPE_CHECKING
 
-from scrapy_rep.protocol import RFC9309, Policy, parse
-from scrapy_rep.protocol.decoding import Text
-from tests.benchmarks import hard
-from tests.benchmarks.corpus import AGENT, SEED, bodies_of, described, urls_for
-from tests.benchmarks.hard import seconds_of
+from tests.benchmarks.corpus import SEED, bodies_of, described, urls_for
 from tests.benchmarks.peers import OURS, PEERS, PROTEGO, Peer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 GOALS = {
     "origin": 2.0,
@@ -36,6 +33,12 @@ MEDIAN_SIZE = 561  # octets of the median file
 FEW = 30  # the same where each file is asked a thousand times
 
 Asked = list[tuple[bytes, list[str]]]
+
+
+def seconds_of(run: Callable[[], object]) -> float:
+    start = perf_counter()
+    run()
+    return perf_counter() - start
 
 
 def ask(peer: Peer, asked: Asked, number: int) -> None:
@@ -155,51 +158,6 @@ def ratio_to(
     return median(b[name] / a[name] for a, b in zip(ours, theirs, strict=True))
 
 
-def growth_table() -> None:
-    """Print what a warm query costs, the larger a file is."""
-
-    def cost(policy: Policy, urls: list[str]) -> float:
-        for url in urls * 2:
-            policy.allowed(url, AGENT)
-        runs = [
-            seconds_of(lambda: [policy.allowed(url, AGENT) for url in urls])
-            for _ in range(15)
-        ]
-        return 1e9 * min(runs) / len(urls)
-
-    def literals(number: int) -> Policy:
-        # Straight to the policy: parse() reads 512 KiB, which hold no 100,000 rules.
-        rules = "".join(f"\nDisallow: /dir{n % 97}/page{n}/" for n in range(number))
-        return Policy(Text(f"\nUser-agent: *{rules}", ()), RFC9309)
-
-    def wildcards(number: int) -> Policy:
-        rules = "".join(f"Disallow: /*/dir{n % 97}/*/page{n}/\n" for n in range(number))
-        return parse(f"User-agent: *\n{rules}")
-
-    def groups(number: int) -> Policy:
-        some = "".join(f"User-agent: bot{n}\nDisallow: /{n}/\n" for n in range(number))
-        return parse(f"{some}User-agent: *\nDisallow: /private/\n")
-
-    rng = random.Random(SEED)
-    urls = [
-        f"https://www.example.com/dir{rng.randrange(97)}/page{rng.randrange(10**5)}/x"
-        for _ in range(2000)
-    ]
-    print(f"\n{'warm query, ns':14}{'':>10}")
-    for name, make, sizes in (
-        ("literal rules", literals, (10, 1_000, 100_000)),
-        ("wildcards", wildcards, (10, 100, 1_000, 10_000)),
-        ("groups", groups, (10, 1_000, 10_000)),
-    ):
-        found = [cost(make(size), urls) for size in sizes]
-        cells = ", ".join(
-            f"{size:,}: {each:.0f}" for size, each in zip(sizes, found, strict=True)
-        )
-        print(
-            f"{name:14} {cells}; last to first {found[-1] / found[0]:.2f}", flush=True
-        )
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", nargs="?", help="of real robots.txt files")
@@ -208,8 +166,6 @@ def main() -> None:
     args = parser.parse_args()
     gc.disable()
     corpus_table(args.folder, args.files, args.rounds)
-    growth_table()
-    hard.table()
 
 
 if __name__ == "__main__":

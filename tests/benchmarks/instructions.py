@@ -25,7 +25,7 @@ from scrapy.utils.reactor import install_reactor
 from scrapy.utils.test import get_crawler
 
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.frontier import Frontier, MemoryLedger, Permits
+from scrapy_rep.frontier import Frontier, MemoryLedger
 from tests.benchmarks.corpus import AGENT, SEED
 from tests.benchmarks.middleware import (
     ANSWER,
@@ -120,8 +120,7 @@ class Ours:
 
     def __init__(self, crawler: Any) -> None:
         self._ledger = MemoryLedger()
-        permits = Permits(Crawl.of(crawler))
-        self._frontier = Frontier(permits, self._ledger, crawler.spider)
+        self._frontier = Frontier(Crawl.of(crawler), self._ledger, crawler.spider)
         self._ledger.bind(
             self._frontier, crawler.spider, lambda _: None, lambda *_: None
         )

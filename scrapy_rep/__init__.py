@@ -23,7 +23,7 @@ from scrapy_rep.protocol import (
 if TYPE_CHECKING:
     from scrapy_rep.addon import Addon
     from scrapy_rep.browser import abort_disallowed
-    from scrapy_rep.downloader import Downloader
+    from scrapy_rep.downloader.downloader import Downloader
     from scrapy_rep.exceptions import (
         HostRefused,
         RobotsForbidden,
@@ -68,7 +68,7 @@ __all__ = [
 _HOMES = {
     "Addon": "addon",
     "HostRefused": "exceptions",
-    "Downloader": "downloader",
+    "Downloader": "downloader.downloader",
     "RepMiddleware": "middleware",
     "RepRobotParser": "parser",
     "RepSpiderMiddleware": "pages",

@@ -9,7 +9,7 @@ from scrapy import Request, signals
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_rep.access.origins import robots_url
-from scrapy_rep.downloader import HttpCache, OneForEachCrawler
+from scrapy_rep.downloader.tools import OneForEachCrawler
 from scrapy_rep.engine import Engine
 from scrapy_rep.events import EVENTS
 from scrapy_rep.events.of_requests import Answered, Sent
@@ -19,7 +19,7 @@ from scrapy_rep.judging import Agents, Judge, make_namer
 from scrapy_rep.judging.agents import name_of
 from scrapy_rep.log.lines import Log, tell_plainly
 from scrapy_rep.log.waits import Waits
-from scrapy_rep.pacing import Keeper
+from scrapy_rep.pacing.keeper import Keeper
 from scrapy_rep.policies import Approval, Fetcher, Permissions, Policies
 from scrapy_rep.protocol.printable import describe_error, mask_uri
 from scrapy_rep.settings import Settings
@@ -140,17 +140,17 @@ class Crawl(OneForEachCrawler):
         return policies
 
     @cached_property
-    def http_cache(self) -> HttpCache | None:
-        """Scrapy's HTTP cache, if its pages may be used while a robots.txt cannot be fetched.
+    def has_cache(self) -> bool:
+        """Whether pages of Scrapy's HTTP cache may be used while a robots.txt cannot be fetched.
 
-        ``None``: it is not enabled, such pages need not wait anyway, or the crawl's purpose
+        Not if it is not enabled, such pages need not wait anyway, or the crawl's purpose
         must be allowed in words (REP_PURPOSE_UNSTATED).
         """
         settings = self.settings
         kept = settings.unreachable == "disallow" and "disallow" in settings.obey
         unstated = settings.purpose and settings.purpose_unstated == "refuse"
         enabled = self.crawler.settings.getbool("HTTPCACHE_ENABLED")
-        return HttpCache(self.crawler) if enabled and kept and not unstated else None
+        return enabled and kept and not unstated
 
     def collect_evidence(self) -> None:
         """Have listeners keep what REP_EVIDENCE and REP_AUDIT_URI ask for from now on."""

@@ -28,16 +28,17 @@ from scrapy import signals
 from scrapy.core import downloader as scrapys
 from scrapy.utils.defer import deferred_from_coro
 
-from scrapy_rep.downloader import NOWHERE, Downloader, HandedOut, Starts
+from scrapy_rep.downloader.downloader import HOST, NOWHERE, SLOT, Downloader, HandedOut
+from scrapy_rep.downloader.starts import Starts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from collections.abc import Set as AbstractSet
 
     from scrapy import Request
     from scrapy.crawler import Crawler
 
-    from scrapy_rep.downloader import Departure
+    from scrapy_rep.downloader.starts import Departure
 
 logger = logging.getLogger("scrapy_rep")
 
@@ -47,7 +48,6 @@ UNLIMITED = 100
 slot_clock: Callable[[], float] = (
     vars(scrapys).get("monotonic") or vars(scrapys).get("time") or monotonic
 )
-NO_SLOTS: dict[str | None, Any] = {}
 SCRAPYS_SLOT_KEY: Any = getattr(scrapys.Downloader, "get_slot_key", None)
 HOST_START = len("https://")
 """No slash before this one ends a host."""
@@ -69,26 +69,31 @@ class Engine:
         self._slots_are_usable: bool | None = None  # None: there was none yet
         self._clients: dict[str, bool] = {}
         """Scheme -> whether its client, which was looked at, is Twisted's."""
-        self.polite: Downloader | None = None
-        """The crawl's downloader, if it is ours."""
         self.starts = Starts.of(crawler)
-        self.starts.on_start(self._note_start)
+        self.starts.on_start.append(self._note_start)
+        self.handed_out = HandedOut(self.active)
         crawler.signals.connect(self._begin, signals.engine_started)
+
+    @property
+    def _engine(self) -> Any:
+        return self._crawler.engine
 
     @cached_property
     def _downloader(self) -> Any:
-        assert self._crawler.engine is not None
-        return self._crawler.engine.downloader
+        return self._engine.downloader
 
     @cached_property
-    def handed_out(self) -> HandedOut:
-        return HandedOut(self._downloader)
+    def polite(self) -> Downloader | None:
+        """The crawl's downloader, if it is ours."""
+        return self._downloader if isinstance(self._downloader, Downloader) else None
+
+    @cached_property
+    def _slots(self) -> Mapping[str | None, Any]:
+        return getattr(self._downloader, "slots", {})
 
     def _slot(self, name: str | None) -> Any:
         """Return Scrapy's slot; ``None``: not used yet, dropped while idle, or not usable."""
-        if self._slots_are_usable is False:
-            return None
-        slot = getattr(self._downloader, "slots", NO_SLOTS).get(name)
+        slot = self._slots.get(name)
         if self._slots_are_usable is None and slot is not None:
             self._look_at(slot)
         return slot if self._slots_are_usable else None
@@ -100,12 +105,14 @@ class Engine:
         """
         self._slots_are_usable = slot is not None and is_usable(slot)
         if not self._slots_are_usable:
-            logger.warning(
+            self._warn(
                 "The download slots of this Scrapy are not known to scrapy_rep, and are "
                 "left alone: each host's pace is kept, but requests that wait for it may "
-                "do so in the downloader, and DOWNLOAD_DELAY is as exact as Scrapy keeps it",
-                extra={"spider": self._crawler.spider},
+                "do so in the downloader, and DOWNLOAD_DELAY is as exact as Scrapy keeps it"
             )
+
+    def _warn(self, sentence: str, *args: object) -> None:
+        logger.warning(sentence, *args, extra={"spider": self._crawler.spider})
 
     def slot_of(self, request: Request) -> str:
         """Return the name of the download slot that *request* goes through."""
@@ -127,14 +134,12 @@ class Engine:
         return name_of in {None, SCRAPYS_SLOT_KEY} and not by_address
 
     def _begin(self) -> None:
-        if isinstance(self._downloader, Downloader):
-            self.polite = self._downloader
-            self._downloader.is_ending = self.is_ending
+        if self.polite is not None:
+            self.polite.is_ending = self.is_ending
         elif self._crawler.settings.get("JOBDIR"):
-            logger.warning(
+            self._warn(
                 "DOWNLOADER is not derived from scrapy_rep.Downloader: requests that Scrapy "
-                "drops in order to stop sooner may be lost to the job",
-                extra={"spider": self._crawler.spider},
+                "drops in order to stop sooner may be lost to the job"
             )
 
     def _note_start(self, departure: Departure) -> None:
@@ -146,8 +151,7 @@ class Engine:
         if slot is not None:
             slot.lastseen = slot_clock()
         elif self._slots_are_usable is None:
-            slots = getattr(self._downloader, "slots", NO_SLOTS)
-            self._look_at(next(iter(slots.values()), None))
+            self._look_at(next(iter(self._slots.values()), None))
         scheme = departure.request.url.partition(":")[0]
         if scheme not in self._clients:
             self._look_at_client(scheme)
@@ -162,8 +166,8 @@ class Engine:
         that hang would take; there are no more requests than the downloader has places for.
         """
         handlers = getattr(self._downloader, "handlers", None)
-        find = getattr(handlers, "_get_handler", None)
-        handler: Any = None if find is None else find(scheme)
+        find = getattr(handlers, "_get_handler", lambda scheme: None)
+        handler: Any = find(scheme)
         kinds = {kind.__name__ for kind in type(handler).__mro__}
         self._clients[scheme] = "HTTP11DownloadHandler" in kinds
         try:
@@ -180,12 +184,11 @@ class Engine:
                 )
                 handler._default_client = handler._make_client()
         except AttributeError as lack:
-            logger.warning(
+            self._warn(
                 "The HTTP client of %s is not known to scrapy_rep (%s): hosts that hang may "
                 "hold up others, and a request may be sent twice where a connection is closed",
                 scheme,
                 lack,
-                extra={"spider": self._crawler.spider},
             )
 
     def flags_partial(self, url: str) -> bool:
@@ -225,14 +228,13 @@ class Engine:
         *paced*: one request at a time until its answer begins, as the host has an interval
         to keep.
         """
-        if paced and self.handed_out.has_any_to(host):
+        if paced and self.handed_out.by(HOST, host):
             return False
-        slot = self._slot(name)
-        there = NOWHERE if slot is None else slot.active
-        on_the_way = self.handed_out.count_on_the_way(name, there)
+        slot, handed_out = self._slot(name), self.handed_out.by(SLOT, name)
         if slot is None:
             delay, concurrency = self._users_limits(name)
-            return not on_the_way if delay else on_the_way < concurrency
+            return len(handed_out) < (1 if delay else concurrency)
+        on_the_way = len(handed_out - slot.active) if slot.active else len(handed_out)
         if slot.queue or (on_the_way and slot.delay):
             return False
         return bool(on_the_way + len(slot.active) < slot.concurrency)
@@ -242,7 +244,7 @@ class Engine:
     def free_places(self) -> int:
         """Return how many more requests the downloader takes at once."""
         most: int = getattr(self._downloader, "total_concurrency", 0)
-        return most - len(self._downloader.active) if most else UNLIMITED
+        return most - len(self.active()) if most else UNLIMITED
 
     @property
     def most_of_a_slot(self) -> int:
@@ -258,23 +260,19 @@ class Engine:
         free; the engine would then take one request at a time from ``start()``, and wait for
         three turns of the event loop after each.
         """
-        if isinstance(self._downloader, Downloader):
-            self._downloader.holds_back = is_all_promised
-
-    def lend_place(self) -> None:
-        """Add a place, so that a wait or a fetch of robots.txt takes none from the pages."""
         if self.polite is not None:
-            self.polite.lent += 1
+            self.polite.holds_back = is_all_promised
 
-    def take_place_back(self) -> None:
+    def lend(self, places: int) -> None:
+        """Add places, so that a wait or a fetch of robots.txt takes none from the pages."""
         if self.polite is not None:
-            self.polite.lent -= 1
+            self.polite.lent += places
 
     def step_out(self, departure: Departure) -> Callable[[], None]:
         """Have *departure* take no place of its slot while it waits, until the result is called."""
         slot, request = self._slot(departure.slot), departure.request
         if not (self.polite and slot and request in slot.transferring):
-            return _do_nothing
+            return lambda: None
         # The others are not sent on behalf of this one.
         self._context.copy().run(self.polite.step_out, slot, request)
         return lambda: slot.transferring.add(request)
@@ -284,16 +282,11 @@ class Engine:
         slot = self._slot(name)
         return slot is None or slot.free_transfer_slots() > 0
 
-    def note_arrived(self, request: Request) -> None:
-        """Note that the answer to *request*, of a host with a pace, has begun."""
-        self.handed_out.arrived.add(request)
-        self.wake()  # another request to the host may be handed out now
-
     # The engine
 
     @property
     def _engine_slot(self) -> Any:
-        return getattr(self._crawler.engine, "_slot", None)
+        return getattr(self._engine, "_slot", None)
 
     def wake(self) -> None:
         """Make the engine ask the scheduler again.
@@ -309,10 +302,6 @@ class Engine:
         slot = self._engine_slot
         return slot is None or slot.closing is not None
 
-    def is_ending_without(self, page: Request) -> bool:
-        """Tell whether the crawl is ending, and no longer waits for *page*."""
-        return self.is_ending() and page not in self._downloader.active
-
     def active(self) -> AbstractSet[Request]:
         """Return the requests in the downloader, also those that wait there."""
         active: AbstractSet[Request] = self._downloader.active
@@ -320,20 +309,17 @@ class Engine:
 
     def only_queue_is_left(self) -> bool:
         """Tell whether the crawl is idle, except for requests that a queue may hold."""
-        engine: Any = self._crawler.engine
-        slot = engine.scraper.slot
+        slot = self._engine.scraper.slot
         return (
             not self.active()
             and not self.is_ending()
-            and getattr(engine, "_start", None) is None
+            and getattr(self._engine, "_start", None) is None
             and (slot is None or slot.is_idle())
         )
 
     def close(self, reason: str) -> None:
         """End the crawl."""
-        engine = self._crawler.engine
-        assert engine is not None
-        deferred_from_coro(engine.close_spider_async(reason=reason))
+        deferred_from_coro(self._engine.close_spider_async(reason=reason))
 
     def done_with(self, requests: Iterable[Request]) -> list[Request]:
         """Return those of *requests*, all of them handed out, with all that came of them.
@@ -343,15 +329,10 @@ class Engine:
         requests are processed or queued. What Scrapy drops in order to stop sooner is not done. A
         downloader that is not ours does not tell which requests these are.
         """
-        assert self._crawler.engine is not None
-        scraped = self._crawler.engine.scraper.slot
+        scraped = self._engine.scraper.slot
         busy = self.active() | (scraped.active if scraped else NOWHERE)
         cut_off = self.polite.cut_off if self.polite else NOWHERE
         return [each for each in requests if each not in busy and each not in cut_off]
-
-
-def _do_nothing() -> None:
-    pass
 
 
 @lru_cache(maxsize=4096)

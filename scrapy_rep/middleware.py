@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from weakref import ref
 
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
@@ -10,8 +11,9 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.misc import load_object
 
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.downloader import ROBOTS_HOP, Downloader, sleep
-from scrapy_rep.downloader.on_the_way import is_on_the_way
+from scrapy_rep.downloader.downloader import SLOT, Downloader
+from scrapy_rep.downloader.starts import ROBOTS_HOP
+from scrapy_rep.downloader.tools import cached_page, is_on_the_way, sleep
 from scrapy_rep.events.of_requests import (
     Exempt,
     FromHttpCache,
@@ -37,7 +39,7 @@ from scrapy_rep.judging.ruling import (
 )
 from scrapy_rep.log.waits import ASKED
 from scrapy_rep.log.watch import Watch
-from scrapy_rep.pacing import OverBudgetError
+from scrapy_rep.pacing.keeper import OverBudgetError
 from scrapy_rep.policies import Known
 from scrapy_rep.refusals import MAX_WAITING, ON_THE_WAY, TOO_MANY_WAIT, Refusals
 from scrapy_rep.robots import equip
@@ -49,7 +51,6 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from typing_extensions import Self
 
-    from scrapy_rep.downloader import HttpCache
     from scrapy_rep.frontier.job_file import JobFile
     from scrapy_rep.judging import Ruling
 
@@ -106,10 +107,9 @@ class RepMiddleware:
         self._refuse_for_host = refusals.refuse_for_host
         self._has_job = bool(crawler.settings["JOBDIR"])
         self._job = _job_of(crawler)
-        self._has_cache = crawl.http_cache is not None
+        self._has_cache = crawl.has_cache
         symptoms = Symptoms(crawl.settings, crawl.keeper, events, crawl.policies.now)
-        crawl.engine.starts.on_answer(symptoms.answered)
-        crawl.engine.starts.on_failure(symptoms.failed)
+        crawl.engine.starts.on_over.append(symptoms.heed)
         self._watch = Watch(
             crawler, crawl.settings, crawl.engine, crawl.waits, crawl.log
         )
@@ -255,20 +255,16 @@ class RepMiddleware:
         Nothing is known of what that robots.txt disallows, and nothing leaves: returned
         from here, the page passes by whatever else might send the request.
         """
-        cache = self._cache_for(request, origin)
-        if cache is None:
+        if not self._may_be_cached(request, origin):
             return None
-        page = await cache.page(request)
+        page = await cached_page(self._crawler, request)
         if page is not None:
             self._events.tell(FromHttpCache(request, request.url, origin))
         return page
 
-    def _cache_for(self, request: Request, origin: str) -> HttpCache | None:
-        """Return the HTTP cache where the robots.txt of *origin* cannot be fetched."""
-        cache = self._crawl.http_cache
-        if cache is None or not self._policies.is_away(origin, lambda: request):
-            return None
-        return cache
+    def _may_be_cached(self, request: Request, origin: str) -> bool:
+        """Tell whether the HTTP cache is asked, as the robots.txt of *origin* is unreachable."""
+        return self._has_cache and self._policies.is_away(origin, lambda: request)
 
     def _obey(
         self, request: Request, url: str, known: Known, ruling: Ruling
@@ -324,7 +320,7 @@ class RepMiddleware:
         is_parked = (
             self._settings.wait and self._keeper.parked_left(host) > MAX_WAIT_AT_HAND
         )
-        was_looked_up = self._cache_for(request, origin) is not None
+        was_looked_up = self._may_be_cached(request, origin)
         return (is_parked or was_looked_up) and self._can_wait(request)
 
     def process_exception(
@@ -352,7 +348,9 @@ class RepMiddleware:
     def _can_wait(self, request: Request) -> bool:
         """Tell whether *request* comes from the frontier, which parks it."""
         slot = self._engine.slot_of(request)
-        return self._crawl.is_queued and self._engine.handed_out.has(slot, request)
+        return self._crawl.is_queued and request in self._engine.handed_out.by(
+            SLOT, slot
+        )
 
     def _may_go_back(self, request: Request) -> bool:
         """Tell whether *request* comes from a scheduler, which takes it again.
@@ -380,7 +378,7 @@ class RepMiddleware:
     def _again(self, request: Request) -> Request:
         """Return *request* as the scheduler takes it a second time."""
         again = request.replace(dont_filter=True)
-        self._engine.handed_out.note_sent_back(request, again)
+        self._engine.handed_out.sent_back[again] = ref(request)
         return again
 
     def _is_down(self, request: Request) -> bool:
@@ -399,11 +397,11 @@ class WaitingMiddleware(RepMiddleware):
         return instead
 
     def process_response(self, request: Request, response: Response) -> Response:
-        self._engine.starts.note_answer(request, response)
+        self._engine.starts.end_at_gate(request, response)
         return response
 
     def process_exception(
         self, request: Request, exception: Exception
     ) -> Request | None:
-        self._engine.starts.note_failure(request, exception)
+        self._engine.starts.end_at_gate(request, exception)
         return super().process_exception(request, exception)

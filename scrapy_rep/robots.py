@@ -10,7 +10,7 @@ from scrapy import Request
 
 from scrapy_rep.access.origins import origin_of, robots_url
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.downloader import sleep
+from scrapy_rep.downloader.tools import sleep
 from scrapy_rep.judging.purposes import preferences_of
 from scrapy_rep.judging.ruling import UNREACHABLE
 from scrapy_rep.pages.reading import read_page

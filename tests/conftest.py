@@ -14,7 +14,7 @@ import pytest
 from scrapy.utils.reactor import set_asyncio_event_loop_policy
 from twisted.logger import globalLogPublisher
 
-from scrapy_rep.pacing import HOSTS
+from scrapy_rep.pacing.hosts import HOSTS
 from tests.redis_server import RedisServer
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from scrapy_rep import Addon
 from scrapy_rep.access.origins import origin_of, robots_url
 from scrapy_rep.commands.forms import URL_WANTED
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.downloader import ROBOTS_HOP
+from scrapy_rep.downloader.starts import ROBOTS_HOP
 from scrapy_rep.store import Snapshot
 from scrapy_rep.store.sqlite import FILE_NAME
 

@@ -13,8 +13,8 @@ from scrapy.core import downloader as scrapys
 from twisted.internet.defer import CancelledError
 from twisted.python.failure import Failure
 
-from scrapy_rep.downloader.on_the_way import leave_the_way
 from scrapy_rep.downloader.starts import Starts
+from scrapy_rep.downloader.tools import leave_the_way
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,6 +33,7 @@ CUT_OFF: tuple[type[BaseException], ...] = (
 )
 """How a download ends that was broken off."""
 NOWHERE: frozenset[Request] = frozenset()
+SLOT, HOST = "slot", "host"
 
 
 class Downloader(scrapys.Downloader):
@@ -96,59 +97,34 @@ class _Handlers:
 class HandedOut:
     """Requests by download slot and by host, for as long as the downloader has them."""
 
-    def __init__(self, downloader: scrapys.Downloader) -> None:
-        self._downloader = downloader
-        self._by_slot: dict[str, set[Request]] = {}
-        self._by_host: dict[str, set[Request]] = {}
-        """Hosts whose requests go through slots of other names."""
-        self.arrived: WeakSet[Request] = WeakSet()
-        """Requests whose answers have begun, of hosts with a pace."""
+    def __init__(self, active: Callable[[], AbstractSet[Request]]) -> None:
+        """*active* returns all that the downloader has."""
+        self._active = active
+        self._requests: dict[tuple[str, str], set[Request]] = {}
         self.sent_back: WeakKeyDictionary[Request, ref[Request]] = WeakKeyDictionary()
         """Requests on their way back to the queue, which handed them out too early: what goes
         back, and as what it was handed out."""
 
     def add(self, slot: str, host: str, request: Request) -> None:
         """Note that *request* is on its way to *host*, by *slot*."""
-        self._by_slot.setdefault(slot, set()).add(request)
-        if host != slot:
-            self._by_host.setdefault(host, set()).add(request)
+        for key in ((SLOT, slot), (HOST, host)):
+            self._requests.setdefault(key, set()).add(request)
 
-    def note_sent_back(self, request: Request, again: Request) -> None:
-        """Note that *request* is on its way back to the queue, as *again*."""
-        self.sent_back[again] = ref(request)
+    def by(self, kind: str, name: str) -> AbstractSet[Request]:
+        """Return those of a SLOT; or of a HOST: if it keeps a pace, until their answers begin."""
+        requests = self._requests.get((kind, name))
+        if requests is None:
+            return NOWHERE
+        requests &= self._active()  # the others were answered, or refused
+        if not requests:
+            del self._requests[kind, name]
+        return requests
+
+    def note_arrived(self, host: str, request: Request) -> None:
+        """Note that the answer of *host*, which has a pace, has begun."""
+        self._requests.get((HOST, host), set()).discard(request)
 
     def sweep(self) -> None:
         """Forget requests that were answered since we last looked at their slot."""
-        for slot in list(self._by_slot):
-            self.count_on_the_way(slot, NOWHERE)
-        for host in list(self._by_host):
-            self.has_any_to(host)
-
-    def has(self, slot: str, request: Request) -> bool:
-        """Tell whether *request* was handed out for *slot*, and has no answer yet."""
-        return request in self._by_slot.get(slot, ())
-
-    def count_on_the_way(self, slot: str, there: AbstractSet[Request]) -> int:
-        """Return how many requests are not in *slot* yet; *there* are those that are."""
-        requests = self._current(self._by_slot, slot)
-        return len(requests - there) if there else len(requests)
-
-    def has_any_to(self, host: str) -> bool:
-        """Tell whether any request is on its way to *host*, by whatever slot, unanswered."""
-        by_others = self._current(self._by_host, host)
-        return any(
-            request not in self.arrived
-            for requests in (by_others, self._current(self._by_slot, host))
-            for request in requests
-        )
-
-    def _current(
-        self, by_name: dict[str, set[Request]], name: str
-    ) -> AbstractSet[Request]:
-        requests = by_name.get(name)
-        if requests is None:
-            return NOWHERE
-        requests &= self._downloader.active  # the others were answered, or refused
-        if not requests:
-            del by_name[name]
-        return requests
+        for key in list(self._requests):
+            self.by(*key)

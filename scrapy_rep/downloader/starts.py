@@ -9,29 +9,54 @@ from typing import TYPE_CHECKING, Any
 from scrapy import signals
 from scrapy.core import downloader as scrapys
 
-from scrapy_rep.downloader.failures import may_send_again
-from scrapy_rep.downloader.for_crawler import OneForEachCrawler
+from scrapy_rep.downloader.tools import OneForEachCrawler
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from typing import Any
 
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
     from scrapy.http.headers import Headers
 
-    Granter = Callable[["Departure"], Awaitable[None] | None]
     HandOver = Callable[[Request], Awaitable[Response]]
-    Listener = Callable[["Departure"], None]
-    AnswerListener = Callable[["Departure", Response], None]
-    FailureListener = Callable[["Departure", Exception], None]
+    Listener = Callable[["Departure"], object]
+    Outcome = Response | Exception | None
 
 ROBOTS_HOP = "rep_robotstxt"
 """The meta key that marks a request for a robots.txt, for users' middlewares, too."""
 MOST_KEPT = 100
 """Origins that are remembered to have answered, and so may have kept a connection."""
-LONGEST_SCHEME = len("https://")
+REFUSED, NOT_FOUND, TIMEOUT = "connection refused", "host name not found", "timeout"
+CUT_SHORT, LOST = "cut short", "connection lost"
+FAILURE_KINDS = {
+    "refused": REFUSED,
+    "resolvehost": NOT_FOUND,
+    "lookup": NOT_FOUND,
+    "timeout": TIMEOUT,
+    "timedout": TIMEOUT,
+    "dataloss": CUT_SHORT,
+    "connect": LOST,
+    "failed": LOST,
+    "neverreceived": LOST,
+}
+"""A part of the name of an exception, and its kind; the first match counts. Twisted, Scrapy and
+each of its download handlers have exceptions of their own, but the names tell the kind."""
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE", "TRACE"})
+"""Those of requests that may be sent twice (RFC 9110 9.2.2), without bodies."""
+UNANSWERED = frozenset(
+    [
+        "ResponseNeverReceived",
+        "RequestTransmissionFailed",
+        "RequestNotSent",
+        "ReadError",
+        "WriteError",
+        "ServerDisconnectedError",
+        "ClientOSError",
+        "RemoteProtocolError",
+    ]
+)
+"""What clients raise when a connection is closed before an octet of the answer has come."""
 
 
 class Departure:
@@ -40,8 +65,10 @@ class Departure:
     __slots__ = (
         "__weakref__",
         "arrived_at",
+        "asking",
         "booking",
         "host",
+        "is_probe",
         "is_sent",
         "keeps_pace",
         "request",
@@ -50,12 +77,14 @@ class Departure:
         "started_at",
     )
 
-    def __init__(self, request: Request, slot: str | None = None) -> None:
+    def __init__(self, request: Request) -> None:
         self.request = request
-        self.slot = slot
+        self.slot: str | None = request.meta.get("download_slot")
         self.robots_hop: Any = request.meta.get(ROBOTS_HOP)
         """What marks the request as that of a robots.txt, and is told what comes of it; ``None``:
         it is for a page."""
+        self.asking: Any = getattr(self.robots_hop, "asking", None)
+        """The fetch that it belongs to; ``None``: it is for a page."""
         self.host = ""
         """Whose pace it keeps; empty: nobody's."""
         self.started_at = 0.0
@@ -66,25 +95,34 @@ class Departure:
         """What other processes know its start by; ``None``: no start is booked."""
         self.keeps_pace = False
         """Whether its host may have a pace to keep."""
+        self.is_probe = False
+        """Whether its host gets nothing else until it is over."""
         self.is_sent = False
         """Whether it was handed over, for all that is known."""
+
+    def step_aside(self) -> None:
+        """Leave the place of its fetch to others, as it waits."""
+        if self.asking is not None and self.asking.make_way is not None:
+            self.asking.make_way()
 
 
 class Starts(OneForEachCrawler):
     """Has each request of a crawl wait for its start, and tells listeners what comes of it.
 
     ``Downloader`` calls ``follow`` for each request. Where the user has another one, the gate
-    calls ``start_at_gate``, and the rest is told by Scrapy's signals.
+    calls ``start_at_gate`` and ``end_at_gate``, and the rest is told by Scrapy's signals.
     """
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._granter: Granter = _grant_at_once
-        self._start_listeners: list[Listener] = []
-        self._headers_listeners: list[Listener] = []
-        self._over_listeners: list[Listener] = []
-        self._answer_listeners: list[AnswerListener] = []
-        self._failure_listeners: list[FailureListener] = []
+        self.granter: Callable[[Departure], Awaitable[None] | None] = _ignore
+        """Called before each start; what it returns is awaited."""
+        self.on_start: list[Listener] = []
+        """Called at each start: the request is handed to its download handler."""
+        self.on_over: list[Callable[[Departure, Outcome], object]] = []
+        """Called when a request is over, with the response or the exception; ``None``: it was not
+        sent, or what came of it is nobody's business."""
+        self._on_headers: list[Listener] = []
         self._under_way: dict[Request, Departure] = {}
         """Those whose headers somebody wants to know of, and those that have passed the gate."""
         self._answered: dict[str, Headers] = {}
@@ -95,32 +133,12 @@ class Starts(OneForEachCrawler):
         self.pages = 0
         """How many requests for pages have started, without those for robots.txt files."""
 
-    def grant(self, granter: Granter) -> None:
-        """Call *granter* before each start, and await what it returns."""
-        self._granter = granter
-
-    def on_start(self, listener: Listener) -> None:
-        """Call *listener* at each start: the request is handed to its download handler."""
-        self._start_listeners.append(listener)
-
-    def on_over(self, listener: Listener) -> None:
-        """Call *listener* when a request was answered, or will not be, before all others."""
-        self._over_listeners.append(listener)
-
-    def on_answer(self, listener: AnswerListener) -> None:
-        """Call *listener* with each request that was answered, and the response."""
-        self._answer_listeners.append(listener)
-
-    def on_failure(self, listener: FailureListener) -> None:
-        """Call *listener* with each request that was not answered, and the exception."""
-        self._failure_listeners.append(listener)
-
     def on_headers(self, listener: Listener) -> None:
         """Call *listener* when the headers of an answer have come, from now on."""
-        if not self._headers_listeners:
+        if not self._on_headers:
             connect = self._crawler.signals.connect
             connect(self._note_headers, signals.headers_received)
-        self._headers_listeners.append(listener)
+        self._on_headers.append(listener)
 
     async def follow(self, request: Request, hand_over: HandOver) -> Response:
         """Return the response of *hand_over*, which is called when *request* may start.
@@ -128,30 +146,34 @@ class Starts(OneForEachCrawler):
         If its connection was kept from an earlier request, and closed without an answer, it is
         sent once more, in a turn of its own. HTTP clients do so, but ask nobody.
         """
+        origin = "/".join(request.url.split("/", 3)[:3])
         while True:
-            departure = Departure(request, request.meta.get("download_slot"))
+            departure = Departure(request)
             try:
                 await self._wait(departure)
                 self._note_start(departure)
                 response = await hand_over(request)
             except BaseException as error:
-                self._note_over(departure)
-                was_kept = self._takes_kept(request)
-                if was_kept and may_send_again(request, error):
+                # The next one uses no connection that was kept.
+                headers = self._answered.pop(origin, None)
+                if _was_kept(headers) and may_send_again(request, error):
+                    self._end(departure, None)
                     continue
-                if departure.started_at and isinstance(error, Exception):
-                    self._tell_failure(departure, error)
+                granted = departure.started_at
+                told = error if granted and isinstance(error, Exception) else None
+                self._end(departure, told)
                 raise
-            self._note_answered(request, response)
-            self._note_over(departure)
-            self._tell_answer(departure, response)
+            self._answered[origin] = response.headers
+            if len(self._answered) > MOST_KEPT:
+                del self._answered[next(iter(self._answered))]
+            self._end(departure, response)
             return response
 
     async def _wait(self, departure: Departure) -> None:
-        if (granted := self._granter(departure)) is not None:
+        if (granted := self.granter(departure)) is not None:
             await granted
         departure.started_at = monotonic()
-        if self._headers_listeners:
+        if self._on_headers:
             self._under_way[departure.request] = departure
 
     def _note_start(self, departure: Departure) -> None:
@@ -161,7 +183,7 @@ class Starts(OneForEachCrawler):
         else:
             departure.robots_hop.note_start(departure)
         departure.request.meta.pop("download_latency", None)  # of an earlier try
-        for listener in self._start_listeners:
+        for listener in self.on_start:
             listener(departure)
 
     def _note_headers(self, request: Request) -> None:
@@ -169,42 +191,15 @@ class Starts(OneForEachCrawler):
         if departure is not None:
             if not departure.is_sent:  # by a downloader that does not tell so
                 self._note_start(departure)
-            for listener in self._headers_listeners:
+            for listener in self._on_headers:
                 listener(departure)
 
-    def _note_over(self, departure: Departure) -> None:
+    def _end(self, departure: Departure, outcome: Outcome) -> None:
         self._under_way.pop(departure.request, None)
-        for listener in self._over_listeners:
-            listener(departure)
-
-    def _tell_answer(self, departure: Departure, response: Response) -> None:
-        if departure.robots_hop is not None:
-            departure.robots_hop.note_answer(response)
-        for listener in self._answer_listeners:
-            listener(departure, response)
-
-    def _tell_failure(self, departure: Departure, error: Exception) -> None:
-        if departure.robots_hop is not None:
-            departure.robots_hop.note_failure(error)
-        for listener in self._failure_listeners:
-            listener(departure, error)
-
-    # Connections that are kept
-
-    def _note_answered(self, request: Request, response: Response) -> None:
-        url = request.url
-        origin = url[: url.find("/", LONGEST_SCHEME)]
-        self._answered[origin] = response.headers
-        if len(self._answered) > MOST_KEPT:
-            del self._answered[next(iter(self._answered))]
-
-    def _takes_kept(self, request: Request) -> bool:
-        """Tell whether *request* may have used a kept connection; the next one will not."""
-        url = request.url
-        headers = self._answered.pop(url[: url.find("/", LONGEST_SCHEME)], None)
-        if headers is None:
-            return False
-        return (headers.get(b"Connection") or b"").lower() != b"close"
+        if departure.robots_hop is not None and outcome is not None:
+            departure.robots_hop.note_over(outcome)
+        for listener in self.on_over:
+            listener(departure, outcome)
 
     # Where the user has another downloader
 
@@ -221,57 +216,37 @@ class Starts(OneForEachCrawler):
             connect(self._forget_replaced, signals.request_scheduled)
             self.on_headers(_ignore)
         self._forget_replaced()
-        departure = Departure(request, request.meta.get("download_slot"))
-        await self._wait(departure)
+        await self._wait(Departure(request))
 
-    def note_answer(self, request: Request, response: Response) -> None:
-        """Note that *response* came to the gate, from the downloader or a middleware."""
-        if (departure := self._end_at_gate(request)) is not None:
-            self._tell_answer(departure, response)
-
-    def note_failure(self, request: Request, error: Exception) -> None:
-        """As ``note_answer``, for an exception."""
-        if (departure := self._end_at_gate(request)) is not None:
-            self._tell_failure(departure, error)
-
-    def _end_at_gate(self, request: Request) -> Departure | None:
-        """Return what is over only now; ``None``: that was told, or it was never sent."""
+    def end_at_gate(self, request: Request, outcome: Response | Exception) -> None:
+        """Note that *outcome* came to the gate, from the downloader or a middleware."""
         departure = self._under_way.get(request)
-        if departure is None:
-            return None
-        if not departure.is_sent:
-            if self._signals_starts:
-                self._note_over(departure)
-                return None
+        if departure is None:  # that was told, or it was never sent
+            return
+        if not departure.is_sent and not self._signals_starts:
             self._note_start(departure)
-        self._note_over(departure)
-        return departure
+        self._end(departure, outcome if departure.is_sent else None)
 
     def _reached(self, request: Request) -> None:
         departure = self._under_way.get(request)
-        if departure is None:
-            return
-        self._signals_starts = True
-        departure.slot = request.meta.get("download_slot")
-        departure.started_at = monotonic()
-        self._note_start(departure)
+        if departure is not None:
+            self._signals_starts = True
+            departure.slot = request.meta.get("download_slot")
+            departure.started_at = monotonic()
+            self._note_start(departure)
 
     def _downloaded(self, request: Request, response: Response) -> None:
         departure = self._under_way.get(request)
         if departure is not None and departure.is_sent:
-            self._note_over(departure)
-            self._tell_answer(departure, response)
+            self._end(departure, response)
 
     def _left(self, request: Request) -> None:
         departure = self._under_way.get(request)
-        if departure is None or not departure.is_sent:
-            return
-        self._note_over(departure)
-        # Scrapy sends the signal on the exception's way up: no signal carries it, and
-        # RetryMiddleware may make a request of it before it comes to the gate.
-        error = sys.exc_info()[1]
-        if isinstance(error, Exception):
-            self._tell_failure(departure, error)
+        if departure is not None and departure.is_sent:
+            # Scrapy sends the signal on the exception's way up: no signal carries it, and
+            # RetryMiddleware may make a request of it before it comes to the gate.
+            error = sys.exc_info()[1]
+            self._end(departure, error if isinstance(error, Exception) else None)
 
     def _forget_replaced(self) -> None:
         """End those in whose place a middleware has sent another request."""
@@ -279,12 +254,33 @@ class Starts(OneForEachCrawler):
         active = self._crawler.engine.downloader.active
         for request, departure in list(self._under_way.items()):
             if request not in active:
-                self._note_over(departure)
+                self._end(departure, None)
 
 
 def _ignore(departure: Departure) -> None:
-    pass
-
-
-def _grant_at_once(departure: Departure) -> None:
     """Let each request go: nobody keeps a pace."""
+
+
+def kind_of(error: BaseException) -> str:
+    """Return the kind of a failure; if it is not known, the name of the exception."""
+    name = type(error).__name__
+    lower = name.lower()
+    return next((kind for part, kind in FAILURE_KINDS.items() if part in lower), name)
+
+
+def may_send_again(request: Request, error: BaseException) -> bool:
+    """Tell whether *request* may be sent again, as its connection was closed unanswered."""
+    kinds = {type(error).__name__, type(error.__cause__).__name__}
+    return (
+        not kinds.isdisjoint(UNANSWERED)
+        and "download_latency" not in request.meta  # no headers have come
+        and request.method in SAFE_METHODS
+        and not request.body
+    )
+
+
+def _was_kept(headers: Headers | None) -> bool:
+    """Tell whether a connection may have been kept after an answer with these *headers*."""
+    if headers is None:
+        return False
+    return (headers.get(b"Connection") or b"").lower() != b"close"

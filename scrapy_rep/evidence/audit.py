@@ -16,7 +16,8 @@ from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_rep import __version__
-from scrapy_rep.downloader import kind_of, sleep
+from scrapy_rep.downloader.starts import kind_of
+from scrapy_rep.downloader.tools import sleep
 from scrapy_rep.events import EVENTS, as_text
 from scrapy_rep.events.event import Event
 from scrapy_rep.events.of_hosts import NewCopy
@@ -39,10 +40,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy.crawler import Crawler
-    from scrapy.http import Response
     from scrapy.utils.asyncio import CallLaterResult
 
-    from scrapy_rep.downloader import Departure, Starts
+    from scrapy_rep.downloader.starts import Departure, Outcome, Starts
     from scrapy_rep.events.stream import Stream
     from scrapy_rep.evidence.witness import Written
     from scrapy_rep.log.waits import Held, Waits
@@ -268,9 +268,8 @@ class Departures:
 
     def __init__(self, starts: Starts, events: Stream) -> None:
         self._events = events
-        starts.on_start(self._note_start)
-        starts.on_answer(self._note_answer)
-        starts.on_failure(self._note_failure)
+        starts.on_start.append(self._note_start)
+        starts.on_over.append(self._note_over)
 
     def _note_start(self, departure: Departure) -> None:
         request, robots = departure.request, departure.robots_hop is not None
@@ -287,19 +286,14 @@ class Departures:
         )
         self._events.tell(sent)
 
-    def _note_answer(self, departure: Departure, response: Response) -> None:
-        self._tell(departure, octets=len(response.body), status=response.status)
-
-    def _note_failure(self, departure: Departure, error: Exception) -> None:
-        self._tell(departure, error=kind_of(error))
-
-    def _tell(
-        self,
-        departure: Departure,
-        octets: int | None = None,
-        status: int | None = None,
-        error: str | None = None,
-    ) -> None:
+    def _note_over(self, departure: Departure, outcome: Outcome) -> None:
+        if outcome is None:
+            return
+        octets, status, error = None, None, None
+        if isinstance(outcome, Exception):
+            error = kind_of(outcome)
+        else:
+            octets, status = len(outcome.body), outcome.status
         began, arrived = departure.started_at, departure.arrived_at
         answered = Answered(
             without_user(departure.request.url),

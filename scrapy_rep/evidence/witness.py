@@ -25,7 +25,7 @@ from scrapy_rep.events.of_requests import (
 from scrapy_rep.events.stream import Stream
 from scrapy_rep.judging.agents import name_of
 from scrapy_rep.judging.purposes import stated_answers
-from scrapy_rep.pacing import FREE, pace_of
+from scrapy_rep.pacing.pace import FREE, pace_of
 from scrapy_rep.protocol.fields import CONTENT_USAGE
 from scrapy_rep.protocol.printable import MAX_CHARACTERS
 from scrapy_rep.settings import PACE_DIRECTIVES, Settings
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from scrapy_rep.events.of_hosts import Copy
-    from scrapy_rep.pacing import Pace
+    from scrapy_rep.pacing.pace import Pace
     from scrapy_rep.protocol import Agent
 
 META_KEY = "rep_evidence"

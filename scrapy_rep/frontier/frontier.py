@@ -6,7 +6,7 @@ from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from scrapy_rep.downloader import Alarm
+from scrapy_rep.downloader.tools import Alarm
 from scrapy_rep.events.of_hosts import PutOff
 from scrapy_rep.frontier.permits import Permits
 from scrapy_rep.frontier.places import Places, Where

@@ -11,7 +11,7 @@ from time import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.frontier.job_file import FILE_NAME, NEW_FACT
-from scrapy_rep.pacing import HOSTS
+from scrapy_rep.pacing.hosts import HOSTS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -43,7 +43,7 @@ class Permits:
             crawl.crawler.settings.getint("CONCURRENT_REQUESTS") or 16
         )
         """Of how many policies are asked for ahead at a time, those that take long aside."""
-        self._has_cache = crawl.is_judged and crawl.http_cache is not None
+        self._has_cache = crawl.is_judged and crawl.has_cache
 
     # Where a request belongs
 

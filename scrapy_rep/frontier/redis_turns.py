@@ -10,8 +10,9 @@ from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
 from scrapy_rep.frontier.redis_server import AwayError
-from scrapy_rep.pacing import ParkedError, early_of
 from scrapy_rep.pacing.health import WELL, Health
+from scrapy_rep.pacing.hosts import early_of
+from scrapy_rep.pacing.keeper import ParkedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +43,7 @@ class Asked:
 
 
 class FleetBookings:
-    """Books each start at a host with a delay, by the clock of Redis; see ``Bookings``.
+    """Books each start at a host with a delay, by the clock of Redis.
 
     A start is held until its answer, by a lease that is renewed meanwhile, and the delay counts
     after it. So the pace is kept by all that ask: other workers, media, other spiders, and one
@@ -68,6 +69,15 @@ class FleetBookings:
         due: float = 0.0,
         waits: Callable[[], object] = lambda: None,
     ) -> int:
+        """Wait until *interval* seconds have passed since the last request; book this start.
+
+        It is not before *due*, by ``time.monotonic()``, and should be asked for some time before
+        that (``early_of``), as it takes time to book it.
+
+        Until ``over`` nobody else starts there. An interval of 0 means that it is not known here
+        what the host asks for. *waits* is called before each wait. Returns the booking. Raises
+        ``ParkedError`` if another process has parked the host.
+        """
         try:
             while not await self._book(host, interval, due, waits):
                 pass
@@ -110,17 +120,19 @@ class FleetBookings:
         return False
 
     async def over(self, host: str, booking: int) -> None:
-        """See ``Bookings``; a host has one booking at a time."""
+        """Note that the request of *booking*, the host's only one, is over: its delay begins."""
         interval = self._held.pop(host, None)
         if interval is not None:
             with suppress(AwayError):  # its lease ends by itself
                 await self._turn(host, "over", interval, max(self._kept, interval))
 
     async def park(self, host: str, seconds: float) -> None:
+        """Let no process start a request to *host* for so many *seconds*."""
         with suppress(AwayError):
             await self._turn(host, "park", 0.0, seconds)
 
     async def spend(self, host: str, most: int) -> bool:
+        """Count a request to *host*; ``False``: *most* requests have started already."""
         key = self._server.key_at(host, f"{self._server.spider}:spent:{host}")
         while not self._is_ending():
             with suppress(AwayError):

@@ -10,7 +10,7 @@ from math import inf
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
-from scrapy_rep.downloader import Alarm
+from scrapy_rep.downloader.tools import Alarm
 from scrapy_rep.frontier.frontier import WINDOW
 from scrapy_rep.frontier.job_file import Changes, number_of
 from scrapy_rep.frontier.last_run import begin, end, summary

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.exceptions import HostRefused, RobotsForbidden, RobotsUnreachable
 from scrapy_rep.judging.purposes import Purposes
-from scrapy_rep.pacing import FREE, pace_of
+from scrapy_rep.pacing.pace import FREE, pace_of
 from scrapy_rep.policies.permissions import Permissions
 from scrapy_rep.protocol import Verdict
 from scrapy_rep.protocol.printable import duration
@@ -20,7 +20,7 @@ from scrapy_rep.settings import LONGEST_AT_PROMPT, PACE_DIRECTIVES
 
 if TYPE_CHECKING:
     from scrapy_rep.exceptions import RobotsRefused
-    from scrapy_rep.pacing import Pace
+    from scrapy_rep.pacing.pace import Pace
     from scrapy_rep.policies import Approval, Known
     from scrapy_rep.policies.permissions import Permission
     from scrapy_rep.protocol import Agent

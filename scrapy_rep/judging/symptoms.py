@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scrapy_rep.access.demands import REFUSALS, demand_of
-from scrapy_rep.downloader import kind_of
-from scrapy_rep.downloader.failures import LOST, REFUSED, TIMEOUT
+from scrapy_rep.downloader.starts import LOST, REFUSED, TIMEOUT, kind_of
 from scrapy_rep.events.of_hosts import BackedOff, Demanded, Down
-from scrapy_rep.pacing.health import SERVICE_UNAVAILABLE, TOO_MANY_REQUESTS
+from scrapy_rep.pacing.health import SERVICE_UNAVAILABLE, TOO_MANY_REQUESTS, WELL
 from scrapy_rep.policies.lifecycle import fields_of, retry_after
 from scrapy_rep.protocol.printable import without_user
 
@@ -17,9 +16,9 @@ if TYPE_CHECKING:
 
     from scrapy.http import Response
 
-    from scrapy_rep.downloader import Departure
+    from scrapy_rep.downloader.starts import Departure, Outcome
     from scrapy_rep.events.stream import Stream
-    from scrapy_rep.pacing import Keeper
+    from scrapy_rep.pacing.keeper import Keeper
     from scrapy_rep.settings import Settings
 
 OF_THE_HOST = frozenset({REFUSED, TIMEOUT})
@@ -51,17 +50,27 @@ class Symptoms:
         self._rows: dict[str, set[int]] = {}
         """Host -> the pages that have failed in a row, by their hashes."""
 
-    def answered(self, departure: Departure, response: Response) -> None:
+    def heed(self, departure: Departure, outcome: Outcome) -> None:
+        if departure.robots_hop is not None or outcome is None:
+            return
+        if not isinstance(outcome, Exception):
+            self._heed_answer(departure, outcome)
+        elif departure.host:
+            kind = kind_of(outcome)
+            if kind in OF_THE_HOST or (kind == LOST and self._is_a_row(departure)):
+                self._suffers(departure, kind)
+
+    def _heed_answer(self, departure: Departure, response: Response) -> None:
         status, host = response.status, departure.host
         if status < 500 and status != TOO_MANY_REQUESTS:
-            if status in REFUSALS and is_page(departure):
+            if status in REFUSALS:
                 self._look_for_demand(departure, response)
-            if self._rows and is_page(departure):
+            if self._rows:
                 self._rows.pop(host, None)
-            if self._keeper.was_in_trouble(host) and is_page(departure):
+            if self._keeper.health(host) is not WELL:
                 self._keeper.note_success(host, departure.started_at)
             return
-        if not host or not is_page(departure):
+        if not host:
             return
         asked = 0.0
         if status in {TOO_MANY_REQUESTS, SERVICE_UNAVAILABLE}:
@@ -90,16 +99,9 @@ class Symptoms:
             )
         )
 
-    def failed(self, departure: Departure, error: Exception) -> None:
-        if not departure.host or not is_page(departure):
-            return
-        kind = kind_of(error)
-        if kind in OF_THE_HOST or (kind == LOST and self._is_a_row(departure)):
-            self._suffers(departure, kind)
-
     def _is_a_row(self, departure: Departure) -> bool:
         """Note that a page failed; tell whether so many have that it is not the page."""
-        if self._keeper.is_in_trouble(departure.host):
+        if self._keeper.health(departure.host).since is not None:
             return True
         if len(self._rows) >= MAX_ROWS:
             self._rows.clear()
@@ -143,8 +145,3 @@ class Symptoms:
                 down=self._keeper.refuses(host) or None,
             )
         )
-
-
-def is_page(departure: Departure) -> bool:
-    """Tell that it is not for a robots.txt."""
-    return departure.robots_hop is None

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from scrapy_rep.engine import Engine
-    from scrapy_rep.pacing import Keeper
+    from scrapy_rep.pacing.keeper import Keeper
 
 PACE, ASKED, TURN = "pace", "asked", "turn"
 PARKED = "parked"

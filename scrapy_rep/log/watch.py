@@ -9,7 +9,7 @@ from scrapy import signals
 from scrapy.extensions.telnet import update_telnet_vars
 from scrapy.utils.asyncio import call_later
 
-from scrapy_rep.downloader import ROBOTS_HOP
+from scrapy_rep.downloader.starts import ROBOTS_HOP
 from scrapy_rep.events.of_requests import Refused
 from scrapy_rep.events.stream import Stream
 from scrapy_rep.log.waits import WHY, in_words
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.utils.asyncio import CallLaterResult
 
-    from scrapy_rep.downloader import Departure
+    from scrapy_rep.downloader.starts import Departure, Outcome
     from scrapy_rep.engine import Engine
     from scrapy_rep.exceptions import RobotsRefused
     from scrapy_rep.log.lines import Log
@@ -100,15 +100,15 @@ class Watch:
     def _follow_downloader(self) -> None:
         """Note when all that is in the downloader waits, which no queue of ours will tell."""
         starts, connect = self._engine.starts, self._crawler.signals.connect
-        starts.on_start(self._note_start)
-        starts.on_over(self._note_over)
+        starts.on_start.append(self._note_start)
+        starts.on_over.append(self._note_over)
         connect(self._note_reached, signals.request_reached_downloader)
 
     def _note_start(self, departure: Departure) -> None:
         self._under_way += 1
         self._waits.note_busy()
 
-    def _note_over(self, departure: Departure) -> None:
+    def _note_over(self, departure: Departure, outcome: Outcome) -> None:
         self._under_way -= departure.is_sent
         active = self._engine.active()
         if len(active) > (departure.request in active):

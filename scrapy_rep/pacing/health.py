@@ -44,60 +44,42 @@ class Health(NamedTuple):
     gap: float = 0.0
     """Seconds between two starts at ``resumes``; the gap gets shorter with time."""
 
-    def after_trouble(self, now: float, pause: float, most: float) -> Health:
-        """Return its health after a failure that counts, with a pause of *pause* seconds.
-
-        A gap is *most* seconds at the most.
-        """
-        before = WELL if self.may_be_forgotten(now) else self
-        gap = before.gap_at(now)
-        refused_at = 2 * gap
-        if before.served:
-            # It copes with more than a mean with the pause shows, and less than one without.
-            borne = sqrt((now - before.at) * max(0.0, now - before.resumes))
-            refused_at = max(refused_at, GAP_MARGIN * borne / before.served)
-        return Health(
-            before.level + 1,
-            now,
-            now + pause,
-            now if before.since is None else before.since,
-            refused_at=min(most, refused_at),
-            gap=gap,
-        )
-
-    def after_too_fast(self) -> Health:
-        """Return its health if it has refused us because we asked too fast."""
-        if not self.refused_at:
-            return self
-        return self._replace(gap=max(self.gap, self.refused_at), refused_at=0.0)
-
     def after_failure(
         self, started: float, status: int | None, now: float, pause: float, most: float
     ) -> Health:
         """Return its health after a request that *started* then has failed.
 
-        *status* is ``None`` if there was no answer. What was in flight during a pause belongs
-        to one burst, which counts once.
+        *status* is ``None`` if there was no answer. It has a *pause* of so many seconds then, and
+        its gap is *most* seconds at the most. What was in flight during a pause belongs to one
+        burst, which counts once.
         """
-        news = self.is_news(started)
-        health = self.after_trouble(now, pause, most) if news else self
+        is_news, health = started >= self.resumes, self
+        if is_news:
+            before = WELL if self.may_be_forgotten(now) else self
+            gap = before.gap_at(now)
+            refused_at = 2 * gap
+            if before.served:
+                # It copes with more than a mean with the pause shows, and less than one without.
+                borne = sqrt((now - before.at) * max(0.0, now - before.resumes))
+                refused_at = max(refused_at, GAP_MARGIN * borne / before.served)
+            since = now if before.since is None else before.since
+            refused_at = min(most, refused_at)
+            level, resumes = before.level + 1, now + pause
+            health = Health(level, now, resumes, since, 0, refused_at, gap)
         # One 503 may be about its page alone; several in a burst are about the host.
-        too_fast = status == TOO_MANY_REQUESTS or (
-            status == SERVICE_UNAVAILABLE and not news
+        is_too_fast = status == TOO_MANY_REQUESTS or (
+            status == SERVICE_UNAVAILABLE and not is_news
         )
-        return health.after_too_fast() if too_fast else health
+        if not (is_too_fast and health.refused_at):
+            return health
+        return health._replace(gap=max(health.gap, health.refused_at), refused_at=0.0)
 
-    def after_success(self, number: int = 1) -> Health:
-        """Return its health after *number* successes that began after its last trouble."""
-        return self._replace(
-            level=max(0, self.level - number),
-            since=None,
-            served=self.served + number,
-        )
-
-    def is_news(self, started: float) -> bool:
-        """Tell whether a request *started* after the last pause, and so tells something new."""
-        return started >= self.resumes
+    def after_success(self, started: float) -> Health:
+        """Return its health after a success; its request *started* then."""
+        if started < self.resumes:  # it tells nothing new
+            return self
+        level = max(0, self.level - 1)
+        return self._replace(level=level, since=None, served=self.served + 1)
 
     def gap_at(self, now: float) -> float:
         """Return its gap in seconds, as it is by *now*."""

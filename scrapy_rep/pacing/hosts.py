@@ -16,7 +16,7 @@ from scrapy_rep.pacing.health import WELL
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scrapy_rep.downloader import Departure
+    from scrapy_rep.downloader.starts import Departure
     from scrapy_rep.pacing.health import Health
 
     Wisher = tuple[int, str]
@@ -35,13 +35,20 @@ LATENCY_SMOOTHING = 0.25
 """The weight of a new response time in the smoothed one."""
 FIRST_SWEEP_HOSTS = 64
 """With so many hosts, those that may be forgotten are looked for the first time."""
+EARLY_PART, EARLY_MOST = 0.25, 0.1
+"""The part of an interval, and at most the seconds, before its time at which a start is booked."""
+
+
+def early_of(interval: float) -> float:
+    """Return how many seconds before its time a start is booked, with an *interval*."""
+    return min(EARLY_PART * interval, EARLY_MOST)
 
 
 class Asking:
     """One fetch of a robots.txt, until its content is known."""
 
     over = False
-    make_way: Callable[[], None] | None = None
+    make_way: Callable[[], object] | None = None
     """Lets another fetch run while a request of this one waits for its turn; ``None``: no
     request of it is in the downloader."""
 
@@ -52,13 +59,11 @@ class Host:
     __slots__ = (
         "asking",
         "health",
-        "is_measured",
         "last",
         "latency",
         "line",
         "parked_by",
         "parked_until",
-        "spent",
         "under_way",
         "wishes",
     )
@@ -81,10 +86,6 @@ class Host:
         self.health: Health = WELL
         self.latency: float | None = None
         """Its response time, smoothed, in seconds."""
-        self.is_measured = True
-        """Whether the response time is known, or not wanted."""
-        self.spent: dict[int, int] | None = None
-        """How many requests it has had of each crawl that has a budget."""
 
     # When it may be asked
 
@@ -113,34 +114,33 @@ class Host:
         self,
         departure: Departure,
         crawl: int,
-        asking: Asking | None,
-        *,
         now: float,
+        *,
         began: float,
         own: float = 0.0,
-        early: float = 0.0,
+        is_booked: bool = False,
+        is_probe: bool = False,
     ) -> float:
         """Grant *departure* its start, and return 0; or the seconds until it must ask again.
 
-        Starts are granted in the order in which they were asked for. *asking* is the fetch,
-        if the request is for a robots.txt: while nothing is known of the host, only one
-        fetch goes on there. *own* are the seconds of the user's own delay, if that is longer. A
-        start is granted so many seconds *early*, as it must be booked elsewhere, too: ``last`` is
-        then when it may be.
+        Starts are granted in the order in which they were asked for. While nothing is known of
+        the host, only one fetch of a robots.txt goes on there. *own* are the seconds of the user's
+        own delay, if that is longer. A start that *is_booked* elsewhere, too, is granted early:
+        ``last`` is then when it may be. If it *is_probe*, nothing else starts until it is over.
         """
         for wisher, (seconds, _) in self.wishes.items():
             if wisher[0] == crawl:
                 self.wishes[wisher] = seconds, now
-        interval = self.interval(crawl, now)
+        interval, asking = self.interval(crawl, now), departure.asking
         interval = interval and max(interval, own)  # else Scrapy's slot keeps it alone
         ahead = self.may_start_in(interval, now, began)
-        wait = ahead if ahead > early else 0.0
+        wait = ahead if ahead > is_booked * early_of(interval) else 0.0
         if asking is not None and not interval:
             if self.asking is None:
                 self.asking = asking
             elif self.asking is not asking and not self.asking.over:
                 wait = max(wait, LEARNING_RECHECK_SECONDS)
-        if self.is_probed and _alive(self.under_way) is not None:
+        if is_probe and _alive(self.under_way) is not None:
             wait = max(wait, LEARNING_RECHECK_SECONDS)
         if self.line and asking is None:  # a robots.txt is before all pages
             before = list(self.line)
@@ -154,7 +154,8 @@ class Host:
             return wait
         self.leave_line(departure)
         self.last = now + ahead
-        if interval or asking is not None or self.is_probed:
+        departure.is_probe = is_probe
+        if interval or asking is not None or is_probe:
             self.under_way = ref(departure)
         return 0.0
 
@@ -167,7 +168,7 @@ class Host:
 
     def note_arrived(self, departure: Departure, at: float) -> None:
         """Note that *departure* has arrived; the next interval begins *at*, but no earlier."""
-        if not self.is_probed:
+        if not departure.is_probe:
             self.note_over(departure)
         if self.last is None or self.last < at:
             self.last = at
@@ -176,11 +177,6 @@ class Host:
         """Note that *departure* is over, or does not start although that was granted."""
         if _alive(self.under_way) in {departure, None}:
             self.under_way = None
-
-    @property
-    def is_probed(self) -> bool:
-        """Tell whether it gets one request at a time only."""
-        return self.health.level > 0 or not self.is_measured
 
     # How it is
 
@@ -203,23 +199,19 @@ class Host:
 
         *well*: the answer was a page. Errors come quickly, so they never make it shorter.
         """
-        before = self.latency
-        if before is None:
-            self.latency = latency
-        elif well or latency > before:
-            self.latency = before + LATENCY_SMOOTHING * (latency - before)
-        self.is_measured = True
-        assert self.latency is not None
-        return self.latency
+        before = latency if self.latency is None else self.latency
+        if well or latency > before:
+            before += LATENCY_SMOOTHING * (latency - before)
+        self.latency = before
+        return before
 
-    def may_be_forgotten(self, now: float, crawls: set[int]) -> bool:
-        """Tell whether nothing of it matters any more; *crawls* have budgets to keep."""
+    def may_be_forgotten(self, now: float) -> bool:
+        """Tell whether nothing of it matters any more."""
         if (
             self.line
             or _alive(self.under_way) is not None
             or (self.asking is not None and not self.asking.over)
             or self.parked_until > now
-            or (self.spent and not crawls.isdisjoint(self.spent))
             or (self.health is not WELL and not self.health.may_be_forgotten(now))
         ):
             return False
@@ -243,14 +235,11 @@ class Hosts:
     """Hosts by name. A host that was idle for longer than its delay is forgotten."""
 
     def __init__(self) -> None:
-        self.by_name: dict[str, Host] = {}
-        self.crawls: set[int] = set()
-        """Crawls that have budgets."""
         self.forget_all()
 
     def forget_all(self) -> None:
         """Begin anew, as a process that has just started."""
-        self.by_name.clear()
+        self.by_name: dict[str, Host] = {}
         self.parked_until = 0.0
         """When no host is parked any more."""
         self.began = monotonic()
@@ -283,7 +272,7 @@ class Hosts:
         self.by_name = {
             name: host
             for name, host in self.by_name.items()
-            if not host.may_be_forgotten(now, self.crawls)
+            if not host.may_be_forgotten(now)
         }
         self._sweep_at = 2 * len(self.by_name) + FIRST_SWEEP_HOSTS
 
@@ -305,37 +294,6 @@ class Hosts:
             host = self.of(name)
             if host.last is None:
                 host.last = now - max(0.0, ago)
-
-    # What is asked for, and when
-
-    def note_wish(self, name: str, crawl: int, origin: str, seconds: float) -> None:
-        """Note that *origin* asks *crawl* for *seconds* between two requests; 0: for none."""
-        if seconds:
-            self.of(name).wishes[crawl, origin] = seconds, monotonic()
-        else:
-            self.find(name).wishes.pop((crawl, origin), None)
-
-    def interval(self, name: str, crawl: int) -> float:
-        """Return the seconds that *crawl* is to keep between two requests; 0: any."""
-        host = self.by_name.get(name)
-        if host is None or not (host.wishes or host.health is not WELL):
-            return 0.0
-        return host.interval(crawl, monotonic())
-
-    def due_in(
-        self, name: str, crawl: int, began: float, *, behind: bool = True
-    ) -> float:
-        """Return the seconds until *crawl* may ask the host again; 0: it may now.
-
-        Others may have asked it before *began*. *behind*: after those that wait for it already.
-        """
-        host = self.by_name.get(name)
-        if host is None or not (host.wishes or host.health is not WELL):
-            return 0.0
-        now = monotonic()
-        interval = host.interval(crawl, now)
-        left = host.may_start_in(interval, now, began)
-        return left + len(host.line) * interval if behind and host.line else left
 
 
 HOSTS = Hosts()

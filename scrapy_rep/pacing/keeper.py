@@ -1,32 +1,33 @@
-"""The keeper of paces: what is known of each host, as one crawl asks for it and adds to it."""
+"""The keeper of paces: grants each start of a crawl's requests, by host, by whatever road they
+come; and tells what the crawl knows of each host.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import count
 from math import inf
 from time import monotonic
-from typing import TYPE_CHECKING
-from weakref import finalize
+from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro
 
-from scrapy_rep.downloader import ROBOTS_HOP, sleep
+from scrapy_rep.downloader.starts import ROBOTS_HOP
+from scrapy_rep.downloader.tools import sleep
 from scrapy_rep.exceptions import NotNow, StillParked
-from scrapy_rep.pacing.health import WELL, Health, pause_of
-from scrapy_rep.pacing.hosts import HOSTS
-from scrapy_rep.pacing.turns import Turns, early_of
+from scrapy_rep.pacing.health import Health, pause_of
+from scrapy_rep.pacing.hosts import HOSTS, LEARNING_RECHECK_SECONDS, early_of
 from scrapy_rep.settings import LONGEST_AT_PROMPT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from scrapy import Request
-    from scrapy.http import Response
 
-    from scrapy_rep.downloader import Departure
+    from scrapy_rep.downloader.starts import Departure, Outcome
     from scrapy_rep.engine import Engine
-    from scrapy_rep.pacing.turns import Bookings
     from scrapy_rep.settings import Settings
 
 LATENCY_WISHER = "latency"
@@ -41,10 +42,22 @@ class OverBudgetError(IgnoreRequest):
     """The host has had all the requests that it may have; the gate refuses the next one."""
 
 
+class ParkedError(Exception):
+    """Another process has parked the host, for so many *seconds* from now on."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(f"parked for {seconds:g} s")
+
+
 class Keeper:
     """Says when a crawl may ask each host, and how the host is.
 
     Both are of the process (``HOSTS``), and with ``share`` of a fleet. Beyond RFC 9309.
+
+    A site has a request when its answer begins, at the latest; then the interval begins, and
+    nothing else is started there before that. So it is never shorter at the site, wherever
+    a request was held up: here, by a connection, or there.
     """
 
     def __init__(
@@ -60,74 +73,75 @@ class Keeper:
         self.hosts = HOSTS
         self.host_of = host_of
         self._settings = settings
-        self.number = next(CRAWL_NUMBERS)
-        self._longest_wait = inf if settings.wait else LONGEST_AT_PROMPT
+        self._number = next(CRAWL_NUMBERS)
         self._heeds_parking = bool(settings.obey & {"retry-after", "back-off"})
-        self.bookings: Bookings | None = None
-        """What other processes of a fleet know; ``None``: there are none."""
+        self.bookings: Any = None
+        """The ``FleetBookings`` by which other processes share the pace; ``None``: none do."""
         self.keeps_intervals = False
         """Whether any host keeps an interval, or has done so."""
-        self._budgets = {
+        self._budgets: dict[str, int] = {
             host: own["budget"]
             for host, own in settings.hosts.items()
             if "budget" in own
         }
         self.has_budgets = settings.host_budget is not None or bool(self._budgets)
-        if self.has_budgets:
-            self.hosts.crawls.add(self.number)
-            finalize(self, self.hosts.crawls.discard, self.number)
-        self.turns = Turns(self, engine)
-        if settings.latency_factor:
-            engine.starts.on_answer(self._measure)
+        self._spent: Counter[str] = Counter()
+        """How many requests each host that has a budget has had."""
+        self._waits: Counter[str] = Counter()
+        """How many requests of each host wait for a grant."""
+        engine.starts.granter = self._grant
+        engine.starts.on_over.append(self._note_over)
 
-    def share(self, bookings: Bookings) -> None:
+    def share(self, bookings: Any) -> None:
         """Let *bookings* grant each start, and tell other processes of parked hosts."""
         self.bookings = bookings
         self._keep_intervals()
 
     def _keep_intervals(self) -> None:
+        # Most crawls never have a pace to keep, and each receiver of a signal costs time.
         if not self.keeps_intervals:
             self.keeps_intervals = True
-            self.turns.follow_headers()
+            self._engine.starts.on_headers(self._note_arrived)
 
     # Intervals
 
     def keep(self, host: str, origin: str, interval: float) -> None:
         """Keep *interval* seconds between requests at *host*, as *origin* asks, from now on."""
-        if not self.keeps_intervals:
-            if not interval:
-                return
+        if interval:
             self._keep_intervals()
-        if host:
-            self.hosts.note_wish(host, self.number, origin, interval)
+        if host and interval:
+            self.hosts.of(host).wishes[self._number, origin] = interval, monotonic()
+        elif host and self.keeps_intervals:
+            self.hosts.find(host).wishes.pop((self._number, origin), None)
 
     def interval(self, host: str) -> float:
         """Return the seconds to keep between two requests at *host*; 0: none."""
-        return self.hosts.interval(host, self.number)
+        return self.hosts.find(host).interval(self._number, monotonic())
 
     def pace_left(self, host: str, *, behind: bool = True) -> float:
         """Return the seconds until a start at *host* may be asked for, parked or not.
 
         *behind*: after those that wait for it in the downloader.
         """
-        left = self.hosts.due_in(host, self.number, self.began, behind=behind)
-        return max(0.0, left - self.early(host)) if left else 0.0
-
-    def early(self, host: str) -> float:
-        """Return how many seconds before its time a start at *host* is booked for a fleet."""
-        return 0.0 if self.bookings is None else early_of(self.interval(host))
+        record, now = self.hosts.find(host), monotonic()
+        interval = record.interval(self._number, now)
+        left = record.may_start_in(interval, now, self._began)
+        if behind and record.line:
+            left += len(record.line) * interval
+        early = early_of(interval) if self.bookings else 0.0
+        return max(0.0, left - early)
 
     @property
-    def began(self) -> float:
+    def _began(self) -> float:
         """When hosts may have been asked last that this process has not asked.
 
         In a fleet that is told by its bookings.
         """
-        return self.hosts.began if self.bookings is None else -inf
+        return -inf if self.bookings else self.hosts.began
 
     def check_wait(self, request: Request, seconds: float) -> None:
         """Raise ``NotNow`` if *request* must not wait for so many *seconds*."""
-        if seconds > self._longest_wait:
+        if seconds > LONGEST_AT_PROMPT and not self._settings.wait:
             raise NotNow(request.url, self.host_of(request), seconds)
 
     # Hosts that are parked: their sites want to be left alone for some time
@@ -138,10 +152,9 @@ class Keeper:
 
     def parked_left(self, host: str) -> float:
         """Return the seconds for which *host* is still parked; 0: it is not."""
-        now = monotonic()
-        if not self._heeds_parking or self.hosts.parked_until <= now:
+        if not self.is_any_parked():
             return 0.0
-        return self.hosts.find(host).parked_left(now)
+        return self.hosts.find(host).parked_left(monotonic())
 
     def parked_by(self, host: str) -> str:
         """Return what has parked *host*, such as "429", if that is known here."""
@@ -158,7 +171,7 @@ class Keeper:
         than before.
         """
         longer = self.learn_parked(host, seconds, what)
-        if longer and self.bookings is not None:
+        if longer and self.bookings:
             deferred_from_coro(self.bookings.park(host, seconds))
         return longer
 
@@ -186,17 +199,13 @@ class Keeper:
 
     # How a host bears our requests
 
+    def health(self, host: str) -> Health:
+        """Return how *host* is; ``WELL``: it was in no trouble, or that is forgotten."""
+        return self.hosts.find(host).health
+
     def is_down(self, host: str) -> bool:
         """Tell whether *host* did nothing but fail for REP_BACK_OFF_GIVE_UP seconds."""
-        return self.hosts.find(host).health.is_down(self._settings.back_off_give_up)
-
-    def was_in_trouble(self, host: str) -> bool:
-        """Tell whether *host* was in trouble, which is not forgotten yet."""
-        return self.hosts.find(host).health is not WELL
-
-    def is_in_trouble(self, host: str) -> bool:
-        """Tell whether *host* is in trouble, and has not had a success since that began."""
-        return self.hosts.find(host).health.since is not None
+        return self.health(host).is_down(self._settings.back_off_give_up)
 
     def note_failure(
         self, host: str, started: float, status: int | None, asked: float = 0.0
@@ -208,18 +217,15 @@ class Keeper:
         the failure belongs to a burst, which counts once.
         """
         record, settings = self.hosts.of(host), self._settings
-        before = record.health
-        level, most = before.level + 1, settings.back_off_max
-        pause = asked or pause_of(level, settings.back_off_first, most)
+        before, most = record.health, settings.back_off_max
+        pause = asked or pause_of(before.level + 1, settings.back_off_first, most)
         record.health = before.after_failure(started, status, monotonic(), pause, most)
         return before, record.health
 
     def note_success(self, host: str, started: float) -> None:
         """Note a success at *host*, which was in trouble; the request *started* then."""
         record = self.hosts.of(host)
-        before = record.health
-        if before.is_news(started):
-            record.health = before.after_success()
+        record.health = record.health.after_success(started)
 
     # How many requests a host may have (REP_HOST_BUDGET)
 
@@ -229,54 +235,164 @@ class Keeper:
 
     def is_used_up(self, host: str) -> bool:
         """Tell whether *host* has had as many as it may."""
-        most = self.budget_of(host) if self.has_budgets else None
-        if most is None:
-            return False
-        spent = self.hosts.find(host).spent
-        return most <= (spent.get(self.number, 0) if spent else 0)
+        most = self.budget_of(host)
+        return most is not None and most <= self._spent[host]
 
-    def spend(self, host: str, number: int = 1) -> None:
-        """Count a request to *host*; raises ``OverBudgetError`` if it may have no more.
-
-        A *number* of -1 takes it back, as the request does not start.
-        """
+    def _spend(self, host: str, number: int = 1) -> None:
+        """Count a request to *host*; a *number* of -1 takes it back, as it does not start."""
         if self.budget_of(host) is None:
             return
         if number > 0 and self.is_used_up(host):
             raise OverBudgetError
-        record = self.hosts.of(host)
-        record.spent = record.spent or {}
-        record.spent[self.number] = record.spent.get(self.number, 0) + number
+        self._spent[host] += number
 
-    async def spend_shared(self, host: str) -> None:
-        """Count a request to *host*, which is counted here already, for the whole fleet.
-
-        Raises ``OverBudgetError`` if the fleet has sent as many as it may.
-        """
+    async def _spend_shared(self, host: str) -> None:
+        """Count a request to *host*, which is counted here already, for the whole fleet."""
         most = self.budget_of(host)
-        if most is None or self.bookings is None:
+        if self.bookings is None or most is None:
             return
         if not await self.bookings.spend(host, most):
-            self.hosts.of(host).spent = {self.number: most}
+            self._spent[host] = most
             raise OverBudgetError
+
+    # Each start
+
+    def _grant(self, departure: Departure) -> Awaitable[None] | None:
+        departure.host = host = self.host_of(departure.request)
+        if not host:
+            return None
+        is_page = departure.robots_hop is None
+        if self.has_budgets and is_page:
+            self._spend(host)
+        waits_first = bool(self.bookings or self.parked_left(host))
+        if not (
+            waits_first
+            or not is_page
+            or self._wants_latency(departure)
+            or self.interval(host)
+        ):
+            self.hosts.of(host).last = monotonic()
+            return None
+        departure.keeps_pace = True
+        if waits_first or self._turn(departure):
+            return self._book(departure)
+        return None
+
+    def _turn(self, departure: Departure) -> float:
+        """Have the host grant *departure* its turn: 0, or the seconds until it must ask again."""
+        record = self.hosts.of(departure.host)
+        return record.turn(
+            departure,
+            self._number,
+            monotonic(),
+            began=self._began,
+            own=self._engine.least_delay(departure.slot),
+            is_booked=self.bookings is not None,
+            is_probe=record.health.level > 0 or self._wants_latency(departure),
+        )
+
+    async def _book(self, departure: Departure) -> None:
+        """Wait for a turn, and keep the place of *departure* free for others meanwhile."""
+        host, is_page = departure.host, departure.robots_hop is None
+        # What is beyond that counts among CONCURRENT_REQUESTS, so that the others stay
+        # in their queue. For a fetch of a robots.txt that has been done.
+        lent = int(is_page and self._waits[host] < self._engine.most_of_a_slot)
+        self._waits[host] += 1
+        self._engine.lend(lent)
+        come_back = self._engine.step_out(departure)
+        if lent:
+            self._engine.wake()  # another one may have its place
+        try:
+            await self._wait(departure)
+            if is_page:
+                await self._spend_shared(host)
+        except BaseException as error:
+            self.hosts.of(host).note_over(departure)
+            self._end_booking(departure)
+            if is_page and not isinstance(error, OverBudgetError):
+                self._spend(host, -1)
+            raise
+        finally:
+            come_back()
+            self.hosts.of(host).leave_line(departure)
+            self._waits[host] -= 1
+            if not self._waits[host]:
+                del self._waits[host]
+            self._engine.lend(-lent)
+
+    async def _wait(self, departure: Departure) -> None:
+        request, host, slot = departure.request, departure.host, departure.slot
+        held = False
+        while True:
+            if self.parked_left(host):
+                departure.step_aside()
+                await self.until_not_parked(request, host)
+                held = True
+            # Requests that were held together then keep the delay of their slot, too.
+            wait = self._engine.due_in(slot) if held and slot else 0.0
+            if not self._engine.has_room(slot):
+                wait = wait or LEARNING_RECHECK_SECONDS
+            if wait := wait or self._turn(departure):
+                self.check_wait(request, wait)
+                departure.step_aside()
+                await sleep(wait)
+            elif await self._is_booked(departure):
+                return
+
+    async def _is_booked(self, departure: Departure) -> bool:
+        """Book the start, which is granted here, in the fleet; ``False``: it must wait."""
+        record = self.hosts.of(departure.host)
+        # The user's own delay limits how often a host is asked, too.
+        own = self._engine.least_delay(departure.slot)
+        interval = max(self.interval(departure.host), own)
+        if not self.bookings or not (interval or departure.robots_hop):
+            return True
+        try:
+            departure.booking = await self.bookings.book(
+                departure.host, interval, record.last or 0.0, departure.step_aside
+            )
+        except ParkedError as parked:
+            record.note_over(departure)
+            self.learn_parked(departure.host, parked.seconds)
+            return False
+        record.last = monotonic()
+        return True
+
+    def _note_arrived(self, departure: Departure) -> None:
+        """Begin the interval: the site has *departure*, at the latest since now."""
+        if not departure.keeps_pace or departure.arrived_at is not None:
+            return
+        departure.arrived_at = at = monotonic()
+        self.hosts.of(departure.host).note_arrived(departure, at)
+        self._engine.handed_out.note_arrived(departure.host, departure.request)
+        self._engine.wake()  # another request to the host may be handed out now
+        self._end_booking(departure)
+
+    def _note_over(self, departure: Departure, outcome: Outcome) -> None:
+        if departure.keeps_pace and departure.started_at:  # else nothing was sent
+            self._note_arrived(departure)
+            self.hosts.of(departure.host).note_over(departure)
+        if self._settings.latency_factor and isinstance(outcome, Response):
+            self._measure(departure, outcome)
+
+    def _end_booking(self, departure: Departure) -> None:
+        booking, departure.booking = departure.booking, None
+        if booking is not None:
+            deferred_from_coro(self.bookings.over(departure.host, booking))
 
     # REP_LATENCY_FACTOR: a pause of so many response times
 
-    def wants_latency(self, host: str) -> bool:
-        """Tell whether the response time of *host* is wanted, but unknown."""
-        if not self._settings.latency_factor:
-            return False
-        record = self.hosts.of(host)
-        record.is_measured = record.latency is not None
-        return not record.is_measured
+    def _wants_latency(self, departure: Departure) -> bool:
+        """Tell whether the response time of its host is wanted, but unknown."""
+        is_wanted = self._settings.latency_factor and departure.robots_hop is None
+        return bool(is_wanted) and self.hosts.find(departure.host).latency is None
 
     def _measure(self, departure: Departure, response: Response) -> None:
-        host = departure.host
         latency: float | None = departure.request.meta.get("download_latency")
-        if latency is None or not host or departure.robots_hop is not None:
+        if latency is None or not departure.host or departure.robots_hop is not None:
             return
-        record, settings = self.hosts.of(host), self._settings
+        record, settings = self.hosts.of(departure.host), self._settings
         smoothed = record.measure(latency, well=response.status < 400)
-        delay = settings.latency_factor * smoothed
-        delay = min(max(delay, settings.latency_delay_min), settings.latency_delay_max)
-        self.keep(host, LATENCY_WISHER, delay)
+        delay = max(settings.latency_factor * smoothed, settings.latency_delay_min)
+        delay = min(delay, settings.latency_delay_max)
+        self.keep(departure.host, LATENCY_WISHER, delay)

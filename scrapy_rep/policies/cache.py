@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from scrapy_rep.events.of_hosts import Copy
-from scrapy_rep.pacing import FREE, Pace, pace_of
+from scrapy_rep.pacing.pace import FREE, Pace, pace_of
 from scrapy_rep.policies.lifecycle import State
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import DeferredSemaphore
 
-from scrapy_rep.downloader import wait_for
+from scrapy_rep.downloader.tools import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -75,7 +75,7 @@ class FetchBound:
         place = self.places.acquire()
         if not place.called:
             await maybe_deferred_to_future(place)
-        self.engine.lend_place()  # it takes none of a page's
+        self.engine.lend(1)  # it takes none of a page's
         return Fetch(self)
 
     def waiting_aside(self, after: float = 0.0) -> AbstractContextManager[None]:
@@ -94,13 +94,13 @@ class FetchBound:
         """Let a page that waits in the downloader take none of the others' places for long."""
         self.pages += 1
         try:
-            with _later(self.patience, self._lend, self.engine.take_place_back):
+            with _later(self.patience, self._lend, lambda: self.engine.lend(-1)):
                 yield
         finally:
             self.pages -= 1
 
     def _lend(self) -> None:
-        self.engine.lend_place()
+        self.engine.lend(1)
         self.engine.wake()
 
 
@@ -137,7 +137,7 @@ class Fetch:
     def leave(self) -> None:
         """End: the fetch is over."""
         self._timer.cancel()
-        self._bound.engine.take_place_back()
+        self._bound.engine.lend(-1)
         if self._is_slow:
             self._bound.note_over()
         else:

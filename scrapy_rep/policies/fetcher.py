@@ -14,9 +14,8 @@ from twisted.internet.defer import CancelledError
 
 from scrapy_rep import access
 from scrapy_rep.access.origins import origin_of, robots_url
-from scrapy_rep.downloader import ROBOTS_HOP, sleep
-from scrapy_rep.downloader.failures import CUT_SHORT, TIMEOUT
-from scrapy_rep.downloader.on_the_way import on_the_way
+from scrapy_rep.downloader.starts import CUT_SHORT, ROBOTS_HOP, TIMEOUT
+from scrapy_rep.downloader.tools import on_the_way, sleep
 from scrapy_rep.exceptions import NotNow, SettingError, StillParked
 from scrapy_rep.policies.concurrency import FetchBound
 from scrapy_rep.policies.lifecycle import fields_of
@@ -34,9 +33,10 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from scrapy_rep.downloader import Departure
+    from scrapy_rep.downloader.starts import Departure
     from scrapy_rep.engine import Engine
-    from scrapy_rep.pacing import Asking, Keeper
+    from scrapy_rep.pacing.hosts import Asking
+    from scrapy_rep.pacing.keeper import Keeper
     from scrapy_rep.settings import Settings
     from scrapy_rep.store import KeptAnswer
 
@@ -91,14 +91,14 @@ class _Hop:
         for name in (b"Referer", *foreign):
             departure.request.headers.pop(name, None)
 
-    def note_answer(self, response: Response) -> None:
-        """Hide the coding from Scrapy, which would refuse a body that is too long or cut."""
-        codings = response.headers.getlist(b"Content-Encoding")
+    def note_over(self, outcome: Response | Exception) -> None:
+        if isinstance(outcome, Exception):
+            self.error = outcome
+            return
+        # Scrapy, which is not to see it, would refuse a body that is too long or cut.
+        codings = outcome.headers.getlist(b"Content-Encoding")
         self.content_encoding = b",".join(codings).decode("latin-1")
-        response.headers.pop(b"Content-Encoding", None)
-
-    def note_failure(self, error: Exception) -> None:
-        self.error = error
+        outcome.headers.pop(b"Content-Encoding", None)
 
     def has_all_of(self, response: Response) -> bool:
         """Tell whether all of the body of *response* came before somebody stopped it."""
@@ -249,7 +249,7 @@ class Fetcher:
         fetch = await self.bound.enter()
         hop.asking.make_way = fetch.make_way
         try:
-            if self._engine.is_ending_without(hop.page):
+            if self._engine.is_ending() and hop.page not in self._engine.active():
                 raise CancelledError
             self._count_download(1)
             is_over = 1

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from scrapy_rep.events.stream import Stream
-    from scrapy_rep.pacing import Pace
+    from scrapy_rep.pacing.pace import Pace
     from scrapy_rep.policies.cache import Known
     from scrapy_rep.policies.permissions import Permissions
     from scrapy_rep.protocol import Agent, Policy

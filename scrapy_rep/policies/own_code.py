@@ -18,8 +18,7 @@ from pydispatch.dispatcher import (  # type: ignore[import-untyped]
 from scrapy.exceptions import IgnoreRequest
 
 from scrapy_rep.access.exchange import describe_error
-from scrapy_rep.downloader import ROBOTS_HOP, kind_of
-from scrapy_rep.downloader.failures import LOST
+from scrapy_rep.downloader.starts import LOST, ROBOTS_HOP, kind_of
 from scrapy_rep.events.stream import Stream
 from scrapy_rep.exceptions import HostRefused
 from scrapy_rep.protocol.printable import counted

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from scrapy_rep.events.of_hosts import Permitted
-from scrapy_rep.pacing import FREE, Pace
+from scrapy_rep.pacing.pace import FREE, Pace
 from scrapy_rep.protocol.printable import duration
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from scrapy_rep.access.origins import origin_of, robots_url
 from scrapy_rep.access.results import Access
 from scrapy_rep.events.of_hosts import StoreFailed
 from scrapy_rep.events.stream import Stream
-from scrapy_rep.pacing import Asking
+from scrapy_rep.pacing.hosts import Asking
 from scrapy_rep.policies.cache import Known, PolicyCache
 from scrapy_rep.policies.concurrency import LARGE_SIZE, Aside
 from scrapy_rep.policies.fetcher import validators_of

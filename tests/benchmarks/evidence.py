@@ -36,7 +36,7 @@ from scrapy.utils.reactorless import install_reactor_import_hook
 
 from scrapy_rep import RepMiddleware
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.downloader import Departure
+from scrapy_rep.downloader.starts import Departure
 from scrapy_rep.evidence import sink
 from tests.benchmarks.corpus import path, robots_txt
 from tests.snapshots import snapshot_of
@@ -125,13 +125,12 @@ def passes(gate: Any, request: scrapy.Request) -> bool:
 
 def go(starts: Any, request: scrapy.Request, response: Response) -> None:
     """Have *request* start and be answered, as the downloader does."""
-    departure = Departure(request, request.meta["download_slot"])
+    departure = Departure(request)
     departure.host = departure.slot or ""
     departure.started_at = time.monotonic()
-    for started in starts._start_listeners:
+    for started in starts.on_start:
         started(departure)
-    starts._note_over(departure)
-    starts._tell_answer(departure, response)
+    starts._end(departure, response)
 
 
 async def session(

@@ -21,7 +21,7 @@ from scrapy.utils.defer import deferred_from_coro
 from scrapy_rep import RobotsForbidden, RobotsUnreachable
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.events.of_hosts import NEWS_SECONDS, BackedOff, PutOff
-from scrapy_rep.pacing import HOSTS
+from scrapy_rep.pacing.hosts import HOSTS
 from tests.play import play
 from tests.site import (
     Hit,

@@ -16,7 +16,7 @@ from scrapy.squeues import PickleLifoDiskQueue
 from scrapy.utils.misc import build_from_crawler
 
 from scrapy_rep.frontier.job_file import FILE_NAME
-from scrapy_rep.pacing import HOSTS
+from scrapy_rep.pacing.hosts import HOSTS
 from tests.crawls.processes import TIMEOUT, start
 from tests.site import Site, gaps_between, some_sites
 from tests.utils import (

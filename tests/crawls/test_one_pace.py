@@ -16,8 +16,10 @@ from scrapy import signals
 from scrapy.core import downloader as scrapys
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 
+from scrapy_rep.downloader.starts import Departure
 from scrapy_rep.events.of_requests import Sent
-from scrapy_rep.pacing import HOSTS, hosts
+from scrapy_rep.pacing import hosts
+from scrapy_rep.pacing.hosts import HOSTS
 from scrapy_rep.report.audit import Audit
 from tests.play import play
 from tests.site import (
@@ -284,27 +286,21 @@ async def test_a_host_behind_a_rendering_service_keeps_its_own():
 
 def test_one_after_another_without_a_common_event_loop():
     """What an event loop has left behind when it stopped holds up nobody."""
-    departure = type("Departure", (), {"host": "a.example"})
-    HOSTS.note_wish("a.example", 0, "http://a.example", 0.01)
-    waiting, gone = departure(), departure()
-
-    def turn(departure: Any) -> float:
-        host, now = HOSTS.of("a.example"), time.monotonic()
-        return host.turn(departure, 0, None, now=now, began=0.0)
-
-    assert turn(gone) == 0
-    assert turn(waiting) > 0
+    host, page = HOSTS.of("a.example"), scrapy.Request("http://a.example")
+    host.wishes[0, page.url] = 0.01, 0.0
+    waiting, gone = Departure(page), Departure(page)
+    assert host.turn(gone, 0, 100.0, began=0.0) == 0
+    assert host.turn(waiting, 0, 100.0, began=0.0) > 0
     del gone, waiting
-    time.sleep(0.02)
-    assert turn(departure()) == 0
+    assert host.turn(Departure(page), 0, 100.02, began=0.0) == 0
 
 
 def test_hosts_are_forgotten_when_their_delay_is_over(monkeypatch):
     now = 1e6
     monkeypatch.setattr(hosts, "monotonic", lambda: now)
     for number in range(10_000):
-        HOSTS.note_wish(f"{number}.example", 0, "o", 5.0)
-        HOSTS.of(f"{number}.example").last = now
+        host = HOSTS.of(f"{number}.example")
+        host.last, host.wishes[0, "o"] = now, (5.0, now)
         now += 1
         assert (
             len(HOSTS.by_name)
@@ -312,13 +308,11 @@ def test_hosts_are_forgotten_when_their_delay_is_over(monkeypatch):
         )
 
 
-def test_what_another_crawl_is_asked_for_counts_until_it_is_idle(monkeypatch):
-    now = 1e6
-    monkeypatch.setattr(hosts, "monotonic", lambda: now)
-    HOSTS.note_wish("a.example", 0, "o", 5.0)
-    assert HOSTS.interval("a.example", 0) == HOSTS.interval("a.example", 1) == 5
-    now += 6
-    assert (HOSTS.interval("a.example", 0), HOSTS.interval("a.example", 1)) == (5, 0)
+def test_what_another_crawl_is_asked_for_counts_until_it_is_idle():
+    host = HOSTS.of("a.example")
+    host.wishes[0, "o"] = 5.0, 100.0
+    assert host.interval(0, 101.0) == host.interval(1, 101.0) == 5
+    assert (host.interval(0, 106.0), host.interval(1, 106.0)) == (5, 0)
 
 
 # A Scrapy whose slots are others

@@ -20,7 +20,7 @@ from scrapy_rep import Policy, RobotsForbidden, SettingError
 from scrapy_rep.compat import get
 from scrapy_rep.compat.urllib_fetch import fetch
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.downloader import Departure
+from scrapy_rep.downloader.starts import Departure
 from scrapy_rep.evidence.sink import fill_in
 from scrapy_rep.exceptions import RedisStartError, StillParked
 from scrapy_rep.judging.symptoms import Symptoms
@@ -332,9 +332,7 @@ def test_a_pause_is_told_without_user_and_password(caplog):
     symptoms = Symptoms(crawl.settings, crawl.keeper, crawl.events, time.time)
     departure = Departure(Request(URL))
     departure.host, departure.started_at = "slot", time.monotonic()
-    symptoms.answered(
-        departure, Response(URL, status=429, headers={"Retry-After": "5"})
-    )
+    symptoms.heed(departure, Response(URL, status=429, headers={"Retry-After": "5"}))
     assert "(429 for http://host.example/a)" in caplog.messages[-1]
 
 

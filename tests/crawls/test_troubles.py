@@ -15,8 +15,8 @@ from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_rep import HostRefused
 from scrapy_rep.judging.symptoms import IN_A_ROW
-from scrapy_rep.pacing import HOSTS
-from scrapy_rep.pacing.health import WELL
+from scrapy_rep.pacing.health import Health
+from scrapy_rep.pacing.hosts import HOSTS
 from tests.site import Hit, Reply, Site, pages
 from tests.utils import (
     SCRAPYS,
@@ -371,7 +371,9 @@ class InTrouble(Pages):
         super().parse(response)
         if len(self.got) == 1:
             host = str(urlparse_cached(response).hostname)
-            HOSTS.of(host).health = WELL.after_trouble(time.monotonic() - 2, 1, 300)
+            HOSTS.of(host).health = Health(
+                1, time.monotonic() - 2, time.monotonic() - 1
+            )
             yield from self.others
 
 

@@ -15,7 +15,7 @@ from scrapy_rep.crawl import Crawl
 from scrapy_rep.frontier.redis_nodes import CALLS_AT_A_TIME
 from scrapy_rep.frontier.redis_store import FleetStore
 from scrapy_rep.frontier.redis_turns import Facts, FleetBookings
-from scrapy_rep.pacing import ParkedError
+from scrapy_rep.pacing.keeper import ParkedError
 from tests.utils import coroutine_test, make_crawler
 
 if TYPE_CHECKING:

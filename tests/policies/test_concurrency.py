@@ -20,11 +20,8 @@ class Places:
     def __init__(self) -> None:
         self.lent = 0
 
-    def lend_place(self) -> None:
-        self.lent += 1
-
-    def take_place_back(self) -> None:
-        self.lent -= 1
+    def lend(self, places: int) -> None:
+        self.lent += places
 
     def wake(self) -> None:
         pass

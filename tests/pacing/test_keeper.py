@@ -1,4 +1,4 @@
-"""Until when hosts are parked, by themselves."""
+"""What a crawl keeps of each host: until when it is parked, and how fast it is asked."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from scrapy import Request
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.exceptions import StillParked
 from scrapy_rep.pacing import hosts, keeper
+from scrapy_rep.pacing.health import Health
 from tests.utils import coroutine_test, make_crawler
 
 
@@ -135,22 +136,22 @@ async def test_who_waits_wakes_the_engine_and_leaves_with_it(crawl):
         await kept.until_not_parked(request, "a")
 
 
-def test_a_budget_is_kept_for_as_long_as_its_crawl(monkeypatch):
-    kept = Crawl.of(make_crawler(REP_HOST_BUDGET=2)).keeper
-    now = 1e6
-    monkeypatch.setattr(hosts, "monotonic", lambda: now)
-    kept.spend("a")
-    kept.spend("a")
-    now += 1e5
-    kept.hosts.sweep()
-    assert kept.is_used_up("a")
-    with pytest.raises(keeper.OverBudgetError):
-        kept.spend("a")
-    kept.spend("a", -1)
-    assert not kept.is_used_up("a")
-    kept.hosts.crawls.discard(kept.number)
-    kept.hosts.sweep()
-    assert "a" not in kept.hosts.by_name
+def test_the_slowest_wish_counts_until_it_is_taken_back(kept, clock):
+    for origin, seconds, slowest in [
+        ("http://a.example", 0.0, 0),
+        ("http://a.example", 5.0, 5),
+        ("http://a.example:8080", 2.0, 5),
+        ("http://a.example", 0.0, 2),
+        ("http://a.example:8080", 0.0, 0),
+    ]:
+        kept.keep("a", origin, seconds)
+        assert kept.interval("a") == slowest
+        assert kept.keeps_intervals is bool(kept.hosts.by_name)
+    kept.hosts.of("a").health = Health(level=1, at=1000.0, resumes=1000.0, gap=60.0)
+    kept.keep("a", "http://a.example", 100.0)
+    assert kept.interval("a") == 100
+    kept.keep("a", "http://a.example", 0.0)
+    assert kept.interval("a") == 60  # a host in trouble is asked slowly all the same
 
 
 def test_the_refusal_can_be_pickled():

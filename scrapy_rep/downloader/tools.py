@@ -1,0 +1,194 @@
+"""What other rooms use of Scrapy: its event loops, its crawlers, its commands, its HTTP cache."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import contextmanager
+from contextvars import ContextVar
+from inspect import isawaitable
+from time import monotonic
+from traceback import walk_stack
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from weakref import ReferenceType, WeakKeyDictionary, ref
+
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Response
+from scrapy.utils.asyncio import CallLaterResult, call_later, is_asyncio_available
+from scrapy.utils.defer import maybe_deferred_to_future
+from twisted.internet.defer import Deferred
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from concurrent.futures import Future
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from typing_extensions import Self
+
+T = TypeVar("T")
+
+AT_PROMPT = frozenset(
+    {
+        "scrapy.commands.shell",
+        "scrapy.commands.fetch",  # view is one, too
+        "scrapy.commands.parse",
+        "scrapy_rep.commands",
+    }
+)
+"""The modules of commands whose user waits for the answer to one request."""
+
+
+class OneForEachCrawler:
+    """Made when first asked for, and lives for as long as anything holds it."""
+
+    # Weak on both sides: what is here may hold its crawler.
+    _known: ClassVar[WeakKeyDictionary[Crawler, ReferenceType[Any]]]
+
+    def __init_subclass__(cls) -> None:
+        cls._known = WeakKeyDictionary()
+
+    @classmethod
+    def made_for(cls, crawler: Crawler) -> Self:
+        """Return a new one for *crawler*."""
+        return cls(crawler)  # type: ignore[call-arg]
+
+    @classmethod
+    def of(cls, crawler: Crawler) -> Self:
+        """Return the one of *crawler*. Raises what making it raises."""
+        known = cls._known.get(crawler)
+        one: Self | None = None if known is None else known()
+        if one is None:
+            one = cls.made_for(crawler)
+            cls._known[crawler] = ref(one)
+        return one
+
+
+# Waiting, under every event loop that Scrapy runs with
+
+
+async def sleep(seconds: float) -> None:
+    """Wait for so many *seconds*. If the wait is cancelled, no timer is left behind."""
+    done: Deferred[None] = Deferred(lambda _: timer.cancel())
+    timer = call_later(max(0.0, seconds), done.callback, None)
+    await maybe_deferred_to_future(done)
+
+
+async def wait_for(future: Future[T]) -> T:
+    """Return the result of *future*, which a thread sets.
+
+    Cancelling the wait does not cancel the work.
+    """
+    if is_asyncio_available():
+        return await asyncio.shield(asyncio.wrap_future(future))
+    from twisted.internet import reactor
+
+    done: Deferred[None] = Deferred()
+    future.add_done_callback(lambda _: reactor.callFromThread(done.callback, None))
+    await done
+    return future.result()
+
+
+class Alarm:
+    """Rings once, at the earliest of the times for which it was set."""
+
+    def __init__(self, ring: Callable[[], object]) -> None:
+        self._ring = ring
+        self._timer: CallLaterResult | None = None
+        self._at = 0.0
+
+    def set(self, seconds: float) -> None:
+        """Make it ring in so many *seconds* from now, unless it is set to ring earlier."""
+        at = monotonic() + max(0.0, seconds)
+        if self._timer is None or at < self._at:
+            self.cancel()
+            self._at, self._timer = at, call_later(max(0.0, seconds), self._rings)
+
+    def _rings(self) -> None:
+        self._timer = None
+        self._ring()
+
+    def cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def at_prompt() -> bool:
+    """Tell whether ``scrapy shell``, ``fetch``, ``view``, ``parse`` or ``robots`` runs.
+
+    A thread is in the ``run`` of its command until its crawl is over; without a reactor, the
+    shell makes its crawl in another one, so all of them are looked at. Nothing else tells
+    for sure: Scrapy takes the command's name out of ``sys.argv``, and only the shell has
+    settings of its own, which those of a project replace. ``inspect_response`` opens a
+    shell within a crawl, and does not come from a command.
+    """
+    return any(
+        frame.f_code.co_name == "run" and frame.f_globals.get("__name__") in AT_PROMPT
+        for top in sys._current_frames().values()
+        for frame, _ in walk_stack(top)
+    )
+
+
+# What a robots.txt waits for itself: requests that a middleware sends while it has its request.
+# A middleware may need a token of the same site before it lets any request go. Such a request
+# must not wait for the robots.txt, which waits for it.
+
+_ways: ContextVar[tuple[dict[str, Crawler], ...]] = ContextVar("rep_ways", default=())
+"""Each the way of one request through the middlewares of a crawler, for the robots.txt of an
+origin; empty when it is over. Tasks and connections that begin there keep its context, and the
+crawler would live for as long as they do."""
+
+
+@contextmanager
+def on_the_way(crawler: Crawler, origin: str) -> Iterator[None]:
+    """Send the request for the robots.txt of *origin* within the block."""
+    way = {origin: crawler}
+    token = _ways.set((*_ways.get(), way))
+    try:
+        yield
+    finally:
+        way.clear()
+        try:  # noqa: SIM105
+            _ways.reset(token)
+        except ValueError:  # Twisted 21.7 may go on in another context
+            pass
+
+
+def is_on_the_way(crawler: Crawler, origin: str) -> bool:
+    """Tell whether the robots.txt of *origin* may wait for what is sent now."""
+    return any(way.get(origin) is crawler for way in _ways.get())
+
+
+def leave_the_way() -> None:
+    """Note that what is sent from now on is on nobody's way.
+
+    Whoever ends a request has the engine ask its scheduler for the next one in the same context.
+    Such a request is a page, which its middleware does not wait for.
+    """
+    if _ways.get():
+        _ways.set(())
+
+
+async def cached_page(crawler: Crawler, request: Request) -> Response | None:
+    """Return the page of *request* from Scrapy's HTTP cache; ``None``: its site must be asked.
+
+    The cache's storage must have the page, and its policy must call the page fresh. The cache is
+    the crawl's ``HttpCacheMiddleware``, or what is derived from it.
+    """
+    from scrapy.downloadermiddlewares.httpcache import HttpCacheMiddleware  # noqa: PLC0415 - few need it
+
+    cache = crawler.get_downloader_middleware(HttpCacheMiddleware)
+    if cache is None:
+        return None
+    asked = request.copy()  # on which it may put what it wants to ask the site
+    try:
+        answer: Any = cache.process_request(asked)
+        if isawaitable(answer):
+            answer = await answer
+    except IgnoreRequest:  # HTTPCACHE_IGNORE_MISSING
+        return None
+    if not isinstance(answer, Response):
+        return None
+    request.meta.update(asked.meta)
+    return answer

@@ -14,7 +14,7 @@ from scrapy_rep import __version__
 from scrapy_rep.events import EVENTS, RECORDS
 from scrapy_rep.events.of_hosts import Copy
 from scrapy_rep.events.of_requests import Decided
-from scrapy_rep.evidence.witness import EVIDENCE
+from scrapy_rep.evidence.witness import EVIDENCE, OF_COPY
 from scrapy_rep.protocol import CODES
 from scrapy_rep.protocol.lint import NUMBERS, SEVERITIES
 from scrapy_rep.settings import DEFAULTS, Settings
@@ -111,17 +111,8 @@ def evidence_fields() -> list[tuple[str, str, str]]:
     decided, copied = (
         {field[0]: field for field in fields_of(each)} for each in (Decided, Copy)
     )
-    by_copy = {
-        "origin",
-        "state",
-        "status",
-        "robots_url",
-        "fetched",
-        "digest",
-        "failure",
-    }
     copied["robots_url"] = ("robots_url", *copied["url"][1:])
-    return [(copied if name in by_copy else decided)[name] for name in EVIDENCE]
+    return [(copied if name in OF_COPY else decided)[name] for name in EVIDENCE]
 
 
 def said(docstring: str) -> str:

@@ -12,12 +12,11 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
-from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_rep import __version__
 from scrapy_rep.downloader.starts import kind_of
-from scrapy_rep.downloader.tools import sleep
+from scrapy_rep.downloader.tools import Alarm, sleep
 from scrapy_rep.events import EVENTS, as_text
 from scrapy_rep.events.event import Event
 from scrapy_rep.events.of_hosts import NewCopy
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy.crawler import Crawler
-    from scrapy.utils.asyncio import CallLaterResult
 
     from scrapy_rep.downloader.starts import Departure, Outcome, Starts
     from scrapy_rep.events.stream import Stream
@@ -185,7 +183,7 @@ class WaitingLines:
         self._waits = waits
         self._began = monotonic()
         self._closed = False
-        self._timer: CallLaterResult | None = None
+        self._alarm = Alarm(self._begin_look)
         self._named: dict[tuple[str, str], float] = {}
         """Host and cause -> until when it waits, as last written."""
         self._last: dict[str, tuple[int, int]] = {}
@@ -194,18 +192,16 @@ class WaitingLines:
 
     def _begin(self) -> None:
         self._began = monotonic()
-        self._look_in(LEAST_LOOK_SECONDS)
-
-    def _look_in(self, seconds: float) -> None:
-        self._timer = call_later(seconds, lambda: deferred_from_coro(self._look()))
+        self._alarm.set(LEAST_LOOK_SECONDS)
 
     def close(self) -> None:
         self._closed = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.cancel()
+
+    def _begin_look(self) -> None:
+        deferred_from_coro(self._look())
 
     async def _look(self) -> None:
-        self._timer = None
         found: dict[tuple[str, str], Held] = {}
         took, begun = 0.0, monotonic()
         for number, held in enumerate(self._waits.held(), 1):
@@ -221,7 +217,7 @@ class WaitingLines:
         now = monotonic()
         took += now - begun
         part = min(LOOK_TIME_PART * (now - self._began), MOST_LOOK_SECONDS)
-        self._look_in(max(LEAST_LOOK_SECONDS, part, took / MOST_COST_PART))
+        self._alarm.set(max(LEAST_LOOK_SECONDS, part, took / MOST_COST_PART))
 
     def _write_sums(self, found: dict[tuple[str, str], Held]) -> None:
         by_cause: defaultdict[str, list[Held]] = defaultdict(list)

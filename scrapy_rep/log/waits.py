@@ -211,33 +211,25 @@ def in_words(waiting: list[Waiting]) -> str:
     requests = sum(each.requests for each in waiting)
     hosts = len({each.host for each in waiting})
     wait = "waits" if requests == 1 else "wait"
-    text = f"{counted(requests, 'request')} of {counted(hosts, 'host')} {wait}"
-    named = _as_many_as_fit(waiting)
+    # Those come last of which nobody knows when they are due.
+    in_order = sorted(waiting, key=lambda each: each.until or inf)
+    named: set[str] = set()
     by_reason: dict[str, list[str]] = {}
-    for each in named:
-        by_reason.setdefault(each.why, []).append(_when(each))
-    parts = [f"{', '.join(found)} ({why})" for why, found in by_reason.items()]
-    more = hosts - len({each.host for each in named})
-    if more:
-        parts.append(f"{more:,} more, all of them in spider.robots.waiting()")
-    return f"{text}; next: {'; '.join(parts)}"
-
-
-def _as_many_as_fit(waiting: list[Waiting]) -> list[Waiting]:
-    """Return the first of *waiting* by the time when they are due, which comes last if unknown."""
-    in_order = sorted(
-        waiting, key=lambda each: inf if each.until is None else each.until
-    )
-    length, reasons = 0, set[str]()
-    named: list[Waiting] = []
+    length = 0
     for each in in_order:
         length += len(_when(each)) + len(", ")
-        length += 0 if each.why in reasons else len(each.why)
+        length += 0 if each.why in by_reason else len(each.why)
         if named and length > NAMES_LENGTH:
             break
-        named.append(each)
-        reasons.add(each.why)
-    return named
+        named.add(each.host)
+        by_reason.setdefault(each.why, []).append(_when(each))
+    parts = [f"{', '.join(found)} ({why})" for why, found in by_reason.items()]
+    if more := hosts - len(named):
+        parts.append(f"{more:,} more, all of them in spider.robots.waiting()")
+    return (
+        f"{counted(requests, 'request')} of {counted(hosts, 'host')} {wait}; next: "
+        f"{'; '.join(parts)}"
+    )
 
 
 def _when(each: Waiting) -> str:

@@ -10,6 +10,7 @@ from scrapy.extensions.telnet import update_telnet_vars
 from scrapy.utils.asyncio import call_later
 
 from scrapy_rep.downloader.starts import ROBOTS_HOP
+from scrapy_rep.downloader.tools import Alarm
 from scrapy_rep.events.of_requests import Refused
 from scrapy_rep.events.stream import Stream
 from scrapy_rep.log.waits import WHY, in_words
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from scrapy.crawler import Crawler
-    from scrapy.utils.asyncio import CallLaterResult
 
     from scrapy_rep.downloader.starts import Departure, Outcome
     from scrapy_rep.engine import Engine
@@ -79,7 +79,7 @@ class Watch:
         self._pages = 0
         self._quiet = 0.0
         self._idle_time = 0.0
-        self._timer: CallLaterResult | None = None
+        self._alarm = Alarm(self._look)
         self._under_way = 0
 
     def _hear_refusal(self, event: Refused) -> None:
@@ -95,7 +95,7 @@ class Watch:
         if self._waits.queue is None:
             self._follow_downloader()
         if self._every > 0:
-            self._timer = call_later(self._every, self._look)
+            self._alarm.set(self._every)
 
     def _follow_downloader(self) -> None:
         """Note when all that is in the downloader waits, which no queue of ours will tell."""
@@ -133,9 +133,8 @@ class Watch:
     def _look(self) -> None:
         """Tell who waits, if that is nearly all that the crawl has done since the last look."""
         if self._engine.is_ending():
-            self._timer = None  # what waits will not be sent
-            return
-        self._timer = call_later(self._every, self._look)
+            return  # what waits will not be sent
+        self._alarm.set(self._every)
         pages, self._pages = self._pages, self._engine.starts.pages
         sent = self._pages - pages
         idle_time = self._waits.idle_time + self._waits.idle_for()
@@ -180,8 +179,7 @@ class Watch:
 
     def closed(self) -> None:
         """Note that the crawl is over, and its queues are closed."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.cancel()
         waits, events, pages = self._waits, self._events, self._engine.starts.pages
         waits.note_busy()
         waits.end()

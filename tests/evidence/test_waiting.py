@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 from time import monotonic
-from typing import Any
 
 import pytest
-from scrapy import signals
 
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.events.of_requests import Waited
-from scrapy_rep.evidence import audit
 from scrapy_rep.evidence.audit import AT_A_TIME, MOST_HOSTS, WaitingLines
 from scrapy_rep.log.waits import Held
-from tests.utils import Pages, coroutine_test, make_crawler, until
+from tests.utils import Pages, coroutine_test, make_crawler
 
 
 class Queue:
@@ -39,11 +36,9 @@ def queue():
 
 
 @pytest.fixture
-def look(queue, monkeypatch):
+def look(queue):
     """Return a function that has it look once more, and returns what was written."""
     told: list[Waited] = []
-    alarms: list[Any] = []
-    monkeypatch.setattr(audit, "call_later", lambda seconds, look: alarms.append(look))
     crawler = make_crawler()
     crawler.spider = Pages()
     crawl = Crawl.of(crawler)
@@ -52,12 +47,10 @@ def look(queue, monkeypatch):
     events.wall_at_zero = 0.0
     events.listen(told.append, [Waited])
     found = WaitingLines(crawler, events, crawl.waits)
-    crawler.signals.send_catch_log(signals.spider_opened)
-    assert found is not None  # a signal alone would not keep it
 
     async def once():
-        alarms.pop()()
-        await until(lambda: alarms)
+        await found._look()
+        found._alarm.cancel()  # the next look is the test's
         lines = [json.loads(each.as_json()) for each in told]
         told.clear()
         for line in lines:

@@ -145,50 +145,37 @@ async def test_a_whole_crawl(tmp_path, monkeypatch, name, packing):
 
 
 @coroutine_test
-async def test_a_crawl_of_nothing(tmp_path):
-    path = tmp_path / "audit.jsonl"
-    with Site() as site:
-        await audited(path, site)
-    assert [record["type"] for record in records_of(path)] == ["crawl", "end"]
-
-
-@coroutine_test
-async def test_evidence_and_audit_agree(tmp_path):
+async def test_what_is_not_enforced_in_audit_and_evidence(tmp_path):
     class Keeps(Pages):
         def parse(self, response):
             self.got.append(response.meta["rep_evidence"])
 
     path = tmp_path / "audit.jsonl"
+    only = {"REP_EVIDENCE": True, "REP_OBEY": ["crawl-delay"]}
     with Site({"/robots.txt": RULES}) as site:
-        crawler = await audited(path, site, "/a", cls=Keeps, REP_EVIDENCE=True)
+        crawler = await audited(path, site, "/private/b", cls=Keeps, **only)
     (evidence,) = crawler.spider.got
-    (decision,) = of_type("decision", records_of(path))
+    found = records_of(path)
+    (decision,) = of_type("decision", found)
+    assert (decision["allowed"], decision["enforced"]) == (False, False)
+    assert (decision["cause"], decision["line"]) == ("rule", 2)
     assert decision.pop("time") == pytest.approx(evidence["time"], abs=1e-4)
     del decision["type"], decision["host"]
     assert decision == {name: evidence[name] for name in decision}
+    assert found[0]["settings"]["REP_OBEY"] == ["crawl-delay"]
+    with Audit([str(path)]) as audit:
+        assert (audit.sums["dry"], audit.sums["exempt"]) == (1, 0)
+        assert audit.conclusion[0].tone == "bad"
 
 
 @coroutine_test
-async def test_origins_that_share_a_slot(tmp_path):
-    path = tmp_path / "audit.jsonl"
-    with Site({"/robots.txt": RULES}) as site, Site() as other:
-        urls = [one.url(f"/{number}") for number in range(3) for one in (site, other)]
-        crawler = make_crawler(REP_AUDIT_URI=str(path))
-        await crawl(crawler, urls=urls, meta={"download_slot": "both"})
-    sent = of_type("sent", records_of(path))
-    robots = [one.url("/robots.txt") for one in (site, other)]
-    assert len(sent) == 8
-    assert {one["url"] for one in sent} == {*urls, *robots}
-    assert {one["host"] for one in sent} == {"127.0.0.1"}
-
-
-@coroutine_test
-async def test_copies_that_are_not_there(tmp_path):
+async def test_copies_that_are_not_there_of_origins_that_share_a_slot(tmp_path):
     path = tmp_path / "audit.jsonl"
     missing = Site({"/robots.txt": Reply(status=404)})
     with missing, Site({"/robots.txt": Reply(status=503)}) as down:
         crawler = make_crawler(REP_AUDIT_URI=str(path))
-        await crawl(crawler, urls=[site.url("/a") for site in (missing, down)])
+        urls = [site.url("/a") for site in (missing, down)]
+        await crawl(crawler, urls=urls, meta={"download_slot": "both"})
     found = records_of(path)
     copies = {one["origin"]: one for one in of_type("copy", found)}
     decisions = {one["url"]: one for one in of_type("decision", found)}
@@ -201,38 +188,9 @@ async def test_copies_that_are_not_there(tmp_path):
         assert (decision.get("cause"), decision.get("digest")) == (cause, None)
         assert None not in decision.values()
         assert decision["allowed"] is (cause is None)
-    pages = [one["url"] for one in of_type("sent", found) if "robots" not in one]
-    assert pages == [missing.url("/a")]
-
-
-@coroutine_test
-async def test_what_is_not_enforced(tmp_path):
-    path = tmp_path / "audit.jsonl"
-    with Site({"/robots.txt": RULES}) as site:
-        await audited(path, site, "/private/b", REP_OBEY=["crawl-delay"])
-        assert site.count("/private/b") == 1
-    found = records_of(path)
-    (decision,) = of_type("decision", found)
-    assert (decision["allowed"], decision["enforced"]) == (False, False)
-    assert (decision["cause"], decision["line"]) == ("rule", 2)
-    assert found[0]["settings"]["REP_OBEY"] == ["crawl-delay"]
-    with Audit([str(path)]) as audit:
-        assert (audit.sums["dry"], audit.sums["exempt"]) == (1, 0)
-        assert audit.conclusion[0].tone == "bad"
-
-
-@coroutine_test
-async def test_exempt_requests_say_why_they_have_no_decision(tmp_path):
-    path = tmp_path / "audit.jsonl"
-    with Site({"/robots.txt": RULES}) as site:
-        await audited(path, site, "/a", meta={"dont_obey_robotstxt": True})
-    found = records_of(path)
-    types = [record["type"] for record in found if record["type"] != "waiting"]
-    assert types == ["crawl", "sent", "answer", "end"]
-    assert found[1]["exempt"] == "dont_obey_robotstxt"
-    with Audit([str(path)]) as audit:
-        assert (audit.sums["unjudged"], audit.sums["exempt"]) == (0, 1)
-        assert audit.conclusion[0].tone == "good"
+    sent = of_type("sent", found)
+    assert [one["url"] for one in sent if "robots" not in one] == [missing.url("/a")]
+    assert {one["host"] for one in sent} == {"127.0.0.1"}
 
 
 class Handed(Pages):
@@ -244,29 +202,34 @@ class Handed(Pages):
         await handlers.download_request_async(Request(response.urljoin("/private/x")))
 
 
+OTHER = {"robotstxt_url": "http://127.0.0.2/page"}
+
+
+@pytest.mark.parametrize(
+    ("url", "meta", "why", "sums"),
+    [
+        ("/a", {"dont_obey_robotstxt": True}, "dont_obey_robotstxt", {"exempt": 1}),
+        ("/a", OTHER, None, {"urls": 1, "exempt": 0, "unjudged": 0}),
+        ("/handed", {}, "passed_by", {"urls": 2, "unjudged": 1}),
+        ("data:,x", {}, "no_origin", {"exempt": 1, "unjudged": 0}),
+    ],
+)
 @coroutine_test
-async def test_how_a_request_was_judged(tmp_path):
+async def test_how_a_request_was_judged(tmp_path, url, meta, why, sums):
     """By another URL, by none as it has no origin, or by nobody."""
     path = tmp_path / "audit.jsonl"
-    with Site({"/robots.txt": RULES}) as site, Site() as proxy:
-        instead = {"robotstxt_url": site.url("/page")}
-        await audited(path, proxy, "/?of=page", meta=instead)
-        await audited(tmp_path / "2.jsonl", site, "/a", cls=Handed)
-        crawler = make_crawler(REP_AUDIT_URI=str(tmp_path / "3.jsonl"))
-        await crawl(crawler, urls=["data:,x"])
-        (sent,) = of_type("sent", records_of(path))[1:]
-        assert (sent["url"], sent["judged"]) == (
-            proxy.url("/?of=page"),
-            site.url("/page"),
-        )
-        with Audit([str(path)]) as audit:
-            assert (audit.sums["urls"], audit.sums["exempt"]) == (1, 0)
-            assert audit.conclusion[0].tone == "good"
-        with Audit([str(tmp_path / "2.jsonl")]) as audit:
-            assert (audit.sums["urls"], audit.sums["unjudged"]) == (2, 1)
-            assert audit.conclusion[0].tone == "unsure"
-        with Audit([str(tmp_path / "3.jsonl")]) as audit:
-            assert audit.causes["exempt"][0]["cause"] == "no_origin"
+    with Site({"/robots.txt": RULES}) as site:
+        cls = Handed if url == "/handed" else Pages
+        crawler = make_crawler(cls, REP_AUDIT_URI=str(path), REP_UNREACHABLE="allow")
+        url = site.url(url) if url.startswith("/") else url
+        await crawl(crawler, urls=[url], meta=meta)
+    last = of_type("sent", records_of(path))[-1]
+    assert last.get("exempt") == why
+    assert last.get("judged") == meta.get("robotstxt_url")
+    with Audit([str(path)]) as audit:
+        assert {name: audit.sums[name] for name in sums} == sums
+        tone = "unsure" if why == "passed_by" else "good"
+        assert audit.conclusion[0].tone == tone
 
 
 class UntilTold(Pages):

@@ -41,27 +41,20 @@ async def shown(site, *paths, cls=Shown, meta=None, **settings):
     return crawler
 
 
+@pytest.mark.parametrize("off", ["REP_EVIDENCE", "ROBOTSTXT_OBEY"])
 @coroutine_test
-async def test_nothing_unless_asked_for():
+async def test_nothing_unless_asked_for(off):
     with Site({"/robots.txt": RULES}) as site:
-        crawler = await shown(site, "/a", "/private/a", REP_EVIDENCE=False)
-    assert crawler.spider.got == [None]
-    assert crawler.spider.failures == [None]
-
-
-@coroutine_test
-async def test_nothing_without_robotstxt_obey():
-    with Site({"/robots.txt": RULES}) as site:
-        crawler = await shown(site, "/a", ROBOTSTXT_OBEY=False)
+        crawler = await shown(site, "/a", **{off: False})
     assert crawler.spider.got == [None]
 
 
 @coroutine_test
-async def test_all_of_it():
+async def test_all_of_it_and_of_what_is_refused():
     began = time.time()
     with Site({"/robots.txt": RULES}) as site:
-        crawler = await shown(site, "/private/press/a")
-        (found,) = crawler.spider.got
+        crawler = await shown(site, "/private/press/a", "/private/a")
+        (found,), (refused,) = crawler.spider.got, crawler.spider.failures
         url, robots_url = site.url("/private/press/a"), site.url("/robots.txt")
         origin = site.origin
     assert began - 1 < found.pop("fetched") < found.pop("time") < time.time() + 1
@@ -84,35 +77,9 @@ async def test_all_of_it():
         "digest": DIGEST,
         "failure": None,
     }
-
-
-@coroutine_test
-async def test_what_is_refused_has_its_rule_and_line():
-    with Site({"/robots.txt": RULES}) as site:
-        crawler = await shown(site, "/private/a")
-    (found,) = crawler.spider.failures
-    assert not found["allowed"]
-    assert found["enforced"]
-    assert (found["cause"], found["rule"], found["line"]) == (
-        "rule",
-        "Disallow: /private/",
-        2,
-    )
-    assert found["digest"] == DIGEST
-
-
-@coroutine_test
-async def test_a_dry_run():
-    with Site({"/robots.txt": RULES}) as site:
-        crawler = await shown(site, "/private/a", "/a", REP_OBEY=[])
-    found = {one["url"].rpartition("/")[0]: one for one in crawler.spider.got}
-    refused, allowed = found[site.url("/private")], found[site.origin]
-    assert not refused["allowed"]
-    assert not refused["enforced"]
+    assert (refused["allowed"], refused["enforced"]) == (False, True)
     assert (refused["cause"], refused["line"]) == ("rule", 2)
-    assert allowed["allowed"]
-    assert allowed["enforced"]
-    assert refused["delay"] == allowed["delay"] == 0.1  # asked, though not kept
+    assert refused["digest"] == DIGEST
 
 
 @coroutine_test
@@ -149,29 +116,30 @@ async def first_and_last(site):
     return crawler.spider.got[0], crawler.spider.got[-1]
 
 
+def confirmed(hit):
+    if "If-None-Match" in hit.headers:
+        return Reply(status=304, headers={"Cache-Control": "max-age=0"})
+    headers = {"ETag": '"1"', "Cache-Control": "no-cache"}
+    return Reply(RULES, headers=headers)
+
+
+FAILS = [Reply(RULES, headers={"Cache-Control": "max-age=0"}), Reply(status=500)]
+
+
+@pytest.mark.parametrize(
+    ("answers", "state", "failure"),
+    [(FAILS, "holding", "500"), (confirmed, "fetched", None)],
+)
 @coroutine_test
-async def test_an_earlier_copy_holds():
-    answers = [Reply(RULES, headers={"Cache-Control": "max-age=0"}), Reply(status=500)]
+async def test_an_earlier_copy_holds_and_one_that_is_confirmed_is_dated_anew(
+    answers, state, failure
+):
     with Site({"/robots.txt": answers}) as site:
         first, last = await first_and_last(site)
     assert (first["state"], first["failure"]) == ("fetched", None)
-    assert (last["state"], last["failure"]) == ("holding", "500")
+    assert (last["state"], last["failure"]) == (state, failure)
     assert first["digest"] == last["digest"] == DIGEST
-    assert first["fetched"] == last["fetched"]
-
-
-@coroutine_test
-async def test_a_confirmed_copy_is_dated_anew():
-    def answer(hit):
-        if "If-None-Match" in hit.headers:
-            return Reply(status=304, headers={"Cache-Control": "max-age=0"})
-        headers = {"ETag": '"1"', "Cache-Control": "no-cache"}
-        return Reply(RULES, headers=headers)
-
-    with Site({"/robots.txt": answer}) as site:
-        first, last = await first_and_last(site)
-    assert first["digest"] == last["digest"] == DIGEST
-    assert last["fetched"] > first["fetched"]
+    assert (first["fetched"] < last["fetched"]) is (failure is None)
 
 
 @coroutine_test
@@ -305,23 +273,17 @@ async def test_the_digest_on_items(cls, caplog):
     assert "'robots'" in warning
 
 
+@pytest.mark.parametrize(
+    ("settings", "item"),
+    [
+        ({"REP_EVIDENCE_FIELD": "robots"}, {"robots": None}),
+        ({"REP_EVIDENCE": True}, {}),
+    ],
+)
 @coroutine_test
-async def test_items_of_pages_without_a_file():
+async def test_items_of_pages_without_a_file_and_where_nobody_asks(settings, item):
     Pipeline.seen = []
     with Site() as site:
-        crawler = make_crawler(
-            Items, REP_EVIDENCE_FIELD="robots", ITEM_PIPELINES={Pipeline: 1}
-        )
+        crawler = make_crawler(Items, ITEM_PIPELINES={Pipeline: 1}, **settings)
         await crawl(crawler, urls=[site.url("/a")])
-        assert {"url": site.url("/a"), "robots": None} in Pipeline.seen
-
-
-@coroutine_test
-async def test_items_are_left_alone_unless_asked_for():
-    Pipeline.seen = []
-    with Site({"/robots.txt": RULES}) as site:
-        crawler = make_crawler(Items, REP_EVIDENCE=True, ITEM_PIPELINES={Pipeline: 1})
-        await crawl(crawler, urls=[site.url("/a")])
-        assert {"url": site.url("/a")} in Pipeline.seen
-    names = [type(mw).__name__ for mw in crawler.engine.scraper.spidermw.middlewares]
-    assert "EvidenceSpiderMiddleware" not in names
+        assert {"url": site.url("/a"), **item} in Pipeline.seen

@@ -11,7 +11,7 @@ from scrapy.settings import Settings as ScrapySettings
 from scrapy.utils.test import get_crawler
 
 from scrapy_rep import settings as settings_module
-from scrapy_rep.access.exchange import MAX_REDIRECTS
+from scrapy_rep.access import MAX_REDIRECTS
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.protocol import GYM2008, MK1996, RFC9309
 from scrapy_rep.settings import DEFAULTS, Settings, unknown_names

@@ -1,15 +1,42 @@
-"""How is a robots.txt reached, and what does an answer mean? RFC 9309 2.3."""
+"""How is a robots.txt reached, and what does an answer mean? RFC 9309 2.3.
 
-from scrapy_rep.access.exchange import (
-    Answer,
-    Exchange,
-    Limits,
-    Outcome,
-    Request,
-    Validators,
+One exchange, from the first request to what came of it, without I/O.
+
+::
+
+    exchange = Exchange("https://example.com/robots.txt")
+    while exchange.outcome is None:
+        try:
+            answer = send(exchange.request)  # as you like, and with a clock of your own
+        except OSError as error:
+            exchange.fail(error)
+        else:
+            exchange.receive(answer)
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from scrapy_rep.access.answers import (
+    NO_FIELDS,
+    REDIRECT_STATUSES,
+    Access,
+    HeaderFields,
+    access_of,
+    all_values,
+    decode_body,
+    first_value,
+    header_fields,
+    policy_after,
 )
-from scrapy_rep.access.header_fields import HeaderFields, header_fields
-from scrapy_rep.access.results import Access
+from scrapy_rep.access.origins import redirect_target
+from scrapy_rep.protocol import RFC9309
+from scrapy_rep.protocol.decoding import MAX_SIZE
+
+if TYPE_CHECKING:
+    from scrapy_rep.protocol import Dialect, Policy
 
 __all__ = [
     "Access",
@@ -22,3 +49,220 @@ __all__ = [
     "Validators",
     "header_fields",
 ]
+
+CHARSET_PARAMETER = re.compile(
+    r"""charset\s*=\s*["']?([\w.:+-]+)""", re.ASCII | re.IGNORECASE
+)
+MAX_REASON_LENGTH = 200
+"""Characters that are told of what went wrong."""
+
+
+MAX_REDIRECTS = 5
+"""RFC 9309 2.3.1.2: at least five should be followed."""
+
+
+class Limits(NamedTuple):
+    """How far an exchange goes, and what its end means."""
+
+    max_redirects: int = MAX_REDIRECTS
+    max_size: int = MAX_SIZE
+    """Octets that are read, once decoded."""
+    deny_statuses: frozenset[int] = frozenset()
+    """4xx that mean disallow-all."""
+
+
+class Validators(NamedTuple):
+    """What the answer at hand had, which makes the request to its *url* conditional."""
+
+    url: str
+    etag: str = ""
+    last_modified: str = ""
+
+    def headers(self, url: str) -> dict[str, str]:
+        found = {"If-None-Match": self.etag, "If-Modified-Since": self.last_modified}
+        return {n: value for n, value in found.items() if value and url == self.url}
+
+
+class Request(NamedTuple):
+    """A GET to be sent. The sender adds a User-Agent, and what else its requests have.
+
+    Nothing else is needed: ``Accept`` would be for a choice of media types that a robots.txt does
+    not have, and of content codings all are decoded that Scrapy asks for.
+    """
+
+    url: str
+    headers: dict[str, str]
+
+
+class Answer(NamedTuple):
+    """A whole answer, or one that was cut off at the limit."""
+
+    status: int
+    fields: HeaderFields
+    body: bytes = b""
+    """As it came, content codings and all."""
+    cut: bool = False
+    """Whether more than ``Limits.max_size`` octets came, and not all of them are here."""
+    spoiled: str = ""
+    """Why the body is not what the site has sent, in words: somebody else on this machine has
+    stopped its download, or made a page of it; empty: it is that."""
+    delimited: bool = True
+    """Whether it was told where the body ends (RFC 9112 6.3); else the end of its connection
+    is all that tells, and that may have come early."""
+
+
+class Outcome(NamedTuple):
+    """What asking for a robots.txt has brought."""
+
+    access: Access
+    status: int | None = None
+    """The last status; ``None``: the last request had no whole answer."""
+    fault: Exception | None = None
+    """What is wrong where the status is not what makes it unreachable."""
+    reason: str = ""
+    """Why it is unreachable, in words."""
+    body: bytes = b""
+    """Decoded, where access is SUCCESSFUL; whole lines within the limit."""
+    encoding: str | None = None
+    """The charset of its Content-Type, in lower case."""
+    url: str = ""
+    """Where it came from, redirects followed."""
+    fields: HeaderFields = NO_FIELDS
+    """The header fields of the last answer."""
+    by_own_code: bool = False
+    """Code on this machine has failed, or wants none of it: nothing was learned of the site."""
+    varies: bool = False
+    """An answer on the way says that it depends on the User-Agent (RFC 9111 4.1)."""
+
+    def policy(self, dialect: Dialect = RFC9309) -> Policy:
+        """Return the policy that holds from now on, by this alone."""
+        file = self.body, self.encoding
+        return policy_after(
+            self.access, self.status, *file, self.reason, dialect=dialect
+        )
+
+
+class Exchange:
+    """Asks for the robots.txt at *url*, an absolute URL as ``robots_url`` makes it.
+
+    With *validators* the request is conditional.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        limits: Limits = Limits(),  # noqa: B008 - it is immutable
+        validators: Validators | None = None,
+    ) -> None:
+        self._limits = limits
+        self._validators = validators
+        self._redirects = 0
+        self._varies = False
+        self._undelimited: Answer | None = None
+        """An answer that only a second one like it shows to be whole."""
+        self.outcome: Outcome | None = None
+        """``None``: ``request`` is to be sent."""
+        self.request = Request(url, validators.headers(url) if validators else {})
+
+    def receive(self, answer: Answer) -> None:
+        """Take the *answer* to ``request``: there is another one, or an outcome.
+
+        A file whose end was not told is asked for once more: two that end alike are whole.
+        """
+        try:
+            self._take(answer)
+        except Exception as error:  # noqa: BLE001 - whatever an answer can make raise
+            self._end(
+                answer, Access.UNREACHABLE, fault=error, reason=describe_error(error)
+            )
+
+    def fail(
+        self, error: Exception | None, reason: str = "", *, by_own_code: bool = False
+    ) -> None:
+        """Note that ``request`` had no whole answer, for this *reason* (that of *error*).
+
+        *by_own_code*: that is no fault of the site or the network.
+        """
+        self.outcome = Outcome(
+            access=Access.UNREACHABLE,
+            fault=error,
+            reason=reason or describe_error(error),
+            url=self.request.url,
+            by_own_code=by_own_code,
+        )
+
+    def _take(self, answer: Answer) -> None:
+        status, fields = answer.status, answer.fields
+        self._varies = self._varies or _depends_on_agent(fields)
+        location = first_value(fields, "location")
+        if status in REDIRECT_STATUSES and location:
+            if self._redirects < self._limits.max_redirects:
+                self._redirects += 1
+                url = redirect_target(self.request.url, location)
+                kept = self._validators
+                self.request = Request(url, kept.headers(url) if kept else {})
+            else:
+                # RFC 9309 2.3.1.2: beyond that it may be taken for unavailable.
+                self._end(answer, Access.UNAVAILABLE)
+            return
+        access = access_of(
+            status,
+            conditional=bool(self.request.headers),
+            deny_statuses=self._limits.deny_statuses,
+        )
+        if access is not Access.SUCCESSFUL:
+            unreachable = access is Access.UNREACHABLE
+            self._end(answer, access, reason=str(status) if unreachable else "")
+        elif answer.spoiled:
+            self.fail(None, answer.spoiled, by_own_code=True)
+        elif self._needs_another(answer):
+            self._undelimited = answer
+        else:
+            codings = all_values(fields, "content-encoding")
+            limit, cut = self._limits.max_size, answer.cut
+            charset = CHARSET_PARAMETER.search(first_value(fields, "content-type"))
+            self._end(
+                answer,
+                access,
+                body=decode_body(answer.body, codings, limit=limit, cut=cut),
+                encoding=charset and charset[1].lower(),
+            )
+
+    def _needs_another(self, answer: Answer) -> bool:
+        """Tell whether *answer* counts only if the next one is the same.
+
+        Raises ``ValueError`` if it is not the same as the one before.
+        """
+        before, self._undelimited = self._undelimited, None
+        if answer.delimited or answer.cut:
+            return False
+        if before is not None and before.body != answer.body:
+            raise ValueError("it has no length, and did not come twice the same")
+        return before is None
+
+    def _end(self, answer: Answer, access: Access, **found: object) -> None:
+        self.outcome = Outcome(
+            access=access,
+            status=answer.status,
+            url=self.request.url,
+            fields=answer.fields,
+            varies=self._varies,
+            **found,  # type: ignore[arg-type]
+        )
+
+
+def _depends_on_agent(fields: HeaderFields) -> bool:
+    """Tell whether an answer serves only requests with the same User-Agent.
+
+    RFC 9111 4.1. Of what Vary may name, that alone differs between the requests for
+    robots.txt of one crawl; with ``*`` it is taken to.
+    """
+    named = all_values(fields, "vary").lower().split(",")
+    return any(name.strip() in {"user-agent", "*"} for name in named)
+
+
+def describe_error(error: Exception | None) -> str:
+    """Return what *error* says, in one line."""
+    words = str(error).strip().partition("\n")[0] or type(error).__name__
+    # What stands in a header may be no Unicode, which no store can keep.
+    return words[:MAX_REASON_LENGTH].encode("utf-8", "replace").decode()

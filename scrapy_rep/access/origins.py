@@ -37,16 +37,6 @@ LOCAL_NAME_ENDS = (".localhost", ".localdomain", ".local", ".internal", ".home.a
 """Ends of names that no public DNS has: RFC 6761 6.3, RFC 6762 3, RFC 8375, and others in use."""
 GLOBAL_UNICAST = IPv6Network("2000::/3")
 """All of that that IANA has given out so far (RFC 4291 2.4)."""
-IPV4_EMBEDDINGS = (
-    (IPv6Network("::ffff:0:0/96"), 0, 0),  # IPv4-mapped: RFC 4291 2.5.5.2
-    (IPv6Network("::/96"), 0, 0),  # IPv4-compatible: RFC 4291 2.5.5.1
-    (IPv6Network("::ffff:0:0:0/96"), 0, 0),  # IPv4-translated: RFC 2765 2.1
-    (IPv6Network("64:ff9b::/96"), 0, 0),  # NAT64: RFC 6052 2.1
-    (IPv6Network("2002::/16"), 80, 0),  # 6to4: RFC 3056 2
-    (IPv6Network("2001::/32"), 64, 0),  # Teredo: its server (RFC 4380 4)
-    (IPv6Network("2001::/32"), 0, 0xFFFFFFFF),  # and its client, inverted
-)
-"""Networks with an IPv4 address in each of theirs: after how many bits, and what inverts it."""
 
 
 def robots_url(origin: str) -> str:
@@ -127,11 +117,9 @@ def is_private(host: str) -> bool:
 def _is_global(address: IPv4Address | IPv6Address) -> bool:
     if isinstance(address, IPv4Address):
         return address.is_global and not address.is_multicast
-    embedded = [
-        IPv4Address((int(address) >> bits & 0xFFFFFFFF) ^ inverted)
-        for network, bits, inverted in IPV4_EMBEDDINGS
-        if address in network
-    ]
-    if embedded:
-        return all(map(_is_global, embedded))
+    # Addresses with IPv4 ones in them: mapped (RFC 4291 2.5.5.2), 6to4 (RFC 3056 2), and Teredo, its
+    # server's and its client's (RFC 4380 4).
+    inner = (address.ipv4_mapped, address.sixtofour, *(address.teredo or ()))
+    if any(inner):
+        return all(_is_global(each) for each in inner if each)
     return address.is_global and address in GLOBAL_UNICAST

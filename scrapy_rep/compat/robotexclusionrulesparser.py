@@ -6,30 +6,21 @@ own; ``syntax`` may be any other dialect, too, such as ``RFC9309``.
 
 from __future__ import annotations
 
-import calendar
 import time
+from contextlib import suppress
 from email.utils import mktime_tz, parsedate_tz
 from typing import TYPE_CHECKING
 from urllib.error import URLError
 
-from scrapy_rep.access.header_fields import first_value
-from scrapy_rep.access.results import Access
-from scrapy_rep.compat.rendering import DatedFace, Face, join_lines, unread
+from scrapy_rep.access.answers import Access, first_value
 from scrapy_rep.compat.urllib_fetch import fetch
+from scrapy_rep.compat.urllib_robotparser import DatedFace, Face, join_lines, unread
 from scrapy_rep.protocol import GYM2008, MK1996, Dialect, Policy, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from scrapy_rep.access import Outcome
-
-__all__ = [
-    "GYM2008",
-    "MK1996",
-    "SEVEN_DAYS",
-    "RobotExclusionRulesParser",
-    "RobotFileParserLookalike",
-]
 
 SEVEN_DAYS = 7 * 24 * 3600
 """Seconds that a robots.txt is used by the draft of 1996, unless Expires says otherwise."""
@@ -119,8 +110,12 @@ class RobotExclusionRulesParser(Face):
         known = answer.access in {Access.SUCCESSFUL, Access.DENIED}
         if not known and answer.status != 404:
             raise URLError(answer.status)  # type: ignore[arg-type]  # a number, as ever
-        if answer.access is Access.SUCCESSFUL:
-            _check_charset(answer)
+        if answer.access is Access.SUCCESSFUL and answer.encoding is not None:
+            try:
+                answer.body.decode(answer.encoding)
+            except (LookupError, ValueError) as error:
+                msg = f"robots.txt is not in {answer.encoding!r}, as it says"
+                raise UnicodeError(msg) from error
         self._policies = {GYM2008: answer.policy(GYM2008)}
         self.expiration_date = _expiration(answer)
 
@@ -167,23 +162,10 @@ class Expired(int):
         return repr(bool(self))
 
 
-def _check_charset(answer: Outcome) -> None:
-    charset = answer.encoding
-    if charset is None:
-        return
-    try:
-        answer.body.decode(charset)
-    except (LookupError, ValueError) as error:
-        raise UnicodeError(f"robots.txt is not in {charset!r}, as it says") from error
-
-
 def _expiration(answer: Outcome) -> float:
     date = parsedate_tz(first_value(answer.fields, "expires"))
     if date is not None and answer.access is Access.SUCCESSFUL:
-        try:
+        with suppress(OverflowError, ValueError):  # a date that no calendar has
             # RFC 9110 5.6.7: a date of HTTP is in UTC, also where it names no zone.
-            at = calendar.timegm(date[:9]) if date[9] is None else mktime_tz(date)
-            return float(at)
-        except (OverflowError, ValueError):
-            pass  # a date that no calendar has
+            return mktime_tz((*date[:9], date[9] or 0))
     return time.time() + SEVEN_DAYS

@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPSConnection
 from urllib.parse import ParseResult, SplitResult
 
-from scrapy_rep.access.exchange import MAX_REDIRECTS
+from scrapy_rep.access import MAX_REDIRECTS
 from scrapy_rep.access.origins import origin_of, robots_url
 from scrapy_rep.compat import urllib_fetch
-from scrapy_rep.compat.rendering import Face
+from scrapy_rep.compat.urllib_robotparser import Face
 from scrapy_rep.protocol import Policy
 from scrapy_rep.protocol import parse as parse_policy
 from scrapy_rep.protocol.printable import mask_uri
-
-__all__ = ["Parser", "get", "get_allowed", "parse"]
 
 Urlish = str | SplitResult | ParseResult
 
@@ -56,12 +54,7 @@ def get(
         raise ValueError(
             f"source is {mask_uri(url)!r}, expected an absolute http or https URL"
         )
-    answer = urllib_fetch.fetch(
-        robots_url(origin),
-        user_agent=user_agent,
-        timeout=timeout,
-        max_redirects=redirects,
-    )
+    answer = urllib_fetch.fetch(robots_url(origin), user_agent, timeout, redirects)
     return Parser(answer.policy(), user_agent)
 
 

@@ -19,7 +19,7 @@ from http.client import (
 from io import BufferedReader, RawIOBase
 from ssl import SSLSocket
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.error import URLError
 from urllib.parse import quote, urlsplit
 from urllib.request import (
@@ -32,13 +32,10 @@ from urllib.request import (
 
 from scrapy_rep import access
 from scrapy_rep.access import Access, Outcome
+from scrapy_rep.access.answers import access_of
 from scrapy_rep.access.origins import URI_CHARACTERS, origin_of
-from scrapy_rep.access.results import access_of
 from scrapy_rep.protocol.decoding import MAX_SIZE
 from scrapy_rep.protocol.printable import mask_uri
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 TIMEOUT_SECONDS = 30.0
 """Seconds for one request, to the last octet; each redirect is another request."""
@@ -51,7 +48,6 @@ MAX_LINE_BYTES = 65_536
 
 def fetch(
     url: str,
-    *,
     user_agent: str | None = None,
     timeout: float | None = None,
     max_redirects: int = LIMITS.max_redirects,
@@ -90,13 +86,14 @@ def _ask(
     if user_agent:
         headers["User-Agent"] = user_agent
     request = Request(asked.url, headers=headers)  # noqa: S310 - it has an origin
-    opener = _opener(monotonic() + timeout)
+    opener = OpenerDirector()
+    for handler in (ProxyHandler(), _Handler(monotonic() + timeout)):
+        opener.add_handler(handler)
     with opener.open(request, timeout=timeout) as response:
         fields = response.headers
         if fields.get_payload():  # what stands after a line that is no header field
             raise HTTPException("its header fields cannot be read")
-        body = b""
-        cut = False
+        body, cut = b"", False
         if access_of(response.status) is Access.SUCCESSFUL:
             body = response.read(MAX_SIZE + 1)
             cut = len(body) > MAX_SIZE
@@ -106,41 +103,23 @@ def _ask(
         return access.Answer(response.status, items, body, cut)
 
 
-def _opener(deadline: float) -> OpenerDirector:
-    """Return an opener for http and https alone, which follows no redirect."""
-    opener = OpenerDirector()
-    for handler in (ProxyHandler(), _Http(deadline), _Https(deadline)):
-        opener.add_handler(handler)
-    return opener
+class _Handler(HTTPHandler, HTTPSHandler):
+    """For http and https alone: it follows no redirect."""
 
-
-class _Http(HTTPHandler):
     def __init__(self, deadline: float) -> None:
         super().__init__()
-        self._connection = _connecting(HTTPConnection, deadline)
+        self._deadline = deadline
 
     def http_open(self, req: Request) -> HTTPResponse:
-        return self.do_open(self._connection, req)
-
-
-class _Https(HTTPSHandler):
-    def __init__(self, deadline: float) -> None:
-        super().__init__()
-        self._connection = _connecting(HTTPSConnection, deadline)
+        return self.do_open(partial(self._connect, HTTPConnection), req)
 
     def https_open(self, req: Request) -> HTTPResponse:
-        return self.do_open(self._connection, req)
+        return self.do_open(partial(self._connect, HTTPSConnection), req)
 
-
-def _connecting(
-    connection_class: type[HTTPConnection], deadline: float
-) -> Callable[..., Any]:
-    def connection(host: str, **options: Any) -> HTTPConnection:
-        made = connection_class(host, **options)
-        made.response_class = partial(_Response, deadline=deadline)  # type: ignore[assignment]
+    def _connect(self, made_by: type[HTTPConnection], host: str, **options: Any) -> Any:
+        made = made_by(host, **options)
+        made.response_class = partial(_Response, deadline=self._deadline)  # type: ignore[assignment]
         return made
-
-    return connection
 
 
 class _Response(HTTPResponse):
@@ -183,8 +162,7 @@ class _InTime(RawIOBase):
         if left <= 0:
             raise TimeoutError("timed out")
         self._socket.settimeout(left)
-        count: int | None = self._raw.readinto(buffer)
-        return count
+        return self._raw.readinto(buffer)  # type: ignore[no-any-return]
 
     def close(self) -> None:
         self._raw.close()

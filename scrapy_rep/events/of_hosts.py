@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from scrapy_rep.access.demands import Demand
+from scrapy_rep.access.answers import Demand
 from scrapy_rep.events.event import Event
 from scrapy_rep.protocol.printable import counted
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scrapy_rep.access.demands import REFUSALS, demand_of
+from scrapy_rep.access.answers import REFUSALS, demand_of
 from scrapy_rep.downloader.starts import LOST, REFUSED, TIMEOUT, kind_of
 from scrapy_rep.events.of_hosts import BackedOff, Demanded, Down
 from scrapy_rep.pacing.health import SERVICE_UNAVAILABLE, TOO_MANY_REQUESTS, WELL

@@ -32,8 +32,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from w3lib.encoding import resolve_encoding
 
-from scrapy_rep.access.header_fields import all_values, first_value
-from scrapy_rep.access.results import REDIRECT_STATUSES, Access, access_of, policy_after
+from scrapy_rep.access.answers import (
+    REDIRECT_STATUSES,
+    Access,
+    access_of,
+    all_values,
+    first_value,
+    policy_after,
+)
 from scrapy_rep.protocol import Policy
 from scrapy_rep.store import Failures, KeptAnswer, Snapshot
 

@@ -11,7 +11,7 @@ from pydispatch.dispatcher import (  # type: ignore[import-untyped]
 )
 from scrapy import signals
 
-from scrapy_rep.access.results import REDIRECT_STATUSES, Access, access_of
+from scrapy_rep.access.answers import REDIRECT_STATUSES, Access, access_of
 from scrapy_rep.events.of_hosts import (
     Copy,
     DeniesAll,

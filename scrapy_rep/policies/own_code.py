@@ -17,7 +17,7 @@ from pydispatch.dispatcher import (  # type: ignore[import-untyped]
 )
 from scrapy.exceptions import IgnoreRequest
 
-from scrapy_rep.access.exchange import describe_error
+from scrapy_rep.access import describe_error
 from scrapy_rep.downloader.starts import LOST, ROBOTS_HOP, kind_of
 from scrapy_rep.events.stream import Stream
 from scrapy_rep.exceptions import HostRefused

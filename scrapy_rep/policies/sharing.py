@@ -24,7 +24,7 @@ from scrapy.utils.log import failure_to_exc_info
 from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.python.failure import Failure
 
-from scrapy_rep.access.results import Access
+from scrapy_rep.access.answers import Access
 from scrapy_rep.policies.cache import Bounded
 from scrapy_rep.policies.fetcher import proxy_of, validators_of
 from scrapy_rep.policies.lifecycle import snapshot_after, standing_of

@@ -13,8 +13,8 @@ from time import process_time
 import brotli  # type: ignore[import-untyped]
 import pytest
 
-from scrapy_rep.access import content_coding
-from scrapy_rep.access.content_coding import MAX_GZIP_MEMBERS, decode_body
+from scrapy_rep.access import answers as content_coding
+from scrapy_rep.access.answers import MAX_GZIP_MEMBERS, decode_body
 
 LIMIT = 512 * 1024
 RULES = b"User-agent: *\nDisallow: /p\n"

@@ -6,7 +6,7 @@ from time import process_time
 
 import pytest
 
-from scrapy_rep.access.demands import Demand, demand_of
+from scrapy_rep.access.answers import Demand, demand_of
 from tests.utils import fields
 
 PAGE = "https://example.com/a/page"

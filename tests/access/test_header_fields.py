@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scrapy_rep.access.header_fields import all_values, first_value, header_fields
+from scrapy_rep.access.answers import all_values, first_value, header_fields
 
 
 def test_a_name_in_any_case_is_one_field():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scrapy_rep.access.results import Access, access_of
+from scrapy_rep.access.answers import Access, access_of
 from tests.conformance import params
 
 

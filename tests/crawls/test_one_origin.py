@@ -12,7 +12,7 @@ from scrapy import version_info
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
 from scrapy_rep.access import Outcome
-from scrapy_rep.access.results import Access
+from scrapy_rep.access.answers import Access
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.policies.cache import Bounded
 from scrapy_rep.policies.sharing import OF_LOOPS, Learned

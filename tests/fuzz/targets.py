@@ -17,7 +17,7 @@ from scrapy.http.headers import Headers
 from scrapy.settings import BaseSettings
 
 from scrapy_rep.access import Access, Answer, Exchange, Outcome, header_fields
-from scrapy_rep.access.content_coding import decode_body
+from scrapy_rep.access.answers import decode_body
 from scrapy_rep.access.origins import origin_of, redirect_target
 from scrapy_rep.compat import RobotExclusionRulesParser, RobotFileParser
 from scrapy_rep.compat import parse as parse_robotstxt

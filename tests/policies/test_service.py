@@ -337,7 +337,7 @@ async def test_a_304_costs_no_parse(clock, make_store, monkeypatch):
     await crawl.allows()
     policy = crawl.policy
     monkeypatch.setattr(
-        "scrapy_rep.access.results.parse", None
+        "scrapy_rep.access.answers.parse", None
     )  # nothing may be parsed now
     site.answer = UNCHANGED
     for day in (0, 3, 6):
@@ -359,7 +359,7 @@ async def test_the_same_file_once_more_costs_no_parse(clock, make_store, monkeyp
     crawl = Crawl(site, make_store())
     await crawl.allows()
     policy = crawl.policy
-    monkeypatch.setattr("scrapy_rep.access.results.parse", None)
+    monkeypatch.setattr("scrapy_rep.access.answers.parse", None)
     clock.to(2 * DAY)
     assert not await crawl.allows()
     assert crawl.policy is policy

@@ -1,0 +1,336 @@
+"""What an answer says: its header fields, its body, what its status means (RFC 9309 2.3.1), and
+what the site wants before it gives a page.
+
+A request for a robots.txt accepts what those for pages accept: whatever Scrapy decodes. But a few
+octets of a coding can stand for gigabytes, so it is decoded here, as far as it is needed.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urljoin
+
+from scrapy_rep.protocol import RFC9309, Policy, parse
+from scrapy_rep.protocol.printable import without_user
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy_rep.protocol import Dialect
+
+HeaderFields = Mapping[str, Sequence[str]]
+"""The values of each field, in their order, by its name in lower case. Octets are as in
+ISO-8859-1."""
+NO_FIELDS: HeaderFields = {}
+
+
+def header_fields(pairs: Iterable[tuple[str, str]]) -> HeaderFields:
+    """Return the fields with these names and values. What is no Unicode becomes "?"."""
+    fields: dict[str, list[str]] = {}
+    for name, value in pairs:
+        text = value.encode("utf-8", "replace").decode()
+        fields.setdefault(name.lower(), []).append(text)
+    return fields
+
+
+def first_value(fields: HeaderFields, name: str) -> str:
+    """Return the first value of the field *name*, in lower case; "" where there is none."""
+    return fields[name][0] if name in fields else ""
+
+
+def all_values(fields: HeaderFields, name: str) -> str:
+    """Return the values of the field *name*, in lower case, as one list (RFC 9110 5.3)."""
+    return ", ".join(fields.get(name, ()))
+
+
+class Access(Enum):
+    """The result of asking for a robots.txt."""
+
+    SUCCESSFUL = "successful"
+    """There is a file, and its rules hold (RFC 9309 2.3.1.1)."""
+    UNAVAILABLE = "unavailable"
+    """There is none: everything may be fetched (RFC 9309 2.3.1.3)."""
+    UNREACHABLE = "unreachable"
+    """Nobody knows: nothing may be fetched until somebody does (RFC 9309 2.3.1.4)."""
+    NOT_MODIFIED = "not modified"
+    """The answer at hand is still right (RFC 9110 15.4.5)."""
+    DENIED = "denied"
+    """A 4xx that this crawl takes to mean disallow-all (REP_DENY_STATUSES)."""
+
+
+REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
+"""Statuses whose Location is followed (RFC 9309 2.3.1.2)."""
+INDECISIVE_STATUSES = frozenset({407, 408, 425, 429})
+"""4xx that tell of a proxy's password, a time that ran out, a request that came too early or
+too many of them, and not of a missing file."""
+
+
+def access_of(
+    status: int | None,
+    *,
+    conditional: bool = False,
+    deny_statuses: frozenset[int] = frozenset(),
+) -> Access:
+    """Return what the final *status* of a robots.txt request means.
+
+    *status* is ``None`` where there was no whole answer: name not found, refused, timed
+    out, reset, TLS failure, cut short (RFC 9309 2.3.1.4). *conditional* tells whether the
+    request was conditional, the only case in which a 304 says something.
+    *deny_statuses* are the 4xx that mean disallow-all to this crawl. Redirects have
+    been followed already: one that is left led nowhere.
+    """
+    if status is None:
+        return Access.UNREACHABLE
+    if status in deny_statuses:
+        return Access.DENIED
+    if status == 304:
+        return Access.NOT_MODIFIED if conditional else Access.UNREACHABLE
+    # 206 is a part that nobody asked for: the rest of the rules is not there.
+    # 204 and 205 have no body, which is an empty file.
+    if 200 <= status < 300 and status != 206:
+        return Access.SUCCESSFUL
+    # Beyond RFC 9309: some 4xx do not say whether there is a file.
+    if 400 <= status < 500 and status not in INDECISIVE_STATUSES:
+        return Access.UNAVAILABLE
+    return Access.UNREACHABLE
+
+
+def policy_after(
+    access: Access,
+    status: int | None,
+    body: bytes = b"",
+    encoding: str | None = None,
+    failure: str = "",
+    *,
+    dialect: Dialect = RFC9309,
+) -> Policy:
+    """Return the policy that holds after an answer (RFC 9309 2.3.1).
+
+    *body* and *encoding* are those of a file; *failure* says in words why there was no
+    answer.
+    """
+    if access is Access.SUCCESSFUL:
+        return parse(body, dialect=dialect, encoding=encoding)
+    if access is Access.UNAVAILABLE:
+        why = "too many redirects" if status in REDIRECT_STATUSES else str(status)
+        return Policy.allow_all(f"no robots.txt ({why})", dialect=dialect)
+    if access is Access.UNREACHABLE:
+        reason = f"robots.txt unreachable ({failure})"
+    else:
+        reason = f"robots.txt answered {status}"
+    return Policy.disallow_all(reason, dialect=dialect)
+
+
+UNDECODED_CODINGS = frozenset(
+    [
+        "aes128gcm",
+        "compress",
+        "dcb",
+        "dcz",
+        "exi",
+        "pack200-gzip",
+        "x-compress",
+        "x-br",
+        "x-zstd",
+        "bzip2",
+        "lz4",
+        "lzma",
+        "sdch",
+        "snappy",
+        "xz",
+    ]
+)
+"""Codings that are not decoded: the registered ones, and others in use."""
+BROTLI_PACKAGES = ("brotli", "brotlicffi")
+ZSTD_PACKAGES = ("compression.zstd", "backports.zstd", "zstandard")
+"""What Scrapy decodes these codings with, by its version and Python's; the first that is
+installed."""
+ZSTD_WINDOW_LOG = 23
+"""RFC 9659: a decoder needs no window of more than 8 MiB, and should refuse one."""
+ZSTD_OCTETS_AT_A_TIME = 64
+"""With zstandard, which has no limit: each octet may stand for 32 KiB."""
+NON_TEXT_OCTETS = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")
+"""Octets that no text has, but for UTF-16 (WHATWG MIME Sniffing 3)."""
+MAX_CODINGS = 4  # one in the other; more are a trap
+MAX_GZIP_MEMBERS = 1000  # of a file: to find the next one copies the rest
+
+
+def decode_body(body: bytes, content_encoding: str, *, limit: int, cut: bool) -> bytes:
+    """Return at most *limit* octets of *body*, whole lines only where it is longer.
+
+    *cut* tells that the download was stopped at the limit. What is no coding, such as
+    ``UTF-8`` or ``text/plain``, changes nothing, as long as the body is text. Raises
+    ``ValueError`` where a coding is not decoded here or broken, ends too early, or is one
+    of too many.
+    """
+    codings = [name.strip().lower() for name in content_encoding.split(",")]
+    if len(codings) > MAX_CODINGS:
+        raise ValueError(f"{len(codings)} content codings")
+    unknown = ""
+    for coding in reversed(codings):
+        if coding in DECODERS:
+            body = _decode(body, coding, limit=limit, cut=cut)
+        elif coding in UNDECODED_CODINGS:
+            raise ValueError(f"content coding {coding!r} is not decoded")
+        elif coding not in {"", "identity"}:
+            unknown = coding
+    is_text = body.startswith((BOM_UTF16_BE, BOM_UTF16_LE)) or not (
+        NON_TEXT_OCTETS.search(body)
+    )
+    if unknown and not is_text:
+        raise ValueError(f"unknown content coding {unknown[:40]!r} of what is no text")
+    if len(body) <= limit:
+        return body
+    body = body[:limit]
+    return body[: max(body.rfind(b"\n"), body.rfind(b"\r")) + 1]
+
+
+def _decode(body: bytes, coding: str, *, limit: int, cut: bool) -> bytes:
+    try:
+        decoded, whole = DECODERS[coding](body, limit)
+    except Exception as error:  # noqa: BLE001 - each package has its own
+        raise ValueError(f"broken content coding {coding!r}: {error}") from None
+    if not (whole or cut or len(decoded) > limit):
+        raise ValueError(f"content coding {coding!r} ends too early")
+    return decoded
+
+
+def _inflate(body: bytes, limit: int) -> tuple[bytes, bool]:
+    """Return more than *limit* octets of *body* where there are, and if it is whole."""
+    try:
+        return _inflate_members(body, zlib.MAX_WBITS | 32, limit)
+    except zlib.error:  # "deflate" without the zlib header, as some servers send it
+        return _inflate_members(body, -zlib.MAX_WBITS, limit)
+
+
+def _inflate_members(body: bytes, wbits: int, limit: int) -> tuple[bytes, bool]:
+    parts = b""
+    members = 0
+    while body and len(parts) <= limit:  # gzip: several members may follow each other
+        members += 1
+        if members > MAX_GZIP_MEMBERS:
+            raise zlib.error("too many members")
+        inflater = zlib.decompressobj(wbits)
+        parts += inflater.decompress(body, limit + 1 - len(parts))
+        if not inflater.eof:
+            return parts, False
+        body = inflater.unused_data
+    return parts, True
+
+
+def _unbrotli(body: bytes, limit: int) -> tuple[bytes, bool]:
+    decoder = _first_of(BROTLI_PACKAGES).Decompressor()
+    parts = part = decoder.process(body, output_buffer_limit=limit + 1)
+    while part and len(parts) <= limit:
+        part = decoder.process(b"", output_buffer_limit=limit + 1)
+        parts += part
+    return parts, decoder.is_finished()
+
+
+def _unzstd(body: bytes, limit: int) -> tuple[bytes, bool]:
+    package = _first_of(ZSTD_PACKAGES)
+    if package.__name__ == "zstandard":
+        return _unzstd_in_steps(package, body, limit)
+    options = {package.DecompressionParameter.window_log_max: ZSTD_WINDOW_LOG}
+    decoder = package.ZstdDecompressor(options=options)
+    parts = decoder.decompress(body, limit + 1)
+    while not (decoder.eof or decoder.needs_input) and len(parts) <= limit:
+        parts += decoder.decompress(b"", limit + 1)
+    return parts, decoder.eof and not decoder.unused_data
+
+
+def _unzstd_in_steps(package: Any, body: bytes, limit: int) -> tuple[bytes, bool]:
+    decoder = package.ZstdDecompressor(max_window_size=2**ZSTD_WINDOW_LOG)
+    stream, parts, at = decoder.decompressobj(), b"", 0
+    while at < len(body) and len(parts) <= limit and not stream.eof:
+        parts += stream.decompress(body[at : at + ZSTD_OCTETS_AT_A_TIME])
+        at += ZSTD_OCTETS_AT_A_TIME
+    return parts, stream.eof and not stream.unused_data and at >= len(body)
+
+
+def _first_of(names: tuple[str, ...]) -> Any:
+    for name in names:
+        try:
+            return import_module(name)
+        except ImportError:  # noqa: PERF203
+            continue
+    raise ValueError(f"none of {', '.join(names)} is installed")
+
+
+DECODERS: dict[str, Callable[[bytes, int], tuple[bytes, bool]]] = {
+    "gzip": _inflate,
+    "x-gzip": _inflate,
+    "deflate": _inflate,
+    "br": _unbrotli,
+    "zstd": _unzstd,
+}
+"""Each returns more than so many octets of a body where there are, and if it is whole."""
+
+
+# What a site wants for a page. Beyond RFC 9309, and none of it a standard but the status: 402
+# (RFC 9110 15.5.3), with the price in Cloudflare's ``crawler-price``; the challenge
+# ``WWW-Authenticate: License``, with the licence in a ``Link: <...>; rel="license"`` (RSL 1.0, Open
+# License Protocol).
+
+PAYMENT, LICENSE = "payment", "license"
+PAYMENT_REQUIRED = 402
+REFUSALS = frozenset({401, PAYMENT_REQUIRED, 403})
+"""Statuses that may come with a challenge."""
+QUOTED = re.compile(r'"(?:\\.|[^"\\])*"')
+CHALLENGE = re.compile(r"(?i)(?:^|,)[ \t]*license(?=[ \t,]|$)")
+LINK = re.compile(
+    r'(?i)<([^<>]*)>((?:[ \t]*;[ \t]*[\w!#$&+.^`|~*-]+(?:=(?:"[^"]*"|[^\s",;]*))?)*)'
+)
+IS_LICENSE = re.compile(
+    r'(?i);[ \t]*rel=(?:"(?:[^"]*[ \t])?license(?:[ \t][^"]*)?"|license)(?=[ \t;]|$)'
+)
+MAX_CHARACTERS = 500
+"""Of a header and of what is kept of it."""
+
+
+class Demand(NamedTuple):
+    """What a site wants for one page."""
+
+    cause: str
+    """"license" (a challenge), or "payment" (402 without one)."""
+    license: str = ""
+    """The absolute URL of the licence; "": none is named."""
+    price: str = ""
+    """As written, such as "USD 0.01"; "": none is named."""
+
+    def in_words(self) -> str:
+        what = "a licence" if self.cause == LICENSE else "a payment"
+        named = [each for each in (self.price, self.license) if each]
+        return f"{what} ({', '.join(named)})" if named else what
+
+
+def demand_of(url: str, status: int, fields: HeaderFields) -> Demand | None:
+    """Return what an answer with *status* and *fields*, of the page *url*, wants; ``None``: nothing."""
+    if status not in REFUSALS:
+        return None
+    challenges = QUOTED.sub("", ", ".join(fields.get("www-authenticate", ())))
+    if CHALLENGE.search(challenges):
+        cause = LICENSE
+    elif status == PAYMENT_REQUIRED:
+        cause = PAYMENT
+    else:
+        return None
+    price = first_value(fields, "crawler-price").strip()[:MAX_CHARACTERS]
+    return Demand(cause, _license_in(url, fields), price)
+
+
+def _license_in(url: str, fields: HeaderFields) -> str:
+    for value in fields.get("link", ()):
+        for target, parameters in LINK.findall(value[:MAX_CHARACTERS]):
+            if IS_LICENSE.search(parameters):
+                try:
+                    return without_user(urljoin(url, target.strip()))
+                except ValueError:  # such as http://[
+                    continue
+    return ""

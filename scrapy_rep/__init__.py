@@ -34,9 +34,8 @@ if TYPE_CHECKING:
     from scrapy_rep.middleware import RepMiddleware
     from scrapy_rep.pages import RepSpiderMiddleware
     from scrapy_rep.parser import RepRobotParser
-    from scrapy_rep.robots import Robots
+    from scrapy_rep.robots import Robots, RobotsSitemapSpider
     from scrapy_rep.scheduler import Scheduler
-    from scrapy_rep.sitemaps import RobotsSitemapSpider
 
 __version__ = "0.1.0"
 
@@ -75,7 +74,7 @@ _HOMES = {
     "Robots": "robots",
     "RobotsForbidden": "exceptions",
     "RobotsRefused": "exceptions",
-    "RobotsSitemapSpider": "sitemaps",
+    "RobotsSitemapSpider": "robots",
     "RobotsUnreachable": "exceptions",
     "Scheduler": "scheduler",
     "SettingError": "exceptions",

@@ -14,9 +14,8 @@ from scrapy.utils.defer import deferred_from_coro
 from scrapy_rep.access.origins import origin_of
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.events.of_requests import InBrowser, said_by
-from scrapy_rep.judging import Action, Objection
-from scrapy_rep.judging.agents import name_of
-from scrapy_rep.judging.ruling import PARKED, because, too_soon
+from scrapy_rep.judging.ruling import PARKED, Action, Objection, because, too_soon
+from scrapy_rep.judging.target import name_of
 from scrapy_rep.protocol.printable import without_user
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from scrapy_rep.events import EVENTS
 from scrapy_rep.events.of_requests import Answered, Sent
 from scrapy_rep.events.stream import Stats, Stream
 from scrapy_rep.exceptions import SettingError
-from scrapy_rep.judging import Agents, Judge, make_namer
-from scrapy_rep.judging.agents import name_of
+from scrapy_rep.judging.ruling import Judge
+from scrapy_rep.judging.target import Agents, make_namer, name_of
 from scrapy_rep.log.lines import Log, tell_plainly
 from scrapy_rep.log.waits import Waits
 from scrapy_rep.pacing.keeper import Keeper

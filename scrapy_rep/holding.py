@@ -9,8 +9,8 @@ from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.misc import load_object
 
 import scrapy_rep
-from scrapy_rep.judging.agents import Agents, Chooser
 from scrapy_rep.judging.mistakes import mistakes_of
+from scrapy_rep.judging.target import Agents, Chooser
 from scrapy_rep.protocol import product_tokens
 from scrapy_rep.protocol.printable import duration, mask_uri
 from scrapy_rep.robots import has_robots_of_its_own

@@ -24,19 +24,15 @@ from scrapy_rep.events.of_requests import (
 )
 from scrapy_rep.exceptions import NotNow, StillParked
 from scrapy_rep.holding import NOT_JUDGED, is_ours, what_holds
-from scrapy_rep.judging import (
-    Action,
-    Symptoms,
-    judged,
-    leave_behind,
-    note_origin,
-)
-from scrapy_rep.judging.mistakes import HINTS_AT_END, HINTS_AT_START, MetaKeys, told
+from scrapy_rep.judging.mistakes import MetaKeys, hints_at_end, hints_at_start
 from scrapy_rep.judging.ruling import (
     SEND,
     UNREACHABLE,
+    Action,
     too_soon,
 )
+from scrapy_rep.judging.symptoms import Symptoms
+from scrapy_rep.judging.target import judged, leave_behind, note_origin
 from scrapy_rep.log.waits import ASKED
 from scrapy_rep.log.watch import Watch
 from scrapy_rep.pacing.keeper import OverBudgetError
@@ -52,7 +48,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from scrapy_rep.frontier.job_file import JobFile
-    from scrapy_rep.judging import Ruling
+    from scrapy_rep.judging.ruling import Ruling
 
 SENT_BACK_AFTER = 0.1
 """Seconds after which they do. Scrapy may hand them out again at once, and without asyncio
@@ -140,12 +136,12 @@ class RepMiddleware:
             self._events.warn_user(sentence)
         self._crawl.permissions.tell_of_all(self._events, self._policies.now())
         self._watch.opened()
-        for sentence in told(HINTS_AT_START, self._agents.header()):
+        for sentence in hints_at_start(self._agents.header()):
             self._events.tell_user(sentence)
 
     def _spider_closed(self) -> None:
         self._watch.closed()
-        for sentence in told(HINTS_AT_END, self._crawler):
+        for sentence in hints_at_end(self._crawler):
             self._events.tell_user(sentence)
         self._log.end()
 

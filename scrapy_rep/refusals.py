@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scrapy_rep.events.of_hosts import BudgetSpent, Copy
 from scrapy_rep.events.of_requests import Judged, Refused
-from scrapy_rep.judging import Objection, Patience, judged
-from scrapy_rep.judging.ruling import BUDGET, DOWN, OF_HOST, because
+from scrapy_rep.judging.ruling import BUDGET, DOWN, OF_HOST, Judge, Objection, because
+from scrapy_rep.judging.target import judged
 from scrapy_rep.protocol.printable import counted, duration, without_user
 from scrapy_rep.signals import request_forbidden
 
@@ -56,7 +57,7 @@ class Refusals:
             ),
         )
         """For requests to a host that does nothing but fail."""
-        self._patience = Patience(crawl.settings, crawl.agents, crawl.policies.now)
+        self._patient_judge = Judge(replace(crawl.settings, wait=True))
 
     def over(self, host: str) -> Objection:
         """Return the objection to one more request to *host*, and tell of the first one."""
@@ -92,7 +93,7 @@ class Refusals:
         refusal = objection.refusal(url, origin)
         instead = ""
         if not self._settings.wait:
-            instead = self._patience.in_words(request, url, known, wait)
+            instead = self._with_patience(request, url, known, wait)
         is_of_host = objection.cause in OF_HOST
         self._tell(Refused(refusal, objection.cause, not is_of_host, instead))
         if self._is_heard:
@@ -115,3 +116,18 @@ class Refusals:
             spider=self._crawler.spider,
         )
         return refusal
+
+    def _with_patience(
+        self, request: Request, url: str, known: Known | None, wait: float
+    ) -> str:
+        """Return what a crawl, which waits, would do with *request*, for who is at a prompt."""
+        if known is not None and not wait:
+            agent, now = self._agents.of(request), self._policies.now()
+            allowed = known.policy.allowed(url, agent)
+            wait = self._patient_judge.rule(url, known, agent, now, allowed).seconds
+        if not wait:
+            return "A crawl would not fetch it either"
+        return (
+            f"A crawl would wait {duration(wait)} for that; with -s REP_WAIT=1 this does, "
+            "too"
+        )

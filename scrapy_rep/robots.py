@@ -1,72 +1,47 @@
-"""``spider.robots``: what a spider may ask of the robots.txt of any origin."""
+"""``spider.robots``: what a spider may ask of the robots.txt of any origin; its sitemaps."""
 
 from __future__ import annotations
 
+import logging
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
 from scrapy import Request
+from scrapy.spiders import SitemapSpider
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from twisted.internet.defer import Deferred, DeferredQueue
 
 from scrapy_rep.access.origins import origin_of, robots_url
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.downloader.tools import sleep
-from scrapy_rep.judging.purposes import preferences_of
+from scrapy_rep.judging.ruling import preferences_of
 from scrapy_rep.judging.ruling import UNREACHABLE
 from scrapy_rep.pages.reading import read_page
 from scrapy_rep.policies.sharing import END_CHECK_SECONDS
 from scrapy_rep.protocol.preferences import combine
-from scrapy_rep.protocol.printable import mask_uri
+from scrapy_rep.protocol.printable import mask_uri, without_user
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
     from typing import TypeVar
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from scrapy_rep.judging import Judge, Ruling
-    from scrapy_rep.judging.agents import Agents
-    from scrapy_rep.log.waits import Waiting, Waits
+    from scrapy_rep.judging.ruling import Ruling
+    from scrapy_rep.log.waits import Waiting
     from scrapy_rep.policies import Known
     from scrapy_rep.protocol import Agent, Policy, Preferences, Verdict
 
     Answer = TypeVar("Answer")
 
 
-class Policies(Protocol):
-    """What decides for each origin."""
+logger = logging.getLogger("scrapy_rep")
 
-    def now(self) -> float: ...
-
-    def is_ending(self) -> bool: ...
-
-    def peek(self, origin: str, page: Callable[[], Request | None]) -> Known | None: ...
-
-    async def get(self, origin: str, page: Request) -> Known: ...
-
-
-class Warns(Protocol):
-    """Tells what must be changed."""
-
-    def warn_user(self, sentence: str) -> None: ...
-
-
-class Parts(Protocol):
-    """Whom the answers come from: a crawl."""
-
-    @property
-    def policies(self) -> Policies: ...
-    @property
-    def agents(self) -> Agents: ...
-    @property
-    def judge(self) -> Judge: ...
-    @property
-    def events(self) -> Warns: ...
-    @property
-    def waits(self) -> Waits: ...
-    @property
-    def is_judged(self) -> bool: ...
+ORIGINS_AHEAD = 100
+"""Robots.txt files that are waited for at a time; REP_FETCH_CONCURRENCY says how many of them are
+fetched at a time."""
 
 
 class Robots:
@@ -76,7 +51,7 @@ class Robots:
     """
 
     def __init__(
-        self, parts: Callable[[], Parts], crawler: Crawler | None = None
+        self, parts: Callable[[], Crawl], crawler: Crawler | None = None
     ) -> None:
         """*parts* is called when the first question is asked; *crawler*: whose it is."""
         self._find_parts = parts
@@ -84,7 +59,7 @@ class Robots:
         self._has_warned = False
 
     @cached_property
-    def _parts(self) -> Parts:
+    def _parts(self) -> Crawl:
         return self._find_parts()
 
     def allowed(self, url: str) -> bool | None:
@@ -207,20 +182,17 @@ class Robots:
 
     def _known(self, url: str, request: Request | None = None) -> Known | None:
         origin = origin_of(url) if isinstance(url, str) else None
-        if origin is None:
-            self._warn_of(url)
-            return None
-        return self._parts.policies.peek(origin, lambda: request)
-
-    def _warn_of(self, url: object) -> None:
-        """Warn once of a *url* without an answer, as it is no absolute URL."""
-        if self._has_warned or (isinstance(url, str) and urlsplit(url).scheme):
-            return
-        self._has_warned = True
-        self._parts.events.warn_user(
-            f"spider.robots was asked about {mask_uri(str(url))!r}, and answers None to "
-            "that: it expects an absolute http or https URL, as response.urljoin makes"
-        )
+        if origin is not None:
+            return self._parts.policies.peek(origin, lambda: request)
+        is_absolute = isinstance(url, str) and urlsplit(url).scheme
+        if not (is_absolute or self._has_warned):
+            self._has_warned = True
+            self._parts.events.warn_user(
+                f"spider.robots was asked about {mask_uri(str(url))!r}, and answers None "
+                "to that: it expects an absolute http or https URL, as response.urljoin "
+                "makes"
+            )
+        return None
 
     def _agent(self, response: Response | None) -> Agent:
         return self._parts.agents.of(None if response is None else response.request)
@@ -262,3 +234,62 @@ def sitemap_urls(policy: Policy, url: str) -> tuple[str, ...]:
         if origin_of(sitemap) is not None:
             urls.append(sitemap)
     return tuple(urls)
+
+
+class RobotsSitemapSpider(SitemapSpider):
+    """A ``SitemapSpider`` that takes the sitemaps from the robots.txt which the crawl has anyway.
+
+    An entry of ``sitemap_urls`` that ends in ``/robots.txt`` is not requested: the sitemaps that
+    this file names take its place, and are judged as all requests are. Everything else is as in
+    Scrapy's SitemapSpider, and all of it is where the spider has no ``robots``.
+    """
+
+    robots: Robots | None = None
+
+    async def start(self) -> AsyncIterator[Any]:
+        # All are asked at once, so that a site that hangs does not hold up the others.
+        answers: DeferredQueue[Any] = DeferredQueue()
+        asking: set[Deferred[Any]] = set()
+        awaited = 0
+
+        def tell(result: Any, asked: Deferred[Any]) -> None:
+            asking.discard(asked)
+            answers.put(result)
+
+        try:
+            async for item in super().start():
+                robots = self.robots
+                if robots is None or not self._asks_for_sitemaps(item):
+                    yield item
+                    continue
+                if awaited >= ORIGINS_AHEAD:
+                    for request in await maybe_deferred_to_future(answers.get()):
+                        yield request
+                    awaited -= 1
+                asked = deferred_from_coro(self._requests_for(item, robots))
+                asking.add(asked)
+                asked.addBoth(tell, asked)
+                awaited += 1
+            for _ in range(awaited):
+                for request in await maybe_deferred_to_future(answers.get()):
+                    yield request
+        finally:
+            for asked in list(asking):  # the crawl is broken off
+                asked.cancel()
+
+    def _asks_for_sitemaps(self, item: object) -> bool:
+        return (
+            isinstance(item, Request)
+            and item.callback == self._parse_sitemap
+            and item.url.startswith(("http://", "https://"))
+            and urlsplit(item.url)[2:4] == ("/robots.txt", "")
+        )
+
+    async def _requests_for(self, item: Request, robots: Robots) -> list[Request]:
+        urls = sitemap_urls(await robots.settle(item), item.url)
+        if not urls:
+            url = without_user(item.url)
+            logger.info(
+                "%(url)s names no sitemap", {"url": url}, extra={"spider": self}
+            )
+        return [item.replace(url=url) for url in urls]

@@ -15,7 +15,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.frontier import Frontier, MemoryLedger
-from scrapy_rep.judging import leave_behind
+from scrapy_rep.judging.target import leave_behind
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.settings import Settings as ScrapySettings
 
-from scrapy_rep.judging import Judge
-from scrapy_rep.judging.agents import Agents, Chooser
+from scrapy_rep.judging.ruling import Judge
+from scrapy_rep.judging.target import Agents, Chooser
 from scrapy_rep.policies import Known
 from scrapy_rep.policies.lifecycle import Standing, State
 from scrapy_rep.protocol import parse
@@ -36,7 +36,7 @@ def robots_for(text: str | bytes, *, agent: Agent = "") -> Robots:
         spider.robots = robots_for("User-agent: *\nDisallow: /cart/", agent="ExampleBot")
         assert list(spider.parse(page)) == [...]
     """
-    parts = _OneFile(parse(text), agent)
+    parts: Any = _OneFile(parse(text), agent)
     return Robots(lambda: parts)
 
 

@@ -32,7 +32,7 @@ LAYERS = [
     {"refusals", "robots"},
     {"holding"},
     {"frontier"},
-    {"browser", "middleware", "scheduler", "sitemaps"},
+    {"browser", "middleware", "scheduler"},
     {"addon", "compat", "commands", "testing"},
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

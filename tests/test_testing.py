@@ -9,7 +9,7 @@ import scrapy
 from mypy import api
 from scrapy.http import HtmlResponse
 
-from scrapy_rep.judging import Action
+from scrapy_rep.judging.ruling import Action
 from scrapy_rep.testing import robots_for
 from tests.utils import coroutine_test
 

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 from scrapy_rep.access.origins import origin_of
 from scrapy_rep.commands import as_text, forms
 from scrapy_rep.commands.terminal import Answer, Screen, complain
-from scrapy_rep.judging import Action, Judge
-from scrapy_rep.judging.agents import Agents, Chooser
-from scrapy_rep.judging.ruling import CRAWL_DELAY, objection_to_pace
+from scrapy_rep.judging.ruling import CRAWL_DELAY, Action, Judge, objection_to_pace
+from scrapy_rep.judging.target import Agents, Chooser
 from scrapy_rep.policies import Known
 from scrapy_rep.policies.lifecycle import Standing, State
 from scrapy_rep.protocol.decoding import show_octets
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings as ScrapySettings
 
-    from scrapy_rep.judging import Ruling
+    from scrapy_rep.judging.ruling import Ruling
     from scrapy_rep.protocol import Agent, Note, Policy, Verdict
 
 COULD_NOT_TELL = 2

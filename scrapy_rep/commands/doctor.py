@@ -11,7 +11,7 @@ from scrapy.exceptions import UsageError
 
 from scrapy_rep import Addon
 from scrapy_rep.holding import NOT_JUDGED, what_holds
-from scrapy_rep.judging.mistakes import HINTS_ON_REFETCHING, told
+from scrapy_rep.judging.mistakes import hints_on_refetching
 from scrapy_rep.protocol.lint import notes_on_header
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def tell(opts: argparse.Namespace, settings: Settings, screen: Screen) -> int:
     answer = asdict(holding) | {"is_enabled": is_enabled, "says": holding.in_words()}
     del answer["warnings"]
     off = list(what_is_off(holding, is_enabled=is_enabled))
-    hints = list(told(HINTS_ON_REFETCHING, crawler.settings))
+    hints = list(hints_on_refetching(crawler.settings))
     screen.say({**answer, "off": off, "hints": hints}, words)
     return int(bool(off))
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from scrapy_rep.events.of_hosts import GoesOn
 from scrapy_rep.frontier.places import Place, Where
-from scrapy_rep.judging import judged
 from scrapy_rep.judging.ruling import PARKED, UNREACHABLE
+from scrapy_rep.judging.target import judged
 from scrapy_rep.log.waits import ASKED, PACE
 from scrapy_rep.settings import LONGEST_AT_PROMPT
 

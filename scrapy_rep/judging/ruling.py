@@ -11,27 +11,36 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.exceptions import HostRefused, RobotsForbidden, RobotsUnreachable
-from scrapy_rep.judging.purposes import Purposes
 from scrapy_rep.pacing.pace import FREE, pace_of
 from scrapy_rep.policies.permissions import Permissions
 from scrapy_rep.protocol import Verdict
+from scrapy_rep.protocol.preferences import (
+    EVERYTHING_UNSTATED,
+    NO,
+    PREFERENCE_HEADERS,
+    UNSTATED,
+    WELL_KNOWN,
+    header_preferences,
+)
 from scrapy_rep.protocol.printable import duration
 from scrapy_rep.settings import LONGEST_AT_PROMPT, PACE_DIRECTIVES
 
 if TYPE_CHECKING:
+    from scrapy.http import Response
+
     from scrapy_rep.exceptions import RobotsRefused
     from scrapy_rep.pacing.pace import Pace
     from scrapy_rep.policies import Approval, Known
     from scrapy_rep.policies.permissions import Permission
-    from scrapy_rep.protocol import Agent
+    from scrapy_rep.protocol import Agent, Policy, Preference, Preferences
     from scrapy_rep.settings import Settings
 
 UNREACHABLE, CRAWL_DELAY, VISIT_TIME = "unreachable", "crawl_delay", "visit_time"
-DOWN, BUDGET = "down", "budget"
-APPROVAL = "approval"
+DOWN, BUDGET, APPROVAL = "down", "budget", "approval"
 OF_HOST = frozenset({DOWN, BUDGET})
 """Causes that no robots.txt knows of."""
 PARKED = "parked"
+HEADER_NAMES = frozenset(name.title().encode() for name in PREFERENCE_HEADERS)
 
 
 class Action(Enum):
@@ -77,6 +86,60 @@ class Ruling(NamedTuple):
 
 
 SEND = Ruling(Action.SEND)
+
+
+class Purposes:
+    """What a crawl is for (REP_PURPOSE), held against what sites say about such use."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._purposes = settings.purpose
+        self._refuses_unstated = settings.purpose_unstated == "refuse"
+
+    def verdict(self, url: str, policy: Policy, agent: Agent) -> Verdict | None:
+        """Return why *url* is not fetched for these purposes; ``None``: it may be."""
+        if url.endswith(WELL_KNOWN):
+            return None  # what tells of preferences is read, not used
+        preferences = policy.preferences(url, agent)
+        for purpose in self._purposes:
+            found = preferences.of(purpose)
+            if found.answer == NO:
+                reason = (
+                    f"no to {purpose} (REP_PURPOSE): {found.said} (line {found.line})"
+                )
+            elif found.answer == UNSTATED and self._refuses_unstated:
+                reason = f"nothing is said of {purpose} (REP_PURPOSE_UNSTATED)"
+            else:
+                continue
+            return Verdict(allowed=False, rule=None, group=None, reason=reason)
+        return None
+
+    def refused_by(self, preferences: Preferences) -> Preference | None:
+        """Return what says no to one of these purposes, if anything does."""
+        for purpose in self._purposes:
+            found = preferences.of(purpose)
+            if found.answer == NO:
+                return found
+        return None
+
+
+def stated_answers(preferences: Preferences) -> dict[str, str]:
+    """Return the answers that *preferences* state, as a plain dict for evidence."""
+    said = {name: found.answer for name, found in preferences.categories.items()}
+    if preferences.use.answer != UNSTATED:
+        said["use"] = preferences.use.answer
+    return said
+
+
+def preferences_of(response: Response) -> Preferences:
+    """Return what the headers of *response* say about the use of its content."""
+    headers = response.headers
+    if HEADER_NAMES.isdisjoint(headers.keys()):
+        return EVERYTHING_UNSTATED
+    return header_preferences(
+        (name.decode("latin-1"), value.decode("latin-1"))
+        for name in sorted(HEADER_NAMES)
+        for value in headers.getlist(name)
+    )
 
 
 class Judge:

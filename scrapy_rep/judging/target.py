@@ -1,9 +1,10 @@
-"""What of a request is judged: its URL, and whose robots.txt decides."""
+"""What of a request counts: whom it answers to, what of it is judged, whose pace it keeps."""
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+import logging
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from scrapy import Request
@@ -11,21 +12,32 @@ from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_rep.access.origins import normal_origin, origin_from, origin_of
 from scrapy_rep.exceptions import SettingError
+from scrapy_rep.protocol import product_tokens
 from scrapy_rep.protocol.printable import without_user
+from scrapy_rep.settings import check_agent
 
 if TYPE_CHECKING:
-    from scrapy_rep.engine import Engine
+    from collections.abc import Callable
 
+    from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings
+
+    from scrapy_rep.engine import Engine
+    from scrapy_rep.protocol import Agent
+    from scrapy_rep.settings import Settings
+
+    Namer = Callable[[Request], str]
+
+logger = logging.getLogger("scrapy_rep")
+
+USER_AGENT = b"User-Agent"
 HTTP_PREFIXES = ("https://", "http://")
 HOST_START = len("https://")
 """No slash before this one ends a host."""
 UNKNOWN = ""
 """In the place of an origin that the start of a URL does not tell."""
-INSTEAD_KEY, EXEMPT_KEY, SLOT_KEY = (
-    "robotstxt_url",
-    "dont_obey_robotstxt",
-    "download_slot",
-)
+INSTEAD_KEY, EXEMPT_KEY = "robotstxt_url", "dont_obey_robotstxt"
+SLOT_KEY = "download_slot"
 """The meta keys that are said of a request's own origin."""
 NOTE_KEY = "rep_said_of"
 """The meta key of the URL of which that was said, with what INSTEAD and EXEMPT were, if
@@ -33,6 +45,119 @@ one of them was there; where the gate has let it go unjudged for another reason,
 in the place of EXEMPT."""
 NO_ORIGIN, PASSED_BY = "no_origin", "passed_by"
 """Why a request was not judged, beside EXEMPT_KEY and what the gate gives."""
+
+
+class Chooser(NamedTuple):
+    """The settings, and the spider or its class, where there is no crawler."""
+
+    settings: BaseSettings
+    spider: Any = None
+
+
+class Agents:
+    """Finds the agent of a request: one token, a whole header, or tokens by preference.
+
+    The most specific of: ``request.meta["robotstxt_user_agent"]``,
+    ``spider.robotstxt_user_agent``, ROBOTSTXT_USER_AGENT, and the User-Agent that the
+    request will carry: its own header, DEFAULT_REQUEST_HEADERS, ``spider.user_agent``,
+    USER_AGENT.
+    """
+
+    def __init__(self, crawler: Crawler | Chooser, settings: Settings) -> None:
+        self._crawler = crawler
+        self._chosen = settings.user_agent
+        self._default_header: str | bytes | None = None
+        defaults = crawler.settings.get("DEFAULT_REQUEST_HEADERS") or {}
+        for name, value in defaults.items():
+            if str(name).lower() == "user-agent":
+                self._default_header = value
+        self._setting: str | None = crawler.settings.get("USER_AGENT")
+        self._warned = False
+        self._last_checked: tuple[Agent, str] | None = None
+
+    def of(self, request: Request | None = None, header: str | None = None) -> Agent:
+        """Return the agent whose group decides for *request*; ``None``: one as any other.
+
+        *header* is what ``header`` returns for it, where that is known.
+        """
+        if request is not None and "robotstxt_user_agent" in request.meta:
+            agent = check_agent(
+                'meta["robotstxt_user_agent"]', request.meta["robotstxt_user_agent"]
+            )
+            if agent is not None:
+                self._check_sent(agent, self.header(request))
+                return agent
+        own = getattr(self._crawler.spider, "robotstxt_user_agent", None)
+        chosen = (
+            check_agent("spider.robotstxt_user_agent", own) if own else self._chosen
+        )
+        return chosen or (self.header(request) if header is None else header)
+
+    def header(self, request: Request | None = None) -> str:
+        """Return the User-Agent that *request*, as for ``of``, will carry; "": none."""
+        # Its keys are in normal form, as is this one: nothing to be normalised first.
+        if request is not None and dict.__contains__(request.headers, USER_AGENT):
+            own = request.headers.get(USER_AGENT)
+            if own is not None:
+                return _decode_header(own)
+        header = self._default_header
+        if header is None:
+            header = getattr(self._crawler.spider, "user_agent", self._setting)
+        if not header:
+            return ""
+        return header if isinstance(header, str) else _decode_header(header)
+
+    def unsent_tokens(self) -> tuple[str, ...]:
+        """Return the product tokens whose rules are obeyed, and that no site is sent."""
+        return tokens_not_in(self.header(), self.of())
+
+    def check(self) -> None:
+        """Warn, once, of a chosen token that no site sees in the User-Agent.
+
+        Raises ``SettingError`` where ``spider.robotstxt_user_agent`` is no agent.
+        """
+        self._check_sent(self.of(), self.header())
+
+    def _check_sent(self, chosen: Agent, sent: str) -> None:
+        # RFC 9309 2.2.1: the product token should be a part of the identification that is
+        # sent.
+        if self._warned or (chosen, sent) == self._last_checked:
+            return
+        self._last_checked = chosen, sent
+        missing = tokens_not_in(sent, chosen)
+        if missing:
+            self._warned = True
+            spider = self._crawler.spider
+            who = f"spider {spider.name}" if spider is not None else "the crawl"
+            logger.warning(
+                "The product token %(token)s, whose rules %(who)s obeys, is not part of the "
+                "User-Agent that is sent, %(sent)r: sites cannot tell whom their rules "
+                "reach. Put the token into USER_AGENT.",
+                {"token": ", ".join(missing), "who": who, "sent": sent},
+                extra={"spider": spider},
+            )
+
+
+def tokens_not_in(sent: str, chosen: Agent) -> tuple[str, ...]:
+    """Return the product tokens of *chosen* that are no part of *sent*, a User-Agent."""
+    if chosen == sent:
+        return ()
+    tokens = chosen if isinstance(chosen, tuple) else product_tokens(chosen)
+    return tuple(token for token in tokens if token.lower() not in sent.lower())
+
+
+@lru_cache(maxsize=256)
+def _decode_header(header: bytes) -> str:
+    """Decode *header*, which Scrapy has made of a str in UTF-8, unless a user made it."""
+    try:
+        return header.decode()
+    except UnicodeDecodeError:
+        return header.decode("latin-1")
+
+
+def name_of(agent: Agent) -> str:
+    """Return the name of an agent in an audit: its tokens, separated by commas."""
+    return agent if isinstance(agent, str) else ", ".join(agent)
 
 
 def judged(url: str, meta: dict[str, Any]) -> tuple[str, str] | None:
@@ -162,3 +287,55 @@ def leave_behind(request: Request, meta: dict[str, Any], engine: Engine) -> None
     redirected = meta.get("redirect_urls", [])[-1:] == [url]
     if redirected or meta.get(SLOT_KEY) in scrapys:
         meta.pop(SLOT_KEY, None)
+
+
+def make_namer(settings: Settings, crawler: Crawler) -> Namer:
+    """Return what tells whose pace a request of *crawler* keeps; an empty name: nobody's."""
+    if settings.pace_by == "host":
+        return host_of
+    if settings.pace_by == "domain":
+        return lambda request: domain_of(host_of(request))
+    assert callable(settings.pace_by)
+    return _safe(settings.pace_by, crawler)
+
+
+@cache
+def _extractor() -> Callable[[str], Any]:
+    from tldextract import TLDExtract  # noqa: PLC0415 - few crawls need it
+
+    # With the Public Suffix List that it brings along: nothing is fetched for it.
+    return TLDExtract(suffix_list_urls=(), cache_dir=None)
+
+
+@lru_cache(maxsize=4096)
+def domain_of(host: str) -> str:
+    """Return the registrable domain of *host*; *host* itself where it has none."""
+    found = _extractor()(host)
+    return f"{found.domain}.{found.suffix}" if found.domain and found.suffix else host
+
+
+def _safe(name_of: Namer, crawler: Crawler) -> Namer:
+    """Return *name_of*, but the host where that fails: a slower pace is none too many."""
+    told = False
+
+    def name(request: Request) -> str:
+        nonlocal told
+        error: Exception | None = None
+        try:
+            found = name_of(request)
+            if isinstance(found, str) and found:
+                return found
+        except Exception as raised:  # noqa: BLE001 - whatever a user's function may raise
+            error = raised
+        if not told:
+            told = True
+            logger.error(
+                "The function in REP_PACE_BY gave no name for %s, so that its host keeps a "
+                "pace of its own, as all later ones do for which there is none",
+                without_user(request.url),
+                exc_info=error,
+                extra={"spider": crawler.spider},
+            )
+        return host_of(request)
+
+    return name

@@ -17,9 +17,8 @@ from w3lib.url import canonicalize_url
 
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.events.of_requests import Dropped
-from scrapy_rep.judging import judged
-from scrapy_rep.judging.agents import name_of
-from scrapy_rep.judging.purposes import Purposes, preferences_of
+from scrapy_rep.judging.ruling import Purposes, preferences_of
+from scrapy_rep.judging.target import judged, name_of
 from scrapy_rep.pages.reading import read_page, urls_not_to_follow
 from scrapy_rep.pages.tdm_files import TDM, TdmFiles
 from scrapy_rep.protocol.preferences import EVERYTHING_UNSTATED, combine

@@ -10,7 +10,7 @@ from scrapy.http import HtmlResponse
 from scrapy.linkextractors import LinkExtractor
 from w3lib.url import canonicalize_url
 
-from scrapy_rep.judging.purposes import HEADER_NAMES, preferences_of, stated_answers
+from scrapy_rep.judging.ruling import HEADER_NAMES, preferences_of, stated_answers
 from scrapy_rep.protocol.page_rules import page_rules
 from scrapy_rep.protocol.user_agents import agents_given, names_of
 

@@ -9,7 +9,7 @@ import pytest
 from scrapy import signals
 from scrapy.core import downloader as scrapys_downloader
 
-from scrapy_rep.judging import Action
+from scrapy_rep.judging.ruling import Action
 from tests.site import Reply, Site, gaps_between
 from tests.utils import (
     SCRAPYS,

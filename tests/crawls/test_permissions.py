@@ -11,7 +11,7 @@ import pytest
 import scrapy
 
 from scrapy_rep import RobotsForbidden
-from scrapy_rep.judging import Action
+from scrapy_rep.judging.ruling import Action
 from scrapy_rep.report.audit import Audit
 from tests.commands.cli import robots
 from tests.commands.test_online import project

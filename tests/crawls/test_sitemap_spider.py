@@ -208,7 +208,7 @@ async def test_a_site_that_hangs_keeps_nobody_back():
 
 @coroutine_test
 async def test_more_sites_than_are_waited_for_at_a_time(monkeypatch):
-    monkeypatch.setattr("scrapy_rep.sitemaps.ORIGINS_AHEAD", 2)
+    monkeypatch.setattr("scrapy_rep.robots.ORIGINS_AHEAD", 2)
     sites = [Site(host=f"127.0.0.{n}") for n in range(2, 9)]
     for site in sites:
         site.replies["/robots.txt"] = "Sitemap: /map.xml\n"

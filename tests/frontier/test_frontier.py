@@ -13,8 +13,7 @@ from scrapy import Request
 from scrapy_rep.frontier import frontier as frontier_module
 from scrapy_rep.frontier import places, sqlite
 from scrapy_rep.frontier.places import Where
-from scrapy_rep.judging import Action, Judge, Objection, Ruling
-from scrapy_rep.judging.ruling import SEND, because
+from scrapy_rep.judging.ruling import SEND, Action, Judge, Objection, Ruling, because
 from scrapy_rep.policies import Policies
 from tests.frontier.waiting import (
     Waiting,

@@ -10,8 +10,14 @@ from scrapy import Request
 from scrapy.settings import Settings as ScrapySettings
 
 from scrapy_rep.exceptions import SettingError
-from scrapy_rep.judging.agents import Agents, Chooser, name_of, tokens_not_in
-from scrapy_rep.judging.pace_names import domain_of, make_namer
+from scrapy_rep.judging.target import (
+    Agents,
+    Chooser,
+    domain_of,
+    make_namer,
+    name_of,
+    tokens_not_in,
+)
 from scrapy_rep.settings import Settings
 
 SENT = "Sent/1.0 (+https://example.com)"

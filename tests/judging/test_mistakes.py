@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from scrapy import Request
@@ -11,10 +12,10 @@ from scrapy.settings import Settings
 
 from scrapy_rep.judging import mistakes
 from scrapy_rep.judging.mistakes import (
-    HINTS_AT_END,
-    HINTS_AT_START,
-    HINTS_ON_REFETCHING,
     MetaKeys,
+    hints_at_end,
+    hints_at_start,
+    hints_on_refetching,
     mistakes_of,
 )
 
@@ -85,7 +86,7 @@ def test_the_codes_that_a_cache_should_leave_out():
     ],
 )
 def test_hints_on_refetching(settings, said):
-    found = list(mistakes.told(HINTS_ON_REFETCHING, Settings(settings)))
+    found = list(hints_on_refetching(Settings(settings)))
     assert [
         sentence[: len(begin)] for sentence, begin in zip(found, said, strict=True)
     ] == said
@@ -93,8 +94,8 @@ def test_hints_on_refetching(settings, said):
 
 
 def test_nobody_to_write_to():
-    assert list(mistakes.told(HINTS_AT_START, "Bot/1 (+https://example.com)")) == []
-    (said,) = mistakes.told(HINTS_AT_START, "Bot/1")
+    assert list(hints_at_start("Bot/1 (+https://example.com)")) == []
+    (said,) = hints_at_start("Bot/1")
     assert said.startswith("The User-Agent, 'Bot/1', does not say how to reach you")
 
 
@@ -116,8 +117,8 @@ def test_no_delay_at_all(settings, requests, origins, asked, is_told):
         "rep/crawl_delay/origins": asked,
     }
     stats = SimpleNamespace(get_value=counts.get)
-    crawler = SimpleNamespace(settings=Settings(settings), stats=stats)
-    said = list(mistakes.told(HINTS_AT_END, crawler))
+    crawler: Any = SimpleNamespace(settings=Settings(settings), stats=stats)
+    said = list(hints_at_end(crawler))
     assert bool(said) is is_told
     if is_told:
         assert said[0].startswith(

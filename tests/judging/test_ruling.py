@@ -8,7 +8,7 @@ import pytest
 from scrapy.settings import Settings as ScrapySettings
 
 from scrapy_rep.exceptions import RobotsForbidden, RobotsUnreachable
-from scrapy_rep.judging import Action, Judge, Ruling
+from scrapy_rep.judging.ruling import Action, Judge, Ruling
 from scrapy_rep.policies import Known
 from scrapy_rep.policies.lifecycle import Standing, State
 from scrapy_rep.protocol import Policy, parse

@@ -18,7 +18,7 @@ from scrapy_rep.events import stream
 from scrapy_rep.events.of_hosts import NewCopy
 from scrapy_rep.events.of_requests import Counted
 from scrapy_rep.events.stream import Stats, Stream
-from scrapy_rep.judging.agents import Agents
+from scrapy_rep.judging.target import Agents
 from scrapy_rep.policies import Approval, Permissions
 from scrapy_rep.policies import service as module
 from scrapy_rep.policies.lifecycle import State

@@ -15,9 +15,8 @@ from twisted.internet.defer import Deferred, DeferredQueue
 from scrapy_rep.access.origins import origin_of, robots_url
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.downloader.tools import sleep
-from scrapy_rep.judging.ruling import preferences_of
-from scrapy_rep.judging.ruling import UNREACHABLE
-from scrapy_rep.pages.reading import read_page
+from scrapy_rep.judging.ruling import UNREACHABLE, preferences_of
+from scrapy_rep.pages import read_page
 from scrapy_rep.policies.sharing import END_CHECK_SECONDS
 from scrapy_rep.protocol.preferences import combine
 from scrapy_rep.protocol.printable import mask_uri, without_user

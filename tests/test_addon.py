@@ -68,7 +68,7 @@ async def test_spider_middleware():
     # pages of an error status are read before they are refused
     assert order.index("RepSpiderMiddleware") < order.index("HttpErrorMiddleware")
     crawler = make_crawler(
-        SPIDER_MIDDLEWARES={"scrapy_rep.pages.middleware.RepSpiderMiddleware": None}
+        SPIDER_MIDDLEWARES={"scrapy_rep.pages.RepSpiderMiddleware": None}
     )
     await crawl(crawler)
     spidermws = crawler.engine.scraper.spidermw.middlewares

@@ -12,7 +12,7 @@ import scrapy
 from docutils import nodes
 from scrapy.pipelines.files import FilesPipeline
 
-from scrapy_rep.commands.forms import CHOICE, OPTION, pages
+from scrapy_rep.commands.typed import CHOICE, OPTION, pages
 from tests.documents import DOCUMENTS, ROOT, blocks, document, name_of, page, snippet
 from tests.site import Site
 from tests.test_readme import DISALLOW_P, executed, items_of

@@ -11,21 +11,28 @@ from time import time
 from typing import TYPE_CHECKING, Any
 
 from scrapy_rep.access.origins import origin_of
-from scrapy_rep.commands import as_text, forms
-from scrapy_rep.commands.terminal import Answer, Screen, complain
+from scrapy_rep.commands.terminal import Answer, Row, Screen, complain, left
+from scrapy_rep.commands.typed import STDIN_NAME, all_urls, policy_in
 from scrapy_rep.judging.ruling import CRAWL_DELAY, Action, Judge, objection_to_pace
 from scrapy_rep.judging.target import Agents, Chooser
 from scrapy_rep.policies import Known
 from scrapy_rep.policies.lifecycle import Standing, State
+from scrapy_rep.protocol import product_tokens
 from scrapy_rep.protocol.decoding import show_octets
 from scrapy_rep.protocol.lint import NUMBERS, notes_on_header
-from scrapy_rep.protocol.printable import explain, lines_around, without_user
+from scrapy_rep.protocol.printable import (
+    duration,
+    explain,
+    first_of,
+    lines_around,
+    without_user,
+)
 from scrapy_rep.robots import sitemap_urls
 from scrapy_rep.settings import Settings
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from scrapy.settings import Settings as ScrapySettings
 
@@ -35,6 +42,18 @@ if TYPE_CHECKING:
 COULD_NOT_TELL = 2
 STATUSES = {True: 0, False: 1, None: COULD_NOT_TELL}
 LINES_AROUND = 2  # lines that are shown before and after a rule
+MAX_LISTED = 5  # lost rules or sitemaps; of the others, the number is given
+MAX_CHARACTERS = 200  # of a line of the file
+SEVERITY_COLOURS = {"error": "red", "warning": "yellow", "info": "dim"}
+VERDICT_WORDS = {True: "allowed", False: "refused"}
+VERDICT_COLOURS = {True: "green", False: "red", None: "yellow"}
+SOURCE_WORDS = {
+    "network": "{status}, fetched now",
+    "confirmed": "{status}, kept from an earlier crawl, confirmed now",
+    "store": "{status}, kept from an earlier crawl",
+    "none": "none: it could not be fetched",
+    "file": "",
+}
 OF_A_FILE = ("status", "url", "state", "failure", "checked", "age", "ask_in")
 """What is not known of a copy that is a file."""
 
@@ -48,18 +67,18 @@ def tell(opts: argparse.Namespace, settings: ScrapySettings, screen: Screen) -> 
     for header in opts.agent if opts.lint else ():
         answers.take_notes("User-Agent", notes_on_header(header))
     for name in opts.files:
-        policy = forms.policy_in(name, ours)
+        policy = policy_in(name, ours)
         known = Known("", policy, Standing(State.FRESH, inf, inf), None)
-        shown = "(standard input)" if name == forms.STDIN_NAME else name
+        shown = "(standard input)" if name == STDIN_NAME else name
         copy: Answer = {"asked": shown, "came_by": "file", "hops": []}
-        for url in [""] if opts.whole else forms.all_urls(opts.url):
+        for url in [""] if opts.whole else all_urls(opts.url):
             answers.take(url, known, copy | dict.fromkeys(OF_A_FILE))
     if opts.process is not None:
         # It must not be imported before there is a reactor.
         from scrapy_rep.commands.asking import ask  # noqa: PLC0415
 
         # All at once: to wait for standard input would hold up the event loop.
-        urls = list(forms.all_urls(opts.url))
+        urls = list(all_urls(opts.url))
         if opts.whole:
             urls = list({origin_of(url) or url: url for url in urls}.values())
         ask(urls, answers)
@@ -101,7 +120,7 @@ class Answers:
         verdicts = [verdict(known, url, each, self.judge, now) for each in self.agents]
         answer |= {"verdicts": verdicts, "lines": excerpt(policy, verdicts)}
         self._tell(url, answer)
-        says = as_text.sent_now if self.opts.now else itemgetter("allowed")
+        says = sent_now if self.opts.now else itemgetter("allowed")
         self.status = max(self.status, *(STATUSES[says(each)] for each in verdicts))
 
     def fail(self, url: str, problem: str) -> None:
@@ -116,7 +135,7 @@ class Answers:
     def _tell(self, url: str, answer: Answer) -> None:
         gap, self.gap = self.gap, [""]
         answer = {"url": without_user(url), "problem": None, **answer}
-        self.screen.say(answer, lambda its: [*gap, *as_text.block(its)])
+        self.screen.say(answer, lambda its: [*gap, *block(its)])
 
     def take_notes(self, file: str, notes: Iterable[Note]) -> None:
         """Take what is to be said of a robots.txt, or of a User-Agent."""
@@ -128,7 +147,7 @@ class Answers:
         ]
         for note in counted:
             self.status = max(self.status, int(note["severity"] in wrong))
-            self.screen.say(note, as_text.note)
+            self.screen.say(note, note_rows)
         if not counted:
             self.screen.sum_up(f"{file}: no mistakes")
 
@@ -209,3 +228,136 @@ def sitemaps(policy: Policy, copy: Answer) -> list[str]:
     """Return the sitemaps of *policy*, absolute where it has a URL itself."""
     of_file = copy["came_by"] == "file"
     return list(policy.sitemaps if of_file else sitemap_urls(policy, copy["asked"]))
+
+
+# The same in words: blocks of labelled rows.
+
+
+def block(answer: Answer) -> Iterator[Row]:
+    """Return the rows that say everything about one URL, and each agent in turn."""
+    yield Row("", [answer["url"]], "bold")
+    if answer["problem"]:
+        yield Row("verdict", [answer["problem"]], "yellow")
+        return
+    for each in answer["verdicts"]:
+        yield from of_agent(each)
+    yield from excerpt_rows(answer["lines"])
+    yield from about_file(answer["robots_txt"], answer["sitemaps"])
+
+
+def of_agent(judged: Answer) -> Iterator[Row]:
+    allowed = judged["allowed"]
+    yield Row("agent", [name_of(judged["agent"])])
+    yield Row("verdict", [verdict_words(judged)], VERDICT_COLOURS[allowed])
+    yield Row("rule", [rule_or_reason(judged)])
+    yield Row("group", [group_and_why(judged)])
+    if judged["lost"]:
+        yield Row("lost", first_of([*map(rule_line, judged["lost"])], MAX_LISTED))
+    yield Row("pace", list(pace_words(judged)) or ["none asked for"])
+    if sent_now(judged) is not allowed:
+        yield Row("now", [what_now(judged)])
+
+
+def note_rows(its: Answer) -> Iterator[Row]:
+    """Return what is said of a mistake."""
+    line = "{file}:{line}: {severity} {code} {message} [{number}]".format(**its)
+    yield Row("", [line], SEVERITY_COLOURS[its["severity"]])
+
+
+def verdict_words(judged: Answer) -> str:
+    if judged["allowed"] is None:
+        return f"not known: {VERDICT_WORDS[judged['meanwhile']]} until its robots.txt can be read"
+    return VERDICT_WORDS[judged["allowed"]]
+
+
+def sent_now(judged: Answer) -> bool | None:
+    """Tell whether the request would be sent now; ``None``: not known."""
+    if judged["allowed"] is None and judged["now"]["cause"]:
+        return None
+    return bool(judged["now"]["action"] == "send")
+
+
+def what_now(judged: Answer) -> str:
+    """Return what this project would do with a request, and why."""
+    now = judged["now"]
+    if now["left_out"] and not now["cause"]:
+        causes = ", ".join(now["left_out"])
+        return f"sent, although this is against it: {causes} (left out of REP_OBEY)"
+    if not now["cause"]:
+        permission = now["permission"]
+        return f"sent, as REP_HOSTS allows it: {permission}" if permission else "sent"
+    what = f"waits {left(now['wait'])}" if now["action"] == "wait" else "refused"
+    return f"{what}: {now['reason']}"
+
+
+def name_of(agent: Agent) -> str:
+    return (agent if isinstance(agent, str) else ", ".join(agent)) or "(none)"
+
+
+def rule_line(rule: Answer) -> str:
+    kind = "Allow" if rule["allow"] else "Disallow"
+    return f"line {rule['line']}, {kind}: {rule['path']}"
+
+
+def rule_or_reason(judged: Answer) -> str:
+    return rule_line(judged["rule"]) if judged["rule"] else str(judged["reason"])
+
+
+def group_and_why(judged: Answer) -> str:
+    agent, groups = judged["agent"], judged["groups"]
+    tokens = product_tokens(agent) if isinstance(agent, str) else agent
+    whom = " or ".join(tokens) or "it"
+    if not groups:
+        return f"none names {whom} or *" if judged["reason"] == "no group" else "none"
+    which = " and ".join(
+        f"{', '.join(dict.fromkeys(each['tokens']))} (line {each['line']})"
+        for each in groups
+    )
+    if judged["by_default"]:
+        return f"{which}, as none names {whom}"
+    return f"{which}{', merged' if len(groups) > 1 else ''}, for this agent"
+
+
+def pace_words(judged: Answer) -> Iterator[str]:
+    if judged["crawl_delay"] is not None:
+        yield f"Crawl-delay: {judged['crawl_delay']:g} s"
+    if rate := judged["request_rate"]:
+        during = ", {start} to {end} UTC".format(**rate) if rate["start"] else ""
+        yield f"Request-rate: {rate['requests']} in {rate['seconds']:g} s{during}"
+    if judged["visit_time"]:
+        yield "Visit-time: {start} to {end} UTC".format(**judged["visit_time"])
+    if judged["too_slow"]:
+        yield "slower than REP_CRAWL_DELAY_MAX, so nothing is sent"
+
+
+def excerpt_rows(lines: Sequence[Answer]) -> Iterator[Row]:
+    """Return the lines around each rule that decided, and those that head its group."""
+    digits = len(str(lines[-1]["line"])) if lines else 0
+    before = lines[0]["line"] if lines else 0
+    label = "lines"
+    for each in lines:
+        line, text = each["line"], each["text"][:MAX_CHARACTERS]
+        if line > before + 1:
+            yield Row(label, [" " * digits + "   ..."])
+        mark, colour = (">", "bold") if each["decides"] else (" ", "")
+        yield Row(label, [f"{line:{digits}} {mark} {text}"], colour)
+        before, label = line, " "
+
+
+def about_file(copy: Answer, sitemaps: Sequence[str]) -> Iterator[Row]:
+    """Return what holds for all agents: the sitemaps, and where the copy came from."""
+    yield Row("sitemaps", first_of(sitemaps, MAX_LISTED, " (--sitemaps)") or ["none"])
+    how = SOURCE_WORDS[copy["came_by"]].format(**copy)
+    yield Row("copy", [copy["asked"], *filter(None, [how])])
+    hops = [f"{hop['status']} {hop['url']}" for hop in copy["hops"]]
+    if len(hops) > 1:
+        yield Row("redirects", hops)
+    elif copy["url"] not in {None, copy["asked"]}:
+        yield Row("redirects", [f"to {copy['url']}"])
+    if copy["failure"]:
+        yield Row("failure", [copy["failure"]])
+    if copy["age"] is not None:
+        yield Row("age", [f"{duration(round(copy['age']))} ({copy['state']})"])
+    if copy["ask_in"] is not None:
+        due = copy["ask_in"] <= 0
+        yield Row("refresh", ["now" if due else f"in {left(copy['ask_in'])}"])

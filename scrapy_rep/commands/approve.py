@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from scrapy_rep.access.origins import origin_of
 from scrapy_rep.commands.answers import COULD_NOT_TELL, Answers, settings_and_agents
-from scrapy_rep.commands.forms import fail
 from scrapy_rep.commands.terminal import Answer, Screen, complain
+from scrapy_rep.commands.typed import fail
 from scrapy_rep.judging.ruling import Judge
 from scrapy_rep.policies.approval import (
     INDENT,

@@ -14,7 +14,7 @@ from scrapy.utils.job import job_dir
 
 from scrapy_rep import Addon
 from scrapy_rep.access.origins import origin_of, robots_url
-from scrapy_rep.commands.forms import URL_WANTED
+from scrapy_rep.commands.typed import URL_WANTED
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.downloader.starts import ROBOTS_HOP
 from scrapy_rep.store import Snapshot

@@ -1,16 +1,31 @@
-"""Who waits: the requests of a job, or of a fleet's queue, by host; shown once or watched."""
+"""Who waits: the requests of a job, or of a fleet's queue, by host; shown once or watched.
+
+An operator may also act on a fleet's queue.
+"""
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from contextlib import nullcontext, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from scrapy.exceptions import UsageError
+
 from scrapy_rep.commands.terminal import Answer, Screen, left, table
+from scrapy_rep.frontier.last_run import look
 from scrapy_rep.log.waits import PACE, WHY
+from scrapy_rep.protocol.printable import counted, first_of, mask_uri
+from scrapy_rep.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    import argparse
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from scrapy.settings import Settings as ScrapySettings
+
+    from scrapy_rep.frontier.redis_orders import FleetQueue
 
 WATCH_SECONDS = 2.0
 MOST_ROWS = 20
@@ -25,6 +40,30 @@ REASONS = WHY | {
     "in_hand": "nothing waits",
 }
 """Why a host waits, in words, by what JSON says; other causes are shown as they are."""
+MOST_HOSTS = 3
+"""Hosts of a worker."""
+OF_ALL = {
+    "pause": "{spider} is paused: {workers} at work take nothing more within a second; "
+    "{requests} in hand go on",
+    "resume": "{spider} is running: {workers} at work go on within a second",
+    "drain": "{spider} is draining: {workers} at work finish what they have begun, and end; "
+    "those that come before resume end at once",
+}
+OF_A_HOST = {
+    "block": "{host} is blocked: {wait}, until unblock or purge",
+    "unblock": "{host} was blocked; {wait} for it",
+    "purge": "{host}: {requests} deleted",
+}
+NOTHING_NEW = {
+    "block": "{host} is blocked already: {wait}, until unblock or purge",
+    "unblock": "{host} was not blocked; {wait} for it",
+}
+"""What was done, or was so before, in words."""
+FAULTS = {
+    "count": "{counted} are counted, {requests} are there",
+    "unknown_host": "nobody asks for {requests} of {name}",
+    "empty_host": "{name} is asked for, and nothing waits",
+}
 
 
 def row(**host: Any) -> Answer:
@@ -55,3 +94,202 @@ def of_hosts(rows: Sequence[Answer], most: int | None = MOST_ROWS) -> list[str]:
     more = len(rows) - len(rows[:most])
     lines = ["", *table(cells, numbers={1, 2})] if rows else []
     return [*lines, f"and {more:,} more, which --json lists"] if more else lines
+
+
+def tell_job(opts: argparse.Namespace, settings: object, screen: Screen) -> int:
+    """Write what waits in the job in DIR, by host; return the exit status, 0.
+
+    Raises ``UsageError`` where there is no such job, or it cannot be read.
+    """
+
+    def once() -> None:
+        screen.say_all(rows_of(opts.dir), words_of_job)
+
+    show(once, screen, watch=opts.watch)
+    return 0
+
+
+def rows_of(folder: str) -> list[Answer]:
+    """Return what waits: of the job, then of each host, most first."""
+    try:
+        hosts, is_open = look(Path(folder))
+    except (OSError, sqlite3.Error) as error:
+        raise UsageError(
+            f"There is no job to read in {folder!r} ({error}). Type the JOBDIR of a crawl "
+            "that has the add-on."
+        ) from None
+    rows = [row(**host._asdict()) for host in hosts]
+    numbers = {its: sum(row[its] for row in rows) for its in ("waiting", "in_hand")}
+    return [{"kind": "job", **numbers, "is_open": is_open}, *rows]
+
+
+def words_of_job(answers: Sequence[Answer]) -> Iterator[str]:
+    job, *rows = answers
+    wait = counted(job["waiting"], "request waits", "requests wait")
+    yield f"{wait} for {counted(len(rows), 'host')}, {job['in_hand']:,} in hand"
+    if job["is_open"]:
+        yield "A crawl is at it, or was killed; what it has in hand is sent again."
+    yield from of_hosts(rows)
+
+
+def tell_fleet(
+    opts: argparse.Namespace, settings: ScrapySettings, screen: Screen
+) -> int:
+    """Tell of the queue of a spider, or act on it; return the exit status.
+
+    Raises ``UsageError`` where Redis cannot be reached, or there is no such queue.
+    """
+    # They need redis, which what waits in a job does not.
+    from scrapy_rep.frontier.redis_nodes import AWAY_ERRORS, refusal_of  # noqa: PLC0415
+    from scrapy_rep.frontier.redis_orders import FleetQueue  # noqa: PLC0415
+
+    url = Settings.read(settings).fleet
+    if url is None:
+        raise UsageError(
+            "No Redis is named: set REP_FLEET, or type -s REP_FLEET=redis://localhost:6379."
+        )
+    server = mask_uri(url)
+    try:
+        with FleetQueue(url, opts.spider) as queue:
+            return tell_of(queue, opts, screen, server)
+    except AWAY_ERRORS as error:
+        why = refusal_of(error) or f"it cannot be reached: {error}"
+        raise UsageError(f"Redis at {server}: {why}.") from None
+    except ValueError as error:  # which may tell a part of the password
+        raise UsageError(
+            f"REP_FLEET is {server!r}. Set one that redis-py takes, such as "
+            "redis://localhost:6379."
+        ) from error
+
+
+def tell_of(
+    queue: FleetQueue, opts: argparse.Namespace, screen: Screen, server: str
+) -> int:
+    if not queue.exists():
+        raise UsageError(
+            f"There is no queue of {opts.spider!r} in Redis at {server}. Type the name "
+            "of a spider that has one, or -s REP_FLEET=... for another server."
+        )
+    if opts.do in {"check", "repair"}:
+        return examine(queue, screen, repairs=opts.do == "repair")
+    if opts.do in {None, "show"}:
+        show(lambda: show_fleet(queue, opts, screen), screen, watch=opts.watch)
+        return 0
+    for answer in acts(queue, opts.do, opts.host):
+        screen.say(answer, lambda its: words_of_act(its, opts.spider))
+    return 0
+
+
+def acts(queue: FleetQueue, order: str, chosen: Iterable[str]) -> Iterator[Answer]:
+    """Do what *order* says, and yield what was done."""
+    if order in OF_ALL:
+        queue.give(None if order == "resume" else order)
+        now = queue.state()
+        did = {"did": order, "host": None, "requests": now.in_hand}
+        yield did | {"changed": True, "workers": len(now.workers)}
+        return
+    for host in chosen:
+        is_new = True
+        if order == "purge":
+            number = queue.purge(host)
+        else:
+            act = queue.block if order == "block" else queue.unblock
+            is_new, number = act(host)
+        did = {"did": order, "host": host, "requests": number}
+        yield did | {"changed": is_new, "workers": None}
+
+
+def words_of_act(act: Answer, spider: str) -> Iterator[str]:
+    forms = OF_ALL | OF_A_HOST | ({} if act["changed"] else NOTHING_NEW)
+    number = act["requests"]
+    yield forms[act["did"]].format(
+        spider=spider,
+        host=act["host"],
+        requests=counted(number, "request"),
+        wait=counted(number, "request waits", "requests wait"),
+        workers=counted(act["workers"] or 0, "worker"),
+    )
+
+
+def examine(queue: FleetQueue, screen: Screen, *, repairs: bool) -> int:
+    """Tell what is wrong, put right if it *repairs*; return the exit status."""
+    found = lost = 0
+    for fault in queue.faults(repair=repairs):
+        found += 1
+        lost += (fault.counted or 0) > fault.requests
+        names = {"fault": fault.kind, "name": fault.name or None}
+        numbers = {"requests": fault.requests, "counted": fault.counted}
+        is_shown = found <= MOST_ROWS
+        screen.say(
+            {**names, **numbers, "repaired": repairs},
+            words_of_fault if is_shown else lambda its: (),
+        )
+    if found > MOST_ROWS:
+        screen.sum_up(f"and {found - MOST_ROWS:,} more, which --json lists")
+    if not found:
+        screen.sum_up("All is well.")
+    elif not repairs:
+        screen.sum_up("repair puts that right, while workers run or not.")
+    return int(bool(lost if repairs else found))
+
+
+def words_of_fault(fault: Answer) -> Iterator[str]:
+    requests = counted(fault["requests"], "request")
+    text = FAULTS[fault["fault"]].format(**{**fault, "requests": requests})
+    yield f"{text}: repaired" if fault["repaired"] else text
+
+
+def show_fleet(queue: FleetQueue, opts: argparse.Namespace, screen: Screen) -> None:
+    """Tell of the queue, then of each worker, then of each host."""
+    now = queue.state()
+    told = {
+        "kind": "queue",
+        "spider": opts.spider,
+        "state": now.does,
+        "requests": now.counted,
+        "in_hand": now.in_hand,
+        "queued": now.queued,
+        "purged": now.purged,
+        "lost": now.lost,
+        "blocked": sorted(now.blocked),
+    }
+    workers = [
+        {"kind": "worker", **each._asdict(), "lease": round(each.lease, 3)}
+        for each in now.workers
+    ]
+    rows = [row(**each._asdict()) for each in queue.hosts(now, opts.host)]
+    screen.say_all([told, *workers, *rows], lambda its: words_of_fleet(its, opts.host))
+
+
+def words_of_fleet(answers: Sequence[Answer], chosen: Sequence[str]) -> Iterator[str]:
+    queue, *rest = answers
+    workers = [each for each in rest if each["kind"] == "worker"]
+    rows = rest[len(workers) :]
+    requests = sum(row["waiting"] for row in rows)
+    waiting = counted(requests, "request waits", "requests wait")
+    of = counted(len({row["name"] for row in rows}), "host")
+    have = counted(len(workers), "worker has", "workers have")
+    have = f"{have} {queue['in_hand']:,} in hand" if workers else "no worker is at it"
+    yield f"{queue['spider']} is {queue['state']}: {waiting} for {of}, {have}"
+    if queue["blocked"] and not chosen:
+        yield f"blocked: {', '.join(first_of(queue['blocked'], MOST_ROWS))}"
+    for name, what in (("lost", "lost by Redis"), ("purged", "purged")):
+        if queue[name] and not chosen:
+            were = counted(queue[name], "request was", "requests were")
+            yield f"{were} {what}, of {queue['queued']:,} in all"
+    if workers:
+        head = ("worker", "lease", "in hand", "of")
+        yield from ("", *table([head, *map(cells, workers)], numbers={2}))
+    yield from of_hosts(rows, None if chosen else MOST_ROWS)
+
+
+def cells(worker: Answer) -> tuple[str, ...]:
+    for_so_long = left(abs(worker["lease"]))
+    its = sorted(worker["in_hand"].items(), key=lambda pair: -pair[1])
+    hosts = [f"{host} ({number:,})" for host, number in its]
+    return (
+        worker["name"],
+        for_so_long if worker["lease"] > 0 else f"over for {for_so_long}",
+        f"{sum(worker['in_hand'].values()):,}",
+        ", ".join(first_of(hosts, MOST_HOSTS)),
+    )

@@ -118,20 +118,17 @@ def evidence_fields() -> list[tuple[str, str, str]]:
 def said(docstring: str) -> str:
     """Return what a docstring says, as a part of a sentence."""
     words = " ".join(docstring.split()).removesuffix(".")
-    if words[1:2].isupper():
-        return words
-    return words[:1].lower() + words[1:]
+    return words if words[1:2].isupper() else words[:1].lower() + words[1:]
 
 
 def events() -> Iterator[Row]:
     yield "event", "what happened", "fields", "counts in", "audit"
     for each in EVENTS:
-        event = f"{each.__module__.rpartition('.')[2]}.{each.__name__}"
+        event = f"``{each.__module__.rpartition('.')[2]}.{each.__name__}``"
         names: tuple[str, ...] = each.__match_args__
         fields = ", ".join(f"``{name}``" for name in names)
-        counts = ", ".join(each.counts).replace("{cause}", "CAUSE")
-        what = plain(said(each.__doc__ or ""))
-        yield f"``{event}``", what, fields, plain(counts), plain(each.audit)
+        counts = plain(", ".join(each.counts).replace("{cause}", "CAUSE"))
+        yield event, plain(said(each.__doc__ or "")), fields, counts, plain(each.audit)
 
 
 def notes() -> Iterator[Row]:

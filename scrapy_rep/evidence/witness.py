@@ -23,8 +23,8 @@ from scrapy_rep.events.of_requests import (
     said_by,
 )
 from scrapy_rep.events.stream import Stream
-from scrapy_rep.judging.target import name_of
 from scrapy_rep.judging.ruling import stated_answers
+from scrapy_rep.judging.target import name_of
 from scrapy_rep.pacing.pace import FREE, pace_of
 from scrapy_rep.protocol.fields import CONTENT_USAGE
 from scrapy_rep.protocol.printable import MAX_CHARACTERS

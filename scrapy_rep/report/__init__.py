@@ -5,7 +5,7 @@ The door is one function::
     made = make(["audit-1.jsonl.gz", "audit-2.jsonl"], "report.html")
     made = make(["new.jsonl"], "-", form="json", against=["old.jsonl"])
 
-*form*, one of FORMS, is ``"html"``, a page that loads nothing (it needs Jinja2, the extra
+*form* is ``"html"``, a page that loads nothing (it needs Jinja2, the extra
 ``report``: without it ``ImportError``), ``"json"``, the sums and those of each host, or ``"csv"``,
 a line for each host. ``"-"`` as an audit is
 standard input, as output standard output. Whatever cannot be done raises ``AuditError``, whose
@@ -14,19 +14,24 @@ text says what was given and what was expected: also where a file is no audit.
 
 from __future__ import annotations
 
+import csv
+import json
 import sys
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
-from scrapy_rep.report.audit import Audit
+from scrapy_rep.protocol.printable import printable
+from scrapy_rep.report.audit import Audit, changes
 from scrapy_rep.report.reader import AuditError, size_of
-from scrapy_rep.report.written import FORMS, writer_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-__all__ = ["FORMS", "AuditError", "Made", "make", "size_of"]
+__all__ = ["AuditError", "Made", "make", "size_of"]
+
+FORMULA_STARTS = ("=", "+", "-", "@")
+"""What makes spreadsheets take a text for a formula."""
 
 
 class Made(NamedTuple):
@@ -62,7 +67,11 @@ def make(
     were read since it was called last; ``size_of`` tells how many there will be. The output
     appears whole or not at all.
     """
-    write = writer_of(form)
+    write: Callable[..., None] = write_json if form == "json" else write_csv
+    if form == "html":
+        from scrapy_rep.report import page  # noqa: PLC0415 - Jinja2 is an extra
+
+        write = page.write
     with ExitStack() as stack:
         out = stack.enter_context(_written(output, [*audits, *against]))
         audit = stack.enter_context(Audit(audits, progress))
@@ -102,3 +111,32 @@ def _written(output: str, audits: Sequence[str]) -> Iterator[TextIO]:
         raise AuditError("output", output, error.strerror, "a file to write") from None
     finally:
         part.unlink(missing_ok=True)
+
+
+def write_json(
+    out: TextIO, audit: Audit, before: Audit | None, chosen: frozenset[str]
+) -> None:
+    first, last = audit.span
+    names = ("own_delay", "records", "sums", "causes", "unsent", "runs")
+    found = {
+        "conclusion": [said._asdict() for said in audit.conclusion],
+        "first": first,
+        "last": last,
+        **{name: getattr(audit, name) for name in names},
+        **({"changes": changes(before, audit)} if before else {}),
+        "hosts": audit.hosts(chosen),
+    }
+    json.dump(found, out, indent=1)
+    out.write("\n")
+
+
+def write_csv(
+    out: TextIO, audit: Audit, before: Audit | None, chosen: frozenset[str]
+) -> None:
+    """Write a line for each host. What a sheet would compute is marked as text."""
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(audit.values("SELECT name FROM pragma_table_info('host')"))
+    for host in audit.hosts(chosen):
+        name = printable(host.pop("name"))
+        mark = "'" if name.startswith(FORMULA_STARTS) else ""
+        writer.writerow([mark + name, *host.values()])

@@ -1,20 +1,22 @@
-"""An audit that was read: its sums, causes, hosts and runs, as plain values."""
+"""An audit that was read, as plain values: its sums, causes, hosts and runs; what has changed since."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
+import zlib
 from collections import defaultdict
+from difflib import unified_diff
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scrapy_rep.report.gaps import gaps_of
+from scrapy_rep.protocol.decoding import decode_text, show_octets
 from scrapy_rep.report.reader import AuditError, Reader
 from scrapy_rep.report.sentences import conclusion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from typing_extensions import Self
 
@@ -24,6 +26,19 @@ Row = dict[str, Any]
 MAX_RUNS = 1000
 RANK = "short DESC, against + dry DESC, not_sent DESC, not_again DESC, urls DESC, name"
 """Hosts in the order of how much there is to see."""
+KEPT_PART = 0.99
+"""Of the delay; a gap under that is short. What is nearer may be the clock's doing."""
+ROUNDING = 0.001
+"""Seconds by which times of one request differ at most, as an audit rounds them."""
+
+Event = tuple[str, float, "str | None", "float | None", "float | None"]
+Gap = tuple[str, float, float, float, bool]
+MAX_CHANGES = 200
+"""Sites, and hosts, of which changes are told; of the others, the number is given."""
+MAX_LINES = 40
+"""Lines of a robots.txt that are told as added or removed."""
+SITES = "SELECT origin AS name, state, said, digest FROM robots"
+HOSTS = "SELECT name, most AS delay, not_sent FROM host"
 
 
 class Audit:
@@ -129,3 +144,116 @@ class Audit:
             json.dumps(names),
             most + len(names) if most >= 0 else -1,
         )
+
+
+def gaps_of(events: Iterable[Event]) -> Iterator[Gap]:
+    """Return host, time, gap, delay and whether it is short, of each request but a host's first.
+
+    With the two files of SQL this is the one place that knows what records mean for one another.
+    A gap begins when the headers of the request before are here, or it has failed. Where the audit
+    does not say when, as at hosts without a delay, it begins when that request was sent. The
+    delay is the longest that the origins of the host have asked for by then.
+    """
+    host = last = None
+    sent = delay = 0.0
+    gap: Gap | None = None  # of the last request
+    delays: dict[str | None, float] = {}
+    for its_host, time, origin, asked, began in events:
+        if its_host != host:
+            host, last, delays, delay = its_host, None, {}, 0.0
+            if gap is not None:
+                yield gap
+                gap = None
+        if asked is not None:
+            if delays.get(origin) != asked:
+                delays[origin] = asked
+                delay = max(delays.values())
+        elif began is not None:
+            if gap is not None and began < sent - ROUNDING:
+                # It was sent although the one before was under way.
+                gap = (*gap[:2], 0.0, gap[3], gap[3] > 0)
+            last = time
+        else:
+            if gap is not None:
+                yield gap
+            length = 0.0 if last is None else time - last
+            short = length < delay * KEPT_PART
+            gap = None if last is None else (its_host, time, length, delay, short)
+            last = sent = time
+    if gap is not None:
+        yield gap
+
+
+def texts_of(audit: Audit, digest: str | None) -> list[str] | None:
+    """Return the lines of a robots.txt as the parser splits it; ``None``: it is not there."""
+    packed = audit.values("SELECT packed FROM body WHERE digest = ?", digest)
+    if not packed:
+        return None
+    text = decode_text(zlib.decompress(packed[0])).lines
+    return show_octets(text).removesuffix("\n").split("\n")[1:]
+
+
+def changes(before: Audit, after: Audit) -> dict[str, Any]:
+    """Return what is different *after*; lists are of what both crawls have seen."""
+    hosts = _pairs(before, after, HOSTS)
+    both = len(hosts)
+    rules = [
+        {"name": name, "before": old["said"], "after": new["said"]}
+        | _lines(before, after, old["digest"], new["digest"])
+        for name, old, new in _pairs(before, after, SITES)
+        if (old["state"], old["digest"]) != (new["state"], new["digest"])
+    ]
+    return {
+        "sums": {
+            name: {"before": was, "after": after.sums[name]}
+            for name, was in before.sums.items()
+        },
+        "hosts": {
+            "both": both,
+            "only_before": before.sums["hosts"] - both,
+            "only_after": after.sums["hosts"] - both,
+        },
+        "rules": _first(rules),
+        "refusals": _first(_differences(hosts, "not_sent")),
+        "delays": _first(_differences(hosts, "delay")),
+    }
+
+
+def _first(found: list[Row]) -> dict[str, Any]:
+    return {"number": len(found), "first": found[:MAX_CHANGES]}
+
+
+def _pairs(before: Audit, after: Audit, sql: str) -> list[tuple[str, Row, Row]]:
+    """Return the names that both audits have, and what each has under it."""
+    old = {row["name"]: row for row in before.rows(sql)}
+    return [
+        (name, old[name], row)
+        for row in after.rows(f"{sql} ORDER BY 1")
+        if (name := row["name"]) in old
+    ]
+
+
+def _differences(pairs: list[tuple[str, Row, Row]], name: str) -> list[Row]:
+    """Return where the figures of a *name* differ, the largest difference first."""
+    found = [
+        {"name": host, "before": old[name], "after": new[name]}
+        for host, old, new in pairs
+        if old[name] != new[name]
+    ]
+    return sorted(
+        found, key=lambda its: -abs((its["after"] or 0) - (its["before"] or 0))
+    )
+
+
+def _lines(
+    before: Audit, after: Audit, old: str | None, new: str | None
+) -> dict[str, list[str]]:
+    """Return which lines of a robots.txt are gone and which are new, by its digests."""
+    gone, came = texts_of(before, old), texts_of(after, new)
+    if gone is None or came is None:
+        gone = came = []
+    found = list(unified_diff(gone, came, n=0, lineterm=""))[2:]
+    return {
+        name: [line[1:] for line in found if line[0] == sign][:MAX_LINES]
+        for name, sign in (("removed", "-"), ("added", "+"))
+    }

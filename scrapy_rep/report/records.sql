@@ -20,7 +20,7 @@ CREATE TABLE browser (time, url_key, allowed, enforced, cause);
 CREATE TABLE dropped (time, url_key, cause);
 CREATE TABLE "end" (file, place, time, reason, unsent);
 
--- The time before a request of a host (gaps.py), and whether it is short of the delay.
+-- The time before a request of a host (``gaps_of``), and whether it is short of the delay.
 CREATE TABLE gap (host, time, gap, delay, short);
 
 -- Each text of a robots.txt, once.

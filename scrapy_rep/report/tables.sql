@@ -1,4 +1,4 @@
--- What follows from the records of an audit (records.sql) and from the gaps (gaps.py).
+-- What follows from the records of an audit (records.sql) and from the gaps (``gaps_of``).
 
 -- Of each URL by which requests are judged: how often it was tried, and what the last decision
 -- before a try says. That decision is of the same worker, so it stands before the try in the same

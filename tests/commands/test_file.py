@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from scrapy_rep.commands.forms import url_of
+from scrapy_rep.commands.typed import url_of
 from scrapy_rep.protocol import CODES
 from tests.commands.cli import ROOT, robots, scrapy
 from tests.documents import page

@@ -65,7 +65,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         elif value == "FILES":
             how = {"nargs": "*"}
         elif more:
-            how |= {"action": "append", "default": []}
+            how |= {"action": "append"}
         parser.add_argument(*filter(None, (short, name)), **how)
     form = "compiled" if COMPILED else "plain Python"
     version = f"scrapy_rep {__version__}; the protocol is {form}"
@@ -107,10 +107,23 @@ def read(opts: argparse.Namespace, others: Sequence[str]) -> None:
         if place == "DO":
             how["choices"] = CHOICE.findall(page)
         form.add_argument(place.lower(), metavar=place, nargs=nargs, **how)
-    its = {name for _, name, *_ in OPTION.findall(page)}
+    its = {name: value for _, name, value, _ in OPTION.findall(page)}
     names = {name for _, name, *_ in OPTION.findall("".join(all_pages.values()))}
-    strays = [name for name in sorted(names - its) if getattr(opts, name[2:], None)]
+    strays = [
+        name for name in sorted(names - its.keys()) if getattr(opts, name[2:], None)
+    ]
     form.parse_args([*strays, *typed], opts)
+    for name, value in its.items():
+        given = getattr(opts, name[2:], None)
+        values = [given] if isinstance(given, str) else given
+        if (
+            value
+            and values is not None
+            and not (values and all(map(str.strip, values)))
+        ):
+            form.error(f"{name} has no value. Type {name} {value}")
+    for name in ("agent", "against", "host", "ignore"):
+        setattr(opts, name, getattr(opts, name) or [])
     if opts.word == "approve":  # there it is what is written
         opts.lock, opts.file = opts.file, None
     opts.files = [] if opts.file is None else [opts.file]
@@ -119,20 +132,8 @@ def read(opts: argparse.Namespace, others: Sequence[str]) -> None:
         opts.url = [name for name in opts.what if "://" in name]
         opts.files = [name for name in opts.what if "://" not in name]
     opts.whole = opts.lint or opts.sitemaps  # one URL of each origin is enough
-    for _, name, value, more in OPTION.findall(page):
-        if value and lacks_value(getattr(opts, name[2:]), may_be_none=bool(more)):
-            form.error(f"{name} has no value. Type {name} {value}")
-    opts.against = opts.against or []
     for fault in faults(opts, [*typed, opts.file, *opts.against]):
         fail(fault)
-
-
-def lacks_value(given: str | Sequence[str] | None, *, may_be_none: bool) -> bool:
-    """Tell whether an option was *given* without a value, or with an empty one."""
-    if given is None or (may_be_none and not given):
-        return False  # it was not given
-    values = [given] if isinstance(given, str) else given
-    return not values or not all(map(str.strip, values))
 
 
 def faults(opts: argparse.Namespace, names: Sequence[str | None]) -> Iterator[str]:
@@ -146,11 +147,13 @@ def faults(opts: argparse.Namespace, names: Sequence[str | None]) -> Iterator[st
     for url in [] if opts.file is not None else getattr(opts, "url", []):
         if url != STDIN_NAME and origin_of(with_scheme(url)) is None:
             yield f"{without_user(url)!r} is no URL to judge. Type {URL_WANTED}."
-    for code in opts.ignore:
-        if code not in {*NUMBERS, *NUMBERS.values()}:
-            yield f"{code!r} is no mistake that is known. Type one as lint shows it, such as R007."
-    if not opts.word:
-        yield from faults_of_urls(opts)
+    for code in {*opts.ignore} - {*NUMBERS, *NUMBERS.values()}:
+        yield f"{code!r} is no mistake that is known. Type one as lint shows it, such as R007."
+    is_of_a_file = opts.file is not None and opts.whole
+    if not opts.word and is_of_a_file and opts.url:
+        yield "--lint and --sitemaps are about the whole of --file. Type no URL beside it."
+    elif not (opts.word or is_of_a_file or opts.url):
+        yield "No URL is given. Type one, or - to read them. scrapy robots -h tells more."
     elif opts.word == "lint" and not (opts.what or opts.agent):
         yield "Nothing is named. Type a robots.txt, a URL, or --agent USER-AGENT."
     elif opts.word == "fleet":
@@ -159,19 +162,10 @@ def faults(opts: argparse.Namespace, names: Sequence[str | None]) -> Iterator[st
         yield "No page is named. Type -o FILE, or -o - for standard output."
 
 
-def faults_of_urls(opts: argparse.Namespace) -> Iterator[str]:
-    of_a_file = opts.file is not None and opts.whole
-    if of_a_file and opts.url:
-        yield "--lint and --sitemaps are about the whole of --file. Type no URL beside it."
-    elif not of_a_file and not opts.url:
-        yield "No URL is given. Type one, or - to read them. scrapy robots -h tells more."
-
-
 def faults_of_fleet(opts: argparse.Namespace) -> Iterator[str]:
     do = opts.do or "show"
     if do != "show" and (do in OF_HOSTS) != bool(opts.host):
-        what = "a host" if do in OF_HOSTS else "the whole queue"
-        host = " HOST" if do in OF_HOSTS else ""
+        what, host = ("a host", " HOST") if do in OF_HOSTS else ("the whole queue", "")
         yield f"{do} is about {what}. Type scrapy robots fleet {opts.spider} {do}{host}."
     if opts.watch and do != "show":
         yield f"--watch is for what is shown. Type no {do} beside it."

@@ -164,21 +164,18 @@ async def test_only_http_and_https_are_judged(tmp_path):
     assert crawler.stats.get_value("robotstxt/request_count") is None
 
 
+@pytest.mark.parametrize(
+    ("settings", "meta"),
+    [({}, {"dont_obey_robotstxt": True}), ({"ROBOTSTXT_OBEY": False}, {})],
+)
 @coroutine_test
-async def test_dont_obey_robotstxt():
+async def test_who_need_not_obey(settings, meta):
+    """Neither a page nor where it redirects to."""
     with Site({"/robots.txt": DISALLOW_P}) as site:
-        crawler = make_crawler()
-        meta = {"dont_obey_robotstxt": True}
-        await crawl(crawler, urls=[site.url("/p")], meta=meta)
-        assert site.paths == ["/p"]
-
-
-@coroutine_test
-async def test_off_by_the_users_own_setting():
-    with Site({"/robots.txt": DISALLOW_P}) as site:
-        crawler = make_crawler(ROBOTSTXT_OBEY=False)
-        await crawl(crawler, urls=[site.url("/p")])
-        assert site.paths == ["/p"]
+        site.replies["/a"] = Reply(status=302, headers={"Location": "/p"})
+        crawler = make_crawler(**settings)
+        await crawl(crawler, urls=[site.url("/a")], meta=meta)
+        assert site.paths == ["/a", "/p"]
 
 
 @coroutine_test
@@ -248,15 +245,6 @@ async def test_a_page_redirect_to_another_origin_leaves_exemption_and_slot_behin
     (failure,) = crawler.spider.failures
     assert failure.url == other.url("/p")
     assert slots == ["127.0.0.2"]
-
-
-@coroutine_test
-async def test_a_page_redirect_within_the_origin_keeps_the_exemption():
-    with Site({"/robots.txt": DISALLOW_P}) as site:
-        site.replies["/a"] = Reply(status=302, headers={"Location": "/p"})
-        crawler = make_crawler()
-        await crawl(crawler, urls=[site.url("/a")], meta={"dont_obey_robotstxt": True})
-        assert site.paths == ["/a", "/p"]
 
 
 @coroutine_test

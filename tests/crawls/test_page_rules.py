@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
 import scrapy
@@ -122,75 +123,11 @@ async def test_noindex(cls, caplog):
 
 
 @coroutine_test
-async def test_each_rule_for_itself():
-    page = TAG.format("none") + LINKS
-    paths, items, _ = await outcome(Sync, page, obey=["nofollow"])
-    assert paths == items == ["/"]
-    paths, items, _ = await outcome(Sync, page, obey=["noindex"])
-    assert paths == ["/", "/ad", "/next"]
-    assert items == ["/ad", "/next"]
-
-
-@coroutine_test
-async def test_rules_for_others_do_not_hold():
-    reply = Reply(
-        '<meta name="otherbot" content="nofollow">' + LINKS,
-        headers={"X-Robots-Tag": "otherbot: none"},
-    )
-    paths, items, _ = await outcome(Sync, reply)
-    assert paths == items == ["/", "/next"]
-
-
-@pytest.mark.parametrize(
-    "header",
-    [
-        "noindex; nofollow",
-        "noindex nofollow max-snippet:20",
-        "max-snippet:50 noindex; nofollow",
-        "ExampleBot/1.0: noindex nofollow",
-        "otherbot: all; examplebot: none",
-        "none\uff0cnoarchive",
-    ],
-)
-@coroutine_test
-async def test_rules_in_other_forms_are_obeyed(header):
-    headers = {"X-Robots-Tag": header.encode().decode("latin-1")}
-    paths, items, _ = await outcome(Sync, Reply(LINKS, headers=headers))
-    assert (paths, items) == (["/"], [])
-    tag = f'<meta charset="utf-8">{TAG.format(header)}{LINKS}'
-    paths, items, _ = await outcome(Sync, tag)
-    assert (paths, items) == (["/"], [])
-
-
-@coroutine_test
-async def test_the_agent_of_the_request_counts():
-    reply = Reply(LINKS, headers={"X-Robots-Tag": "otherbot: none"})
-    meta = {"robotstxt_user_agent": "OtherBot"}
-    assert (await outcome(Sync, reply, meta=meta))[:2] == (["/"], [])
-
-
-@coroutine_test
-async def test_unavailable_after():
-    for date, expected in [("2010-06-25", []), ("2999-01-01", ["/"])]:
-        reply = Reply("", headers={"X-Robots-Tag": f"unavailable_after: {date}"})
-        _, items, crawler = await outcome(Sync, reply)
-        assert items == expected
-        assert dropped(crawler) == ({} if expected else {"unavailable_after": 1})
-
-
-@coroutine_test
 async def test_links_with_rel_nofollow_in_a_crawl_spider():
     paths, items, crawler = await outcome(Crawled, LINKS)
     assert paths == items == ["/", "/next"]
     assert dropped(crawler) == {"rel_nofollow": 1}
     paths, items, _ = await outcome(Crawled, LINKS, obey=[])
-    assert paths == items == ["/", "/ad", "/next"]
-
-
-@coroutine_test
-async def test_exempt_requests():
-    page = TAG.format("none") + LINKS
-    paths, items, _ = await outcome(Sync, page, meta={"dont_obey_robotstxt": True})
     assert paths == items == ["/", "/ad", "/next"]
 
 
@@ -203,13 +140,6 @@ class Again(Sync):
             yield response.request.replace(dont_filter=True, meta=meta)
         yield response.follow("/must", meta={"dont_obey_robotstxt": True, "again": 1})
         yield {"url": response.url}
-
-
-@coroutine_test
-async def test_the_page_itself_is_no_link():
-    paths, items, _ = await outcome(Again, TAG.format("none"))
-    assert paths == ["/", "/", "/must"]
-    assert items == ["/must"]
 
 
 class HandsItsMetaOn(Sync):
@@ -233,12 +163,81 @@ class ErrorPages(Sync):
         yield failure.value.response.follow("/next", self.parse)
 
 
+NONE = TAG.format("none")
+ALL_PATHS = ["/", "/ad", "/next"]
+PAGES_AND_RULES: dict[str, tuple[Any, Any, dict[str, Any], list[str], list[str]]] = {
+    "nofollow alone": (Sync, NONE + LINKS, {"obey": ["nofollow"]}, ["/"], ["/"]),
+    "noindex alone": (
+        Sync,
+        NONE + LINKS,
+        {"obey": ["noindex"]},
+        ALL_PATHS,
+        ["/ad", "/next"],
+    ),
+    "rules for others": (
+        Sync,
+        Reply(
+            '<meta name="otherbot" content="nofollow">' + LINKS,
+            headers={"X-Robots-Tag": "otherbot: none"},
+        ),
+        {},
+        ["/", "/next"],
+        ["/", "/next"],
+    ),
+    "in another form": (
+        Sync,
+        Reply(LINKS, headers={"X-Robots-Tag": "otherbot: all; examplebot: none"}),
+        {},
+        ["/"],
+        [],
+    ),
+    "the agent of the request": (
+        Sync,
+        Reply(LINKS, headers={"X-Robots-Tag": "otherbot: none"}),
+        {"meta": {"robotstxt_user_agent": "OtherBot"}},
+        ["/"],
+        [],
+    ),
+    "exempt": (
+        Sync,
+        NONE + LINKS,
+        {"meta": {"dont_obey_robotstxt": True}},
+        ALL_PATHS,
+        ALL_PATHS,
+    ),
+    "the page itself is no link": (Again, NONE, {}, ["/", "/", "/must"], ["/must"]),
+    "an error's": (
+        ErrorPages,
+        Reply(TAG.format("nofollow"), status=404),
+        {},
+        ["/"],
+        [],
+    ),
+    "an error's that allows": (
+        ErrorPages,
+        Reply(TAG.format("all"), status=404),
+        {},
+        ["/", "/next"],
+        ["/next"],
+    ),
+    **{
+        f"until {date}": (
+            Sync,
+            Reply("", headers={"X-Robots-Tag": f"unavailable_after: {date}"}),
+            {},
+            ["/"],
+            items,
+        )
+        for date, items in (("2010-06-25", []), ("2999-01-01", ["/"]))
+    },
+}
+
+
+@pytest.mark.parametrize("name", PAGES_AND_RULES)
 @coroutine_test
-async def test_error_pages_have_rules_too():
-    for tag, expected in [("nofollow", ["/"]), ("all", ["/", "/next"])]:
-        reply = Reply(TAG.format(tag), status=404)
-        paths, _, _ = await outcome(ErrorPages, reply)
-        assert paths == expected
+async def test_links_and_items(name):
+    spider, page, settings, paths, items = PAGES_AND_RULES[name]
+    assert (await outcome(spider, page, **settings))[:2] == (paths, items)
 
 
 class Asks(Pages):
@@ -261,5 +260,5 @@ async def test_off_without_robotstxt_obey():
             assert "rep_page" not in response.meta
             yield {"url": response.url}
 
-    _, items, _ = await outcome(Plain, TAG.format("none"), ROBOTSTXT_OBEY=False)
+    _, items, _ = await outcome(Plain, NONE, ROBOTSTXT_OBEY=False)
     assert items == ["/"]

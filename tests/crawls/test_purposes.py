@@ -81,57 +81,48 @@ async def test_a_no_refuses(robots, caplog):
     assert str(failure) in caplog.messages
 
 
+REFUSE = {**TRAIN, "REP_PURPOSE_UNSTATED": "refuse"}
+ALLOWS = USAGE.replace("train-ai=n", "train-ai=y")
+AGENTS = (
+    "User-agent: a\nContent-Usage: train-ai=n\nDisallow:\n\nUser-agent: b\nDisallow:\n"
+)
+SENT = [
+    (SIGNAL, {"REP_PURPOSE": ["search"]}),
+    (SIGNAL, {"REP_PURPOSE": ["use=immediate"]}),
+    (SIGNAL, {"REP_PURPOSE": ["use=reference"]}),
+    (SIGNAL, {"REP_PURPOSE": ["ai-use", "tdm"]}),
+    (ALLOWS, REFUSE),
+    ("", TRAIN),
+    (Reply(status=404), TRAIN),
+    (AGENTS, {**TRAIN, "ROBOTSTXT_USER_AGENT": "B"}),
+]
+NOT_SENT = [
+    (SIGNAL, {"REP_PURPOSE": "search,train-ai"}),
+    (SIGNAL, {"REP_PURPOSE": ["use=full"]}),
+    (SIGNAL, REFUSE),
+    ("User-agent: *\nContent-Usage: search=y\n", REFUSE),
+    ("", REFUSE),
+    (Reply(status=404), REFUSE),
+    (AGENTS, {**TRAIN, "ROBOTSTXT_USER_AGENT": "A"}),
+]
+
+
+@pytest.mark.parametrize(("table", "expected"), [(SENT, ["/a"]), (NOT_SENT, [])])
+@coroutine_test
+async def test_what_is_sent_for_a_purpose(table, expected):
+    for robots, settings in table:
+        seen, _, crawler = await outcome(robots, **settings)
+        assert seen == expected, (robots, settings)
+        if settings is REFUSE and not seen and robots != SIGNAL:
+            (failure,) = crawler.spider.failures
+            said = "nothing is said of train-ai (REP_PURPOSE_UNSTATED)"
+            assert failure.reason == said
+
+
 @coroutine_test
 async def test_the_path_decides():
     seen, items, _ = await outcome(USAGE, paths=("/a", "/ok/a"), **TRAIN)
     assert seen == items == ["/ok/a"]
-
-
-@pytest.mark.parametrize(
-    ("purpose", "sent"),
-    [
-        (["search"], True),
-        (["ai-train"], False),
-        (["search", "train-ai"], False),
-        ("search,train-ai", False),
-        (["ai-input"], True),
-        (["ai-use", "tdm"], True),
-        (["use=immediate"], True),
-        (["use=reference"], True),
-        (["use=full"], False),
-        ([], True),
-    ],
-)
-@coroutine_test
-async def test_each_purpose(purpose, sent):
-    seen, _, _ = await outcome(SIGNAL, REP_PURPOSE=purpose)
-    assert seen == (["/a"] if sent else [])
-
-
-@pytest.mark.parametrize(
-    ("robots", "sent"),
-    [
-        (USAGE.replace("train-ai=n", "train-ai=y"), True),
-        (SIGNAL, False),
-        ("User-agent: *\nContent-Usage: search=y\n", False),
-        ("", False),
-        (Reply(status=404), False),
-    ],
-)
-@coroutine_test
-async def test_unstated_is_refused_if_so_told(robots, sent):
-    settings = {**TRAIN, "REP_PURPOSE_UNSTATED": "refuse"}
-    seen, _, crawler = await outcome(robots, **settings)
-    assert seen == (["/a"] if sent else [])
-    if not sent and robots != SIGNAL:
-        (failure,) = crawler.spider.failures
-        assert failure.reason == "nothing is said of train-ai (REP_PURPOSE_UNSTATED)"
-
-
-@coroutine_test
-async def test_unstated_is_allowed_else():
-    for robots in ("", Reply(status=404)):
-        assert (await outcome(robots, **TRAIN))[0] == ["/a"]
 
 
 @coroutine_test
@@ -165,14 +156,6 @@ async def test_exempt_requests():
         **TRAIN,
     )
     assert seen == items == ["/a"]
-
-
-@coroutine_test
-async def test_the_agent_counts():
-    robots = "User-agent: a\nContent-Usage: train-ai=n\nDisallow:\n\nUser-agent: b\nDisallow:\n"
-    for agent, expected in [("A", []), ("B", ["/a"])]:
-        seen, _, _ = await outcome(robots, ROBOTSTXT_USER_AGENT=agent, **TRAIN)
-        assert seen == expected
 
 
 HEADERS = [

@@ -125,22 +125,6 @@ async def test_vary_counts_on_the_way_too():
     assert site.count("/robots.txt") == 2
 
 
-@QUEUES
-@coroutine_test
-async def test_what_is_not_for_one_agent_is_no_hindrance_for_another(scheduler):
-    """One gets an error and has no copy, the other gets its file."""
-
-    def reply(hit):
-        if agent_of(hit) == ONE:
-            return Reply("go away", status=503, headers={"Vary": "User-Agent"})
-        return by_agent()(hit)
-
-    with Site({"/robots.txt": reply}) as site:
-        crawler = make_crawler(Agents, SCHEDULER=scheduler)
-        await crawl(crawler, urls=[site.origin])
-    assert seen(site) == {(ONE, "/r"): 1, (TWO, "/r"): 1, (TWO, "/a"): 1}
-
-
 @pytest.mark.invariant1
 @coroutine_test
 async def test_a_missing_file_for_one_agent_allows_the_other_nothing():
@@ -158,51 +142,6 @@ async def test_a_missing_file_for_one_agent_allows_the_other_nothing():
         (ONE, "/a"): 1,
         (ONE, "/b"): 1,
     }
-
-
-@pytest.mark.parametrize(
-    "settings", [{}, {"REP_STORE": "sqlite"}], ids=["job", "sqlite"]
-)
-@coroutine_test
-async def test_the_next_crawl_knows_each_copy(settings, tmp_path):
-    if settings:
-        settings = {**settings, "REP_STORE_PATH": str(tmp_path / "robots.sqlite")}
-    else:
-        settings = {"JOBDIR": str(tmp_path)}
-    with Site({"/robots.txt": by_agent()}) as site:
-        for runs in (1, 2, 3):
-            crawler = make_crawler(Agents, **settings)
-            await crawl(crawler, urls=[site.origin])
-            pages = {key: runs for key in EACH_ITS_OWN if key[1] != "/r"}
-            assert seen(site) == {(ONE, "/r"): 1, (TWO, "/r"): 1, **pages}
-        # Another agent comes along, which has no copy.
-        crawler = make_crawler(Pages, **settings, USER_AGENT="ThreeBot/3.0")
-        await crawl(crawler, urls=[site.url("/a"), site.url("/b")])
-        assert site.count("/robots.txt") == 3
-        assert crawler.spider.got == []
-
-
-@coroutine_test
-async def test_a_copy_is_renewed_for_its_own_agent():
-    """By the validators that it came with, while the other one's stays as it is."""
-
-    def reply(hit):
-        tag = '"1"' if agent_of(hit) == ONE else '"2"'
-        age = 1 if agent_of(hit) == ONE else 3600
-        headers = {"Vary": "User-Agent", "ETag": tag, "Cache-Control": f"max-age={age}"}
-        if hit.headers["If-None-Match"]:
-            assert hit.headers["If-None-Match"] == tag
-            return Reply(status=304, headers=headers)
-        return Reply(RULES[agent_of(hit)], headers=headers)
-
-    with Site({"/robots.txt": reply}) as site:
-        crawler = make_crawler(TenTimes, REP_MIN_AGE=0.1, DOWNLOAD_DELAY=0.1)
-        await crawl(crawler, urls=[site.origin])
-    count = seen(site)
-    assert count[TWO, "/r"] == 1
-    assert count[ONE, "/r"] >= 3
-    assert (count[ONE, "/b"], count[TWO, "/a"]) == (10, 10)
-    assert crawler.stats.get_value("rep/cache/revalidated") == count[ONE, "/r"] - 1
 
 
 class AsksTheRobots(Pages):

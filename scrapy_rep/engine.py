@@ -64,8 +64,10 @@ class Engine:
         self._context = copy_context()
         settings = crawler.settings
         self._own_slots: dict[str, dict[str, Any]] = settings.getdict("DOWNLOAD_SLOTS")
-        self._own_delay = settings.getfloat("DOWNLOAD_DELAY")
-        self._own_concurrency = settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")
+        self._users_own: dict[str, Any] = {
+            "delay": settings.getfloat("DOWNLOAD_DELAY"),
+            "concurrency": settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN"),
+        }
         self._slots_are_usable: bool | None = None  # None: there was none yet
         self._clients: dict[str, bool] = {}
         """Scheme -> whether its client, which was looked at, is Twisted's."""
@@ -201,19 +203,14 @@ class Engine:
     # The delay of slots
 
     def _users_limits(self, name: str | None) -> tuple[float, int]:
-        own = self._own_slots.get(name or "", {})
-        return (
-            own.get("delay", self._own_delay),
-            own.get("concurrency", self._own_concurrency),
-        )
+        own = self._users_own | self._own_slots.get(name or "", {})
+        return own["delay"], own["concurrency"]
 
     def due_in(self, name: str) -> float:
         """Return the seconds until a slot may start a request, by the user's own delay."""
-        slot = self._slot(name)
-        # ``None``: it was not used yet, or is idle for longer than its delay.
-        if slot is None or not slot.delay:
-            return 0.0
-        return max(0.0, float(slot.lastseen) + self.least_delay(name) - slot_clock())
+        delay = self.least_delay(name)
+        # 0: it has none, was not used yet, or is idle for longer than its delay.
+        return delay and max(0.0, self._slot(name).lastseen + delay - slot_clock())
 
     def least_delay(self, name: str | None) -> float:
         """Return the delay of a slot, the user's or AutoThrottle's, as short as jitter makes it."""
@@ -249,8 +246,9 @@ class Engine:
     @property
     def most_of_a_slot(self) -> int:
         """Return how many requests at a time each slot takes by the user's settings."""
-        own = (self._users_limits(name)[1] for name in self._own_slots)
-        return max(1, min([self._own_concurrency, *own]))
+        return max(
+            1, min(self._users_limits(name)[1] for name in [*self._own_slots, None])
+        )
 
     def back_out_while(self, is_all_promised: Callable[[], bool]) -> None:
         """Have Scrapy's engine ask for no more while *is_all_promised*, although places are free.

@@ -62,21 +62,6 @@ UNANSWERED = frozenset(
 class Departure:
     """One request on its way out, from just before its download handler gets it."""
 
-    __slots__ = (
-        "__weakref__",
-        "arrived_at",
-        "asking",
-        "booking",
-        "host",
-        "is_probe",
-        "is_sent",
-        "keeps_pace",
-        "request",
-        "robots_hop",
-        "slot",
-        "started_at",
-    )
-
     def __init__(self, request: Request) -> None:
         self.request = request
         self.slot: str | None = request.meta.get("download_slot")
@@ -122,9 +107,9 @@ class Starts(OneForEachCrawler):
         self.on_over: list[Callable[[Departure, Outcome], object]] = []
         """Called when a request is over, with the response or the exception; ``None``: it was not
         sent, or what came of it is nobody's business."""
-        self._on_headers: list[Listener] = []
+        self.on_headers: list[Listener] = []
+        """Called when the headers of an answer have come, if ``follow_headers`` was called."""
         self._under_way: dict[Request, Departure] = {}
-        """Those whose headers somebody wants to know of, and those that have passed the gate."""
         self._answered: dict[str, Headers] = {}
         """Origins, and the headers of their last answers: a connection may have been kept."""
         self._is_at_gate = False
@@ -133,12 +118,9 @@ class Starts(OneForEachCrawler):
         self.pages = 0
         """How many requests for pages have started, without those for robots.txt files."""
 
-    def on_headers(self, listener: Listener) -> None:
-        """Call *listener* when the headers of an answer have come, from now on."""
-        if not self._on_headers:
-            connect = self._crawler.signals.connect
-            connect(self._note_headers, signals.headers_received)
-        self._on_headers.append(listener)
+    def follow_headers(self) -> None:
+        """Note when the headers of an answer have come, from now on: few crawls need it."""
+        self._crawler.signals.connect(self._note_headers, signals.headers_received)
 
     async def follow(self, request: Request, hand_over: HandOver) -> Response:
         """Return the response of *hand_over*, which is called when *request* may start.
@@ -156,7 +138,7 @@ class Starts(OneForEachCrawler):
             except BaseException as error:
                 # The next one uses no connection that was kept.
                 headers = self._answered.pop(origin, None)
-                if _was_kept(headers) and may_send_again(request, error):
+                if headers is not None and may_send_again(request, error, headers):
                     self._end(departure, None)
                     continue
                 granted = departure.started_at
@@ -173,8 +155,7 @@ class Starts(OneForEachCrawler):
         if (granted := self.granter(departure)) is not None:
             await granted
         departure.started_at = monotonic()
-        if self._on_headers:
-            self._under_way[departure.request] = departure
+        self._under_way[departure.request] = departure
 
     def _note_start(self, departure: Departure) -> None:
         departure.is_sent = True
@@ -191,7 +172,7 @@ class Starts(OneForEachCrawler):
         if departure is not None:
             if not departure.is_sent:  # by a downloader that does not tell so
                 self._note_start(departure)
-            for listener in self._on_headers:
+            for listener in self.on_headers:
                 listener(departure)
 
     def _end(self, departure: Departure, outcome: Outcome) -> None:
@@ -211,10 +192,10 @@ class Starts(OneForEachCrawler):
             self._signals_starts = type(engine.downloader) is scrapys.Downloader
             connect = self._crawler.signals.connect
             connect(self._reached, signals.request_reached_downloader)
-            connect(self._downloaded, signals.response_downloaded)
+            connect(self._left, signals.response_downloaded)
             connect(self._left, signals.request_left_downloader)
             connect(self._forget_replaced, signals.request_scheduled)
-            self.on_headers(_ignore)
+            self.follow_headers()
         self._forget_replaced()
         await self._wait(Departure(request))
 
@@ -235,25 +216,20 @@ class Starts(OneForEachCrawler):
             departure.started_at = monotonic()
             self._note_start(departure)
 
-    def _downloaded(self, request: Request, response: Response) -> None:
-        departure = self._under_way.get(request)
-        if departure is not None and departure.is_sent:
-            self._end(departure, response)
-
-    def _left(self, request: Request) -> None:
+    def _left(self, request: Request, response: Response | None = None) -> None:
         departure = self._under_way.get(request)
         if departure is not None and departure.is_sent:
             # Scrapy sends the signal on the exception's way up: no signal carries it, and
             # RetryMiddleware may make a request of it before it comes to the gate.
             error = sys.exc_info()[1]
-            self._end(departure, error if isinstance(error, Exception) else None)
+            raised = error if isinstance(error, Exception) else None
+            self._end(departure, response or raised)
 
     def _forget_replaced(self) -> None:
         """End those in whose place a middleware has sent another request."""
-        assert self._crawler.engine is not None
-        active = self._crawler.engine.downloader.active
+        engine: Any = self._crawler.engine
         for request, departure in list(self._under_way.items()):
-            if request not in active:
+            if request not in engine.downloader.active:
                 self._end(departure, None)
 
 
@@ -268,19 +244,16 @@ def kind_of(error: BaseException) -> str:
     return next((kind for part, kind in FAILURE_KINDS.items() if part in lower), name)
 
 
-def may_send_again(request: Request, error: BaseException) -> bool:
-    """Tell whether *request* may be sent again, as its connection was closed unanswered."""
+def may_send_again(request: Request, error: BaseException, before: Headers) -> bool:
+    """Tell whether *request* may be sent again, as its connection was closed unanswered.
+
+    That may have been kept after an answer with the headers *before*.
+    """
     kinds = {type(error).__name__, type(error.__cause__).__name__}
     return (
         not kinds.isdisjoint(UNANSWERED)
+        and (before.get(b"Connection") or b"").lower() != b"close"
         and "download_latency" not in request.meta  # no headers have come
         and request.method in SAFE_METHODS
         and not request.body
     )
-
-
-def _was_kept(headers: Headers | None) -> bool:
-    """Tell whether a connection may have been kept after an answer with these *headers*."""
-    if headers is None:
-        return False
-    return (headers.get(b"Connection") or b"").lower() != b"close"

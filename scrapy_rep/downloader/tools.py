@@ -9,8 +9,8 @@ from contextvars import ContextVar
 from inspect import isawaitable
 from time import monotonic
 from traceback import walk_stack
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
-from weakref import ReferenceType, WeakKeyDictionary, ref
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
@@ -29,24 +29,21 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 AT_PROMPT = frozenset(
-    {
+    [
         "scrapy.commands.shell",
-        "scrapy.commands.fetch",  # view is one, too
+        "scrapy.commands.fetch",
         "scrapy.commands.parse",
         "scrapy_rep.commands",
-    }
+    ]
 )
-"""The modules of commands whose user waits for the answer to one request."""
+"""The modules of commands whose user waits for the answer to one request; view is a fetch, too."""
+
+# Weak on both sides: what is here may hold its crawler.
+_known: WeakKeyDictionary[Crawler, WeakValueDictionary[type, Any]] = WeakKeyDictionary()
 
 
 class OneForEachCrawler:
     """Made when first asked for, and lives for as long as anything holds it."""
-
-    # Weak on both sides: what is here may hold its crawler.
-    _known: ClassVar[WeakKeyDictionary[Crawler, ReferenceType[Any]]]
-
-    def __init_subclass__(cls) -> None:
-        cls._known = WeakKeyDictionary()
 
     @classmethod
     def made_for(cls, crawler: Crawler) -> Self:
@@ -56,11 +53,10 @@ class OneForEachCrawler:
     @classmethod
     def of(cls, crawler: Crawler) -> Self:
         """Return the one of *crawler*. Raises what making it raises."""
-        known = cls._known.get(crawler)
-        one: Self | None = None if known is None else known()
+        known = _known.setdefault(crawler, WeakValueDictionary())
+        one: Self | None = known.get(cls)
         if one is None:
-            one = cls.made_for(crawler)
-            cls._known[crawler] = ref(one)
+            one = known[cls] = cls.made_for(crawler)
         return one
 
 

@@ -7,6 +7,7 @@ belongs to an event loop, as one crawl may begin long after another one has ende
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING
 from weakref import ReferenceType, WeakKeyDictionary, ref
@@ -31,8 +32,6 @@ whether the one before it is answered: that is when its own interval begins."""
 LEARNING_RECHECK_SECONDS = 0.05
 """Seconds after which a waiting request checks again whether a robots.txt has been read, or a
 host in trouble has answered."""
-LATENCY_SMOOTHING = 0.25
-"""The weight of a new response time in the smoothed one."""
 FIRST_SWEEP_HOSTS = 64
 """With so many hosts, those that may be forgotten are looked for the first time."""
 EARLY_PART, EARLY_MOST = 0.25, 0.1
@@ -53,39 +52,27 @@ class Asking:
     request of it is in the downloader."""
 
 
+@dataclass(slots=True, eq=False)
 class Host:
     """What is known of one host. Times are those of ``time.monotonic()``."""
 
-    __slots__ = (
-        "asking",
-        "health",
-        "last",
-        "latency",
-        "line",
-        "parked_by",
-        "parked_until",
-        "under_way",
-        "wishes",
-    )
-
-    def __init__(self) -> None:
-        self.last: float | None = None
-        """When its last request arrived, or was granted; ``None``: not by this process."""
-        self.under_way: ReferenceType[Departure] | None = None
-        """The request that was last granted a start, until its answer begins; until it is over,
-        while only one at a time is granted (a probe)."""
-        self.line: WeakKeyDictionary[Departure, None] | None = None
-        """Requests that wait for a grant, in their order."""
-        self.asking: Asking | None = None
-        """The first fetch of a robots.txt here: the file may ask for a delay."""
-        self.wishes: dict[Wisher, tuple[float, float]] = {}
-        """The seconds that an origin asks of a crawl, and when the crawl last kept to them."""
-        self.parked_until = 0.0
-        self.parked_by = ""
-        """What parked it, such as "429", if that is known here."""
-        self.health: Health = WELL
-        self.latency: float | None = None
-        """Its response time, smoothed, in seconds."""
+    last: float | None = None
+    """When its last request arrived, or was granted; ``None``: not by this process."""
+    under_way: ReferenceType[Departure] | None = None
+    """The request that was last granted a start, until its answer begins; until it is over,
+    while only one at a time is granted (a probe)."""
+    line: WeakKeyDictionary[Departure, None] | None = None
+    """Requests that wait for a grant, in their order."""
+    asking: Asking | None = None
+    """The first fetch of a robots.txt here: the file may ask for a delay."""
+    wishes: dict[Wisher, tuple[float, float]] = field(default_factory=dict)
+    """The seconds that an origin asks of a crawl, and when the crawl last kept to them."""
+    parked_until: float = 0.0
+    parked_by: str = ""
+    """What parked it, such as "429", if that is known here."""
+    health: Health = WELL
+    latency: float | None = None
+    """Its response time, smoothed, in seconds."""
 
     # When it may be asked
 
@@ -106,58 +93,35 @@ class Host:
             return 0.0
         last = began if self.last is None else self.last
         left = max(0.0, last + interval - now)
-        if _alive(self.under_way) is not None:
+        if self.is_busy:
             left = max(left, min(RECHECK_PART * interval, RECHECK_MOST))
         return left
 
-    def turn(
-        self,
-        departure: Departure,
-        crawl: int,
-        now: float,
-        *,
-        began: float,
-        own: float = 0.0,
-        is_booked: bool = False,
-        is_probe: bool = False,
-    ) -> float:
-        """Grant *departure* its start, and return 0; or the seconds until it must ask again.
+    @property
+    def is_busy(self) -> bool:
+        """Tell whether the request that was last granted a start is under way."""
+        return self.under_way is not None and self.under_way() is not None
 
-        Starts are granted in the order in which they were asked for. While nothing is known of
-        the host, only one fetch of a robots.txt goes on there. *own* are the seconds of the user's
-        own delay, if that is longer. A start that *is_booked* elsewhere, too, is granted early:
-        ``last`` is then when it may be. If it *is_probe*, nothing else starts until it is over.
-        """
+    def mind(self, crawl: int, now: float) -> None:
+        """Note that *crawl* keeps to what it is asked for."""
         for wisher, (seconds, _) in self.wishes.items():
             if wisher[0] == crawl:
                 self.wishes[wisher] = seconds, now
-        interval, asking = self.interval(crawl, now), departure.asking
-        interval = interval and max(interval, own)  # else Scrapy's slot keeps it alone
-        ahead = self.may_start_in(interval, now, began)
-        wait = ahead if ahead > is_booked * early_of(interval) else 0.0
-        if asking is not None and not interval:
-            if self.asking is None:
-                self.asking = asking
-            elif self.asking is not asking and not self.asking.over:
-                wait = max(wait, LEARNING_RECHECK_SECONDS)
-        if is_probe and _alive(self.under_way) is not None:
-            wait = max(wait, LEARNING_RECHECK_SECONDS)
-        if self.line and asking is None:  # a robots.txt is before all pages
-            before = list(self.line)
-            place = before.index(departure) if departure in self.line else len(before)
-            if place:
-                wait = max(wait + place * interval, LEARNING_RECHECK_SECONDS)
-        if wait:
-            if self.line is None:
-                self.line = WeakKeyDictionary()
-            self.line[departure] = None
-            return wait
-        self.leave_line(departure)
-        self.last = now + ahead
-        departure.is_probe = is_probe
-        if interval or asking is not None or is_probe:
-            self.under_way = ref(departure)
-        return 0.0
+
+    def may_ask(self, asking: Asking) -> bool:
+        """Tell whether no other robots.txt is asked for while nothing is known of the host."""
+        self.asking = self.asking or asking
+        return self.asking is asking or self.asking.over
+
+    def place_of(self, departure: Departure) -> int:
+        """Return how many wait here for a grant before *departure*."""
+        before = list(self.line or ())
+        return before.index(departure) if departure in before else len(before)
+
+    def join_line(self, departure: Departure) -> None:
+        if self.line is None:
+            self.line = WeakKeyDictionary()
+        self.line[departure] = None
 
     def leave_line(self, departure: Departure) -> None:
         """Take *departure* out of the line that waits."""
@@ -175,7 +139,7 @@ class Host:
 
     def note_over(self, departure: Departure) -> None:
         """Note that *departure* is over, or does not start although that was granted."""
-        if _alive(self.under_way) in {departure, None}:
+        if not self.is_busy or self.under_way == ref(departure):
             self.under_way = None
 
     # How it is
@@ -184,47 +148,22 @@ class Host:
         """Return the seconds for which it is still parked; 0: it is not."""
         return max(0.0, self.parked_until - now)
 
-    def park(self, now: float, seconds: float, by: str) -> float:
-        """Park it for *seconds*, unless it is for longer; return by how many seconds more."""
-        left = self.parked_left(now)
-        if seconds <= left:
-            return 0.0
-        if by or not left:
-            self.parked_by = by
-        self.parked_until = now + seconds
-        return seconds - left
-
-    def measure(self, latency: float, *, well: bool) -> float:
-        """Note a response time in seconds; return the smoothed one.
-
-        *well*: the answer was a page. Errors come quickly, so they never make it shorter.
-        """
-        before = latency if self.latency is None else self.latency
-        if well or latency > before:
-            before += LATENCY_SMOOTHING * (latency - before)
-        self.latency = before
-        return before
-
     def may_be_forgotten(self, now: float) -> bool:
         """Tell whether nothing of it matters any more."""
+        is_well = self.health is WELL or self.health.may_be_forgotten(now)
+        is_asked = self.asking is not None and not self.asking.over
         if (
             self.line
-            or _alive(self.under_way) is not None
-            or (self.asking is not None and not self.asking.over)
+            or self.is_busy
+            or is_asked
             or self.parked_until > now
-            or (self.health is not WELL and not self.health.may_be_forgotten(now))
+            or not is_well
         ):
             return False
-        idle_since = max((minded for _, minded in self.wishes.values()), default=0.0)
-        if self.last is not None:
-            idle_since = max(idle_since, self.last)
-        longest = max((seconds for seconds, _ in self.wishes.values()), default=0.0)
-        return idle_since + max(longest, IDLE_HOST_SECONDS) < now
-
-
-def _alive(known: ReferenceType[Departure] | None) -> Departure | None:
-    """Return what is referred to; ``None``: nothing, or it ended with its event loop."""
-    return None if known is None else known()
+        wishes = self.wishes.values()
+        idle_since = max([self.last or 0.0, *(minded for _, minded in wishes)])
+        longest = max([IDLE_HOST_SECONDS, *(seconds for seconds, _ in wishes)])
+        return idle_since + longest < now
 
 
 NOBODY = Host()

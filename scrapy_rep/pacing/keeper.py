@@ -9,6 +9,7 @@ from itertools import count
 from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 LATENCY_WISHER = "latency"
 """Stands in the place of an origin: the interval comes from the host's response time."""
+LATENCY_SMOOTHING = 0.25
+"""The weight of a new response time in the smoothed one."""
 END_CHECK_SECONDS = 0.5
 """Seconds after which a request that waits in the downloader checks if the crawl is ending."""
 CRAWL_NUMBERS = count()
@@ -79,12 +82,9 @@ class Keeper:
         """The ``FleetBookings`` by which other processes share the pace; ``None``: none do."""
         self.keeps_intervals = False
         """Whether any host keeps an interval, or has done so."""
-        self._budgets: dict[str, int] = {
-            host: own["budget"]
-            for host, own in settings.hosts.items()
-            if "budget" in own
-        }
-        self.has_budgets = settings.host_budget is not None or bool(self._budgets)
+        self.has_budgets = settings.host_budget is not None or any(
+            "budget" in own for own in settings.hosts.values()
+        )
         self._spent: Counter[str] = Counter()
         """How many requests each host that has a budget has had."""
         self._waits: Counter[str] = Counter()
@@ -101,7 +101,8 @@ class Keeper:
         # Most crawls never have a pace to keep, and each receiver of a signal costs time.
         if not self.keeps_intervals:
             self.keeps_intervals = True
-            self._engine.starts.on_headers(self._note_arrived)
+            self._engine.starts.on_headers.append(self._note_arrived)
+            self._engine.starts.follow_headers()
 
     # Intervals
 
@@ -128,8 +129,10 @@ class Keeper:
         left = record.may_start_in(interval, now, self._began)
         if behind and record.line:
             left += len(record.line) * interval
-        early = early_of(interval) if self.bookings else 0.0
-        return max(0.0, left - early)
+        return max(0.0, left - self._early(interval))
+
+    def _early(self, interval: float) -> float:
+        return early_of(interval) if self.bookings else 0.0
 
     @property
     def _began(self) -> float:
@@ -178,10 +181,15 @@ class Keeper:
     def learn_parked(self, host: str, seconds: float, what: str = "") -> float:
         """As ``park``, for a host that another process has parked."""
         now = monotonic()
-        longer = self.hosts.of(host).park(now, seconds, what) if seconds > 0 else 0.0
-        if longer:
-            self.hosts.parked_until = max(self.hosts.parked_until, now + seconds)
-        return longer
+        left = self.hosts.find(host).parked_left(now)
+        if seconds <= left:
+            return 0.0
+        record = self.hosts.of(host)
+        if what or not left:
+            record.parked_by = what
+        record.parked_until = now + seconds
+        self.hosts.parked_until = max(self.hosts.parked_until, now + seconds)
+        return seconds - left
 
     async def until_not_parked(self, request: Request, host: str) -> None:
         """Wait until *host*, the host of *request*, is no longer parked.
@@ -231,7 +239,8 @@ class Keeper:
 
     def budget_of(self, host: str) -> int | None:
         """Return how many requests *host* may have of this crawl; ``None``: any."""
-        return self._budgets.get(host, self._settings.host_budget) if host else None
+        own = self._settings.hosts.get(host, {})
+        return own.get("budget", self._settings.host_budget) if host else None
 
     def is_used_up(self, host: str) -> bool:
         """Tell whether *host* has had as many as it may."""
@@ -261,35 +270,44 @@ class Keeper:
         departure.host = host = self.host_of(departure.request)
         if not host:
             return None
-        is_page = departure.robots_hop is None
-        if self.has_budgets and is_page:
+        if self.has_budgets and departure.robots_hop is None:
             self._spend(host)
-        waits_first = bool(self.bookings or self.parked_left(host))
-        if not (
-            waits_first
-            or not is_page
-            or self._wants_latency(departure)
-            or self.interval(host)
-        ):
-            self.hosts.of(host).last = monotonic()
-            return None
-        departure.keeps_pace = True
-        if waits_first or self._turn(departure):
+        if self.bookings or self.parked_left(host) or self._turn(departure):
             return self._book(departure)
         return None
 
     def _turn(self, departure: Departure) -> float:
-        """Have the host grant *departure* its turn: 0, or the seconds until it must ask again."""
-        record = self.hosts.of(departure.host)
-        return record.turn(
-            departure,
-            self._number,
-            monotonic(),
-            began=self._began,
-            own=self._engine.least_delay(departure.slot),
-            is_booked=self.bookings is not None,
-            is_probe=record.health.level > 0 or self._wants_latency(departure),
-        )
+        """Grant *departure* its start, and return 0; or the seconds until it must ask again.
+
+        Starts are granted in the order in which they were asked for. While nothing is known of
+        the host, only one fetch of a robots.txt goes on there. A start that is booked elsewhere,
+        too, is granted early: ``Host.last`` is then when it may be.
+        """
+        record, now = self.hosts.of(departure.host), monotonic()
+        interval = record.interval(self._number, now)
+        is_probe = record.health.level > 0 or self._wants_latency(departure)
+        departure.is_probe = is_probe
+        asking = departure.asking
+        departure.keeps_pace = bool(interval or is_probe or asking)
+        if not departure.keeps_pace:
+            record.last = now
+            return 0.0
+        record.mind(self._number, now)
+        if interval:  # else Scrapy's slot keeps the user's own delay alone
+            interval = max(interval, self._engine.least_delay(departure.slot))
+        ahead = record.may_start_in(interval, now, self._began)
+        wait = ahead if ahead > self._early(interval) else 0.0
+        # A robots.txt is before all pages.
+        place = 0 if asking else record.place_of(departure)
+        may_ask = interval or not asking or record.may_ask(asking)
+        if place or not may_ask or (is_probe and record.is_busy):
+            wait = max(wait + place * interval, LEARNING_RECHECK_SECONDS)
+        if wait:
+            record.join_line(departure)
+            return wait
+        record.leave_line(departure)
+        record.last, record.under_way = now + ahead, ref(departure)
+        return 0.0
 
     async def _book(self, departure: Departure) -> None:
         """Wait for a turn, and keep the place of *departure* free for others meanwhile."""
@@ -355,7 +373,7 @@ class Keeper:
             record.note_over(departure)
             self.learn_parked(departure.host, parked.seconds)
             return False
-        record.last = monotonic()
+        record.last, departure.keeps_pace = monotonic(), True
         return True
 
     def _note_arrived(self, departure: Departure) -> None:
@@ -392,7 +410,10 @@ class Keeper:
         if latency is None or not departure.host or departure.robots_hop is not None:
             return
         record, settings = self.hosts.of(departure.host), self._settings
-        smoothed = record.measure(latency, well=response.status < 400)
+        smoothed = latency if record.latency is None else record.latency
+        if response.status < 400 or latency > smoothed:  # errors come quickly
+            smoothed += LATENCY_SMOOTHING * (latency - smoothed)
+        record.latency = smoothed
         delay = max(settings.latency_factor * smoothed, settings.latency_delay_min)
         delay = min(delay, settings.latency_delay_max)
         self.keep(departure.host, LATENCY_WISHER, delay)

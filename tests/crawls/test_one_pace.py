@@ -9,6 +9,7 @@ import time
 from itertools import cycle, pairwise
 from typing import Any
 from urllib.parse import urlsplit
+from weakref import ref
 
 import pytest
 import scrapy
@@ -287,12 +288,14 @@ async def test_a_host_behind_a_rendering_service_keeps_its_own():
 def test_one_after_another_without_a_common_event_loop():
     """What an event loop has left behind when it stopped holds up nobody."""
     host, page = HOSTS.of("a.example"), scrapy.Request("http://a.example")
-    host.wishes[0, page.url] = 0.01, 0.0
     waiting, gone = Departure(page), Departure(page)
-    assert host.turn(gone, 0, 100.0, began=0.0) == 0
-    assert host.turn(waiting, 0, 100.0, began=0.0) > 0
+    host.under_way = ref(gone)
+    host.join_line(waiting)
+    assert host.is_busy
+    assert host.place_of(Departure(page)) == 1
     del gone, waiting
-    assert host.turn(Departure(page), 0, 100.02, began=0.0) == 0
+    assert not host.is_busy
+    assert host.place_of(Departure(page)) == 0
 
 
 def test_hosts_are_forgotten_when_their_delay_is_over(monkeypatch):

@@ -122,8 +122,7 @@ class Engine:
         if name is not None:  # the downloader would come to the same, but slower
             return name
         if not self._names_slots_by_host:
-            named: str = self._downloader.get_slot_key(request)
-            return named
+            return str(self._downloader.get_slot_key(request))
         url = request.url
         end = url.find("/", HOST_START)
         return _hostname_of(url[:end] if end > 0 else url)
@@ -168,8 +167,7 @@ class Engine:
         that hang would take; there are no more requests than the downloader has places for.
         """
         handlers = getattr(self._downloader, "handlers", None)
-        find = getattr(handlers, "_get_handler", lambda scheme: None)
-        handler: Any = find(scheme)
+        handler: Any = getattr(handlers, "_get_handler", lambda scheme: None)(scheme)
         kinds = {kind.__name__ for kind in type(handler).__mro__}
         self._clients[scheme] = "HTTP11DownloadHandler" in kinds
         try:
@@ -246,9 +244,8 @@ class Engine:
     @property
     def most_of_a_slot(self) -> int:
         """Return how many requests at a time each slot takes by the user's settings."""
-        return max(
-            1, min(self._users_limits(name)[1] for name in [*self._own_slots, None])
-        )
+        limits = [self._users_limits(name)[1] for name in (None, *self._own_slots)]
+        return max(1, min(limits))
 
     def back_out_while(self, is_all_promised: Callable[[], bool]) -> None:
         """Have Scrapy's engine ask for no more while *is_all_promised*, although places are free.
@@ -308,12 +305,9 @@ class Engine:
     def only_queue_is_left(self) -> bool:
         """Tell whether the crawl is idle, except for requests that a queue may hold."""
         slot = self._engine.scraper.slot
-        return (
-            not self.active()
-            and not self.is_ending()
-            and getattr(self._engine, "_start", None) is None
-            and (slot is None or slot.is_idle())
-        )
+        may_start = getattr(self._engine, "_start", None) is not None
+        is_busy = self.active() or self.is_ending() or may_start
+        return not is_busy and (slot is None or slot.is_idle())
 
     def close(self, reason: str) -> None:
         """End the crawl."""

@@ -43,14 +43,13 @@ class Downloader(scrapys.Downloader):
         self._places = 0
         self.lent = 0
         """Places beyond CONCURRENT_REQUESTS, for what only waits."""
-        self.starts = Starts.of(crawler)
         self.holds_back: Callable[[], bool] = lambda: False
         """Tells whether the engine is to ask for no more, although places are free."""
         self.is_ending: Callable[[], bool] = lambda: False
         self.cut_off: WeakSet[Request] = WeakSet()
         """Requests whose download was broken off so that the crawl ends sooner."""
         super().__init__(crawler)
-        self.handlers: Any = _Handlers(self.handlers, self.starts)
+        self.handlers: Any = _Handlers(self.handlers, Starts.of(crawler))
 
     def fetch(self, request: Request, *args: Any) -> Deferred[Any]:
         def note(result: Any) -> Any:

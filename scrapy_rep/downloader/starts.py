@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -31,30 +32,18 @@ REFUSED, NOT_FOUND, TIMEOUT = "connection refused", "host name not found", "time
 CUT_SHORT, LOST = "cut short", "connection lost"
 FAILURE_KINDS = {
     "refused": REFUSED,
-    "resolvehost": NOT_FOUND,
-    "lookup": NOT_FOUND,
-    "timeout": TIMEOUT,
-    "timedout": TIMEOUT,
+    "resolvehost|lookup": NOT_FOUND,
+    "timeout|timedout": TIMEOUT,
     "dataloss": CUT_SHORT,
-    "connect": LOST,
-    "failed": LOST,
-    "neverreceived": LOST,
+    "connect|failed|neverreceived": LOST,
 }
-"""A part of the name of an exception, and its kind; the first match counts. Twisted, Scrapy and
+"""Parts of the name of an exception, and its kind; the first match counts. Twisted, Scrapy and
 each of its download handlers have exceptions of their own, but the names tell the kind."""
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE", "TRACE"})
 """Those of requests that may be sent twice (RFC 9110 9.2.2), without bodies."""
-UNANSWERED = frozenset(
-    [
-        "ResponseNeverReceived",
-        "RequestTransmissionFailed",
-        "RequestNotSent",
-        "ReadError",
-        "WriteError",
-        "ServerDisconnectedError",
-        "ClientOSError",
-        "RemoteProtocolError",
-    ]
+UNANSWERED = re.compile(
+    "ResponseNeverReceived|RequestTransmissionFailed|RequestNotSent|ReadError|WriteError"
+    "|ServerDisconnectedError|ClientOSError|RemoteProtocolError"
 )
 """What clients raise when a connection is closed before an octet of the answer has come."""
 
@@ -240,8 +229,12 @@ def _ignore(departure: Departure) -> None:
 def kind_of(error: BaseException) -> str:
     """Return the kind of a failure; if it is not known, the name of the exception."""
     name = type(error).__name__
-    lower = name.lower()
-    return next((kind for part, kind in FAILURE_KINDS.items() if part in lower), name)
+    found = (
+        kind
+        for parts, kind in FAILURE_KINDS.items()
+        if re.search(parts, name, re.IGNORECASE)
+    )
+    return next(found, name)
 
 
 def may_send_again(request: Request, error: BaseException, before: Headers) -> bool:
@@ -249,9 +242,9 @@ def may_send_again(request: Request, error: BaseException, before: Headers) -> b
 
     That may have been kept after an answer with the headers *before*.
     """
-    kinds = {type(error).__name__, type(error.__cause__).__name__}
+    raised = error, error.__cause__
     return (
-        not kinds.isdisjoint(UNANSWERED)
+        any(UNANSWERED.fullmatch(type(each).__name__) for each in raised)
         and (before.get(b"Connection") or b"").lower() != b"close"
         and "download_latency" not in request.meta  # no headers have come
         and request.method in SAFE_METHODS

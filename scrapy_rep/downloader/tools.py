@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from inspect import isawaitable
 from time import monotonic
@@ -28,14 +29,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-AT_PROMPT = frozenset(
-    [
-        "scrapy.commands.shell",
-        "scrapy.commands.fetch",
-        "scrapy.commands.parse",
-        "scrapy_rep.commands",
-    ]
-)
+AT_PROMPT = re.compile(r"scrapy\.commands\.(shell|fetch|parse)|scrapy_rep\.commands")
 """The modules of commands whose user waits for the answer to one request; view is a fetch, too."""
 
 # Weak on both sides: what is here may hold its crawler.
@@ -120,7 +114,8 @@ def at_prompt() -> bool:
     shell within a crawl, and does not come from a command.
     """
     return any(
-        frame.f_code.co_name == "run" and frame.f_globals.get("__name__") in AT_PROMPT
+        frame.f_code.co_name == "run"
+        and AT_PROMPT.fullmatch(str(frame.f_globals.get("__name__")))
         for top in sys._current_frames().values()
         for frame, _ in walk_stack(top)
     )
@@ -145,10 +140,8 @@ def on_the_way(crawler: Crawler, origin: str) -> Iterator[None]:
         yield
     finally:
         way.clear()
-        try:  # noqa: SIM105
+        with suppress(ValueError):  # Twisted 21.7 may go on in another context
             _ways.reset(token)
-        except ValueError:  # Twisted 21.7 may go on in another context
-            pass
 
 
 def is_on_the_way(crawler: Crawler, origin: str) -> bool:

@@ -10,8 +10,7 @@ from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
 from scrapy_rep.frontier.redis_server import AwayError
-from scrapy_rep.pacing.health import WELL, Health
-from scrapy_rep.pacing.hosts import early_of
+from scrapy_rep.pacing.hosts import WELL, Health, early_of
 from scrapy_rep.pacing.keeper import ParkedError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from scrapy_rep.access.answers import REFUSALS, demand_of
 from scrapy_rep.downloader.starts import LOST, REFUSED, TIMEOUT, kind_of
 from scrapy_rep.events.of_hosts import BackedOff, Demanded, Down
-from scrapy_rep.pacing.health import SERVICE_UNAVAILABLE, TOO_MANY_REQUESTS, WELL
+from scrapy_rep.pacing.hosts import SERVICE_UNAVAILABLE, TOO_MANY_REQUESTS, WELL
 from scrapy_rep.policies.lifecycle import fields_of, retry_after
 from scrapy_rep.protocol.printable import without_user
 

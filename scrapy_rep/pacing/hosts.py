@@ -1,28 +1,42 @@
-"""What is known of each host: one record, for all crawls of the process.
+"""What is known of each host: one record, for all crawls of the process; and how well it copes
+with our requests, as its answers show: for how long it is left alone after a failure, and how fast
+it is asked after that.
 
 Pure but for the clock of ``Hosts``: callers wait elsewhere, and then ask again. Nothing here
-belongs to an event loop, as one crawl may begin long after another one has ended.
+belongs to an event loop, as one crawl may begin long after another one has ended. Times are those
+of ``time.monotonic()``. Beyond RFC 9309.
 """
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from math import sqrt
+from random import uniform
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import ReferenceType, WeakKeyDictionary, ref
-
-from scrapy_rep.pacing.health import WELL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy_rep.downloader.starts import Departure
-    from scrapy_rep.pacing.health import Health
 
-    Wisher = tuple[int, str]
-    """The number of a crawl, and the origin that it asks for something."""
 
+TOO_MANY_REQUESTS, SERVICE_UNAVAILABLE = 429, 503
+"""The statuses by which a site refuses (RFC 6585 4, RFC 9110 15.6.4)."""
+PAUSE_JITTER = 0.1
+"""The part by which a pause varies: hosts that failed together shall not be asked together."""
+ONE_AT_A_TIME_GAP = 0.001
+"""Seconds: the gap of a host that gets one request at a time, as fast as it answers."""
+GAP_MARGIN = 1.25
+"""The factor by which a gap is longer than the gap that the host has coped with."""
+LEAST_GAP = 0.02
+"""Seconds; a gap that has become shorter than this counts as 0."""
+GAP_HALF_LIFE_SECONDS, GAP_HALF_LIFE_GAPS = 120.0, 100
+"""A gap is halved in so many seconds, or in so many times its own length if that is longer."""
+TROUBLE_KEPT_SECONDS = 1800.0
+"""Seconds after the pause for its last trouble, after which a host is like any other again."""
 IDLE_HOST_SECONDS = 60.0
 """Seconds for which we remember the last start at a host without a known delay: its robots.txt
 may ask for one from then on."""
@@ -41,6 +55,90 @@ EARLY_PART, EARLY_MOST = 0.25, 0.1
 def early_of(interval: float) -> float:
     """Return how many seconds before its time a start is booked, with an *interval*."""
     return min(EARLY_PART * interval, EARLY_MOST)
+
+
+class Health(NamedTuple):
+    """What is known of one host since its first trouble."""
+
+    level: int = 0
+    """How many times in a row it was in trouble, less one for each success since."""
+    at: float = 0.0
+    """When it was last in trouble."""
+    resumes: float = 0.0
+    """When it may be asked again after that."""
+    since: float | None = None
+    """When the present trouble began; ``None``: a success has ended it."""
+    served: int = 0
+    """Successes since ``at``."""
+    refused_at: float = 0.0
+    """The gap, in seconds, at which it last refused; 0 once that has become its ``gap``."""
+    gap: float = 0.0
+    """Seconds between two starts at ``resumes``; the gap gets shorter with time."""
+
+    def after_failure(
+        self, started: float, status: int | None, now: float, pause: float, most: float
+    ) -> Health:
+        """Return its health after a request that *started* then has failed.
+
+        *status* is ``None`` if there was no answer. It has a *pause* of so many seconds then, and
+        its gap is *most* seconds at the most. What was in flight during a pause belongs to one
+        burst, which counts once.
+        """
+        is_news, health = started >= self.resumes, self
+        if is_news:
+            before = WELL if self.may_be_forgotten(now) else self
+            gap = before.gap_at(now)
+            refused_at = 2 * gap
+            if before.served:
+                # It copes with more than a mean with the pause shows, and less than one without.
+                borne = sqrt((now - before.at) * max(0.0, now - before.resumes))
+                refused_at = max(refused_at, GAP_MARGIN * borne / before.served)
+            since = now if before.since is None else before.since
+            refused_at = min(most, refused_at)
+            level, resumes = before.level + 1, now + pause
+            health = Health(level, now, resumes, since, 0, refused_at, gap)
+        # One 503 may be about its page alone; several in a burst are about the host.
+        is_too_fast = status == TOO_MANY_REQUESTS or (
+            status == SERVICE_UNAVAILABLE and not is_news
+        )
+        if not (is_too_fast and health.refused_at):
+            return health
+        return health._replace(gap=max(health.gap, health.refused_at), refused_at=0.0)
+
+    def after_success(self, started: float) -> Health:
+        """Return its health after a success; its request *started* then."""
+        if started < self.resumes:  # it tells nothing new
+            return self
+        level = max(0, self.level - 1)
+        return self._replace(level=level, since=None, served=self.served + 1)
+
+    def gap_at(self, now: float) -> float:
+        """Return its gap in seconds, as it is by *now*."""
+        if not self.gap:
+            return 0.0
+        half = max(GAP_HALF_LIFE_SECONDS, GAP_HALF_LIFE_GAPS * self.gap)
+        gap = self.gap * 0.5 ** (max(0.0, now - self.resumes) / half)
+        return gap if gap >= LEAST_GAP else 0.0
+
+    def interval(self, now: float) -> float:
+        """Return the seconds between two starts; 0: no limit for the sake of its health."""
+        return self.gap_at(now) or (ONE_AT_A_TIME_GAP if self.level else 0.0)
+
+    def is_down(self, longest: float) -> bool:
+        """Tell whether it has been in trouble for *longest* seconds without a success."""
+        return self.since is not None and self.at - self.since >= longest
+
+    def may_be_forgotten(self, now: float) -> bool:
+        return self.resumes + TROUBLE_KEPT_SECONDS < now
+
+
+WELL = Health()
+
+
+def pause_of(level: int, first: float, most: float) -> float:
+    """Return the seconds for which a host is left alone, the *level*-th time in a row."""
+    doubled = first * 2.0 ** min(level - 1, 64)
+    return min(most, doubled) * uniform(1 - PAUSE_JITTER, 1 + PAUSE_JITTER)  # noqa: S311
 
 
 class Asking:
@@ -65,8 +163,9 @@ class Host:
     """Requests that wait for a grant, in their order."""
     asking: Asking | None = None
     """The first fetch of a robots.txt here: the file may ask for a delay."""
-    wishes: dict[Wisher, tuple[float, float]] = field(default_factory=dict)
-    """The seconds that an origin asks of a crawl, and when the crawl last kept to them."""
+    wishes: dict[tuple[int, str], tuple[float, float]] = field(default_factory=dict)
+    """Number of a crawl, and origin -> the seconds that the origin asks of the crawl, and when
+    that has last kept to them."""
     parked_until: float = 0.0
     parked_by: str = ""
     """What parked it, such as "429", if that is known here."""
@@ -151,14 +250,8 @@ class Host:
     def may_be_forgotten(self, now: float) -> bool:
         """Tell whether nothing of it matters any more."""
         is_well = self.health is WELL or self.health.may_be_forgotten(now)
-        is_asked = self.asking is not None and not self.asking.over
-        if (
-            self.line
-            or self.is_busy
-            or is_asked
-            or self.parked_until > now
-            or not is_well
-        ):
+        is_awaited = self.line or self.is_busy or (self.asking and not self.asking.over)
+        if is_awaited or self.parked_until > now or not is_well:
             return False
         wishes = self.wishes.values()
         idle_since = max([self.last or 0.0, *(minded for _, minded in wishes)])

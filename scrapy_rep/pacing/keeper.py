@@ -18,8 +18,13 @@ from scrapy.utils.defer import deferred_from_coro
 from scrapy_rep.downloader.starts import ROBOTS_HOP
 from scrapy_rep.downloader.tools import sleep
 from scrapy_rep.exceptions import NotNow, StillParked
-from scrapy_rep.pacing.health import Health, pause_of
-from scrapy_rep.pacing.hosts import HOSTS, LEARNING_RECHECK_SECONDS, early_of
+from scrapy_rep.pacing.hosts import (
+    HOSTS,
+    LEARNING_RECHECK_SECONDS,
+    Health,
+    early_of,
+    pause_of,
+)
 from scrapy_rep.settings import LONGEST_AT_PROMPT
 
 if TYPE_CHECKING:

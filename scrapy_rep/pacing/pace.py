@@ -30,11 +30,6 @@ class Pace(NamedTuple):
     drop: bool = True
     """If an origin asks for more: whether its requests are refused, or ``most`` is kept."""
 
-    @property
-    def free(self) -> bool:
-        """Tell whether nothing is asked of our speed."""
-        return not self.delay and self.rate is None and self.visit is None
-
     def asked(self, now: float) -> float:
         """Return the seconds that are to lie between the starts of two requests.
 
@@ -63,6 +58,7 @@ class Pace(NamedTuple):
 
 
 FREE = Pace()
+"""Nothing is asked of our speed."""
 
 
 def pace_of(policy: Policy, agent: Agent, settings: Settings) -> Pace:

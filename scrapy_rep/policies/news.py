@@ -22,6 +22,7 @@ from scrapy_rep.events.of_hosts import (
     WantsVisits,
 )
 from scrapy_rep.events.of_requests import Judged
+from scrapy_rep.pacing.pace import FREE
 from scrapy_rep.policies.lifecycle import (
     MEANWHILE_WORDS,
     STATES_WITHOUT_ANSWER,
@@ -80,7 +81,7 @@ class News:
             reason = explain(policy.verdict(origin + "/", agent))
             self._tell(DeniesAll(origin, reason))
         pace = known.pace_for(agent, self._settings)
-        if not pace.free and (
+        if pace is not FREE and (
             before is None or before.pace_for(agent, self._settings) != pace
         ):
             self._tell_of_pace(origin, pace, now)

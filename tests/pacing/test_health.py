@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scrapy_rep.pacing.health import (
+from scrapy_rep.pacing.hosts import (
     GAP_HALF_LIFE_SECONDS,
     GAP_MARGIN,
     ONE_AT_A_TIME_GAP,

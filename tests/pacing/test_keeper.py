@@ -11,7 +11,7 @@ from scrapy import Request
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.exceptions import StillParked
 from scrapy_rep.pacing import hosts, keeper
-from scrapy_rep.pacing.health import Health
+from scrapy_rep.pacing.hosts import Health
 from tests.utils import coroutine_test, make_crawler
 
 

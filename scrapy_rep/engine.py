@@ -63,8 +63,8 @@ class Engine:
         self._crawler = crawler
         self._context = copy_context()
         settings = crawler.settings
-        self._own_slots: dict[str, dict[str, Any]] = settings.getdict("DOWNLOAD_SLOTS")
-        self._users_own: dict[str, Any] = {
+        self._own_slots: dict[str | None, Any] = settings.getdict("DOWNLOAD_SLOTS")
+        self._own_slots[None] = {  # for all
             "delay": settings.getfloat("DOWNLOAD_DELAY"),
             "concurrency": settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN"),
         }
@@ -201,7 +201,7 @@ class Engine:
     # The delay of slots
 
     def _users_limits(self, name: str | None) -> tuple[float, int]:
-        own = self._users_own | self._own_slots.get(name or "", {})
+        own = self._own_slots[None] | self._own_slots.get(name, {})
         return own["delay"], own["concurrency"]
 
     def due_in(self, name: str) -> float:
@@ -244,8 +244,7 @@ class Engine:
     @property
     def most_of_a_slot(self) -> int:
         """Return how many requests at a time each slot takes by the user's settings."""
-        limits = [self._users_limits(name)[1] for name in (None, *self._own_slots)]
-        return max(1, min(limits))
+        return max(1, min(self._users_limits(name)[1] for name in self._own_slots))
 
     def back_out_while(self, is_all_promised: Callable[[], bool]) -> None:
         """Have Scrapy's engine ask for no more while *is_all_promised*, although places are free.

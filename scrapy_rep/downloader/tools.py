@@ -168,16 +168,14 @@ async def cached_page(crawler: Crawler, request: Request) -> Response | None:
     from scrapy.downloadermiddlewares.httpcache import HttpCacheMiddleware  # noqa: PLC0415 - few need it
 
     cache = crawler.get_downloader_middleware(HttpCacheMiddleware)
-    if cache is None:
-        return None
     asked = request.copy()  # on which it may put what it wants to ask the site
     try:
-        answer: Any = cache.process_request(asked)
+        answer: Any = cache and cache.process_request(asked)
         if isawaitable(answer):
             answer = await answer
     except IgnoreRequest:  # HTTPCACHE_IGNORE_MISSING
         return None
-    if not isinstance(answer, Response):
-        return None
-    request.meta.update(asked.meta)
-    return answer
+    if isinstance(answer, Response):
+        request.meta.update(asked.meta)
+        return answer
+    return None

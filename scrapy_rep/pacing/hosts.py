@@ -300,11 +300,9 @@ class Hosts:
 
     def sweep(self) -> None:
         """Forget the hosts of which nothing matters any more."""
-        now = monotonic()
+        now, its = monotonic(), self.by_name.items()
         self.by_name = {
-            name: host
-            for name, host in self.by_name.items()
-            if not host.may_be_forgotten(now)
+            name: host for name, host in its if not host.may_be_forgotten(now)
         }
         self._sweep_at = 2 * len(self.by_name) + FIRST_SWEEP_HOSTS
 
@@ -312,11 +310,9 @@ class Hosts:
 
     def last_starts(self) -> dict[str, float]:
         """Return how many seconds ago each host with a delay was last asked."""
-        now = monotonic()
+        now, its = monotonic(), self.by_name.items()
         return {
-            name: now - host.last
-            for name, host in self.by_name.items()
-            if host.wishes and host.last is not None
+            name: now - host.last for name, host in its if host.wishes and host.last
         }
 
     def recall(self, last_starts: dict[str, float]) -> None:

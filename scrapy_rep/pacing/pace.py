@@ -69,13 +69,8 @@ def pace_of(policy: Policy, agent: Agent, settings: Settings) -> Pace:
     visit = policy.visit_time(agent) if "visit-time" in obey else None
     if not delay and rate is None and visit is None:
         return FREE
-    return Pace(
-        delay or 0.0,
-        rate,
-        visit,
-        settings.crawl_delay_max,
-        settings.crawl_delay_over_max == "drop",
-    )
+    is_refused = settings.crawl_delay_over_max == "drop"
+    return Pace(delay or 0.0, rate, visit, settings.crawl_delay_max, is_refused)
 
 
 def _within(start: time | None, end: time | None, now: float) -> bool:

@@ -79,22 +79,20 @@ class Addon:
         """
         values = Settings.read(settings)
         settings.set("ROBOTSTXT_OBEY", True, "addon")
-        settings.setdefault_in_component_priority_dict(
-            "DOWNLOADER_MIDDLEWARES", RepMiddleware, ORDER
-        )
-        settings.setdefault_in_component_priority_dict(
-            "SPIDER_MIDDLEWARES", RepSpiderMiddleware, SPIDER_ORDER
-        )
+        ours: list[tuple[str, type, int]] = [
+            ("DOWNLOADER_MIDDLEWARES", RepMiddleware, ORDER),
+            ("SPIDER_MIDDLEWARES", RepSpiderMiddleware, SPIDER_ORDER),
+        ]
         if values.evidence_field is not None:
             from scrapy_rep.evidence import EvidenceSpiderMiddleware  # noqa: PLC0415 - few need it
 
-            settings.setdefault_in_component_priority_dict(
-                "SPIDER_MIDDLEWARES", EvidenceSpiderMiddleware, EVIDENCE_ORDER
+            ours.append(
+                ("SPIDER_MIDDLEWARES", EvidenceSpiderMiddleware, EVIDENCE_ORDER)
             )
         if TDM in values.purpose:
-            settings.setdefault_in_component_priority_dict(
-                "DOWNLOADER_MIDDLEWARES", TdmMiddleware, TDM_ORDER
-            )
+            ours.append(("DOWNLOADER_MIDDLEWARES", TdmMiddleware, TDM_ORDER))
+        for name, kind, order in ours:
+            settings.setdefault_in_component_priority_dict(name, kind, order)
         # By its path: before Scrapy 2.15 the class as a key left it enabled.
         settings["DOWNLOADER_MIDDLEWARES"].set(BUILT_IN, None, "addon")
         if settings["DOWNLOADER"] == DOWNLOADER:  # else the gate does its work
@@ -109,20 +107,24 @@ class Addon:
 def _choose_scheduler(settings: BaseSettings) -> None:
     """Have the frontier hold back what must wait, unless the user has chosen other parts."""
     name = _chosen_part(settings)
-    folder = settings.get("JOBDIR")
+    job = _our_job(settings.get("JOBDIR"))
     if name is not None:
-        if folder and settings["SCHEDULER"] != OUR_SCHEDULER:
-            _warn_of_our_job(Path(folder), name)
-        return
-    if folder and _is_scrapys_job(Path(folder)):
+        if job and job.exists() and settings["SCHEDULER"] != OUR_SCHEDULER:
+            logger.warning(
+                "%s is not used, as %s is set: what waits there, and what was seen, is for a"
+                " run with scrapy_rep.Scheduler",
+                job,
+                name,
+            )
+    elif job and not job.exists() and _is_scrapys_job(job.parent):
         logger.info(
             "The job in %s was begun by Scrapy's own scheduler, and goes on with that: requests"
             " that must wait for their host may do so in the downloader, and where the process is"
             " killed, some may be lost. A new JOBDIR has neither",
-            folder,
+            settings["JOBDIR"],
         )
-        return
-    settings.set("SCHEDULER", OUR_SCHEDULER, "addon")
+    else:
+        settings.set("SCHEDULER", OUR_SCHEDULER, "addon")
 
 
 def _chosen_part(settings: BaseSettings) -> str | None:
@@ -139,28 +141,15 @@ def _chosen_part(settings: BaseSettings) -> str | None:
     return None
 
 
-def _our_job(folder: Path) -> Path:
+def _our_job(folder: str | None) -> Path | None:
     """Return the file in which ours keeps a job in *folder*."""
     from scrapy_rep.frontier.job_file import FILE_NAME  # noqa: PLC0415 - few need it
 
-    return folder / FILE_NAME
-
-
-def _warn_of_our_job(folder: Path, name: str) -> None:
-    path = _our_job(folder)
-    if path.exists():
-        logger.warning(
-            "%s is not used, as %s is set: what waits there, and what was seen, is for a run"
-            " with scrapy_rep.Scheduler",
-            path,
-            name,
-        )
+    return Path(folder) / FILE_NAME if folder else None
 
 
 def _is_scrapys_job(folder: Path) -> bool:
     """Tell whether a run with Scrapy's own scheduler has left a job in *folder*."""
-    if _our_job(folder).exists():
-        return False
     queues = folder / "requests.queue"
     return (folder / "requests.seen").exists() or (
         queues.is_dir() and any(queues.iterdir())

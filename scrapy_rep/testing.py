@@ -18,10 +18,6 @@ from scrapy_rep.robots import Robots
 from scrapy_rep.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from scrapy import Request
-
     from scrapy_rep.protocol import Agent, Policy
 
 
@@ -48,34 +44,24 @@ class _OneFile:
     def __init__(self, policy: Policy, agent: Agent) -> None:
         chosen = ScrapySettings({"ROBOTSTXT_USER_AGENT": agent, "USER_AGENT": ""})
         settings = Settings.read(chosen)
-        self.policies = _Everywhere(policy)
+        self._policy = policy
+        self.policies = self.events = self  # of which Robots asks what is below
         self.agents = Agents(Chooser(chosen), settings)
         self.judge = Judge(settings)
         self.waits: Any = SimpleNamespace(waiting=list)
-        self.events = _Raises()
-
-
-class _Everywhere:
-    """Answers with one policy for all origins."""
-
-    def __init__(self, policy: Policy) -> None:
-        self._policy = policy
-
-    def is_ending(self) -> bool:
-        return False
 
     def now(self) -> float:
         return time()
 
-    def peek(self, origin: str, page: Callable[[], Request | None]) -> Known:
+    def is_ending(self) -> bool:
+        return False
+
+    def peek(self, origin: str, page: object) -> Known:
         return Known(origin, self._policy, Standing(State.FRESH, inf, inf), None)
 
-    async def get(self, origin: str, page: Request) -> Known:
-        return self.peek(origin, lambda: page)
-
-
-class _Raises:
-    """What a crawl would warn of fails a test."""
+    async def get(self, origin: str, page: object) -> Known:
+        return self.peek(origin, page)
 
     def warn_user(self, sentence: str) -> None:
+        """What a crawl would warn of fails a test."""
         raise AssertionError(sentence)

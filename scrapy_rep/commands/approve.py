@@ -124,13 +124,8 @@ class Approving(Answers):
 
 
 def _words(answer: Answer) -> Iterator[str]:
-    state = (
-        "new"
-        if answer["is_new"]
-        else "changed"
-        if answer["new"] or answer["gone"]
-        else "as it was"
-    )
+    state = "changed" if answer["new"] or answer["gone"] else "as it was"
+    state = "new" if answer["is_new"] else state
     yield f"{answer['block']} ({state})"
     yield from (
         f"  {'+' if each in answer['new'] else ' '} {each}" for each in answer["terms"]

@@ -151,7 +151,8 @@ def tell_fleet(
     server = mask_uri(url)
     try:
         with FleetQueue(url, opts.spider) as queue:
-            return tell_of(queue, opts, screen, server)
+            if queue.exists():
+                return tell_of(queue, opts, screen)
     except AWAY_ERRORS as error:
         why = refusal_of(error) or f"it cannot be reached: {error}"
         raise UsageError(f"Redis at {server}: {why}.") from None
@@ -160,16 +161,13 @@ def tell_fleet(
             f"REP_FLEET is {server!r}. Set one that redis-py takes, such as "
             "redis://localhost:6379."
         ) from error
+    raise UsageError(
+        f"There is no queue of {opts.spider!r} in Redis at {server}. Type the name "
+        "of a spider that has one, or -s REP_FLEET=... for another server."
+    )
 
 
-def tell_of(
-    queue: FleetQueue, opts: argparse.Namespace, screen: Screen, server: str
-) -> int:
-    if not queue.exists():
-        raise UsageError(
-            f"There is no queue of {opts.spider!r} in Redis at {server}. Type the name "
-            "of a spider that has one, or -s REP_FLEET=... for another server."
-        )
+def tell_of(queue: FleetQueue, opts: argparse.Namespace, screen: Screen) -> int:
     if opts.do in {"check", "repair"}:
         return examine(queue, screen, repairs=opts.do == "repair")
     if opts.do in {None, "show"}:
@@ -217,13 +215,13 @@ def examine(queue: FleetQueue, screen: Screen, *, repairs: bool) -> int:
     for fault in queue.faults(repair=repairs):
         found += 1
         lost += (fault.counted or 0) > fault.requests
-        names = {"fault": fault.kind, "name": fault.name or None}
-        numbers = {"requests": fault.requests, "counted": fault.counted}
-        is_shown = found <= MOST_ROWS
-        screen.say(
-            {**names, **numbers, "repaired": repairs},
-            words_of_fault if is_shown else lambda its: (),
-        )
+        answer: Answer = {
+            "fault": fault.kind,
+            "name": fault.name or None,
+            "repaired": repairs,
+        }
+        answer |= {"requests": fault.requests, "counted": fault.counted}
+        screen.say(answer, words_of_fault if found <= MOST_ROWS else lambda its: ())
     if found > MOST_ROWS:
         screen.sum_up(f"and {found - MOST_ROWS:,} more, which --json lists")
     if not found:

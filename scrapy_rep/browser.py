@@ -100,9 +100,8 @@ class AbortDisallowed:
         )
 
     def _ask(self, crawl: Crawl, origin: str) -> None:
-        if origin in self._asked or len(self._asked) >= MOST_ASKED:
-            return
-        if crawl.engine.is_ending():
+        is_full = len(self._asked) >= MOST_ASKED
+        if origin in self._asked or is_full or crawl.engine.is_ending():
             return
         self._asked.add(origin)
         asking = deferred_from_coro(crawl.policies.get(origin, Request(origin)))

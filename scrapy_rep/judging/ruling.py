@@ -103,23 +103,16 @@ class Purposes:
         for purpose in self._purposes:
             found = preferences.of(purpose)
             if found.answer == NO:
-                reason = (
-                    f"no to {purpose} (REP_PURPOSE): {found.said} (line {found.line})"
-                )
-            elif found.answer == UNSTATED and self._refuses_unstated:
-                reason = f"nothing is said of {purpose} (REP_PURPOSE_UNSTATED)"
-            else:
-                continue
-            return Verdict(allowed=False, rule=None, group=None, reason=reason)
+                said = f"{found.said} (line {found.line})"
+                return because(f"no to {purpose} (REP_PURPOSE): {said}")
+            if found.answer == UNSTATED and self._refuses_unstated:
+                return because(f"nothing is said of {purpose} (REP_PURPOSE_UNSTATED)")
         return None
 
     def refused_by(self, preferences: Preferences) -> Preference | None:
         """Return what says no to one of these purposes, if anything does."""
-        for purpose in self._purposes:
-            found = preferences.of(purpose)
-            if found.answer == NO:
-                return found
-        return None
+        found = map(preferences.of, self._purposes)
+        return next((each for each in found if each.answer == NO), None)
 
 
 def stated_answers(preferences: Preferences) -> dict[str, str]:

@@ -88,16 +88,9 @@ class Symptoms:
             return
         if response.status in self._settings.retried:
             request.meta["dont_retry"] = True  # another try would get the same answer
-        self._events.tell(
-            Demanded(
-                departure.host,
-                without_user(request.url),
-                response.status,
-                demand.cause,
-                demand.license or None,
-                demand.price or None,
-            )
-        )
+        found = (demand.cause, demand.license or None, demand.price or None)
+        url = without_user(request.url)
+        self._events.tell(Demanded(departure.host, url, response.status, *found))
 
     def _is_a_row(self, departure: Departure) -> bool:
         """Note that a page failed; tell whether so many have that it is not the page."""

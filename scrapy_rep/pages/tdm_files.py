@@ -66,6 +66,9 @@ class Known(NamedTuple):
     """Why it could not be fetched, so that nobody knows what is reserved; "": it could."""
 
 
+BROKEN_OFF = Known((), 0.0, "asking was broken off")
+
+
 class TdmFiles(OneForEachCrawler):
     """Fetches the file of each origin once, and answers for its pages."""
 
@@ -73,7 +76,7 @@ class TdmFiles(OneForEachCrawler):
         self._crawler = crawler
         self._crawl = crawl = Crawl.of(crawler)
         self._files: OrderedDict[str, Known] = OrderedDict()
-        self._fetches = OneAtATime(self._find, self._broken_off, crawl.engine.is_ending)
+        self._fetches = OneAtATime(self._find, self._keep, crawl.engine.is_ending)
         self.is_asked = False
         """Whether pages wait for it, so that one which is not known was forgotten."""
         crawler.signals.connect(self._fetches.close, signals.spider_closed)
@@ -98,14 +101,11 @@ class TdmFiles(OneForEachCrawler):
             with self._crawl.policies.bound.lending_place():
                 await maybe_deferred_to_future(self._fetches.ask(origin, page))
 
-    def _keep(self, origin: str, known: Known) -> Known:
+    def _keep(self, origin: str, known: Known = BROKEN_OFF) -> Known:
         self._files[origin] = known
         if len(self._files) > MAX_ORIGINS:
             self._files.popitem(last=False)
         return known
-
-    def _broken_off(self, origin: str) -> Known:
-        return self._keep(origin, Known((), 0.0, "asking was broken off"))
 
     async def _find(self, origin: str, page: Request) -> Known:
         settings, now = self._crawl.settings, self._crawl.policies.now

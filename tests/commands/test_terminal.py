@@ -25,6 +25,7 @@ Disallow: /
 # {WIDE}
 Disallow: {WIDE}
 Crawl-delay: 1
+nonsense
 """
 
 
@@ -46,21 +47,12 @@ def test_colours(file):
 
 
 @on_posix
-def test_no_colours(file):
-    for args in (["/"], ["--lint"]):
-        _, shown = on_terminal("--file", file, *args, NO_COLOR="1")
-        assert "\x1b" not in shown
-
-
-@on_posix
-def test_an_empty_no_color_means_nothing(file):
-    _, shown = on_terminal("--file", file, "/", NO_COLOR="")
-    assert "\x1b[31m" in shown
-
-
-def test_no_colours_in_a_pipe(file):
-    for args in (["/"], ["--lint"]):
-        assert "\x1b" not in robots("--file", file, *args).out
+@pytest.mark.parametrize("args", [["/"], ["--lint"]])
+def test_no_colours(file, args):
+    """Where they are not wanted, or in a pipe; an empty NO_COLOR means nothing."""
+    assert "\x1b[" in on_terminal("--file", file, *args, NO_COLOR="")[1]
+    assert "\x1b" not in on_terminal("--file", file, *args, NO_COLOR="1")[1]
+    assert "\x1b" not in robots("--file", file, *args).out
 
 
 @on_posix

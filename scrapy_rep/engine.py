@@ -121,14 +121,14 @@ class Engine:
         name: str | None = request.meta.get("download_slot")
         if name is not None:  # the downloader would come to the same, but slower
             return name
-        if not self._names_slots_by_host:
+        if not self.names_slots_by_host:
             return str(self._downloader.get_slot_key(request))
         url = request.url
         end = url.find("/", HOST_START)
         return _hostname_of(url[:end] if end > 0 else url)
 
     @cached_property
-    def _names_slots_by_host(self) -> bool:
+    def names_slots_by_host(self) -> bool:
         """Whether a slot has the name of its host, for all that Scrapy and the user have chosen."""
         name_of = getattr(type(self._downloader), "get_slot_key", None)
         by_address = getattr(self._downloader, "ip_concurrency", 0)

@@ -42,9 +42,7 @@ class Frontier:
         self._ledger = ledger
         self.places = Places(permits, ledger, spider)
         self.schedule = Schedule()
-        self._ahead: Ahead | None = None
-        if permits.policies is not None:
-            self._ahead = Ahead(permits, permits.policies, self.schedule, self.places)
+        self._ahead = Ahead(permits, self.schedule, self.places)
         self.taken: dict[Request, tuple[Place, Entry]] = {}
         """The requests that the engine has, each with its place and entry."""
         self._sweeper = Alarm(self._sweep_again)
@@ -62,7 +60,9 @@ class Frontier:
 
     def arrive(self, place: Place, entry: Entry) -> None:
         """Take a request to hand that nobody can read from the ledger."""
-        self._add(self.places.current(place), entry, is_kept=False)
+        place = self.places.current(place)
+        if self.places.add(place, entry, is_kept=False):
+            self._enter(place)
 
     def filed(self, place: Place, entry: Entry) -> bool:
         """Note a new request that the ledger has, too; ``False``: the ledger alone knows of it.
@@ -73,21 +73,14 @@ class Frontier:
         if self.room < 0 and not place.count:
             self.places.discard(place)
             return False
-        self._add(place, entry, is_kept=True)
-        return True
-
-    def _add(self, place: Place, entry: Entry, *, is_kept: bool) -> None:
-        is_new = not place.count
-        self.places.add(place, entry, is_kept=is_kept)
-        if is_new:
+        if self.places.add(place, entry, is_kept=True):
             self._enter(place)
+        return True
 
     def found(self, place: Place, number: int) -> None:
         """Note that *number* more requests of *place* wait in the ledger, of any urgency."""
         place = self.places.current(place)
-        is_new = not place.count
-        self.places.add_behind(place, number)
-        if is_new:
+        if self.places.add_behind(place, number):
             self._enter(place)
 
     def came(self, place: Place, entries: list[Entry], left: int | None = None) -> None:
@@ -163,7 +156,8 @@ class Frontier:
         schedule = self.schedule
         if schedule.later:
             schedule.wake_due()
-        self._look_ahead()
+        if schedule.unknown:
+            self._ahead.look()
         if schedule.full:
             schedule.recheck_full(FULL_RECHECKS_PER_POP, self._permits.is_free)
         request = self._pop_due()
@@ -173,13 +167,9 @@ class Frontier:
         if request is not None:
             self._permits.waits.note_busy()
             return request
-        self._look_ahead()
+        self._ahead.look()
         self._rest()
         return None
-
-    def _look_ahead(self) -> None:
-        if self._ahead is not None and self.schedule.unknown:
-            self._ahead.look()
 
     def _rest(self) -> None:
         """Have the engine woken when a request may be sent."""
@@ -225,7 +215,13 @@ class Frontier:
             places = sorted(places, key=lambda place: place.urgency)
         where, soonest, why = None, inf, ""
         for place in places:
-            held = self._hold_of(place)
+            if place.key is None and (request := self.places.next_of(place)):
+                place.key = self._permits.host_slot_key(request)[2]
+            held = (
+                (Where.ASKED if place.filling else None)
+                or self._ledger.hold_of(place)
+                or self._permits.hold_of(place)
+            )
             if held is not None or place.held_by:
                 self._note(place, held)
             if held is None:
@@ -241,13 +237,6 @@ class Frontier:
             self._park(queue, soonest, why)
         return None
 
-    def _hold_of(self, place: Place) -> tuple[float, str] | Where | None:
-        if place.filling:
-            return Where.ASKED
-        if place.key is None and (request := self.places.next_of(place)) is not None:
-            place.key = self._permits.host_slot_key(request)[2]
-        return self._ledger.hold_of(place) or self._permits.hold_of(place)
-
     def _take_from(self, place: Place) -> Request | None:
         queue = place.queue
         request = self.places.next_of(place)
@@ -255,7 +244,7 @@ class Frontier:
             entry = self.places.take(place)
             if place.was_named and self._moves(request, place, entry):
                 request = None
-        if not place.count:
+        if not (place.hand or place.behind):
             self.places.discard(place)
         elif self._ledger.fills_ahead and 2 * len(place.hand) <= self._ledger.at_hand:
             self.places.fill(place)
@@ -313,7 +302,7 @@ class Frontier:
 
         Then the engine need not ask; it is woken in time.
         """
-        promised = 0 if self._ahead is None else self._ahead.promised()
+        promised = self._ahead.promised()
         if not (promised and 0 < self._permits.engine.free_places() <= promised):
             return False
         if self.schedule.due or self.schedule.full or self.schedule.left() <= 0:
@@ -347,8 +336,7 @@ class Frontier:
         if schedule.due or schedule.full or schedule.unknown:
             return 0.0
         soonest = schedule.left()
-        if self._ahead is not None and self._ahead.asked:
-            # Asking may wait for a parked host, too.
+        if self._ahead.asked:  # asking may wait for a parked host, too
             keeper = self._permits.keeper
             for queue in self.places.queues():
                 if queue.where is Where.ASKED:

@@ -76,8 +76,8 @@ VFS = ""
 """SQLite's interface to the file system; its default."""
 MOST_UNREADABLE = 20_000
 """After so many ranges of a damaged file that cannot be read, the rest is given up."""
-MOST_ID, KEY_BITS = 2**32, 48
-"""No request has this number; the first bits of fingerprints, by which ranges of them are read."""
+MOST_ID = 2**32
+"""No request has this number."""
 
 
 @dataclass(slots=True)
@@ -354,7 +354,7 @@ def _salvage(old: sqlite3.Connection, new: sqlite3.Connection) -> tuple[int, int
         requests += new.execute(NEW_REQUEST, (id_, number, *others)).rowcount
     new.execute("DELETE FROM places WHERE waiting = 0")
     seen_from = "seen WHERE fingerprint >= ? AND fingerprint < ?"
-    for row in _readable(old, seen_from, 2**KEY_BITS, _first_octets):
+    for row in _readable(old, seen_from, 2**48 - 1, lambda n: n.to_bytes(6, "big")):
         seen += new.execute(NEW_SEEN, row).rowcount
     new.execute("COMMIT")
     if listed is None:
@@ -384,11 +384,3 @@ def _readable(
             middle = (first + last) // 2
             if middle > first:
                 ranges += [(middle, last), (first, middle)]
-
-
-def _first_octets(number: int) -> bytes:
-    if not number:
-        return b""  # of however few octets the first one is
-    if number >= 2**KEY_BITS:
-        return b"\xff" * 17
-    return number.to_bytes(KEY_BITS // 8, "big")

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import lru_cache
 from time import monotonic
 from typing import TYPE_CHECKING
+
+from scrapy import Request
 
 from scrapy_rep.events.of_hosts import GoesOn
 from scrapy_rep.frontier.places import Place, Where
 from scrapy_rep.judging.ruling import PARKED, UNREACHABLE
-from scrapy_rep.judging.target import judged
+from scrapy_rep.judging.target import EXEMPT_KEY, INSTEAD_KEY, SLOT_KEY, judged
 from scrapy_rep.log.waits import ASKED, PACE
 from scrapy_rep.settings import LONGEST_AT_PROMPT
 
 if TYPE_CHECKING:
-    from scrapy import Request
-
     from scrapy_rep.crawl import Crawl
     from scrapy_rep.frontier.places import HostQueue, Key
     from scrapy_rep.protocol import Agent
 
+HOST_START = len("https://")
+"""No slash before this one ends a host."""
+SAID_OF_ORIGIN = frozenset({EXEMPT_KEY, INSTEAD_KEY, SLOT_KEY})
 TOLD_ELSEWHERE = frozenset({ASKED, PACE, UNREACHABLE})
 """After a wait for one of these, the log has no line that the host goes on."""
 NOT_JUDGED: tuple[Agent, str] = ("", "")
@@ -43,28 +48,46 @@ class Permits:
             crawl.crawler.settings.getint("CONCURRENT_REQUESTS") or 16
         )
         """Of how many policies are asked for ahead at a time, those that take long aside."""
+        # A crawl has far fewer hosts than pages.
+        self._starts_tell = (
+            not callable(crawl.settings.pace_by) and self.engine.names_slots_by_host
+        )
+        self._of_start = lru_cache(maxsize=4096)(
+            lambda start: self._of_request(Request(f"{start}/"))
+        )
         self._has_cache = crawl.is_judged and crawl.has_cache
 
     # Where a request belongs
 
     def host_slot_key(self, request: Request) -> tuple[str, str, Key]:
         """Return the host whose pace *request* keeps, its download slot, and what judges it."""
-        host, slot = self.keeper.host_of(request), self.engine.slot_of(request)
+        url = request.url
+        end = url.find("/", HOST_START)
+        if end > 0 and self._starts_tell and SAID_OF_ORIGIN.isdisjoint(request.meta):
+            host, slot, origin = self._of_start(url[:end])
+        else:
+            host, slot, origin = self._of_request(request)
         try:
-            found = judged(request.url, request.meta)
-            if found is None:
+            if origin is None:
                 return host, slot, UNJUDGED
             header = self._agents.header(request)
             agent = self._agents.of(request, header)
         except ValueError:  # the gate will say what is wrong
             return host, slot, UNJUDGED
-        origin = found[1]
         was_looked_up = (
             self._has_cache
             and request in self.engine.handed_out.sent_back
             and self._is_away(origin, request)
         )
         return host, slot, (origin, agent, header, was_looked_up)
+
+    def _of_request(self, request: Request) -> tuple[str, str, str | None]:
+        """Return the host, the slot and the origin of *request*, ``None``: it is not judged."""
+        found = None
+        with suppress(ValueError):  # the gate will say what is wrong
+            found = judged(request.url, request.meta)
+        origin = None if found is None else found[1]
+        return self.keeper.host_of(request), self.engine.slot_of(request), origin
 
     def usual(self, origin: str | None) -> tuple[Agent, str]:
         """Return agent and header of a request to *origin* that has none of its own."""
@@ -98,31 +121,28 @@ class Permits:
             return None if is_refused else (wait, PARKED)
         if not self._may_wait_long and self._is_refused(host):
             return None
-        if self.policies is not None and (held := self._hold_by_policy(place)):
-            return held
+        origin, agent, _, was_looked_up = place.key or UNJUDGED
+        if (
+            origin is not None
+            and (policies := self.policies) is not None
+            # A page that the HTTP cache has need not wait.
+            and not (
+                self._has_cache and not was_looked_up and self._is_away(origin, place)
+            )
+        ):
+            known = policies.peek(origin, place.page)
+            if known is not None:
+                ruling = self._judge.rule_line(known, agent, policies.now())
+                if ruling.objection is not None:
+                    # When that time comes.
+                    place.ask_ahead = place.ask_ahead or known.requests_wait
+                    return ruling.seconds, ruling.objection.cause
+                if ruling.interval or keeper.keeps_intervals:
+                    keeper.keep(host, origin, ruling.interval)
+            elif place.ask_ahead:
+                return Where.ASKED if place.asked else Where.UNKNOWN
         if wait := keeper.pace_left(host):
             return wait, PACE
-        return None
-
-    def _hold_by_policy(self, place: Place) -> tuple[float, str] | Where | None:
-        policies = self.policies
-        origin, agent, _, was_looked_up = place.key or UNJUDGED
-        if policies is None or origin is None:
-            return None
-        if self._has_cache and not was_looked_up and self._is_away(origin, place):
-            return None  # a page that the HTTP cache has need not wait
-        known = policies.peek(origin, place.page)
-        if known is None:
-            if not place.ask_ahead:
-                return None
-            return Where.ASKED if place.asked else Where.UNKNOWN
-        ruling = self._judge.rule_line(known, agent, policies.now())
-        if ruling.objection is not None:
-            # When that time comes.
-            place.ask_ahead = place.ask_ahead or known.requests_wait
-            return ruling.seconds, ruling.objection.cause
-        if ruling.interval or self.keeper.keeps_intervals:
-            self.keeper.keep(place.host, origin, ruling.interval)
         return None
 
     def is_known(self, place: Place) -> bool:
@@ -148,23 +168,15 @@ class Permits:
 
     def note(self, place: Place, held: tuple[float, str] | Where | None) -> None:
         """Note what *place* waits for; log that it goes on when it waits no longer."""
-        if held is None:
-            if place.held_by:
-                self._note_goes_on(place)
-            place.held_by, place.held_until = "", 0.0
-            return
-        seconds, cause = (0.0, ASKED) if isinstance(held, Where) else held
-        now = monotonic()
+        now, host = monotonic(), place.host
+        seconds, cause = (0.0, ASKED) if isinstance(held, Where) else held or (0.0, "")
+        goes_on = not cause and place.held_by not in TOLD_ELSEWHERE
+        if goes_on and not (self.keeper.refuses(host) or self.keeper.is_used_up(host)):
+            waited = now - place.held_since
+            self.events.tell(GoesOn(host, place.held_by, waited, place.count))
         if cause != place.held_by:
             place.held_by, place.held_since = cause, now
         place.held_until = now + seconds if seconds else 0.0
-
-    def _note_goes_on(self, place: Place) -> None:
-        host = place.host
-        refused = self.keeper.refuses(host) or self.keeper.is_used_up(host)
-        if place.held_by not in TOLD_ELSEWHERE and not refused:
-            waited = monotonic() - place.held_since
-            self.events.tell(GoesOn(host, place.held_by, waited, place.count))
 
     # The engine
 

@@ -229,22 +229,29 @@ class Places:
 
     # What comes
 
-    def add(self, place: Place, entry: Entry, *, is_kept: bool) -> None:
-        """Take a request to hand. If the ledger has it, too, only if it is one of the first."""
+    def add(self, place: Place, entry: Entry, *, is_kept: bool) -> bool:
+        """Take a request to hand, and tell whether nothing was in *place* before.
+
+        If the ledger has the request, too, it comes to hand only if it is one of the first.
+        """
         self.count += 1
+        is_new = not (place.hand or place.behind)
         if is_kept and place.behind and entry[:2] >= place.edge:
             place.behind += 1
-            return
+            return is_new
         heappush(place.hand, entry)
         if is_kept:
             self.octets += _size(entry)
             self._shed_if_need_be(place)
+        return is_new
 
-    def add_behind(self, place: Place, number: int) -> None:
-        """Note that *number* more requests of any urgency wait in the ledger."""
+    def add_behind(self, place: Place, number: int) -> bool:
+        """Note that *number* more requests of any urgency wait in the ledger; as ``add``."""
+        is_new = not (place.hand or place.behind)
         place.behind += number
         place.edge = FIRST
         self.count += number
+        return is_new
 
     def fill(self, place: Place) -> None:
         """Have requests of *place* come."""

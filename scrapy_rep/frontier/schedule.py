@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from scrapy_rep.frontier.permits import Permits
     from scrapy_rep.frontier.places import HostQueue, Place, Places
-    from scrapy_rep.policies import Policies
 
 DUE, LATER = Where.DUE, Where.LATER
 """By these names, as each pop needs them: a member of an ``Enum`` is looked up twenty times
@@ -116,11 +115,8 @@ def _is_held(entry: tuple[float, int, HostQueue]) -> bool:
 class Ahead:
     """Has policies asked for on behalf of what waits: they are known, or on their way, in time."""
 
-    def __init__(
-        self, permits: Permits, policies: Policies, schedule: Schedule, places: Places
-    ) -> None:
+    def __init__(self, permits: Permits, schedule: Schedule, places: Places) -> None:
         self._permits = permits
-        self._policies = policies
         self._schedule = schedule
         self._places = places
         self.asked = 0
@@ -129,9 +125,12 @@ class Ahead:
 
     def look(self) -> None:
         """Ask for policies that are not known, as many at a time as may be."""
-        schedule, bound = self._schedule, self._policies.bound
+        schedule, policies = self._schedule, self._permits.policies
         unknown = schedule.unknown
-        while unknown and self.asked < self._permits.most_asked + bound.slow:
+        while unknown and policies is not None:
+            bound = policies.bound
+            if self.asked >= self._permits.most_asked + bound.slow:
+                return
             self._asks += 1
             if bound.hosts_hang and self._asks % 2:
                 # So that a host behind hundreds that hang need not wait until all were asked.
@@ -155,7 +154,9 @@ class Ahead:
         assert place.key is not None
         self.asked += 1
         place.asked = True
-        asking = self._policies.ask(place.key[0] or "", page, ahead=True)
+        policies = self._permits.policies
+        assert policies is not None
+        asking = policies.ask(place.key[0] or "", page, ahead=True)
 
         def answered(_: object) -> None:
             self.asked -= 1
@@ -173,5 +174,7 @@ class Ahead:
 
         A policy that takes long has a place lent, and its requests are promised none.
         """
-        bound = self._policies.bound
-        return self.asked and self.asked - bound.slow + bound.prompt
+        if self._permits.policies is None or not self.asked:
+            return 0
+        bound = self._permits.policies.bound
+        return self.asked - bound.slow + bound.prompt

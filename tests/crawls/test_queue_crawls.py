@@ -13,7 +13,7 @@ from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_rep import RobotsUnreachable
-from scrapy_rep.frontier.last_run import look
+from scrapy_rep.frontier.sqlite import look
 from scrapy_rep.policies.service import Policies
 from tests.site import (
     Reply,

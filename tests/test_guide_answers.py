@@ -108,7 +108,7 @@ ANSWERS = {
             "commands/test_prompt.py::test_waits_where_it_is_told_to",
         ],
         "Ctrl-C, and kill": [
-            "crawls/test_jobs.py::test_ctrl_c_twice_each_followed_by_a_new_run",
+            "crawls/test_job_faults.py::test_stopped",
             "crawls/test_killed.py::test_nothing_is_lost",
         ],
         "A downloader of yours": [

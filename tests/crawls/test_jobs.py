@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import signal
 import sqlite3
-import sys
-import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +14,6 @@ from scrapy.utils.misc import build_from_crawler
 
 from scrapy_rep.frontier.job_file import FILE_NAME
 from scrapy_rep.pacing.hosts import HOSTS
-from tests.crawls.processes import TIMEOUT, start
 from tests.site import Site, gaps_between, some_sites
 from tests.utils import (
     DISK_QUEUES,
@@ -28,7 +24,6 @@ from tests.utils import (
 )
 
 if TYPE_CHECKING:
-    import subprocess
     from pathlib import Path
 
 
@@ -193,63 +188,3 @@ async def test_where_the_last_start_is_known_that_decides(
         assert site.paths == ["/robots.txt", "/1"]
         (gap,) = gaps_between(site.hits)
     assert (gap < delay) == (delay == 60)
-
-
-class Runs:
-    """The runs of a job, each one a process."""
-
-    def __init__(self, folder: Path, **settings: Any) -> None:
-        self.folder = folder
-        self.settings = settings
-
-    def start(self, urls: list[str], found: int) -> subprocess.Popen[str]:
-        """Begin one; *found* of the URLs are on each page."""
-        return start(
-            "tests.crawls.job_crawl",
-            self.folder / "job",
-            done=str(self.folder / "done"),
-            urls=urls,
-            found=found,
-            settings=self.settings,
-        )
-
-    def got(self) -> list[str]:
-        path = self.folder / "done"
-        return path.read_text().split() if path.exists() else []
-
-    def wait_for(self, process: subprocess.Popen[str], more: int) -> None:
-        """Wait until so many more pages have been got."""
-        enough = len(self.got()) + more
-        deadline = time.monotonic() + TIMEOUT
-        while len(self.got()) < enough:
-            assert process.poll() is None, process.communicate()
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
-
-    def wait_until_all_are_queued(self, process: subprocess.Popen[str]) -> None:
-        deadline = time.monotonic() + TIMEOUT
-        while not (self.folder / "done.all").exists():
-            assert process.poll() is None, process.communicate()
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
-
-    def end(self, process: subprocess.Popen[str]) -> None:
-        _, errors = process.communicate(timeout=TIMEOUT)
-        assert process.returncode == 0, errors
-        assert "ERROR" not in errors, errors
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT for another process")
-def test_ctrl_c_twice_each_followed_by_a_new_run(tmp_path):
-    robots = "User-agent: *\nCrawl-delay: 0.02\n"
-    runs = Runs(tmp_path)
-    with some_sites(4, robots) as some, some_sites(4, robots) as others:
-        urls = pages([*some, *others], 15)
-        for number in range(3):
-            process = runs.start([] if number else urls, found=4)
-            if number < 2:
-                runs.wait_for(process, 20)
-                runs.wait_until_all_are_queued(process)
-                process.send_signal(signal.SIGINT)
-            runs.end(process)
-    assert sorted(runs.got()) == sorted(urls)

@@ -92,7 +92,7 @@ def no_heartbeat(monkeypatch):
     ],
 )
 @coroutine_test
-async def test_gaps_of_several_hosts(settings):
+async def test_gaps_of_several_hosts(settings, no_heartbeat):
     with some_sites(3, delay(0.2)) as sites:
         crawler = make_crawler(**settings)
         await crawl(crawler, urls=[url for site in sites for url in pages(site, 4)])
@@ -441,16 +441,6 @@ async def test_an_origin_that_does_not_heal():
     assert stat(crawler, "rep/forbidden/unreachable") == 3
 
 
-@coroutine_test
-async def test_the_engine_is_woken_in_time(no_heartbeat):
-    """How late it is woken is measured by ``tests.benchmarks.pace``."""
-    with some_sites(3, delay(0.1)) as sites:
-        crawler = make_crawler()
-        await crawl(crawler, urls=[url for site in sites for url in pages(site, 5)])
-    assert len(crawler.spider.got) == 15
-    assert min(gap for site in sites for gap in gaps(site)) >= 0.1
-
-
 class StoppedEarly(Pages):
     """Is stopped as by Ctrl-C a moment after its third page."""
 
@@ -483,22 +473,6 @@ async def test_shutdown_does_not_wait_for_delays(tmp_path):
     counting = make_crawler(Counting, **settings)
     await crawl(counting)
     assert counting.spider.waiting == 15
-
-
-@coroutine_test
-async def test_what_waited_on_disk_is_resumed(tmp_path):
-    settings: dict[str, Any] = {"JOBDIR": str(tmp_path)}
-    with some_sites(2, delay(0.2)) as sites:
-        urls = [url for site in sites for url in pages(site, 5)]
-        first = make_crawler(StoppedEarly, **settings)
-        await crawl(first, urls=urls)
-        second = make_crawler(**settings)
-        await crawl(second, urls=[])
-    got = first.spider.got + second.spider.got
-    assert len(first.spider.got) < 10
-    assert sorted(got) == sorted(urls)
-    assert [site.count("/robots.txt") for site in sites] == [1, 1]
-    assert min(gap for site in sites for gap in gaps(site)) >= 0.2
 
 
 @coroutine_test

@@ -29,35 +29,6 @@ from tests.utils import coroutine_test, sleep
 
 
 @in_a_crawl()
-async def test_priorities_of_a_host(crawler):
-    waiting = await Waiting.opened(crawler)
-    for number, priority in enumerate([0, 5, -3, 5, 100, 0]):
-        waiting.push(request("h", number, priority=priority))
-    assert numbers(await waiting.all_of()) == [4, 3, 1, 5, 0, 2]
-    await waiting.close()
-
-
-@in_a_crawl()
-async def test_first_in_first_out(crawler):
-    waiting = await Waiting.opened(crawler)
-    for number in range(4):
-        waiting.push(request("h", number, priority=number // 2), last_first=False)
-    assert numbers(await waiting.all_of()) == [2, 3, 0, 1]
-    await waiting.close()
-
-
-@in_a_crawl()
-async def test_start_requests_come_in_order_and_after_the_others(crawler):
-    waiting = await Waiting.opened(crawler)
-    for number in range(3):
-        waiting.push(request("h", number, meta={"is_start_request": True}))
-    waiting.push(request("h", 3))
-    waiting.push(request("h", 4))
-    assert numbers(await waiting.all_of()) == [4, 3, 0, 1, 2]
-    await waiting.close()
-
-
-@in_a_crawl()
 async def test_hosts_take_turns(crawler):
     waiting = await Waiting.opened(crawler)
     for number in range(4):

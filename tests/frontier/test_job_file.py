@@ -85,14 +85,6 @@ def test_a_file_of_which_nothing_can_be_read(tmp_path, caplog):
     assert "0 requests and 0 fingerprints could be read" in caplog.text
 
 
-def test_a_crawl_at_a_time(tmp_path):
-    file = JobFile(tmp_path)
-    with pytest.raises(JobError, match="Another crawl is at the job"):
-        JobFile(tmp_path)
-    file.close()
-    JobFile(tmp_path).close()
-
-
 def test_a_newer_version(tmp_path):
     path = made(tmp_path, 1)
     file = JobFile(tmp_path)

@@ -62,8 +62,7 @@ class Crawl(OneForEachCrawler):
         self.waits = Waits(self.engine, self.keeper)
         self.log = Log(crawler, self.events, self.waits, self.engine.is_ending)
         self.agents = Agents(crawler, self.settings)
-        self.permissions = Permissions(self.settings)
-        self.permissions.on_end(self.events.warn_user)
+        self.permissions = Permissions(self.settings, self.events.warn_user)
         self.approval = Approval(self.settings, self.events)
         self.judge = Judge(self.settings, self.permissions, self.approval)
         self.audit: Audit | None = None

@@ -12,7 +12,7 @@ from scrapy_rep.commands.answers import COULD_NOT_TELL, Answers, settings_and_ag
 from scrapy_rep.commands.terminal import Answer, Screen, complain
 from scrapy_rep.commands.typed import fail
 from scrapy_rep.judging.ruling import Judge
-from scrapy_rep.policies.approval import (
+from scrapy_rep.policies.agreed import (
     INDENT,
     SETTING,
     Blocks,

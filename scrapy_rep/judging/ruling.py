@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.exceptions import HostRefused, RobotsForbidden, RobotsUnreachable
 from scrapy_rep.pacing.pace import FREE, pace_of
-from scrapy_rep.policies.permissions import Permissions
+from scrapy_rep.policies.agreed import Permissions
 from scrapy_rep.protocol import Verdict
 from scrapy_rep.protocol.preferences import (
     EVERYTHING_UNSTATED,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from scrapy_rep.exceptions import RobotsRefused
     from scrapy_rep.pacing.pace import Pace
     from scrapy_rep.policies import Approval, Known
-    from scrapy_rep.policies.permissions import Permission
+    from scrapy_rep.policies.agreed import Permission
     from scrapy_rep.protocol import Agent, Policy, Preference, Preferences
     from scrapy_rep.settings import Settings
 

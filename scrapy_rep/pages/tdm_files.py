@@ -23,7 +23,7 @@ from scrapy_rep.downloader.tools import OneForEachCrawler
 from scrapy_rep.events.of_hosts import NoTdmrep
 from scrapy_rep.exceptions import RobotsForbidden
 from scrapy_rep.policies.fetcher import request_for
-from scrapy_rep.policies.own_code import described
+from scrapy_rep.policies.news import described
 from scrapy_rep.policies.sharing import OneAtATime
 from scrapy_rep.protocol.preferences import (
     EVERYTHING_UNSTATED,

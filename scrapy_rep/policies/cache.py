@@ -142,10 +142,6 @@ class PolicyCache(Bounded[Known]):
     def __iter__(self) -> Iterator[Known]:
         return iter(self.entries.values())
 
-    def peek(self, key: str) -> Known | None:
-        """Return the entry of *key*, without counting it as used."""
-        return self.entries.get(key)
-
     def snapshot(self, key: str) -> Snapshot | None:
         """Return what is known, or remembered, of *key*."""
         known = self.entries.get(key)

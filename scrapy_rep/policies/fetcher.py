@@ -19,7 +19,7 @@ from scrapy_rep.downloader.tools import on_the_way, sleep
 from scrapy_rep.exceptions import NotNow, SettingError, StillParked
 from scrapy_rep.policies.concurrency import FetchBound
 from scrapy_rep.policies.lifecycle import fields_of
-from scrapy_rep.policies.own_code import (
+from scrapy_rep.policies.news import (
     OwnCode,
     described,
     is_of_own_code,
@@ -136,7 +136,6 @@ class Fetcher:
     async def fetch(
         self,
         origin: str,
-        *,
         page: Request,
         user_agent: str,
         kept: KeptAnswer | None,
@@ -151,8 +150,9 @@ class Fetcher:
         stats = self._crawler.stats
         assert stats is not None
         stats.inc_value("robotstxt/request_count")
-        validators = None if kept is None else validators_of(kept)
-        exchange = access.Exchange(robots_url(origin), self._limits, validators)
+        exchange = access.Exchange(
+            robots_url(origin), self._limits, validators_of(kept)
+        )
         while exchange.outcome is None:
             hop_origin = origin_of(exchange.request.url)
             assert hop_origin is not None
@@ -210,7 +210,8 @@ class Fetcher:
         cut = hop.received > self._settings.max_size
         spoiled = ""
         if stopped and not (cut or hop.has_all_of(response)):
-            spoiled = f"{self._stopper(hop)} stopped its download"
+            stopper = self._own_code.note_stopped(hop.origin, hop.received)
+            spoiled = f"{stopper} stopped its download"
         elif response.status in SUCCESSES and is_rendered(response.body):
             spoiled = self._own_code.note_rendered(hop.origin)
         delimited = self._is_delimited(response)
@@ -229,13 +230,6 @@ class Fetcher:
             or self._engine.flags_partial(response.url)
             or not (response.protocol or "").startswith("HTTP/1")
         )
-
-    def _stopper(self, hop: _Hop) -> str:
-        """Return who else has stopped the download of *hop*, and tell the user."""
-        # The signal of the headers comes first.
-        name = "bytes_received" if hop.received else "headers_received"
-        signal = getattr(signals, name)
-        return self._own_code.note_stopped(signal, name, hop.origin, hop.received)
 
     async def _download(self, request: Request, hop: _Hop) -> Response:
         engine = self._crawler.engine
@@ -290,7 +284,9 @@ class Fetcher:
             raise StopDownload(fail=False)
 
 
-def validators_of(kept: KeptAnswer) -> access.Validators:
+def validators_of(kept: KeptAnswer | None) -> access.Validators | None:
+    if kept is None:
+        return None
     return access.Validators(kept.url, kept.etag, kept.last_modified)
 
 

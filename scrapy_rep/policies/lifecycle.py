@@ -84,13 +84,6 @@ WAITING_STATES = frozenset({State.UNKNOWN, State.EXPIRED})
 """In these states nothing decides until the origin has been asked."""
 STATES_WITHOUT_ANSWER = frozenset({State.UNREACHABLE, State.GIVEN_UP})
 """In these states the failures decide, whatever was answered before."""
-MEANWHILE_WORDS = {
-    State.UNREACHABLE: "nothing is fetched from there until it is asked again",
-    State.HOLDING: "its last good copy serves until it is asked again",
-    State.GIVEN_UP: "it has been for so long that it is taken for missing until it is "
-    "asked again",
-}
-"""What happens meanwhile in the states of failure, for the log."""
 
 
 class Standing(NamedTuple):
@@ -152,11 +145,13 @@ def snapshot_after(
         failures = _count_failure(snapshot.failures, outcome, now, settings, jitter)
         return snapshot._replace(failures=failures)
     fields = outcome.fields
-    terms = Terms.of(fields)
+    cache_control, expires = terms_of(fields)
     answer = snapshot.answer
     if outcome.access is Access.NOT_MODIFIED:
         assert answer is not None
-        terms = Terms(answer.cache_control, answer.expires).after_304(terms)
+        # RFC 9111 3.2, 4.3.4: what was stored stays, unless the 304 has it.
+        cache_control = cache_control or answer.cache_control
+        expires = expires or answer.expires
     else:
         assert outcome.status is not None
         answer = KeptAnswer(
@@ -165,6 +160,7 @@ def snapshot_after(
             encoding=outcome.encoding and resolve_encoding(outcome.encoding),
             url=outcome.url,
         )
+    terms = cache_control, expires
     lifetime, grace = lifetime_and_grace(terms, fields, now, settings)
     answer = answer._replace(
         etag=first_value(fields, "etag") or answer.etag,
@@ -172,8 +168,8 @@ def snapshot_after(
         checked=now,
         lifetime=lifetime,
         grace=grace,
-        cache_control=terms.cache_control,
-        expires=terms.expires,
+        cache_control=cache_control,
+        expires=expires,
     )
     return Snapshot(answer=answer)
 
@@ -270,34 +266,19 @@ def policy_of(snapshot: Snapshot, state: State, settings: Settings) -> Policy:
 # For how long an answer may be used, from its header fields (RFC 9309 2.4, RFC 9111)
 
 
-class Terms(NamedTuple):
-    """What an answer says about how long it may be used; empty: nothing."""
-
-    cache_control: str = ""
-    expires: str = ""
-
-    @classmethod
-    def of(cls, fields: HeaderFields) -> Terms:
-        expires = ""
-        if "expires" in fields:
-            # RFC 9111 5.3: what is no date is in the past, "0" especially.
-            expires = first_value(fields, "expires")[:MAX_FIELD_LENGTH].strip() or "0"
-        return cls(
-            all_values(fields, "cache-control")[:MAX_FIELD_LENGTH].strip(), expires
-        )
-
-    def after_304(self, newer: Terms) -> Terms:
-        """Return these terms after a 304 with *newer* ones.
-
-        Each field that was stored stays, unless the 304 has it (RFC 9111 3.2, 4.3.4).
-        """
-        return Terms(
-            newer.cache_control or self.cache_control, newer.expires or self.expires
-        )
+def terms_of(fields: HeaderFields) -> tuple[str, str]:
+    """Return the Cache-Control and the Expires of an answer; "": it has none."""
+    cache_control = all_values(fields, "cache-control")[:MAX_FIELD_LENGTH].strip()
+    if "expires" not in fields:
+        return cache_control, ""
+    # RFC 9111 5.3: what is no date is in the past, "0" especially.
+    return cache_control, first_value(fields, "expires")[
+        :MAX_FIELD_LENGTH
+    ].strip() or "0"
 
 
 def lifetime_and_grace(
-    terms: Terms, fields: HeaderFields, now: float, settings: Settings
+    terms: tuple[str, str], fields: HeaderFields, now: float, settings: Settings
 ) -> tuple[float, float]:
     """Return for how many seconds an answer that came *now* is fresh, and may serve in all.
 
@@ -306,15 +287,14 @@ def lifetime_and_grace(
     The second number is for how long the answer may serve while a refresh runs: the lifetime
     if the site is strict, else REP_MAX_AGE, by default the 24 hours of RFC 9309 2.4.
     """
-    directives = _directives(terms.cache_control)
-    asked = _lifetime_asked_for(directives, terms.expires, fields, now)
+    cache_control, expires = terms
+    directives = _directives(cache_control)
+    asked = _lifetime_asked_for(directives, expires, fields, now)
     if asked is None:
         asked = settings.max_age
     lifetime = min(max(asked, settings.min_age), settings.max_age)
-    return (
-        lifetime,
-        lifetime if directives.keys() & STRICT_DIRECTIVES else settings.max_age,
-    )
+    is_strict = bool(directives.keys() & STRICT_DIRECTIVES)
+    return lifetime, lifetime if is_strict else settings.max_age
 
 
 def _directives(cache_control: str) -> dict[str, str]:

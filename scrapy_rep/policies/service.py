@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from functools import partial
 from math import inf
 from time import monotonic
@@ -38,15 +38,14 @@ from scrapy_rep.protocol import Policy
 from scrapy_rep.store import Snapshot, origin_of_key, variant
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Hashable
+    from collections.abc import Callable
 
     from scrapy.crawler import Crawler
     from twisted.internet.defer import Deferred
 
     from scrapy_rep.engine import Engine
-    from scrapy_rep.policies.approval import Approval
+    from scrapy_rep.policies.agreed import Approval, Permissions
     from scrapy_rep.policies.fetcher import Fetcher
-    from scrapy_rep.policies.permissions import Permissions
     from scrapy_rep.protocol import Agent
     from scrapy_rep.settings import Settings
     from scrapy_rep.store import Store
@@ -82,8 +81,8 @@ class Policies:
         self._store = store
         self._sharing = Sharing(crawler, settings, engine.is_ending)
         self._events = events = Stream.of(crawler)
-        self._permissions, self._approval = permissions, approval
-        self._news = News(events, settings, permissions)
+        self._permissions = permissions
+        self._news = News(events, settings, permissions, approval)
         self._keep = keep
         self._cache = PolicyCache(settings.cache_bytes)
         self._engine = engine
@@ -128,9 +127,9 @@ class Policies:
     def _last_known(
         self, origin: str, page: Callable[[], Request | None]
     ) -> Known | None:
-        known = self._cache.peek(origin)
+        known = self._cache.get(origin)
         if known is not None and known.varies:
-            known = self._cache.peek(self._variant(origin, page() or Request(origin)))
+            known = self._cache.get(self._variant(origin, page() or Request(origin)))
         return known
 
     def known(self, origin: str, page: Request, now: float) -> Known | None:
@@ -138,9 +137,7 @@ class Policies:
 
         If a refresh is due, it begins on behalf of *page*, which does not wait for it.
         """
-        known = self._cache.get(origin)
-        if known is not None and known.varies:
-            known = self._cache.get(self._variant(origin, page))
+        known = self._last_known(origin, lambda: page)
         if known is None or not self._is_read(known, page):
             return None
         stands = known.standing
@@ -168,7 +165,7 @@ class Policies:
 
         *ahead*: *page* waits in a queue, and may do so when the crawl ends.
         """
-        cached = self._cache.peek(origin)
+        cached = self._cache.get(origin)
         varies = cached is not None and cached.varies
         key = self._variant(origin, page) if varies else origin
         asking = self.errands.ask(key, page, ahead=ahead)
@@ -181,8 +178,7 @@ class Policies:
         key = self._variant(origin, page) if varies else origin
         if known.key == key and self._is_read(known, page):
             return known
-        asking = self.errands.ask(key, page, ahead=ahead)  # it was for another agent
-        return asking.addCallback(self._for_page, origin, page, ahead)
+        return self.ask(origin, page, ahead=ahead)  # it was for another agent
 
     def _variant(self, origin: str, page: Request) -> str:
         return variant(origin, self._user_agent_of(page))
@@ -213,7 +209,7 @@ class Policies:
     # Asking
 
     async def _find(self, key: str, page: Request) -> Known:
-        known = self._cache.peek(key)
+        known = self._cache.get(key)
         if known is not None and self.now() < min(known.standing[1:]):
             await self._read(known, page)  # it was for another agent
             return known
@@ -222,66 +218,33 @@ class Policies:
             if self.now() < known.standing.ask_at:
                 return known
             self.errands.under_way[key].tell(known)  # they need not wait for a refresh
-        likeness = self._sharing.likeness(
-            origin_of_key(key), page, self._user_agent_of(page)
-        )
-        since = monotonic()
-        async with self._claim(likeness, key) as (waited, others_asked):
+        user_agent, since = self._user_agent_of(page), monotonic()
+        likeness = self._sharing.likeness(origin_of_key(key), page, user_agent)
+        asking = Asking()
+        async with AsyncExitStack() as claims:
+            claims.callback(partial(setattr, asking, "over", True))
+            # From another crawl of this process, and another process that shares the store.
+            with self.bound.waiting_aside(self.bound.patience):
+                enter = claims.enter_async_context
+                waited = await enter(self._sharing.claim(likeness))
+                others_asked = await enter(self._store.claim(key))
             if others_asked:
                 newer, known = await self._recall(key, page)
                 if known is not None and self.now() < known.standing.ask_at:
                     return known
                 snapshot = newer or snapshot  # the store may be away now
-            learned = self._sharing.recall(likeness)
-            if learned is not None and learned.serves(
-                snapshot,
-                self._events.at(learned.at),
-                self.now(),
-                self._settings,
-                waited=waited and learned.at >= since,
-            ):
+            learned = self._sharing.recall(likeness, snapshot, since if waited else inf)
+            if learned is not None:
                 self._events.count("shared")
-                return await self._take(key, snapshot, learned, page)
-            asking = Asking()
-            try:
-                learned = await self._fetch(key, page, snapshot, asking)
+            else:
+                kept = None if snapshot is None else snapshot.answer
+                outcome = await self._fetcher.fetch(
+                    origin_of_key(key), page, user_agent, kept, asking
+                )
+                jitter = random.uniform(-1, 1)  # noqa: S311
+                learned = Learned(outcome, monotonic(), jitter, validators_of(kept))
                 self._sharing.keep(likeness, learned)
-                return await self._take(key, snapshot, learned, page)
-            finally:
-                asking.over = True
-
-    @asynccontextmanager
-    async def _claim(
-        self, likeness: Hashable, key: str
-    ) -> AsyncIterator[tuple[bool, bool]]:
-        """Let nobody else ask within the block, which is given who may have asked meanwhile.
-
-        That is another crawl of this process, and another process that shares the store. A
-        fetch that waits for one of them is slow.
-        """
-        after = 0.0 if self._sharing.is_claimed(likeness) else self.bound.patience
-        async with AsyncExitStack() as stack:
-            with self.bound.waiting_aside(after):
-                enter = stack.enter_async_context
-                waited = await enter(self._sharing.claim(likeness))
-                others_asked = await enter(self._store.claim(key))
-            yield waited, others_asked
-
-    async def _fetch(
-        self, key: str, page: Request, snapshot: Snapshot | None, asking: Asking
-    ) -> Learned:
-        """Return what the origin of *key* answers."""
-        kept = None if snapshot is None else snapshot.answer
-        outcome = await self._fetcher.fetch(
-            origin_of_key(key),
-            page=page,
-            user_agent=self._user_agent_of(page),
-            kept=kept,
-            asking=asking,
-        )
-        jitter = random.uniform(-1, 1)  # noqa: S311
-        validators = None if kept is None else validators_of(kept)
-        return Learned(outcome, monotonic(), jitter, validators)
+            return await self._take(key, snapshot, learned, page)
 
     async def _recall(
         self, key: str, page: Request
@@ -335,7 +298,7 @@ class Policies:
         self, key: str, snapshot: Snapshot, stands: Standing, page: Request
     ) -> Known:
         origin = origin_of_key(key)
-        before = self._cache.peek(key)
+        before = self._cache.get(key)
         state_before = None if before is None else before.standing.state
         answer, answer_id = snapshot.answer, None
         if answer is not None and stands.state not in STATES_WITHOUT_ANSWER:
@@ -357,10 +320,7 @@ class Policies:
         known.requests_wait = requests_wait(snapshot, stands.state, self._settings)
         if before is None and key == origin:
             self._events.count("origins")
-        self._news.tell_of_reach(known, state_before, snapshot, self.now())
-        self._news.tell_of_copy(known, snapshot)
-        if self._approval:
-            self._approval.note(known, self._agent_of(None))
+        self._news.tell_of(known, state_before, self._agent_of(None), self.now())
         self._cache.keep(known)
         return known
 
@@ -390,7 +350,7 @@ class Policies:
 
     def _note_variants(self, origin: str) -> Known:
         """Note, and return, that the answers of *origin* depend on the User-Agent."""
-        if self._cache.peek(origin) is None:
+        if self._cache.get(origin) is None:
             self._events.count("origins")
         policy = Policy.disallow_all("robots.txt depends on the User-Agent")
         known = Known(origin, policy, Standing(State.UNKNOWN, inf, inf), None)

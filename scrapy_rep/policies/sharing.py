@@ -25,6 +25,7 @@ from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.python.failure import Failure
 
 from scrapy_rep.access.answers import Access
+from scrapy_rep.events.stream import Stream
 from scrapy_rep.policies.cache import Bounded
 from scrapy_rep.policies.fetcher import proxy_of, validators_of
 from scrapy_rep.policies.lifecycle import snapshot_after, standing_of
@@ -190,35 +191,6 @@ class Learned(NamedTuple):
         body = len(self.outcome.body)
         return ENTRY_OCTETS + FIELD_OCTETS * len(fields) + letters + body
 
-    def serves(
-        self,
-        before: Snapshot | None,
-        at: float,
-        now: float,
-        settings: Settings,
-        *,
-        waited: bool,
-    ) -> bool:
-        """Tell whether this saves a crawl that knows *before* from asking itself.
-
-        *waited*: the crawl waited for it. *at* is when it was learned. Both *at* and *now*
-        are in seconds since 1970.
-        """
-        before = before or Snapshot()
-        kept, failures = before.answer, before.failures
-        if self.outcome.access is Access.NOT_MODIFIED and (
-            kept is None or self.validators != validators_of(kept)
-        ):
-            return False
-        if waited:
-            return True
-        if failures is not None and at < failures.retry_at:
-            return False  # it does not count once more
-        if kept is not None and at <= kept.checked:
-            return False
-        after = snapshot_after(before, self.outcome, at, settings, self.jitter)
-        return now < standing_of(after, now, settings).ask_at
-
 
 class Commons:
     """What is shared under one event loop."""
@@ -244,6 +216,7 @@ class Sharing:
         self._crawler = crawler
         self._settings = settings
         self._is_ending = is_ending
+        self._events = Stream.of(crawler)
         self._number = next(CRAWL_NUMBERS)
 
     @cached_property
@@ -286,10 +259,6 @@ class Sharing:
         """
         return origin, user_agent, _hashable(proxy_of(page)), self._asks_alike
 
-    def is_claimed(self, likeness: Hashable) -> bool:
-        """Tell whether another crawl asks alike."""
-        return likeness in self._commons.claims
-
     @asynccontextmanager
     async def claim(self, likeness: Hashable) -> AsyncIterator[bool]:
         """Let no other crawl ask alike within the block, which is given whether one has.
@@ -311,11 +280,33 @@ class Sharing:
                 if not waiter.called:  # else it was cancelled
                     waiter.callback(None)
 
-    def recall(self, likeness: Hashable) -> Learned | None:
-        """Return what another crawl has learned that would send the same request."""
+    def recall(
+        self, likeness: Hashable, before: Snapshot | None, since: float
+    ) -> Learned | None:
+        """Return what another crawl has learned that saves this one from asking itself.
+
+        This one knows *before*, and has waited for what was learned *since* then, by
+        ``time.monotonic()``. What it has learned itself it knows, or has forgotten.
+        """
         learned = self._commons.learned.get(likeness)
-        # What this one has learned is known, or was forgotten, in its own memory.
-        return None if learned is None or learned.by == self._number else learned
+        if learned is None or learned.by == self._number:
+            return None
+        before = before or Snapshot()
+        kept, failures = before.answer, before.failures
+        if learned.outcome.access is Access.NOT_MODIFIED and (
+            kept is None or learned.validators != validators_of(kept)
+        ):
+            return None
+        if learned.at >= since:
+            return learned
+        at, now = self._events.at(learned.at), self._events.at(monotonic())
+        if failures is not None and at < failures.retry_at:
+            return None  # it does not count once more
+        if kept is not None and at <= kept.checked:
+            return None
+        outcome, settings = learned.outcome, self._settings
+        after = snapshot_after(before, outcome, at, settings, learned.jitter)
+        return learned if now < standing_of(after, now, settings).ask_at else None
 
     def keep(self, likeness: Hashable, learned: Learned) -> None:
         """Keep what was *learned* for other crawls, unless it comes of this crawl alone."""

@@ -138,8 +138,7 @@ class SqliteStore(Store):
             return work(self._connection(), *args)
 
     def _put(self, db: sqlite3.Connection, origin: str, snapshot: Snapshot) -> None:
-        row = origin, _used_until(snapshot), pack(origin, snapshot)
-        db.execute(REPLACE, row)
+        db.execute(REPLACE, (origin, _used_until(snapshot), pack(origin, snapshot)))
         self._writes += 1
         if not self._writes % WRITES_PER_LOOK:
             now = self._wall_at_zero + monotonic()
@@ -173,8 +172,7 @@ class SqliteStore(Store):
         return db
 
     def _prepare(self, db: sqlite3.Connection) -> None:
-        # Text that is no longer UTF-8 is damage, which the checksum finds.
-        db.text_factory = lambda data: data.decode(errors="replace")
+        db.text_factory = bytes  # text is damage, which the checksum finds
         db.execute("BEGIN IMMEDIATE")  # another crawl may just be making the file
         version = version_of(
             db,
@@ -230,10 +228,11 @@ def _used_until(snapshot: Snapshot) -> float:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    with suppress(FileNotFoundError):
+    try:
         stat = path.stat()
-        return stat.st_dev, stat.st_ino
-    return None
+    except FileNotFoundError:
+        return None
+    return stat.st_dev, stat.st_ino
 
 
 def _path(settings: BaseSettings) -> Path:

@@ -26,12 +26,12 @@ from scrapy_rep.exceptions import SettingError
 from scrapy_rep.parser import RepRobotParser
 from scrapy_rep.policies.lifecycle import (
     State,
-    Terms,
     fields_of,
     lifetime_and_grace,
     policy_of,
     retry_after,
     snapshot_after,
+    terms_of,
 )
 from scrapy_rep.protocol import (
     CODES,
@@ -264,7 +264,7 @@ def make_dates(rnd: Random) -> tuple[Any, ...]:
 def check_dates(expires: bytes, date: bytes, pace: str) -> None:
     headers = Headers({"Expires": expires, "Date": date, "Retry-After": expires})
     fields = fields_of(headers)
-    lifetime, grace = lifetime_and_grace(Terms.of(fields), fields, NOW, SETTINGS)
+    lifetime, grace = lifetime_and_grace(terms_of(fields), fields, NOW, SETTINGS)
     assert SETTINGS.min_age <= lifetime <= grace == SETTINGS.max_age
     assert 0 <= retry_after(fields, NOW) < math.inf
     read_by_another(Outcome(access=Access.SUCCESSFUL, fields=fields))

@@ -10,10 +10,10 @@ from scrapy.http.headers import Headers
 from scrapy.settings import Settings as ScrapySettings
 
 from scrapy_rep.policies.lifecycle import (
-    Terms,
     fields_of,
     lifetime_and_grace,
     retry_after,
+    terms_of,
 )
 from scrapy_rep.settings import Settings
 from tests.utils import fields
@@ -87,7 +87,7 @@ def test_lifetime(headers, lifetime, grace):
 
 def read(headers: dict[str, Any]) -> tuple[float, float]:
     fields = fields_of(Headers(headers))
-    return lifetime_and_grace(Terms.of(fields), fields, NOW, SETTINGS)
+    return lifetime_and_grace(terms_of(fields), fields, NOW, SETTINGS)
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from email.utils import formatdate
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pytest
 from scrapy.settings import Settings as ScrapySettings
 
 from scrapy_rep.access import Access, Outcome
 from scrapy_rep.policies.lifecycle import (
-    WAITING_STATES,
     State,
     correct_times,
     policy_of,
@@ -53,103 +52,6 @@ def fails(reason: str = "503", retry_after: str = "") -> Outcome:
     return Outcome(access=Access.UNREACHABLE, reason=reason, fields=headers)
 
 
-class Origin:
-    """One origin, asked whenever the table says that it is to be asked."""
-
-    def __init__(self) -> None:
-        self.snapshot: Snapshot | None = None
-        self.site = good()
-        self.fetches = 0
-
-    def ask(self, now: float) -> None:
-        self.fetches += 1
-        outcome = self.site
-        if outcome.access is Access.NOT_MODIFIED:
-            assert answer_of(self.snapshot).etag  # the request was conditional
-        self.snapshot = snapshot_after(self.snapshot, outcome, now, SETTINGS)
-
-    def allows(self, now: float) -> tuple[bool, State]:
-        """Return whether ``/p`` is allowed at *now*, as a request then finds it."""
-        if now >= standing_of(self.snapshot, now, SETTINGS).ask_at:
-            self.ask(now)
-        stands = standing_of(self.snapshot, now, SETTINGS)
-        assert stands.state not in WAITING_STATES
-        assert self.snapshot is not None
-        policy = policy_of(self.snapshot, stands.state, SETTINGS)
-        return policy.allowed("/p", "x"), stands.state
-
-
-class Step(NamedTuple):
-    at: float  # seconds since the start
-    site: Outcome  # how the site answers from now on
-    allowed: bool  # whether /p is
-    state: State
-    fetches: int  # in all, after this step
-
-
-STEPS = [
-    # good, and used for its lifetime
-    Step(0, good(), False, State.FRESH, 1),
-    Step(1 * HOUR, good(), False, State.FRESH, 1),
-    Step(21 * HOUR, good(), False, State.FRESH, 1),
-    # at 90 % it is asked again; a 304 renews it
-    Step(22 * HOUR, unchanged(), False, State.FRESH, 2),
-    Step(43 * HOUR, unchanged(), False, State.FRESH, 2),
-    # nobody asked for days: it has expired
-    Step(4 * DAY, good(), False, State.FRESH, 3),
-    # 503 for twelve hours: the good copy holds; 10 s, 60 s, then hourly
-    Step(5 * DAY, fails(), False, State.HOLDING, 4),
-    Step(5 * DAY + 5, fails(), False, State.HOLDING, 4),
-    Step(5 * DAY + 10, fails(), False, State.HOLDING, 5),
-    Step(5 * DAY + 70, fails(), False, State.HOLDING, 6),
-    Step(5 * DAY + 70 + 59 * MINUTE, fails(), False, State.HOLDING, 6),
-    Step(5 * DAY + 70 + 60 * MINUTE, fails(), False, State.HOLDING, 7),
-    Step(5 * DAY + 12 * HOUR, fails(), False, State.HOLDING, 8),
-    # good again, with other rules
-    Step(5 * DAY + 14 * HOUR, good(b""), True, State.FRESH, 9),
-    Step(6 * DAY + 14 * HOUR, good(), False, State.FRESH, 10),
-    # the name is not found for 31 days: the good copy serves for 30 of them
-    Step(8 * DAY, fails("DNS"), False, State.HOLDING, 11),
-    Step(20 * DAY, fails("DNS"), False, State.HOLDING, 12),
-    Step(36 * DAY + 14 * HOUR - 1, fails("DNS"), False, State.HOLDING, 13),
-    # then there is no good copy any more: disallow, though /p was not the only rule
-    Step(36 * DAY + 16 * HOUR, fails("DNS"), False, State.UNREACHABLE, 14),
-    # failing for 30 days, seen at the next question
-    Step(38 * DAY + 1, fails("DNS"), True, State.GIVEN_UP, 15),
-    Step(39 * DAY, fails("DNS"), True, State.GIVEN_UP, 16),
-    # back, without a robots.txt
-    Step(40 * DAY, missing(), True, State.FRESH, 17),
-    Step(40 * DAY + 20 * HOUR, missing(), True, State.FRESH, 17),
-    # a file once more
-    Step(42 * DAY, good(), False, State.FRESH, 18),
-    # a short life, and a strict one
-    Step(43 * DAY, good(cache_control="max-age=600"), False, State.FRESH, 19),
-    Step(43 * DAY + 9 * MINUTE - 1, good(), False, State.FRESH, 19),
-    Step(
-        43 * DAY + 30 * MINUTE,
-        good(cache_control="max-age=60, must-revalidate"),
-        False,
-        State.FRESH,
-        20,
-    ),
-    Step(43 * DAY + 32 * MINUTE, good(), False, State.FRESH, 21),
-    # one redirect too many: as good as missing
-    Step(60 * DAY, missing(status=302), True, State.FRESH, 22),
-]
-
-
-def test_sixty_days():
-    origin = Origin()
-    for step in STEPS:
-        origin.site = step.site
-        allowed, state = origin.allows(T0 + step.at)
-        assert (allowed, state, origin.fetches) == (
-            step.allowed,
-            step.state,
-            step.fetches,
-        ), step
-
-
 def stands_at(snapshot: Snapshot | None, seconds: float) -> State:
     return standing_of(snapshot, T0 + seconds, SETTINGS).state
 
@@ -164,14 +66,6 @@ def test_states_between_two_questions():
     assert stands_at(copy, 1001) is State.STALE
     assert stands_at(copy, DAY - 1) is State.STALE
     assert stands_at(copy, DAY + 1) is State.EXPIRED
-
-
-def test_59_a_failure_never_takes_a_copy_away():
-    copy = snapshot_after(None, good(), T0, SETTINGS)
-    failing = snapshot_after(copy, fails(), T0 + DAY, SETTINGS)
-    assert failing.answer == copy.answer
-    assert failures_of(failing).reason == "503"
-    assert snapshot_after(failing, good(), T0 + 2 * DAY, SETTINGS).failures is None
 
 
 @pytest.mark.parametrize("status", [404, 410, 302], ids=str)
@@ -276,15 +170,6 @@ def test_a_retry_that_is_farther_away_than_any_may_be_is_due():
     kept = snapshot_after(None, fails(retry_after="1000000"), T0, long)
     assert correct_times(kept, T0, long) == kept
     assert correct_times(kept, T0, SETTINGS) == changed(kept, retry_at=T0)
-
-
-def test_51_without_a_copy_thirty_days_of_failure_allow():
-    snapshot = snapshot_after(None, fails(), T0, SETTINGS)
-    for day in range(1, 30):
-        snapshot = snapshot_after(snapshot, fails(), T0 + day * DAY, SETTINGS)
-        assert stands_at(snapshot, day * DAY) is State.UNREACHABLE
-    snapshot = snapshot_after(snapshot, fails(), T0 + 30 * DAY, SETTINGS)
-    assert stands_at(snapshot, 30 * DAY) is State.GIVEN_UP
 
 
 def test_57_a_clock_that_went_back_makes_a_copy_old_and_never_immortal():

@@ -99,11 +99,10 @@ class Site:
     async def fetch(
         self,
         origin: str,
-        *,
         page: Request,
         user_agent: str,
         kept: KeptAnswer | None,
-        **rest: Any,
+        asking: Any,
     ) -> Outcome:
         self.asked.append(kept)
         self.under_way += 1
@@ -264,32 +263,26 @@ STEPS = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("make_store", "restarts"),
+    [("memory", False), ("sqlite", False), ("sqlite", True)],
+    indirect=["make_store"],
+)
 @coroutine_test
-async def test_sixty_days(clock, make_store):
+async def test_sixty_days(clock, make_store, restarts):
+    """What a store keeps is all that an origin's life needs, where a run follows another."""
     site = Site()
-    store = make_store()
-    crawl = Crawl(site, store)
+    crawl = Crawl(site, make_store())
     for step in STEPS:
         clock.to(step.at)
         site.answer = step.site
         allowed = await crawl.allows()
         await crawl.settle()
         assert (allowed, crawl.state, site.fetches) == step[2:], step
+        if restarts:
+            await crawl.policies.close()
+            crawl = Crawl(site, make_store())
     await crawl.policies.close()
-
-
-@coroutine_test
-async def test_sixty_days_with_a_restart_at_each_step(clock, tmp_path):
-    """What a store keeps is all that an origin's life needs."""
-    site = Site()
-    for step in STEPS:
-        clock.to(step.at)
-        site.answer = step.site
-        crawl = Crawl(site, SqliteStore(tmp_path / "robots.sqlite"))
-        allowed = await crawl.allows()
-        await crawl.settle()
-        assert (allowed, crawl.state, site.fetches) == step[2:], step
-        await crawl.policies.close()
 
 
 @coroutine_test
@@ -455,7 +448,7 @@ async def test_a_fault_of_ours_refuses_and_is_not_remembered(clock, make_store, 
 
 
 @coroutine_test
-async def test_who_waits_at_the_end_is_refused(clock):
+async def test_at_the_end_and_after_it_an_old_copy_allows_nothing(clock):
     site = Site(NO_RULES)
     crawl = Crawl(site, MemoryStore())
     assert await crawl.allows()
@@ -465,17 +458,8 @@ async def test_who_waits_at_the_end_is_refused(clock):
     await sleep(0.01)
     await crawl.policies.close()
     assert not await maybe_deferred_to_future(waiting)
-
-
-@coroutine_test
-async def test_after_the_end_an_old_copy_allows_nothing(clock):
-    site = Site(NO_RULES)
-    crawl = Crawl(site, MemoryStore())
-    assert await crawl.allows()
-    await crawl.policies.close()
-    clock.to(2 * DAY)
     assert not await crawl.allows()
-    assert site.fetches == 1
+    assert site.fetches == 2
 
 
 @coroutine_test
@@ -565,51 +549,6 @@ async def test_requests_for_robots_txt_in_a_day(clock, promise):
 
 
 # From run to run
-
-
-@coroutine_test
-async def test_no_fetch_within_the_lifetime_after_a_restart(clock, tmp_path):
-    site = Site(GOOD)
-    origins = [f"https://{n}.example" for n in range(20)]
-    for hours, fetches in ((0, 20), (1, 20), (20, 20), (21, 20), (45, 40), (46, 40)):
-        clock.to(hours * HOUR)
-        crawl = Crawl(site, SqliteStore(tmp_path / "robots.sqlite"))
-        for origin in origins:
-            assert not await crawl.allows("/p", origin)
-            assert await crawl.allows("/q", origin)
-        await crawl.settle()
-        assert site.fetches == fetches
-        await crawl.policies.close()
-
-
-@coroutine_test
-async def test_a_retry_time_outlives_a_restart(clock, tmp_path):
-    site = Site(DOWN)
-    for seconds, fetches in (
-        (0, 1),
-        (5, 1),
-        (9, 1),
-        (10, 2),
-        (60, 2),
-        (70, 3),
-        (100, 3),
-    ):
-        clock.to(seconds)
-        crawl = Crawl(site, SqliteStore(tmp_path / "robots.sqlite"))
-        assert not await crawl.allows()
-        assert (crawl.state, site.fetches) == (State.UNREACHABLE, fetches)
-        await crawl.policies.close()
-
-
-@coroutine_test
-async def test_thirty_days_of_failure_are_seen_across_runs(clock, tmp_path):
-    site = Site(NO_HOST)
-    for day in range(33):
-        clock.to(day * DAY)
-        crawl = Crawl(site, SqliteStore(tmp_path / "robots.sqlite"))
-        assert await crawl.allows() is (day >= 30)
-        assert site.fetches == day + 1
-        await crawl.policies.close()
 
 
 @coroutine_test

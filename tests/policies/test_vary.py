@@ -62,12 +62,12 @@ class ByAgent:
         return [user_agent for user_agent, _ in self.asked]
 
     async def fetch(
-        self, origin: str, *, user_agent: str, kept: KeptAnswer | None, **rest: Any
+        self, origin: str, page: Request, user_agent: str, kept: Any, asking: Any
     ) -> Outcome:
         self.asked.append((user_agent, kept))
         site = Site(self.answers[user_agent])
         site.gate = self.gate
-        return await site.fetch(origin, user_agent=user_agent, kept=kept, **rest)
+        return await site.fetch(origin, page, user_agent, kept, asking)
 
 
 class Run(Crawl):

@@ -79,41 +79,15 @@ async def test_what_is_kept_outlives_the_crawl(path):
 
 
 @coroutine_test
-async def test_bodies_are_compressed(path):
-    await fill(path, 0)
-    store = SqliteStore(path)
-    for number in range(100):
-        body = b"Disallow: /search\n" * 1000
-        await store.put(f"https://{number}.example", snapshot_of(status=200, body=body))
-    await store.close()
-    assert path.stat().st_size < 100_000
-
-
-@coroutine_test
 async def test_loop_goes_on_while_the_file_is_locked(path):
-    store = SqliteStore(path)
-    other = sqlite3.connect(path, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    put = deferred_from_coro(store.put(ORIGIN, GOOD))
-    get = deferred_from_coro(store.get(ORIGIN))
-    await turn()
-    assert not put.called
-    other.execute("COMMIT")
-    other.close()
-    await maybe_deferred_to_future(put)
-    assert await maybe_deferred_to_future(get) == GOOD
-    await store.close()
-
-
-@coroutine_test
-async def test_put_that_nobody_waits_for_is_kept(path):
     store = SqliteStore(path)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     put = deferred_from_coro(store.put(ORIGIN, GOOD))
     put.addErrback(lambda failure: None)
     await turn()
-    put.cancel()
+    assert not put.called
+    put.cancel()  # nobody waits for it any more, and it is kept all the same
     other.execute("COMMIT")
     other.close()
     assert await store.get(ORIGIN) == GOOD
@@ -280,21 +254,16 @@ async def test_place_of_the_file(tmp_path, monkeypatch, settings, expected):
     assert (tmp_path / expected).is_file()
 
 
+@pytest.mark.parametrize("file", ["scrapy.cfg", "some_settings.py"])
 @coroutine_test
-async def test_place_in_a_project(tmp_path, monkeypatch):
-    (tmp_path / "scrapy.cfg").write_text("[settings]\n")
-    (tmp_path / "spiders").mkdir()
-    in_folder(monkeypatch, tmp_path / "spiders")
-    await SqliteStore.from_crawler(get_crawler()).close()
-    assert (tmp_path / ".scrapy" / "robots.sqlite").is_file()
-
-
-@coroutine_test
-async def test_place_with_settings_but_no_project_file(tmp_path, monkeypatch):
-    (tmp_path / "some_settings.py").touch()
-    in_folder(monkeypatch, tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("SCRAPY_SETTINGS_MODULE", "some_settings")
+async def test_place_in_a_project_and_with_settings_alone(tmp_path, monkeypatch, file):
+    (tmp_path / file).write_text("[settings]\n" * (file == "scrapy.cfg"))
+    folder = tmp_path / "spiders" if file == "scrapy.cfg" else tmp_path
+    folder.mkdir(exist_ok=True)
+    in_folder(monkeypatch, folder)
+    if file != "scrapy.cfg":
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.setenv("SCRAPY_SETTINGS_MODULE", "some_settings")
     await SqliteStore.from_crawler(get_crawler()).close()
     assert (tmp_path / ".scrapy" / "robots.sqlite").is_file()
 

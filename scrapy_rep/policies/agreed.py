@@ -1,7 +1,11 @@
-"""What was approved of robots.txt files (REP_APPROVED): a file that people read, commit and compare.
+"""What was agreed beyond a robots.txt: what sites have allowed us, and what people approved of.
 
-A block for each origin and agent, and in it what the agent is told, line by line and in an order that
-does not depend on how the site wrote it::
+What a site allows (``"allow"`` in REP_HOSTS) is beyond RFC 9309: nobody but the site may lift its
+rules, so a reason is demanded, the host is named exactly, and the pace stays.
+
+What people approved of (REP_APPROVED) is in a file that they read, commit and compare: a block for
+each origin and agent, and in it what the agent is told, line by line and in an order that does not
+depend on how the site wrote it::
 
     https://example.com for ExampleBot
         Allow: /cart/help
@@ -14,17 +18,23 @@ does not depend on how the site wrote it::
 
 from __future__ import annotations
 
+from datetime import datetime, time, timedelta, timezone
 from functools import lru_cache
+from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
 
+from scrapy_rep.events.of_hosts import Permitted
 from scrapy_rep.exceptions import SettingError
+from scrapy_rep.pacing.pace import FREE, Pace
 from scrapy_rep.protocol import RFC9309, product_tokens
 from scrapy_rep.protocol.preferences import UNSTATED
-from scrapy_rep.protocol.printable import printable
+from scrapy_rep.protocol.printable import duration, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
+    from datetime import date
 
     from scrapy_rep.events.stream import Stream
     from scrapy_rep.policies.cache import Known
@@ -46,6 +56,97 @@ Terms = tuple[str, ...]
 """What an agent is told at an origin, in lines that are sorted."""
 Blocks = dict[str, Terms]
 """By what heads a block: the origin, and for whom."""
+
+
+class Permission(NamedTuple):
+    """What one host has allowed us."""
+
+    host: str
+    reason: str
+    """Who has allowed it, when, and where that stands, in the user's words."""
+    until: date | None = None
+    """The last day on which it holds, in UTC; ``None``: no end is agreed."""
+    delay: float | None = None
+    """In seconds, what is agreed in place of its Crawl-delay and Request-rate; ``None``:
+    nothing is, so that these hold."""
+
+    @property
+    def ends(self) -> float:
+        """Seconds since 1970 from which on the rules hold again."""
+        if self.until is None:
+            return inf
+        day = datetime.combine(self.until, time(), timezone.utc)
+        return (day + timedelta(days=1)).timestamp()
+
+    def in_words(self) -> str:
+        until, delay = "without an end", ""
+        if self.until is not None:
+            until = f"until the end of {self.until} (UTC)"
+        if self.delay is not None:
+            delay = f", with a delay of {duration(self.delay)}"
+        return f"{self.reason}, {until}{delay}"
+
+    def pace(self, asked: Pace) -> Pace:
+        """Return what is kept where the site's robots.txt has *asked* for that pace."""
+        if self.delay is None:
+            return asked
+        if not self.delay and asked.visit is None:
+            return FREE
+        return Pace(self.delay, None, asked.visit, self.delay, drop=False)
+
+
+class Permissions:
+    """Those of one crawl. False where there are none."""
+
+    def __init__(
+        self, settings: Settings, warn: Callable[[str], None] | None = None
+    ) -> None:
+        """*warn* is called once for each that is found to be over, with a sentence on it."""
+        self._of = {
+            host: Permission(host, own["allow"], own.get("until"), own.get("delay"))
+            for host, own in settings.hosts.items()
+            if "allow" in own
+        }
+        self._warn = warn
+
+    def __bool__(self) -> bool:
+        return bool(self._of)
+
+    def that_hold(self, now: float) -> list[Permission]:
+        """Return all that hold *now*, in seconds since 1970."""
+        found = (self._check(each, now) for each in list(self._of.values()))
+        return [each for each in found if each is not None]
+
+    def tell_of_all(self, events: Stream, now: float) -> None:
+        """Tell which hold as the crawl begins, *now*, in seconds since 1970."""
+        for each in self.that_hold(now):
+            events.tell(Permitted(each.host, each.in_words()))
+
+    def at(self, origin: str, now: float) -> Permission | None:
+        """Return what the host of *origin* allows us *now*, in seconds since 1970."""
+        found = self._of.get(_host_of(origin)) if self._of else None
+        return None if found is None else self._check(found, now)
+
+    def _check(self, found: Permission, now: float) -> Permission | None:
+        if now < found.ends:
+            return found
+        del self._of[found.host]
+        if self._warn is not None:
+            self._warn(
+                f"{found.host} is judged by its robots.txt again, as what allowed us more has "
+                f"ended (REP_HOSTS): {found.in_words()}"
+            )
+        return None
+
+    def pace(self, origin: str, asked: Pace, now: float) -> Pace:
+        """Return the pace to keep at *origin*, which has *asked* for one."""
+        found = self.at(origin, now)
+        return asked if found is None else found.pace(asked)
+
+
+@lru_cache(maxsize=4096)
+def _host_of(origin: str) -> str:
+    return (urlsplit(origin).hostname or "").rstrip(".")
 
 
 @lru_cache(maxsize=4096)

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from scrapy_rep.evidence.audit import Audit
 
 FLEET_SERVER = "scrapy_rep.frontier.redis_server.Server"
-FLEET_STORE = "scrapy_rep.frontier.redis_store.FleetStore"
-FLEET_BOOKINGS = "scrapy_rep.frontier.redis_turns.FleetBookings"
+FLEET_STORE = "scrapy_rep.frontier.redis_hosts.FleetStore"
+FLEET_BOOKINGS = "scrapy_rep.frontier.redis_hosts.FleetBookings"
 """Parts of a fleet, which few crawls are; they need redis."""
 STORES = {
     "memory": "scrapy_rep.store.MemoryStore",

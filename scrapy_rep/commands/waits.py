@@ -140,8 +140,8 @@ def tell_fleet(
     Raises ``UsageError`` where Redis cannot be reached, or there is no such queue.
     """
     # They need redis, which what waits in a job does not.
-    from scrapy_rep.frontier.redis_nodes import AWAY_ERRORS, refusal_of  # noqa: PLC0415
     from scrapy_rep.frontier.redis_orders import FleetQueue  # noqa: PLC0415
+    from scrapy_rep.frontier.redis_server import AWAY_ERRORS, refusal_of  # noqa: PLC0415
 
     url = Settings.read(settings).fleet
     if url is None:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import time
-from collections import Counter
+from collections import Counter, defaultdict
+from contextlib import ExitStack
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scrapy_rep.frontier.redis_nodes import Look
 from scrapy_rep.frontier.redis_server import (
     SCRIPTS,
     SHARDS_KEY,
     escaped,
     fleet_keys,
+    pairs,
     told_key,
+    waiting_clients,
 )
 from scrapy_rep.frontier.redis_shards import PAGE, place_and_rank
 from scrapy_rep.log.waits import BLOCKED, TURN
@@ -72,6 +74,8 @@ class State(NamedTuple):
     """Requests that an operator has deleted."""
     blocked: frozenset[str]
     workers: list[Worker]
+    rows: list[tuple[str, str, int, float | None]] = []
+    """What workers say that waits: host, cause, requests, seconds."""
 
     @property
     def in_hand(self) -> int:
@@ -97,87 +101,93 @@ class FleetQueue:
 
     def __init__(self, url: str, spider: str) -> None:
         self._spider = spider
-        self._look = Look(url)
-        self._client = self._look.all
-        self._shards = int(self._client.get(SHARDS_KEY) or 0)
-        self._rows: list[tuple[str, str, int, float | None]] = []
-        """What the workers have said: host, cause, requests, seconds."""
+        self._workers, self._orders = fleet_keys(spider)
+        self._stack = ExitStack()
+        self._one, self._client = self._stack.enter_context(waiting_clients(url))
+        self._shards = range(int(self._client.get(SHARDS_KEY) or 0))
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._look.__exit__()
+        self._stack.close()
 
     def exists(self) -> bool:
         """Tell whether there is, or was, such a queue."""
-        keys = [self._key(n, "n") for n in range(self._shards)]
-        return any(map(self._client.exists, [*keys, fleet_keys(self._spider)[0]]))
+        keys = [self._key(n, "n") for n in self._shards]
+        return any(map(self._client.exists, [*keys, self._workers]))
 
     # What is told
 
     def state(self) -> State:
         """Return how the fleet stands; workers are asked what they have in hand."""
-        told, orders = self._beat()
-        asked = {} if not told else self._ask(len(told))
-        workers = [
-            Worker(name, lease, asked.get(name, {}).get("in_hand", {}))
-            for name, lease in told.items()
-        ]
-        numbers = Counter[str]()
-        for n in range(self._shards):
+        told, orders = self._run("beat", [self._workers, self._orders], "", 0)
+        leases = {name.decode(): int(ms) / 1e3 for name, ms in pairs(told)}
+        names = {name.decode(): what.decode() for name, what in pairs(orders)}
+        asked = self._ask(len(leases)) if leases else {}
+        numbers = Counter[bytes]()
+        for n in self._shards:
             known = self._client.hgetall(self._key(n, "n"))
-            for name in ("filed", "done", "lost", "purged"):
-                numbers[name] += int(known.get(name.encode(), 0))
-        self._rows = [tuple(row) for each in asked.values() for row in each["waits"]]
+            for name in (b"filed", b"done", b"lost", b"purged"):
+                numbers[name] += int(known.get(name, 0))
         return State(
-            DOES[orders.get("order")],
-            numbers["filed"] - numbers["done"],
-            numbers["filed"],
-            numbers["lost"],
-            numbers["purged"],
-            _blocked(orders),
-            workers,
+            DOES[names.get("order")],
+            numbers[b"filed"] - numbers[b"done"],
+            numbers[b"filed"],
+            numbers[b"lost"],
+            numbers[b"purged"],
+            frozenset(name[6:] for name in names if name.startswith("block ")),
+            [
+                Worker(name, lease, asked.get(name, {}).get("in_hand", {}))
+                for name, lease in leases.items()
+            ],
+            [tuple(row) for each in asked.values() for row in each["waits"]],
         )
 
     def hosts(self, now: State, chosen: Iterable[str] = ()) -> list[Host]:
         """Return the hosts with requests that wait or are sent, most requests first.
 
-        *now* is what ``state`` returned just before. If hosts are *chosen*, only those.
+        If hosts are *chosen*, only those.
         """
         only = set(chosen)
-        rows: dict[tuple[str, str], Host] = {}
-        for host, cause, number, left in self._rows:
+        number: Counter[tuple[str, str]] = Counter()
+        waits: dict[tuple[str, str], list[float]] = defaultdict(list)
+        for host, cause, requests, left in now.rows:
             why = DUE if cause == TURN else cause
-            wait = None if why in {DUE, BLOCKED} else left
-            _add(rows, Host(host, why, number, wait))
-        known = {host for host, _ in rows}
-        for host, number in self._waiting(only).items():
-            if host not in known:  # of a host that no worker has looked at
-                why = BLOCKED if host in now.blocked else DUE
-                _add(rows, Host(host, why, number, None))
-        at_workers: dict[str, list[Worker]] = {}
-        for worker in now.workers:
-            for host in worker.in_hand:
-                at_workers.setdefault(host, []).append(worker)
-                if host not in {name for name, _ in rows}:
-                    rows[host, IN_HAND] = Host(host, IN_HAND, 0, None)
-        found = sorted(rows.values(), key=lambda row: (-row.waiting, row.name))
-        found = [row for row in found if not only or row.name in only]
-        told: set[str] = set()
-        for at, row in enumerate(found):
-            its = [] if row.name in told else at_workers.get(row.name, [])
-            in_hand = sum(worker.in_hand[row.name] for worker in its)
-            names = tuple(worker.name for worker in its)
-            found[at] = row._replace(in_hand=in_hand, workers=names)
-            told.add(row.name)
-        return found
+            number[host, why] += requests
+            if why not in {DUE, BLOCKED} and left is not None:
+                waits[host, why].append(left)
+        told = {host for host, _ in number}
+        for host, requests in self._waiting(only).items():
+            if host not in told:  # of a host that no worker has looked at
+                number[host, BLOCKED if host in now.blocked else DUE] = requests
+        told = {host for host, _ in number}
+        at_work = {host for worker in now.workers for host in worker.in_hand}
+        number.update({(host, IN_HAND): 0 for host in at_work - told})
+        found: dict[tuple[str, str], Host] = {}
+        told = set()
+        for (host, why), requests in sorted(
+            number.items(), key=lambda item: (-item[1], item[0][0])
+        ):
+            if only and host not in only:
+                continue
+            its = [each for each in now.workers if host in each.in_hand]
+            its = [] if host in told else its
+            told.add(host)
+            found[host, why] = Host(
+                host,
+                why,
+                requests,
+                min(waits[host, why], default=None),
+                sum(worker.in_hand[host] for worker in its),
+                tuple(worker.name for worker in its),
+            )
+        return list(found.values())
 
     def _ask(self, workers: int) -> dict[str, Any]:
         """Return what each worker says that it has, by its name."""
         token = token_hex(6)
-        orders = fleet_keys(self._spider)[1]
-        self._client.hset(orders, "ask", token)
+        self._client.hset(self._orders, "ask", token)
         self._call_all()
         deadline = time.monotonic() + ANSWER_SECONDS
         found: list[bytes] = []
@@ -188,14 +198,7 @@ class FleetQueue:
 
     def _call_all(self) -> None:
         """Have all workers look at once."""
-        self._look.one.publish(f"rep:{self._spider}:all", "look")
-
-    def _beat(self) -> tuple[dict[str, float], dict[str, str]]:
-        """Return the workers, with the seconds of their leases, and the orders."""
-        told, orders = self._run("beat", fleet_keys(self._spider), "", 0)
-        texts = [part.decode() for part in orders]
-        workers = {name.decode(): int(ms) / 1e3 for name, ms in _pairs(told)}
-        return workers, dict(_pairs(texts))
+        self._one.publish(f"rep:{self._spider}:all", "look")
 
     def _waiting(self, only: Iterable[str]) -> Counter[str]:
         """Return how many requests wait by host, without those at hand of workers."""
@@ -207,56 +210,54 @@ class FleetQueue:
 
     def _lists(self, pattern: str) -> Iterator[tuple[int, bytes, int]]:
         """Yield shard, list and number of requests of all lists like *pattern*, some at a time."""
-        for n in range(self._shards):
-            at, seen = b"0", set[bytes]()
-            while True:
-                _, at, *page = self._run("lists", [self._key(n)], at, PAGE, pattern)
-                for list_, number in _pairs(page):
-                    if list_ not in seen:
-                        seen.add(list_)
-                        yield n, list_, number
-                if at == b"0":
-                    break
+        for n in self._shards:
+            at, seen = None, set[bytes]()
+            while at != b"0":
+                args = [at or 0, PAGE, pattern]
+                _, at, *page = self._run("lists", [self._key(n)], *args)
+                new = [pair for pair in pairs(page) if pair[0] not in seen]
+                seen.update(list_ for list_, _ in new)
+                yield from ((n, *pair) for pair in new)
 
     # What is ordered
 
     def give(self, order: str | None) -> None:
         """Order all workers to "pause" or "drain"; ``None``: to go on."""
-        key = fleet_keys(self._spider)[1]
         if order is None:
-            self._client.hdel(key, "order")
+            self._client.hdel(self._orders, "order")
         else:
-            self._client.hset(key, "order", order)
+            self._client.hset(self._orders, "order", order)
         self._call_all()
 
     def block(self, host: str) -> tuple[bool, int]:
         """Block *host*; return whether it was not blocked yet, and how many requests wait."""
-        new = bool(self._client.hset(fleet_keys(self._spider)[1], f"block {host}", "1"))
-        self._call_all()
-        return new, self._number(host)
+        return self._changed(
+            self._client.hset(self._orders, f"block {host}", "1"), host
+        )
 
     def unblock(self, host: str) -> tuple[bool, int]:
         """Unblock *host*; return whether it was blocked, and how many requests go on."""
-        was = bool(self._client.hdel(fleet_keys(self._spider)[1], f"block {host}"))
-        self._call_all()
-        return was, self._number(host)
+        return self._changed(self._client.hdel(self._orders, f"block {host}"), host)
 
-    def _number(self, host: str) -> int:
-        return sum(row.waiting for row in self.hosts(self.state(), [host]))
+    def _changed(self, number: int, host: str) -> tuple[bool, int]:
+        self._call_all()
+        rows = self.hosts(self.state(), [host])
+        return bool(number), sum(row.waiting for row in rows)
 
     def purge(self, host: str) -> int:
         """Delete the requests that wait for *host*; return how many there were.
 
         What workers have at hand, a few of each host, is sent all the same.
         """
-        lists: dict[int, list[bytes]] = {}
+        lists: dict[int, list[bytes]] = defaultdict(list)
         for n, list_, _ in self._lists(f"*{chr(0)}{escaped(host)}*"):
             if host_of(list_) == host:
-                lists.setdefault(n, []).append(list_)
-        gone = 0
-        for n, names in lists.items():
-            for at in range(0, len(names), PAGE):
-                gone += self._run("purge", [self._key(n)], *names[at : at + PAGE])
+                lists[n].append(list_)
+        gone: int = sum(
+            self._run("purge", [self._key(n)], *names[at : at + PAGE])
+            for n, names in lists.items()
+            for at in range(0, len(names), PAGE)
+        )
         self._call_all()
         return gone
 
@@ -265,24 +266,21 @@ class FleetQueue:
 
         Counting holds up the server for 1 µs for each host of a shard.
         """
-        there: dict[int, list[bytes]] = {}
-        for key in self._client.scan_iter(
-            match=f"{{rep:*}}:{escaped(self._spider)}:w:*", count=PAGE
-        ):
-            shard, _, rest = key.removeprefix(b"{rep:").partition(
-                b"}:" + self._spider.encode() + b":w:"
-            )
-            there.setdefault(int(shard), []).append(rest)
+        there: dict[int, dict[bytes, None]] = defaultdict(dict)
+        keys = f"{{rep:*}}:{escaped(self._spider)}:w:*"
+        for key in self._client.scan_iter(match=keys, count=PAGE):
+            shard, _, list_ = key.partition(f"}}:{self._spider}:w:".encode())
+            there[int(shard.removeprefix(b"{rep:"))][list_] = None
         for n, list_, _ in self._lists("*"):
-            there.setdefault(n, []).append(list_)
-        for n in range(self._shards):
-            lists, key = list(dict.fromkeys(there.get(n, []))), [self._key(n)]
+            there[n][list_] = None
+        for n in self._shards:
+            lists, shard = list(there[n]), [self._key(n)]
             for at in range(0, len(lists), PAGE):
-                wrong = self._run("index", key, int(repair), *lists[at : at + PAGE])
-                for list_, number in _pairs(wrong):
+                wrong = self._run("index", shard, int(repair), *lists[at : at + PAGE])
+                for list_, number in pairs(wrong):
                     kind = "unknown_host" if number else "empty_host"
                     yield Fault(kind, host_of(list_), number)
-            should, is_there = self._run("count", key, int(repair))
+            should, is_there = self._run("count", shard, int(repair))
             if should != is_there:
                 yield Fault("count", "", is_there, should)
 
@@ -296,22 +294,3 @@ class FleetQueue:
 def host_of(list_: bytes) -> str:
     """Return the host to which a list of requests belongs."""
     return place_and_rank(list_)[0].partition("\n")[0]
-
-
-def _blocked(orders: dict[str, str]) -> frozenset[str]:
-    names = (name.partition(" ") for name in orders)
-    return frozenset(host for what, _, host in names if what == "block")
-
-
-def _add(rows: dict[tuple[str, str], Host], row: Host) -> None:
-    """Add *row* to *rows*, joined with a row of the same host and cause, if there is one."""
-    before = rows.get((row.name, row.why))
-    if before is not None:
-        waits = [each.wait for each in (before, row) if each.wait is not None]
-        waiting = before.waiting + row.waiting
-        row = row._replace(waiting=waiting, wait=min(waits, default=None))
-    rows[row.name, row.why] = row
-
-
-def _pairs(told: Sequence[Any]) -> Iterable[tuple[Any, Any]]:
-    return zip(told[::2], told[1::2], strict=True)

@@ -1,4 +1,4 @@
-"""The Redis server or cluster of a fleet, as one crawl has it: scripts, shards, what is heard."""
+"""The servers behind REP_FLEET, one or those of a cluster: calls, and how they refuse us."""
 
 from __future__ import annotations
 
@@ -6,29 +6,27 @@ import asyncio
 import logging
 import os
 import socket
-from contextlib import suppress
-from functools import cached_property
+from contextlib import ExitStack, contextmanager, suppress
 from hashlib import sha1
 from importlib import resources
+from random import random
 from secrets import token_hex
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from redis.exceptions import NoScriptError, ReadOnlyError
+import redis
+import redis.asyncio
+from redis import exceptions as errors
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.crc import key_slot
 from scrapy.utils.asyncio import is_asyncio_available
 
 from scrapy_rep.exceptions import RedisStartError, SettingError
-from scrapy_rep.frontier.redis_nodes import (
-    AWAY_ERRORS,
-    Look,
-    Nodes,
-    code_of,
-    refusal_of,
-)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 
     from scrapy.crawler import Crawler
 
@@ -44,6 +42,7 @@ SCRIPTS = {
 }
 DIGESTS = {name: sha1(text.encode()).hexdigest() for name, text in SCRIPTS.items()}  # noqa: S324 - as Redis does
 CANCELLED_AGAIN_SECONDS = 0.2
+LISTEN_AGAIN_SECONDS = 0.5
 SAME_CLOCK_SECONDS = 0.05
 """Seconds by which two clocks differ that count as one."""
 MENDS_SECONDS = 30.0
@@ -53,6 +52,183 @@ SHARDS = 32
 SHARDS_KEY = "rep:shards"
 ANSWER_KEPT_SECONDS = 30
 """For so long what workers have said is kept for who has asked."""
+NO_ANSWER = (redis.ConnectionError, redis.TimeoutError, OSError, asyncio.TimeoutError)
+AWAY_ERRORS = (redis.RedisError, errors.RedisClusterException, *NO_ANSWER)
+"""What a call may raise if the server cannot be reached, or refuses."""
+CALL_SECONDS = 2.0
+"""Seconds that a call takes at the most."""
+CALLS_AT_A_TIME = 8
+"""So many connections a worker has to each server, and one to hear by."""
+MOST_REDIRECTIONS = 16
+TRY_AGAIN_SECONDS = 0.05
+KEY_AT = {"EVALSHA": 3, "EVAL": 3}
+"""Command -> where it has its first key; others have it next."""
+LIMITS: Any = dict.fromkeys(("socket_timeout", "socket_connect_timeout"), CALL_SECONDS)
+REDIRECTIONS = {
+    "MOVED": errors.MovedError,
+    "ASK": errors.AskError,
+    "TRYAGAIN": errors.TryAgainError,
+}
+REFUSALS = {
+    "NOAUTH": "REP_FLEET must have its user and password",
+    "NOPERM": "its user must be allowed to run scripts, and all keys and channels that begin"
+    " with rep: or {rep:",
+    "READONLY": "it is a replica: REP_FLEET must name the master",
+    "OOM": "its memory is full, and maxmemory must be raised",
+    "MOVED": "it is one of a Redis Cluster, and its user must be allowed to ask for CLUSTER",
+    "CLUSTERDOWN": "a part of the slots has no server: see redis-cli --cluster check",
+}
+"""How a server refuses us, and what must be done about it."""
+CODES: dict[type[Exception], str] = {
+    redis.AuthenticationError: "NOAUTH",  # WRONGPASS, too
+    errors.NoPermissionError: "NOPERM",
+    redis.ReadOnlyError: "READONLY",
+    redis.OutOfMemoryError: "OOM",
+    errors.MovedError: "MOVED",
+    errors.ClusterDownError: "CLUSTERDOWN",
+}
+"""What redis-py raises for these, unless a script has met with it."""
+
+
+def code_of(error: BaseException) -> str | None:
+    """Return by which of REFUSALS a server refuses us; ``None``: it is away instead."""
+    for kind, code in CODES.items():
+        if isinstance(error, kind) or f"{code} " in str(error):
+            return code
+    return None
+
+
+def refusal_of(error: BaseException) -> str | None:
+    """Return what must be done if a server refuses us; ``None``: it is away instead."""
+    code = code_of(error)
+    return code and f"{str(error).rstrip('.')}: {REFUSALS[code]}"
+
+
+class Node:
+    """One server, with a limit to the time of each call, and to how many there are at once."""
+
+    def __init__(self, url: str, **address: Any) -> None:
+        retry = Retry(NoBackoff(), 0)
+        self.client: Any = redis.asyncio.Redis.from_url(url, retry=retry, **LIMITS)
+        options = self.client.connection_pool.connection_kwargs
+        options.update(address)
+        self.host = str(options.get("host", "localhost"))
+        self.failed_at = 0.0
+        self._failure: BaseException | None = None
+        self.turns = asyncio.Semaphore(CALLS_AT_A_TIME)
+
+    async def execute(self, command: Sequence[Any], *, asks: bool = False) -> Any:
+        """Run a command; where it *asks*, although its slot is still on its way here."""
+        asked = monotonic()
+        async with self.turns:
+            if self._failure is not None and self.failed_at > asked:
+                raise self._failure.with_traceback(None)  # so that not all wait in vain
+            try:
+                return await asyncio.wait_for(self._send(command, asks), CALL_SECONDS)
+            except NO_ANSWER as error:
+                self.failed_at, self._failure = monotonic(), error
+                raise
+
+    async def _send(self, command: Sequence[Any], asks: bool) -> Any:
+        parts = [part() if callable(part) else part for part in command]
+        if asks:
+            async with self.client.pipeline(transaction=False) as together:
+                together.execute_command("ASKING")
+                together.execute_command(*parts)
+                return (await together.execute())[-1]
+        try:
+            return await self.client.execute_command(*parts)
+        except redis.ConnectionError:  # it may have been open since before a restart
+            return await self.client.execute_command(*parts)
+
+
+class Nodes:
+    """The server, or those of a cluster, each of which is asked for what it has.
+
+    redis-py's own client of a cluster closes all connections where one server is away, and looks
+    around for seconds, in which nobody gets an answer. Here a server that is away holds up
+    nobody but who wants what it has: any other one tells where that is now.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url, self._first = url, Node(url)
+        self._nodes: dict[tuple[str, int], Node] = {}
+        """Those of a cluster, as far as is known."""
+        self._owners: dict[int, Node] = {}
+        """Who has which slot, as far as is known."""
+
+    def any(self) -> Node:
+        """Return one that has not failed of late, if there is one."""
+        known = [self._first, *self._nodes.values()]
+        return min(known, key=lambda node: (node.failed_at, random()))  # noqa: S311
+
+    def owner_of(self, key: str) -> Node:
+        """Return who has *key*, or anybody who may know."""
+        return self._owners.get(key_slot(key.encode())) or self.any()
+
+    async def execute(self, command: Sequence[Any]) -> Any:
+        """Run a command where its key is; a part that is a function is called just before.
+
+        Raises one of AWAY_ERRORS.
+        """
+        key = command[KEY_AT.get(command[0], 1)]
+        node, slot, asks = self.owner_of(key), key_slot(key.encode()), False
+        for _ in range(MOST_REDIRECTIONS):
+            try:
+                return await node.execute(command, asks=asks)
+            except AWAY_ERRORS as problem:  # noqa: PERF203 - it leads elsewhere
+                error = _kind_of(problem)
+                if isinstance(error, errors.TryAgainError):
+                    await asyncio.sleep(TRY_AGAIN_SECONDS)
+                    continue
+                if not isinstance(error, errors.AskError):
+                    self._owners.pop(slot, None)  # another one may have it by now
+                    raise
+                node = self._node(error.host or node.host, error.port)
+                asks = not isinstance(error, errors.MovedError)
+                if not asks:
+                    self._owners[slot] = node
+        raise errors.ClusterDownError(
+            "CLUSTERDOWN its servers lead from one to another"
+        )
+
+    def _node(self, host: str, port: int) -> Node:
+        if (host, port) not in self._nodes:
+            self._nodes[host, port] = Node(self._url, host=host, port=port)
+        return self._nodes[host, port]
+
+    async def aclose(self) -> None:
+        for node in (self._first, *self._nodes.values()):
+            with suppress(*AWAY_ERRORS):
+                await asyncio.wait_for(node.client.aclose(), CALL_SECONDS)
+
+
+def _kind_of(error: BaseException) -> BaseException:
+    """Return *error* as one of REDIRECTIONS, which redis-py before 6 does not know."""
+    code, _, rest = str(error).partition(" ")
+    return REDIRECTIONS[code](rest) if code in REDIRECTIONS else error
+
+
+@contextmanager
+def waiting_clients(url: str) -> Iterator[tuple[Any, Any]]:
+    """Give synchronous clients: of one server, and of all of its cluster, if it is in one.
+
+    Raises ``ValueError`` if the URL is not one of redis-py's, else one of AWAY_ERRORS.
+    """
+    with ExitStack() as stack:
+        try:
+            one: Any = stack.enter_context(redis.Redis.from_url(url, **LIMITS))
+            is_in_cluster = one.info("cluster").get("cluster_enabled")
+        except TypeError as error:  # an option that redis-py does not know
+            raise ValueError(str(error)) from None
+        if not is_in_cluster:
+            yield one, one
+            return
+        every: Any = stack.enter_context(redis.RedisCluster.from_url(url, **LIMITS))
+        yield one, every
+        for node in every.get_nodes():  # whose pools it leaves open
+            if node.redis_connection is not None:
+                node.redis_connection.connection_pool.disconnect()
 
 
 class AwayError(Exception):
@@ -79,52 +255,40 @@ class Server:
         self.me = f"{socket.gethostname()}-{os.getpid()}-{token_hex(3)}"
         self.channel = f"rep:{spider}:"
         """What begins the names of its channels: each worker has one, and one is of all."""
-        self.calls: dict[str, int] = {}
-        self.shards: int
-        """Into how many shards hosts are cut."""
         self._away: set[int] = set()
         """Shards whose server is away."""
-        self.is_away = False
         self._down_since = 0.0
         """Since when a cluster says nothing but that it is down."""
-        self._code: str | None = None
-        """By which code it has refused us last; ``None``: it is, or was, away."""
+        self.is_full = False
+        """Whether it has refused what takes memory, and has not taken any since."""
         self._said: set[str | None] = set()
         """What was said of it since it was there last."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
-        self._begin()
-
-    # How it begins
-
-    def _begin(self) -> None:
-        """Look at the server while the crawl waits, and find out into how many shards it is cut."""
-        wanted = self.settings.fleet_shards
+        self.fleet_keys = fleet_keys(spider)
+        wanted = settings.fleet_shards
         try:
-            with Look(self.url) as found:
+            with waiting_clients(self.url) as (one, every):
                 began = time()
-                seconds, micros = found.one.time()
+                seconds, micros = one.time()
                 ahead = seconds + micros / 1e6 - (began + time()) / 2
                 self.ahead = ahead if abs(ahead) > SAME_CLOCK_SECONDS else 0.0
                 """By how many seconds the clock of the server is ahead of ours."""
-                self.in_cluster = found.in_cluster
-                role = {} if found.in_cluster else found.one.info("replication")
+                self._in_cluster = every is not one
+                role = {} if self._in_cluster else one.info("replication")
                 if role.get("role") == "slave" and role.get("slave_read_only", 1):
-                    raise ReadOnlyError("It is read only")
-                found.all.set(SHARDS_KEY, wanted or SHARDS, nx=True)
-                self.shards = int(found.all.get(SHARDS_KEY))
-                self._warn_of_eviction(found.one)
+                    raise redis.ReadOnlyError("It is read only")
+                every.set(SHARDS_KEY, wanted or SHARDS, nx=True)
+                self.shards = int(every.get(SHARDS_KEY))
+                """Into how many shards hosts are cut."""
+                self._warn_of_eviction(one)
         except ValueError:  # which may tell a part of the password
-            expected = (
-                "such as redis://user:password@host:6379/0, with redis-py's options"
-            )
-            raise SettingError("REP_FLEET", self.url, expected) from None
+            form = "such as redis://user:password@host:6379/0, with redis-py's options"
+            raise SettingError("REP_FLEET", self.url, form) from None
         except AWAY_ERRORS as error:
-            why = (
-                refusal_of(error)
-                or f"it cannot be reached: {error or type(error).__name__}"
-            )
-            raise RedisStartError(self.url, why) from None
+            away = f"it cannot be reached: {error or type(error).__name__}"
+            raise RedisStartError(self.url, refusal_of(error) or away) from None
+        self.nodes = Nodes(self.url)
         if wanted not in {None, self.shards}:
             self.log.warn_user(
                 f"REP_FLEET_SHARDS is {wanted}, and this Redis is cut into {self.shards} shards"
@@ -142,10 +306,6 @@ class Server:
                 f" {policy}), and with them requests that wait: have it say noeviction"
             )
 
-    @cached_property
-    def nodes(self) -> Nodes:
-        return Nodes(self.url, in_cluster=self.in_cluster)
-
     # Where a host is kept
 
     def shard_of(self, host: str) -> int:
@@ -158,24 +318,17 @@ class Server:
         """Return the key of this *name* beside what is kept of *host*."""
         return f"{{rep:{self.shard_of(host)}}}:{name}"
 
-    @property
-    def fleet_keys(self) -> list[str]:
-        """The workers of the fleet, and what an operator has ordered."""
-        return fleet_keys(self.spider)
-
     # Calls
 
     async def run(
         self, script: str, keys: Sequence[str], args: Sequence[Any] = ()
     ) -> Any:
         """Run a script. Raises one of AWAY_ERRORS."""
-        self.calls[script] = self.calls.get(script, 0) + 1
+        rest = len(keys), *keys, *args
         try:
-            return await self.execute(
-                "EVALSHA", DIGESTS[script], len(keys), *keys, *args
-            )
-        except NoScriptError:
-            return await self.execute("EVAL", SCRIPTS[script], len(keys), *keys, *args)
+            return await self.execute("EVALSHA", DIGESTS[script], *rest)
+        except errors.NoScriptError:
+            return await self.execute("EVAL", SCRIPTS[script], *rest)
 
     async def execute(self, *command: Any) -> Any:
         """Run a command; see ``Nodes.execute``."""
@@ -187,73 +340,65 @@ class Server:
         Raises ``AwayError``.
         """
         shard = self.shard_of(host)
-        if shard in self._away:
+        if not self.is_there(shard):
             raise AwayError
         try:
             if command[0] in SCRIPTS:
                 return await self.run(*command)
             return await self.execute(*command)
         except AWAY_ERRORS as error:
-            self.note_lost(error, {shard})
+            self.note_lost(error, [shard])
             raise AwayError from error
 
     async def for_shards(
-        self,
-        script: str,
-        blocks: dict[int, list[Any]],
-        before: Sequence[Any] = (),
-        *,
-        keys: dict[int, list[str]] | None = None,
-        looks: bool = False,
+        self, script: str, blocks: dict[int, list[Any]], *before: Any
     ) -> dict[int, Any]:
         """Run a script for many shards: in one call, or in a cluster in one for each.
 
-        Each block has the arguments for one shard, after those *before*; *keys* are its owner's,
-        if nothing else is said. Returns the answers of those whose server is there. Only who
-        *looks* asks servers that are known to be away.
+        Each block has the arguments for one shard, after those *before*. Returns the answers
+        of those whose server is there; only "tick" asks servers that are known to be away.
         """
-        keys = keys or {n: [self.owner_key(n)] for n in blocks}
-        asked = [n for n in blocks if looks or n not in self._away]
-        together = [[n] for n in asked] if self.in_cluster else [asked] if asked else []
-        answers = await asyncio.gather(
-            *(
-                self.run(
-                    script,
-                    [key for n in group for key in keys[n]],
-                    [*before, *(part for n in group for part in blocks[n])],
-                )
-                for group in together
-            ),
-            return_exceptions=True,
-        )
+        asked = [n for n in blocks if script == "tick" or self.is_there(n)]
+        groups = [[n] for n in asked] if self._in_cluster else [asked] if asked else []
+        calls = []
+        for group in groups:
+            args = [*before, *(part for n in group for part in blocks[n])]
+            calls.append(self.run(script, list(map(self.owner_key, group)), args))
+        answers = await asyncio.gather(*calls, return_exceptions=True)
         found: dict[int, Any] = {}
-        for group, answer in zip(together, answers, strict=True):
+        for group, answer in zip(groups, answers, strict=True):
             if isinstance(answer, AWAY_ERRORS):
-                self.note_lost(answer, set(group))
+                self.note_lost(answer, group)
             elif isinstance(answer, BaseException):
                 raise answer
             else:
                 found.update(zip(group, answer, strict=True))
-        self.note_found(found.keys())
+        self._away -= found.keys()
+        if self._said and not self._away:
+            self._said.clear()
+            self._down_since = monotonic()
+            self.log.tell_user("Redis is back")
         return found
 
     # Whether it is there
 
-    def note_lost(self, error: BaseException, shards: set[int]) -> None:
-        """Note that a call for *shards* has failed; say so once."""
-        self._away |= shards
+    def note_lost(self, error: BaseException, shards: Iterable[int] = ()) -> None:
+        """Note that a call, for *shards*, has failed; say so once."""
         code = code_of(error)
         if code != "CLUSTERDOWN":
             self._down_since = monotonic()
         elif monotonic() < self._down_since + MENDS_SECONDS:
             code = None  # a cluster that has lost a server, or has found it again
-        self._code = code
-        if code in self._said:
+        is_said = code in self._said
+        if code == "OOM":  # it goes on with what it has
+            is_said, self.is_full = self.is_full, True
+        else:
+            self._away.update(shards)
+            self._said.add(code)
+        if is_said:
             return
-        if not self.is_away:
+        if code == "OOM" or self._said == {code}:
             self.log.count("fleet/away")
-        self.is_away = True
-        self._said.add(code)
         extra = {"spider": self.crawler.spider}
         if code is not None:
             logger.error("Redis refuses us: %s", refusal_of(error), extra=extra)
@@ -264,60 +409,33 @@ class Server:
                 extra=extra,
             )
 
-    def note_found(self, shards: Any) -> None:
-        if not self.is_away:
-            return
-        self._away -= set(shards)
-        if not self._away:
-            self.is_away, self._down_since = False, monotonic()
-            self._said.clear()
-            self.log.tell_user("Redis is back")
+    def note_room(self) -> None:
+        """Note that it has taken what takes memory."""
+        if self.is_full:
+            self.is_full = False
+            self.log.tell_user("Redis has room again")
 
     def is_there(self, shard: int) -> bool:
         return shard not in self._away
 
-    @property
-    def is_full(self) -> bool:
-        """Whether it refused us last because its memory is full."""
-        return self._code == "OOM"
-
-    async def keep_number_of_shards(self) -> None:
-        """Have those that begin later know it, as the server has forgotten."""
-        with suppress(*AWAY_ERRORS):
-            await self.execute("SET", SHARDS_KEY, self.shards, "NX")
-
-    async def lists_there(self, shard: int) -> list[bytes]:
-        """Return the lists of requests that are there, whether an index leads to them or not."""
-        begin = self.owner_key(shard).removesuffix("owner") + "w:"
-        node = await self.nodes.node_of(begin)
-        found = node.client.scan_iter(match=f"{escaped(begin)}*", count=1000)
-        return [key[len(begin.encode()) :] async for key in found]
-
     # What others say
 
-    def listen(self, hear: Callable[[str, bytes], object]) -> None:
-        """Call *hear* with what is said on our channel ("") and on that of all ("all")."""
-        self.begin_task(self._listen(hear))
-
-    async def _listen(self, hear: Callable[[str, bytes], object]) -> None:
+    async def listen(self, hear: Callable[[bool, bytes], object]) -> None:
+        """Call *hear* with what is said on the channel of all (``True``), and on ours."""
         while not self._closed:  # what is missed meanwhile is found at the next tick
             with suppress(*AWAY_ERRORS, AttributeError, RuntimeError):
                 await self._listen_once(hear)
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(LISTEN_AGAIN_SECONDS)
 
-    async def _listen_once(self, hear: Callable[[str, bytes], object]) -> None:
-        channel: Any = self.nodes.any().client.pubsub()
-        ours = f"{self.channel}{self.me}"
+    async def _listen_once(self, hear: Callable[[bool, bytes], object]) -> None:
+        channel: Any = self.nodes.any().client.pubsub(ignore_subscribe_messages=True)
+        of_all = f"{self.channel}all"
         try:
-            await channel.subscribe(ours, f"{self.channel}all")
+            await channel.subscribe(f"{self.channel}{self.me}", of_all)
             while not self._closed:  # redis-py may swallow a cancellation
-                said = await channel.get_message(
-                    ignore_subscribe_messages=True, timeout=5.0
-                )
+                said = await channel.get_message(timeout=5.0)
                 if said is not None:
-                    hear(
-                        "" if said["channel"].decode() == ours else "all", said["data"]
-                    )
+                    hear(said["channel"] == of_all.encode(), said["data"])
         finally:
             with suppress(*AWAY_ERRORS):
                 await channel.aclose()
@@ -354,7 +472,13 @@ def escaped(text: str) -> str:
 
 
 def fleet_keys(spider: str) -> list[str]:
+    """Return the keys of the workers of a fleet, and of what an operator has ordered."""
     return [f"{{rep:{spider}}}:workers", f"{{rep:{spider}}}:orders"]
+
+
+def pairs(told: Sequence[Any]) -> Iterable[tuple[Any, Any]]:
+    """Return what Redis tells one after the other, two by two."""
+    return zip(told[::2], told[1::2], strict=True)
 
 
 def told_key(spider: str, token: str) -> str:

@@ -9,24 +9,49 @@ import random
 from contextlib import suppress
 from secrets import token_hex
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scrapy_rep.frontier.redis_losses import Losses, Standing
-from scrapy_rep.frontier.redis_nodes import AWAY_ERRORS
+from scrapy_rep.frontier.redis_hosts import facts_of, learn
+from scrapy_rep.frontier.redis_server import AWAY_ERRORS, SHARDS_KEY, escaped, pairs
+from scrapy_rep.protocol.printable import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable
 
+    from scrapy_rep.frontier.ledger import Ledger
+    from scrapy_rep.frontier.places import Place
     from scrapy_rep.frontier.redis_server import Server
-    from scrapy_rep.frontier.redis_turns import Facts
+    from scrapy_rep.pacing.keeper import Keeper
 
 logger = logging.getLogger("scrapy_rep")
 
-TICK_SECONDS = 0.5
-"""How often a worker renews its leases and looks how all shards stand."""
-WATCH_SECONDS = 10.0
 PAGE = 500
-"""Lists, or requests, that one call reads or moves when a shard is taken."""
+"""Lists, or requests, that one call reads or moves."""
+LACKING_TICKS = 3
+"""At so many looks in a row a shard must lack requests before we believe it."""
+
+
+class Standing(NamedTuple):
+    """How a shard stands, as Redis has told last."""
+
+    owner: bytes | None
+    epoch: bytes | None
+    filed: int
+    done: int
+    lost: int
+    lists: int
+    out: int
+    """Requests that its owner has at hand or in progress, or has had when it died."""
+    seq: int
+    is_mine: int
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.lists or self.out)
+
+    def has_moved(self, before: Standing) -> bool:
+        """Tell whether anything was filed or done since."""
+        return (self.filed, self.done) != (before.filed, before.done)
 
 
 class Shard:
@@ -42,18 +67,16 @@ class Shard:
         """By ``time.monotonic()``: until then nobody else owns it."""
         self.waits: dict[str, dict[int, int]] = {}
         """How many requests wait in Redis, by the name of the place and by rank."""
-        self.out = 0
-        """How many requests are out, as far as we know."""
-        self.calls = self.changes = 0
-        """How many of our calls that change that are under way, and how many have been."""
-        self.strays = 0
-        """At how many ticks in a row Redis knew of more."""
-        self.releasing_since: float | None = None
-        self.reading = False
+        self.is_leaving = False
+        """Whether it is given back as soon as nothing of it is in progress."""
+        self.is_read = False
+        """Whether it is being read."""
         self.cursor = b"0"
         """Where reading goes on."""
         self.is_unread = False
         """Whether there are lists of which the frontier was not told, as its window is full."""
+        self.lacking = 0
+        """At how many looks in a row it was empty, and lacked requests."""
 
     @property
     def is_safe(self) -> bool:
@@ -64,309 +87,324 @@ class Shard:
         name, rank = place_and_rank(list_)
         return self.waits.get(name, {}).get(rank, 0)
 
-
-class Owner(Protocol):
-    """The ledger, as its shards need it."""
-
-    @property
-    def is_full(self) -> bool:
-        """Whether it takes no more places."""
-
-    def found(self, shard: Shard, list_: bytes, number: int) -> None:
-        """Note that *number* more requests, or so many less, wait in a list."""
-
-    def forget(self, shard: Shard) -> None:
-        """Let go of all that waits there."""
-
-    def is_busy_with(self, shard: int) -> bool:
-        """Tell whether anything of a shard is in progress, or not written yet."""
-
-    def obey(self, orders: dict[str, str]) -> None:
-        """Do what an operator has ordered."""
-
-    def note_work(self, done: int, idle: int, workers: int) -> None:
-        """Note how many requests the fleet was done with in the last WATCH_SECONDS, and how many
-        of its workers have nothing to do.
-        """
-
-    def wake(self) -> None: ...
+    def note(self, name: str, rank: int, number: int) -> None:
+        """Note that *number* requests wait in a list."""
+        ranks = self.waits.setdefault(name, {})
+        ranks[rank] = number
+        if number <= 0:
+            del ranks[rank]
+        if not ranks:
+            del self.waits[name]
 
 
 class Shards:
     """Those that this worker owns; the workers share all of them evenly."""
 
-    def __init__(self, server: Server, owner: Owner, facts: Facts) -> None:
-        self._server, self._owner, self._facts = server, owner, facts
+    def __init__(
+        self,
+        server: Server,
+        ledger: Ledger,
+        keeper: Keeper,
+        is_busy_with: Callable[[int], bool],
+    ) -> None:
+        """*is_busy_with* tells whether anything of a shard is in progress, or not written yet."""
+        self._server, self._ledger, self._keeper = server, ledger, keeper
+        self._is_busy_with = is_busy_with
         self.owned: dict[int, Shard] = {}
         self.standing: dict[int, Standing] = {}
         self.is_empty = False
         """Whether nothing waits or is out in any shard, and nothing came between two looks."""
         self.workers: list[str] = []
         self.orders: dict[str, str] = {}
-        self.losses = Losses(server, owner.is_busy_with)
-        self._again = asyncio.Event()
-        self._ticking: asyncio.Task[Any] | None = None
+        self.has_losses = False
+        """Whether the server has forgotten requests since this crawl began."""
+        self.is_closing = False
+        """Whether no more shards are to be taken."""
         self._freeing: set[asyncio.Task[Any]] = set()
         self._said_spare = False
-        self._closing = False
-        self._watched_at, self._done_then = 0.0, 0
-        self.others_are_there = True
 
-    def look_soon(self) -> None:
-        """Tick at once."""
-        self._again.set()
+    def number_of(self, place: Place) -> int:
+        """Return the number of the shard that has *place*."""
+        return self._server.shard_of(place.host + place.part)
 
-    async def begin(self) -> None:
-        """Tick, and from now on again and again."""
-        await self.tick()
-        self._ticking = self._server.begin_task(self._keep_ticking())
-
-    async def _keep_ticking(self) -> None:
-        while not self._closing:
-            with suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._again.wait(), TICK_SECONDS)
-            self._again.clear()
-            try:
-                await self.tick()
-            except Exception:  # a worker that ticks no more would stand still for ever
-                logger.exception("A look at the fleet failed")
+    def of(self, place: Place) -> Shard | None:
+        """Return the shard of *place*, if it is ours."""
+        return self.owned.get(self.number_of(place))
 
     async def tick(self) -> None:
         """Show up, renew our leases, and see to it that each shard has an owner."""
         server, began = self._server, monotonic()
         lease = round(server.lease * 1e3)
-        try:
-            told, orders = await server.run(
-                "beat", server.fleet_keys, [server.me, lease]
-            )
-            self.workers = sorted(name.decode() for name in told[::2])
-            texts = [part.decode() for part in orders]
-            self.orders = dict(zip(texts[::2], texts[1::2], strict=True))
-        except AWAY_ERRORS as error:
-            server.note_lost(error, set())
+        await self.show_up(lease)
         terms = {n: shard.term for n, shard in self.owned.items()}
-        calm = {n: s.changes for n, s in self.owned.items() if not s.calls}
         blocks = {n: [terms.get(n, "")] for n in range(server.shards)}
-        answers = await server.for_shards(
-            "tick", blocks, [server.me, lease], looks=True
-        )
+        answers = await server.for_shards("tick", blocks, server.me, lease)
         before = self.standing
-        now = {n: Standing.read(answer) for n, answer in answers.items()}
+        now = {n: Standing(*answer) for n, answer in answers.items()}
         self.standing = before | now
-        for n in self.losses.note(before, now, self.owned):
-            self.lose(n)
-        for n, term in terms.items():
+        self._look_for_losses(before, now)
+        for n in terms.keys() & now.keys():
             shard = self.owned.get(n)
-            if shard is None or shard.term != term or n not in answers:
+            if shard is None or shard.term != terms[n]:
                 continue
-            if not self.standing[n].is_mine:
+            if not now[n].is_mine:
                 self.lose(n)
                 continue
             shard.safe_until = began + server.lease
             missed = shard.seq < shard.seq_at_tick  # what was said, and not heard
-            has_room = shard.is_unread and not self._owner.is_full
-            if (missed or has_room) and not shard.reading:
-                server.begin_task(self.read(shard))
-            shard.seq_at_tick = self.standing[n].seq
-            if calm.get(n) == shard.changes and not shard.calls:
-                self._look_for_strays(shard, self.standing[n].out)
-        self.is_empty = (
-            len(answers) == server.shards
-            and all(
-                # More are done than filed where the server was emptied in between.
-                each.is_empty and each.filed <= each.done
-                for each in self.standing.values()
-            )
-            and before.keys() == self.standing.keys()
-            and not any(each.has_moved(before[n]) for n, each in now.items())
+            has_room = shard.is_unread and self._ledger.frontier.room > 0
+            if (missed or has_room) and not shard.is_read:
+                server.begin_task(self._read(shard))
+            shard.seq_at_tick = now[n].seq
+        # More are done than filed where the server was emptied in between.
+        self.is_empty = len(now) == server.shards and all(
+            each.is_empty
+            and each.filed <= each.done
+            and n in before
+            and not each.has_moved(before[n])
+            for n, each in now.items()
         )
-        self._owner.obey(self.orders)
-        self._watch()
-        if answers:
+        if now:
             await self._balance()
-        self.release_idle()
-        self._owner.wake()
+        self.free_idle()
+        self._ledger.frontier.wake()
 
-    def _watch(self) -> None:
-        """Now and then, tell the ledger how many requests the fleet sent, and how many idled."""
-        now = monotonic()
-        if now < self._watched_at + WATCH_SECONDS:
+    async def show_up(self, lease: int) -> bool:
+        """Say that we are at work for *lease* ms (0: we leave); tell whether others are there.
+
+        They are where that is not known.
+        """
+        server = self._server
+        try:
+            told, orders = await server.run(
+                "beat", server.fleet_keys, [server.me, lease]
+            )
+        except AWAY_ERRORS as error:
+            server.note_lost(error)
+            return True
+        self.workers = sorted(name.decode() for name, _ in pairs(told))
+        self.orders = {name.decode(): what.decode() for name, what in pairs(orders)}
+        return bool(told)
+
+    # What was lost
+
+    def _look_for_losses(
+        self, before: dict[int, Standing], now: dict[int, Standing]
+    ) -> None:
+        """Compare how shards stand with how they stood: what a server has forgotten is told."""
+        forgot = lost = 0
+        for n, new in now.items():
+            old, shard = before.get(n), self.owned.get(n)
+            if old is None or not old.epoch:
+                continue
+            if new.epoch != old.epoch or new.filed < old.filed:
+                forgot += 1
+            else:
+                lost += max(0, new.lost - old.lost)
+            if new.epoch != old.epoch:
+                self.lose(n)
+            elif shard is not None:
+                lacks = new.is_empty and new.filed > new.done and not new.has_moved(old)
+                shard.lacking = shard.lacking + 1 if lacks else 0
+                if lacks and shard.lacking % LACKING_TICKS == 0:
+                    self._server.begin_task(self._look_for_lost(n))
+        if lost:
+            self._server.log.count("fleet/lost", lost)
+            self._tell_of_loss(f"{counted(lost, 'request')} that waited in it are gone")
+        if forgot:
+            self._server.log.count("fleet/forgot")
+            self._server.begin_task(self._keep_number())
+            shards = counted(forgot, "shard")
+            self._tell_of_loss(
+                f"it was emptied, or came back without all of its data ({shards})"
+            )
+
+    def _tell_of_loss(self, what: str) -> None:
+        self.has_losses = True
+        logger.error(
+            "Redis has lost a part of the queue of %s: %s. The crawl goes on with what is left,"
+            " and will not end as finished",
+            self._server.spider,
+            what,
+            extra={"spider": self._server.crawler.spider},
+        )
+
+    async def _keep_number(self) -> None:
+        """Have workers that begin later know the number of shards, which is forgotten."""
+        with suppress(*AWAY_ERRORS):
+            await self._server.execute("SET", SHARDS_KEY, self._server.shards, "NX")
+
+    async def _look_for_lost(self, n: int) -> None:
+        """Find again what no index leads to; note what is gone."""
+        server, key = self._server, [self._server.owner_key(n)]
+        if self._is_busy_with(n):
             return
-        done = sum(each.done for each in self.standing.values())
-        busy = {each.owner for each in self.standing.values() if not each.is_empty}
-        idle = len(set(self.workers) - busy)
-        if self._watched_at:
-            self._owner.note_work(done - self._done_then, idle, len(self.workers))
-        self._watched_at, self._done_then = now, done
+        begin = key[0].removesuffix("owner") + "w:"
+        there = server.nodes.owner_of(begin).client.scan_iter(
+            f"{escaped(begin)}*", 1000
+        )
+        try:
+            found = [name[len(begin.encode()) :] async for name in there]
+            for at in range(0, len(found), PAGE):
+                await server.run("index", key, [1, *found[at : at + PAGE]])
+            if not found:
+                await server.run("count", key, [1])
+        except AWAY_ERRORS as error:
+            server.note_lost(error, [n])
+
+    # What waits
+
+    def found(self, shard: Shard, list_: bytes, number: int) -> None:
+        """Note that *number* more requests, or so many less, wait in a list."""
+        if not number:
+            return
+        frontier, (name, rank) = self._ledger.frontier, place_and_rank(list_)
+        is_new = name not in shard.waits and not frontier.places.has(name)
+        if is_new and frontier.room <= 0:
+            shard.is_unread = True
+            return
+        shard.note(name, rank, shard.number_in(list_) + number)
+        place = frontier.places.named(name)
+        if place.count + number > 0:
+            frontier.found(place, number)
+        else:
+            frontier.drop(place)
+
+    def _forget(self, shard: Shard) -> None:
+        """Let go of all that waits there."""
+        shard.waits.clear()
+        for place in self._ledger.frontier.places:
+            if self.number_of(place) == shard.number:
+                self._ledger.frontier.drop(place)
+
+    async def _read(self, shard: Shard) -> None:
+        """Read what waits in a shard, page by page, and tell of what we did not know.
+
+        Where the frontier's window is full it goes on later.
+        """
+        server, frontier = self._server, self._ledger.frontier
+        shard.is_read, seq = True, -1
+        shard.is_unread = shard.cursor != b"0"
+        missing = set() if shard.is_unread else set(_lists(shard))
+        key = [server.owner_key(shard.number)]
+        try:
+            while seq < 0 or shard.cursor != b"0":
+                args = [shard.cursor, PAGE, "*"]
+                now, shard.cursor, *lists = await server.run("lists", key, args)
+                seq = now if seq < 0 else seq
+                if self.owned.get(shard.number) is not shard or shard.is_leaving:
+                    return
+                for list_, number in pairs(lists):
+                    missing.discard(list_)
+                    self.found(shard, list_, number - shard.number_in(list_))
+                if shard.cursor != b"0" and frontier.room <= 0:
+                    shard.is_unread = True
+                    missing.clear()
+                    break
+            for list_ in missing:  # an operator has deleted it
+                self.found(shard, list_, -shard.number_in(list_))
+            shard.seq = max(shard.seq, seq)
+        except AWAY_ERRORS as error:
+            server.note_lost(error, [shard.number])
+        finally:
+            shard.is_read = False
+        frontier.wake()
 
     # Taking and giving
 
     async def _balance(self) -> None:
         """Take free shards up to our share; begin to give back what is beyond it."""
-        me, workers = self._server.me, self.workers
-        if self._closing or me not in workers:
+        server, workers = self._server, self.workers
+        if self.is_closing or server.me not in workers:
             return
-        number, rank = len(workers), workers.index(me)
-        target = self._server.shards // number + (rank < self._server.shards % number)
-        kept = [shard for shard in self.owned.values() if shard.releasing_since is None]
-        if len(kept) > target:
-            # As many of those with much to do as of the others.
-            kept.sort(key=lambda shard: -len(shard.waits))
-            given = len(kept) - target
-            for nth in range(given):
-                self.release(kept[nth * len(kept) // given])
+        number, rank = len(workers), workers.index(server.me)
+        share = server.shards // number + (rank < server.shards % number)
+        kept = [shard for shard in self.owned.values() if not shard.is_leaving]
+        # As many of those with much to do as of the others.
+        kept.sort(key=lambda shard: -len(shard.waits))
+        for nth in range(given := len(kept) - share):
+            self.release(kept[nth * len(kept) // given])
         free = [
             n
             for n, each in self.standing.items()
-            if not each.owner and n not in self.owned and self._server.is_there(n)
+            if not each.owner and n not in self.owned and server.is_there(n)
         ]
         random.shuffle(free)  # so that workers do not all try the same one
-        for n in free[: max(0, target - len(kept))]:
-            await self._own(n)
-        if not target and not self._said_spare:
+        for n in free[: max(0, share - len(kept))]:
+            await self._take(n)
+        if not share and not self._said_spare:
             self._said_spare = True
-            self._server.log.tell_user(
-                f"The fleet has {number} workers and {self._server.shards} shards: this worker"
+            server.log.tell_user(
+                f"The fleet has {number} workers and {server.shards} shards: this worker"
                 " only stands by, and takes over where another one ends. REP_FLEET_SHARDS of a"
                 " new queue may be larger"
             )
 
-    async def _own(self, n: int) -> None:
-        try:
-            await self._take(n)
-        except AWAY_ERRORS as error:
-            self._server.note_lost(error, {n})
-
     async def _take(self, n: int) -> None:
         server, began = self._server, monotonic()
-        keys = [server.owner_key(n)]
         args = [server.me, round(server.lease * 1e3), token_hex(6)]
-        answer = await server.run("own", keys, args)
-        if answer is None:  # another one was quicker
-            return
-        term, seq, out = answer
-        shard = Shard(n, term.decode(), seq, began + server.lease)
-        self.owned[n] = shard
-        if out:
-            await self._give_back(shard)  # what its last owner had
-            server.log.count("fleet/taken_back", out)
-        told = keys[0].removesuffix("owner") + "hosts"
-        known = await server.execute("HGETALL", told)
-        await server.execute("UNLINK", told)
-        self._facts.learn(
-            {host.decode(): json.loads(fact) for host, fact in known.items()}
-        )
-        await self.read(shard)
+        try:
+            answer = await server.run("own", [server.owner_key(n)], args)
+            if answer is None:  # another one was quicker
+                return
+            term, seq, out, facts = answer
+            shard = Shard(n, term.decode(), seq, began + server.lease)
+            self.owned[n] = shard
+            learn(json.loads(facts), server, self._keeper)
+            if out:
+                await self._give_back(shard)  # what its last owner had
+                server.log.count("fleet/taken_back", out)
+            await self._read(shard)
+        except AWAY_ERRORS as error:
+            server.note_lost(error, [n])
 
     async def _give_back(self, shard: Shard) -> None:
         """Have what is out wait again."""
-        left = 1
+        key, left = [self._server.owner_key(shard.number)], 1
         while left > 0:
-            keys = [self._server.owner_key(shard.number)]
-            left = await self._server.run("back", keys, [shard.term, PAGE])
-
-    async def read(self, shard: Shard) -> None:
-        """Read what waits in a shard, page by page, and tell of what we did not know.
-
-        Where the frontier's window is full it goes on later.
-        """
-        server, n = self._server, shard.number
-        shard.reading, seq = True, -1
-        gone = dict.fromkeys(_lists(shard)) if shard.cursor == b"0" else {}
-        shard.is_unread = shard.cursor != b"0"
-        try:
-            while seq < 0 or shard.cursor != b"0":
-                args = [shard.cursor, PAGE, "*"]
-                now, at, *lists = await server.run("lists", [server.owner_key(n)], args)
-                seq = now if seq < 0 else seq
-                if self.owned.get(n) is not shard or shard.releasing_since is not None:
-                    return
-                shard.cursor = at
-                for list_, number in _pairs(lists):
-                    gone.pop(list_, None)
-                    self._owner.found(shard, list_, number - shard.number_in(list_))
-                if at != b"0" and self._owner.is_full:
-                    shard.is_unread, gone = True, {}
-                    break
-            for list_ in gone:  # an operator has deleted it
-                self._owner.found(shard, list_, -shard.number_in(list_))
-            shard.seq = max(shard.seq, seq)
-        except AWAY_ERRORS as error:
-            server.note_lost(error, {n})
-        finally:
-            shard.reading = False
-        self._owner.wake()
+            left = await self._server.run("back", key, [shard.term, PAGE])
 
     def release(self, shard: Shard) -> None:
         """Give a shard back as soon as nothing of it is in progress."""
-        if shard.releasing_since is None:
-            shard.releasing_since = monotonic()
-            self._owner.forget(shard)
+        if not shard.is_leaving:
+            shard.is_leaving = True
+            self._forget(shard)
 
-    def release_idle(self) -> None:
+    def free_idle(self) -> None:
         """Give back those that are to be given back, and with which we are through."""
-        for shard in list(self.owned.values()):
-            if shard.releasing_since is not None and not self._owner.is_busy_with(
-                shard.number
-            ):
+        for n, shard in list(self.owned.items()):
+            if shard.is_leaving and not self._is_busy_with(n):
                 task = self._server.begin_task(self._free(shard))
                 self._freeing.add(task)
                 task.add_done_callback(self._freeing.discard)
 
     async def _free(self, shard: Shard) -> None:
         n, server = shard.number, self._server
-        if self.owned.get(n) is not shard:
+        if self.owned.get(n) is not shard or not server.is_there(n):
             return
         del self.owned[n]
-        if not server.is_there(n):  # it is free when its lease is over
-            return
-        facts = [
-            part
-            for host, fact in self._facts.known(n).items()
-            for part in (host, json.dumps(fact))
-        ]
-        args = [shard.term, f"{server.channel}all", n, *facts]
+        facts = json.dumps(facts_of(n, server, self._keeper))
+        args = [shard.term, f"{server.channel}all", n, facts]
         try:
             await self._give_back(shard)
             await server.run("free", [server.owner_key(n)], args)
-        except AWAY_ERRORS as error:
-            server.note_lost(error, {n})
-
-    def _look_for_strays(self, shard: Shard, out: int) -> None:
-        """Take a shard anew if requests are out of which we do not know: an answer was lost."""
-        shard.strays = shard.strays + 1 if out > shard.out else 0
-        if shard.strays > 1:
-            self.release(shard)
+        except AWAY_ERRORS as error:  # it is free when its lease is over
+            server.note_lost(error, [n])
 
     def lose(self, n: int) -> None:
         """Note that a shard is not ours any more: its lease was over, and another one has it."""
         shard = self.owned.pop(n, None)
         if shard is not None:
             self._server.log.count("fleet/lost_shards")
-            self._owner.forget(shard)
+            self._forget(shard)
 
-    async def close(self) -> None:
-        """Give all back, and leave."""
-        self._closing = True
-        self.look_soon()
-        if self._ticking is not None:  # a look under way may be about to own one more
-            await self._ticking
+    async def close(self) -> bool:
+        """Give all back, and leave; tell whether others are there."""
         await asyncio.gather(*self._freeing, return_exceptions=True)
         for shard in self.owned.values():
             self.release(shard)
-        await asyncio.gather(
-            *(self._free(shard) for shard in list(self.owned.values()))
-        )
-        server = self._server
-        try:
-            left, _ = await server.run("beat", server.fleet_keys, [server.me, 0])
-            self.others_are_there = bool(left)
-        except AWAY_ERRORS as error:
-            server.note_lost(error, set())
-
-
-def _pairs(told: list[Any]) -> Iterable[tuple[Any, Any]]:
-    return zip(told[::2], told[1::2], strict=True)
+        await asyncio.gather(*map(self._free, list(self.owned.values())))
+        return await self.show_up(0)
 
 
 def _lists(shard: Shard) -> list[bytes]:

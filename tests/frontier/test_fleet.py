@@ -12,9 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.frontier.redis_nodes import CALLS_AT_A_TIME
-from scrapy_rep.frontier.redis_store import FleetStore
-from scrapy_rep.frontier.redis_turns import Facts, FleetBookings
+from scrapy_rep.frontier.redis_hosts import (
+    FleetBookings,
+    FleetStore,
+    facts_of,
+    learn,
+)
+from scrapy_rep.frontier.redis_server import CALLS_AT_A_TIME
 from scrapy_rep.pacing.keeper import ParkedError
 from tests.utils import coroutine_test, make_crawler
 
@@ -267,17 +271,6 @@ async def test_who_gives_up_a_start_that_it_has_booked_leaves_it_to_others(
 
 
 @coroutine_test
-async def test_starts_at_many_hosts_are_booked_in_one_call(redis_server):
-    async with workers(redis_server, 1) as (server,):
-        bookings = bookings_of(server)
-        names = [f"h{n}.example" for n in range(20)]
-        await asyncio.gather(*(bookings.book(name, 0.2) for name in names))
-        assert server.calls["turn"] == 1
-        await asyncio.gather(*(bookings.over(name, 0) for name in names))
-        assert server.calls["turn"] == 2
-
-
-@coroutine_test
 async def test_a_start_of_a_dead_worker_is_over_with_its_lease(redis_server):
     async with workers(redis_server, REP_FLEET_LEASE=0.5) as (one, other):
         await bookings_of(one).book(HOST, 0.1)
@@ -313,17 +306,17 @@ async def test_a_host_that_one_has_parked_is_parked_for_all(redis_server):
 async def test_the_next_owner_of_a_host_knows_when_it_was_asked(redis_server):
     async with workers(redis_server, 1) as (server,):
         keeper = Crawl.of(server.crawler).keeper
-        facts, record = Facts(server, keeper), keeper.hosts.of(HOST)
+        record = keeper.hosts.of(HOST)
         keeper.keep(HOST, ORIGIN, 60)
         keeper.keep("other.example", "http://other.example", 60)  # not asked yet
         record.last = asked = monotonic() - 5
-        told = json.loads(json.dumps(facts.known(server.shard_of(HOST))))
+        told = json.loads(json.dumps(facts_of(server.shard_of(HOST), server, keeper)))
         assert set(told) == {HOST}
         record.last = None  # another process
-        facts.learn(told)
+        learn(told, server, keeper)
         assert record.last == pytest.approx(asked, abs=0.1)
         assert 54 < keeper.pace_left(HOST) < 55
-        facts.learn({HOST: told[HOST] | {"last": 0.0}})
+        learn({HOST: told[HOST] | {"last": 0.0}}, server, keeper)
         assert record.last == pytest.approx(asked, abs=0.1)  # one's own is newer
 
 

@@ -118,7 +118,7 @@ class Waiting:
     async def settle(self) -> None:
         """Wait until the ledger has told the frontier of all that was filed."""
         deadline = monotonic() + 10
-        while self.ledger.fills_ahead and self.ledger._outbox.has_news():  # type: ignore[attr-defined]
+        while self.ledger.fills_ahead and self.ledger._traffic.has_news():  # type: ignore[attr-defined]
             assert monotonic() < deadline
             await sleep(0.005)
 

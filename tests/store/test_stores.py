@@ -10,7 +10,7 @@ import pytest
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.frontier.redis_store import FleetStore
+from scrapy_rep.frontier.redis_hosts import FleetStore
 from scrapy_rep.store import Snapshot
 from scrapy_rep.store.sqlite import SqliteStore
 from tests.snapshots import answer_of, changed, snapshot_of

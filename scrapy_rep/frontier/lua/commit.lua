@@ -11,20 +11,15 @@ for _, key in ipairs(KEYS) do
   local batch, shard, term, done, new = unpack(ARGV, at, at + 4)
   local first = at + 5
   at = first + done + 5 * new
+  local mine = term ~= '' and redis.call('HGET', p .. 'n', 'term') == term
+  local answer, filed, waiting = {(term ~= '' and not mine) and 1 or 0}, 0, {}
   local number, before = string.match(redis.call('GET', p .. 'b:' .. me) or '', '^(%d+) (.*)$')
   if number == batch then -- it was heard, and its answer was lost
-    answers[#answers + 1] = cjson.decode(before)
-  else
-    local mine = term ~= '' and redis.call('HGET', p .. 'n', 'term') == term
-    local answer, filed, waiting = {(term ~= '' and not mine) and 1 or 0}, 0, {}
-    if done + 0 > 0 and mine then
-      local gone = redis.call('HDEL', p .. 'out', unpack(ARGV, first, first + done - 1))
-      redis.call('HINCRBY', p .. 'n', 'done', gone)
-    end
-    first = first + done
+    answer = cjson.decode(before)
+  elseif new + 0 > 0 then
     for i = 1, new do
-      local list, side, hand, print, body = unpack(ARGV, first, first + 4)
-      first = first + 5
+      local nth = first + done + 5 * (i - 1)
+      local list, side, hand, print, body = unpack(ARGV, nth, nth + 4)
       if print ~= '' and redis.call('SADD', p .. 'seen', print) == 0 then
         answer[#answer + 1] = i
       else
@@ -53,8 +48,12 @@ for _, key in ipairs(KEYS) do
       end
     end
     redis.call('SET', p .. 'b:' .. me, batch .. ' ' .. cjson.encode(answer), 'PX', 3600000)
-    answers[#answers + 1] = answer
   end
+  if done + 0 > 0 and mine then -- after the others: a server whose memory is full refuses the first
+    local gone = redis.call('HDEL', p .. 'out', unpack(ARGV, first, first + done - 1))
+    redis.call('HINCRBY', p .. 'n', 'done', gone)
+  end
+  answers[#answers + 1] = answer
 end
 for owner, what in pairs(told) do
   redis.call('PUBLISH', channel .. owner, cjson.encode(what))

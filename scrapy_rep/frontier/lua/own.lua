@@ -1,5 +1,5 @@
 -- Take a shard that nobody owns. KEYS: its owner. ARGV: me, the lease in ms, an epoch.
--- Answers nothing, or {term, seq, how many requests its last owner had out}.
+-- Answers nothing, or {term, seq, how many requests its last owner had out, what that one told}.
 if redis.call('EXISTS', KEYS[1]) == 1 then
   return
 end
@@ -11,4 +11,6 @@ redis.call('HSETNX', p .. 'n', 'epoch', ARGV[3])
 local epoch = redis.call('HGET', p .. 'n', 'epoch')
 local term = epoch .. ':' .. redis.call('HINCRBY', p .. 'n', 'number', 1)
 redis.call('HSET', p .. 'n', 'term', term)
-return {term, tonumber(redis.call('HGET', p .. 'n', 'seq') or 0), redis.call('HLEN', p .. 'out')}
+local seq, facts = redis.call('HGET', p .. 'n', 'seq'), redis.call('GET', p .. 'hosts')
+redis.call('DEL', p .. 'hosts')
+return {term, tonumber(seq or 0), redis.call('HLEN', p .. 'out'), facts or '{}'}

@@ -13,7 +13,10 @@ for i, key in ipairs(KEYS) do
   elseif mine then -- nobody has taken it since
     redis.call('SET', key, ARGV[1], 'PX', ARGV[2])
   end
-  local lists, out = redis.call('SCARD', p .. 'lists'), redis.call('HLEN', p .. 'out')
-  answers[i] = {owner, n[1], n[3], n[4], n[5], lists, out, n[6], mine and 1 or 0}
+  answers[i] = {owner, n[1]}
+  for _, number in ipairs({n[3] or 0, n[4] or 0, n[5] or 0, redis.call('SCARD', p .. 'lists'),
+                           redis.call('HLEN', p .. 'out'), n[6] or 0, mine and 1 or 0}) do
+    table.insert(answers[i], tonumber(number))
+  end
 end
 return answers

@@ -1,0 +1,322 @@
+"""What a fleet keeps of a host besides its requests: starts, snapshots, what its owner knows."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from itertools import count, islice
+from math import inf
+from time import monotonic, time
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from scrapy_rep.frontier.redis_server import AwayError
+from scrapy_rep.pacing.hosts import WELL, Health, early_of
+from scrapy_rep.pacing.keeper import ParkedError
+from scrapy_rep.settings import DAY
+from scrapy_rep.store import Store, origin_of_key
+from scrapy_rep.store.packed import pack, unpack
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from scrapy_rep.frontier.redis_server import Server
+    from scrapy_rep.pacing.keeper import Keeper
+    from scrapy_rep.store import Snapshot
+
+    Key = tuple[str, str]
+    """A host, and the name of what is kept beside it."""
+
+AWAY_SECONDS = 0.5
+"""How often we ask again for what another one holds, or whose server is away."""
+RENEW_PART = 3
+"""What is held is renewed so many times in a lease."""
+SPENT_KEPT_MS = 86_400_000
+"""For so long after the last request it is known how many a host has had."""
+LARGE_OCTETS = 64 * 1024
+"""Octets of a body beyond which a thread packs it: 512 KiB take 16 ms."""
+PACED_SECONDS = 1.0
+"""Seconds for which a host must have to wait yet that its next owner is told of."""
+MOST_FACTS = 1000
+"""Of so many hosts of a shard its next owner is told."""
+
+
+class Holds:
+    """Holds what one worker at a time may do, by a lease that is renewed meanwhile."""
+
+    def __init__(
+        self, server: Server, is_ending: Callable[[], bool], kept: float = 0.0
+    ) -> None:
+        """*is_ending* tells whether the crawl is ending.
+
+        For *kept* seconds, at least, Redis knows when it was let go of: a delay counts from there.
+        """
+        self._server, self._is_ending, self._kept = server, is_ending, kept
+        self._serials = count(1)
+        self.held: dict[Key, tuple[float, str]] = {}
+        """The delay after it, in seconds, and as who we hold it."""
+        self._renewing: asyncio.Task[Any] | None = None
+
+    async def hold(
+        self,
+        key: Key,
+        interval: float = 0.0,
+        due: float = 0.0,
+        waits: Callable[[], object] = lambda: None,
+    ) -> int:
+        """Wait until it is ours, and *interval* seconds have passed since it was another's.
+
+        See ``FleetBookings.book``.
+        """
+        serial = next(self._serials)
+        # So that what is told late of one hold is not taken for another one.
+        me = f"{self._server.me}:{serial}"
+        # The delay begins a little later by Redis' clock than by ours.
+        early, life = 2 * early_of(interval), self._life_of(interval)
+        try:
+            while True:
+                asked = monotonic()
+                try:
+                    wait, *why = await self.ask(
+                        key, me, "book", interval, life, ms=round(early * 1e3)
+                    )
+                except AwayError:
+                    wait, why = AWAY_SECONDS * 1e3, [b"away"]
+                if why == [b"parked"]:
+                    raise ParkedError(wait / 1e3)
+                if why:
+                    waits()
+                    if why == [b"away"] and self._is_ending():
+                        raise ParkedError(self._server.lease)
+                    # Who holds it may be through with it before its lease is over.
+                    most = inf if why == [b"paced"] else AWAY_SECONDS
+                    await asyncio.sleep(min(wait / 1e3 - early, most))
+                    continue
+                self.held[key] = interval, me
+                if self._renewing is None:
+                    self._renewing = self._server.begin_task(self._renew())
+                await asyncio.sleep(max(due - monotonic(), wait / 1e3))
+                if (
+                    monotonic() < asked + life
+                ):  # else we slept for longer than it is held
+                    return serial
+        except (asyncio.CancelledError, ParkedError):
+            # Redis may have given it to us all the same.
+            self.held[key] = interval, me
+            self._server.begin_task(self.let_go(key))
+            raise
+
+    async def let_go(self, key: Key) -> None:
+        interval, me = self.held.pop(key, (0.0, ""))
+        at, life = monotonic(), max(self._kept, interval)
+        if me:
+            with suppress(AwayError):  # its lease ends by itself
+                ago = lambda: round((monotonic() - at) * 1e3)
+                await self.ask(key, me, "over", interval, life, ms=ago)
+
+    def _life_of(self, interval: float) -> float:
+        """Return for how long it is held: at least its delay after each renewal."""
+        lease = self._server.lease
+        return max(lease, interval + 2 * lease / RENEW_PART)
+
+    async def ask(
+        self, key: Key, me: str, what: str, interval: float, life: float, *, ms: Any = 0
+    ) -> Any:
+        """Run the script with all that decides who holds it. Raises ``AwayError``."""
+        args = [me, what, round(interval * 1e3), max(1, round(life * 1e3)), ms]
+        return await self._server.at_host(
+            key[0], "turn", [self._server.key_at(*key)], args
+        )
+
+    async def _renew(self) -> None:
+        """Hold on to what takes long."""
+        before: set[Key] = set()
+        while self.held:
+            for key in before & self.held.keys():
+                interval, me = self.held.get(key, (0.0, ""))
+                with suppress(AwayError):
+                    await self.ask(key, me, "hold", 0.0, self._life_of(interval))
+            before = set(self.held)
+            await asyncio.sleep(self._server.lease / RENEW_PART)
+        self._renewing = None
+
+
+class FleetBookings(Holds):
+    """Books each start at a host with a delay, by the clock of Redis.
+
+    A start is held until its answer, and the delay counts after it. So the pace is kept by all
+    that ask: other workers, media, other spiders, and one that wakes up too late. What a host's
+    owner alone need know is not told: a host has one, and one booking at a time.
+    """
+
+    def __init__(self, server: Server, is_ending: Callable[[], bool]) -> None:
+        super().__init__(server, is_ending, server.settings.crawl_delay_max + 1)
+
+    async def book(
+        self,
+        host: str,
+        interval: float,
+        due: float = 0.0,
+        waits: Callable[[], object] = lambda: None,
+    ) -> int:
+        """Wait until *interval* seconds have passed since the last request; book this start.
+
+        It is not before *due*, by ``time.monotonic()``, and should be asked for some time before
+        that (``early_of``), as it takes time to book it.
+
+        Until ``over`` nobody else starts there. An interval of 0 means that it is not known here
+        what the host asks for. *waits* is called before each wait. Returns the booking. Raises
+        ``ParkedError`` if another process has parked the host.
+        """
+        return await self.hold((host, f"turn:{host}"), interval, due, waits)
+
+    async def over(self, host: str, booking: int) -> None:
+        """Note that the request of *booking*, the host's only one, is over: its delay begins."""
+        await self.let_go((host, f"turn:{host}"))
+
+    async def park(self, host: str, seconds: float) -> None:
+        """Let no process start a request to *host* for so many *seconds*."""
+        with suppress(AwayError):
+            await self.ask((host, f"turn:{host}"), "", "park", 0.0, seconds)
+
+    async def spend(self, host: str, most: int) -> bool:
+        """Count a request to *host*; ``False``: *most* requests have started already."""
+        key = self._server.key_at(host, f"{self._server.spider}:spent:{host}")
+        while not self._is_ending():
+            with suppress(AwayError):
+                number = await self._server.at_host(host, "INCR", key)
+                await self._server.at_host(host, "PEXPIRE", key, SPENT_KEPT_MS)
+                return int(number) <= most
+            await asyncio.sleep(AWAY_SECONDS)
+        return True
+
+
+class FleetStore(Store):
+    """Keeps each snapshot beside the requests of its host, until it is of no more use.
+
+    While the server of a host is away, nobody asks for its robots.txt.
+    """
+
+    def __init__(self, server: Server, is_ending: Callable[[], bool]) -> None:
+        """*is_ending* tells whether the crawl is ending, and so waits for nothing."""
+        self._server, self._is_ending = server, is_ending
+        settings = server.settings
+        self._expiry = round((settings.unreachable_max + settings.max_age + DAY) * 1e3)
+        self._claims = Holds(server, is_ending)
+
+    def fetched(self) -> set[str]:
+        """Return the hosts of which a robots.txt is being fetched."""
+        return {host for host, _ in self._claims.held}
+
+    async def get(self, origin: str) -> Snapshot | None:
+        host, key = self._host_and_key(origin)
+        try:
+            row = await self._server.at_host(host, "GET", key)
+        except AwayError:
+            return None
+        try:
+            if row is None:
+                return None
+            return unpack(origin, row, ahead=self._server.ahead)
+        except ValueError as error:
+            await self._server.at_host(host, "UNLINK", key)
+            raise ValueError(f"what Redis had is damaged: {error}") from error
+
+    async def put(self, origin: str, snapshot: Snapshot) -> None:
+        host, key = self._host_and_key(origin)
+        packing = partial(pack, origin, snapshot, ahead=self._server.ahead)
+        body = b"" if snapshot.answer is None else snapshot.answer.body
+        is_large = len(body) > LARGE_OCTETS
+        row = await asyncio.to_thread(packing) if is_large else packing()
+        with suppress(AwayError):  # another worker may ask once more
+            await self._server.at_host(host, "SET", key, row, "PX", self._expiry)
+
+    async def touch(self, origin: str, snapshot: Snapshot) -> None:
+        """See ``Store``; nobody else writes it meanwhile, as only one has the claim."""
+        kept = None
+        with suppress(ValueError):
+            kept = await self.get(origin)
+        touched = snapshot.touching(kept)
+        if touched is not None:
+            await self.put(origin, touched)
+
+    async def close(self) -> None:
+        """Nothing is to be written; the scheduler closes the connections."""
+
+    @asynccontextmanager
+    async def claim(self, origin: str) -> AsyncIterator[bool]:
+        """Be the only worker that asks *origin*; the block is given whether the store may know more.
+
+        A worker that dies meanwhile delays the others by a lease.
+        """
+        key = host_in(origin), f"asks:{origin}"
+        await self._claims.hold(key, waits=self._check_ending)
+        try:
+            yield True  # another worker may have asked between our last look and the claim
+        finally:
+            self._server.begin_task(self._claims.let_go(key))
+
+    def _check_ending(self) -> None:
+        if self._is_ending():
+            raise asyncio.CancelledError
+
+    def _host_and_key(self, origin: str) -> tuple[str, str]:
+        host = host_in(origin)
+        return host, self._server.key_at(host, f"robots:{origin}")
+
+
+def host_in(origin: str) -> str:
+    """Return the host of *origin*, or of the key of one of its variants."""
+    try:
+        return urlsplit(origin_of_key(origin)).hostname or ""
+    except ValueError:
+        return ""
+
+
+# What the next owner of a shard must know of hosts: how they are, until when they are parked,
+# and when they were asked, so that their requests wait in the frontier and not for their booking.
+
+
+def facts_of(shard: int, server: Server, keeper: Keeper) -> dict[str, Any]:
+    """Return what is known of hosts of *shard* that must wait, or are not well.
+
+    Times are by the server's clock.
+    """
+    clock, now, found = _clock_of(server), monotonic(), dict[str, Any]()
+    for host, record in keeper.hosts.by_name.items():
+        if server.shard_of(host) != shard:
+            continue
+        is_parked, is_well = record.parked_left(now) > 0, record.health is WELL
+        paced = keeper.pace_left(host, behind=False) > PACED_SECONDS
+        if is_parked or paced or not is_well:
+            found[host] = {
+                "parked": record.parked_until + clock if is_parked else 0.0,
+                "health": _shifted(record.health, clock),
+                "last": record.last and record.last + clock,
+            }
+    return dict(islice(found.items(), MOST_FACTS))
+
+
+def learn(facts: dict[str, Any], server: Server, keeper: Keeper) -> None:
+    """Take over what ``facts_of`` has told another worker of."""
+    clock, now = _clock_of(server), monotonic()
+    for host, fact in facts.items():
+        record, health = keeper.hosts.of(host), Health(**fact["health"])
+        if record.health is WELL and health.at:
+            record.health = Health(**_shifted(health, -clock))
+        if record.last is None and fact["last"]:
+            record.last = min(now, fact["last"] - clock)
+        if (left := fact["parked"] - clock - now) > 0:
+            keeper.learn_parked(host, left)
+
+
+def _clock_of(server: Server) -> float:
+    """Return by how much the wall clock of *server* is ahead of our monotonic one."""
+    return time() - monotonic() + server.ahead
+
+
+def _shifted(health: Health, seconds: float) -> dict[str, Any]:
+    times = {name: getattr(health, name) for name in ("at", "resumes", "since")}
+    later = {name: at + seconds for name, at in times.items() if at}
+    return health._asdict() | later

@@ -1,13 +1,15 @@
 """A fleet of workers, real processes at a real Redis, as the sites see it.
 
-Run it with ``python -m tests.benchmarks.fleet [pace|speed|wide|cost]...``:
+Run it with ``python -m tests.benchmarks.fleet [pace|speed|wide|cost|away]...``:
 
 - pace: 1, 2 and 8 workers, 30 hosts that ask for a delay. What part of the requests that are
   allowed was sent, the smallest gap at the server, both in units of the delay, and Redis' CPU.
 - speed: 200 hosts that ask for none; pages a second between the first and the last tenth.
-- wide: one such host, four workers, spread or not.
+- wide: one such host that takes 0.2 s for a page, four workers, spread or not: its owner is then
+  bound by CONCURRENT_REQUESTS_PER_DOMAIN, and not by its processor.
 - cost: what Redis takes, in CPU for a page with 20 new links, half of them to other workers'
   hosts, and in memory for a request that waits, beyond its pickle.
+- away: one of a cluster's servers is away for 30 s, judged as the test does for 4 and 8 s.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ import sys
 import time
 from contextlib import contextmanager
 from itertools import pairwise
+from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_rep.frontier.redis_server import SCRIPTS
@@ -26,7 +30,6 @@ from tests.redis_server import RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 OPEN = "User-agent: *\nDisallow: /no\n"
 SETTINGS = {"LOG_LEVEL": "WARNING"}
@@ -137,10 +140,12 @@ def pace(delay: float = 1.0, number: int = 20) -> None:
             )
 
 
-def rate_of(web_hosts: Any, number: int, workers: int, **settings: Any) -> float:
+def rate_of(
+    web_hosts: Any, number: int, workers: int, *, page: float = 0.0, **settings: Any
+) -> float:
     """Return the pages a second between the first and the last tenth."""
     with (
-        Web(web_hosts, page=0.0) as web,
+        Web(web_hosts, page=page) as web,
         seeded(web, pages(web_hosts, number), workers, **settings) as (_, fleet),
     ):
         fleet.join(300)
@@ -159,12 +164,12 @@ def speed(number: int = 25) -> None:
         print(f"  {workers} workers: {rate:.0f} pages a second", flush=True)
 
 
-def wide(number: int = 4000) -> None:
+def wide(number: int = 1500) -> None:
     web_hosts = hosts(1, OPEN)
-    print(f"wide: one host, {number} pages, 4 workers")
+    print(f"wide: one host, {number} pages of 0.2 s, 4 workers")
     spread = {"REP_HOSTS": {"127.0.1.1": {"wide": 16}}}
     for name, settings in {"one owner": {}, "spread": spread}.items():
-        rate = rate_of(web_hosts, number, 4, **settings)
+        rate = rate_of(web_hosts, number, 4, page=0.2, **settings)
         print(f"  {name}: {rate:.0f} pages a second", flush=True)
 
 
@@ -223,7 +228,7 @@ def hang(server: RedisServer) -> None:
 
 def long_away(server: RedisServer) -> None:
     server.kill()
-    time.sleep(12)
+    time.sleep(8)
     server.start()
 
 
@@ -238,10 +243,20 @@ def nothing(server: RedisServer) -> None:
 FAULTS: dict[str, tuple[Callable[[RedisServer], None], dict[str, Any]]] = {
     "killed and restarted": (restart, {}),
     "hung for 5 s": (hang, {}),
-    "away for 12 s": (long_away, {}),
+    "away for 8 s": (long_away, {}),
     "emptied": (empty, {}),
     "clocks off by 3 s": (nothing, {"CLOCKS_OFF": 3.0}),
 }
+
+
+def away() -> None:
+    from tests.crawls import test_fleet_cluster as cluster  # which needs us
+
+    with TemporaryDirectory() as folder:
+        cluster.test_hosts_of_a_server_that_is_away_wait_and_all_is_sent(
+            cluster.goes, 30, Path(folder)
+        )
+    print("away: all was sent, and every worker ended by itself")
 
 
 PARTS: dict[str, Callable[[], None]] = {
@@ -249,6 +264,7 @@ PARTS: dict[str, Callable[[], None]] = {
     "speed": speed,
     "wide": wide,
     "cost": cost,
+    "away": away,
 }
 
 if __name__ == "__main__":

@@ -75,10 +75,9 @@ def crawl(
 
 @pytest.mark.invariant4
 @pytest.mark.invariant2
-@pytest.mark.parametrize("workers", [1, 3])
-def test_one_pace_and_one_fetch(workers):
+def test_one_pace_and_one_fetch():
     robots = hosts(8, delayed(DELAY))
-    with crawl(pages(robots, 8), robots, workers) as (web, server, fleet):
+    with crawl(pages(robots, 8), robots, 3) as (web, server, fleet):
         fleet.join(SOON)
         found = seen(web)
         assert left(server) == 0
@@ -156,12 +155,12 @@ def test_a_dead_workers_hosts_stand_still_for_its_lease_and_a_second():
     robots = hosts(6, delayed(DELAY))
     lease = 3
     settings = {"REP_FLEET_LEASE": lease}
-    with crawl(pages(robots, 30), robots, 2, **settings) as (web, _, fleet):
+    with crawl(pages(robots, 16), robots, 2, **settings) as (web, _, fleet):
         until(all_said(fleet, number=4))
         fleet.workers[0].stop()
         fleet.join(SOON)
         found = seen(web)
-    assert len(found.urls) == 6 * 30
+    assert len(found.urls) == 6 * 16
     # Beyond that: what a gap of the other worker's hosts takes on a machine so busy.
     longest = sorted(max(_gaps({host: hits}, "")) for host, hits in found.pages.items())
     usual = max(gap for gap in longest if gap < lease)
@@ -171,16 +170,16 @@ def test_a_dead_workers_hosts_stand_still_for_its_lease_and_a_second():
 def test_a_worker_that_slept_beyond_its_lease_keeps_the_pace():
     robots = hosts(4, delayed(DELAY))
     settings = {"REP_FLEET_LEASE": 2, "page": 0.1}
-    with crawl(pages(robots, 24), robots, 2, **settings) as (web, _, fleet):
+    with crawl(pages(robots, 18), robots, 2, **settings) as (web, _, fleet):
         until(all_said(fleet))
         sleeper = fleet.workers[0].process.pid
         os.kill(sleeper, signal.SIGSTOP)
         before = len(fleet.said("got"))
-        until(lambda: len(fleet.said("got")) > before + 40)  # its hosts' among them
+        until(lambda: len(fleet.said("got")) > before + 30)  # its hosts' among them
         os.kill(sleeper, signal.SIGCONT)
         fleet.join(SOON)
         found = seen(web)
-    assert len(found.urls) == 4 * 24
+    assert len(found.urls) == 4 * 18
     assert found.gaps[0] >= DELAY
     assert fleet.workers[0].stats["rep/fleet/lost_shards"] > 0
     assert reasons(fleet) == {"finished"}
@@ -263,7 +262,7 @@ def test_faults_of_redis(name, tmp_path: Path):
         assert set(found.robots.values()) == {1}
         assert found.gaps[0] >= DELAY
         assert reasons(fleet) == {"finished"}
-    if name in {"killed and restarted", "hung for 5 s", "away for 12 s"}:
+    if name in {"killed and restarted", "hung for 5 s", "away for 8 s"}:
         for worker in fleet.workers:
             away = worker.log.count("WARNING: Redis is away")
             assert 1 <= away == worker.stats["rep/fleet/away"] <= 3
@@ -290,12 +289,13 @@ def forget_the_owners(server: RedisServer) -> None:
     assert server.client.delete(*server.client.keys("*:owner"))
 
 
-@pytest.mark.parametrize("fault", [evict, forget_the_index, forget_the_owners])
-def test_a_server_that_makes_room_loses_no_request(fault):
+def test_a_server_that_makes_room_loses_no_request():
     robots = {**hosts(4, delayed(DELAY)), **hosts(4, OPEN, network=2)}
     with crawl(pages(robots, 20), robots, 3, page=0.3) as (web, server, fleet):
-        until(lambda: len(fleet.said("got")) > 20)
-        fault(server)
+        for fault in (evict, forget_the_index, forget_the_owners):
+            before = len(answered(fleet))
+            until(partial(more_than, before + 15, fleet))
+            fault(server)
         fleet.join(SOON)
         found = seen(web)
     assert len(found.urls) == 8 * 20
@@ -381,14 +381,13 @@ def test_no_link_is_lost_when_its_worker_is_killed():
     assert twice <= 3 * 16  # what three workers had in hand
 
 
-@pytest.mark.parametrize("by_tls", [False, True])
-def test_a_slow_way_to_the_server(by_tls, tmp_path):
+def test_a_slow_way_to_the_server_by_tls(tmp_path):
     robots = hosts(6, delayed(DELAY))
     with Web(robots, page=0.05) as web, RedisServer() as server:
         urls = [web.url(host, f"/{n}") for n in range(10) for host in robots]
         seed(server, urls)
         with (
-            SlowProxy(server.port, 0.05, tls=tmp_path if by_tls else None) as proxy,
+            SlowProxy(server.port, 0.05, tls=tmp_path) as proxy,
             Fleet(server, 2, REP_FLEET=proxy.url) as fleet,
         ):
             fleet.join(SOON)
@@ -426,14 +425,14 @@ def test_a_replica_that_takes_over():
     assert reasons(fleet) == {"finished"}
 
 
-@pytest.mark.parametrize("times", [1, 2])
-def test_who_is_asked_to_stop_while_redis_hangs_ends_all_the_same(times):
+def test_who_is_asked_to_stop_while_redis_hangs_ends_all_the_same():
     robots = {**hosts(3, delayed(DELAY)), **hosts(2, OPEN, network=2)}
-    with crawl(pages(robots, 16), robots, 2, page=0.3) as (_, server, fleet):
+    settings = {"REP_FLEET_LEASE": 3, "page": 0.3}
+    with crawl(pages(robots, 16), robots, 2, **settings) as (_, server, fleet):
         until(all_said(fleet, number=4))
         server.hang()
-        for _ in range(times):
-            for worker in fleet.workers:
+        for workers in (fleet.workers, fleet.workers[1:]):  # the other one twice
+            for worker in workers:
                 worker.process.send_signal(signal.SIGTERM)
             time.sleep(0.5)
         fleet.join(SOON)  # it hangs until they have ended
@@ -499,10 +498,10 @@ def test_a_host_without_a_delay_is_spread_if_one_says_so():
 def test_a_spread_host_keeps_its_delay():
     robots = hosts(1, delayed(DELAY))
     wide = {"REP_HOSTS": {"127.0.1.1": {"wide": 16}}}
-    with crawl(pages(robots, 16), robots, 3, **wide) as (web, _, fleet):
+    with crawl(pages(robots, 8), robots, 3, **wide) as (web, _, fleet):
         fleet.join(SOON)
         found = seen(web)
-    assert len(found.urls) == 16
+    assert len(found.urls) == 8
     assert found.robots == {"127.0.1.1": 1}
     assert found.gaps[0] >= DELAY
 
@@ -510,7 +509,7 @@ def test_a_spread_host_keeps_its_delay():
 def test_a_host_that_keeps_one_worker_busy_while_others_idle_is_told():
     robots = hosts(1, OPEN)
     with crawl(pages(robots, 1500), robots, 2, page=0.2) as (_, _, fleet):
-        fleet.join(SOON)
+        until(lambda: any('"wide"' in worker.log for worker in fleet.workers))
     told = [line for worker in fleet.workers for line in worker.log.splitlines()]
     (said,) = [line for line in told if '"wide"' in line]
     assert "127.0.1.1 got" in said
@@ -643,30 +642,47 @@ def test_a_server_that_cannot_be_used_ends_the_crawl_before_it_begins(url, said)
     assert "wrong" not in worker.log.replace("wrong or missing", "")
 
 
-@pytest.mark.parametrize(
-    ("fault", "told"),
-    [
-        (("CONFIG", "SET", "requirepass", "secret"), "must have its user and password"),
-        (("REPLICAOF", "127.0.0.1", "9"), "it is a replica"),
-    ],
-)
-def test_a_server_that_refuses_us_later_is_an_error(fault, told):
+REFUSALS: dict[str, tuple[list[str], tuple[str, ...], tuple[str, ...], str]] = {
+    "a password": (
+        [],
+        ("CONFIG", "SET", "requirepass", "secret"),
+        ("CONFIG", "SET", "requirepass", ""),
+        "must have its user and password",
+    ),
+    "another password": (
+        ["--requirepass", "secret"],
+        ("CONFIG", "SET", "requirepass", "other"),
+        ("CONFIG", "SET", "requirepass", "secret"),
+        "must have its user and password",
+    ),
+    "a replica": (
+        [],
+        ("REPLICAOF", "127.0.0.1", "9"),
+        ("REPLICAOF", "NO", "ONE"),
+        "it is a replica",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_a_server_that_refuses_us_later_is_an_error(name):
+    options, fault, undo, told = REFUSALS[name]
     robots = hosts(2, delayed(DELAY))
-    with crawl(pages(robots, 16), robots, 1) as (web, server, fleet):
-        (worker,) = fleet.workers
-        until(all_said(fleet))
-        server.client.execute_command(*fault)
-        server.client.execute_command(
-            "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"
-        )
-        until(lambda: told in worker.log)
-        if fault[0] == "REPLICAOF":
-            server.client.execute_command("REPLICAOF", "NO", "ONE")
-        else:
-            server.client.execute_command("CONFIG", "SET", "requirepass", "")
-        fleet.join(SOON)
+    with Web(robots, page=0.1) as web, RedisServer(None, *options) as server:
+        url = server.url.replace("//", "//:secret@") if options else server.url
+        urls = [web.url(host, f"/{n}") for n in range(12) for host in robots]
+        settings = {"URLS": urls, "REP_FLEET": url, "TOGETHER": 0}
+        with Fleet(server, 1, **settings) as fleet:
+            (worker,) = fleet.workers
+            until(all_said(fleet))
+            client = server.client
+            client.execute_command(*fault)
+            client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+            until(lambda: told in worker.log)
+            client.execute_command(*undo)
+            fleet.join(SOON)
         found = seen(web)
     assert worker.log.count("ERROR: Redis refuses us") == 1
-    assert len(found.urls) == 2 * 16
+    assert len(found.urls) == 2 * 12
     assert found.gaps[0] >= DELAY
     assert reasons(fleet) == {"finished"}

@@ -10,6 +10,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import redis
 
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.frontier.redis_hosts import (
@@ -18,7 +19,7 @@ from scrapy_rep.frontier.redis_hosts import (
     facts_of,
     learn,
 )
-from scrapy_rep.frontier.redis_server import CALLS_AT_A_TIME
+from scrapy_rep.frontier.redis_server import CALLS_AT_A_TIME, refusal_of
 from scrapy_rep.pacing.keeper import ParkedError
 from tests.utils import coroutine_test, make_crawler
 
@@ -190,11 +191,13 @@ async def test_a_start_is_held_until_its_answer_and_the_delay_counts_from_there(
 async def test_who_does_not_know_the_delay_keeps_the_one_that_others_keep(redis_server):
     async with workers(redis_server) as (one, other):
         first, second = bookings_of(one), bookings_of(other)
-        await first.over(HOST, await first.book(HOST, 0.4))
+        booking = await first.book(HOST, 0.4)
         began = monotonic()
-        await second.over(HOST, await second.book(HOST, 0.0))  # a robots.txt
+        await first.over(HOST, booking)
+        booking = await second.book(HOST, 0.0)  # a robots.txt
         assert monotonic() - began >= 0.38
         began = monotonic()
+        await second.over(HOST, booking)
         await first.book(HOST, 0.4)  # counts from the robots.txt
         assert monotonic() - began >= 0.38
 
@@ -438,3 +441,25 @@ async def test_scripts_survive_a_flush(redis_server):
         redis_server.client.script_flush()
         redis_server.client.flushall()
         assert await Shard(server).own()
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (redis.AuthenticationError("invalid username-password pair"), "user and"),
+        (redis.ReadOnlyError("You can't write against a replica."), "the master"),
+        (redis.OutOfMemoryError("command not allowed"), "maxmemory must be raised"),
+        (redis.exceptions.MovedError("1 127.0.0.1:9"), "one of a Redis Cluster"),
+        # As a script says it, or a redis-py that makes no kind of it.
+        (redis.ResponseError("MOVED 1 127.0.0.1:9"), "one of a Redis Cluster"),
+        (redis.ResponseError("NOPERM this user has no rights"), "allowed to run"),
+        (redis.ResponseError("OOM command not allowed"), "maxmemory must be raised"),
+        (redis.ResponseError("CLUSTERDOWN Hash slot not served"), "slots has no"),
+    ],
+)
+def test_each_refusal_says_what_to_do(error, told):
+    assert told in str(refusal_of(error))
+
+
+def test_who_cannot_be_reached_does_not_refuse():
+    assert refusal_of(redis.ConnectionError("connection refused")) is None

@@ -88,7 +88,7 @@ for row in NOTES.split("\n")[1:-1]:
     number, severity, code, meaning = row.split(None, 3)
     CODES[code], NUMBERS[code], SEVERITIES[code] = meaning, number, severity
 
-OTHER_FIELDS = {
+OTHER_FIELDS = [
     "acap-allow-crawl",
     "acap-crawler",
     "acap-disallow-crawl",
@@ -100,7 +100,7 @@ OTHER_FIELDS = {
     "nofollow",
     "noindex",
     "unavailable_after",
-}
+]
 
 # An XML declaration, comments or stray elements may stand before the page.
 HTML_TAG = r"(?is)\s*(?:<.*?)??<(?:!doctype|html|head|body|script|meta)\b"

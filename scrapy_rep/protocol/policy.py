@@ -368,7 +368,7 @@ class Policy:
         chosen = chosen_for(agents_given(key), text, self.dialect)
         reading = Reading(self.dialect, charset=self._text.charset)
         if first is None:
-            self._first = first = RuleSet(text, chosen, reading, key)
+            self._first = first = RuleSet(chosen, reading, key).compile(text)
             return first  # another thread may have put its own there since
         if others is None:
             others = self._others = {}
@@ -378,7 +378,7 @@ class Policy:
             if rules.chosen == chosen:
                 break  # another agent that shares the groups
         else:
-            rules = RuleSet(text, chosen, reading, key)
+            rules = RuleSet(chosen, reading, key).compile(text)
         others[key] = rules
         return rules
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from scrapy_rep.protocol.decoding import MAX_SIZE, show_octets
 from scrapy_rep.protocol.groups import rules_among, rules_of
@@ -21,10 +22,15 @@ from scrapy_rep.protocol.rules import (
     usual_octets,
 )
 from scrapy_rep.protocol.urls import WITHOUT_RESERVED, encode_reserved
-from scrapy_rep.protocol.wildcards import ScoredParts, Wildcards, join_pieces
+from scrapy_rep.protocol.wildcards import (
+    ScoredParts,
+    Wildcards,
+    join_pieces,
+)
 
 if TYPE_CHECKING:
     from scrapy_rep.protocol.fields import Paces
+    from scrapy_rep.protocol.policy import Verdict
     from scrapy_rep.protocol.preferences import Stated
     from scrapy_rep.protocol.rules import Pattern
     from scrapy_rep.protocol.user_agents import Chosen
@@ -37,6 +43,7 @@ MAX_RECENT = 300  # places for what was explained last, each
 RULES_IN_A_PLACE = 100  # of some 350 octets
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class RuleSet:
     """The merged rules of one agent.
 
@@ -44,63 +51,34 @@ class RuleSet:
     kept apart; each gives its highest score that matches, and the highest of all decides.
     """
 
-    __slots__ = (
-        "agent",
-        "allows_most",
-        "base",
-        "by_score",
-        "chosen",
-        "escapes",
-        "exact",
-        "fresh",
-        "is_prepared",
-        "origins",
-        "own",
-        "paces",
-        "picky",
-        "prefixes",
-        "reading",
-        "stated",
-        "verdicts",
-        "wildcards",
+    chosen: Chosen
+    reading: Reading
+    agent: str | tuple[str, ...]  # as given; others may share the rules
+    base: int = NO_MATCH  # the score of what matches every path
+    allows_most: int = NO_MATCH  # the highest score that allows
+    picky: bool = False  # a rule has an escape, which a path as given may not show
+    # Prefixes, their scores, and once they are sorted their parents: see `tabulate`.
+    prefixes: tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...] | None] = (
+        (),
+        (),
+        None,
     )
+    exact: dict[str, int] = field(default_factory=dict)
+    wildcards: Wildcards | None = None
+    escapes: Wildcards | None = None  # for a path as `encode_reserved` has it
+    fresh: int = FEW_QUERIES
+    by_score: dict[int, list[tuple[Pattern, tuple[bool, str, int]]]] | None = None
+    is_prepared: bool = False  # so that it keeps that
+    paces: Paces | None = None  # these, too, are read when first asked for
+    stated: Stated | None = None  # preferences
+    # Origins that rules name, which are whole URLs, and the rules for URLs of one of them.
+    origins: set[str] = field(default_factory=set)
+    own: RuleSet | None = None
+    # What the policy said before, by score, where that alone decides.
+    verdicts: dict[int, Verdict] = field(default_factory=dict)
 
-    def __init__(
-        self,
-        text: str,
-        chosen: Chosen,
-        reading: Reading,
-        agent: str | tuple[str, ...],
-    ) -> None:
-        self.agent = agent  # as given; others may share the rules
-        self.chosen = chosen
-        self.reading = reading
-        self.base = NO_MATCH  # the score of what matches every path
-        self.allows_most = NO_MATCH  # the highest score that allows
-        self.picky = False  # a rule has an escape, which a path as given may not show
-        # Prefixes, their scores, and once they are sorted their parents: see `tabulate`.
-        self.prefixes: tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...] | None]
-        self.prefixes = (), (), None
-        self.exact: dict[str, int] = {}
-        self.wildcards: Wildcards | None = None
-        self.escapes: Wildcards | None = None  # for a path as `encode_reserved` has it
-        self.fresh = FEW_QUERIES
-        self.by_score: dict[int, list[tuple[Pattern, tuple[bool, str, int]]]] | None = (
-            None
-        )
-        self.is_prepared = False  # so that it keeps that
-        self.paces: Paces | None = None  # these, too, are read when first asked for
-        self.stated: Stated | None = None  # preferences
-        # Origins that rules name, which are whole URLs, and the rules for URLs of one of them.
-        self.origins: set[str] = set()
-        self.own: RuleSet | None = None
-        # What the policy said before, by score, where that alone decides.
-        self.verdicts: dict[int, Any] = {}
-        if chosen.sections:
-            self.compile(text)
-
-    def compile(self, text: str) -> None:
-        """Score the rules of the sections.
+    def compile(self, text: str) -> RuleSet:
+        """Score the rules of the sections, before anything is asked, and return itself.
 
         Rules that are spelt as usual are cut out of the text at once, and what stands
         between them is read line by line. `readings_of` would score both alike, but slower.
@@ -153,6 +131,7 @@ class RuleSet:
         for everything in ("", "/"):  # every path begins with a slash
             self.base = max(self.base, literals.pop(everything, NO_MATCH))
         self.prefixes = tuple(literals), tuple(literals.values()), None
+        return self
 
     def cut_out(
         self,
@@ -211,7 +190,8 @@ class RuleSet:
         own = self.own
         if own is None or own.reading.origin != origin:
             reading = self.reading._replace(origin=origin)
-            self.own = own = RuleSet(text, self.chosen, reading, self.agent)
+            own = RuleSet(self.chosen, reading, self.agent).compile(text)
+            self.own = own
         return own
 
     def tabulate(self) -> None:

@@ -128,12 +128,13 @@ codecs.register_error(OCTETS_HANDLER, octets_of)
 @lru_cache(maxsize=8)
 def escape_table(kept_apart: str) -> dict[str, str]:
     """What the two digits of an escape become: an octet, or the escape in upper case."""
+    octets = "".join(map(chr, range(256)))
+    decoded = {*re.findall(URI_CHARACTER, octets)} - {*kept_apart}
     digits = "0123456789ABCDEFabcdef"
     table = {}
     for pair in (high + low for high in digits for low in digits):
         octet = chr(int(pair, 16))
-        decoded = re.match(URI_CHARACTER, octet) and octet not in kept_apart
-        table[pair] = octet if decoded else "%" + pair.upper()
+        table[pair] = octet if octet in decoded else "%" + pair.upper()
     return table
 
 

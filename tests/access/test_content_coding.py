@@ -60,24 +60,16 @@ def test_what_comes_out(body, coding):
 @pytest.mark.parametrize(
     ("body", "coding"),
     [
-        (RULES, "br"),
-        (RULES, "gzip"),
-        (RULES, "zstd"),
-        (RULES, "X-Compress"),
-        (zipped(RULES), "binary"),
-        (zipped(RULES), "gunzip"),
+        (RULES, "br"), (RULES, "gzip"), (RULES, "zstd"), (RULES, "X-Compress"),
+        (zipped(RULES), "binary"), (zipped(RULES), "gunzip"),
         (b"\x28\xb5\x2f\xfd\x04\x58" + RULES, "zst" * 100),
-        (zipped(b"User-agent: *\x00"), "gzip, utf-8"),
-        (zipped(RULES)[:-1], "gzip"),
-        (zipped(RULES) + b"\x1f\x8b", "gzip"),
-        (zipped(RULES) + b"and more", "gzip"),
-        (zipped(RULES), "gzip, gzip"),
-        (RULES, ",".join(["identity"] * 5)),
+        (zipped(b"User-agent: *\x00"), "gzip, utf-8"), (zipped(RULES)[:-1], "gzip"),
+        (zipped(RULES) + b"\x1f\x8b", "gzip"), (zipped(RULES) + b"and more", "gzip"),
+        (zipped(RULES), "gzip, gzip"), (RULES, ",".join(["identity"] * 5)),
         (zipped(b"") * MAX_GZIP_MEMBERS + zipped(RULES), "gzip"),
-        (brotli.compress(RULES)[:-1], "br"),
-        (brotli.compress(RULES) + b"more", "br"),
+        (brotli.compress(RULES)[:-1], "br"), (brotli.compress(RULES) + b"more", "br"),
     ],
-)
+)  # fmt: skip
 def test_what_is_not_read(body, coding):
     with pytest.raises(ValueError, match="content coding"):
         read(body, coding)

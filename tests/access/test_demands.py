@@ -21,21 +21,15 @@ def of(status: int, **headers: str) -> Demand | None:
 @pytest.mark.parametrize(
     ("status", "challenge", "cause"),
     [
-        (402, "", "payment"),
-        (402, "License", "license"),
-        (401, "License", "license"),
+        (402, "", "payment"), (402, "License", "license"), (401, "License", "license"),
         (403, 'license error="path_not_authorized"', "license"),
         (401, 'Basic realm="x", License', "license"),
-        (401, 'License realm="x", Basic realm="y"', "license"),
-        (401, "", None),
-        (401, "Basic", None),
-        (401, 'Basic realm="a, License "', None),
-        (401, 'Licensed realm="x"', None),
-        (403, "", None),
-        (404, "License", None),
+        (401, 'License realm="x", Basic realm="y"', "license"), (401, "", None),
+        (401, "Basic", None), (401, 'Basic realm="a, License "', None),
+        (401, 'Licensed realm="x"', None), (403, "", None), (404, "License", None),
         (200, "License", None),
     ],
-)
+)  # fmt: skip
 def test_causes(status, challenge, cause):
     found = of(status, WWW_Authenticate=challenge)
     assert (found and found.cause) == cause

@@ -25,18 +25,13 @@ Sitemap: /sitemap.xml
 @pytest.mark.parametrize(
     ("urlish", "allowed"),
     [
-        ("http://www.example.com/", True),
-        ("/index.html", True),
-        ("index.html", True),
-        ("/private/x", False),
-        ("private/x", False),
-        ("/private/press/today#top", True),
+        ("http://www.example.com/", True), ("/index.html", True), ("index.html", True),
+        ("/private/x", False), ("private/x", False), ("/private/press/today#top", True),
         ("https://example.com/private/?a=b", False),
         (urlsplit("http://example.com/private/x"), False),
-        (urlparse("http://example.com/private/press/"), True),
-        ("", True),
+        (urlparse("http://example.com/private/press/"), True), ("", True),
     ],
-)
+)  # fmt: skip
 def test_parse_and_allowed(urlish, allowed):
     parser = parse(RULES, "x")
     assert parser.allowed(urlish) is allowed

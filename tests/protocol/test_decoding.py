@@ -210,20 +210,12 @@ LATIN = b"User-agent: *\nDisallow: /caf\xe9\nDisallow: /v3/\xf0$\nAllow: /*\xe8*
 @pytest.mark.parametrize(
     ("url", "expected"),
     [
-        ("/caf%E9", False),
-        ("/caf%e9/x", False),
-        ("/caf%C3%A9", False),
-        ("/caf\u00e9", False),
-        ("/cafe", True),
-        ("/caf%C3", True),
-        ("/v3/%F0", False),
-        ("/v3/%C3%B0", False),
-        ("/v3/%F0x", True),
-        ("/caf%E9/%E8x.gif", True),
-        ("/caf%E9/%C3%A8x.gif", True),
+        ("/caf%E9", False), ("/caf%e9/x", False), ("/caf%C3%A9", False), ("/caf\u00e9", False),
+        ("/cafe", True), ("/caf%C3", True), ("/v3/%F0", False), ("/v3/%C3%B0", False),
+        ("/v3/%F0x", True), ("/caf%E9/%E8x.gif", True), ("/caf%E9/%C3%A8x.gif", True),
         ("/caf%E9/%E9x.gif", False),
     ],
-)
+)  # fmt: skip
 def test_d29_octets_that_are_not_utf_8(url: str, expected: bool) -> None:
     """As they are, and as ISO-8859-1."""
     assert parse(LATIN).allowed(url, "a") is expected

@@ -68,16 +68,12 @@ Disallow: /
 @pytest.mark.parametrize(
     ("agent", "url", "expected"),
     [
-        ("UnhipBot/0.1", "/org/about.html", False),
-        ("WebCrawler/3.0", "/org/plans.html", True),
-        ("Excite/1.0", "/", True),
-        ("other", "/", False),
-        ("other", "/org/plans.html", False),
-        ("other", "/org/about.html", True),
-        ("other", "/%7Emak/mak.html", True),
+        ("UnhipBot/0.1", "/org/about.html", False), ("WebCrawler/3.0", "/org/plans.html", True),
+        ("Excite/1.0", "/", True), ("other", "/", False), ("other", "/org/plans.html", False),
+        ("other", "/org/about.html", True), ("other", "/%7Emak/mak.html", True),
         ("other", "/%7Ejim/jim.html", False),
     ],
-)
+)  # fmt: skip
 def test_records_of_1996(
     dialect: Dialect, agent: str, url: str, expected: bool
 ) -> None:

@@ -49,14 +49,12 @@ def test_dates(headers, until, expected):
 @pytest.mark.parametrize(
     ("agent", "expected"),
     [
-        ("ExampleBot", {"noindex"}),
-        ("examplebot-news", {"nofollow"}),
+        ("ExampleBot", {"noindex"}), ("examplebot-news", {"nofollow"}),
         (["ExampleBot-News", "ExampleBot"], {"noindex", "nofollow"}),
-        ("Mozilla/5.0 (compatible; ExampleBot/2.1)", {"noindex"}),
-        ("", set()),
+        ("Mozilla/5.0 (compatible; ExampleBot/2.1)", {"noindex"}), ("", set()),
         ("360Spider", {"unavailable_after", "noarchive"}),
     ],
-)
+)  # fmt: skip
 def test_the_agent_is_found_as_in_robots_txt(agent, expected):
     headers = [
         "examplebot: noindex",

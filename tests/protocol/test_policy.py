@@ -166,15 +166,13 @@ def test_an_argument_of_a_wrong_type(argument: str, value: Any) -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        Rule(allow=True, path="/", line=1),
-        Group(tokens=("a",), rules=(), line=1),
-        RequestRate(1, 10, None, None),
-        VisitTime(time(6), time(8)),
+        Rule(allow=True, path="/", line=1), Group(tokens=("a",), rules=(), line=1),
+        RequestRate(1, 10, None, None), VisitTime(time(6), time(8)),
         parse("User-agent: *\nDisallow: /").verdict("/", "a"),
         *parse("nonsense line here").notes[:1],
     ],
     ids=lambda value: type(value).__name__,
-)
+)  # fmt: skip
 def test_values_cannot_be_changed(value: Any) -> None:
     for name in ("allow", "tokens", "requests", "start", "allowed", "line"):
         if hasattr(value, name):
@@ -256,22 +254,13 @@ def test_allow_all_and_disallow_all(allows: bool) -> None:
 @pytest.mark.parametrize(
     ("rules", "expected"),
     [
-        ("Disallow: /", True),
-        ("Disallow: *", True),
-        ("Disallow: /*", True),
-        ("Disallow: /\nDisallow: /x", True),
-        ("Disallow: /\nAllow:", True),
-        ("Disallow: /\nDisallow:", True),
-        ("Disallow: /\nAllow: /x", False),
-        ("Disallow: /\nAllow: /", False),
-        ("Disallow: /x", False),
-        ("Disallow: /$", False),
-        ("Disallow:", False),
-        ("Disallow: x", False),
-        ("Allow: /", False),
-        ("", False),
+        ("Disallow: /", True), ("Disallow: *", True), ("Disallow: /*", True),
+        ("Disallow: /\nDisallow: /x", True), ("Disallow: /\nAllow:", True),
+        ("Disallow: /\nDisallow:", True), ("Disallow: /\nAllow: /x", False),
+        ("Disallow: /\nAllow: /", False), ("Disallow: /x", False), ("Disallow: /$", False),
+        ("Disallow:", False), ("Disallow: x", False), ("Allow: /", False), ("", False),
     ],
-)
+)  # fmt: skip
 def test_denies_all(rules: str, expected: bool) -> None:
     policy = parse(f"User-agent: a\n{rules}\n")
     assert policy.denies_all("a") is expected

@@ -162,14 +162,11 @@ def test_a_use_that_others_may_make_says_no_more_than_no(uses, expected):
 @pytest.mark.parametrize(
     ("use", "expected"),
     [
-        ("use=immediate", (Y, N, N)),
-        ("use=reference", (Y, Y, N)),
-        ("use=full", (Y, Y, Y)),
-        ("use=full, use=reference", (Y, Y, N)),
-        ("use=yes", (U, U, U)),
+        ("use=immediate", (Y, N, N)), ("use=reference", (Y, Y, N)), ("use=full", (Y, Y, Y)),
+        ("use=full, use=reference", (Y, Y, N)), ("use=yes", (U, U, U)),
         ("ai-train=no", (U, U, U)),
     ],
-)
+)  # fmt: skip
 def test_use(use, expected):
     found = parse(f"User-agent: *\nContent-Signal: {use}\n").preferences("/", "x")
     assert answers(found, LEVELS) == expected

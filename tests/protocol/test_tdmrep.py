@@ -48,17 +48,12 @@ def test_the_example_of_the_report(path, answer, policies):
 @pytest.mark.parametrize(
     ("location", "path", "matches"),
     [
-        ("/", "/a", True),
-        ("/this/path/exactly$", "/this/path/exactly", True),
+        ("/", "/a", True), ("/this/path/exactly$", "/this/path/exactly", True),
         ("/this/path/exactly$", "/this/path/exactly/not", False),
-        ("/this/*/then", "/this/or/that/then/too", True),
-        ("/path/foo-%24", "/path/foo-$", True),
-        ("*.pdf$", "/a/b.pdf", True),
-        ("/%62", "/b", True),
-        ("a", "/a", False),
-        ("", "/", False),
+        ("/this/*/then", "/this/or/that/then/too", True), ("/path/foo-%24", "/path/foo-$", True),
+        ("*.pdf$", "/a/b.pdf", True), ("/%62", "/b", True), ("a", "/a", False), ("", "/", False),
     ],
-)
+)  # fmt: skip
 def test_locations_are_read_as_those_of_robots_txt(location, path, matches):
     rules = [{"location": location, "tdm-reservation": 1}]
     expected = "no" if matches else "unstated"

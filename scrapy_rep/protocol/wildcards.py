@@ -101,9 +101,7 @@ class Wildcards:
         """The highest score of a pattern that matches the path, `floor` if none is higher."""
         if self.index is not None:
             for letters, filed in self.index.items():
-                starts = range(len(path) - letters + 1)
-                grams = {path[start : start + letters] for start in starts}
-                for gram in filed.keys() & grams:
+                for gram in filed.keys() & windows_of(path, letters):
                     floor = best_of_few(filed[gram], path, floor)
             return floor
         for needle in self.needles:
@@ -117,6 +115,10 @@ class Wildcards:
         if self.with_query and "?" in path:
             floor = best_of_few(self.with_query, path, floor)
         return floor
+
+
+def windows_of(path: str, letters: int) -> set[str]:
+    return {path[at : at + letters] for at in range(len(path) - letters + 1)}
 
 
 def index_by_letters(wildcards: Sequence[Wildcard]) -> Index:

@@ -215,7 +215,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         copies = [Path(folder, str(job)) for job in range(given.jobs)]
         for copy in copies:
-            left_out = shutil.ignore_patterns(".*", "__pycache__")
+            left_out = shutil.ignore_patterns(
+                ".git", ".venv", ".*_cache", "__pycache__"
+            )
             shutil.copytree(REPOSITORY, copy, ignore=left_out)
         while waiting or running:
             if waiting and copies:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from scrapy import signals
+
 from scrapy_rep.events import EVENTS
 from scrapy_rep.events.event import Event
 from scrapy_rep.events.of_requests import Sent
@@ -74,3 +76,23 @@ async def _play(
     whole = [site.url(url) if url.startswith("/") else url for url in urls]
     await crawl(played.crawler, urls=whole, **arguments)
     return played
+
+
+async def harvest(
+    replies: dict[str, Any],
+    paths: Iterable[str],
+    spider: type[scrapy.Spider],
+    meta: Any = None,
+    **settings: Any,
+) -> tuple[list[str], list[str], Any]:
+    """Crawl *paths*; return those that the site saw, those of the items, and the crawler."""
+    items: list[str] = []
+    with Site(replies) as site:
+        crawler = make_crawler(spider, **settings)
+
+        def scraped(item: Any) -> None:
+            items.append(item["url"].removeprefix(site.origin))
+
+        crawler.signals.connect(scraped, signals.item_scraped)
+        await crawl(crawler, urls=[site.url(path) for path in paths], meta=meta)
+        return site.paths, sorted(items), crawler

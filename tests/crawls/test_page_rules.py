@@ -6,12 +6,12 @@ import logging
 from typing import Any
 
 import pytest
-import scrapy
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 
-from tests.site import Reply, Site
-from tests.utils import Pages, coroutine_test, crawl, make_crawler
+from tests.play import harvest
+from tests.site import Reply
+from tests.utils import Pages, coroutine_test
 
 TAG = '<head><meta name="robots" content="{}"></head>'
 LINKS = '<a href="/next">next</a> <a href="/ad" rel="nofollow">ad</a>'
@@ -53,19 +53,13 @@ class Crawled(CrawlSpider, Sync):
 async def outcome(cls, reply, obey=OBEY, path="/", **kwargs):
     """Crawl from *path*; return the pages that the site saw, the items and the stats."""
     settings = {name: kwargs.pop(name) for name in list(kwargs) if name.isupper()}
-    with Site({"/robots.txt": Reply(status=404), path: reply}) as site:
-        crawler = make_crawler(cls, USER_AGENT=AGENT, REP_PAGE_OBEY=obey, **settings)
-        items = []
-
-        def scraped(item):
-            items.append(item["url"].removeprefix(site.origin))
-
-        crawler.signals.connect(scraped, scrapy.signals.item_scraped)
-        await crawl(crawler, urls=[site.url(path)], **kwargs)
-        if isinstance(crawler.spider, Crawled):
-            assert crawler.spider.got
-        paths = [seen for seen in site.paths if seen != "/robots.txt"]
-    return sorted(paths), sorted(items), crawler
+    settings |= {"USER_AGENT": AGENT, "REP_PAGE_OBEY": obey}
+    seen, items, crawler = await harvest(
+        {path: reply}, [path], cls, **kwargs, **settings
+    )
+    if isinstance(crawler.spider, Crawled):
+        assert crawler.spider.got
+    return sorted(path for path in seen if path != "/robots.txt"), items, crawler
 
 
 def dropped(crawler):

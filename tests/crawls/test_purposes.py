@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 
 import pytest
-import scrapy
 
 from scrapy_rep import RobotsForbidden, RobotsUnreachable
 from scrapy_rep.events.of_requests import Refused, SentAgainstRules
 from scrapy_rep.protocol.preferences import WELL_KNOWN
-from tests.play import play
-from tests.site import Reply, Site
-from tests.utils import Pages, coroutine_test, crawl, make_crawler
+from tests.play import harvest, play
+from tests.site import Reply
+from tests.utils import Pages, coroutine_test
 
 USAGE = "User-agent: *\nContent-Usage: train-ai=n\nContent-Usage: /ok/ train-ai=y\n"
 SIGNAL = (
@@ -42,17 +41,9 @@ async def outcome(
     if isinstance(robots, str):
         robots = Reply(robots)
     replies = {path: Reply("page", headers=headers or {}) for path in paths}
-    with Site({"/robots.txt": robots, **replies}) as site:
-        crawler = make_crawler(cls, **settings)
-        items = []
-
-        def scraped(item):
-            items.append(item["url"].removeprefix(site.origin))
-
-        crawler.signals.connect(scraped, scrapy.signals.item_scraped)
-        await crawl(crawler, urls=[site.url(path) for path in paths], meta=meta)
-        seen = [path for path in site.paths if path not in {"/robots.txt", WELL_KNOWN}]
-    return sorted(seen), sorted(items), crawler
+    replies["/robots.txt"] = robots
+    seen, items, crawler = await harvest(replies, paths, cls, meta, **settings)
+    return sorted({*seen} - {"/robots.txt", WELL_KNOWN}), items, crawler
 
 
 @coroutine_test

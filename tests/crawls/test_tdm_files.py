@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import pytest
-import scrapy
 
 from scrapy_rep.pages import tdm_files
+from tests.play import harvest
 from tests.site import Reply, Site
 from tests.utils import (
     InTurn,
@@ -39,17 +39,7 @@ class ItemsInTurn(InTurn):
 async def outcome(
     replies: dict[str, Any], paths: Any, cls: Any = Items, **settings: Any
 ) -> Any:
-    """Crawl *paths*; return the paths that the site saw, those of items, and the crawler."""
-    items: list[str] = []
-    with Site(replies) as site:
-        crawler = make_crawler(cls, **{**MINES, **settings})
-
-        def scraped(item):
-            items.append(item["url"].removeprefix(site.origin))
-
-        crawler.signals.connect(scraped, scrapy.signals.item_scraped)
-        await crawl(crawler, urls=[site.url(path) for path in paths])
-        return site.paths, sorted(items), crawler
+    return await harvest(replies, paths, cls, **{**MINES, **settings})
 
 
 @both_schedulers

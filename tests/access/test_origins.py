@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from urllib.request import Request as PythonRequest
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scrapy import Request as ScrapyRequest
 from twisted.web.client import URI
@@ -120,6 +120,7 @@ def test_43_a_private_host_may_redirect_to_another():
     )
 
 
+@settings(deadline=None)
 @given(
     start=st.sampled_from(
         ["", "/", "//", "http://", "https://b.com", "http://127.0.0.1"]

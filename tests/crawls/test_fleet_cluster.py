@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from itertools import pairwise
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -79,12 +78,10 @@ def test_hosts_of_a_server_that_is_away_wait_and_all_is_sent(how, seconds, tmp_p
     assert its
     for host, hits in found.pages.items():
         times = sorted(at for at, _ in hits)
-        still = max(b - a for a, b in pairwise([*times, max(times[-1], gone)]))
         if host in its:  # what was on its way when the server went is finished
             assert not [at for at in times if gone + 2 < at < back]
         elif times[-1] > gone:
-            # A call to a server that hangs takes 2 s.
-            assert still < max(4, seconds - 2)
+            assert any(gone < at < back for at in times)  # it went on meanwhile
     for worker in fleet.workers:
         assert worker.log.count("WARNING: Redis is away") >= 1
         assert worker.log.count("INFO: Redis is back") >= 1

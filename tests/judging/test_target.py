@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scrapy import Request
 
@@ -60,6 +60,7 @@ def test_the_short_cut_is_what_parsing_finds(url):
     check(url)
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from(["http://", "https://", "http:/", "", "HTTP://", "  http://"]),
     st.text("ab.:@/?#[]\\\t\n 8\u00e9", max_size=12),

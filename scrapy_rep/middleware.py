@@ -185,6 +185,10 @@ class RepMiddleware:
         if not self._hear_judged:
             allowed = known.policy.allowed(url, agent)
             ruling = self._judge.rule(url, known, agent, now, allowed)
+            if ruling is SEND and not (
+                self._keeper.keeps_intervals or self._keeper.is_any_parked()
+            ):
+                return None
             return self._obey(request, url, known, ruling)
         verdict = known.policy.verdict(url, agent)
         ruling = self._judge.rule(url, known, agent, now, verdict.allowed)
@@ -262,8 +266,6 @@ class RepMiddleware:
         self, request: Request, url: str, known: Known, ruling: Ruling
     ) -> Request | None:
         """Do what *ruling* says: return *request* where it goes back, to wait."""
-        if ruling is SEND and not self._keeps_any_pace():
-            return None
         for left_out in ruling.left_out:
             refusal = left_out.refusal(url, known.origin)
             self._events.tell(SentAgainstRules(refusal, left_out.cause))
@@ -289,7 +291,9 @@ class RepMiddleware:
     def _keep_pace(
         self, request: Request, url: str, known: Known, interval: float
     ) -> Request | None:
-        if not (interval or self._keeps_any_pace()):
+        if not (
+            interval or self._keeper.keeps_intervals or self._keeper.is_any_parked()
+        ):
             return None
         host = self._keeper.host_of(request)
         self._keeper.keep(host, known.origin, interval)
@@ -301,9 +305,6 @@ class RepMiddleware:
         if wait > MAX_WAIT_AT_HAND and self._can_wait(request):
             return self._again(request)  # its pace was not known when it was handed out
         return None
-
-    def _keeps_any_pace(self) -> bool:
-        return self._keeper.keeps_intervals or self._keeper.is_any_parked()
 
     def _goes_back_unjudged(self, request: Request, origin: str) -> bool:
         """Tell whether *request* is to wait where it comes from, and can.

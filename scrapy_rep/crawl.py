@@ -60,7 +60,7 @@ class Crawl(OneForEachCrawler):
         namer = make_namer(self.settings, crawler)
         self.keeper = Keeper(self.engine, namer, self.settings)
         self.waits = Waits(self.engine, self.keeper)
-        self.log = Log(crawler, self.events, self.waits, self.engine.is_ending)
+        self.log = Log(crawler, self.settings, self.events, self.engine, self.waits)
         self.agents = Agents(crawler, self.settings)
         self.permissions = Permissions(self.settings, self.events.warn_user)
         self.approval = Approval(self.settings, self.events)

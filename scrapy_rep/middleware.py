@@ -34,7 +34,6 @@ from scrapy_rep.judging.ruling import (
 from scrapy_rep.judging.symptoms import Symptoms
 from scrapy_rep.judging.target import judged, leave_behind, note_origin
 from scrapy_rep.log.waits import ASKED
-from scrapy_rep.log.watch import Watch
 from scrapy_rep.pacing.keeper import OverBudgetError
 from scrapy_rep.policies import Known
 from scrapy_rep.refusals import MAX_WAITING, ON_THE_WAY, TOO_MANY_WAIT, Refusals
@@ -106,9 +105,6 @@ class RepMiddleware:
         self._has_cache = crawl.has_cache
         symptoms = Symptoms(crawl.settings, crawl.keeper, events, crawl.policies.now)
         crawl.engine.starts.on_over.append(symptoms.heed)
-        self._watch = Watch(
-            crawler, crawl.settings, crawl.engine, crawl.waits, crawl.log
-        )
         self._meta_keys = MetaKeys(events)
         self._log.begin()
         if crawler.spider is not None:
@@ -135,15 +131,14 @@ class RepMiddleware:
         for sentence in holding.warnings:
             self._events.warn_user(sentence)
         self._crawl.permissions.tell_of_all(self._events, self._policies.now())
-        self._watch.opened()
+        self._log.opened()
         for sentence in hints_at_start(self._agents.header()):
             self._events.tell_user(sentence)
 
     def _spider_closed(self) -> None:
-        self._watch.closed()
+        self._log.closed()
         for sentence in hints_at_end(self._crawler):
             self._events.tell_user(sentence)
-        self._log.end()
 
     # Where the policy is known, nothing is awaited.
     async def process_request(self, request: Request) -> Request | Response | None:

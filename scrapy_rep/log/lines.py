@@ -1,4 +1,4 @@
-"""The lines of the log and the stats: what is made of each event."""
+"""The lines of the log: of each event, from time to time, and at the end of a crawl."""
 
 from __future__ import annotations
 
@@ -9,21 +9,29 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
+from scrapy.extensions.telnet import update_telnet_vars
+from scrapy.utils.asyncio import call_later
+
+from scrapy_rep.downloader.starts import ROBOTS_HOP
+from scrapy_rep.downloader.tools import Alarm
 from scrapy_rep.events import EVENTS
 from scrapy_rep.events.event import Event
 from scrapy_rep.events.of_hosts import Demanded, PutOff, Reachable, Unreachable
-from scrapy_rep.events.of_requests import Told
+from scrapy_rep.events.of_requests import Refused, Told
 from scrapy_rep.exceptions import PlainError
-from scrapy_rep.log.waits import WHY
+from scrapy_rep.log.waits import WHY, in_words
 from scrapy_rep.protocol.printable import counted, duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from scrapy.crawler import Crawler
 
+    from scrapy_rep.engine import Engine
     from scrapy_rep.events.stream import Stream
+    from scrapy_rep.exceptions import RobotsRefused
     from scrapy_rep.log.waits import Waits
+    from scrapy_rep.settings import Settings
 
 logger = logging.getLogger("scrapy_rep")
 
@@ -48,6 +56,27 @@ MAX_DEMANDING, MAX_PUT_OFF = 10_000, 100
 """Hosts that are remembered to want a licence, or to wait for some cause; then all begin anew."""
 UNRETRIEVED = ("asyncio", "twisted")
 """The loggers that show what ends a crawl before it begins, as Scrapy leaves it to them."""
+REFUSED_WORDS = {
+    "rule": "by a rule",
+    "status": "by the status of a robots.txt",
+    "unreachable": "as a robots.txt is unreachable",
+    "approval": "as a robots.txt is not as approved",
+    "purpose": "for what the crawl is for",
+    "crawl_delay": "as the delay is too long",
+    "visit_time": "as the visit time is too far off",
+    "parked": "as a host is parked",
+    "waiting": "as too many wait",
+    "on_the_way": "as their robots.txt waits for them",
+    "down": "as a host does nothing but fail",
+    "budget": "as a host has had as many as it may",
+}
+"""Why requests were refused, by the cause in ``rep/forbidden``. Other causes are shown as they
+are."""
+WAITING_WORDS = {cause: f"as {why}" for cause, why in WHY.items()}
+MOSTLY = 0.9
+"""The share of a time in which a crawl only waited, from which on it is told who waits."""
+ALL_PARKED = "all_parked"
+"""The reason with which a crawl ends because of REP_ALL_PARKED_MAX."""
 _going_on: WeakSet[Crawler] = WeakSet()
 """All crawls of the process that go on."""
 _of_several: WeakSet[Crawler] = WeakSet()
@@ -95,13 +124,15 @@ class Log:
     def __init__(
         self,
         crawler: Crawler,
+        settings: Settings,
         events: Stream,
+        engine: Engine,
         waits: Waits,
-        is_ending: Callable[[], bool],
     ) -> None:
         self._crawler = crawler
+        self._events = events
+        self._engine = engine
         self._waits = waits
-        self._is_ending = is_ending
         self._told: Counter[str] = Counter()
         """How many lines there were to write, by topic, or of those told of once by kind."""
         self._untold: dict[str, list[str]] = {}
@@ -110,8 +141,20 @@ class Log:
         """Kind of event -> host -> the cause that was told last."""
         self._since: dict[str, float] = {}
         """Origin -> since when it is unreachable, if the log has said so."""
+        self._refused: Counter[str] = Counter()
+        """How many requests were refused, by cause."""
+        self._warned = 0
+        """How many of those a person was warned of."""
+        self._first_refusal: RobotsRefused | None = None
+        self._longest_idle = settings.all_parked_max
+        self._every = crawler.settings.getfloat("LOGSTATS_INTERVAL")
+        self._pages = 0
+        self._quiet = 0.0
+        self._idle_time = 0.0
+        self._alarm = Alarm(self._look)
         own: dict[type[Event], Callable[[Any], object]] = {
             PutOff: lambda event: self._hear_if_new(event, event.cause, MAX_PUT_OFF),
+            Refused: self._hear_refusal,
             Demanded: lambda event: self._hear_if_new(event, "", MAX_DEMANDING),
             Unreachable: self._hear_unreachable,
             Reachable: self._hear_reachable,
@@ -127,7 +170,7 @@ class Log:
         do at a site.
         """
         level, words, topic = event.level, event.words, event.topic
-        if not (words and event.is_news) or (topic and self._is_ending()):
+        if not (words and event.is_news) or (topic and self._engine.is_ending()):
             return False
         if event.once:
             self._told[name := type(event).__name__] += 1
@@ -187,6 +230,14 @@ class Log:
         if since is not None:
             self.hear(event, passed=duration(event.time - since))
 
+    def _hear_refusal(self, event: Refused) -> None:
+        self._refused[event.cause] += 1
+        if event.instead:
+            self._warned += 1
+        else:
+            self._first_refusal = self._first_refusal or event.refusal
+        self.hear(event)
+
     # From the first line to the last
 
     def begin(self) -> None:
@@ -194,10 +245,125 @@ class Log:
         _going_on.add(self._crawler)
         if len(_going_on) > 1:
             _of_several.update(_going_on)
+        if self._longest_idle is not None:
+            self._waits.on_idle = self._end_if_long
 
-    def end(self) -> None:
-        """Note that the crawl is over."""
+    def opened(self) -> None:
+        """Note that the crawl has a spider."""
+        self._crawler.signals.connect(self._equip_telnet, update_telnet_vars)
+        if self._waits.queue is None:
+            self._waits.follow_downloader(self._crawler.signals.connect)
+        if self._every > 0:
+            self._alarm.set(self._every)
+
+    def _equip_telnet(self, telnet_vars: dict[str, Any]) -> None:
+        """Show what waits with the status of the engine, ``est()``."""
+        status = telnet_vars.get("est")
+
+        def est() -> None:
+            if status is not None:
+                status()
+            waiting = self._waits.waiting()
+            print(f"robots.txt: {in_words(waiting) if waiting else 'nothing waits'}\n")
+
+        telnet_vars["est"] = est
+
+    def _look(self) -> None:
+        """Tell who waits, if that is nearly all that the crawl has done since the last look."""
+        if self._engine.is_ending():
+            return  # what waits will not be sent
+        self._alarm.set(self._every)
+        pages, self._pages = self._pages, self._engine.starts.pages
+        sent = self._pages - pages
+        idle_time = self._waits.idle_time + self._waits.idle_for()
+        idled, self._idle_time = idle_time - self._idle_time, idle_time
+        self._quiet = 0.0 if sent else self._quiet + self._every
+        quiet = self._quiet  # as something else may hold up all that was sent
+        if sent or (self._waits.queue is not None and not self._has_only_robots()):
+            if idled < self._every * (MOSTLY if sent else 0.5):
+                return
+            quiet = max(idled, self._waits.idle_for())
+        waiting = self._waits.waiting()
+        hosts = {each.host for each in waiting}
+        self._count_waiting(sum(each.requests for each in waiting), len(hosts))
+        if not waiting:
+            return
+        said = f"Nothing was sent for {duration(quiet)}"
+        if sent:
+            said = (
+                f"In {duration(self._every)} {counted(sent, 'request was', 'requests were')} "
+                f"sent, and for {duration(idled)} of it the crawl did nothing but wait"
+            )
+        self._events.tell_user(f"{said}: {in_words(waiting)}")
+
+    def _has_only_robots(self) -> bool:
+        """Tell whether robots.txt files are asked for, and nothing else is."""
+        active = self._engine.active()
+        pages = sum(ROBOTS_HOP not in each.meta for each in active)
+        return bool(active) and self._waits.are_at_gate(pages)
+
+    def _end_if_long(self, seconds: float) -> None:
+        """End the crawl if nothing can be sent for *seconds*, and that is too long."""
+        most = self._longest_idle
+        if most is None or seconds <= most or not self._engine.only_queue_is_left():
+            return
+        self._longest_idle = None
+        waiting = in_words(self._waits.waiting())
+        self._events.tell_user(
+            f"The crawl ends, as nothing may be sent for longer than REP_ALL_PARKED_MAX "
+            f"({duration(most)}): {waiting}"
+        )
+        call_later(0, self._engine.close, ALL_PARKED)
+
+    def closed(self) -> None:
+        """Note that the crawl is over, and its queues are closed."""
+        self._alarm.cancel()
         _going_on.discard(self._crawler)
+        waits, events, pages = self._waits, self._events, self._engine.starts.pages
+        waits.note_busy()
+        waits.end()
+        self._count_waiting(waits.left.total(), waits.hosts_left)
+        for cause, number in waits.left.items():
+            events.count(f"unsent/{cause}", number)
+        stats: Any = self._crawler.stats
+        if waits.idle_time:
+            stats.set_value("rep/waiting_time", waits.idle_time)
+        number, first = self._refused.total(), self._first_refusal
+        if pages or waits.left or not 0 < number == self._warned:
+            events.tell_user(self._sums(stats.get_value("rep/would_forbid", 0)))
+        if number and first is not None and not pages:
+            those = f"each of the {number:,} requests was refused; the first"
+            if number == 1:
+                those = "the one request was refused"
+            events.tell_user(f"Nothing was fetched: {those}: {first}")
+        if more := "; ".join(self.told_at_debug()):
+            events.tell_user(f"Told at DEBUG only: {more}")
+
+    def _count_waiting(self, requests: int, hosts: int) -> None:
+        """Set the stats of how many requests wait now, and for how many hosts."""
+        stats: Any = self._crawler.stats
+        if requests or stats.get_value("rep/waiting") is not None:
+            stats.set_value("rep/waiting", requests)
+            stats.set_value("rep/waiting/hosts", hosts)
+
+    def _sums(self, would_forbid: int) -> str:
+        waits, refused = self._waits, self._refused
+        sums = [f"{counted(self._engine.starts.pages, 'request')} sent"]
+        if refused:
+            causes = _by_cause(refused, REFUSED_WORDS)
+            sums.append(f"{refused.total():,} refused ({causes})")
+        if waits.left:
+            causes = _by_cause(waits.left, WAITING_WORDS)
+            if waits.kept:
+                causes += f"; {waits.kept:,} of them are in JOBDIR"
+            sums.append(f"{waits.left.total():,} never sent ({causes})")
+        if would_forbid:
+            sums.append(
+                f"{would_forbid:,} sent although a robots.txt is against it (REP_OBEY)"
+            )
+        if waits.idle_time >= 1:
+            sums.append(f"for {duration(waits.idle_time)} it did nothing but wait")
+        return f"In all: {'; '.join(sums)}"
 
     def told_at_debug(self) -> Iterator[str]:
         """Yield what was told at DEBUG only, a part of a sentence for each topic."""
@@ -205,6 +371,12 @@ class Log:
             number = self._told[topic] - NEWS_MOST
             dots = ", ..." * (number > len(names))
             yield f"{number:,} more {topic} ({', '.join(names)}{dots})"
+
+
+def _by_cause(numbers: Mapping[str, int], words: Mapping[str, str]) -> str:
+    return ", ".join(
+        f"{number:,} {words.get(cause, cause)}" for cause, number in numbers.items()
+    )
 
 
 def _whose(event: Event) -> str:

@@ -8,11 +8,14 @@ from math import inf
 from time import monotonic, time
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from scrapy import signals
+
 from scrapy_rep.protocol.printable import counted, duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from scrapy_rep.downloader.starts import Departure, Outcome
     from scrapy_rep.engine import Engine
     from scrapy_rep.pacing.keeper import Keeper
 
@@ -88,6 +91,8 @@ class Waits:
         """How many of those are kept for the next run."""
         self.hosts_left = 0
         self._is_over = False
+        self._under_way = 0
+        """Requests that were handed over, where no queue is followed."""
 
     @contextmanager
     def holding(
@@ -184,6 +189,27 @@ class Waits:
         """Note that all that the crawl has waits."""
         if self._idle_since is None:
             self._idle_since = monotonic()
+
+    def follow_downloader(self, connect: Callable[..., object]) -> None:
+        """Note when all that is in the downloader waits, which no queue of ours will tell."""
+        starts = self._engine.starts
+        starts.on_start.append(self._note_start)
+        starts.on_over.append(self._note_over)
+        connect(self._note_reached, signals.request_reached_downloader)
+
+    def _note_start(self, departure: Departure) -> None:
+        self._under_way += 1
+        self.note_busy()
+
+    def _note_over(self, departure: Departure, outcome: Outcome) -> None:
+        self._under_way -= departure.is_sent
+        active = self._engine.active()
+        if len(active) > (departure.request in active):
+            self._note_reached()
+
+    def _note_reached(self) -> None:
+        if not self._under_way:
+            self.note_waiting()
 
     def idle_for(self) -> float:
         """Return for how many seconds all hosts of the crawl have waited; 0: it is busy."""

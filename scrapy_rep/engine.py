@@ -45,9 +45,7 @@ logger = logging.getLogger("scrapy_rep")
 UNLIMITED = 100
 """Requests at a time that are enough where there is no limit."""
 # What Slot.lastseen is told by: the wall clock before Scrapy 2.16.
-slot_clock: Callable[[], float] = (
-    vars(scrapys).get("monotonic") or vars(scrapys).get("time") or monotonic
-)
+slot_clock = vars(scrapys).get("monotonic") or vars(scrapys).get("time") or monotonic
 SCRAPYS_SLOT_KEY: Any = getattr(scrapys.Downloader, "get_slot_key", None)
 HOST_START = len("https://")
 """No slash before this one ends a host."""

@@ -53,8 +53,8 @@ class Downloader(scrapys.Downloader):
 
     def fetch(self, request: Request, *args: Any) -> Deferred[Any]:
         def note(result: Any) -> Any:
-            is_cut = isinstance(result, Failure) and result.check(*CUT_OFF)
-            if is_cut and self.is_ending():
+            was_cut = isinstance(result, Failure) and result.check(*CUT_OFF)
+            if was_cut and self.is_ending():
                 self.cut_off.add(request)
             return result
 
@@ -89,8 +89,7 @@ class _Handlers:
         return getattr(self._scrapys, name)
 
     async def download_request_async(self, request: Request) -> Response:
-        hand_over = self._scrapys.download_request_async
-        return await self._starts.follow(request, hand_over)
+        return await self._starts.follow(request, self._scrapys.download_request_async)
 
 
 class HandedOut:

@@ -43,9 +43,6 @@ may ask for one from then on."""
 RECHECK_PART, RECHECK_MOST = 0.5, 0.25
 """The part of an interval, and at most the seconds, after which a waiting request checks again
 whether the one before it is answered: that is when its own interval begins."""
-LEARNING_RECHECK_SECONDS = 0.05
-"""Seconds after which a waiting request checks again whether a robots.txt has been read, or a
-host in trouble has answered."""
 FIRST_SWEEP_HOSTS = 64
 """With so many hosts, those that may be forgotten are looked for the first time."""
 EARLY_PART, EARLY_MOST = 0.25, 0.1
@@ -124,6 +121,11 @@ class Health(NamedTuple):
         """Return the seconds between two starts; 0: no limit for the sake of its health."""
         return self.gap_at(now) or (ONE_AT_A_TIME_GAP if self.level else 0.0)
 
+    def next_pause(self, first: float, most: float) -> float:
+        """Return the seconds for which it is left alone if it is in trouble once more."""
+        doubled = first * 2.0 ** min(self.level, 64)
+        return min(most, doubled) * uniform(1 - PAUSE_JITTER, 1 + PAUSE_JITTER)  # noqa: S311
+
     def is_down(self, longest: float) -> bool:
         """Tell whether it has been in trouble for *longest* seconds without a success."""
         return self.since is not None and self.at - self.since >= longest
@@ -133,12 +135,6 @@ class Health(NamedTuple):
 
 
 WELL = Health()
-
-
-def pause_of(level: int, first: float, most: float) -> float:
-    """Return the seconds for which a host is left alone, the *level*-th time in a row."""
-    doubled = first * 2.0 ** min(level - 1, 64)
-    return min(most, doubled) * uniform(1 - PAUSE_JITTER, 1 + PAUSE_JITTER)  # noqa: S311
 
 
 class Asking:
@@ -224,17 +220,14 @@ class Host:
 
     def leave_line(self, departure: Departure) -> None:
         """Take *departure* out of the line that waits."""
-        if self.line is not None:
+        if self.line:
             self.line.pop(departure, None)
-            if not self.line:
-                self.line = None
 
     def note_arrived(self, departure: Departure, at: float) -> None:
         """Note that *departure* has arrived; the next interval begins *at*, but no earlier."""
         if not departure.is_probe:
             self.note_over(departure)
-        if self.last is None or self.last < at:
-            self.last = at
+        self.last = max(at, self.last or at)
 
     def note_over(self, departure: Departure) -> None:
         """Note that *departure* is over, or does not start although that was granted."""

@@ -18,13 +18,7 @@ from scrapy.utils.defer import deferred_from_coro
 from scrapy_rep.downloader.starts import ROBOTS_HOP
 from scrapy_rep.downloader.tools import sleep
 from scrapy_rep.exceptions import NotNow, StillParked
-from scrapy_rep.pacing.hosts import (
-    HOSTS,
-    LEARNING_RECHECK_SECONDS,
-    Health,
-    early_of,
-    pause_of,
-)
+from scrapy_rep.pacing.hosts import HOSTS, Health, early_of
 from scrapy_rep.settings import LONGEST_AT_PROMPT
 
 if TYPE_CHECKING:
@@ -40,6 +34,9 @@ LATENCY_WISHER = "latency"
 """Stands in the place of an origin: the interval comes from the host's response time."""
 LATENCY_SMOOTHING = 0.25
 """The weight of a new response time in the smoothed one."""
+LEARNING_RECHECK_SECONDS = 0.05
+"""Seconds after which a waiting request checks again whether a robots.txt has been read, or a
+host in trouble has answered."""
 END_CHECK_SECONDS = 0.5
 """Seconds after which a request that waits in the downloader checks if the crawl is ending."""
 CRAWL_NUMBERS = count()
@@ -131,6 +128,8 @@ class Keeper:
         """
         record, now = self.hosts.find(host), monotonic()
         interval = record.interval(self._number, now)
+        if not interval:
+            return 0.0
         left = record.may_start_in(interval, now, self._began)
         if behind and record.line:
             left += len(record.line) * interval
@@ -231,7 +230,7 @@ class Keeper:
         """
         record, settings = self.hosts.of(host), self._settings
         before, most = record.health, settings.back_off_max
-        pause = asked or pause_of(before.level + 1, settings.back_off_first, most)
+        pause = asked or before.next_pause(settings.back_off_first, most)
         record.health = before.after_failure(started, status, monotonic(), pause, most)
         return before, record.health
 

@@ -11,7 +11,6 @@ from scrapy_rep.pacing.hosts import (
     TROUBLE_KEPT_SECONDS,
     WELL,
     Health,
-    pause_of,
 )
 
 
@@ -46,7 +45,7 @@ def test_successes_forgive_by_steps():
     ("level", "doubled"), [(1, 5), (2, 10), (3, 20), (7, 300), (1000, 300)]
 )
 def test_pauses_double_up_to_the_longest(level, doubled):
-    pauses = [pause_of(level, 5.0, 300.0) for _ in range(50)]
+    pauses = [Health(level - 1).next_pause(5.0, 300.0) for _ in range(50)]
     assert 0.9 * doubled <= min(pauses) < max(pauses) <= 1.1 * doubled
 
 

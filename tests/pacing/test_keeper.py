@@ -49,39 +49,20 @@ def kept(crawl, clock):
     return crawl.keeper
 
 
-def test_a_host_is_parked_until_it_is_not(kept, clock):
-    assert kept.parked_left("a") == 0
-    assert kept.park("a", 5, "429") == 5
+def test_a_host_is_parked_until_the_longest_pause_is_over(kept, clock):
+    assert (kept.parked_left("a"), kept.park("a", 0), kept.hosts.by_name) == (0, 0, {})
+    assert (kept.park("a", 5, "429"), kept.park("a", 2, "503")) == (5, 0)
     clock.now += 2
     assert (kept.parked_left("a"), kept.parked_left("b")) == (3, 0)
     assert (kept.parked_by("a"), kept.parked_by("b")) == ("429", "")
-    assert kept.is_any_parked()
-    clock.now += 3
-    assert kept.parked_left("a") == 0
-    assert kept.parked_by("a") == ""
-    assert not kept.is_any_parked()
-
-
-def test_the_longest_pause_counts(kept, clock):
-    assert kept.park("a", 5) == 5
-    assert kept.park("a", 2) == 0
-    clock.now += 1
-    assert kept.park("a", 10) == 6
-    assert kept.parked_left("a") == 10
-
-
-def test_what_parked_a_host_is_known_until_it_is_parked_again(kept, clock):
-    kept.park("a", 5, "429")
-    kept.learn_parked("a", 10)
+    assert (kept.learn_parked("a", 10), kept.parked_left("a")) == (7, 10)
     assert kept.parked_by("a") == "429"
+    assert kept.is_any_parked()
     clock.now += 11
+    assert (kept.parked_left("a"), kept.parked_by("a")) == (0, "")
+    assert not kept.is_any_parked()
     kept.learn_parked("a", 10)
     assert kept.parked_by("a") == ""
-
-
-def test_no_seconds_park_nothing(kept):
-    assert kept.park("a", 0) == 0
-    assert kept.hosts.by_name == {}
 
 
 def test_others_are_told_of_what_was_parked_here_only(kept):
@@ -113,12 +94,9 @@ def test_what_nobody_looks_at_any_more_is_forgotten(kept, clock):
         kept.park(f"host{number}", 5)
         clock.now += 1
         assert len(kept.hosts.by_name) <= 2 * hosts.FIRST_SWEEP_HOSTS
-
-
-def test_those_that_are_parked_stay(kept, clock):
     for number in range(200):
-        kept.park(f"host{number}", 1000)
-    assert all(kept.parked_left(f"host{number}") for number in range(200))
+        kept.park(f"stays{number}", 1000)
+    assert all(kept.parked_left(f"stays{number}") for number in range(200))
 
 
 @coroutine_test
@@ -157,3 +135,15 @@ def test_the_slowest_wish_counts_until_it_is_taken_back(kept, clock):
 def test_the_refusal_can_be_pickled():
     error = pickle.loads(pickle.dumps(StillParked("http://a.example/", 5.0)))
     assert (error.url, error.seconds) == ("http://a.example/", 5.0)
+
+
+def test_a_start_that_does_not_come_costs_no_budget():
+    kept = Crawl.of(make_crawler(REP_HOST_BUDGET=2)).keeper
+    for _ in range(2):
+        assert not kept.is_used_up("a")
+        kept._spend("a")
+    assert kept.is_used_up("a")
+    with pytest.raises(keeper.OverBudgetError):
+        kept._spend("a")
+    kept._spend("a", -1)
+    assert not kept.is_used_up("a")

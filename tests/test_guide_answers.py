@@ -33,7 +33,7 @@ ANSWERS = {
         ],
         "Exempt one request, or a whole crawl?": [
             "test_guide_answers.py::test_a_whole_crawl_is_exempt",
-            "crawls/test_middleware.py::test_dont_obey_robotstxt",
+            "crawls/test_middleware.py::test_who_need_not_obey",
             "crawls/test_permissions.py::test_each_request_is_an_exemption_with_its_reason_in_audit_and_report",
         ],
         "Slow down, or cap a delay?": [

@@ -54,9 +54,9 @@ async def test_a_crawl_reads_large_files_aside(filling, monkeypatch):
     by: dict[str, set[Any]] = {"rules": set(), "reasons": set()}
     compile_rules, scored = RuleSet.compile, RuleSet.scored
 
-    def compile_by(self: RuleSet, text: str) -> None:
+    def compile_by(self: RuleSet, text: str) -> RuleSet:
         by["rules"].add(threading.current_thread())
-        compile_rules(self, text)
+        return compile_rules(self, text)
 
     def scored_by(self: RuleSet, text: str) -> Any:
         if self.by_score is None:

@@ -85,13 +85,15 @@ def decode_text(body: bytes | str, encoding: str | None = None) -> Text:
     else:
         text, charset, found = decode(body, encoding)
         problems += found
-    if not text.isascii():
+    is_ascii = text.isascii()
+    if not is_ascii:
         text = re.sub(BYTE_ORDER_MARKS, "", text)
     if "\r" in text:  # RFC 9309 2.2: a line ends with CR, LF or CRLF, and nothing else
         text = "\n".join(text.split("\r\n"))  # sooner than it would be replaced
         if "\r" in text:
             text = text.replace("\r", "\n")
-    return Text(narrowed("\n" + text), problems, charset)
+    text = "\n" + text
+    return Text(text if is_ascii else narrowed(text), problems, charset)
 
 
 def cut_to_limit(body: bytes | str) -> bytes | str:

@@ -39,7 +39,7 @@ USER_AGENT_LINE = re.compile(
     rf"(?ai)(\n{LINE_MARGIN}user[- ]?agent([{BLANK_CLASS}:][^\n]*))"
 )
 RULE_FIELD = r"(?:dis?s?all?ow|diasllow|disallaw|allow)"
-RULE_LINE = rf"(?ai)\n{LINE_MARGIN}{RULE_FIELD}(?=[{BLANK_CLASS}:])[^\n]*"
+RULE_LINE = re.compile(rf"(?ai)\n{LINE_MARGIN}{RULE_FIELD}(?=[{BLANK_CLASS}:])[^\n]*")
 RECORD_LINE = (
     rf"(?ai)\n{LINE_MARGIN}(?:{RULE_FIELD}|site[- ]?map|crawl[- ]?delay)"
     rf"(?=[{BLANK_CLASS}:])[^\n]*"
@@ -126,11 +126,12 @@ def sections_of(text: str) -> list[Section]:
 
 def has_record(text: str, section: Section, *, any_record: bool = False) -> bool:
     """Whether a section holds a rule, or `any_record` of those that older dialects know."""
-    lines = RECORD_LINE if any_record else RULE_LINE
-    return any(
-        field_and_value(found[0])[0]
-        for found in re.compile(lines).finditer(text, *section[2:])
-    )
+    _, _, start, end = section
+    lines = re.compile(RECORD_LINE) if any_record else RULE_LINE
+    for found in lines.finditer(text, start, end):
+        if field_and_value(found[0])[0]:
+            return True
+    return False
 
 
 def runs_of(text: str, group: list[Section]) -> list[list[Section]]:
@@ -142,7 +143,8 @@ def runs_of(text: str, group: list[Section]) -> list[list[Section]]:
     """
     runs = [group[:1]]
     for before, section in pairwise(group):
-        if any(records_of_run(text, before)):
+        _, _, start, end = before
+        if start < end and any(records_of_run(text, before)):
             runs.append([])
         runs[-1].append(section)
     return runs
@@ -177,7 +179,7 @@ def rules_of(
     `line` is the number of line ends among the first `counted` characters.
     """
     for _, _, start, end in sections:
-        for found in re.compile(RULE_LINE).finditer(text, start, end):
+        for found in RULE_LINE.finditer(text, start, end):
             field, path = field_and_value(found[0])
             if field:
                 line += text.count("\n", counted, found.start() + 1)
@@ -187,10 +189,11 @@ def rules_of(
 
 def rules_among(lines: str) -> Iterator[tuple[bool, str]]:
     """As `rules_of`, without line numbers: allow, path as written."""
-    for line in re.findall(RULE_LINE, lines):
-        field, path = field_and_value(line)
-        if field:
-            yield field == ALLOW, path
+    if lines and not lines.isspace():  # as most are that `RuleSet.cut_out` leaves
+        for line in RULE_LINE.findall(lines):
+            field, path = field_and_value(line)
+            if field:
+                yield field == ALLOW, path
 
 
 def groups_as_written(text: str, groups: list[list[Section]]) -> tuple[Group, ...]:

@@ -366,7 +366,7 @@ class Policy:
         first, others = self._first, self._others
         text = self._text.lines
         chosen = chosen_for(agents_given(key), text, self.dialect)
-        reading = Reading(self.dialect, charset=self._text.charset)
+        reading = Reading(self.dialect, None, self._text.charset)
         if first is None:
             self._first = first = RuleSet(chosen, reading, key).compile(text)
             return first  # another thread may have put its own there since

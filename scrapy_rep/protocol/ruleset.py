@@ -99,14 +99,20 @@ class RuleSet:
         escapes: list[ScoredParts] = []
         for path, score in starred.items():
             ends = path[-1] == "$"
-            pieces = (path[:-1] if ends else path).split("*")
-            parts, ends = join_pieces(pieces, ends)
-            self.add(score, parts, ends, literals, wildcards)
-            if STAR_AND_DIGIT.search(path):
-                escapes += [
-                    (score, parts, ends)
-                    for parts, ends, _, _ in patterns_of(path, dialect)[1:]
-                ]
+            parts = tuple((path[:-1] if ends else path.rstrip("*")).split("*"))
+            if "" in parts[1:]:
+                parts, ends = join_pieces(parts, ends)
+            if len(parts) > 1:
+                wildcards.append((score, parts, ends))
+            else:
+                self.add(score, parts, ends, literals, wildcards)
+        if starred and STAR_AND_DIGIT.search("\n".join(starred)):
+            escapes += [
+                (score, parts, ends)
+                for path, score in starred.items()
+                if STAR_AND_DIGIT.search(path)
+                for parts, ends, _, _ in patterns_of(path, dialect)[1:]
+            ]
         for (allow, path), order in others.items():
             if not path.startswith(("/", "*")):
                 origin = origin_in(path, dialect)
@@ -129,7 +135,8 @@ class RuleSet:
             self.picky = True
             self.escapes = Wildcards(escapes)
         for everything in ("", "/"):  # every path begins with a slash
-            self.base = max(self.base, literals.pop(everything, NO_MATCH))
+            if everything in literals:
+                self.base = max(self.base, literals.pop(everything))
         self.prefixes = tuple(literals), tuple(literals.values()), None
         return self
 
@@ -141,13 +148,10 @@ class RuleSet:
         others: dict[tuple[bool, str], int],
     ) -> str:
         """Score the rules that are spelt as usual, and return the lines between them."""
-        pieces = iter(USUAL_RULE.split(lines))
-        rest = [next(pieces)]
-        for is_allow, start, tail, between in zip(
-            pieces, pieces, pieces, pieces, strict=True
+        pieces = USUAL_RULE.split(lines)
+        for is_allow, start, tail in zip(
+            pieces[1::4], pieces[2::4], pieces[3::4], strict=True
         ):
-            if between:
-                rest.append(between)
             if not (is_allow or tail or "*" in start):  # as most of them are
                 literals.setdefault(start, 2 * len(start))
                 continue
@@ -163,7 +167,7 @@ class RuleSet:
                     others[True, path] = 0
             elif path not in known:
                 known[path] = score
-        return "".join(rest)
+        return "".join(pieces[::4])
 
     def add(
         self,

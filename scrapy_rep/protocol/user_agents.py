@@ -132,8 +132,10 @@ def chosen_for(agents: tuple[str, ...], text: str, dialect: Dialect) -> Chosen:
         if len(runs) > len(groups):
             runs, _ = groups_for(agents, runs, dialect)
             asked = tuple(chain.from_iterable(runs))
-    tokens = tuple(dict.fromkeys([agent for agent, *_ in sections]))
-    return Chosen(sections, asked, ("*",) if by_default else tokens)
+    if by_default:
+        return Chosen(sections, asked, ("*",))
+    tokens = dict.fromkeys([section[0] for section in sections])
+    return Chosen(sections, asked, tuple(tokens))
 
 
 def groups_for(
@@ -162,8 +164,8 @@ def by_token(
     for group in groups:
         is_default = False
         rank = nobody
-        for agent, *_ in group:
-            line = agent.lower()
+        for section in group:
+            line = section[0].lower()
             # Beyond RFC 9309: junk after "* " is ignored.
             if line == "*" or (line[:1] == "*" and line[1].isspace()):
                 is_default = True

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MANY_PATTERNS = 200  # patterns, from which on an index of their letters pays
+FEW_PATHS = 16  # compared with every pattern sooner than these are sorted out
 # Letters of an index entry: as many as a part has room for.
 WINDOWS = (32, 16, 8, 4, 2, 1)
 INDEXED_LETTERS = 64  # letters of a part, besides its last, among which one is chosen
@@ -61,44 +62,36 @@ class Wildcards:
     __slots__ = (
         "anywhere",
         "endings",
+        "fresh",
         "headed",
         "heads",
         "index",
         "needles",
+        "scored",
         "tails",
         "with_query",
     )
 
     def __init__(self, scored: list[ScoredParts]) -> None:
-        with_query: list[Wildcard] = []
-        headed: list[Wildcard] = []
-        endings: list[Wildcard] = []
-        anywhere: list[Wildcard] = []
-        for score, parts, anchored in sorted(scored, key=itemgetter(0), reverse=True):
-            needle = parts[1] if len(parts) == 2 else max(parts, key=len)
-            if len(scored) >= MANY_PATTERNS:
-                kind = anywhere
-            elif len(parts[0]) > 1:
-                kind = headed
-            elif anchored and len(parts) == 2:
-                kind = endings
-            else:
-                kind = with_query if "?" in needle else anywhere
-            kind.append((score, needle, parts, anchored))
-        self.index: Index | None = None
-        if len(scored) >= MANY_PATTERNS:
-            self.index = index_by_letters(anywhere)
-        # Each kind has a gate that keeps out most paths at once, and the highest score first.
-        self.with_query = with_query  # the likes of /*?sort=
-        self.headed = headed  # the likes of /shop/*/reviews
-        self.heads = tuple([parts[0] for _, _, parts, _ in headed])
-        self.endings = endings  # the likes of /*.pdf$
-        self.tails = tuple([needle for _, needle, _, _ in endings])
-        self.anywhere = anywhere
-        self.needles = tuple([needle for _, needle, _, _ in anywhere])
+        self.scored = tuple(scored)  # until they are sorted out
+        # The more there are, the sooner.
+        self.fresh = FEW_PATHS * MANY_PATTERNS // max(len(scored), MANY_PATTERNS)
 
     def best(self, path: str, floor: int) -> int:
         """The highest score of a pattern that matches the path, `floor` if none is higher."""
+        scored = self.scored  # at once: another thread may sort them out
+        if scored:
+            for score, parts, anchored in scored:
+                if (
+                    score > floor
+                    and parts[-1] in path
+                    and parts_occur(parts, anchored, path)
+                ):
+                    floor = score
+            self.fresh -= 1
+            if self.fresh <= 0:
+                self.sort_out(scored)
+            return floor
         if self.index is not None:
             for letters, filed in self.index.items():
                 for gram in filed.keys() & windows_of(path, letters):
@@ -115,6 +108,36 @@ class Wildcards:
         if self.with_query and "?" in path:
             floor = best_of_few(self.with_query, path, floor)
         return floor
+
+    def sort_out(self, scored: Sequence[ScoredParts]) -> None:
+        """File each pattern behind what keeps out most paths at once."""
+        with_query: list[Wildcard] = []
+        headed: list[Wildcard] = []
+        endings: list[Wildcard] = []
+        anywhere: list[Wildcard] = []
+        for score, parts, anchored in sorted(scored, key=itemgetter(0), reverse=True):
+            needle = parts[1] if len(parts) == 2 else max(parts, key=len)
+            if len(scored) >= MANY_PATTERNS:
+                kind = anywhere  # for the index
+            elif len(parts[0]) > 1:
+                kind = headed
+            elif anchored and len(parts) == 2:
+                kind = endings
+            else:
+                kind = with_query if "?" in needle else anywhere
+            kind.append((score, needle, parts, anchored))
+        self.index: Index | None = None
+        if len(scored) >= MANY_PATTERNS:
+            self.index = index_by_letters(anywhere)
+        # The highest score first. Most are empty, and tuples without anything take no memory.
+        self.with_query = tuple(with_query)  # the likes of /*?sort=
+        self.headed = tuple(headed)  # the likes of /shop/*/reviews
+        self.heads = tuple([parts[0] for _, _, parts, _ in headed])
+        self.endings = tuple(endings)  # the likes of /*.pdf$
+        self.tails = tuple([needle for _, needle, _, _ in endings])
+        self.anywhere = tuple(anywhere)
+        self.needles = tuple([needle for _, needle, _, _ in anywhere])
+        self.scored = ()  # last: the rest is there
 
 
 def windows_of(path: str, letters: int) -> set[str]:

@@ -37,6 +37,13 @@ LOCAL_NAME_ENDS = (".localhost", ".localdomain", ".local", ".internal", ".home.a
 """Ends of names that no public DNS has: RFC 6761 6.3, RFC 6762 3, RFC 8375, and others in use."""
 GLOBAL_UNICAST = IPv6Network("2000::/3")
 """All of that that IANA has given out so far (RFC 4291 2.4)."""
+ENDING_IN_IPV4 = (
+    IPv6Network("::ffff:0:0/96"),  # IPv4-mapped: RFC 4291 2.5.5.2
+    IPv6Network("::/96"),  # IPv4-compatible: RFC 4291 2.5.5.1
+    IPv6Network("::ffff:0:0:0/96"),  # IPv4-translated: RFC 2765 2.1
+    IPv6Network("64:ff9b::/96"),  # NAT64: RFC 6052 2.1
+)
+"""Networks whose addresses reach the IPv4 address that they end with."""
 
 
 def robots_url(origin: str) -> str:
@@ -117,9 +124,10 @@ def is_private(host: str) -> bool:
 def _is_global(address: IPv4Address | IPv6Address) -> bool:
     if isinstance(address, IPv4Address):
         return address.is_global and not address.is_multicast
-    # Addresses with IPv4 ones in them: mapped (RFC 4291 2.5.5.2), 6to4 (RFC 3056 2), and Teredo, its
-    # server's and its client's (RFC 4380 4).
-    inner = (address.ipv4_mapped, address.sixtofour, *(address.teredo or ()))
-    if any(inner):
-        return all(_is_global(each) for each in inner if each)
+    # 6to4 (RFC 3056 2), and Teredo, its server and its client (RFC 4380 4), have IPv4 addresses in them.
+    inner = [each for each in (address.sixtofour, *(address.teredo or ())) if each]
+    if any(address in network for network in ENDING_IN_IPV4):
+        inner = [IPv4Address(address.packed[-4:])]
+    if inner:
+        return all(map(_is_global, inner))
     return address.is_global and address in GLOBAL_UNICAST

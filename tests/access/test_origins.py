@@ -45,8 +45,6 @@ PRIVATE_HOSTS = [
     "[::ffff:127.0.0.1]", "[::127.0.0.1]", "[::ffff:0:127.0.0.1]", "[2002:7f00:1::]",
     "[64:ff9b::7f00:1]", "[64:ff9b::a9fe:a9fe]", "[2001:0:7f00:1::f7f7:f7f7]",
     "[2001:0:808:808::80ff:fffe]", "[64:ff9b:1::808:808]",
-    # Beyond these nobody writes addresses of other hosts so.
-    "[::8.8.8.8]", "[::ffff:0:8.8.8.8]", "[64:ff9b::808:808]",
     # names
     "localhost", "LOCALHOST", "localhost.", "a.localhost", "localhost.localdomain",
     "ip6-localhost", "ip6-loopback", "broadcasthost", "intranet", "printer.local",
@@ -55,7 +53,7 @@ PRIVATE_HOSTS = [
 PUBLIC_HOSTS = [
     "example.com", "1.example", "127.0.0.1.example", "localhost.example", "xlocalhost.com",
     "0x7f.example", "a_b.example", "example.com.", "8.8.8.8", "[2606:4700::1111]",
-    "[::ffff:8.8.8.8]",
+    "[::ffff:8.8.8.8]", "[::8.8.8.8]", "[::ffff:0:8.8.8.8]", "[64:ff9b::808:808]",
     "[2002:808:808::]", "[2001:0:808:808::f7f7:f7f7]",
 ]  # fmt: skip
 

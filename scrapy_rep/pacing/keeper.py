@@ -289,6 +289,10 @@ class Keeper:
         """
         record, now = self.hosts.of(departure.host), monotonic()
         interval = record.interval(self._number, now)
+        if (
+            interval or self.bookings
+        ):  # else Scrapy's slot keeps the user's own delay alone
+            interval = max(interval, self._engine.least_delay(departure.slot))
         is_probe = record.health.level > 0 or self._wants_latency(departure)
         departure.is_probe = is_probe
         asking = departure.asking
@@ -297,8 +301,6 @@ class Keeper:
             record.last = now
             return 0.0
         record.mind(self._number, now)
-        if interval:  # else Scrapy's slot keeps the user's own delay alone
-            interval = max(interval, self._engine.least_delay(departure.slot))
         ahead = record.may_start_in(interval, now, self._began)
         wait = ahead if ahead > self._early(interval) else 0.0
         # A robots.txt is before all pages.

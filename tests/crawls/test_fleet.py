@@ -98,6 +98,20 @@ def test_the_users_own_delay_is_shared():
     assert found.gaps[0] >= DELAY
 
 
+@pytest.mark.invariant2
+def test_a_start_that_redis_forgets_is_known_to_its_worker():
+    """So it goes with one whose lease ends, as a busy machine renews it too late."""
+    robots = {**hosts(1, OPEN), **hosts(1, delayed(DELAY), network=2)}
+    settings = {"DOWNLOAD_DELAY": DELAY, "RANDOMIZE_DOWNLOAD_DELAY": False}
+    with crawl(pages(robots, 4), robots, 1, page=1, **settings) as (web, server, fleet):
+        while fleet.workers[0].process.poll() is None:
+            server.client.delete("none", *server.client.keys("*:turn:*"))
+            time.sleep(0.02)
+        found = seen(web)
+    assert len(found.urls) == 2 * 4
+    assert min(_gaps(found.pages, "")) >= 1 + DELAY  # from answer to start
+
+
 def test_another_scheduler_shares_pace_and_robots_txt():
     # Each worker crawls for itself, but for the pace: as media and other spiders do.
     robots = hosts(2, delayed(DELAY))

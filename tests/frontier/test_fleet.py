@@ -262,6 +262,21 @@ async def test_who_sleeps_for_longer_than_it_holds_a_start_books_it_anew(redis_s
 
 
 @coroutine_test
+async def test_a_start_that_is_booked_again_as_its_answer_was_lost_is_no_earlier(
+    redis_server,
+):
+    minute = 60_000
+    async with workers(redis_server, 1) as (server,):
+        first = bookings_of(server)
+        await first.over(HOST, await first.book(HOST, 60.0))
+        key = server.key_at(HOST, f"turn:{HOST}")
+        args = "me:1", "book", minute, minute, minute  # up to a minute before its time
+        (wait,) = await server.run("turn", [key], args)
+        (again,) = await server.run("turn", [key], args)
+    assert 0 < again <= wait <= minute
+
+
+@coroutine_test
 async def test_who_gives_up_a_start_that_it_has_booked_leaves_it_to_others(
     redis_server,
 ):

@@ -1,4 +1,4 @@
--- Who may start a request, for all that ask a host. KEYS: its turn: 'held WHO DELAY' while a
+-- Who may start a request, for all that ask a host. KEYS: its turn: 'held WHO DELAY DUE' while a
 -- request is under way, 'paced WHEN DELAY' after its answer, or 'parked'; all times in ms.
 -- ARGV: me; what (book, hold, over, park); the delay (0: not known, so that of others); for how
 -- long the key lives; and for book: how long before its time a start may be booked; for over: how
@@ -8,11 +8,12 @@ local key, me, what, delay, life, ms = KEYS[1], unpack(ARGV)
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000
 local value, left = redis.call('GET', key) or '', redis.call('PTTL', key)
-local state, whose, kept = string.match(value, '^(%a+) ?(%S*) ?(%S*)$')
+local state, whose, kept, due = string.match(value, '^(%a+) ?(%S*) ?(%S*) ?(%S*)$')
 local mine, wait = state == 'held' and whose == me, 0
 delay = delay == '0' and tonumber(kept) or delay + 0
-local function keep(state, whose)
-  redis.call('SET', key, string.format('%s %s %.0f', state, whose, delay), 'PX', life)
+local function keep(state, whose, due)
+  local its = string.format('%s %s %.0f%s', state, whose, delay, due or '')
+  redis.call('SET', key, its, 'PX', life)
 end
 if what == 'book' then
   if state == 'parked' or (state == 'held' and not mine) then
@@ -31,8 +32,10 @@ if what == 'book' then
     if wait > ms + 0 then
       return {wait, 'paced'}
     end
+  elseif mine and due ~= '' then -- asked again, as the answer was lost
+    wait = math.min(ms + 0, math.max(0, math.ceil(due - now)))
   end
-  keep('held', me)
+  keep('held', me, string.format(' %.0f', now + wait))
 elseif what == 'hold' and mine then
   redis.call('PEXPIRE', key, life)
 elseif what == 'over' and mine then

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from threading import Event, Lock
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -123,8 +124,9 @@ async def test_delays_of_the_users_own_wait_in_the_queue(settings):
             }
         crawler = make_crawler(OnTheWay, RANDOMIZE_DOWNLOAD_DELAY=False, **settings)
         await crawl(crawler, urls=pages(site, 4) + pages(other, 6))
-        # Scrapy's own delay is between departures: a late arrival makes the next gap shorter.
-        assert min(site.gaps()) >= 0.2
+        # Scrapy's own delay is between departures: arrivals may be closer.
+        sent = sorted(hit.sent for hit in site.hits if hit.path != "/robots.txt")
+        assert min(later - earlier for earlier, later in pairwise(sent)) >= 0.38
     assert len(crawler.spider.got) == 10
     assert crawler.spider.most <= 1
 

@@ -38,6 +38,14 @@ async def test_the_event_loop_goes_on_meanwhile():
     assert not thread.is_alive()
 
 
+@coroutine_test
+async def test_what_cannot_be_read_raises_where_it_is_wanted():
+    aside = Aside()
+    with pytest.raises(ZeroDivisionError):
+        await aside.run(lambda: 1 // 0)
+    aside.close()
+
+
 class Asking(Pages):
     """Asks for pages as two agents."""
 

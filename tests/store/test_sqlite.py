@@ -79,6 +79,15 @@ async def test_what_is_kept_outlives_the_crawl(path):
 
 
 @coroutine_test
+async def test_bodies_are_compressed(path):
+    store, body = SqliteStore(path), b"Disallow: /search\n" * 1000
+    for number in range(100):
+        await store.put(f"https://{number}.example", snapshot_of(status=200, body=body))
+    await store.close()
+    assert path.stat().st_size < 100 * len(body) / 18
+
+
+@coroutine_test
 async def test_loop_goes_on_while_the_file_is_locked(path):
     store = SqliteStore(path)
     other = sqlite3.connect(path, isolation_level=None)

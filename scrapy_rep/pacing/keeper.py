@@ -18,7 +18,7 @@ from scrapy.utils.defer import deferred_from_coro
 from scrapy_rep.downloader.starts import ROBOTS_HOP
 from scrapy_rep.downloader.tools import sleep
 from scrapy_rep.exceptions import NotNow, StillParked
-from scrapy_rep.pacing.hosts import HOSTS, Health, early_of
+from scrapy_rep.pacing.hosts import HOSTS, WELL, Health, early_of
 from scrapy_rep.settings import LONGEST_AT_PROMPT
 
 if TYPE_CHECKING:
@@ -119,14 +119,20 @@ class Keeper:
 
     def interval(self, host: str) -> float:
         """Return the seconds to keep between two requests at *host*; 0: none."""
-        return self.hosts.find(host).interval(self._number, monotonic())
+        record = self.hosts.find(host)
+        if record.health is WELL and not record.wishes:  # most hosts, at each hand-out
+            return 0.0
+        return record.interval(self._number, monotonic())
 
     def pace_left(self, host: str, *, behind: bool = True) -> float:
         """Return the seconds until a start at *host* may be asked for, parked or not.
 
         *behind*: after those that wait for it in the downloader.
         """
-        record, now = self.hosts.find(host), monotonic()
+        record = self.hosts.find(host)
+        if record.health is WELL and not record.wishes:
+            return 0.0
+        now = monotonic()
         interval = record.interval(self._number, now)
         if not interval:
             return 0.0
@@ -155,7 +161,8 @@ class Keeper:
 
     def is_any_parked(self) -> bool:
         """Tell whether any host may be parked."""
-        return self._heeds_parking and self.hosts.parked_until > monotonic()
+        until = self.hosts.parked_until
+        return self._heeds_parking and until > 0 and until > monotonic()
 
     def parked_left(self, host: str) -> float:
         """Return the seconds for which *host* is still parked; 0: it is not."""

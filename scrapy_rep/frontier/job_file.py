@@ -11,14 +11,14 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from scrapy.utils.job import job_dir
 
 from scrapy_rep.downloader.tools import OneForEachCrawler
 from scrapy_rep.exceptions import JobError
-from scrapy_rep.store.sqlite import is_damage, set_aside, sign, version_of
+from scrapy_rep.store.sqlite import SqliteFile, set_aside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -29,13 +29,11 @@ if TYPE_CHECKING:
     Statements = list[tuple[str, Iterable[Any]]]
     """Each with the rows to execute it for."""
 
-T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 FILE_NAME = "frontier.sqlite"
 LOCK_NAME = "frontier.lock"
 APPLICATION_ID = 0x5245_5046  # REPF
-"""Tells our files from those of other programs, which are never written to."""
 SCHEMA_VERSION = 1
 SCHEMA = (
     """CREATE TABLE places (
@@ -119,7 +117,7 @@ def number_of(name: str) -> int:
     return int.from_bytes(digest, "big") >> 1
 
 
-class JobFile(OneForEachCrawler):
+class JobFile(SqliteFile, OneForEachCrawler):
     """The file in the job directory *folder*, which no other crawl may have open.
 
     Raises ``JobError``, which says why, if it cannot be opened. A file that is damaged, now or
@@ -130,13 +128,14 @@ class JobFile(OneForEachCrawler):
     does it.
     """
 
+    application_id, schema, schema_version = APPLICATION_ID, SCHEMA, SCHEMA_VERSION
+    error, advice = JobError, "set another JOBDIR"
     is_closed = True
 
     def __init__(self, folder: Path) -> None:
-        self.path = folder / FILE_NAME
+        super().__init__(folder / FILE_NAME)
         self._lock = _lock(folder)
         self.is_closed = False
-        self._db: sqlite3.Connection | None = None
         self._worker = ThreadPoolExecutor(1, "scrapy_rep.frontier")
         self._has_log = False
         self._copying: Future[None] | None = None
@@ -144,11 +143,10 @@ class JobFile(OneForEachCrawler):
         OPEN_FILES.add(self)
         try:
             self.rows("SELECT 1")
-        except (sqlite3.Error, OSError) as error:
+        except BaseException as error:
             self.close()
-            raise JobError(f"{self.path} cannot be opened: {error}") from error
-        except BaseException:
-            self.close()
+            if isinstance(error, (sqlite3.Error, OSError)):
+                raise JobError(f"{self.path} cannot be opened: {error}") from error
             raise
 
     @classmethod
@@ -160,11 +158,11 @@ class JobFile(OneForEachCrawler):
 
     def rows(self, sql: str, args: tuple[Any, ...] = ()) -> list[Any]:
         """Return what *sql* selects. Raises ``sqlite3.Error``."""
-        return self._try(lambda db: db.execute(sql, args).fetchall())
+        return self._work(lambda db: db.execute(sql, args).fetchall())
 
     def write(self, statements: Statements) -> None:
         """Execute each of *statements* for each of its rows, or raise ``sqlite3.Error`` and none."""
-        changed = self._try(lambda db: _transact(db, statements))
+        changed = self._work(_transact, statements)
         if not self._has_log or changed - self._copied < CHECKPOINT_AFTER:
             return
         if self._copying is None or self._copying.done():
@@ -178,49 +176,18 @@ class JobFile(OneForEachCrawler):
         self.is_closed = True
         OPEN_FILES.discard(self)
         self._worker.shutdown()
-        if self._db is not None:
-            self._db.close()
+        self._disconnect()
         self._lock.close()
-
-    def _try(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do *work* on the database; on a new one, where this one is damaged."""
-        try:
-            return work(self._connection())
-        except sqlite3.DatabaseError as error:
-            if not is_damage(error):
-                raise
-            self._replace(error)
-            return work(self._connection())
 
     def _connection(self) -> sqlite3.Connection:
         if self.is_closed:
             raise JobError(f"{self.path} is not open here")
-        if self._db is None:
-            self.path.touch(mode=0o600)  # and so are the files beside it
-            db = _connect(self.path)
-            try:
-                self._prepare(db)
-            except BaseException:
-                db.close()
-                raise
-            self._db = db
-        return self._db
+        return super()._connection()
+
+    def _connect(self) -> sqlite3.Connection:
+        return _connect(self.path)
 
     def _prepare(self, db: sqlite3.Connection) -> None:
-        db.execute("BEGIN IMMEDIATE")
-        version = version_of(
-            db,
-            self.path,
-            application_id=APPLICATION_ID,
-            newest=SCHEMA_VERSION,
-            error=JobError,
-            advice="set another JOBDIR",
-        )
-        if version == 0:
-            for statement in SCHEMA:
-                db.execute(statement)
-            sign(db, APPLICATION_ID, SCHEMA_VERSION)
-        db.execute("COMMIT")
         (mode,) = db.execute("PRAGMA journal_mode = WAL").fetchone()
         db.execute("PRAGMA synchronous = NORMAL")
         db.execute("PRAGMA wal_autocheckpoint = 0")
@@ -239,23 +206,13 @@ class JobFile(OneForEachCrawler):
         """Set the file aside, and carry what can be read over to a new one."""
         if self._copying is not None:
             self._copying.result()
-        if self._db is not None:
-            self._db.close()
-            self._db = None
         self._copied = 0
         aside = set_aside(self.path)
         logger.error("%s is damaged (%s). It is now %s.", self.path, error, aside.name)
         with closing(_connect(aside)) as old:
-            requests, seen, lost = _salvage(old, self._connection())
-        logger.error(
-            "Of %s, %d requests and %d fingerprints could be read, and are in the new %s."
-            " %s",
-            aside.name,
-            requests,
-            seen,
-            self.path.name,
-            lost,
-        )
+            found, lost = _salvage(old, self._connection())
+        text = "Of %s, %s could be read, and are in the new %s. %s"
+        logger.error(text, aside.name, found, self.path.name, lost)
 
 
 OPEN_FILES: WeakSet[JobFile] = WeakSet()
@@ -326,45 +283,32 @@ def _copy_log(path: Path) -> None:
 # What can be read of a damaged file
 
 
-def _salvage(old: sqlite3.Connection, new: sqlite3.Connection) -> tuple[int, int, str]:
-    """Copy what can be read of *old* into *new*, which is empty.
-
-    Returns how many requests that are, how many fingerprints, and what is lost, in words.
-    """
+def _salvage(old: sqlite3.Connection, new: sqlite3.Connection) -> tuple[str, str]:
+    """Copy what can be read of *old* into *new*, which is empty; return what was, and is lost."""
     requests = seen = 0
-    listed = None
+    lost = "How many more requests there were is not known."
+    names: dict[int, str] = {}
     with suppress(sqlite3.DatabaseError):
-        sql = "SELECT count(*) FROM requests INDEXED BY waiting"
-        (listed,) = old.execute(sql).fetchone()
+        sql = "SELECT id, name FROM places WHERE typeof(name) = 'text'"
+        names.update(old.execute(sql))
     new.execute("BEGIN IMMEDIATE")
-    named: set[int] = set()
-    with suppress(sqlite3.DatabaseError):
-        for number, name in old.execute("SELECT id, name FROM places"):
-            new.execute(NEW_PLACE, (number, name))
-            named.add(number)
     in_range = "requests WHERE id >= ? AND id < ?"
     for id_, place, *others in _readable(old, in_range, MOST_ID, int):
-        number = place
-        if (
-            place not in named
-        ):  # it is filed anew, where it belongs, when it is handed out
-            name = f"a damaged file {place}"
-            number = number_of(name)
-            new.execute(NEW_PLACE, (number, name))
+        # Without a name, it is filed anew, where it belongs, when it is handed out.
+        name = names.get(place, f"a damaged file {place}")
+        number = number_of(name)
+        new.execute(NEW_PLACE, (number, name))
         requests += new.execute(NEW_REQUEST, (id_, number, *others)).rowcount
-    new.execute("DELETE FROM places WHERE waiting = 0")
     seen_from = "seen WHERE fingerprint >= ? AND fingerprint < ?"
     for row in _readable(old, seen_from, 2**48 - 1, lambda n: n.to_bytes(6, "big")):
         seen += new.execute(NEW_SEEN, row).rowcount
     new.execute("COMMIT")
-    if listed is None:
-        return requests, seen, "How many more requests there were is not known."
-    lost = max(0, listed - requests)
-    return (
-        requests,
-        seen,
-        f"{lost} requests are lost." if lost else "No request is lost.",
-    )
+    with suppress(sqlite3.DatabaseError):
+        sql = "SELECT count(*) FROM requests INDEXED BY waiting"
+        ((listed,),) = old.execute(sql)
+        missing = listed - requests
+        lost = f"{missing} requests are lost." if missing > 0 else "No request is lost."
+    return f"{requests} requests and {seen} fingerprints", lost
 
 
 def _readable(

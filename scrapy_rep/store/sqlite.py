@@ -35,7 +35,6 @@ logger = logging.getLogger(__name__)
 
 FILE_NAME = "robots.sqlite"
 APPLICATION_ID = 0x5245_5039  # REP9
-"""Marks a file as ours; the files of other programs are never written to."""
 SCHEMA_VERSION = 3
 BUSY_SECONDS = 10.0
 """Seconds to wait for another crawl's write; one takes a millisecond."""
@@ -63,7 +62,91 @@ class DamageError(sqlite3.DatabaseError):
     """What SQLite itself does not notice: a row that is not as it was written."""
 
 
-class SqliteStore(Store):
+class SqliteFile:
+    """A file of ours, opened when it is needed first, and made where there is none.
+
+    One that turns out to be damaged is replaced, and what was to be done is done on a new one.
+    """
+
+    application_id: int
+    """Marks a file as ours; the files of other programs are never written to."""
+    schema: tuple[str, ...]
+    schema_version: int
+    error: type[Exception]
+    """Raised for a file that is another program's, or newer; it ends with ``advice``."""
+    advice: str
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._db: sqlite3.Connection | None = None
+
+    def _connect(self) -> sqlite3.Connection:
+        raise NotImplementedError
+
+    def _prepare(self, db: sqlite3.Connection) -> None:
+        """Set what the connection needs."""
+
+    def _replace(self, error: sqlite3.DatabaseError) -> None:
+        """Set the file aside, which is damaged, and has been closed."""
+
+    def _work(self, work: Callable[..., T], *args: Any) -> T:
+        """Do *work* on the database; if that is damaged, on a new one."""
+        try:
+            return work(self._connection(), *args)
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+            self._disconnect()
+            self._replace(error)
+            return work(self._connection(), *args)
+
+    def _connection(self) -> sqlite3.Connection:
+        if self._db is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.touch(mode=0o600)  # and so are the files beside it
+            db = self._connect()
+            try:
+                self._make_tables(db)
+                self._prepare(db)
+            except BaseException:
+                db.close()
+                raise
+            self._db = db
+        return self._db
+
+    def _make_tables(self, db: sqlite3.Connection) -> None:
+        db.execute("BEGIN IMMEDIATE")  # another crawl may just be making the file
+        if self._version(db) < self.schema_version:
+            for statement in self.schema:
+                db.execute(statement)
+            db.execute(f"PRAGMA application_id = {self.application_id}")
+            db.execute(f"PRAGMA user_version = {self.schema_version}")
+        db.execute("COMMIT")
+
+    def _version(self, db: sqlite3.Connection) -> int:
+        """Return the version of its tables; 0: it has none yet."""
+        (application,) = db.execute("PRAGMA application_id").fetchone()
+        version: int
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        (objects,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if application != self.application_id and (application or objects):
+            raise self.error(
+                f"{self.path} is the database of another program: {self.advice}"
+            )
+        if version > self.schema_version:
+            raise self.error(
+                f"{self.path} has schema version {version}, this version of scrapy_rep"
+                f" supports up to {self.schema_version}: upgrade it, or {self.advice}"
+            )
+        return version
+
+    def _disconnect(self) -> None:
+        db, self._db = self._db, None
+        if db is not None:
+            db.close()
+
+
+class SqliteStore(Store, SqliteFile):
     """Keeps snapshots in the file at *path*, which is made where there is none.
 
     Raises ``StoreError`` if the file is a newer version's or another program's.
@@ -79,17 +162,19 @@ class SqliteStore(Store):
     unreachable, and its failures count. Writes reuse its space; the file never shrinks.
     """
 
+    application_id, schema, schema_version = APPLICATION_ID, SCHEMA, SCHEMA_VERSION
+    error, advice = StoreError, "have REP_STORE_PATH name another file"
+
     def __init__(
         self,
         path: str | os.PathLike[str],
         unreachable_max: float = DEFAULTS["REP_UNREACHABLE_MAX"],
     ) -> None:
-        self._path = Path(path).absolute()
+        SqliteFile.__init__(self, Path(path).absolute())
         self._kept_for = unreachable_max + DAY
         # Snapshots are dated by a clock that never steps, as the wall clock may.
         self._wall_at_zero = time() - monotonic()
         self._writes = 0
-        self._db: sqlite3.Connection | None = None  # the worker's
         self._file: tuple[int, int] | None = None  # what the path was when opened
         self._closed = False
         self._worker = ThreadPoolExecutor(1, "scrapy_rep.store")
@@ -126,17 +211,6 @@ class SqliteStore(Store):
 
     # What follows runs in the worker.
 
-    def _work(self, work: Callable[..., T], *args: Any) -> T:
-        """Do *work* on the database; if that is damaged, on a new one."""
-        try:
-            return work(self._connection(), *args)
-        except sqlite3.DatabaseError as error:
-            if not is_damage(error):
-                raise
-            self._disconnect()
-            self._move_aside(error)
-            return work(self._connection(), *args)
-
     def _put(self, db: sqlite3.Connection, origin: str, snapshot: Snapshot) -> None:
         db.execute(REPLACE, (origin, _used_until(snapshot), pack(origin, snapshot)))
         self._writes += 1
@@ -152,58 +226,30 @@ class SqliteStore(Store):
                 self._put(db, origin, touched)
 
     def _connection(self) -> sqlite3.Connection:
-        if self._db is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._path.touch(mode=0o600)  # and so are the files beside it
-            self._file = _identity(self._path)
-            try:
-                self._db = self._open()
-            except sqlite3.OperationalError as error:
-                raise StoreError(f"{self._path} cannot be opened: {error}") from error
-        return self._db
-
-    def _open(self) -> sqlite3.Connection:
-        db = sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None)
         try:
-            self._prepare(db)
-        except BaseException:
-            db.close()
-            raise
+            return super()._connection()
+        except sqlite3.OperationalError as error:
+            raise StoreError(f"{self.path} cannot be opened: {error}") from error
+
+    def _connect(self) -> sqlite3.Connection:
+        self._file = _identity(self.path)
+        db = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
+        db.text_factory = bytes  # text is damage, which the checksum finds
         return db
 
     def _prepare(self, db: sqlite3.Connection) -> None:
-        db.text_factory = bytes  # text is damage, which the checksum finds
-        db.execute("BEGIN IMMEDIATE")  # another crawl may just be making the file
-        version = version_of(
-            db,
-            self._path,
-            application_id=APPLICATION_ID,
-            newest=SCHEMA_VERSION,
-            error=StoreError,
-            advice="have REP_STORE_PATH name another file",
-        )
-        if version < SCHEMA_VERSION:
-            for statement in SCHEMA:
-                db.execute(statement)
-            sign(db, APPLICATION_ID, SCHEMA_VERSION)
-        db.execute("COMMIT")
         # SQLite fails one of two crawls that ask for it at once; the file has it then.
         with suppress(sqlite3.OperationalError):
             db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
 
-    def _disconnect(self) -> None:
-        db, self._db = self._db, None
-        if db is not None:
-            db.close()
-
-    def _move_aside(self, error: sqlite3.DatabaseError) -> None:
-        if _identity(self._path) != self._file:
+    def _replace(self, error: sqlite3.DatabaseError) -> None:
+        if _identity(self.path) != self._file:
             return  # another crawl was faster: what is there now is its new file
-        aside = set_aside(self._path)
+        aside = set_aside(self.path)
         logger.warning(
             "%s is damaged (%s). It is now %s; what it knew will be fetched again.",
-            self._path,
+            self.path,
             error,
             aside.name,
         )
@@ -256,40 +302,6 @@ def is_damage(error: sqlite3.DatabaseError) -> bool:
         or isinstance(error, DamageError)
         or "no such " in str(error)  # table or column
     )
-
-
-def version_of(
-    db: sqlite3.Connection,
-    path: Path,
-    *,
-    application_id: int,
-    newest: int,
-    error: type[Exception],
-    advice: str,
-) -> int:
-    """Return the version of the tables in the file at *path*; 0: it has none yet.
-
-    Raises *error*, which ends with *advice*, if the file is another program's, or newer than
-    *newest*, the last version that is known.
-    """
-    (application,) = db.execute("PRAGMA application_id").fetchone()
-    version: int
-    (version,) = db.execute("PRAGMA user_version").fetchone()
-    (objects,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    if application != application_id and (application or objects):
-        raise error(f"{path} is the database of another program: {advice}")
-    if version > newest:
-        raise error(
-            f"{path} has schema version {version}, this version of scrapy_rep supports up"
-            f" to {newest}: upgrade it, or {advice}"
-        )
-    return version
-
-
-def sign(db: sqlite3.Connection, application_id: int, version: int) -> None:
-    """Mark a file as ours."""
-    db.execute(f"PRAGMA application_id = {application_id}")
-    db.execute(f"PRAGMA user_version = {version}")
 
 
 def set_aside(path: Path) -> Path:

@@ -50,10 +50,12 @@ class Scheduler(BaseScheduler):
         self.ledger = self._ledger_in(folder)
         self.df, self._is_ours = self._filter()
         kind = "DISK" if folder else "MEMORY"
-        self._last_first = _is_lifo(crawler, f"SCHEDULER_{kind}_QUEUE")
-        start_queue = f"SCHEDULER_START_{kind}_QUEUE"
+        queue, start_queue = f"SCHEDULER_{kind}_QUEUE", f"SCHEDULER_START_{kind}_QUEUE"
         self._starts_apart = bool(crawler.settings[start_queue])
-        self._starts_last_first = _is_lifo(crawler, start_queue)
+        self.ledger.last_first = (
+            _is_lifo(crawler, queue),
+            _is_lifo(crawler, start_queue),
+        )
         self._logs_unpackable = crawler.settings.getbool("SCHEDULER_DEBUG")
         crawler.signals.connect(self._spider_idle, signals.spider_idle)
 
@@ -127,13 +129,8 @@ class Scheduler(BaseScheduler):
                 return ""
         is_start = self._starts_apart and request.meta.get("is_start_request", False)
         place = self.frontier.places.of(request)
-        where = self.ledger.file(
-            place,
-            -2 * request.priority + is_start,
-            request,
-            fingerprint,
-            last_first=self._starts_last_first if is_start else self._last_first,
-        )
+        rank = -2 * request.priority + is_start
+        where = self.ledger.file(place, rank, request, fingerprint)
         if not (where or place.count):
             self.frontier.drop(place)
         return where

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from scrapy_rep.downloader.tools import Alarm
 from scrapy_rep.events.of_hosts import PutOff
-from scrapy_rep.frontier.permits import Permits
 from scrapy_rep.frontier.places import Places, Where
-from scrapy_rep.frontier.schedule import DUE, LATER, Ahead, Schedule
+from scrapy_rep.frontier.schedule import DUE, LATER, Ahead, Permits, Schedule
 from scrapy_rep.log.waits import ASKED, PACE, TURN, Held
 
 if TYPE_CHECKING:
@@ -267,9 +266,8 @@ class Frontier:
         belongs = self.places.of(request)
         if belongs is place:
             return False
-        rank, order, id_, _ = entry
-        self._ledger.file(belongs, rank, request, None, last_first=order < 0)
-        self._ledger.done([(place, id_)])
+        self._ledger.file(belongs, entry[0], request, None)
+        self._ledger.done([(place, entry[2])])
         return True
 
     # Where a place is

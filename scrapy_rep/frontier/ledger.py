@@ -60,6 +60,9 @@ class Ledger:
     spider: Spider
     on_seen: Callable[[Request], None]
     on_unpackable: Callable[[Request, Exception], None]
+    last_first = True, False
+    """Whether, of two requests with equal rank, the one filed last goes first (LIFO): of most
+    requests; and of start requests that have an odd rank."""
     where = "disk"
     """The last word of the stats ``scheduler/enqueued/...`` and ``scheduler/dequeued/...``."""
     at_hand = 8
@@ -110,6 +113,10 @@ class Ledger:
         as ``JobError``.
         """
 
+    def order_of(self, rank: int, number: int) -> int:
+        """Return the order of a request of this *rank*, the *number*th to be filed."""
+        return -number if self.last_first[rank % 2] else number
+
     def part_of(self, host: str, url: str) -> str:
         """Return which part of *host* the page at *url* belongs to; "": it is not cut into parts.
 
@@ -119,20 +126,13 @@ class Ledger:
         return ""
 
     def file(
-        self,
-        place: Place,
-        rank: int,
-        request: Request,
-        fingerprint: bytes | None,
-        *,
-        last_first: bool,
+        self, place: Place, rank: int, request: Request, fingerprint: bytes | None
     ) -> str:
         """Keep *request* and its *fingerprint* in one step; return where it is kept.
 
         "": nowhere, as a request with this fingerprint was kept before; else ``where``, or
         "memory" if it cannot be serialised and so does not outlive the process. *fingerprint*
-        ``None``: it is kept whatever was seen before. *last_first*: of two with equal rank the
-        one filed last goes first (LIFO).
+        ``None``: it is kept whatever was seen before.
 
         A ledger that cannot tell at once whether it was seen says ``where``, and ``on_seen`` later.
         It must count such a request in ``pending`` until then. Once it has told the
@@ -218,13 +218,7 @@ class MemoryLedger(Ledger):
         self._orders = 0
 
     def file(
-        self,
-        place: Place,
-        rank: int,
-        request: Request,
-        fingerprint: bytes | None,
-        *,
-        last_first: bool,
+        self, place: Place, rank: int, request: Request, fingerprint: bytes | None
     ) -> str:
         if fingerprint is not None:
             fingerprint = shortened(fingerprint)
@@ -232,7 +226,7 @@ class MemoryLedger(Ledger):
                 return ""
             self._seen.add(fingerprint)
         self._orders += 1
-        order = -self._orders if last_first else self._orders
+        order = self.order_of(rank, self._orders)
         self.frontier.arrive(place, (rank, order, None, request))
         return self.where
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from scrapy import Spider
 
     from scrapy_rep.frontier.ledger import Entry, Ledger
-    from scrapy_rep.frontier.permits import Permits
+    from scrapy_rep.frontier.schedule import Permits
     from scrapy_rep.protocol import Agent
 
     Key = tuple[str | None, Agent, str, bool]

@@ -146,18 +146,11 @@ class RedisLedger(Ledger):
         return str(crc32(url.encode()) % self._wide[host]) if host in self._wide else ""
 
     def file(
-        self,
-        place: Place,
-        rank: int,
-        request: Request,
-        fingerprint: bytes | None,
-        *,
-        last_first: bool,
+        self, place: Place, rank: int, request: Request, fingerprint: bytes | None
     ) -> str:
         if fingerprint in self.only_here:
             return ""
-        order = next(self._traffic.orders)
-        order = -order if last_first else order
+        order = self.order_of(rank, next(self._traffic.orders))
         body = self.packed(request, fingerprint)
         if body is None:
             self.frontier.arrive(place, (rank, order, None, request))

@@ -1,8 +1,12 @@
-"""Which hosts are due, and what the others wait for; whose robots.txt is asked for ahead of need."""
+"""When hosts may be asked: what the frontier asks the rest of the crawl, which hosts are due, and
+whose robots.txt is asked for ahead of need.
+"""
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from contextlib import suppress
+from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from itertools import count
 from math import inf
@@ -10,17 +14,191 @@ from random import randrange
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from scrapy_rep.frontier.places import Where
+from scrapy import Request
+
+from scrapy_rep.events.of_hosts import GoesOn
+from scrapy_rep.frontier.places import Place, Where
+from scrapy_rep.judging.ruling import PARKED, UNREACHABLE
+from scrapy_rep.judging.target import EXEMPT_KEY, INSTEAD_KEY, SLOT_KEY, judged
+from scrapy_rep.log.waits import ASKED, PACE
+from scrapy_rep.settings import LONGEST_AT_PROMPT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from scrapy_rep.frontier.permits import Permits
-    from scrapy_rep.frontier.places import HostQueue, Place, Places
+    from scrapy_rep.crawl import Crawl
+    from scrapy_rep.frontier.places import HostQueue, Key, Places
+    from scrapy_rep.protocol import Agent
+
+HOST_START = len("https://")
+"""No slash before this one ends a host."""
+SAID_OF_ORIGIN = frozenset({EXEMPT_KEY, INSTEAD_KEY, SLOT_KEY})
+TOLD_ELSEWHERE = frozenset({ASKED, PACE, UNREACHABLE})
+"""After a wait for one of these, the log has no line that the host goes on."""
+NOT_JUDGED: tuple[Agent, str] = ("", "")
+UNJUDGED: Key = (None, *NOT_JUDGED, False)
+
 
 DUE, LATER = Where.DUE, Where.LATER
 """By these names, as each pop needs them: a member of an ``Enum`` is looked up twenty times
 as slowly before Python 3.12."""
+
+
+class Permits:
+    """All that the frontier asks of policies, paces, downloader and engine."""
+
+    def __init__(self, crawl: Crawl) -> None:
+        self._crawl = crawl
+        self.engine = crawl.engine
+        self.keeper = crawl.keeper
+        self._agents = crawl.agents
+        self._judge = crawl.judge
+        self.events = crawl.events
+        self.waits = crawl.waits
+        self._may_wait_long = crawl.settings.wait
+        self.policies = crawl.policies if crawl.is_judged else None
+        """``None``: no request is judged."""
+        self.most_asked = 2 * (
+            crawl.crawler.settings.getint("CONCURRENT_REQUESTS") or 16
+        )
+        """Of how many policies are asked for ahead at a time, those that take long aside."""
+        # A crawl has far fewer hosts than pages.
+        self._starts_tell = (
+            not callable(crawl.settings.pace_by) and self.engine.names_slots_by_host
+        )
+        self._of_start = lru_cache(maxsize=4096)(
+            lambda start: self._of_request(Request(f"{start}/"))
+        )
+        self._has_cache = crawl.is_judged and crawl.has_cache
+
+    # Where a request belongs
+
+    def host_slot_key(self, request: Request) -> tuple[str, str, Key]:
+        """Return the host whose pace *request* keeps, its download slot, and what judges it."""
+        url = request.url
+        end = url.find("/", HOST_START)
+        if end > 0 and self._starts_tell and SAID_OF_ORIGIN.isdisjoint(request.meta):
+            host, slot, origin = self._of_start(url[:end])
+        else:
+            host, slot, origin = self._of_request(request)
+        try:
+            if origin is None:
+                return host, slot, UNJUDGED
+            header = self._agents.header(request)
+            agent = self._agents.of(request, header)
+        except ValueError:  # the gate will say what is wrong
+            return host, slot, UNJUDGED
+        was_looked_up = (
+            self._has_cache
+            and request in self.engine.handed_out.sent_back
+            and self._is_away(origin, request)
+        )
+        return host, slot, (origin, agent, header, was_looked_up)
+
+    def _of_request(self, request: Request) -> tuple[str, str, str | None]:
+        """Return the host, the slot and the origin of *request*, ``None``: it is not judged."""
+        found = None
+        with suppress(ValueError):  # the gate will say what is wrong
+            found = judged(request.url, request.meta)
+        origin = None if found is None else found[1]
+        return self.keeper.host_of(request), self.engine.slot_of(request), origin
+
+    def usual(self, origin: str | None) -> tuple[Agent, str]:
+        """Return agent and header of a request to *origin* that has none of its own."""
+        if not origin:
+            return NOT_JUDGED
+        return self._agents.of(), self._agents.header()
+
+    # Whether it may go
+
+    def is_free(self, queue: HostQueue) -> bool:
+        """Tell whether its download slot has a place for another request to its host."""
+        paced = self.keeper.interval(queue.host) > 0
+        return self.engine.has_place(queue.slot, queue.host, paced=paced)
+
+    def slot_due_in(self, queue: HostQueue) -> float:
+        """Return the seconds for which the user's own delay of its slot holds *queue*."""
+        wait = self.engine.due_in(queue.slot)
+        return 0.0 if wait and self._is_refused(queue.host) else wait
+
+    def hold_of(self, place: Place) -> tuple[float, str] | Where | None:
+        """Return the seconds that *place* waits, and why; or what it waits for; ``None``: it may go.
+
+        A place whose requests the gate will refuse may go, too.
+        """
+        keeper, host = self.keeper, place.queue.host
+        if keeper.has_budgets and keeper.is_used_up(host):
+            return None  # so that it is refused now
+        if keeper.is_any_parked() and (wait := keeper.parked_left(host)):
+            # Nor is a parked host asked for its robots.txt.
+            is_refused = keeper.is_down(host) or self._is_refused(host)
+            return None if is_refused else (wait, PARKED)
+        if not self._may_wait_long and self._is_refused(host):
+            return None
+        origin, agent, _, was_looked_up = place.key or UNJUDGED
+        if (
+            origin is not None
+            and (policies := self.policies) is not None
+            # A page that the HTTP cache has need not wait.
+            and not (
+                self._has_cache and not was_looked_up and self._is_away(origin, place)
+            )
+        ):
+            known = policies.peek(origin, place.page)
+            if known is not None:
+                ruling = self._judge.rule_line(known, agent, policies.now())
+                if ruling.objection is not None:
+                    # When that time comes.
+                    place.ask_ahead = place.ask_ahead or known.requests_wait
+                    return ruling.seconds, ruling.objection.cause
+                if ruling.interval or keeper.keeps_intervals:
+                    keeper.keep(host, origin, ruling.interval)
+            elif place.ask_ahead:
+                return Where.ASKED if place.asked else Where.UNKNOWN
+        if wait := keeper.pace_left(host):
+            return wait, PACE
+        return None
+
+    def is_known(self, place: Place) -> bool:
+        """Tell whether what decides for *place* is known, or nothing does."""
+        if self.policies is None or place.key is None or place.key[0] is None:
+            return True
+        return self.policies.peek(place.key[0], place.page) is not None
+
+    def _is_refused(self, host: str) -> bool:
+        """Tell whether the gate refuses requests to *host*, as they would wait for too long."""
+        if self._may_wait_long:
+            return False
+        wait = max(self.keeper.pace_left(host), self.keeper.parked_left(host))
+        return wait > LONGEST_AT_PROMPT
+
+    def _is_away(self, origin: str, of: Request | Place) -> bool:
+        """Tell whether the robots.txt of *origin* cannot be fetched."""
+        assert self.policies is not None
+        page = of.page if isinstance(of, Place) else lambda: of
+        return self.policies.is_away(origin, page)
+
+    # Who holds, as others are told
+
+    def note(self, place: Place, held: tuple[float, str] | Where | None) -> None:
+        """Note what *place* waits for; log that it goes on when it waits no longer."""
+        now, host = monotonic(), place.host
+        seconds, cause = (0.0, ASKED) if isinstance(held, Where) else held or (0.0, "")
+        goes_on = not cause and place.held_by not in TOLD_ELSEWHERE
+        if goes_on and not (self.keeper.refuses(host) or self.keeper.is_used_up(host)):
+            waited = now - place.held_since
+            self.events.tell(GoesOn(host, place.held_by, waited, place.count))
+        if cause != place.held_by:
+            place.held_by, place.held_since = cause, now
+        place.held_until = now + seconds if seconds else 0.0
+
+    # The engine
+
+    def wake(self) -> None:
+        """Make the engine ask for a request; before it has begun, it will do so anyway."""
+        engine = self._crawl.crawler.engine
+        if engine is not None and engine.scraper.slot is not None:
+            self.engine.wake()
 
 
 class Schedule:

@@ -93,13 +93,7 @@ class SqliteLedger(Ledger):
     # Filing
 
     def file(
-        self,
-        place: Place,
-        rank: int,
-        request: Request,
-        fingerprint: bytes | None,
-        *,
-        last_first: bool,
+        self, place: Place, rank: int, request: Request, fingerprint: bytes | None
     ) -> str:
         if fingerprint is not None:
             fingerprint = shortened(fingerprint)
@@ -107,7 +101,7 @@ class SqliteLedger(Ledger):
                 return ""
         id_ = self._next
         self._next += 1
-        order = -id_ if last_first else id_
+        order = self.order_of(rank, id_)
         body = self.packed(request, fingerprint)
         if body is None:
             self.frontier.arrive(place, (rank, order, None, request))

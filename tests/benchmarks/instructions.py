@@ -128,7 +128,7 @@ class Ours:
 
     def push(self, request: Request) -> None:
         place = self._frontier.places.of(request)
-        self._ledger.file(place, 0, request, None, last_first=True)
+        self._ledger.file(place, 0, request, None)
 
 
 def push_and_pop(scheduler: Any, requests: list[Request], *, counts: bool) -> None:

@@ -122,16 +122,13 @@ class Waiting:
             assert monotonic() < deadline
             await sleep(0.005)
 
-    def push(
-        self, request: Request, *, last_first: bool = True, fingerprint: Any = None
-    ) -> str:
+    def push(self, request: Request, *, fingerprint: Any = None) -> str:
         is_start = request.meta.get("is_start_request", False)
         return self.ledger.file(
             self.frontier.places.of(request),
             -2 * request.priority + is_start,
             request,
             fingerprint,
-            last_first=last_first and not is_start,
         )
 
     async def pop(self) -> Request | None:

@@ -7,9 +7,10 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from scrapy_rep.downloader.tools import Alarm
-from scrapy_rep.events.of_hosts import PutOff
+from scrapy_rep.events.of_hosts import GoesOn, PutOff
 from scrapy_rep.frontier.places import Places, Where
-from scrapy_rep.frontier.schedule import DUE, LATER, Ahead, Permits, Schedule
+from scrapy_rep.frontier.schedule import DUE, LATER, Permits, Schedule
+from scrapy_rep.judging.ruling import UNREACHABLE
 from scrapy_rep.log.waits import ASKED, PACE, TURN, Held
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from scrapy_rep.frontier.places import HostQueue, Place
 
 FULL_RECHECKS_PER_POP = 2
+TOLD_ELSEWHERE = frozenset({ASKED, PACE, UNREACHABLE})
+"""After a wait for one of these, the log has no line that the host goes on."""
 SWEEP_SECONDS = 0.03
 """Seconds after which we look again which of the requests that the engine has are done."""
 WINDOW = 20_000
@@ -40,8 +43,7 @@ class Frontier:
         self._permits = permits = Permits(crawl)
         self._ledger = ledger
         self.places = Places(permits, ledger, spider)
-        self.schedule = Schedule()
-        self._ahead = Ahead(permits, self.schedule, self.places)
+        self.schedule = Schedule(permits, self.places)
         self.taken: dict[Request, tuple[Place, Entry]] = {}
         """The requests that the engine has, each with its place and entry."""
         self._sweeper = Alarm(self._sweep_again)
@@ -156,17 +158,17 @@ class Frontier:
         if schedule.later:
             schedule.wake_due()
         if schedule.unknown:
-            self._ahead.look()
+            schedule.ask_ahead()
         if schedule.full:
-            schedule.recheck_full(FULL_RECHECKS_PER_POP, self._permits.is_free)
+            schedule.recheck_full(FULL_RECHECKS_PER_POP)
         request = self._pop_due()
         if request is None and schedule.full:
-            schedule.recheck_full(len(schedule.full), self._permits.is_free)
+            schedule.recheck_full(len(schedule.full))
             request = self._pop_due()
         if request is not None:
             self._permits.waits.note_busy()
             return request
-        self._ahead.look()
+        schedule.ask_ahead()
         self._rest()
         return None
 
@@ -281,13 +283,22 @@ class Frontier:
             self.schedule.make_due(place.queue)
 
     def _park(self, queue: HostQueue, wait: float, cause: str) -> None:
-        self.schedule.park(queue, wait, len(self.places))
+        self.schedule.park(queue, wait)
         self._permits.events.tell(PutOff(queue.host, wait, cause))
 
     def _note(self, place: Place, held: tuple[float, str] | Where | None) -> None:
-        """Note what *place* waits for, and tell the ledger, if that is something else."""
-        before = _as_told(place)
-        self._permits.note(place, held)
+        """Note what *place* waits for; tell the ledger of something else, the log that it goes on."""
+        now, host, before = monotonic(), place.host, _as_told(place)
+        seconds, cause = (0.0, ASKED) if isinstance(held, Where) else held or (0.0, "")
+        if not cause and place.held_by not in TOLD_ELSEWHERE:
+            keeper = self._permits.keeper
+            if not (keeper.refuses(host) or keeper.is_used_up(host)):
+                waited = now - place.held_since
+                goes_on = GoesOn(host, place.held_by, waited, place.count)
+                self._permits.events.tell(goes_on)
+        if cause != place.held_by:
+            place.held_by, place.held_since = cause, now
+        place.held_until = now + seconds if seconds else 0.0
         cause, until = _as_told(place)
         if cause != before[0] or abs(until - before[1]) > 1:
             at = self._permits.events.at(until) if until else None
@@ -300,7 +311,7 @@ class Frontier:
 
         Then the engine need not ask; it is woken in time.
         """
-        promised = self._ahead.promised()
+        promised = self.schedule.promised()
         if not (promised and 0 < self._permits.engine.free_places() <= promised):
             return False
         if self.schedule.due or self.schedule.full or self.schedule.left() <= 0:
@@ -334,7 +345,7 @@ class Frontier:
         if schedule.due or schedule.full or schedule.unknown:
             return 0.0
         soonest = schedule.left()
-        if self._ahead.asked:  # asking may wait for a parked host, too
+        if schedule.asked:  # asking may wait for a parked host, too
             keeper = self._permits.keeper
             for queue in self.places.queues():
                 if queue.where is Where.ASKED:

@@ -98,7 +98,7 @@ class Ledger:
     def packed(self, request: Request, fingerprint: bytes | None) -> bytes | None:
         """Return *request* as octets; ``None``: that cannot be done, and was told."""
         try:
-            return packed(request, self.spider)
+            return pickle.dumps(request.to_dict(spider=self.spider), protocol=4)
         except Exception as error:  # noqa: BLE001 - whatever comes of what users put there
             self.on_unpackable(request, error)
             if fingerprint is not None:
@@ -112,10 +112,6 @@ class Ledger:
         engine asks for no request before it is over. Raises what is to end the crawl at once, such
         as ``JobError``.
         """
-
-    def order_of(self, rank: int, number: int) -> int:
-        """Return the order of a request of this *rank*, the *number*th to be filed."""
-        return -number if self.last_first[rank % 2] else number
 
     def part_of(self, host: str, url: str) -> str:
         """Return which part of *host* the page at *url* belongs to; "": it is not cut into parts.
@@ -226,18 +222,13 @@ class MemoryLedger(Ledger):
                 return ""
             self._seen.add(fingerprint)
         self._orders += 1
-        order = self.order_of(rank, self._orders)
+        order = -self._orders if self.last_first[rank % 2] else self._orders
         self.frontier.arrive(place, (rank, order, None, request))
         return self.where
 
 
-def packed(request: Request, spider: Spider) -> bytes:
-    """Return *request* as octets. Raises whatever comes of what cannot be pickled."""
-    return pickle.dumps(request.to_dict(spider=spider), protocol=4)
-
-
 def unpacked(body: bytes, spider: Spider) -> Request:
-    """Return what ``packed`` made *body* of.
+    """Return what ``Ledger.packed`` made *body* of.
 
     Raises whatever comes of octets that are damaged, or of a callback that *spider* lacks.
     """

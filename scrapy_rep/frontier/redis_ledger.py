@@ -150,7 +150,8 @@ class RedisLedger(Ledger):
     ) -> str:
         if fingerprint in self.only_here:
             return ""
-        order = self.order_of(rank, next(self._traffic.orders))
+        order = next(self._traffic.orders)
+        order = -order if self.last_first[rank % 2] else order
         body = self.packed(request, fingerprint)
         if body is None:
             self.frontier.arrive(place, (rank, order, None, request))

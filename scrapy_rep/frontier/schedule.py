@@ -16,25 +16,23 @@ from typing import TYPE_CHECKING
 
 from scrapy import Request
 
-from scrapy_rep.events.of_hosts import GoesOn
 from scrapy_rep.frontier.places import Place, Where
-from scrapy_rep.judging.ruling import PARKED, UNREACHABLE
+from scrapy_rep.judging.ruling import PARKED
 from scrapy_rep.judging.target import EXEMPT_KEY, INSTEAD_KEY, SLOT_KEY, judged
-from scrapy_rep.log.waits import ASKED, PACE
+from scrapy_rep.log.waits import PACE
 from scrapy_rep.settings import LONGEST_AT_PROMPT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from scrapy_rep.crawl import Crawl
     from scrapy_rep.frontier.places import HostQueue, Key, Places
+    from scrapy_rep.policies.service import Policies
     from scrapy_rep.protocol import Agent
 
 HOST_START = len("https://")
 """No slash before this one ends a host."""
 SAID_OF_ORIGIN = frozenset({EXEMPT_KEY, INSTEAD_KEY, SLOT_KEY})
-TOLD_ELSEWHERE = frozenset({ASKED, PACE, UNREACHABLE})
-"""After a wait for one of these, the log has no line that the host goes on."""
 NOT_JUDGED: tuple[Agent, str] = ("", "")
 UNJUDGED: Key = (None, *NOT_JUDGED, False)
 
@@ -144,9 +142,10 @@ class Permits:
                 self._has_cache and not was_looked_up and self._is_away(origin, place)
             )
         ):
-            known = policies.peek(origin, place.page)
+            now = policies.now()
+            known = policies.peek(origin, place.page, now)
             if known is not None:
-                ruling = self._judge.rule_line(known, agent, policies.now())
+                ruling = self._judge.rule_line(known, agent, now)
                 if ruling.objection is not None:
                     # When that time comes.
                     place.ask_ahead = place.ask_ahead or known.requests_wait
@@ -178,20 +177,6 @@ class Permits:
         page = of.page if isinstance(of, Place) else lambda: of
         return self.policies.is_away(origin, page)
 
-    # Who holds, as others are told
-
-    def note(self, place: Place, held: tuple[float, str] | Where | None) -> None:
-        """Note what *place* waits for; log that it goes on when it waits no longer."""
-        now, host = monotonic(), place.host
-        seconds, cause = (0.0, ASKED) if isinstance(held, Where) else held or (0.0, "")
-        goes_on = not cause and place.held_by not in TOLD_ELSEWHERE
-        if goes_on and not (self.keeper.refuses(host) or self.keeper.is_used_up(host)):
-            waited = now - place.held_since
-            self.events.tell(GoesOn(host, place.held_by, waited, place.count))
-        if cause != place.held_by:
-            place.held_by, place.held_since = cause, now
-        place.held_until = now + seconds if seconds else 0.0
-
     # The engine
 
     def wake(self) -> None:
@@ -208,7 +193,9 @@ class Schedule:
     each step takes O(log n) for n queues, and most take O(1).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, permits: Permits, places: Places) -> None:
+        self._permits = permits
+        self._places = places
         self.due: deque[HostQueue] = deque()
         self.unknown: deque[HostQueue] = deque()
         self.full: OrderedDict[str, deque[HostQueue]] = OrderedDict()
@@ -216,6 +203,9 @@ class Schedule:
         self.later: list[tuple[float, int, HostQueue]] = []
         """A heap: when each is due, a number that no other has, and the queue."""
         self._numbers = count()
+        self.asked = 0
+        """How many policies are being asked for."""
+        self._asks = 0  # those that ever were
 
     def put(self, queue: HostQueue, where: Where) -> None:
         """Put *queue* at the end of the place *where*."""
@@ -242,11 +232,11 @@ class Schedule:
 
     # Those that wait for a time
 
-    def park(self, queue: HostQueue, wait: float, queues: int) -> None:
-        """Let *queue*, one of *queues* in all, wait for *wait* seconds."""
+    def park(self, queue: HostQueue, wait: float) -> None:
+        """Let *queue* wait for *wait* seconds."""
         queue.where = LATER
         queue.due_at = monotonic() + wait
-        if len(self.later) > 2 * queues + 16:  # most entries were replaced
+        if len(self.later) > 2 * len(self._places) + 16:  # most entries were replaced
             self.later = [*filter(_is_held, self.later)]
             heapify(self.later)
         heappush(self.later, (queue.due_at, next(self._numbers), queue))
@@ -269,7 +259,7 @@ class Schedule:
 
     # Those without a free place
 
-    def recheck_full(self, most: int, is_free: Callable[[HostQueue], bool]) -> None:
+    def recheck_full(self, most: int) -> None:
         """Let one queue of up to *most* slots be looked at, if it has a free place now."""
         for _ in range(min(most, len(self.full))):
             slot, waiting = self.full.popitem(last=False)
@@ -277,34 +267,18 @@ class Schedule:
                 queue = waiting.popleft()
                 if queue.where is not Where.FULL:
                     continue
-                if is_free(queue):
+                if self._permits.is_free(queue):
                     self.put(queue, DUE)
                     break
                 waiting.append(queue)
             if waiting:
                 self.full[slot] = waiting
 
+    # Policies are asked for ahead of need: they are known, or on their way, in time
 
-def _is_held(entry: tuple[float, int, HostQueue]) -> bool:
-    due_at, _, queue = entry
-    return queue.where is LATER and queue.due_at == due_at
-
-
-class Ahead:
-    """Has policies asked for on behalf of what waits: they are known, or on their way, in time."""
-
-    def __init__(self, permits: Permits, schedule: Schedule, places: Places) -> None:
-        self._permits = permits
-        self._schedule = schedule
-        self._places = places
-        self.asked = 0
-        """How many policies are being asked for."""
-        self._asks = 0  # those that ever were
-
-    def look(self) -> None:
+    def ask_ahead(self) -> None:
         """Ask for policies that are not known, as many at a time as may be."""
-        schedule, policies = self._schedule, self._permits.policies
-        unknown = schedule.unknown
+        unknown, policies = self.unknown, self._permits.policies
         while unknown and policies is not None:
             bound = policies.bound
             if self.asked >= self._permits.most_asked + bound.slow:
@@ -319,21 +293,19 @@ class Ahead:
             queue.where = Where.ASKED
             for place in queue.places:
                 if self._permits.hold_of(place) is Where.UNKNOWN:
-                    self._ask(place)
+                    self._ask(place, policies)
                     if len(queue.places) > 1:
-                        schedule.make_due(queue)  # another place may go meanwhile
+                        self.make_due(queue)  # another place may go meanwhile
                     break
             else:  # known by now
-                schedule.make_due(queue)
+                self.make_due(queue)
 
-    def _ask(self, place: Place) -> None:
+    def _ask(self, place: Place, policies: Policies) -> None:
         page = self._places.next_of(place) or place.page()
         assert page is not None
         assert place.key is not None
         self.asked += 1
         place.asked = True
-        policies = self._permits.policies
-        assert policies is not None
         asking = policies.ask(place.key[0] or "", page, ahead=True)
 
         def answered(_: object) -> None:
@@ -342,7 +314,7 @@ class Ahead:
             # again would send requests for robots.txt and nothing else.
             place.asked = place.ask_ahead = False
             if place.queue.where is not Where.GONE:
-                self._schedule.make_due(place.queue)
+                self.make_due(place.queue)
             self._permits.wake()
 
         asking.addBoth(answered)
@@ -356,3 +328,8 @@ class Ahead:
             return 0
         bound = self._permits.policies.bound
         return self.asked - bound.slow + bound.prompt
+
+
+def _is_held(entry: tuple[float, int, HostQueue]) -> bool:
+    due_at, _, queue = entry
+    return queue.where is LATER and queue.due_at == due_at

@@ -44,6 +44,7 @@ PLACES_PER_LOOK = 2000
 MOST_HOSTS_TOLD = 5
 LARGEST = "SELECT name, waiting FROM places ORDER BY waiting DESC LIMIT 100"
 TOTAL = "SELECT coalesce(sum(waiting), 0), count(*) FROM places"
+FIRST_OF_PLACE = "SELECT rank, ord, id, body FROM requests WHERE place = ? ORDER BY rank, ord LIMIT ?"
 FACTS = "SELECT name, value FROM facts"
 RUNNING, IN_HAND, LAST_STARTS = "running", "in hand", "last starts"
 
@@ -101,7 +102,7 @@ class SqliteLedger(Ledger):
                 return ""
         id_ = self._next
         self._next += 1
-        order = self.order_of(rank, id_)
+        order = -id_ if self.last_first[rank % 2] else id_
         body = self.packed(request, fingerprint)
         if body is None:
             self.frontier.arrive(place, (rank, order, None, request))
@@ -139,24 +140,20 @@ class SqliteLedger(Ledger):
     # Handing out
 
     def fill(self, place: Place, number: int) -> None:
-        if not self._changes.requests or self.write():
-            had = self._in_hand(place).union(entry[2] for entry in place.hand)
-            sql = (
-                "SELECT rank, ord, id, body FROM requests WHERE place = ?"
-                " ORDER BY rank, ord LIMIT ?"
-            )
-            done = self._changes.done
-            most = number + len(had) + len(done)
-            try:
-                rows = self._file.rows(sql, (number_of(place.name), most))
-            except sqlite3.Error as error:
-                self._tell_unreadable(error)
-                self._get_stuck()
-            else:
-                free = [row for row in rows if row[2] not in had and row[2] not in done]
-                self.frontier.came(place, free[:number])
-                return
-        place.filling = False
+        place.filling = False  # it is asked again, unless they come now
+        if self._changes.requests and not self.write():
+            return
+        gone = self._in_hand(place).union(entry[2] for entry in place.hand)
+        gone |= self._changes.done
+        try:
+            most = number + len(gone)
+            rows = self._file.rows(FIRST_OF_PLACE, (number_of(place.name), most))
+        except sqlite3.Error as error:
+            self._tell_unreadable(error)
+            self._get_stuck()
+        else:
+            free = [row for row in rows if row[2] not in gone]
+            self.frontier.came(place, free[:number])
 
     def _in_hand(self, place: Place) -> set[int | None]:
         """Return the requests of *place* that were taken, or cannot be read."""

@@ -217,8 +217,9 @@ class Waits:
 
     def note_busy(self) -> None:
         """Note that the crawl is busy again, or ends."""
-        self.idle_time += self.idle_for()
-        self._idle_since = None
+        if self._idle_since is not None:  # which is rare at a hand-out
+            self.idle_time += self.idle_for()
+            self._idle_since = None
 
 
 def add_held(found: dict[tuple[str, str], Held], held: Held) -> None:

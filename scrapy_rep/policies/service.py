@@ -99,15 +99,18 @@ class Policies:
         return self._events.at(monotonic())
 
     def peek(
-        self, origin: str, page: Callable[[], Request | None] = lambda: None
+        self,
+        origin: str,
+        page: Callable[[], Request | None] = lambda: None,
+        now: float | None = None,
     ) -> Known | None:
-        """Return what decides for *origin* now; ``None``: not known.
+        """Return what decides for *origin* now, or at *now*; ``None``: not known.
 
         *page* is called for the request, if it matters; if it returns ``None``, a request
         with the usual User-Agent counts.
         """
         known = self._last_known(origin, page)
-        if known is None or self.now() >= known.standing.until:
+        if known is None or (now or self.now()) >= known.standing.until:
             return None
         if known.is_large and not self._is_read(known, page()):
             return None

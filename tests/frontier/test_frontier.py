@@ -161,7 +161,7 @@ def hold_at_night(monkeypatch: pytest.MonkeyPatch, seconds: float = 7200.0) -> s
         return SEND
 
     monkeypatch.setattr(Judge, "rule_line", rule_line)
-    monkeypatch.setattr(Policies, "peek", lambda self, origin, page: True)
+    monkeypatch.setattr(Policies, "peek", lambda *_: True)
     return closed
 
 

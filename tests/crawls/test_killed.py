@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+import time
+from collections import Counter
 from typing import Any
 
 import pytest
 
 from tests.crawls.kills import DELAY, Killed, Web
 from tests.crawls.processes import TIMEOUT, start, wait_for_hit
-from tests.site import Site, gaps_between
+from tests.site import Reply, Site, gaps_between
 
 FIFO = {
     "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleFifoDiskQueue",
@@ -35,9 +37,45 @@ def test_nothing_is_lost(kills, settings, tmp_path):
         assert "ERROR" not in log
         assert set(killed.done()) == set(web.urls)
         assert killed.kills >= kills // 2
-        # Again is asked for what was in hand when it was killed, and not more often.
         assert web.shortest_gap() >= DELAY
     assert "nothing is lost" in log
+
+
+def test_again_is_asked_for_what_was_in_flight_and_no_more(tmp_path):
+    rnd, kills, number = random.Random(9309), 3, 10
+    robots = f"User-agent: *\nCrawl-delay: {DELAY}\n"
+    replies = {f"/{n}": Reply("page", after=0.05) for n in range(number)}
+    slow = Site({"/robots.txt": robots, **replies}, host="127.0.0.2")
+    with slow, Site({**replies}) as quick:
+        sites = [slow, quick]
+        urls = [site.url(f"/{n}") for n in range(number) for site in sites]
+        plan: dict[str, Any] = {
+            "urls": urls,
+            "done": str(tmp_path / "done"),
+            "settings": {},
+        }
+        for nth in range(kills + 1):
+            process = start(
+                "tests.crawls.queue_restart_crawl", tmp_path / "job", **plan
+            )
+            if nth == kills:
+                break
+            wait_for_hit(process, sites)
+            while not all(len(site.hits) > 1 for site in sites):
+                assert process.poll() is None, process.communicate()
+                time.sleep(0.005)  # until each robots.txt is known
+            time.sleep(rnd.uniform(0, 0.3))
+            process.kill()
+            process.communicate()
+        _, log = process.communicate(timeout=TIMEOUT)
+        assert process.returncode == 0, log
+    assert set((tmp_path / "done").read_text().split()) == set(urls)
+    for site, in_flight in ((slow, 1), (quick, 8)):
+        asked = Counter(site.paths)
+        assert asked.pop("/robots.txt") <= 2  # it may be killed before it is kept
+        assert len(asked) == number
+        assert sum(asked.values()) - number <= kills * in_flight
+    assert min(slow.gaps(robots=True)) >= DELAY
 
 
 @pytest.mark.invariant2

@@ -13,6 +13,7 @@ from scrapy_rep.crawl import Crawl
 from scrapy_rep.policies import concurrency, service
 from scrapy_rep.policies.concurrency import LARGE_SIZE
 from scrapy_rep.policies.lifecycle import policy_of
+from scrapy_rep.policies.service import Policies
 from scrapy_rep.protocol import Policy
 from tests.crawls.test_one_pace import by_handler
 from tests.site import Reply, Silence, Site, hosts_of, some_sites
@@ -273,3 +274,27 @@ async def test_hops_to_a_parked_host_hold_up_nobody():
         await crawl(crawler, urls=[*urls, quick.url("/")])
     assert crawler.spider.got[0] == quick.url("/")
     assert len(crawler.spider.got) == len(urls) + 1
+
+
+@coroutine_test
+async def test_what_waits_asks_for_no_more_ahead_than_are_soon_fetched(monkeypatch):
+    under_way, most, ask = 0, 0, Policies.ask
+
+    def counted(self: Any, origin: str, page: Any, *, ahead: bool = False) -> Any:
+        nonlocal under_way, most
+        under_way += ahead
+        most = max(most, under_way)
+
+        def over(known: Any) -> Any:
+            nonlocal under_way
+            under_way -= ahead
+            return known
+
+        return ask(self, origin, page, ahead=ahead).addBoth(over)
+
+    monkeypatch.setattr(Policies, "ask", counted)
+    with some_sites(12, Reply("# fine", after=0.1)) as sites:
+        crawler = make_crawler(REP_FETCH_CONCURRENCY=1, CONCURRENT_REQUESTS=2)
+        await crawl(crawler, urls=[site.url("/") for site in sites])
+    assert len(crawler.spider.got) == 12
+    assert 1 < most < 12  # 4, and those that a busy machine makes slow

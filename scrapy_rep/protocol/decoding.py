@@ -6,8 +6,8 @@ import codecs
 import re
 import sys
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
 
 MAX_SIZE = 512 * 1024
 """Octets (characters, of a str) that are read. RFC 9309 2.5 demands at least 500 KiB."""
@@ -33,7 +33,8 @@ OCTETS = "surrogateescape"
 ISO_8859_1 = {0xDC00 + octet: octet for octet in range(0x80, 0x100)}
 
 
-class Text(NamedTuple):
+@dataclass(slots=True)
+class Text:
     """What is read of a file."""
 
     kept: str | bytes

@@ -174,8 +174,13 @@ class Paces(NamedTuple):
     visit: VisitTime | None
 
 
+NO_PACES = Paces(None, None, None)
+
+
 def paces_from(records: list[tuple[str, str]]) -> Paces:
     """The paces that fields and values ask for: the slowest, but the first time of day."""
+    if not records:  # as in most files
+        return NO_PACES
     delays = [crawl_delay(value) for field, value in records if field == CRAWL_DELAY]
     rates = [request_rate(value) for field, value in records if field == REQUEST_RATE]
     visits = [visit_time(value) for field, value in records if field == VISIT_TIME]

@@ -14,6 +14,7 @@ from scrapy_rep.protocol.decoding import show_octets
 from scrapy_rep.protocol.fields import (
     ALLOW,
     BLANK_CLASS,
+    BLANKS_OF_ASCII,
     CONTENT_SIGNAL,
     CONTENT_USAGE,
     CRAWL_DELAY,
@@ -113,14 +114,17 @@ def sections_of(text: str) -> list[Section]:
         start = head + len(line)
         end = start + len(lines)
         if rest[0] == ":" and "#" not in rest:
-            value = trim(rest[1:])
+            value = rest[1:].strip(BLANKS_OF_ASCII)
+            if not value.isascii():
+                value = show_octets(trim(value))
         else:
             field, value = field_and_value(line)
             if not field:  # it is no record: words without a colon
                 if sections:
                     sections[-1] = *sections[-1][:3], end
                 continue
-        sections.append((show_octets(value), head, start, end))
+            value = show_octets(value)
+        sections.append((value, head, start, end))
     return sections
 
 

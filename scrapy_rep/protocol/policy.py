@@ -361,9 +361,9 @@ class Policy:
 
     def _rules_for(self, agent: str | Sequence[str]) -> RuleSet:
         key = agent if isinstance(agent, str) else agents_given(agent)
-        if (known := self._compiled_for(key)) is not None:
-            return known
         first, others = self._first, self._others
+        if first is not None and (known := self._compiled_for(key)) is not None:
+            return known
         text = self._text.lines
         chosen = chosen_for(agents_given(key), text, self.dialect)
         reading = Reading(self.dialect, None, self._text.charset)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.protocol.decoding import spellings_of
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 HEX_DIGITS = tuple("0123456789ABCDEF")
 
 
-class Reading(NamedTuple):
+@dataclass(slots=True)
+class Reading:
     """What decides, besides its own text, how a rule is read."""
 
     dialect: Dialect

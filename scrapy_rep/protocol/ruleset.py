@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from scrapy_rep.protocol.decoding import MAX_SIZE, show_octets
@@ -193,7 +193,7 @@ class RuleSet:
             return self
         own = self.own
         if own is None or own.reading.origin != origin:
-            reading = self.reading._replace(origin=origin)
+            reading = replace(self.reading, origin=origin)
             own = RuleSet(self.chosen, reading, self.agent).compile(text)
             self.own = own
         return own

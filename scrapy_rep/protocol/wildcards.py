@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MANY_PATTERNS = 200  # patterns, from which on an index of their letters pays
-FEW_PATHS = 16  # compared with every pattern sooner than these are sorted out
+FEW_PATTERNS = 16  # more are sorted out at the second path
+FEW_PATHS = 16  # compared with every one of them sooner than they are sorted out
 # Letters of an index entry: as many as a part has room for.
 WINDOWS = (32, 16, 8, 4, 2, 1)
 INDEXED_LETTERS = 64  # letters of a part, besides its last, among which one is chosen
@@ -74,13 +75,13 @@ class Wildcards:
 
     def __init__(self, scored: list[ScoredParts]) -> None:
         self.scored = tuple(scored)  # until they are sorted out
-        # The more there are, the sooner.
-        self.fresh = FEW_PATHS * MANY_PATTERNS // max(len(scored), MANY_PATTERNS)
+        self.fresh = FEW_PATHS if len(scored) < FEW_PATTERNS else 1
 
     def best(self, path: str, floor: int) -> int:
         """The highest score of a pattern that matches the path, `floor` if none is higher."""
         scored = self.scored  # at once: another thread may sort them out
-        if scored:
+        if scored and self.fresh > 0:
+            self.fresh -= 1
             for score, parts, anchored in scored:
                 if (
                     score > floor
@@ -88,10 +89,9 @@ class Wildcards:
                     and parts_occur(parts, anchored, path)
                 ):
                     floor = score
-            self.fresh -= 1
-            if self.fresh <= 0:
-                self.sort_out(scored)
             return floor
+        if scored:
+            self.sort_out(scored)
         if self.index is not None:
             for letters, filed in self.index.items():
                 for gram in filed.keys() & windows_of(path, letters):

@@ -122,7 +122,8 @@ def _bar_chart(
             ends[side] = edges[1]
         above, under = max(above, -ends[-1]), max(under, ends[1])
         bars.append((part, pieces))
-    step = ceil(_round_up((above + under) / 4))
+    # Where a clock went back, fewer than no request seem to wait, which has no height.
+    step = ceil(_round_up(max(1, above + under) / 4))
     bottom = ceil(under / step * 2) * step / 2
     top = ceil(above / step) * step
     lines = range(-int(bottom // step) * step, top + 1, step)

@@ -98,7 +98,8 @@ def charts(audit: Audit) -> list[Chart]:
     steps, level = {row["part"]: row for row in audit.rows(sql, start, width)}, 0
     for part in range(parts):
         step = steps.get(part, {"most": 0, "step": 0})
-        counts[WAITING][part]["waiting"] = max(level, step["most"])
+        # Below 0 where a clock went back, and what ended came first.
+        counts[WAITING][part]["waiting"] = max(0, level, step["most"])
         level += step["step"]
     return [
         _bar_chart(title, counts[title], start, width, parts)
@@ -122,8 +123,7 @@ def _bar_chart(
             ends[side] = edges[1]
         above, under = max(above, -ends[-1]), max(under, ends[1])
         bars.append((part, pieces))
-    # Where a clock went back, fewer than no request seem to wait, which has no height.
-    step = ceil(_round_up(max(1, above + under) / 4))
+    step = ceil(_round_up((above + under) / 4))
     bottom = ceil(under / step * 2) * step / 2
     top = ceil(above / step) * step
     lines = range(-int(bottom // step) * step, top + 1, step)

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from scrapy_rep.events import RECORDS
@@ -75,8 +75,17 @@ def record(draw: st.DrawFn) -> dict[str, object]:
     return found
 
 
+WAITS_AFTER_THE_END = [
+    {"type": "waiting", "time": 5e8, "cause": "pace", "requests": 1},
+    {"type": "waiting", "time": 1e9, "cause": "asked", "requests": 1},
+    {"type": "end", "time": 0.0, "reason": "finished"},
+]
+"""As a clock went back."""
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.lists(record(), min_size=1, max_size=12))
+@example(WAITS_AFTER_THE_END)
 def test_any_records(records):
     with audit_of(records) as audit:
         assert audit.records == len(records)

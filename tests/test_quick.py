@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import LONGEST, QUICK, TOGETHER, WAITING
+
 TESTS = Path(__file__).parent
 
 
@@ -37,6 +39,11 @@ TRIED = {
 def test_a_quick_test_that_leaves_the_process_fails(attempt):
     with pytest.raises(RuntimeError, match="is quick, which has no"):
         attempt()
+
+
+def test_what_is_named_is_there():
+    named = {*WAITING, *LONGEST, *TOGETHER, *QUICK}
+    assert {name for name in named if not (TESTS / name).exists()} == set()
 
 
 @pytest.mark.parametrize("number", range(1, 10))

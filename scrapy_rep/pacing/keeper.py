@@ -296,9 +296,8 @@ class Keeper:
         """
         record, now = self.hosts.of(departure.host), monotonic()
         interval = record.interval(self._number, now)
-        if (
-            interval or self.bookings
-        ):  # else Scrapy's slot keeps the user's own delay alone
+        # Else Scrapy's slot keeps the user's own delay alone.
+        if interval or self.bookings:
             interval = max(interval, self._engine.least_delay(departure.slot))
         is_probe = record.health.level > 0 or self._wants_latency(departure)
         departure.is_probe = is_probe

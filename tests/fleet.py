@@ -23,29 +23,16 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent.parent
 SPIDER = "fleet"
 ORDERS = f"{{rep:{SPIDER}}}:orders"
-WORKERS = f"{{rep:{SPIDER}}}:workers"
 
 
 def seed(server: RedisServer | Cluster, urls: Iterable[str], **settings: Any) -> None:
     """Queue *urls*, by a worker that sends none of them, as the fleet is paused."""
-    pause(server)
+    client = getattr(server, "owner", lambda _: server)(ORDERS).client
+    client.hset(ORDERS, "order", "pause")
     with Fleet(server, 1, URLS=list(urls), SEEDS=True, **settings) as fleet:
         fleet.join(120)
         assert fleet.workers[0].process.returncode == 0, fleet.workers[0].log
-    resume(server)
-
-
-def pause(server: RedisServer | Cluster) -> None:
-    owner_of(server).client.hset(ORDERS, "order", "pause")
-
-
-def resume(server: RedisServer | Cluster) -> None:
-    owner_of(server).client.hdel(ORDERS, "order")
-
-
-def owner_of(server: Any) -> Any:
-    """Return the server that has the orders."""
-    return getattr(server, "owner", lambda _: server)(ORDERS)
+    client.hdel(ORDERS, "order")
 
 
 def left(server: RedisServer | Cluster) -> int:

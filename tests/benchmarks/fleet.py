@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_rep.frontier.redis_server import SCRIPTS
 from tests.benchmarks.web import Web
-from tests.fleet import SPIDER, WORKERS, Fleet, Worker, pause, resume, seed
+from tests.fleet import SPIDER, Fleet, Worker, seed
 from tests.redis_server import RedisServer
 
 if TYPE_CHECKING:
@@ -91,10 +91,7 @@ def seeded(
     folder: Path | None = None,
     **settings: Any,
 ) -> Iterator[tuple[RedisServer, Fleet]]:
-    """Run *workers* on the paths of each host; nothing is sent before all of them are there.
-
-    On a busy machine one may begin seconds after another, which had sent all by then.
-    """
+    """Run *workers* on the paths of each host."""
     longest = max(len(found) for found in paths.values())
     urls = [
         web.url(host, found[n])
@@ -106,16 +103,8 @@ def seeded(
         made_by = {name: settings[name] for name in MADE_BY if name in settings}
         seed(server, urls, **made_by)
         settings = SETTINGS | settings
-        pause(server)
         with Fleet(server, workers, **settings) as fleet:
-            while server.client.zcard(WORKERS) < workers and all_run(fleet):
-                time.sleep(0.02)
-            resume(server)
             yield server, fleet
-
-
-def all_run(fleet: Fleet) -> bool:
-    return all(worker.process.poll() is None for worker in fleet.workers)
 
 
 def pages(web_hosts: dict[str, str | None], number: int) -> dict[str, list[str]]:

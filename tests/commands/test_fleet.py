@@ -293,7 +293,7 @@ def test_why_hosts_wait_and_every_key_is_documented(redis_server):
 
 
 def test_pause_block_purge_and_drain_with_real_workers():
-    quick, slow = hosts(2, delayed(0.2)), hosts(2, delayed(3), network=2)
+    quick, slow = hosts(10, delayed(0.2)), hosts(2, delayed(3), network=2)
     number = 20
     paths = pages({**quick, **slow}, number)
     blocked, purged = slow
@@ -313,14 +313,15 @@ def test_pause_block_purge_and_drain_with_real_workers():
         assert purge["requests"] > 0
         assert fleet(server, "resume").status == 0
         kept = block["requests"] + purge["requests"]
-        until(lambda: len(crawling.said("got")) == 4 * number - kept)
+        until(lambda: len(crawling.said("got")) == len(paths) * number - kept)
         until(lambda: [row.name for row in look(server)[1]] == [blocked])
         (row,) = look(server)[1]
         assert (row.why, row.waiting, row.in_hand) == ("blocked", block["requests"], 0)
         assert fleet(server, "unblock", blocked).status == 0
         until(
             lambda: (
-                len(crawling.said("got")) + purge["requests"] + row.waiting > 4 * number
+                len(crawling.said("got")) + purge["requests"] + row.waiting
+                > len(paths) * number
             )
         )
         assert fleet(server, "drain").status == 0
@@ -334,5 +335,5 @@ def test_pause_block_purge_and_drain_with_real_workers():
         assert not look(server)[0].workers
         (row,) = look(server)[1]
         assert row.name == blocked
-        assert len(got) + row.waiting + purge["requests"] == 4 * number
+        assert len(got) + row.waiting + purge["requests"] == len(paths) * number
         assert fleet(server, "check").status == 0

@@ -4,7 +4,7 @@ A table is text: two spaces or more part the cells of a row, ``|`` with spaces a
 of a line, escapes are those of Python, ``''`` is an empty cell. ``columns`` names the cells that
 follow the name of a row; ``file`` is a robots.txt, which goes on after ``more``; in it ``{}`` stands
 for the cell of that name. Both hold for the rows below. Without a column for it ``url`` is ``/x``,
-``agent`` is ``a``. The numbers in names are those of the list in ``tests/README.rst``.
+``agent`` is ``a``. The numbers in names are those of the list in ``tests/conformance/README.rst``.
 """
 
 from __future__ import annotations

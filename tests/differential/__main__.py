@@ -26,7 +26,7 @@ URLS = 12
 
 
 def about_tables() -> dict[str, Counter[str]]:
-    """For each parser, by the numbers of ``tests/README.rst``, the rows that it answers otherwise."""
+    """For each parser, by the numbers of ``tests/conformance/README.rst``, the rows that it answers otherwise."""
     found: dict[str, Counter[str]] = defaultdict(Counter)
     for row in verdicts():
         case = Case(row.body.decode("utf-8", "surrogateescape"), row.url, row.agent)

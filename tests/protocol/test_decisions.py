@@ -1,6 +1,6 @@
 """The decisions that other parsers do not share: what tells owners of them, and tests of them.
 
-The numbers are those of the list of decisions in tests/README.rst.
+The numbers are those of the list of decisions in tests/conformance/README.rst.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def test_the_owner_is_told(octets, charset, line, code):
 
 
 LISTED = re.findall(
-    r"^(D\d+) ", (TESTS / "README.rst").read_text("utf-8"), re.MULTILINE
+    r"^(D\d+) ", (TESTS / "conformance/README.rst").read_text("utf-8"), re.MULTILINE
 )
 NAMES = "\n".join(
     name
@@ -37,6 +37,10 @@ NAMES = "\n".join(
         re.MULTILINE,
     )
 )
+
+
+def test_decisions_are_listed():
+    assert LISTED
 
 
 @pytest.mark.parametrize("decision", LISTED)

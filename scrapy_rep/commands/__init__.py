@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
-from scrapy.spiderloader import get_spider_loader
 
 if TYPE_CHECKING:
     import argparse
@@ -30,8 +29,6 @@ TELLERS = {
     "card": "project.card",
 }
 """Which function of this room does what a word is for."""
-ASKING = ("", "lint", "approve")
-"""Of that, what may ask sites."""
 EXTRAS = {"report": "report", "fleet": "redis"}
 """Word -> the extra of this project that brings what it needs."""
 
@@ -52,59 +49,36 @@ class RobotsCommand(ScrapyCommand):
         add_options(parser)
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
-        """Make settings and *opts* ready; end with 2 where something is wrong."""
+        """Make the settings ready; end with 2 where something typed is wrong."""
         super().process_options(args, opts)
         from scrapy_rep.commands.typed import read  # noqa: PLC0415
 
         assert self.settings is not None
-        read(opts, args)
-        self._take_spider(opts)
-        if opts.word == "approve":
-            from scrapy_rep.commands import approve  # noqa: PLC0415
+        self._typed = read(opts, args, self.settings)
+        self.requires_crawler_process = self._typed.asks
+        if self._typed.asks:
+            from scrapy_rep.commands.asking import prepare  # noqa: PLC0415
 
-            approve.prepare(opts, self.settings)
-        may_ask = opts.word in ASKING and opts.file is None
-        self.requires_crawler_process = bool(may_ask and opts.url)
-        if self.requires_crawler_process:
-            from scrapy_rep.commands import asking  # noqa: PLC0415
-
-            asking.prepare(self.settings)
-
-    def _take_spider(self, opts: argparse.Namespace) -> None:
-        """Give *opts* the spider that is named, and the settings those of its own."""
-        opts.kind = None
-        if opts.spider is None or self.settings is None:
-            return
-        try:
-            opts.kind = get_spider_loader(self.settings).load(opts.spider)
-        except KeyError:
-            if opts.word == "fleet":  # its project may be elsewhere
-                return
-            from scrapy_rep.commands.typed import fail  # noqa: PLC0415
-
-            fail(
-                f"There is no spider {opts.spider!r} here. Type one that scrapy list names."
-            )
-        opts.kind.update_settings(self.settings)
+            prepare(self.settings)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        """Do what *opts* ask for; end with 2 for files that cannot be read, wrong settings."""
+        """Do what was typed; end with 2 for files that cannot be read, wrong settings."""
         from scrapy_rep.commands.terminal import Screen  # noqa: PLC0415
         from scrapy_rep.commands.typed import fail  # noqa: PLC0415
         from scrapy_rep.exceptions import SettingError  # noqa: PLC0415
 
-        screen = Screen(as_json=opts.json)
-        opts.process = self.crawler_process
-        module, tell = TELLERS[opts.word].split(".")
+        typed = self._typed
+        typed.process = self.crawler_process
+        module, name = TELLERS[typed.word].split(".")
         try:
-            found = import_module(f"scrapy_rep.commands.{module}")
-            self.exitcode = int(getattr(found, tell)(opts, self.settings, screen))
+            tell = getattr(import_module(f"scrapy_rep.commands.{module}"), name)
+            self.exitcode = int(tell(typed, self.settings, Screen(as_json=typed.json)))
         except ImportError as error:
             missing = (error.name or "").partition(".")[0]
-            if opts.word not in EXTRAS or missing in {"", "scrapy_rep"}:
+            if typed.word not in EXTRAS or missing in {"", "scrapy_rep"}:
                 raise
-            extra = f'"scrapy_rep[{EXTRAS[opts.word]}]"'
-            fail(f"{opts.word} needs {missing}. Type pip install {extra}.")
+            extra = f'"scrapy_rep[{EXTRAS[typed.word]}]"'
+            fail(f"{typed.word} needs {missing}. Type pip install {extra}.")
         except (SettingError, UsageError) as error:
             fail(str(error))
         except BrokenPipeError:

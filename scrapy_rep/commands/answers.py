@@ -31,11 +31,11 @@ from scrapy_rep.robots import sitemap_urls
 from scrapy_rep.settings import Settings
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterable, Iterator, Sequence
 
     from scrapy.settings import Settings as ScrapySettings
 
+    from scrapy_rep.commands.typed import Typed
     from scrapy_rep.judging.ruling import Ruling
     from scrapy_rep.protocol import Agent, Note, Policy, Verdict
 
@@ -58,28 +58,28 @@ OF_A_FILE = ("status", "url", "state", "failure", "checked", "age", "ask_in")
 """What is not known of a copy that is a file."""
 
 
-def tell(opts: argparse.Namespace, settings: ScrapySettings, screen: Screen) -> int:
+def tell(typed: Typed, settings: ScrapySettings, screen: Screen) -> int:
     """Tell of URLs, or of robots.txt files; return the exit status."""
-    ours, agents = settings_and_agents(opts, settings)
+    ours, agents = settings_and_agents(typed, settings)
     # What a crawl would do, which may wait as this command does not.
-    answers = Answers(screen, opts, agents, Judge(replace(ours, wait=True)))
+    answers = Answers(screen, typed, agents, Judge(replace(ours, wait=True)))
     screen.track(None, "URLs")
-    for header in opts.agent if opts.lint else ():
+    for header in typed.agent if typed.is_lint else ():
         answers.take_notes("User-Agent", notes_on_header(header))
-    for name in opts.files:
+    for name in typed.files:
         policy = policy_in(name, ours)
         known = Known("", policy, Standing(State.FRESH, inf, inf), None)
         shown = "(standard input)" if name == STDIN_NAME else name
         copy: Answer = {"asked": shown, "came_by": "file", "hops": []}
-        for url in [""] if opts.whole else all_urls(opts.url):
+        for url in [""] if typed.whole else all_urls(typed.url):
             answers.take(url, known, copy | dict.fromkeys(OF_A_FILE))
-    if opts.process is not None:
+    if typed.asked:
         # It must not be imported before there is a reactor.
         from scrapy_rep.commands.asking import ask  # noqa: PLC0415
 
         # All at once: to wait for standard input would hold up the event loop.
-        urls = list(all_urls(opts.url))
-        if opts.whole:
+        urls = list(all_urls(typed.asked))
+        if typed.whole:
             urls = list({origin_of(url) or url: url for url in urls}.values())
         ask(urls, answers)
     return answers.status if answers.is_whole else COULD_NOT_TELL
@@ -90,7 +90,7 @@ class Answers:
     """Takes one URL after the other, with what is known of its origin, and answers."""
 
     screen: Screen
-    opts: argparse.Namespace
+    typed: Typed
     agents: Sequence[Agent]
     judge: Judge
     status: int = 0
@@ -105,28 +105,28 @@ class Answers:
     def take(self, url: str, known: Known, copy: Answer) -> None:
         """Take *url*, and where its policy comes from."""
         self.screen.progress.add()
-        policy = known.policy
-        if self.opts.whole and known.unreachable:
+        policy, typed = known.policy, self.typed
+        if typed.whole and known.unreachable:
             self.fail(copy["asked"], f"unreachable ({copy['failure']})")
-        if self.opts.lint:
+        if typed.is_lint:
             if not known.unreachable:
                 self.take_notes(copy["asked"], policy.notes)
             return
         answer: Answer = {"robots_txt": copy, "sitemaps": sitemaps(policy, copy)}
-        if self.opts.sitemaps:
-            self.screen.say(answer, itemgetter("sitemaps"))
+        if typed.sitemaps:
+            self.screen.say(itemgetter("sitemaps"), answer)
             return
         now = time()
         verdicts = [verdict(known, url, each, self.judge, now) for each in self.agents]
         answer |= {"verdicts": verdicts, "lines": excerpt(policy, verdicts)}
         self._tell(url, answer)
-        says = sent_now if self.opts.now else itemgetter("allowed")
+        says = sent_now if typed.now else itemgetter("allowed")
         self.status = max(self.status, *(STATUSES[says(each)] for each in verdicts))
 
     def fail(self, url: str, problem: str) -> None:
         """Take a *url* that nothing can be found out about."""
         self.status = COULD_NOT_TELL
-        if self.opts.whole:
+        if self.typed.whole:
             complain(f"{without_user(url)}: {problem}")
         else:
             nothing: Answer = {"verdicts": [], "lines": [], "sitemaps": []}
@@ -135,29 +135,29 @@ class Answers:
     def _tell(self, url: str, answer: Answer) -> None:
         gap, self.gap = self.gap, [""]
         answer = {"url": without_user(url), "problem": None, **answer}
-        self.screen.say(answer, lambda its: [*gap, *block(its)])
+        self.screen.say(lambda its: [*gap, *block(its)], answer)
 
     def take_notes(self, file: str, notes: Iterable[Note]) -> None:
         """Take what is to be said of a robots.txt, or of a User-Agent."""
-        wrong = {"error", "warning"} if self.opts.strict else {"error"}
+        wrong = {"error", "warning"} if self.typed.strict else {"error"}
         counted = [
             {"file": file, **note._asdict(), "number": NUMBERS[note.code]}
             for note in notes
-            if not {note.code, NUMBERS[note.code]} & {*self.opts.ignore}
+            if not {note.code, NUMBERS[note.code]} & {*self.typed.ignore}
         ]
         for note in counted:
             self.status = max(self.status, int(note["severity"] in wrong))
-            self.screen.say(note, note_rows)
+            self.screen.say(note_rows, note)
         if not counted:
             self.screen.sum_up(f"{file}: no mistakes")
 
 
 def settings_and_agents(
-    opts: argparse.Namespace, settings: ScrapySettings
+    typed: Typed, settings: ScrapySettings
 ) -> tuple[Settings, list[Agent]]:
     """Return by what to judge, and for whom: for --agent, else the spider or project."""
     ours = Settings.read(settings)
-    return ours, opts.agent or [Agents(Chooser(settings, opts.kind), ours).of()]
+    return ours, typed.agent or [Agents(Chooser(settings, typed.kind), ours).of()]
 
 
 def verdict(known: Known, url: str, agent: Agent, judge: Judge, now: float) -> Answer:

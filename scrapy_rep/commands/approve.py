@@ -14,7 +14,6 @@ from scrapy_rep.commands.typed import fail
 from scrapy_rep.judging.ruling import Judge
 from scrapy_rep.policies.agreed import (
     INDENT,
-    SETTING,
     Blocks,
     head_of,
     read_approved,
@@ -24,43 +23,47 @@ from scrapy_rep.policies.agreed import (
 from scrapy_rep.protocol.printable import explain, printable, without_user
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator
 
     from scrapy.settings import Settings as ScrapySettings
 
+    from scrapy_rep.commands.typed import Typed
     from scrapy_rep.policies import Known
 
-FILE_NAME = "robots.lock"
 URL_NAMES = ("start_urls", "sitemap_urls")
 """Attributes of a spider's class that name URLs."""
 
 
-def prepare(opts: argparse.Namespace, settings: ScrapySettings) -> None:
-    """Name the file, and add to the URLs that were typed those that the spider's class names."""
-    opts.lock = opts.lock or settings.get(SETTING) or FILE_NAME
-    named = [url for name in URL_NAMES for url in getattr(opts.kind, name, None) or ()]
-    urls = [str(url) for url in named if origin_of(str(url)) is not None]
-    opts.url = list(dict.fromkeys([*urls, *opts.url]))
-    if not opts.url:
-        fail("No URL is known. Type one, or --spider NAME of a spider with start_urls.")
-
-
-def tell(opts: argparse.Namespace, settings: ScrapySettings, screen: Screen) -> int:
+def tell(typed: Typed, settings: ScrapySettings, screen: Screen) -> int:
     """Ask, write the file, and tell what it has; return the exit status."""
     from scrapy_rep.commands.asking import ask  # noqa: PLC0415 - needs a reactor
 
-    path = Path(opts.lock)
-    blocks = read_approved(str(path)) if path.exists() else {}
-    ours, agents = settings_and_agents(opts, settings)
-    approving = Approving(screen, opts, agents, Judge(ours))
-    ask(opts.url, approving)
+    named = [url for name in URL_NAMES for url in getattr(typed.kind, name, None) or ()]
+    urls = [str(url) for url in named if origin_of(str(url)) is not None]
+    urls = list(dict.fromkeys([*urls, *typed.url]))
+    if not urls:
+        fail("No URL is known. Type one, or --spider NAME of a spider with start_urls.")
+    path = Path(typed.file)
+    before = read_approved(str(path)) if path.exists() else {}
+    ours, agents = settings_and_agents(typed, settings)
+    approving = Approving(screen, typed, agents, Judge(ours))
+    ask(urls, approving)
     if not approving.is_whole:
         return COULD_NOT_TELL
-    approving.tell_all(blocks)
+    for head, terms in approving.blocks.items():
+        was = before.get(head, terms)
+        answer = {
+            "block": head,
+            "terms": list(terms),
+            "gone": [each for each in was if each not in terms],
+            "new": [each for each in terms if each not in was],
+            "is_new": head not in before,
+            "urls": approving.comments[head],
+        }
+        screen.say(words, answer)
     if approving.blocks:
-        kept = _comments_of(path) if blocks else {}
-        text = written(blocks | approving.blocks, kept | approving.comments)
+        kept = _comments_of(path) if before else {}
+        text = written(before | approving.blocks, kept | approving.comments)
         path.write_text(text, encoding="utf-8")
         screen.sum_up(f"Written to {path}")
     return approving.status
@@ -76,7 +79,7 @@ def _comments_of(path: Path) -> dict[str, list[str]]:
             head = content
         elif content.startswith("# "):
             found[head].append(content[2:])
-    return dict(found)
+    return found
 
 
 @dataclass
@@ -93,42 +96,25 @@ class Approving(Answers):
             return
         (agent,) = self.agents
         head = head_of(known.origin, agent)
-        settings = self.judge.settings
-        self.blocks[head] = terms_of(known.policy, known.origin, agent, settings)
+        terms = terms_of(known.policy, known.origin, agent, self.judge.settings)
+        self.blocks[head] = terms
         verdict = known.policy.verdict(url, agent)
-        shown = printable(without_user(url))
-        if verdict.allowed:
-            self.comments[head].append(f"may fetch {shown}")
-        else:
+        comment = f"may fetch {printable(without_user(url))}"
+        if not verdict.allowed:
             self.status = max(self.status, 1)
             why = printable(explain(verdict).partition(" (line ")[0])
-            self.comments[head].append(f"may not fetch {shown}: {why}")
+            comment = f"{comment.replace('may', 'may not', 1)}: {why}"
+        self.comments[head].append(comment)
 
     def fail(self, url: str, problem: str) -> None:
         self.status = COULD_NOT_TELL
         complain(f"{without_user(url)}: {problem}; it is not in the file")
 
-    def tell_all(self, before: Blocks) -> None:
-        """Tell what is approved, and what of it is new, where *before* was in the file."""
-        for head, terms in self.blocks.items():
-            was = before.get(head)
-            answer = {
-                "block": head,
-                "terms": list(terms),
-                "gone": [each for each in was or () if each not in terms],
-                "new": [each for each in terms if was is not None and each not in was],
-                "is_new": was is None,
-                "urls": list(self.comments[head]),
-            }
-            self.screen.say(answer, _words)
 
-
-def _words(answer: Answer) -> Iterator[str]:
+def words(answer: Answer) -> Iterator[str]:
     state = "changed" if answer["new"] or answer["gone"] else "as it was"
-    state = "new" if answer["is_new"] else state
-    yield f"{answer['block']} ({state})"
-    yield from (
-        f"  {'+' if each in answer['new'] else ' '} {each}" for each in answer["terms"]
-    )
+    yield f"{answer['block']} ({'new' if answer['is_new'] else state})"
+    for each in answer["terms"]:
+        yield f"  {'+' if each in answer['new'] else ' '} {each}"
     yield from (f"  - {each}" for each in answer["gone"])
     yield from (f"{INDENT}# {each}" for each in answer["urls"])

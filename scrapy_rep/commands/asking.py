@@ -76,7 +76,7 @@ def ask(urls: Sequence[str], answers: Answers) -> None:
     """
     answers.is_whole = False
     answers.screen.track(len(urls), "URLs")
-    process, kind = answers.opts.process, answers.opts.kind
+    process, kind = answers.typed.process, answers.typed.kind
     own = {name: getattr(kind, name) for name in NAMES if hasattr(kind, name)}
     process.crawl(process.create_crawler(Asking), urls=urls, answers=answers, **own)
     process.start()

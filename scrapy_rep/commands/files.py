@@ -21,23 +21,21 @@ from scrapy_rep.protocol.printable import counted, without_user
 from scrapy_rep.report import AuditError, make, size_of
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator
 
     from scrapy.settings import Settings as ScrapySettings
 
-MAX_BROKEN_LINES = 20
-"""Broken lines that are named here; the page names some more."""
+    from scrapy_rep.commands.typed import Typed
 
 
-def compare(opts: argparse.Namespace, settings: ScrapySettings, screen: Screen) -> int:
+def compare(typed: Typed, settings: ScrapySettings, screen: Screen) -> int:
     """Stream the URLs past both files, keeping none; return the exit status."""
-    ours, agents = settings_and_agents(opts, settings)
-    old, new = (policy_in(name, ours) for name in (opts.old, opts.new))
+    ours, agents = settings_and_agents(typed, settings)
+    old, new = (policy_in(name, ours) for name in (typed.old, typed.new))
     changes: Counter[bool] = Counter()  # by what is allowed now
     number = 0
     progress = screen.track(None, "URLs")
-    with open_named(opts.urls, "list of URLs") as file:
+    with open_named(typed.urls, "list of URLs") as file:
         for url in filter(None, map(url_of, file)):
             progress.add()
             for agent in agents:
@@ -49,7 +47,7 @@ def compare(opts: argparse.Namespace, settings: ScrapySettings, screen: Screen) 
                 change: Answer = {"url": without_user(url), "agent": agent}
                 for name, policy in (("old", old), ("new", new)):
                     change[name] = decision(policy.verdict(url, agent))
-                screen.say(change, words_of_change)
+                screen.say(words_of_change, change)
     screen.sum_up(
         f"{changes.total():,} of {number:,} verdicts change: "
         f"{changes[True]:,} now allowed, {changes[False]:,} now refused"
@@ -66,33 +64,25 @@ def words_of_change(change: Answer) -> Iterator[str | Row]:
         yield f"  {name}: {rule_or_reason(change[name])}"
 
 
-def report(opts: argparse.Namespace, settings: object, screen: Screen) -> int:
+def report(typed: Typed, settings: object, screen: Screen) -> int:
     """Write it, and say what came of it; return the exit status.
 
     Raises ``UsageError`` where an audit cannot be read or the output not be written.
     """
-    form = "csv" if opts.csv else "json" if opts.json else "html"
-    output = opts.output or "-"
-    progress = screen.track(size_of([*opts.audit, *opts.against]), "octets")
-    how = {"form": form, "against": opts.against, "chosen": opts.host}
+    form = "csv" if typed.csv else "json" if typed.json else "html"
+    output = typed.output or "-"
+    progress = screen.track(size_of([*typed.audit, *typed.against]), "octets")
+    how = {"form": form, "against": typed.against, "chosen": typed.host}
     try:
-        made = make(opts.audit, output, **how, progress=progress.add)
+        made = make(typed.audit, output, **how, progress=progress.add)
     except AuditError as error:
         raise UsageError(str(error)) from None
-    warnings = made.troubles[:MAX_BROKEN_LINES]
-    if made.broken > MAX_BROKEN_LINES:
-        more = made.broken - MAX_BROKEN_LINES
-        warnings.append(f"and {more:,} more lines that are broken")
-    if made.torn:
-        of = f"{made.torn:,} of {len(opts.audit):,} files"
-        warnings.append(f"{of} end in a torn line, as after a kill; it is ignored")
-    for host in made.missing:
-        warnings.append(f"--host is {host!r}, expected a host of the audits")
-    for warning in warnings:
+    for warning in made.warnings:
         complain(f"warning: {warning}")
+    for host in made.missing:
+        complain(f"warning: --host is {host!r}, expected a host of the audits")
     if output != "-":
         records, hosts = counted(made.records, "record"), counted(made.hosts, "host")
-        screen.sum_up(f"{output}: {records} of {hosts}")
-        for sentence in made.conclusion:
-            screen.sum_up(sentence)
+        for line in (f"{output}: {records} of {hosts}", *made.conclusion):
+            screen.sum_up(line)
     return 0

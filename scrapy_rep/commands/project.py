@@ -23,14 +23,14 @@ from scrapy_rep.pages.tdm_files import TDM
 from scrapy_rep.protocol import RFC9309, product_tokens
 from scrapy_rep.protocol.lint import notes_on_header
 from scrapy_rep.protocol.preferences import WELL_KNOWN
-from scrapy_rep.settings import Settings
+from scrapy_rep.settings import PACE_DIRECTIVES, Settings
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator
 
     from scrapy.settings import Settings as ScrapySettings
 
+    from scrapy_rep.commands.typed import Typed
     from scrapy_rep.holding import Holding
 
 NOT_ENABLED = (
@@ -46,37 +46,29 @@ WHO_WE_ARE = (
 )
 PAGE = re.compile(r"https?://[^\s)>;,\"]+")
 ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
-IN_ROBOTS_TXT = {
-    "crawl-delay": "Crawl-delay",
-    "request-rate": "Request-rate",
-    "visit-time": "Visit-time",
-}
-"""What REP_OBEY calls it -> what a site writes into its robots.txt."""
 
 
-def doctor(opts: argparse.Namespace, settings: ScrapySettings, screen: Screen) -> int:
+def doctor(typed: Typed, settings: ScrapySettings, screen: Screen) -> int:
     """Tell it; return the exit status: 1 if something is off.
 
     Raises ``SettingError``, and ``UsageError`` where a setting names something that does not exist.
     """
-    crawler, holding = what_would_hold(opts, settings)
+    crawler, holding = what_would_hold(typed, settings)
     is_enabled = any(isinstance(addon, Addon) for addon in crawler.addons.addons)
     answer = asdict(holding) | {"is_enabled": is_enabled, "says": holding.in_words()}
     del answer["warnings"]
     off = list(what_is_off(holding, is_enabled=is_enabled))
     hints = list(hints_on_refetching(crawler.settings))
-    screen.say({**answer, "off": off, "hints": hints}, words)
+    screen.say(words, {**answer, "off": off, "hints": hints})
     return int(bool(off))
 
 
-def what_would_hold(
-    opts: argparse.Namespace, settings: ScrapySettings
-) -> tuple[Crawler, Holding]:
+def what_would_hold(typed: Typed, settings: ScrapySettings) -> tuple[Crawler, Holding]:
     """Return a crawler of the project, which does not run, and what would hold in its crawl."""
-    crawler = Crawler(opts.kind or Spider, settings)
+    crawler = Crawler(typed.kind or Spider, settings)
     try:
         crawler.addons.load_settings(crawler.settings)
-        return crawler, what_holds(crawler.settings, opts.kind)
+        return crawler, what_holds(crawler.settings, typed.kind)
     except (ImportError, NameError, AttributeError) as error:
         raise UsageError(
             f"A setting names something that does not exist: {error}."
@@ -109,9 +101,9 @@ def words(answer: Answer) -> Iterator[str]:
         yield "All is well."
 
 
-def card(opts: argparse.Namespace, settings: ScrapySettings, screen: Screen) -> int:
+def card(typed: Typed, settings: ScrapySettings, screen: Screen) -> int:
     """Write the card; return the exit status: 1 if the crawl does not obey RFC 9309."""
-    crawler, holding = what_would_hold(opts, settings)
+    crawler, holding = what_would_hold(typed, settings)
     values = Settings.read(crawler.settings)
     why_not = list(departures(holding, values))
     answer = card_of(holding, values, complies=not why_not)
@@ -158,7 +150,7 @@ def card_of(holding: Holding, values: Settings, *, complies: bool) -> Answer:
 
 def rate_control(obey: frozenset[str]) -> str:
     """Return, in words, how a site makes us slower."""
-    named = [field for name, field in IN_ROBOTS_TXT.items() if name in obey]
+    named = [name.capitalize() for name in sorted(PACE_DIRECTIVES & obey)]
     ways = [f"{', '.join(named)} in robots.txt"] if named else []
     if "retry-after" in obey:
         ways.append("429 or 503 with Retry-After")

@@ -16,9 +16,6 @@ from scrapy_rep.protocol.printable import duration, printable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    Words = Iterable["str | Row"]
-    """What people are told: lines, and rows of a block."""
-
 Answer = dict[str, Any]
 """What JSON tells; words are made of it."""
 
@@ -55,13 +52,9 @@ class Screen:
         self._in_colour = self._out.isatty() and not os.environ.get("NO_COLOR")
         self.progress = Progress(None, "")
 
-    def say(self, answer: Answer, words: Callable[[Answer], Words]) -> None:
-        """Write *answer* as one line of JSON, in ASCII, or the *words* for it."""
-        self.say_all([answer], lambda answers: words(answers[0]))
-
-    def say_all(self, answers: list[Answer], words: Callable[..., Words]) -> None:
-        """Write *answers*, a line of JSON each, or the *words* for all of them."""
-        self.write(*(map(json.dumps, answers) if self._as_json else words(answers)))
+    def say(self, words: Callable[..., Iterable[str | Row]], *answers: Answer) -> None:
+        """Write *answers*, a line of JSON in ASCII each, or the *words* for all of them."""
+        self.write(*(map(json.dumps, answers) if self._as_json else words(*answers)))
 
     def sum_up(self, text: str) -> None:
         """Write *text* for people; programs count for themselves."""

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 from urllib.parse import quote_from_bytes
 
 from scrapy.exceptions import UsageError
+from scrapy.spiderloader import get_spider_loader
 
 from scrapy_rep import __version__
 from scrapy_rep.access.origins import origin_of
 from scrapy_rep.commands.terminal import complain
+from scrapy_rep.policies.agreed import SETTING
 from scrapy_rep.protocol import COMPILED, parse
 from scrapy_rep.protocol.decoding import MAX_SIZE
 from scrapy_rep.protocol.lint import NUMBERS
@@ -22,6 +24,9 @@ from scrapy_rep.protocol.printable import without_user
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+    from scrapy import Spider
+    from scrapy.settings import Settings as ScrapySettings
 
     from scrapy_rep.protocol import Policy
     from scrapy_rep.settings import Settings
@@ -38,6 +43,7 @@ CHOICE = re.compile(r"(?m)^  ([a-z]+)  +\S")
 OF_HOSTS = ("block", "unblock", "purge")
 """Of that, what needs a host."""
 
+LOCK_NAME = "robots.lock"
 STDIN_NAME = "-"
 URL_WANTED = "an absolute http or https URL such as https://example.com/page"
 BARE_HOST = re.compile(r"(?:localhost|[\w-]+(?:\.[\w-]+)+\.?)(?::\d+)?(?=[/?#]|\Z)")
@@ -89,18 +95,43 @@ def fail(sentence: str) -> NoReturn:
     sys.exit(2)
 
 
-def read(opts: argparse.Namespace, others: Sequence[str]) -> None:
-    """Add to *opts* the word that was typed, and what is in the places of its page.
+class Typed(argparse.Namespace):
+    """What was typed, by the names of options and places, and what follows from it."""
+
+    word: str
+    """"": URLs were typed."""
+    kind: type[Spider] | None = None
+    """The class of the spider that is named."""
+    files: Sequence[str] = ()
+    """robots.txt files that are told of."""
+    asked: Sequence[str] = ()
+    """URLs whose sites are asked."""
+    is_lint: bool
+    whole: bool
+    """Whether files are told of, not URLs: one URL of each origin is enough."""
+    process: Any = None
+    """Of Scrapy, to ask in."""
+
+    @property
+    def asks(self) -> bool:
+        return bool(self.asked) or self.word == "approve"
+
+
+def read(
+    opts: argparse.Namespace, others: Sequence[str], settings: ScrapySettings
+) -> Typed:
+    """Return the word of *opts* and what is in its page's places; end with 2 for what is wrong.
 
     *others* were not taken yet: what was typed after an option, and options that no page has.
+    The *settings* get those of the spider.
     """
-    typed, all_pages = [*opts.typed, *others], pages()
-    opts.word = typed.pop(0) if typed and typed[0] in all_pages else ""
-    page = all_pages[opts.word]
+    places, all_pages = [*opts.typed, *others], pages()
+    word = places.pop(0) if places and places[0] in all_pages else ""
+    page = all_pages[word]
     if opts.help:
         sys.stdout.write(page)
         sys.exit()
-    form = Form(prog=f"scrapy robots {opts.word}".strip())
+    form = Form(prog=f"scrapy robots {word}".strip())
     for may_lack, place, more in PLACE.findall(page.partition("\n")[0]):
         nargs = NARGS.get((may_lack, more))
         how: dict[str, Any] = {"default": []} if nargs == "*" else {}
@@ -109,67 +140,80 @@ def read(opts: argparse.Namespace, others: Sequence[str]) -> None:
         form.add_argument(place.lower(), metavar=place, nargs=nargs, **how)
     its = {name: value for _, name, value, _ in OPTION.findall(page)}
     names = {name for _, name, *_ in OPTION.findall("".join(all_pages.values()))}
-    strays = [
-        name for name in sorted(names - its.keys()) if getattr(opts, name[2:], None)
-    ]
-    form.parse_args([*strays, *typed], opts)
+    strays = [name for name in sorted(names - {*its}) if getattr(opts, name[2:], None)]
+    typed = form.parse_args([*strays, *places], Typed(**vars(opts), word=word))
     for name, value in its.items():
-        given = getattr(opts, name[2:], None)
+        given = getattr(typed, name[2:], None)
         values = [given] if isinstance(given, str) else given
-        if (
-            value
-            and values is not None
-            and not (values and all(map(str.strip, values)))
-        ):
+        if value and values is not None and not all(map(str.strip, values or [""])):
             form.error(f"{name} has no value. Type {name} {value}")
     for name in ("agent", "against", "host", "ignore"):
-        setattr(opts, name, getattr(opts, name) or [])
-    if opts.word == "approve":  # there it is what is written
-        opts.lock, opts.file = opts.file, None
-    opts.files = [] if opts.file is None else [opts.file]
-    if opts.word == "lint":
-        opts.lint = True
-        opts.url = [name for name in opts.what if "://" in name]
-        opts.files = [name for name in opts.what if "://" not in name]
-    opts.whole = opts.lint or opts.sitemaps  # one URL of each origin is enough
-    for fault in faults(opts, [*typed, opts.file, *opts.against]):
+        setattr(typed, name, getattr(typed, name) or [])
+    typed.is_lint = typed.lint or word == "lint"
+    typed.whole = typed.is_lint or typed.sitemaps
+    if word == "lint":
+        typed.asked = [name for name in typed.what if "://" in name]
+        typed.files = [name for name in typed.what if "://" not in name]
+    elif not word and typed.file is not None:
+        typed.files = [typed.file]
+    elif word in {"", "approve"}:
+        typed.asked = typed.url
+    for fault in faults(typed, places):
         fail(fault)
+    if typed.spider is not None:
+        _take_spider(typed, settings)
+    if word == "approve":
+        typed.file = typed.file or settings.get(SETTING) or LOCK_NAME
+    return typed
 
 
-def faults(opts: argparse.Namespace, names: Sequence[str | None]) -> Iterator[str]:
-    """Yield what is wrong, in sentences; *names* are those of files and URLs."""
-    for group in APART if opts.word != "lint" else ():
-        given = [f"--{name}" for name in group if getattr(opts, name)]
-        if len(given) > 1:
+def _take_spider(typed: Typed, settings: ScrapySettings) -> None:
+    try:
+        typed.kind = get_spider_loader(settings).load(typed.spider)
+    except KeyError:
+        if typed.word != "fleet":  # its project may be elsewhere
+            fail(
+                f"There is no spider {typed.spider!r} here. Type one that scrapy list names."
+            )
+    else:
+        typed.kind.update_settings(settings)
+
+
+def faults(typed: Typed, places: Sequence[str]) -> Iterator[str]:
+    """Yield what is wrong, in sentences; *places* have what is no option."""
+    for group in APART:
+        given = [f"--{name}" for name in group if getattr(typed, name)]
+        if len(given) > 1 and typed.word != "lint":
             yield f"{' and '.join(given)} exclude each other. Type one of them."
-    if names.count(STDIN_NAME) > 1:
+    if [*places, typed.file, *typed.against].count(STDIN_NAME) > 1:
         yield "- is given twice. Type the name of a file in one of the places."
-    for url in [] if opts.file is not None else getattr(opts, "url", []):
+    for url in typed.asked:
         if url != STDIN_NAME and origin_of(with_scheme(url)) is None:
             yield f"{without_user(url)!r} is no URL to judge. Type {URL_WANTED}."
-    for code in {*opts.ignore} - {*NUMBERS, *NUMBERS.values()}:
+    for code in {*typed.ignore} - {*NUMBERS, *NUMBERS.values()}:
         yield f"{code!r} is no mistake that is known. Type one as lint shows it, such as R007."
-    is_of_a_file = opts.file is not None and opts.whole
-    if not opts.word and is_of_a_file and opts.url:
-        yield "--lint and --sitemaps are about the whole of --file. Type no URL beside it."
-    elif not (opts.word or is_of_a_file or opts.url):
-        yield "No URL is given. Type one, or - to read them. scrapy robots -h tells more."
-    elif opts.word == "lint" and not (opts.what or opts.agent):
+    if not typed.word:
+        is_of_a_file = typed.whole and bool(typed.files)
+        if is_of_a_file and typed.url:
+            yield "--lint and --sitemaps are about the whole of --file. Type no URL beside it."
+        elif not (is_of_a_file or typed.url):
+            yield "No URL is given. Type one, or - to read them. scrapy robots -h tells more."
+    elif typed.word == "lint" and not (typed.what or typed.agent):
         yield "Nothing is named. Type a robots.txt, a URL, or --agent USER-AGENT."
-    elif opts.word == "fleet":
-        yield from faults_of_fleet(opts)
-    elif opts.word == "report" and not (opts.output or opts.json or opts.csv):
+    elif typed.word == "fleet":
+        yield from faults_of_fleet(typed)
+    elif typed.word == "report" and not (typed.output or typed.json or typed.csv):
         yield "No page is named. Type -o FILE, or -o - for standard output."
 
 
-def faults_of_fleet(opts: argparse.Namespace) -> Iterator[str]:
-    do = opts.do or "show"
-    if do != "show" and (do in OF_HOSTS) != bool(opts.host):
+def faults_of_fleet(typed: Typed) -> Iterator[str]:
+    do = typed.do or "show"
+    if do != "show" and (do in OF_HOSTS) != bool(typed.host):
         what, host = ("a host", " HOST") if do in OF_HOSTS else ("the whole queue", "")
-        yield f"{do} is about {what}. Type scrapy robots fleet {opts.spider} {do}{host}."
-    if opts.watch and do != "show":
+        yield f"{do} is about {what}. Type scrapy robots fleet {typed.spider} {do}{host}."
+    if typed.watch and do != "show":
         yield f"--watch is for what is shown. Type no {do} beside it."
-    for host in opts.host:
+    for host in typed.host:
         if not host or "/" in host:
             yield f"{without_user(host)!r} is no host. Type one as fleet shows it."
 

@@ -20,11 +20,11 @@ from scrapy_rep.protocol.printable import counted, first_of, mask_uri
 from scrapy_rep.settings import Settings
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from scrapy.settings import Settings as ScrapySettings
 
+    from scrapy_rep.commands.typed import Typed
     from scrapy_rep.frontier.redis_orders import FleetQueue
 
 WATCH_SECONDS = 2.0
@@ -42,14 +42,12 @@ REASONS = WHY | {
 """Why a host waits, in words, by what JSON says; other causes are shown as they are."""
 MOST_HOSTS = 3
 """Hosts of a worker."""
-OF_ALL = {
+DONE = {
     "pause": "{spider} is paused: {workers} at work take nothing more within a second; "
     "{requests} in hand go on",
     "resume": "{spider} is running: {workers} at work go on within a second",
     "drain": "{spider} is draining: {workers} at work finish what they have begun, and end; "
     "those that come before resume end at once",
-}
-OF_A_HOST = {
     "block": "{host} is blocked: {wait}, until unblock or purge",
     "unblock": "{host} was blocked; {wait} for it",
     "purge": "{host}: {requests} deleted",
@@ -66,23 +64,30 @@ FAULTS = {
 }
 
 
+def show(
+    answers: Callable[[], Sequence[Answer]],
+    words: Callable[..., Iterator[str]],
+    screen: Screen,
+    *,
+    watch: bool,
+) -> int:
+    """Write what waits; with *watch*, again and again until Ctrl-C. Return the exit status."""
+    with suppress(KeyboardInterrupt) if watch else nullcontext():
+        screen.say(words, *answers())
+        while watch:
+            time.sleep(WATCH_SECONDS)
+            screen.start_again()
+            screen.say(words, *answers())
+    return 0
+
+
 def row(**host: Any) -> Answer:
     """Return what is told of a host, as a job or a queue has it."""
     return {"kind": "host", "why": None, "wait": None, "workers": (), **host}
 
 
-def show(tell: Callable[[], None], screen: Screen, *, watch: bool) -> None:
-    """Have *tell* write what waits; with *watch*, again and again until Ctrl-C."""
-    with suppress(KeyboardInterrupt) if watch else nullcontext():
-        tell()
-        while watch:
-            time.sleep(WATCH_SECONDS)
-            screen.start_again()
-            tell()
-
-
-def of_hosts(rows: Sequence[Answer], most: int | None = MOST_ROWS) -> list[str]:
-    """Return a table of the first *most* of *rows*; ``None``: of all."""
+def of_hosts(rows: Sequence[Answer], most: int | None = MOST_ROWS) -> Iterator[str]:
+    """Yield a table of the first *most* of *rows*; ``None``: of all."""
     cells = [("host", "waiting", "in hand", "until", "why")]
     for each in rows[:most]:
         until = "-" if each["wait"] is None else f"in {left(each['wait'])}"
@@ -91,40 +96,34 @@ def of_hosts(rows: Sequence[Answer], most: int | None = MOST_ROWS) -> list[str]:
         why = REASONS.get(each["why"], each["why"]) or UNTOLD
         numbers = f"{each['waiting']:,}", f"{each['in_hand']:,}"
         cells.append((each["name"], *numbers, until, why.format(workers)))
-    more = len(rows) - len(rows[:most])
-    lines = ["", *table(cells, numbers={1, 2})] if rows else []
-    return [*lines, f"and {more:,} more, which --json lists"] if more else lines
+    if rows:
+        yield from ("", *table(cells, numbers={1, 2}))
+    if more := len(rows) - len(rows[:most]):
+        yield f"and {more:,} more, which --json lists"
 
 
-def tell_job(opts: argparse.Namespace, settings: object, screen: Screen) -> int:
-    """Write what waits in the job in DIR, by host; return the exit status, 0.
+def tell_job(typed: Typed, settings: object, screen: Screen) -> int:
+    """Write what waits in the job in DIR: of the job, then of each host, most first.
 
     Raises ``UsageError`` where there is no such job, or it cannot be read.
     """
 
-    def once() -> None:
-        screen.say_all(rows_of(opts.dir), words_of_job)
+    def answers() -> list[Answer]:
+        try:
+            hosts, is_open = look(Path(typed.dir))
+        except (OSError, sqlite3.Error) as error:
+            raise UsageError(
+                f"There is no job to read in {typed.dir!r} ({error}). Type the JOBDIR of a "
+                "crawl that has the add-on."
+            ) from None
+        rows = [row(**host._asdict()) for host in hosts]
+        numbers = {its: sum(row[its] for row in rows) for its in ("waiting", "in_hand")}
+        return [{"kind": "job", **numbers, "is_open": is_open}, *rows]
 
-    show(once, screen, watch=opts.watch)
-    return 0
-
-
-def rows_of(folder: str) -> list[Answer]:
-    """Return what waits: of the job, then of each host, most first."""
-    try:
-        hosts, is_open = look(Path(folder))
-    except (OSError, sqlite3.Error) as error:
-        raise UsageError(
-            f"There is no job to read in {folder!r} ({error}). Type the JOBDIR of a crawl "
-            "that has the add-on."
-        ) from None
-    rows = [row(**host._asdict()) for host in hosts]
-    numbers = {its: sum(row[its] for row in rows) for its in ("waiting", "in_hand")}
-    return [{"kind": "job", **numbers, "is_open": is_open}, *rows]
+    return show(answers, words_of_job, screen, watch=typed.watch)
 
 
-def words_of_job(answers: Sequence[Answer]) -> Iterator[str]:
-    job, *rows = answers
+def words_of_job(job: Answer, *rows: Answer) -> Iterator[str]:
     wait = counted(job["waiting"], "request waits", "requests wait")
     yield f"{wait} for {counted(len(rows), 'host')}, {job['in_hand']:,} in hand"
     if job["is_open"]:
@@ -132,9 +131,7 @@ def words_of_job(answers: Sequence[Answer]) -> Iterator[str]:
     yield from of_hosts(rows)
 
 
-def tell_fleet(
-    opts: argparse.Namespace, settings: ScrapySettings, screen: Screen
-) -> int:
+def tell_fleet(typed: Typed, settings: ScrapySettings, screen: Screen) -> int:
     """Tell of the queue of a spider, or act on it; return the exit status.
 
     Raises ``UsageError`` where Redis cannot be reached, or there is no such queue.
@@ -150,9 +147,9 @@ def tell_fleet(
         )
     server = mask_uri(url)
     try:
-        with FleetQueue(url, opts.spider) as queue:
+        with FleetQueue(url, typed.spider) as queue:
             if queue.exists():
-                return tell_of(queue, opts, screen)
+                return tell_of(queue, typed, screen)
     except AWAY_ERRORS as error:
         why = refusal_of(error) or f"it cannot be reached: {error}"
         raise UsageError(f"Redis at {server}: {why}.") from None
@@ -162,45 +159,44 @@ def tell_fleet(
             "redis://localhost:6379."
         ) from error
     raise UsageError(
-        f"There is no queue of {opts.spider!r} in Redis at {server}. Type the name "
+        f"There is no queue of {typed.spider!r} in Redis at {server}. Type the name "
         "of a spider that has one, or -s REP_FLEET=... for another server."
     )
 
 
-def tell_of(queue: FleetQueue, opts: argparse.Namespace, screen: Screen) -> int:
-    if opts.do in {"check", "repair"}:
-        return examine(queue, screen, repairs=opts.do == "repair")
-    if opts.do in {None, "show"}:
-        show(lambda: show_fleet(queue, opts, screen), screen, watch=opts.watch)
-        return 0
-    for answer in acts(queue, opts.do, opts.host):
-        screen.say(answer, lambda its: words_of_act(its, opts.spider))
+def tell_of(queue: FleetQueue, typed: Typed, screen: Screen) -> int:
+    def words(queue: Answer, *rest: Answer) -> Iterator[str]:
+        return words_of_fleet(queue, rest, has_chosen=bool(typed.host))
+
+    order = typed.do or "show"
+    if order == "show":
+        return show(lambda: state(queue, typed), words, screen, watch=typed.watch)
+    if order in {"check", "repair"}:
+        return examine(queue, screen, repairs=order == "repair")
+    for host in typed.host or [None]:
+        act = {"did": order, "host": host, **do(queue, order, host)}
+        screen.say(lambda its: [words_of_act(its, typed.spider)], act)
     return 0
 
 
-def acts(queue: FleetQueue, order: str, chosen: Iterable[str]) -> Iterator[Answer]:
-    """Do what *order* says, and yield what was done."""
-    if order in OF_ALL:
+def do(queue: FleetQueue, order: str, host: Any) -> Answer:
+    """Do what *order* says; return what came of it."""
+    is_new, workers = True, None
+    if order == "purge":
+        number = queue.purge(host)
+    elif host is not None:
+        is_new, number = (queue.block if order == "block" else queue.unblock)(host)
+    else:
         queue.give(None if order == "resume" else order)
         now = queue.state()
-        did = {"did": order, "host": None, "requests": now.in_hand}
-        yield did | {"changed": True, "workers": len(now.workers)}
-        return
-    for host in chosen:
-        is_new = True
-        if order == "purge":
-            number = queue.purge(host)
-        else:
-            act = queue.block if order == "block" else queue.unblock
-            is_new, number = act(host)
-        did = {"did": order, "host": host, "requests": number}
-        yield did | {"changed": is_new, "workers": None}
+        number, workers = now.in_hand, len(now.workers)
+    return {"requests": number, "changed": is_new, "workers": workers}
 
 
-def words_of_act(act: Answer, spider: str) -> Iterator[str]:
-    forms = OF_ALL | OF_A_HOST | ({} if act["changed"] else NOTHING_NEW)
+def words_of_act(act: Answer, spider: str) -> str:
+    forms = DONE if act["changed"] else NOTHING_NEW
     number = act["requests"]
-    yield forms[act["did"]].format(
+    return forms[act["did"]].format(
         spider=spider,
         host=act["host"],
         requests=counted(number, "request"),
@@ -212,16 +208,12 @@ def words_of_act(act: Answer, spider: str) -> Iterator[str]:
 def examine(queue: FleetQueue, screen: Screen, *, repairs: bool) -> int:
     """Tell what is wrong, put right if it *repairs*; return the exit status."""
     found = lost = 0
-    for fault in queue.faults(repair=repairs):
+    for kind, name, requests, should in queue.faults(repair=repairs):
         found += 1
-        lost += (fault.counted or 0) > fault.requests
-        answer: Answer = {
-            "fault": fault.kind,
-            "name": fault.name or None,
-            "repaired": repairs,
-        }
-        answer |= {"requests": fault.requests, "counted": fault.counted}
-        screen.say(answer, words_of_fault if found <= MOST_ROWS else lambda its: ())
+        lost += (should or 0) > requests
+        fault = {"fault": kind, "name": name or None, "repaired": repairs}
+        answer: Answer = {**fault, "requests": requests, "counted": should}
+        screen.say(words_of_fault if found <= MOST_ROWS else lambda its: (), answer)
     if found > MOST_ROWS:
         screen.sum_up(f"and {found - MOST_ROWS:,} more, which --json lists")
     if not found:
@@ -237,12 +229,12 @@ def words_of_fault(fault: Answer) -> Iterator[str]:
     yield f"{text}: repaired" if fault["repaired"] else text
 
 
-def show_fleet(queue: FleetQueue, opts: argparse.Namespace, screen: Screen) -> None:
-    """Tell of the queue, then of each worker, then of each host."""
+def state(queue: FleetQueue, typed: Typed) -> list[Answer]:
+    """Return what is told of the queue, then of each worker, then of each host."""
     now = queue.state()
-    told = {
+    told: Answer = {
         "kind": "queue",
-        "spider": opts.spider,
+        "spider": typed.spider,
         "state": now.does,
         "requests": now.counted,
         "in_hand": now.in_hand,
@@ -255,12 +247,13 @@ def show_fleet(queue: FleetQueue, opts: argparse.Namespace, screen: Screen) -> N
         {"kind": "worker", **each._asdict(), "lease": round(each.lease, 3)}
         for each in now.workers
     ]
-    rows = [row(**each._asdict()) for each in queue.hosts(now, opts.host)]
-    screen.say_all([told, *workers, *rows], lambda its: words_of_fleet(its, opts.host))
+    rows = [row(**each._asdict()) for each in queue.hosts(now, typed.host)]
+    return [told, *workers, *rows]
 
 
-def words_of_fleet(answers: Sequence[Answer], chosen: Sequence[str]) -> Iterator[str]:
-    queue, *rest = answers
+def words_of_fleet(
+    queue: Answer, rest: Sequence[Answer], *, has_chosen: bool
+) -> Iterator[str]:
     workers = [each for each in rest if each["kind"] == "worker"]
     rows = rest[len(workers) :]
     requests = sum(row["waiting"] for row in rows)
@@ -269,16 +262,16 @@ def words_of_fleet(answers: Sequence[Answer], chosen: Sequence[str]) -> Iterator
     have = counted(len(workers), "worker has", "workers have")
     have = f"{have} {queue['in_hand']:,} in hand" if workers else "no worker is at it"
     yield f"{queue['spider']} is {queue['state']}: {waiting} for {of}, {have}"
-    if queue["blocked"] and not chosen:
+    if queue["blocked"] and not has_chosen:
         yield f"blocked: {', '.join(first_of(queue['blocked'], MOST_ROWS))}"
     for name, what in (("lost", "lost by Redis"), ("purged", "purged")):
-        if queue[name] and not chosen:
+        if queue[name] and not has_chosen:
             were = counted(queue[name], "request was", "requests were")
             yield f"{were} {what}, of {queue['queued']:,} in all"
     if workers:
         head = ("worker", "lease", "in hand", "of")
         yield from ("", *table([head, *map(cells, workers)], numbers={2}))
-    yield from of_hosts(rows, None if chosen else MOST_ROWS)
+    yield from of_hosts(rows, None if has_chosen else MOST_ROWS)
 
 
 def cells(worker: Answer) -> tuple[str, ...]:

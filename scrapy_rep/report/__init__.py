@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["AuditError", "Made", "make", "size_of"]
 
+MAX_BROKEN_LINES = 20
+"""Broken lines that are named in warnings; the page names some more."""
 FORMULA_STARTS = ("=", "+", "-", "@")
 """What makes spreadsheets take a text for a formula."""
 
@@ -41,12 +43,8 @@ class Made(NamedTuple):
     """Sentences; the first tells whether rules and delays were kept."""
     records: int
     hosts: int
-    troubles: list[str]
-    """The first lines that cannot be read: file, line and what."""
-    broken: int
-    """How many there are."""
-    torn: int
-    """Files whose last line was torn, as after a kill."""
+    warnings: list[str]
+    """What could not be read: lines, and files whose last line was torn, as after a kill."""
     missing: list[str]
     """Chosen hosts that the audits do not have."""
 
@@ -83,11 +81,19 @@ def make(
             conclusion=[said.text for said in audit.conclusion],
             records=audit.records,
             hosts=audit.sums["hosts"],
-            troubles=audit.troubles,
-            broken=audit.sums["broken"],
-            torn=sum(source.torn for source in audit.sources),
+            warnings=_warnings(audit),
             missing=[name for name in sorted(hosts) if not audit.values(known, name)],
         )
+
+
+def _warnings(audit: Audit) -> list[str]:
+    shown = audit.troubles[:MAX_BROKEN_LINES]
+    if more := audit.sums["broken"] - len(shown):
+        shown.append(f"and {more:,} more lines that are broken")
+    if torn := sum(source.torn for source in audit.sources):
+        of = f"{torn:,} of {len(audit.sources):,} files"
+        shown.append(f"{of} end in a torn line, as after a kill; it is ignored")
+    return shown
 
 
 @contextmanager

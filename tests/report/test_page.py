@@ -126,9 +126,7 @@ def test_what_one_host_is_told_of(tmp_path):
         ],
         records=9,
         hosts=1,
-        troubles=[],
-        broken=0,
-        torn=0,
+        warnings=[],
         missing=[],
     )
     text = outline(page).text
@@ -447,7 +445,10 @@ def test_broken_and_torn_lines_are_told(tmp_path):
     audit.write_bytes(line(run()) + b"<b>\n" * 120 + line(end(START))[:-5])
     page = tmp_path / "report.html"
     found = make([str(audit)], str(page))
-    assert (found.broken, found.torn) == (120, 1)
+    assert found.warnings[20:] == [
+        "and 100 more lines that are broken",
+        "1 of 1 files end in a torn line, as after a kill; it is ignored",
+    ]
     text = outline(page.read_text(encoding="utf-8")).text
     assert f"{audit}:2: not a JSON object" in text
     assert "and 20 more lines" in text

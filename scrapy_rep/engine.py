@@ -20,6 +20,7 @@ from __future__ import annotations
 import logging
 from contextvars import copy_context
 from functools import cached_property, lru_cache
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -28,7 +29,7 @@ from scrapy import signals
 from scrapy.core import downloader as scrapys
 from scrapy.utils.defer import deferred_from_coro
 
-from scrapy_rep.downloader.downloader import HOST, NOWHERE, SLOT, Downloader, HandedOut
+from scrapy_rep.downloader.downloader import NOWHERE, SLOT, Downloader, HandedOut
 from scrapy_rep.downloader.starts import Starts
 
 if TYPE_CHECKING:
@@ -215,22 +216,18 @@ class Engine:
             return 0.0
         return float(slot.delay) * max(0.0, 1 - jitter_of(slot))
 
-    def has_place(self, name: str, host: str, *, paced: bool) -> bool:
-        """Tell whether a slot can take another request to *host* that need not wait there.
-
-        *paced*: one request at a time until its answer begins, as the host has an interval
-        to keep.
-        """
-        if paced and self.handed_out.by(HOST, host):
-            return False
+    def free_in(self, name: str) -> float:
+        """Return the seconds until a slot starts another request; ``inf``: it has no free place."""
         slot, handed_out = self._slot(name), self.handed_out.by(SLOT, name)
         if slot is None:
             delay, concurrency = self._users_limits(name)
-            return len(handed_out) < (1 if delay else concurrency)
-        on_the_way = len(handed_out - slot.active) if slot.active else len(handed_out)
-        if slot.queue or (on_the_way and slot.delay):
-            return False
-        return bool(on_the_way + len(slot.active) < slot.concurrency)
+            return 0.0 if len(handed_out) < (1 if delay else concurrency) else inf
+        active = slot.active
+        on_the_way = len(handed_out - active) if active else len(handed_out)
+        is_full = on_the_way + len(active) >= slot.concurrency
+        if is_full or slot.queue or (on_the_way and slot.delay):
+            return inf
+        return self.due_in(name) if slot.delay else 0.0
 
     # Places among CONCURRENT_REQUESTS
 

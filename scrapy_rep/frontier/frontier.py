@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from math import inf
+from random import randrange
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from scrapy_rep.downloader.tools import Alarm
 from scrapy_rep.events.of_hosts import GoesOn, PutOff
-from scrapy_rep.frontier.places import Places, Where
-from scrapy_rep.frontier.schedule import DUE, LATER, Permits, Schedule
+from scrapy_rep.frontier.permits import Permits
+from scrapy_rep.frontier.places import ASKED, DUE, FULL, GONE, LATER, UNKNOWN, Places
 from scrapy_rep.judging.ruling import UNREACHABLE
-from scrapy_rep.log.waits import ASKED, PACE, TURN, Held
+from scrapy_rep.log.waits import PACE, TURN, Held
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from scrapy_rep.crawl import Crawl
     from scrapy_rep.frontier.ledger import Entry, Ledger
     from scrapy_rep.frontier.places import HostQueue, Place
+    from scrapy_rep.policies.service import Policies
 
 FULL_RECHECKS_PER_POP = 2
 TOLD_ELSEWHERE = frozenset({ASKED, PACE, UNREACHABLE})
@@ -43,9 +45,12 @@ class Frontier:
         self._permits = permits = Permits(crawl)
         self._ledger = ledger
         self.places = Places(permits, ledger, spider)
-        self.schedule = Schedule(permits, self.places)
         self.taken: dict[Request, tuple[Place, Entry]] = {}
         """The requests that the engine has, each with its place and entry."""
+        self._asked = 0
+        """How many policies are being asked for ahead of need."""
+        self._asks = 0  # those that ever were
+        self._is_idle = False
         self._sweeper = Alarm(self._sweep_again)
         self.wake = permits.wake
         self._alarm = Alarm(permits.wake)
@@ -59,22 +64,17 @@ class Frontier:
         """How many places more have room in its window; below 0: it has more than it should."""
         return WINDOW - len(self.places)
 
-    def arrive(self, place: Place, entry: Entry) -> None:
-        """Take a request to hand that nobody can read from the ledger."""
-        place = self.places.current(place)
-        if self.places.add(place, entry, is_kept=False):
-            self._enter(place)
+    def arrive(self, place: Place, entry: Entry) -> bool:
+        """Take a new request; ``False``: the ledger alone knows of it.
 
-    def filed(self, place: Place, entry: Entry) -> bool:
-        """Note a new request that the ledger has, too; ``False``: the ledger alone knows of it.
-
-        That is so if the window is full, and nothing waits in *place* as far as is known.
+        That is so if it can be read from the ledger, as its entry has octets, while the window is
+        full and nothing waits in *place* as far as is known.
         """
         place = self.places.current(place)
-        if self.room < 0 and not place.count:
+        if isinstance(entry[3], bytes) and self.room < 0 and not place.count:
             self.places.discard(place)
             return False
-        if self.places.add(place, entry, is_kept=True):
+        if self.places.add(place, entry):
             self._enter(place)
         return True
 
@@ -97,7 +97,7 @@ class Frontier:
             return
         self.places.came(place, entries, left)
         if place.count:
-            self.schedule.make_due(place.queue)
+            self.places.make_due(place.queue)
         else:
             self.places.discard(place)
 
@@ -152,48 +152,51 @@ class Frontier:
 
         Then the engine is woken when there may be one.
         """
-        if not (self.places.count and self._ledger.is_ready):
+        places = self.places
+        if not (places.count and self._ledger.is_ready):
             return None
-        schedule = self.schedule
-        if schedule.later:
-            schedule.wake_due()
-        if schedule.unknown:
-            schedule.ask_ahead()
-        if schedule.full:
-            schedule.recheck_full(FULL_RECHECKS_PER_POP)
+        if places.later:
+            places.wake_due()
+        if places.unknown:
+            self._ask_ahead()
+        if places.full:
+            places.recheck_full(FULL_RECHECKS_PER_POP)
         request = self._pop_due()
-        if request is None and schedule.full:
-            schedule.recheck_full(len(schedule.full))
+        if request is None and places.full:
+            places.recheck_full(len(places.full))
             request = self._pop_due()
-        if request is not None:
+        if request is None:
+            self._ask_ahead()
+            self._rest()
+        elif self._is_idle:
+            self._is_idle = False
             self._permits.waits.note_busy()
-            return request
-        schedule.ask_ahead()
-        self._rest()
-        return None
+        return request
 
     def _rest(self) -> None:
         """Have the engine woken when a request may be sent."""
-        if self.schedule.later:
-            self._alarm.set(self.schedule.left())
+        if self.places.later:
+            self._alarm.set(self.places.left())
         if self.places.count:
+            self._is_idle = True
             self._permits.waits.note_idle()
 
     def _pop_due(self) -> Request | None:
-        while self._ledger.is_ready and (queue := self.schedule.take_due()) is not None:
+        while self._ledger.is_ready and (queue := self.places.take_due()) is not None:
             if (request := self._pop_from(queue)) is not None:
                 return request
         return None
 
     def _pop_from(self, queue: HostQueue) -> Request | None:
         """Return a request of *queue*; ``None``: it waits, or comes again in its turn."""
-        if not self._permits.is_free(queue):
-            self.schedule.put(queue, Where.FULL)
+        wait = self._permits.slot_left(queue)
+        if wait == inf:
+            self.places.put(queue, FULL)
             return None
         place = self._next_place(queue)
         if place is None:
             return None
-        if wait := self._permits.slot_due_in(queue):
+        if wait:
             self._park(queue, wait, PACE)
             return None
         if not place.hand:
@@ -203,7 +206,7 @@ class Frontier:
         if not (place.count or place.is_gone):
             self.places.discard(place)
         if queue.places:  # it is looked at again, now or when they have come
-            self.schedule.put(queue, Where.ASKED if place.filling else DUE)
+            self.places.put(queue, ASKED if place.filling else DUE)
         return None
 
     def _next_place(self, queue: HostQueue) -> Place | None:
@@ -214,12 +217,12 @@ class Frontier:
                 if not place.hand:
                     self.places.fill(place)  # else it is not known how urgent it is
             places = sorted(places, key=lambda place: place.urgency)
-        where, soonest, why = None, inf, ""
+        where, soonest, why = "", inf, ""
         for place in places:
             if place.key is None and (request := self.places.next_of(place)):
                 place.key = self._permits.host_slot_key(request)[2]
             held = (
-                (Where.ASKED if place.filling else None)
+                (ASKED if place.filling else None)
                 or self._ledger.hold_of(place)
                 or self._permits.hold_of(place)
             )
@@ -227,13 +230,12 @@ class Frontier:
                 self._note(place, held)
             if held is None:
                 return place
-            if not isinstance(held, Where):
-                if held[0] < soonest:
-                    soonest, why = held
-            elif where is not Where.UNKNOWN:
+            if not isinstance(held, str):
+                soonest, why = min((soonest, why), held)
+            elif where is not UNKNOWN:
                 where = held
-        if where is not None and (where is Where.UNKNOWN or soonest == inf):
-            self.schedule.put(queue, where)
+        if where and (where is UNKNOWN or soonest == inf):
+            self.places.put(queue, where)
         elif queue.places:
             self._park(queue, soonest, why)
         return None
@@ -250,7 +252,7 @@ class Frontier:
         elif self._ledger.fills_ahead and 2 * len(place.hand) <= self._ledger.at_hand:
             self.places.fill(place)
         if queue.places:
-            self.schedule.put(queue, DUE)
+            self.places.put(queue, DUE)
         if request is None:
             return None
         if not (place.ask_ahead or place.is_gone):
@@ -276,20 +278,20 @@ class Frontier:
 
     def _enter(self, place: Place) -> None:
         """Note that something waits in *place* again."""
-        if place.queue.where is Where.GONE and not self._permits.is_known(place):
-            self._note(place, Where.UNKNOWN)
-            self.schedule.put(place.queue, Where.UNKNOWN)
+        if place.queue.where is GONE and self._permits.is_new(place):
+            self._note(place, UNKNOWN)
+            self.places.put(place.queue, UNKNOWN)
         else:  # what holds other places of its host need not hold this one
-            self.schedule.make_due(place.queue)
+            self.places.make_due(place.queue)
 
     def _park(self, queue: HostQueue, wait: float, cause: str) -> None:
-        self.schedule.park(queue, wait)
+        self.places.park(queue, wait)
         self._permits.events.tell(PutOff(queue.host, wait, cause))
 
-    def _note(self, place: Place, held: tuple[float, str] | Where | None) -> None:
+    def _note(self, place: Place, held: tuple[float, str] | str | None) -> None:
         """Note what *place* waits for; tell the ledger of something else, the log that it goes on."""
         now, host, before = monotonic(), place.host, _as_told(place)
-        seconds, cause = (0.0, ASKED) if isinstance(held, Where) else held or (0.0, "")
+        seconds, cause = (0.0, ASKED) if isinstance(held, str) else held or (0.0, "")
         if not cause and place.held_by not in TOLD_ELSEWHERE:
             keeper = self._permits.keeper
             if not (keeper.refuses(host) or keeper.is_used_up(host)):
@@ -304,17 +306,64 @@ class Frontier:
             at = self._permits.events.at(until) if until else None
             self._ledger.note_wait(place, cause, at)
 
-    # Whether the engine need ask
+    # Policies are asked for ahead of need: they are known, or on their way, in time
+
+    def _ask_ahead(self) -> None:
+        """Ask for policies that are not known, as many at a time as may be."""
+        unknown, permits = self.places.unknown, self._permits
+        while unknown and (policies := permits.policies) is not None:
+            bound = policies.bound
+            if self._asked >= permits.most_asked + bound.slow:
+                return
+            self._asks += 1
+            if bound.hosts_hang and self._asks % 2:
+                # So that a host behind hundreds that hang need not wait until all were asked.
+                unknown.rotate(randrange(len(unknown)))  # noqa: S311
+            queue = unknown.popleft()
+            if queue.where is not UNKNOWN:
+                continue
+            queue.where = ASKED
+            for place in queue.places:
+                if permits.hold_of(place) is UNKNOWN:
+                    self._ask(place, policies)
+                    if len(queue.places) > 1:
+                        self.places.make_due(queue)  # another place may go meanwhile
+                    break
+            else:  # known by now
+                self.places.make_due(queue)
+
+    def _ask(self, place: Place, policies: Policies) -> None:
+        page = self.places.next_of(place) or place.page()
+        assert page is not None
+        assert place.key is not None
+        self._asked += 1
+        place.asked = True
+        asking = policies.ask(place.key[0] or "", page, ahead=True)
+
+        def answered(_: object) -> None:
+            self._asked -= 1
+            # If the answer must not be kept, or is forgotten before the host is due, asking
+            # again would send requests for robots.txt and nothing else.
+            place.asked = place.ask_ahead = False
+            if place.queue.where is not GONE:
+                self.places.make_due(place.queue)
+            self.wake()
+
+        asking.addBoth(answered)
 
     def is_all_promised(self) -> bool:
-        """Tell whether each free place is promised to a request here, and nothing else is due.
+        """Tell whether the engine need not ask, as it is woken in time.
 
-        Then the engine need not ask; it is woken in time.
+        Each free place is promised to a request here whose policy is asked for, and nothing
+        else is due. A policy that takes long has a place lent, and its requests are promised none.
         """
-        promised = self.schedule.promised()
-        if not (promised and 0 < self._permits.engine.free_places() <= promised):
+        policies, places = self._permits.policies, self.places
+        if not self._asked or policies is None:
             return False
-        if self.schedule.due or self.schedule.full or self.schedule.left() <= 0:
+        promised = self._asked - policies.bound.slow + policies.bound.prompt
+        if not 0 < self._permits.engine.free_places() <= promised:
+            return False
+        if places.due or places.full or places.left() <= 0:
             return False
         self._rest()
         return True
@@ -341,15 +390,14 @@ class Frontier:
         )
 
     def next_due(self) -> float:
-        schedule = self.schedule
-        if schedule.due or schedule.full or schedule.unknown:
+        places = self.places
+        if places.due or places.full or places.unknown:
             return 0.0
-        soonest = schedule.left()
-        if schedule.asked:  # asking may wait for a parked host, too
-            keeper = self._permits.keeper
-            for queue in self.places.queues():
-                if queue.where is Where.ASKED:
-                    soonest = min(soonest, keeper.parked_left(queue.host))
+        soonest = places.left()
+        if self._asked:  # asking may wait for a parked host, too
+            left = self._permits.keeper.parked_left
+            asked = (each.host for each in places.queues() if each.where is ASKED)
+            soonest = min([soonest, *map(left, asked)])
         return soonest
 
     def close(self) -> None:
@@ -359,7 +407,7 @@ class Frontier:
         self.sweep()
         self._permits.waits.end(keeps=self._ledger.outlives)
         for queue in self.places.queues():
-            queue.where = Where.GONE
+            queue.where = GONE
 
 
 def _as_told(place: Place) -> tuple[str, float]:

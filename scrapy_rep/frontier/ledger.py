@@ -3,15 +3,14 @@
 A ledger keeps requests and fingerprints; the ``Frontier`` above it decides who goes when, and has
 a few requests of each host at hand. Everything happens in the event loop's thread. Calls that are
 no coroutines must not wait: a ledger behind a network notes what it is told, does it soon, and
-tells the frontier. What it may call and read there: ``arrive``, ``filed``, ``found``, ``came``,
-``drop``, ``wake``, ``places``, ``taken``.
+tells the frontier. What it may call and read there: ``arrive``, ``found``, ``came``, ``drop``,
+``wake``, ``places``, ``taken``.
 
 The life of a request, and who calls what:
 
 1. ``file``, by the scheduler's ``enqueue_request``. The ledger gives the request to the frontier,
-   now or when it is safe: ``arrive`` (nobody can read it from the ledger), or ``filed`` (the
-   ledger has it, too, so that the frontier may leave it there), or ``found`` (a number that
-   waits in the ledger only).
+   now or when it is safe: ``arrive`` (with its octets where the ledger has it, too, so that the
+   frontier may leave it there), or ``found`` (a number that waits in the ledger only).
 2. ``fill``, by the frontier's ``pop``, when a host may be asked and nothing of it is at hand. The
    ledger answers with ``came``, at once or later.
 3. ``note_taken``, by ``pop``, just before the engine gets the request:

@@ -6,11 +6,13 @@ Of each place, some requests are at hand, and the others behind them in the ledg
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict, deque
 from dataclasses import dataclass, field
-from enum import Enum, auto
 from hashlib import sha256
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
+from itertools import count
 from math import inf
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from scrapy import Request
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from scrapy import Spider
 
     from scrapy_rep.frontier.ledger import Entry, Ledger
-    from scrapy_rep.frontier.schedule import Permits
+    from scrapy_rep.frontier.permits import Permits
     from scrapy_rep.protocol import Agent
 
     Key = tuple[str | None, Agent, str, bool]
@@ -40,21 +42,19 @@ FEW_AT_HAND = 4
 """Requests of a place that are read at a time while there are many octets at hand."""
 
 
-class Where(Enum):
-    """Where the frontier has a host queue; always in one place."""
-
-    DUE = auto()
-    """As far as is known it may be asked now."""
-    LATER = auto()
-    """It may not be asked before a time."""
-    UNKNOWN = auto()
-    """A policy is not known, and was not asked for yet."""
-    ASKED = auto()
-    """A policy is being asked for, or its requests are on their way from the ledger."""
-    FULL = auto()
-    """It has no free place."""
-    GONE = auto()
-    """Nothing waits in it."""
+# Where the frontier has a host queue; always in one place.
+DUE = "due"
+"""As far as is known it may be asked now."""
+LATER = "later"
+"""It may not be asked before a time."""
+UNKNOWN = "unknown"
+"""A policy is not known, and was not asked for yet."""
+ASKED = "asked"
+"""A policy is being asked for, or its requests are on their way from the ledger."""
+FULL = "full"
+"""It has no free place."""
+GONE = "gone"
+"""Nothing waits in it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -124,15 +124,17 @@ class HostQueue:
     host: str
     slot: str
     places: list[Place] = field(default_factory=list)
-    where: Where = Where.GONE
+    where: str = GONE
     due_at: float = 0.0
     """When it stops waiting for a time, by ``time.monotonic()``."""
 
 
 class Places:
-    """All places in which something waits, and what of it is at hand, which stays bounded.
+    """All places in which something waits, when their hosts are looked at, and what is at hand.
 
-    That holds for what ``Ledger.fill`` can bring again; other requests are nowhere else.
+    What is at hand stays bounded, if ``Ledger.fill`` can bring it again; other requests are nowhere
+    else. The deques and the heap may hold queues that have gone elsewhere since: they are
+    skipped. So each step takes O(log n) for n queues, and most take O(1).
     """
 
     def __init__(self, permits: Permits, ledger: Ledger, spider: Spider) -> None:
@@ -145,6 +147,13 @@ class Places:
         """How many requests wait in all of them."""
         self.octets = 0
         """Of those at hand that are in the form in which they are kept."""
+        self.due: deque[HostQueue] = deque()
+        self.unknown: deque[HostQueue] = deque()
+        self.full: OrderedDict[str, deque[HostQueue]] = OrderedDict()
+        """By download slot, as a slot may be full for many hosts at once."""
+        self.later: list[tuple[float, int, HostQueue]] = []
+        """A heap: when each is due, a number that no other has, and the queue."""
+        self._numbers = count()
 
     def __iter__(self) -> Iterator[Place]:
         # A copy: who asks may take several turns of the event loop.
@@ -206,7 +215,7 @@ class Places:
         self._number -= 1
         if not queue.places:
             del self._queues[queue.host, queue.slot]
-            queue.where = Where.GONE
+            queue.where = GONE
 
     def _find(self, queue: HostQueue | None, name: str) -> Place | None:
         places = () if queue is None else queue.places
@@ -229,19 +238,20 @@ class Places:
 
     # What comes
 
-    def add(self, place: Place, entry: Entry, *, is_kept: bool) -> bool:
+    def add(self, place: Place, entry: Entry) -> bool:
         """Take a request to hand, and tell whether nothing was in *place* before.
 
-        If the ledger has the request, too, it comes to hand only if it is one of the first.
+        If it can be read from the ledger, too, that is done only with one of the first.
         """
         self.count += 1
         is_new = not (place.hand or place.behind)
-        if is_kept and place.behind and entry[:2] >= place.edge:
+        size = _size(entry)
+        if size and place.behind and entry[:2] >= place.edge:
             place.behind += 1
             return is_new
         heappush(place.hand, entry)
-        if is_kept:
-            self.octets += _size(entry)
+        if size:
+            self.octets += size
             self._shed_if_need_be(place)
         return is_new
 
@@ -321,6 +331,76 @@ class Places:
             for place in self:
                 if not place.filling:
                     self.leave(place, self._ledger.at_hand if place is kept else 0)
+
+    # When each host is looked at
+
+    def put(self, queue: HostQueue, where: str) -> None:
+        """Put *queue* at the end of the place *where*."""
+        queue.where = where
+        if where is DUE:
+            self.due.append(queue)
+        elif where is UNKNOWN:
+            self.unknown.append(queue)
+        elif where is FULL:
+            self.full.setdefault(queue.slot, deque()).append(queue)
+
+    def make_due(self, queue: HostQueue) -> None:
+        """Let *queue* be looked at again in its turn, once it has a free place."""
+        if not (queue.where is DUE or queue.where is FULL):
+            self.put(queue, DUE)
+
+    def take_due(self) -> HostQueue | None:
+        """Take out the queue that has been due for longest; ``None``: none is due."""
+        while self.due:
+            queue = self.due.popleft()
+            if queue.where is DUE:
+                return queue
+        return None
+
+    def park(self, queue: HostQueue, wait: float) -> None:
+        """Let *queue* wait for *wait* seconds."""
+        queue.where = LATER
+        queue.due_at = monotonic() + wait
+        if len(self.later) > 2 * self._number + 16:  # most entries were replaced
+            self.later = [*filter(_is_held, self.later)]
+            heapify(self.later)
+        heappush(self.later, (queue.due_at, next(self._numbers), queue))
+
+    def left(self) -> float:
+        """Return the seconds until the next queue may be due; ``inf``: none waits."""
+        return self.later[0][0] - monotonic() if self.later else inf
+
+    def wake_due(self) -> None:
+        """Let those whose time has come be looked at."""
+        later, now = self.later, monotonic()
+        while later and later[0][0] <= now:
+            entry = heappop(later)
+            if _is_held(entry):
+                self.put(entry[2], DUE)
+
+    def latest(self) -> Iterator[HostQueue]:
+        """Return those that wait for a time, the one that waits for longest first."""
+        return (each[2] for each in sorted(self.later, reverse=True) if _is_held(each))
+
+    def recheck_full(self, most: int) -> None:
+        """Let one queue of up to *most* slots be looked at, if it has a free place now."""
+        for _ in range(min(most, len(self.full))):
+            slot, waiting = self.full.popitem(last=False)
+            for _ in range(len(waiting)):
+                queue = waiting.popleft()
+                if queue.where is not FULL:
+                    continue
+                if self._permits.slot_left(queue) < inf:
+                    self.put(queue, DUE)
+                    break
+                waiting.append(queue)
+            if waiting:
+                self.full[slot] = waiting
+
+
+def _is_held(entry: tuple[float, int, HostQueue]) -> bool:
+    due_at, _, queue = entry
+    return queue.where is LATER and queue.due_at == due_at
 
 
 def _size(entry: Entry) -> int:

@@ -116,7 +116,7 @@ class SqliteLedger(Ledger):
         changes.names[number] = place.name
         if fingerprint is not None:
             changes.seen.add(fingerprint)
-        if not self.frontier.filed(place, (rank, order, id_, body)):
+        if not self.frontier.arrive(place, (rank, order, id_, body)):
             self._outside += 1
             self._look_soon()
         if len(changes.requests) >= MOST_PER_WRITE and self.is_ready:
@@ -181,7 +181,7 @@ class SqliteLedger(Ledger):
         """Let places beyond the window into it, if need be instead of some that wait long."""
         frontier, now = self.frontier, monotonic()
         if frontier.room <= 0:
-            for queue in frontier.schedule.latest():
+            for queue in frontier.places.latest():
                 if frontier.room > WINDOW // 10 or queue.due_at < now + LONG_WAIT:
                     break
                 for place in list(queue.places):

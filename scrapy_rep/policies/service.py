@@ -116,6 +116,10 @@ class Policies:
             return None
         return known
 
+    def remembers(self, origin: str) -> bool:
+        """Tell whether anything is known of *origin*; that may be out of date."""
+        return origin in self._cache.entries
+
     def is_away(
         self, origin: str, page: Callable[[], Request | None] = lambda: None
     ) -> bool:

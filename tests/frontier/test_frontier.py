@@ -12,7 +12,7 @@ from scrapy import Request
 
 from scrapy_rep.frontier import frontier as frontier_module
 from scrapy_rep.frontier import places, sqlite
-from scrapy_rep.frontier.places import Where
+from scrapy_rep.frontier.places import GONE
 from scrapy_rep.judging.ruling import SEND, Action, Judge, Objection, Ruling, because
 from scrapy_rep.policies import Policies
 from tests.frontier.waiting import (
@@ -65,13 +65,13 @@ async def test_many_hosts_of_one_slot_take_turns_and_are_not_all_asked(crawler):
         waiting.push(request(f"h{number}", number, meta=dict(mine)))
     assert len([p for _ in range(5) if (p := await waiting.pop())]) == 3
     asked = []
-    is_free = waiting.frontier._permits.is_free
+    slot_left = waiting.frontier._permits.slot_left
 
-    def counting(queue: Any) -> bool:
+    def counting(queue: Any) -> float:
         asked.append(queue.host)
-        return is_free(queue)
+        return slot_left(queue)
 
-    waiting.frontier._permits.is_free = counting  # type: ignore[method-assign]
+    waiting.frontier._permits.slot_left = counting  # type: ignore[method-assign]
     waiting.end(0)
     assert await waiting.pop() is not None
     assert await waiting.pop() is None
@@ -214,7 +214,7 @@ async def test_hosts_that_stop_waiting_before_their_time_leave_little_behind(
             waiting.push(request("a", number))
             assert await waiting.pop() is not None
             waiting.end_all()
-            assert len(waiting.frontier.schedule.later) <= 20
+            assert len(waiting.frontier.places.later) <= 20
         await waiting.close()
 
     await on_crawler(body, ROBOTSTXT_OBEY=True)
@@ -371,5 +371,5 @@ async def test_a_closed_frontier_hands_out_nothing(crawler):
     waiting = await Waiting.opened(crawler)
     waiting.push(request("a", 1))
     await waiting.close()
-    assert {queue.where for queue in waiting.frontier.places.queues()} == {Where.GONE}
+    assert {queue.where for queue in waiting.frontier.places.queues()} == {GONE}
     assert waiting.frontier.pop() is None

@@ -11,7 +11,7 @@ import scrapy
 from scrapy import Request
 
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.frontier import Frontier, MemoryLedger
+from scrapy_rep.frontier import Frontier, MemoryLedger, places
 from scrapy_rep.frontier.job_file import JobFile
 from scrapy_rep.frontier.sqlite import SqliteLedger
 from tests.utils import coroutine_test, crawl, make_crawler, sleep
@@ -202,31 +202,29 @@ def numbers(urls: list[str]) -> list[int]:
 
 
 def assert_each_in_one_place(frontier: Frontier) -> None:
-    from scrapy_rep.frontier.places import Where
-
-    schedule = frontier.schedule
-    for queue in frontier.places.queues():
-        full = [each for waiting in schedule.full.values() for each in waiting]
-        later = [each for at, _, each in schedule.later if at == each.due_at]
-        where: dict[Where, list[Any]] = {
-            Where.DUE: [*schedule.due],
-            Where.UNKNOWN: [*schedule.unknown],
-            Where.FULL: full,
-            Where.LATER: later,
-            Where.ASKED: [queue] * any(p.asked or p.filling for p in queue.places),
+    waiting = frontier.places
+    for queue in waiting.queues():
+        where: dict[str, list[Any]] = {
+            places.DUE: [*waiting.due],
+            places.UNKNOWN: [*waiting.unknown],
+            places.FULL: [
+                each for of_slot in waiting.full.values() for each in of_slot
+            ],
+            places.LATER: [each for at, _, each in waiting.later if at == each.due_at],
+            places.ASKED: [queue] * any(p.asked or p.filling for p in queue.places),
         }
         assert where[queue.where].count(queue) == 1
         assert queue.places
         assert all(place.count for place in queue.places)
-    assert frontier.places.count == sum(place.count for place in frontier.places)
+    assert waiting.count == sum(place.count for place in waiting)
 
 
 def assert_empty(frontier: Frontier) -> None:
     """Nothing is left behind by hosts that are gone."""
-    assert frontier.places.count == 0
-    assert len(frontier.places) == 0
-    assert frontier.places.queues() == []
+    places = frontier.places
+    assert places.count == 0
+    assert len(places) == 0
+    assert places.queues() == []
     assert frontier.pop() is None
-    schedule = frontier.schedule
-    assert not any((schedule.due, schedule.unknown, schedule.full))
-    assert len(schedule.later) <= 17
+    assert not any((places.due, places.unknown, places.full))
+    assert len(places.later) <= 17

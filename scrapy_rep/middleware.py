@@ -11,9 +11,9 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.misc import load_object
 
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.downloader.downloader import SLOT, Downloader
+from scrapy_rep.downloader.downloader import SLOT, Downloader, is_on_the_way
 from scrapy_rep.downloader.starts import ROBOTS_HOP
-from scrapy_rep.downloader.tools import cached_page, is_on_the_way, sleep
+from scrapy_rep.downloader.tools import cached_page, sleep
 from scrapy_rep.events.of_requests import (
     Exempt,
     FromHttpCache,

@@ -110,8 +110,6 @@ class Scheduler(BaseScheduler):
             where = self.ledger.where
         else:
             where = self._file(request)
-            if before is not None:
-                self.frontier.let_go(before)
         if not where:
             self._note_seen(request)
             return False

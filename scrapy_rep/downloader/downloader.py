@@ -5,6 +5,8 @@ frontier has handed out to it.
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet, ref
 
@@ -14,10 +16,9 @@ from twisted.internet.defer import CancelledError
 from twisted.python.failure import Failure
 
 from scrapy_rep.downloader.starts import Starts
-from scrapy_rep.downloader.tools import leave_the_way
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from collections.abc import Set as AbstractSet
 
     from scrapy import Request
@@ -74,7 +75,10 @@ class Downloader(scrapys.Downloader):
         self._places = places
 
     def needs_backout(self) -> bool:
-        leave_the_way()  # the engine asks this each time before it asks any scheduler
+        # The engine asks this each time before it asks any scheduler, maybe in the context of
+        # who has ended a request. The next one is a page, on nobody's way.
+        if _ways.get():
+            _ways.set(())
         return super().needs_backout() or self.holds_back()
 
 
@@ -126,3 +130,31 @@ class HandedOut:
         """Forget requests that were answered since we last looked at their slot."""
         for key in list(self._requests):
             self.by(*key)
+
+
+# What a robots.txt waits for itself: requests that a middleware sends while it has its request.
+# A middleware may need a token of the same site before it lets any request go. Such a request
+# must not wait for the robots.txt, which waits for it.
+
+_ways: ContextVar[tuple[dict[str, Crawler], ...]] = ContextVar("rep_ways", default=())
+"""Each the way of one request through the middlewares of a crawler, for the robots.txt of an
+origin; empty when it is over. Tasks and connections that begin there keep its context, and the
+crawler would live for as long as they do."""
+
+
+@contextmanager
+def on_the_way(crawler: Crawler, origin: str) -> Iterator[None]:
+    """Send the request for the robots.txt of *origin* within the block."""
+    way = {origin: crawler}
+    token = _ways.set((*_ways.get(), way))
+    try:
+        yield
+    finally:
+        way.clear()
+        with suppress(ValueError):  # Twisted 21.7 may go on in another context
+            _ways.reset(token)
+
+
+def is_on_the_way(crawler: Crawler, origin: str) -> bool:
+    """Tell whether the robots.txt of *origin* may wait for what is sent now."""
+    return any(way.get(origin) is crawler for way in _ways.get())

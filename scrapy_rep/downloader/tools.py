@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from inspect import isawaitable
 from time import monotonic
 from traceback import walk_stack
@@ -20,7 +18,7 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from concurrent.futures import Future
 
     from scrapy import Request
@@ -119,44 +117,6 @@ def at_prompt() -> bool:
         for top in sys._current_frames().values()
         for frame, _ in walk_stack(top)
     )
-
-
-# What a robots.txt waits for itself: requests that a middleware sends while it has its request.
-# A middleware may need a token of the same site before it lets any request go. Such a request
-# must not wait for the robots.txt, which waits for it.
-
-_ways: ContextVar[tuple[dict[str, Crawler], ...]] = ContextVar("rep_ways", default=())
-"""Each the way of one request through the middlewares of a crawler, for the robots.txt of an
-origin; empty when it is over. Tasks and connections that begin there keep its context, and the
-crawler would live for as long as they do."""
-
-
-@contextmanager
-def on_the_way(crawler: Crawler, origin: str) -> Iterator[None]:
-    """Send the request for the robots.txt of *origin* within the block."""
-    way = {origin: crawler}
-    token = _ways.set((*_ways.get(), way))
-    try:
-        yield
-    finally:
-        way.clear()
-        with suppress(ValueError):  # Twisted 21.7 may go on in another context
-            _ways.reset(token)
-
-
-def is_on_the_way(crawler: Crawler, origin: str) -> bool:
-    """Tell whether the robots.txt of *origin* may wait for what is sent now."""
-    return any(way.get(origin) is crawler for way in _ways.get())
-
-
-def leave_the_way() -> None:
-    """Note that what is sent from now on is on nobody's way.
-
-    Whoever ends a request has the engine ask its scheduler for the next one in the same context.
-    Such a request is a page, which its middleware does not wait for.
-    """
-    if _ways.get():
-        _ways.set(())
 
 
 async def cached_page(crawler: Crawler, request: Request) -> Response | None:

@@ -120,27 +120,22 @@ class Frontier:
         if taken is None:
             return False
         place, (rank, order, id_, _) = taken
-        belongs = self.places.of(again)
-        if belongs.what_waits != place.what_waits:
+        now = self.places.of(again)
+        before = place.key, place.part, place.queue.host, place.queue.slot
+        if (now.key, now.part, now.queue.host, now.queue.slot) != before:
             return False
         del self.taken[request]
-        self.arrive(belongs, (rank, order, id_, again))
+        self.arrive(now, (rank, order, id_, again))
         return True
-
-    def let_go(self, request: Request) -> None:
-        """Note that *request*, which the engine has, was filed anew elsewhere."""
-        self._note_done([request] if request in self.taken else [])
 
     def sweep(self) -> None:
         """Tell the ledger of the requests that are done since we last looked."""
-        self._note_done(self._permits.engine.done_with(self.taken))
-        self._permits.engine.handed_out.sweep()
-
-    def _note_done(self, requests: list[Request]) -> None:
-        gone = [self.taken.pop(request) for request in requests]
+        engine = self._permits.engine
+        gone = [self.taken.pop(request) for request in engine.done_with(self.taken)]
         kept = [(place, entry[2]) for place, entry in gone if entry[2] is not None]
         if kept:
             self._ledger.done(kept)
+        engine.handed_out.sweep()
 
     def _sweep_again(self) -> None:
         self.sweep()

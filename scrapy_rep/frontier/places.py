@@ -103,11 +103,6 @@ class Place:
         """Rank and order of its next request; the lowest goes first."""
         return self.hand[0][:2] if self.hand else FIRST
 
-    @property
-    def what_waits(self) -> tuple[object, ...]:
-        """Equal for two places in which the same would wait; one may be gone by now."""
-        return self.key, self.part, self.queue.host, self.queue.slot
-
     def page(self) -> Request | None:
         """Return a request that is judged like its own; ``None``: they are not judged."""
         origin, agent, header, _ = self.key or (None, "", "", False)

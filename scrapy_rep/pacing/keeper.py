@@ -119,8 +119,8 @@ class Keeper:
 
     def interval(self, host: str) -> float:
         """Return the seconds to keep between two requests at *host*; 0: none."""
-        record = self.hosts.find(host)
-        if record.health is WELL and not record.wishes:  # most hosts, at each hand-out
+        record = self.hosts.by_name.get(host)
+        if record is None or (record.health is WELL and not record.wishes):  # most
             return 0.0
         return record.interval(self._number, monotonic())
 
@@ -129,14 +129,11 @@ class Keeper:
 
         *behind*: after those that wait for it in the downloader.
         """
-        record = self.hosts.find(host)
-        if record.health is WELL and not record.wishes:
-            return 0.0
-        now = monotonic()
-        interval = record.interval(self._number, now)
+        interval = self.interval(host)
         if not interval:
             return 0.0
-        left = record.may_start_in(interval, now, self._began)
+        record = self.hosts.of(host)
+        left = record.may_start_in(interval, monotonic(), self._began)
         if behind and record.line:
             left += len(record.line) * interval
         return max(0.0, left - self._early(interval))
@@ -179,18 +176,18 @@ class Keeper:
         return bool(self.parked_left(host)) and self.is_down(host)
 
     def park(self, host: str, seconds: float, what: str = "") -> float:
-        """Park *host* for *seconds* from now, unless it is parked for longer already.
-
-        *what* says why, such as "429". Returns by how many seconds it is parked for longer
-        than before.
-        """
+        """Park *host* for *seconds*, as ``learn_parked``, for all who share the pace."""
         longer = self.learn_parked(host, seconds, what)
         if longer and self.bookings:
             deferred_from_coro(self.bookings.park(host, seconds))
         return longer
 
     def learn_parked(self, host: str, seconds: float, what: str = "") -> float:
-        """As ``park``, for a host that another process has parked."""
+        """Park *host* for *seconds* from now, unless it is parked for longer already.
+
+        *what* says why, such as "429". Returns by how many seconds it is parked for longer
+        than before.
+        """
         now = monotonic()
         left = self.hosts.find(host).parked_left(now)
         if seconds <= left:
@@ -220,7 +217,8 @@ class Keeper:
 
     def health(self, host: str) -> Health:
         """Return how *host* is; ``WELL``: it was in no trouble, or that is forgotten."""
-        return self.hosts.find(host).health
+        record = self.hosts.by_name.get(host)
+        return WELL if record is None else record.health
 
     def is_down(self, host: str) -> bool:
         """Tell whether *host* did nothing but fail for REP_BACK_OFF_GIVE_UP seconds."""
@@ -283,7 +281,8 @@ class Keeper:
             return None
         if self.has_budgets and departure.robots_hop is None:
             self._spend(host)
-        if self.bookings or self.parked_left(host) or self._turn(departure):
+        is_parked = self.is_any_parked() and self.parked_left(host)
+        if self.bookings or is_parked or self._turn(departure):
             return self._book(departure)
         return None
 
@@ -294,13 +293,17 @@ class Keeper:
         the host, only one fetch of a robots.txt goes on there. A start that is booked elsewhere,
         too, is granted early: ``Host.last`` is then when it may be.
         """
-        record, now = self.hosts.of(departure.host), monotonic()
-        interval = record.interval(self._number, now)
+        host, now = departure.host, monotonic()
+        record = self.hosts.by_name.get(host) or self.hosts.of(host)
+        interval = self.interval(host)
         # Else Scrapy's slot keeps the user's own delay alone.
         if interval or self.bookings:
             interval = max(interval, self._engine.least_delay(departure.slot))
-        is_probe = record.health.level > 0 or self._wants_latency(departure)
-        departure.is_probe = is_probe
+        wants_latency = self._settings.latency_factor and record.latency is None
+        is_probe = record.health.level > 0 or (
+            wants_latency and departure.robots_hop is None
+        )
+        departure.is_probe = is_probe = bool(is_probe)
         asking = departure.asking
         departure.keeps_pace = bool(interval or is_probe or asking)
         if not departure.keeps_pace:
@@ -411,11 +414,6 @@ class Keeper:
             deferred_from_coro(self.bookings.over(departure.host, booking))
 
     # REP_LATENCY_FACTOR: a pause of so many response times
-
-    def _wants_latency(self, departure: Departure) -> bool:
-        """Tell whether the response time of its host is wanted, but unknown."""
-        is_wanted = self._settings.latency_factor and departure.robots_hop is None
-        return bool(is_wanted) and self.hosts.find(departure.host).latency is None
 
     def _measure(self, departure: Departure, response: Response) -> None:
         latency: float | None = departure.request.meta.get("download_latency")

@@ -14,8 +14,9 @@ from twisted.internet.defer import CancelledError
 
 from scrapy_rep import access
 from scrapy_rep.access.origins import origin_of, robots_url
+from scrapy_rep.downloader.downloader import on_the_way
 from scrapy_rep.downloader.starts import CUT_SHORT, ROBOTS_HOP, TIMEOUT
-from scrapy_rep.downloader.tools import on_the_way, sleep
+from scrapy_rep.downloader.tools import sleep
 from scrapy_rep.exceptions import NotNow, SettingError, StillParked
 from scrapy_rep.policies.concurrency import FetchBound
 from scrapy_rep.policies.lifecycle import fields_of

@@ -300,7 +300,7 @@ async def test_what_waits_for_something_else_is_filed_anew_and_there_once(
     elsewhere = request("b", 1)
     assert not waiting.frontier.take_back(taken, elsewhere)
     waiting.push(elsewhere)
-    waiting.frontier.let_go(taken)
+    waiting.end_all()
     await waiting.close()
     again = await Waiting.opened(crawler, tmp_path, make)
     assert await again.all_of() == [elsewhere.url]

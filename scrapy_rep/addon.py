@@ -20,7 +20,6 @@ from scrapy_rep.robots import equip
 from scrapy_rep.settings import Settings
 
 if TYPE_CHECKING:
-    from scrapy import Spider
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
     from typing_extensions import Self
@@ -62,7 +61,7 @@ class Addon:
         crawler.signals.connect(addon._spider_opened, signals.spider_opened)
         return addon
 
-    def _spider_opened(self, spider: Spider) -> None:
+    def _spider_opened(self) -> None:
         assert self._crawler is not None
         equip(self._crawler)
         # Now, as its parts follow the engine from its start on.
@@ -70,7 +69,7 @@ class Addon:
         # What does not obey at all has been told so by RepMiddleware.
         obeys = self._crawler.settings.getbool("ROBOTSTXT_OBEY")
         if obeys and self._crawler.get_downloader_middleware(RepMiddleware) is None:
-            logger.warning(NO_MIDDLEWARE, extra={"spider": spider})
+            self._crawl.events.warn_user(NO_MIDDLEWARE)
 
     def update_settings(self, settings: BaseSettings) -> None:
         """Set what is not the user's choice. Raises ``SettingError`` if that is wrong.

@@ -17,7 +17,6 @@ place of its slot.
 
 from __future__ import annotations
 
-import logging
 from contextvars import copy_context
 from functools import cached_property, lru_cache
 from math import inf
@@ -41,8 +40,6 @@ if TYPE_CHECKING:
 
     from scrapy_rep.downloader.starts import Departure
 
-logger = logging.getLogger("scrapy_rep")
-
 UNLIMITED = 100
 """Requests at a time that are enough where there is no limit."""
 # What Slot.lastseen is told by: the wall clock before Scrapy 2.16.
@@ -58,8 +55,9 @@ class Engine:
     Names are those of download slots.
     """
 
-    def __init__(self, crawler: Crawler) -> None:
+    def __init__(self, crawler: Crawler, warn: Callable[[str], object]) -> None:
         self._crawler = crawler
+        self._warn = warn
         self._context = copy_context()
         settings = crawler.settings
         self._own_slots: dict[str | None, Any] = settings.getdict("DOWNLOAD_SLOTS")
@@ -111,9 +109,6 @@ class Engine:
                 "left alone: each host's pace is kept, but requests that wait for it may "
                 "do so in the downloader, and DOWNLOAD_DELAY is as exact as Scrapy keeps it"
             )
-
-    def _warn(self, sentence: str, *args: object) -> None:
-        logger.warning(sentence, *args, extra={"spider": self._crawler.spider})
 
     def slot_of(self, request: Request) -> str:
         """Return the name of the download slot that *request* goes through."""
@@ -184,10 +179,9 @@ class Engine:
                 handler._default_client = handler._make_client()
         except AttributeError as lack:
             self._warn(
-                "The HTTP client of %s is not known to scrapy_rep (%s): hosts that hang may "
-                "hold up others, and a request may be sent twice where a connection is closed",
-                scheme,
-                lack,
+                f"The HTTP client of {scheme} is not known to scrapy_rep ({lack}): hosts that "
+                "hang may hold up others, and a request may be sent twice where a connection "
+                "is closed"
             )
 
     def flags_partial(self, url: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from scrapy_rep.frontier import Ledger
-
-logger = logging.getLogger("scrapy_rep")
 
 
 class Scheduler(BaseScheduler):
@@ -165,13 +162,11 @@ class Scheduler(BaseScheduler):
 
     def _note_unpackable(self, request: Request, error: Exception) -> None:
         if not self._stats.get_value("scheduler/unserializable"):
-            logger.warning(
-                "%(request)s cannot be serialised (%(reason)s). It waits in memory, as do others of"
+            self._crawl.events.warn_user(
+                f"{request} cannot be serialised ({error}). It waits in memory, as do others of"
                 " the kind, and is lost when the crawl ends or is killed before it is"
                 " sent. scheduler/unserializable counts them",
-                {"request": request, "reason": error},
-                exc_info=error if self._logs_unpackable else None,
-                extra={"spider": self._crawler.spider},
+                error if self._logs_unpackable else None,
             )
         self._stats.inc_value("scheduler/unserializable")
 

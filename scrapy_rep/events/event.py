@@ -74,6 +74,11 @@ class Event(Declared):
         return ""
 
     @property
+    def raised(self) -> BaseException | None:
+        """What was raised: its traceback stands below the line."""
+        return None
+
+    @property
     def topic(self) -> str:
         """What it is one of, in the plural: few lines of a topic are at INFO, the others at DEBUG.
 

@@ -110,6 +110,14 @@ class Warned(Told):
     """The user is told what must be changed."""
 
     level = logging.WARNING
+    raised: BaseException | None = None
+
+
+class Failed(Told):
+    """The user is told what has failed, of ours or of theirs."""
+
+    level = logging.ERROR
+    raised: BaseException | None = None
 
 
 class Judged(Event):

@@ -7,7 +7,7 @@ from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
 from scrapy_rep.downloader.tools import OneForEachCrawler
-from scrapy_rep.events.of_requests import Counted, Told, Warned
+from scrapy_rep.events.of_requests import Counted, Failed, Told, Warned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -80,6 +80,10 @@ class Stream(OneForEachCrawler):
         """Tell what is so, or could be better."""
         self.tell(Told(sentence))
 
-    def warn_user(self, sentence: str) -> None:
-        """Tell what must be changed."""
-        self.tell(Warned(sentence))
+    def warn_user(self, sentence: str, raised: BaseException | None = None) -> None:
+        """Tell what must be changed; of what was *raised*, the traceback."""
+        self.tell(Warned(sentence, raised))
+
+    def tell_failure(self, sentence: str, raised: BaseException | None = None) -> None:
+        """Tell what has failed; of what was *raised*, the traceback."""
+        self.tell(Failed(sentence, raised))

@@ -5,7 +5,6 @@ Of each place, some requests are at hand, and the others behind them in the ledg
 
 from __future__ import annotations
 
-import logging
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
     Key = tuple[str | None, Agent, str, bool]
     """Origin (``None``: its requests are not judged), agent, User-Agent header, and whether the
     HTTP cache was asked for its pages."""
-
-logger = logging.getLogger(__name__)
 
 FIRST, LAST = (-inf, 0), (inf, 0)
 """An urgency before that of each request, and one after it."""
@@ -293,9 +290,10 @@ class Places:
             self.octets -= len(body)
             try:
                 request = unpacked(body, self._spider)
-            except Exception:  # whatever comes of what was stored
-                host = place.host or "no host"
-                logger.exception("A request of %s cannot be read", host)
+            except Exception as error:  # noqa: BLE001 - whatever comes of what was stored
+                self._permits.events.tell_failure(
+                    f"A request of {place.host or 'no host'} cannot be read", error
+                )
                 heappop(place.hand)
                 self.count -= 1
                 self._ledger.note_unreadable(place, id_)

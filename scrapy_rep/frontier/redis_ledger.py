@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 from collections import Counter
 from contextlib import suppress
 from struct import pack
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from scrapy_rep.crawl import Crawl
     from scrapy_rep.frontier.places import Place
     from scrapy_rep.frontier.redis_server import Server
-
-logger = logging.getLogger("scrapy_rep")
 
 TICK_SECONDS = 0.5
 """How often a worker renews its leases and looks how all shards stand."""
@@ -90,8 +87,9 @@ class RedisLedger(Ledger):
             self._again.clear()
             try:
                 await self._tick()
-            except Exception:  # a worker that ticks no more would stand still for ever
-                logger.exception("A look at the fleet failed")
+            # A worker that ticks no more would stand still for ever.
+            except Exception as error:  # noqa: BLE001
+                self._server.log.tell_failure("A look at the fleet failed", error)
 
     async def _tick(self) -> None:
         await self._shards.tick()
@@ -104,11 +102,9 @@ class RedisLedger(Ledger):
             if not await self._traffic.flush():
                 await asyncio.sleep(RETRY_SECONDS)
         if self._traffic.unfiled:
-            logger.error(
-                "Redis is away as the crawl ends: %d requests are not filed. The pages of which"
-                " they came are sent again by another worker",
-                self._traffic.unfiled,
-                extra={"spider": self.spider},
+            self._server.log.tell_failure(
+                f"Redis is away as the crawl ends: {self._traffic.unfiled} requests are not"
+                " filed. The pages of which they came are sent again by another worker"
             )
         self._shards.is_closing = True
         self._again.set()

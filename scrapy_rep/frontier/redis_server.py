@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import socket
 from contextlib import ExitStack, contextmanager, suppress
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from scrapy_rep.events.stream import Stream
     from scrapy_rep.settings import Settings
 
-logger = logging.getLogger("scrapy_rep")
 FOLDER = resources.files("scrapy_rep.frontier") / "lua"
 SCRIPTS = {
     each.name.removesuffix(".lua"): each.read_text(encoding="utf-8")
@@ -399,14 +397,12 @@ class Server:
             return
         if code == "OOM" or self._said == {code}:
             self.log.count("fleet/away")
-        extra = {"spider": self.crawler.spider}
         if code is not None:
-            logger.error("Redis refuses us: %s", refusal_of(error), extra=extra)
+            self.log.tell_failure(f"Redis refuses us: {refusal_of(error)}")
         else:
-            logger.warning(
-                "Redis is away (%s): hosts whose requests it has wait until it is back",
-                str(error) or type(error).__name__,
-                extra=extra,
+            self.log.warn_user(
+                f"Redis is away ({str(error) or type(error).__name__}): hosts whose requests"
+                " it has wait until it is back"
             )
 
     def note_room(self) -> None:
@@ -452,7 +448,7 @@ class Server:
     def _note_ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("A task of the fleet failed", exc_info=error)
+            self.log.tell_failure("A task of the fleet failed", error)
 
     async def close(self) -> None:
         """End all tasks, and close all connections."""

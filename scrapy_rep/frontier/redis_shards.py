@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import random
 from contextlib import suppress
 from secrets import token_hex
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from scrapy_rep.frontier.places import Place
     from scrapy_rep.frontier.redis_server import Server
     from scrapy_rep.pacing.keeper import Keeper
-
-logger = logging.getLogger("scrapy_rep")
 
 PAGE = 500
 """Lists, or requests, that one call reads or moves."""
@@ -221,12 +218,9 @@ class Shards:
 
     def _tell_of_loss(self, what: str) -> None:
         self.has_losses = True
-        logger.error(
-            "Redis has lost a part of the queue of %s: %s. The crawl goes on with what is left,"
-            " and will not end as finished",
-            self._server.spider,
-            what,
-            extra={"spider": self._server.crawler.spider},
+        self._server.log.tell_failure(
+            f"Redis has lost a part of the queue of {self._server.spider}: {what}. The crawl"
+            " goes on with what is left, and will not end as finished"
         )
 
     async def _keep_number(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from scrapy_rep.settings import Settings
 
     Namer = Callable[[Request], str]
-
-logger = logging.getLogger("scrapy_rep")
 
 USER_AGENT = b"User-Agent"
 HTTP_PREFIXES = ("https://", "http://")
@@ -63,8 +60,15 @@ class Agents:
     USER_AGENT.
     """
 
-    def __init__(self, crawler: Crawler | Chooser, settings: Settings) -> None:
+    def __init__(
+        self,
+        crawler: Crawler | Chooser,
+        settings: Settings,
+        warn: Callable[[str], object] = str,
+    ) -> None:
+        """*warn* tells the user what must be changed."""
         self._crawler = crawler
+        self._warn = warn
         self._chosen = settings.user_agent
         self._default_header: str | bytes | None = None
         defaults = crawler.settings.get("DEFAULT_REQUEST_HEADERS") or {}
@@ -129,12 +133,10 @@ class Agents:
             self._warned = True
             spider = self._crawler.spider
             who = f"spider {spider.name}" if spider is not None else "the crawl"
-            logger.warning(
-                "The product token %(token)s, whose rules %(who)s obeys, is not part of the "
-                "User-Agent that is sent, %(sent)r: sites cannot tell whom their rules "
-                "reach. Put the token into USER_AGENT.",
-                {"token": ", ".join(missing), "who": who, "sent": sent},
-                extra={"spider": spider},
+            self._warn(
+                f"The product token {', '.join(missing)}, whose rules {who} obeys, is not "
+                f"part of the User-Agent that is sent, {sent!r}: sites cannot tell whom "
+                "their rules reach. Put the token into USER_AGENT."
             )
 
 
@@ -289,14 +291,17 @@ def leave_behind(request: Request, meta: dict[str, Any], engine: Engine) -> None
         meta.pop(SLOT_KEY, None)
 
 
-def make_namer(settings: Settings, crawler: Crawler) -> Namer:
-    """Return what tells whose pace a request of *crawler* keeps; an empty name: nobody's."""
+def make_namer(settings: Settings, tell_failure: Callable[..., object]) -> Namer:
+    """Return what tells whose pace a request keeps; an empty name: nobody's.
+
+    *tell_failure* is ``Stream.tell_failure``.
+    """
     if settings.pace_by == "host":
         return host_of
     if settings.pace_by == "domain":
         return lambda request: domain_of(host_of(request))
     assert callable(settings.pace_by)
-    return _safe(settings.pace_by, crawler)
+    return _safe(settings.pace_by, tell_failure)
 
 
 @cache
@@ -314,7 +319,7 @@ def domain_of(host: str) -> str:
     return f"{found.domain}.{found.suffix}" if found.domain and found.suffix else host
 
 
-def _safe(name_of: Namer, crawler: Crawler) -> Namer:
+def _safe(name_of: Namer, tell_failure: Callable[..., object]) -> Namer:
     """Return *name_of*, but the host where that fails: a slower pace is none too many."""
     told = False
 
@@ -329,12 +334,11 @@ def _safe(name_of: Namer, crawler: Crawler) -> Namer:
             error = raised
         if not told:
             told = True
-            logger.error(
-                "The function in REP_PACE_BY gave no name for %s, so that its host keeps a "
-                "pace of its own, as all later ones do for which there is none",
-                without_user(request.url),
-                exc_info=error,
-                extra={"spider": crawler.spider},
+            tell_failure(
+                f"The function in REP_PACE_BY gave no name for {without_user(request.url)}, "
+                "so that its host keeps a pace of its own, as all later ones do for which "
+                "there is none",
+                error,
             )
         return host_of(request)
 

@@ -83,36 +83,19 @@ _of_several: WeakSet[Crawler] = WeakSet()
 """Those that have gone on at the same time as another."""
 
 
-class SpiderNames(logging.Filter):
-    """Has each line about a spider begin with its name where several spiders run."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        spider = getattr(record, "spider", None)
-        if spider is not None and spider.crawler in _of_several:
-            name = spider.name.replace("%", "%%") if record.args else spider.name
-            record.msg = f"{name}: {record.msg}"
-        return True
-
-
-logger.addFilter(SpiderNames())
-
-
-class Plainly(logging.Filter):
-    """Leaves of the record of a ``PlainError`` its message; nothing else is touched."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        error = record.exc_info[1] if record.exc_info else None
-        if isinstance(error, PlainError):
-            vars(record).update(msg=str(error), args=(), exc_info=None, exc_text=None)
-        return True
+def _is_not_plain(record: logging.LogRecord) -> bool:
+    """Log a line instead of *record* where that is of a ``PlainError``."""
+    error = record.exc_info[1] if record.exc_info else None
+    if isinstance(error, PlainError):
+        logging.getLogger(record.name).log(record.levelno, "%s", error)
+        return False
+    return True
 
 
 def tell_plainly() -> None:
     """Have each ``PlainError`` that nobody catches told in one line."""
     for name in UNRETRIEVED:
-        other = logging.getLogger(name)
-        if not any(isinstance(each, Plainly) for each in other.filters):
-            other.addFilter(Plainly())
+        logging.getLogger(name).addFilter(_is_not_plain)  # added once at the most
 
 
 class Log:
@@ -188,7 +171,11 @@ class Log:
             counts = level > logging.DEBUG
             for name in _gaps_of(words):
                 more[name] = more.get(name) or self._said(event, name, counts=counts)
-            logger.log(level, words, more, extra={"spider": self._crawler.spider})
+            spider: Any = self._crawler.spider
+            if spider is not None and self._crawler in _of_several:
+                words = f"{spider.name.replace('%', '%%')}: {words}"
+            raised, told_by = event.raised, {"spider": spider}
+            logger.log(level, words, more, exc_info=raised, extra=told_by)
         if topic and self._told[topic] == NEWS_MOST:
             told = f"More {topic} are told at DEBUG, and summed up at the end"
             self.hear(Told(told))

@@ -6,7 +6,6 @@ says nothing of the site: it is told as what it is, and no other crawl or run ge
 
 from __future__ import annotations
 
-import logging
 import re
 from hashlib import sha256
 from traceback import walk_tb
@@ -48,8 +47,6 @@ if TYPE_CHECKING:
     from scrapy_rep.protocol import Agent, Policy
     from scrapy_rep.settings import Settings
     from scrapy_rep.store import Failures, Snapshot
-
-logger = logging.getLogger("scrapy_rep")
 
 BUGS = (
     AssertionError,
@@ -230,13 +227,10 @@ class OwnCode:
                 f"({described(error)}), so nobody knows what is allowed there: {ADVICE}"
             )
         else:
-            logger.error(
-                "%s fails at the request for robots.txt of %s, so nobody knows what is "
-                "allowed there. The errbacks of its pages get this exception",
-                who,
-                origin,
-                exc_info=error,
-                extra={"spider": self._crawler.spider},
+            self._events.tell_failure(
+                f"{who} fails at the request for robots.txt of {origin}, so nobody knows "
+                "what is allowed there. The errbacks of its pages get this exception",
+                error,
             )
         return words
 

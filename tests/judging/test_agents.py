@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from types import SimpleNamespace
 
 import pytest
@@ -23,9 +22,9 @@ from scrapy_rep.settings import Settings
 SENT = "Sent/1.0 (+https://example.com)"
 
 
-def agents_of(spider=None, **settings):
+def agents_of(spider=None, warn=str, **settings):
     read = ScrapySettings({"USER_AGENT": SENT, **settings})
-    return Agents(Chooser(read, spider), Settings.read(read))
+    return Agents(Chooser(read, spider), Settings.read(read), warn)
 
 
 @pytest.mark.parametrize(
@@ -83,23 +82,25 @@ def test_what_is_no_agent_is_named(where):
         agents.of(Request("https://a.example", meta=meta))
 
 
-def test_a_token_that_is_not_sent_is_told_once(caplog):
-    caplog.set_level(logging.WARNING, "scrapy_rep")
-    agents_of(ROBOTSTXT_USER_AGENT=["sent"]).check()
-    assert caplog.messages == []
-    agents = agents_of(ROBOTSTXT_USER_AGENT=["Sent", "Other", "Third"])
+def test_a_token_that_is_not_sent_is_told_once():
+    told: list[str] = []
+    agents_of(warn=told.append, ROBOTSTXT_USER_AGENT=["sent"]).check()
+    assert told == []
+    agents = agents_of(
+        warn=told.append, ROBOTSTXT_USER_AGENT=["Sent", "Other", "Third"]
+    )
     assert agents.unsent_tokens() == ("Other", "Third")
     for _ in range(2):
         agents.check()
-    (said,) = caplog.messages
+    (said,) = told
     assert said.startswith(
         "The product token Other, Third, whose rules the crawl obeys, is not part"
     )
     assert SENT in said
     meta = {"robotstxt_user_agent": "Fourth"}
     for _ in range(2):
-        agents_of().of(Request("https://a.example", meta=meta))
-    assert ["Fourth" in each for each in caplog.messages] == [False, True, True]
+        agents_of(warn=told.append).of(Request("https://a.example", meta=meta))
+    assert ["Fourth" in each for each in told] == [False, True, True]
 
 
 def test_tokens_that_are_not_in_a_header():
@@ -126,20 +127,25 @@ def test_registrable_domains(host, domain):
     assert domain_of(host) == domain
 
 
-def test_what_keeps_one_pace(caplog):
+def test_what_keeps_one_pace():
+    told: list[tuple[str, object]] = []
+
     def named(pace_by):
         settings = Settings.read(ScrapySettings({"REP_PACE_BY": pace_by}))
         request = Request("https://me:secret@a.example.com/x")
-        name_of = make_namer(settings, SimpleNamespace(spider=None))  # type: ignore[arg-type]
+        name_of = make_namer(settings, lambda *failure: told.append(failure))
         return name_of(request), name_of(request)
 
     assert named("host") == ("a.example.com",) * 2
     assert named("domain") == ("example.com",) * 2
     assert named(lambda request: "mine") == ("mine",) * 2
-    assert caplog.messages == []
-    for number, gives in enumerate(
-        (lambda request: "", lambda request: 5, lambda request: 1 / 0), 1
-    ):
-        assert named(gives) == ("a.example.com",) * 2
-        assert len(caplog.messages) == number
-        assert "gave no name for https://a.example.com/x, so" in caplog.messages[-1]
+    assert told == []
+    for gives, raised in (("", type(None)), (5, type(None)), (None, ZeroDivisionError)):
+        told.clear()
+        assert (
+            named(lambda _, it=gives: 1 / 0 if it is None else it)
+            == ("a.example.com",) * 2
+        )
+        ((sentence, error),) = told
+        assert "gave no name for https://a.example.com/x, so" in sentence
+        assert type(error) is raised

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from scrapy_rep.events.of_hosts import Copy
 from scrapy_rep.pacing.pace import FREE, Pace, pace_of
 from scrapy_rep.policies.lifecycle import State
+from scrapy_rep.store.packed import pack, unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator
+    from collections.abc import Callable, Hashable
 
     from scrapy_rep.policies.lifecycle import Standing
     from scrapy_rep.protocol import Agent, Policy
@@ -25,11 +27,10 @@ ANSWER_BYTES = 700
 """Octets of its answer besides the body."""
 COPY_BYTES = 320
 """Octets of its copy, if there is one; measured."""
-ANSWERS_DIVISOR = 4
-"""Answers that are remembered without their policies take REP_CACHE_BYTES divided by this."""
-MAX_FAILING = 20_000
-"""Origins of which only failures are known, some 400 octets each, that are remembered when they fall out of
-the cache. Else requests would wait for an origin for ever, as nobody knew how often it has failed."""
+FALLEN_DIVISOR, LEAST_FALLEN, FALLEN_BYTES = 4, 8_000_000, 180
+"""What falls out is remembered in REP_CACHE_BYTES divided by this, but at least in so many octets: of
+20,000 origins that fail. Else requests would wait for one for ever, as nobody knew how often it has
+failed. Each takes so many octets besides what is packed; measured."""
 
 
 @dataclass(slots=True, eq=False)
@@ -39,7 +40,7 @@ class Known:
     origin: str
     policy: Policy
     standing: Standing
-    answer_id: object
+    answer_id: object = None
     """Equal for equal answers; ``None`` where no answer decides."""
     key: str = ""
     """As in the store: the origin, or its ``variant`` for a User-Agent."""
@@ -80,14 +81,10 @@ class Known:
 def weight_of(known: Known) -> int:
     """Return the octets of memory that *known* takes once it is in use, within a third or so."""
     copy = 0 if known.copy is None else COPY_BYTES
-    own = ENTRY_BYTES + len(known.key) + known.policy.size_bytes() + copy
-    return own + answer_weight(known.snapshot)
-
-
-def answer_weight(snapshot: Snapshot | None) -> int:
-    """Return the octets of memory that *snapshot* takes."""
-    answer = None if snapshot is None else snapshot.answer
-    return ANSWER_BYTES + (0 if answer is None else len(answer.body))
+    answer = None if known.snapshot is None else known.snapshot.answer
+    body = 0 if answer is None else len(answer.body)
+    own = ENTRY_BYTES + ANSWER_BYTES + len(known.key) + body + copy
+    return own + known.policy.size_bytes()
 
 
 class Bounded(Generic[T]):
@@ -128,36 +125,34 @@ class Bounded(Generic[T]):
 class PolicyCache(Bounded[Known]):
     """Keeps the policies last used, at most *max_bytes* of them by their own estimate.
 
-    The policy that was put in last always stays. Of those that fall out the answers are
-    remembered, which take a fraction of that, in a quarter as many octets; what falls out
-    there is known to the store, or asked for again.
+    The policy that was put in last always stays. Of those that fall out the snapshots are
+    remembered, packed; what falls out there is known to the store, or asked for again.
     """
 
     def __init__(self, max_bytes: int) -> None:
-        super().__init__(max_bytes, lambda known: known.weight, least=1)
+        super().__init__(max_bytes, attrgetter("weight"), least=1)
         self.evictions = 0
-        self.answers = Bounded(max_bytes // ANSWERS_DIVISOR, answer_weight)
-        self._failing: Bounded[Snapshot] = Bounded(MAX_FAILING, lambda _: 1)
-
-    def __iter__(self) -> Iterator[Known]:
-        return iter(self.entries.values())
+        most = max(max_bytes // FALLEN_DIVISOR, LEAST_FALLEN)
+        self.fallen: Bounded[bytes] = Bounded(
+            most, lambda packed: FALLEN_BYTES + len(packed)
+        )
 
     def snapshot(self, key: str) -> Snapshot | None:
         """Return what is known, or remembered, of *key*."""
         known = self.entries.get(key)
         if known is not None:
             return known.snapshot
-        return self.answers.entries.get(key) or self._failing.entries.get(key)
+        packed = self.fallen.entries.get(key)
+        return None if packed is None else unpack(key, packed)
 
     def keep(self, known: Known) -> None:
-        """Keep *known*, weigh it, and remember the answers of what falls out for it."""
-        for kept in (self, self.answers, self._failing):
+        """Keep *known*, weigh it, and remember the snapshots of what falls out for it."""
+        for kept in (self, self.fallen):
             kept.pop(known.key)  # before it is weighed anew
         known.weight = weight_of(known)
         for fallen in self.put(known.key, known):
             self.evictions += 1
             snapshot = fallen.snapshot
-            if snapshot is not None:
-                has_failed = snapshot.answer is None and snapshot.failures is not None
-                left = self._failing if has_failed else self.answers
-                left.put(fallen.key, snapshot)
+            # What own code did to it is for no other memory to know.
+            if snapshot is not None and not snapshot.has_failed_here:
+                self.fallen.put(fallen.key, pack(fallen.key, snapshot))

@@ -18,6 +18,7 @@ from scrapy_rep.access.origins import origin_of, robots_url
 from scrapy_rep.events.of_hosts import StoreFailed
 from scrapy_rep.events.stream import Stream
 from scrapy_rep.pacing.hosts import Asking
+from scrapy_rep.pacing.pace import FREE
 from scrapy_rep.policies.cache import Known, PolicyCache
 from scrapy_rep.policies.concurrency import LARGE_SIZE, Aside
 from scrapy_rep.policies.fetcher import validators_of
@@ -201,8 +202,7 @@ class Policies:
         )
         if own is None or kept is None:
             return kept or own
-        is_ours = own.failures is not None and own.failures.by_own_code
-        return kept._replace(failures=own.failures) if is_ours else kept
+        return kept._replace(failures=own.failures) if own.has_failed_here else kept
 
     async def close(self) -> None:
         """Break off all fetches; the crawl is over."""
@@ -225,11 +225,11 @@ class Policies:
             if self.now() < known.standing.ask_at:
                 return known
             self.errands.under_way[key].tell(known)  # they need not wait for a refresh
-        user_agent, since = self._user_agent_of(page), monotonic()
-        likeness = self._sharing.likeness(origin_of_key(key), page, user_agent)
+        origin, user_agent = origin_of_key(key), self._user_agent_of(page)
+        likeness, since = self._sharing.likeness(origin, page, user_agent), monotonic()
         asking = Asking()
         async with AsyncExitStack() as claims:
-            claims.callback(partial(setattr, asking, "over", True))
+            claims.callback(setattr, asking, "over", True)
             # From another crawl of this process, and another process that shares the store.
             with self.bound.waiting_aside(self.bound.patience):
                 enter = claims.enter_async_context
@@ -240,13 +240,14 @@ class Policies:
                 if known is not None and self.now() < known.standing.ask_at:
                     return known
                 snapshot = newer or snapshot  # the store may be away now
-            learned = self._sharing.recall(likeness, snapshot, since if waited else inf)
+            since = since if waited else inf
+            learned = self._sharing.recall(likeness, snapshot, since, self.now())
             if learned is not None:
                 self._events.count("shared")
             else:
                 kept = None if snapshot is None else snapshot.answer
                 outcome = await self._fetcher.fetch(
-                    origin_of_key(key), page, user_agent, kept, asking
+                    origin, page, user_agent, kept, asking
                 )
                 jitter = random.uniform(-1, 1)  # noqa: S311
                 learned = Learned(outcome, monotonic(), jitter, validators_of(kept))
@@ -262,8 +263,9 @@ class Policies:
             return None, None
         if snapshot.varies:
             return None, self._note_variants(key)
-        snapshot = correct_times(snapshot, self.now(), self._settings)
-        stands = standing_of(snapshot, self.now(), self._settings)
+        now = self.now()
+        snapshot = correct_times(snapshot, now, self._settings)
+        stands = standing_of(snapshot, now, self._settings)
         if stands.state in WAITING_STATES:
             return snapshot, None
         return snapshot, await self._learn(key, snapshot, stands, page)
@@ -279,24 +281,22 @@ class Policies:
         key = origin if new_answer else asked
         if outcome.varies and not (snapshot.failures and snapshot.answer):
             key = self._variant(origin, page)  # else it is a failure beside an answer
-        is_ours = outcome.by_own_code  # and so for no other crawl or run to know
-        if not is_ours:
+        if not outcome.by_own_code:
             write = self._store.put if new_answer or key != asked else self._store.touch
             await self._with_store("write", key, write(key, snapshot))
         if key != origin:
-            await self._with_store(
-                "write", origin, self._store.put(origin, Snapshot(varies_at=at))
-            )
+            varies = self._store.put(origin, Snapshot(varies_at=at))
+            await self._with_store("write", origin, varies)
             self._note_variants(origin)
         if outcome.access is Access.NOT_MODIFIED:
             self._events.count("cache/revalidated")
         # At the time of learning: writing to the store may take longer than a lifetime.
         stands = standing_of(snapshot, at, self._settings)
         known = await self._learn(key, snapshot, stands, page)
-        is_bug = is_ours and not isinstance(outcome.fault, IgnoreRequest)
+        is_bug = outcome.by_own_code and not isinstance(outcome.fault, IgnoreRequest)
         # In a crawl, that of a download would hold many frames for long.
         known.fault = outcome.fault if is_bug or not self._settings.wait else None
-        self._keep_pace(known, snapshot, page)
+        self._keep_pace(known, page)
         if outcome.access is Access.SUCCESSFUL:
             await tell_of_parsed(self._crawler, known.policy, page)
         return known
@@ -304,28 +304,25 @@ class Policies:
     async def _learn(
         self, key: str, snapshot: Snapshot, stands: Standing, page: Request
     ) -> Known:
-        origin = origin_of_key(key)
-        before = self._cache.get(key)
+        before, answer_id = self._cache.get(key), None
         state_before = None if before is None else before.standing.state
-        answer, answer_id = snapshot.answer, None
+        answer = snapshot.answer
         if answer is not None and stands.state not in STATES_WITHOUT_ANSWER:
             answer_id = (answer.status, answer.encoding, hash(answer.body))
         if before and answer_id and before.answer_id == answer_id:
             known = before  # the same file: nothing to parse
             known.standing = stands
         else:
-            agent = self._agent_of(page)
             parsing = partial(policy_of, snapshot, stands.state, self._settings)
             is_large = answer is not None and len(answer.body) > LARGE_SIZE
             policy = await self._aside.run(parsing) if is_large else parsing()
-            known = Known(origin, policy, stands, answer_id)
-            known.key = key
+            known = Known(origin_of_key(key), policy, stands, answer_id, key)
             known.is_large = is_large
             await self._read(known, page)
-            self._news.tell_of_file(known, before, agent, self.now())
+            self._news.tell_of_file(known, before, self._agent_of(page), self.now())
         known.snapshot = snapshot
         known.requests_wait = requests_wait(snapshot, stands.state, self._settings)
-        if before is None and key == origin:
+        if before is None and key == known.origin:
             self._events.count("origins")
         self._news.tell_of(known, state_before, self._agent_of(None), self.now())
         self._cache.keep(known)
@@ -342,14 +339,18 @@ class Policies:
             agent = self._agent_of(page)
             await self._aside.run(partial(known.policy.prepare, agent, url))
 
-    def _keep_pace(self, known: Known, snapshot: Snapshot, page: Request) -> None:
+    def _keep_pace(self, known: Known, page: Request) -> None:
         """Keep the interval that *known* asks for, before anybody acts on *known*."""
         asked, now = known.pace_for(self._agent_of(page), self._settings), self.now()
+        if asked is FREE and not self._permissions:
+            return
+        origins = {known.origin}
         # If the file came from another origin, that origin asks for the same.
-        url = "" if snapshot.answer is None else snapshot.answer.url
-        other = origin_of(url)
-        is_robots = other is not None and url == robots_url(other)
-        for origin in {known.origin, other or ""} if is_robots else {known.origin}:
+        if known.snapshot is not None and (answer := known.snapshot.answer) is not None:
+            other = origin_of(answer.url)
+            if other is not None and answer.url == robots_url(other):
+                origins.add(other)
+        for origin in origins:
             pace = self._permissions.pace(origin, asked, now)
             interval = pace.interval(now)
             if interval and not pace.refuses(now):
@@ -360,18 +361,16 @@ class Policies:
         if self._cache.get(origin) is None:
             self._events.count("origins")
         policy = Policy.disallow_all("robots.txt depends on the User-Agent")
-        known = Known(origin, policy, Standing(State.UNKNOWN, inf, inf), None)
-        known.varies, known.snapshot = True, Snapshot(varies_at=self.now())
+        known = Known(origin, policy, Standing(State.UNKNOWN, inf, inf), varies=True)
+        known.snapshot = Snapshot(varies_at=self.now())
         self._cache.keep(known)
         return known
 
     def _broken_off(self, key: str) -> Known:
         """Return what decides if asking for *key* was broken off: nothing is allowed."""
         policy = Policy.disallow_all("robots.txt unreachable (asking was broken off)")
-        now = self.now()
-        return Known(
-            origin_of_key(key), policy, Standing(State.UNREACHABLE, now, now), None
-        )
+        stands = Standing(State.UNREACHABLE, self.now(), self.now())
+        return Known(origin_of_key(key), policy, stands)
 
     async def _with_store(self, doing: str, origin: str, call: Any) -> Any:
         """Return what the store's *call* returns; ``None`` if it fails."""

@@ -9,22 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import count
+from pprint import pformat
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakValueDictionary
 
-from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy.utils.log import failure_to_exc_info
 from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.python.failure import Failure
 
 from scrapy_rep.access.answers import Access
+from scrapy_rep.downloader.tools import Alarm
 from scrapy_rep.events.stream import Stream
 from scrapy_rep.policies.cache import Bounded
 from scrapy_rep.policies.fetcher import proxy_of, validators_of
@@ -32,11 +31,10 @@ from scrapy_rep.policies.lifecycle import snapshot_after, standing_of
 from scrapy_rep.store import Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
+    from collections.abc import AsyncIterator, Callable, Coroutine, Hashable
 
     from scrapy import Request
     from scrapy.crawler import Crawler
-    from scrapy.utils.asyncio import CallLaterResult
 
     from scrapy_rep.access import Outcome, Validators
     from scrapy_rep.settings import Settings
@@ -67,26 +65,30 @@ CACHE_DIVISOR = 8
 """Shared answers may take the greatest REP_CACHE_BYTES of all crawls, divided by this."""
 ENTRY_OCTETS, FIELD_OCTETS = 500, 150
 """Octets that an entry takes besides its body and the letters of its fields; measured."""
-CRAWL_NUMBERS = count(1)
-"""Of the crawls of this process."""
 
 
-@dataclass(slots=True, eq=False)
-class Errand(Generic[T]):
-    """What asks for one key, and who waits for it."""
+class Waiters(list["Deferred[T]"]):
+    """All who wait for the same; any of them may be cancelled."""
 
-    waiters: list[Deferred[T]] = field(default_factory=list)
-    is_needed: bool = False
+    def join(self) -> Deferred[T]:
+        self.append(Deferred())
+        return self[-1]
+
+    def tell(self, found: T) -> None:
+        """Give *found* to all who wait so far."""
+        told, self[:] = self[:], []
+        for waiter in told:
+            if not waiter.called:
+                waiter.callback(found)
+
+
+class Errand(Waiters[T]):
+    """Who waits for what is asked for one key."""
+
+    is_needed = False
     """Whether anybody waits who cannot go on without it."""
     task: Deferred[Any] | None = None
     """``None``: it is just being begun."""
-
-    def tell(self, known: T) -> None:
-        """Give *known* to all who wait so far."""
-        told, self.waiters, self.is_needed = self.waiters, [], False
-        for waiter in told:
-            if not waiter.called:  # else it was cancelled
-                waiter.callback(known)
 
     def break_off(self) -> None:
         if self.task is not None:
@@ -113,7 +115,7 @@ class OneAtATime(Generic[T]):
         self._is_ending = is_ending
         self.under_way: dict[str, Errand[T]] = {}
         """By key."""
-        self._timer: CallLaterResult | None = None
+        self._alarm = Alarm(self._look)
         self._ends_since: float | None = None
         self._closing = False
 
@@ -122,19 +124,18 @@ class OneAtATime(Generic[T]):
 
         *ahead*: *page* waits somewhere else, and may do so when the crawl ends.
         """
-        waiter: Deferred[T] = Deferred()
         errand = self.under_way.get(key)
+        is_new = errand is None
         if errand is None:
             if self._closing:
                 return succeed(self._broken_off(key))
-            errand = self.under_way[key] = Errand([waiter], not ahead)
-            if self._timer is None:
-                self._timer = call_later(END_CHECK_SECONDS, self._look)
+            errand = self.under_way[key] = Errand()
+        waiter = errand.join()
+        errand.is_needed |= not ahead
+        if is_new:
+            self._alarm.set(END_CHECK_SECONDS)
             errand.task = deferred_from_coro(self._find(key, page))
             errand.task.addBoth(self._over, key)
-        else:
-            errand.waiters.append(waiter)
-            errand.is_needed |= not ahead
         return waiter
 
     def close(self) -> None:
@@ -145,9 +146,8 @@ class OneAtATime(Generic[T]):
 
     def _over(self, found: T | Failure, key: str) -> None:
         errand = self.under_way.pop(key)
-        if not self.under_way and self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        if not self.under_way:
+            self._alarm.cancel()
         if isinstance(found, Failure):
             if not found.check(CancelledError, asyncio.CancelledError):
                 # A fault of ours, not of the site: it refuses, and is not remembered.
@@ -158,16 +158,15 @@ class OneAtATime(Generic[T]):
 
     def _look(self) -> None:
         """Break off what is not needed if the crawl is ending, which no signal tells so early."""
-        self._timer = call_later(END_CHECK_SECONDS, self._look)
+        self._alarm.set(END_CHECK_SECONDS)
         if not self._is_ending():
             return
         now = monotonic()
         self._ends_since = self._ends_since or now
-        if now >= self._ends_since + PATIENCE_AT_END_SECONDS:
-            self.close()
-            return
+        is_late = now >= self._ends_since + PATIENCE_AT_END_SECONDS
+        self._closing |= is_late
         for errand in list(self.under_way.values()):
-            if not errand.is_needed:
+            if is_late or not errand.is_needed:
                 errand.break_off()
 
 
@@ -181,8 +180,6 @@ class Learned(NamedTuple):
     """From -1 to 1; the same for all crawls, so that they retry at the same time."""
     validators: Validators | None
     """The validators of the request."""
-    by: int = 0
-    """The number of the crawl that has asked."""
 
     def weight(self) -> int:
         """Return the octets of memory that it takes."""
@@ -193,16 +190,16 @@ class Learned(NamedTuple):
 
 
 class Commons:
-    """What is shared under one event loop."""
+    """What is shared under one event loop, for as long as one of its crawls runs."""
 
     def __init__(self) -> None:
-        self.members: WeakSet[Sharing] = WeakSet()
         self.learned: Bounded[Learned] = Bounded(0, Learned.weight)
-        self.claims: dict[Hashable, list[Deferred[None]]] = {}
+        """By likeness."""
+        self.claims: dict[Hashable, Waiters[None]] = {}
         """By likeness, who waits for what somebody asks."""
 
 
-OF_LOOPS: WeakKeyDictionary[Any, Commons] = WeakKeyDictionary()
+OF_LOOPS: WeakValueDictionary[Any, Commons] = WeakValueDictionary()
 """By event loop: what is under way under another one would never be over here."""
 
 
@@ -217,39 +214,36 @@ class Sharing:
         self._settings = settings
         self._is_ending = is_ending
         self._events = Stream.of(crawler)
-        self._number = next(CRAWL_NUMBERS)
 
     @cached_property
     def _commons(self) -> Commons:
         commons = OF_LOOPS.setdefault(_event_loop(), Commons())
-        if not commons.members:  # some may be gone that never left
-            commons.learned = Bounded(0, Learned.weight)
-        commons.members.add(self)
         most = max(commons.learned.most, self._settings.cache_bytes // CACHE_DIVISOR)
         commons.learned.most = most
         return commons
 
     def leave(self) -> None:
         """Take part no longer. When the last crawl leaves, all is forgotten."""
-        commons = self._commons
-        commons.members.discard(self)
-        if not commons.members:
-            commons.learned = Bounded(0, Learned.weight)
+        self.__dict__.pop("_commons", None)
 
     @cached_property
-    def _asks_alike(self) -> Hashable:
+    def _way(self) -> str:
+        """How the crawl asks; equal for all whose requests would be the same."""
         settings, spider = self._settings, self._crawler.spider
-        return (
-            settings.dialect.name,
-            settings.deny_statuses,
-            settings.max_redirects,
-            settings.max_size,
-            settings.timeout,
-            _hashable(settings.robots_meta),
-            # A crawl that ignores Retry-After must not wait for a host parked by another crawl.
-            "retry-after" in settings.obey,
-            *(_hashable(self._crawler.settings.get(name)) for name in REQUEST_SETTINGS),
-            *(_hashable(getattr(spider, name, None)) for name in SPIDER_ATTRIBUTES),
+        of_scrapy = [self._crawler.settings.get(name) for name in REQUEST_SETTINGS]
+        return pformat(
+            (
+                settings.dialect.name,
+                settings.deny_statuses,
+                settings.max_redirects,
+                settings.max_size,
+                settings.timeout,
+                settings.robots_meta,
+                # A crawl that ignores Retry-After must not wait for a host parked by another crawl.
+                "retry-after" in settings.obey,
+                [dict(it) if isinstance(it, Mapping) else it for it in of_scrapy],
+                [getattr(spider, name, None) for name in SPIDER_ATTRIBUTES],
+            )
         )
 
     def likeness(self, origin: str, page: Request, user_agent: str) -> Hashable:
@@ -257,7 +251,7 @@ class Sharing:
 
         It asks *origin* on behalf of *page*, whose User-Agent header is *user_agent*.
         """
-        return origin, user_agent, _hashable(proxy_of(page)), self._asks_alike
+        return origin, user_agent, pformat(proxy_of(page)), self._way
 
     @asynccontextmanager
     async def claim(self, likeness: Hashable) -> AsyncIterator[bool]:
@@ -267,29 +261,25 @@ class Sharing:
         """
         claims, waited = self._commons.claims, False
         while likeness in claims:
-            waiter: Deferred[None] = Deferred()
-            claims[likeness].append(waiter)
-            await maybe_deferred_to_future(waiter)
+            await maybe_deferred_to_future(claims[likeness].join())
             waited = True
-        waiters = claims[likeness] = []
+        waiters = claims[likeness] = Waiters()
         try:
             yield waited
         finally:
             del claims[likeness]
-            for waiter in waiters:
-                if not waiter.called:  # else it was cancelled
-                    waiter.callback(None)
+            waiters.tell(None)
 
     def recall(
-        self, likeness: Hashable, before: Snapshot | None, since: float
+        self, likeness: Hashable, before: Snapshot | None, since: float, now: float
     ) -> Learned | None:
-        """Return what another crawl has learned that saves this one from asking itself.
+        """Return what was learned already, and saves this crawl from asking itself *now*.
 
-        This one knows *before*, and has waited for what was learned *since* then, by
-        ``time.monotonic()``. What it has learned itself it knows, or has forgotten.
+        It knows *before*, and has waited for what was learned *since* then, by
+        ``time.monotonic()``.
         """
         learned = self._commons.learned.get(likeness)
-        if learned is None or learned.by == self._number:
+        if learned is None:
             return None
         before = before or Snapshot()
         kept, failures = before.answer, before.failures
@@ -299,7 +289,7 @@ class Sharing:
             return None
         if learned.at >= since:
             return learned
-        at, now = self._events.at(learned.at), self._events.at(monotonic())
+        at = self._events.at(learned.at)
         if failures is not None and at < failures.retry_at:
             return None  # it does not count once more
         if kept is not None and at <= kept.checked:
@@ -312,12 +302,10 @@ class Sharing:
         """Keep what was *learned* for other crawls, unless it comes of this crawl alone."""
         outcome = learned.outcome
         unanswered = outcome.access is Access.UNREACHABLE and outcome.status is None
-        if outcome.by_own_code or (unanswered and self._is_ending()):
-            return
-        # What went wrong is told in words; the exception may hold whatever it likes.
-        plain = outcome._replace(fault=None)
-        shared = Learned(plain, *learned[1:4], self._number)
-        self._commons.learned.put(likeness, shared)
+        if not (outcome.by_own_code or (unanswered and self._is_ending())):
+            # What went wrong is told in words; the exception may hold whatever it likes.
+            plain = learned._replace(outcome=outcome._replace(fault=None))
+            self._commons.learned.put(likeness, plain)
 
 
 def _event_loop() -> Any:
@@ -327,12 +315,3 @@ def _event_loop() -> Any:
         from twisted.internet import reactor
 
         return reactor
-
-
-def _hashable(value: Any) -> Hashable:
-    if isinstance(value, Mapping):
-        items = sorted(value.items(), key=str)
-        return tuple((_hashable(name), _hashable(item)) for name, item in items)
-    if isinstance(value, (list, tuple)):
-        return tuple(map(_hashable, value))
-    return value if isinstance(value, Hashable) else id(value)

@@ -76,6 +76,11 @@ class Snapshot(NamedTuple):
         return None if self.answer is None else self.answer.status
 
     @property
+    def has_failed_here(self) -> bool:
+        """Tell whether code on this machine has failed last, which no other crawl gets to know."""
+        return self.failures is not None and self.failures.by_own_code
+
+    @property
     def stands_alone(self) -> bool:
         """Tell whether a touch may keep it although nothing was kept before.
 

@@ -47,7 +47,7 @@ SCHEMA = (
     )""",
     "CREATE INDEX by_use ON robots (used_until)",
 )
-SELECT = "SELECT snapshot FROM robots WHERE origin = ?"
+SELECT = "SELECT CAST(snapshot AS BLOB) FROM robots WHERE origin = ?"  # text is damage
 REPLACE = "REPLACE INTO robots (origin, used_until, snapshot) VALUES (?, ?, ?)"
 FORGET = "DELETE FROM robots WHERE used_until < ?"
 WRITES_PER_LOOK = 16
@@ -233,9 +233,7 @@ class SqliteStore(Store, SqliteFile):
 
     def _connect(self) -> sqlite3.Connection:
         self._file = _identity(self.path)
-        db = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
-        db.text_factory = bytes  # text is damage, which the checksum finds
-        return db
+        return sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
 
     def _prepare(self, db: sqlite3.Connection) -> None:
         # SQLite fails one of two crawls that ask for it at once; the file has it then.

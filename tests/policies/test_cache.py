@@ -23,7 +23,7 @@ from scrapy_rep.policies.cache import Known, PolicyCache
 from scrapy_rep.policies.concurrency import LARGE_SIZE
 from scrapy_rep.policies.lifecycle import Standing, State
 from scrapy_rep.protocol import Policy, parse, ruleset
-from scrapy_rep.store import MemoryStore
+from scrapy_rep.store import MemoryStore, Snapshot
 from scrapy_rep.store.sqlite import SqliteStore
 from tests.policies.test_service import AGENT, DAY, HOUR, Answer, Clock, Crawl, Site
 from tests.snapshots import snapshot_of
@@ -61,6 +61,7 @@ def robots_txt(rules: int, rnd: random.Random) -> bytes:
 @pytest.mark.invariant5
 def test_what_was_used_last_stays_within_the_bound():
     cache = PolicyCache(100_000)
+    entries = cache.entries.values
     rnd = random.Random(9309)
     for number in range(300):
         entry = known(number, parse(robots_txt(rnd.randrange(30), rnd)))
@@ -69,8 +70,8 @@ def test_what_was_used_last_stays_within_the_bound():
         assert (
             cache.get(known(0, entry.policy).origin) is not None
         )  # in use, so it stays
-        assert cache.weight == sum(entry.weight for entry in cache) <= 100_000
-    kept = [entry.origin for entry in cache]
+        assert cache.weight == sum(entry.weight for entry in entries()) <= 100_000
+    kept = [entry.origin for entry in entries()]
     assert kept[-1] == "https://site0.example.com"
     assert kept[:-1] == [
         f"https://site{number}.example.com" for number in range(301 - len(kept), 300)
@@ -83,7 +84,7 @@ def test_the_last_one_stays_whatever_it_weighs():
     for number in range(3):
         entry = known(number, parse(robots_txt(1000, random.Random(number))))
         cache.keep(entry)
-        assert list(cache) == [entry]
+        assert [*cache.entries.values()] == [entry]
         assert cache.weight == entry.weight
     assert cache.evictions == 2
 
@@ -105,42 +106,66 @@ def failed(number: int) -> Known:
     return entry
 
 
-def test_answers_are_remembered_in_less_memory_than_their_policies_take():
+def test_what_falls_out_is_remembered_in_less_memory_than_its_policy_takes(monkeypatch):
+    monkeypatch.setattr(cache_module, "LEAST_FALLEN", 0)
     cache = PolicyCache(200_000)
+    entries = []
     for number in range(500):
         body = robots_txt(20, random.Random(number))
         entry = known(number, parse(body))
         entry.policy.allowed("/", AGENT)
         entry.snapshot = snapshot_of(status=200, body=body, url=entry.key)
         cache.keep(entry)
+        entries.append(entry)
         assert cache.weight <= 200_000
-        remembered = cache.answers.entries.values()
-        assert sum(map(cache_module.answer_weight, remembered)) <= 50_000
-    kept = [
-        cache.snapshot(f"https://site{number}.example.com") is not None
-        for number in range(500)
-    ]
-    assert kept == sorted(kept)  # the last ones
-    assert sum(kept) > 1.5 * len(cache.entries)
-    again = known(499 - len(cache.entries), Policy.allow_all())
+        assert cache.fallen.weight <= 50_000
+    kept = [cache.snapshot(entry.key) for entry in entries]
+    number = kept.index(entries[kept.count(None)].snapshot)  # the last ones
+    assert kept[number:] == [entry.snapshot for entry in entries[number:]]
+    assert len(kept) - number > 2.5 * len(cache.entries)
+    again = known(number, Policy.allow_all())
     cache.keep(again)  # it is remembered once
     assert cache.snapshot(again.key) is None
 
 
-def test_failures_are_remembered_where_there_is_no_room(monkeypatch):
-    """Else nobody knew how often an origin has failed, and requests waited for ever."""
-    monkeypatch.setattr(cache_module, "MAX_FAILING", 3)
+def test_what_is_remembered_weighs_honestly():
     cache = PolicyCache(0)
-    entries = [failed(number) for number in range(1, 7)]
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for number in range(1000):
+            entry = known(number, Policy.allow_all())
+            entry.snapshot = snapshot_of(
+                status=200, body=robots_txt(5, random.Random(number)), url=entry.key
+            )
+            cache.keep(entry)
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert 0.7 < cache.fallen.weight / held < 1.3
+
+
+def test_failures_are_remembered_where_there_is_no_room():
+    """Else nobody knew how often an origin has failed, and requests waited for ever."""
+    cache = PolicyCache(0)
+    entries = [failed(number) for number in range(1, 20_001)]
     for entry in entries:
         cache.keep(entry)
-    remembered = [cache.snapshot(entry.key) for entry in entries]
-    assert remembered == [None, None, *(entry.snapshot for entry in entries[2:])]
+    assert cache.fallen.weight < 8_000_000
+    assert cache.snapshot(entries[0].key) == entries[0].snapshot
     good = known(3, Policy.allow_all())
     good.snapshot = snapshot_of(status=404)
     cache.keep(good)
     cache.keep(entries[0])
-    assert cache.snapshot(good.key) is None  # no failure comes back after an answer
+    # No failure comes back after an answer, and none of own code is remembered.
+    assert cache.snapshot(good.key) == good.snapshot
+    own = failed(4)
+    assert own.snapshot is not None
+    assert own.snapshot.failures is not None
+    own.snapshot = Snapshot(failures=own.snapshot.failures._replace(by_own_code=True))
+    cache.keep(own)
+    cache.keep(good)
+    assert cache.snapshot(own.key) is None
 
 
 # The weights

@@ -230,44 +230,32 @@ async def test_no_longer_than_the_maximum(scheduler):
     assert stats(played.crawler)["longest"] == LONG
 
 
+OBEY = ["disallow", "crawl-delay", "request-rate", "visit-time"]
+
+
 @both_schedulers
-@coroutine_test
-async def test_off(scheduler):
-    obey = ["disallow", "crawl-delay", "request-rate", "visit-time"]
-    settings = {"SCHEDULER": scheduler, "REP_OBEY": obey, "RETRY_TIMES": 1}
-    played = await play({"/0": [busy(LONG), "fine"]}, settings, ["/0", "/1", "/2"])
-    assert len(played.spider.got) == 3
-    assert not played.of(BackedOff)
-    assert stats(played.crawler) == {"ignored": 1}
-    assert played.stats("rep/would_forbid") == {}
-
-
 @pytest.mark.parametrize(
-    "reply",
+    ("path", "reply", "settings", "counted"),
     [
-        pytest.param(Reply(status=500), id="one 500"),
-        pytest.param(busy(LONG, 500), id="500"),
-        pytest.param(busy(LONG, 200), id="200"),
+        pytest.param("/0", Reply(status=500), {}, {}, id="one 500"),
+        pytest.param("/0", busy(LONG, 500), {}, {}, id="500"),
+        pytest.param("/0", busy(LONG, 200), {}, {}, id="200"),
+        pytest.param(
+            *("/robots.txt", busy(LONG, 503), {"REP_UNREACHABLE": "allow"}, {}),
+            id="robots.txt",
+        ),
+        pytest.param("/0", busy(LONG), {"REP_OBEY": OBEY}, {"ignored": 1}, id="off"),
     ],
 )
 @coroutine_test
-async def test_what_parks_nothing(reply):
-    replies = {"/0": [reply, "fine"]}
-    played = await play(replies, {"RETRY_TIMES": 1}, ["/0", "/1", "/2"])
+async def test_what_parks_nothing(path, reply, settings, counted, scheduler):
+    settings = {"SCHEDULER": scheduler, "RETRY_TIMES": 1, **settings}
+    played = await play({path: [reply, ""]}, settings, ["/0", "/1", "/2"])
     assert len(played.spider.got) == 3
     assert not played.of(BackedOff)
-    assert stats(played.crawler) == {}
-
-
-class SeesDelay(Pages):
-    """Notes what delay its slot had at last."""
-
-    delay = 0.0
-
-    def parse(self, response):
-        super().parse(response)
-        slots = self.crawler.engine.downloader.slots
-        self.delay = slots[response.meta["download_slot"]].delay
+    assert stats(played.crawler) == counted
+    if counted:
+        assert played.stats("rep/would_forbid") == {}
 
 
 @both_schedulers
@@ -310,44 +298,28 @@ async def test_what_has_left_the_queue_goes_back_where_no_delay_is_asked_for():
     assert crawler.spider.got == [site.url("/0")]
 
 
-@both_schedulers
-@coroutine_test
-async def test_under_autothrottle(scheduler):
-    with Site({"/2": [busy(1), "fine"]}) as site:
-        crawler = make_crawler(
-            SeesDelay,
-            SCHEDULER=scheduler,
-            CONCURRENT_REQUESTS_PER_DOMAIN=2,
-            AUTOTHROTTLE_ENABLED=True,
-            AUTOTHROTTLE_START_DELAY=0.05,
-            AUTOTHROTTLE_TARGET_CONCURRENCY=8,
-            RETRY_TIMES=1,
-        )
-        for n in (0, 1, 3, 4):  # answered while the slot is parked
-            site.replies[f"/{n}"] = Reply("page", after=0.3)
-        pauses = Pauses(crawler)
-        await crawl(crawler, urls=pages(site, 8))
-    assert pauses.sent_meanwhile(site) == []
-    assert len(crawler.spider.got) == 8
-    # The slot's own delay is what AutoThrottle makes it, of latencies.
-    assert crawler.spider.delay < 0.5
+THROTTLE: dict[str, Any] = {
+    "CONCURRENT_REQUESTS_PER_DOMAIN": 2,
+    "AUTOTHROTTLE_ENABLED": True,
+    "AUTOTHROTTLE_START_DELAY": 0.05,
+    "AUTOTHROTTLE_TARGET_CONCURRENCY": 8,
+}
+OWN_DELAY = {"DOWNLOAD_DELAY": 0.3, "RANDOMIZE_DOWNLOAD_DELAY": False}
 
 
 @both_schedulers
 @pytest.mark.parametrize(
-    ("robots", "settings"),
+    ("robots", "settings", "least"),
     [
-        pytest.param(DELAY, {}, id="Crawl-delay"),
-        pytest.param(
-            "",
-            {"DOWNLOAD_DELAY": 0.3, "RANDOMIZE_DOWNLOAD_DELAY": False},
-            id="own delay",
-        ),
+        pytest.param(DELAY, {}, 0.3, id="Crawl-delay"),
+        # Scrapy alone keeps its own delay: from when it takes a request up, not sends it.
+        pytest.param("", OWN_DELAY, 0.15, id="own delay"),
+        pytest.param("", THROTTLE, 0.0, id="AutoThrottle"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:The RANDOMIZE_DOWNLOAD_DELAY")
 @coroutine_test
-async def test_a_delay_is_kept_when_it_is_over(scheduler, robots, settings):
+async def test_a_delay_is_kept_when_it_is_over(scheduler, robots, settings, least):
     # The third page is answered so late that others have come to their slot meanwhile.
     slow = Reply(status=429, headers={"Retry-After": "1"}, after=0.5)
     with Site({"/robots.txt": robots, "/2": [slow, "fine"]}) as site:
@@ -356,8 +328,7 @@ async def test_a_delay_is_kept_when_it_is_over(scheduler, robots, settings):
         await crawl(crawler, urls=pages(site, 5))
     assert pauses.sent_meanwhile(site) == []
     assert len(crawler.spider.got) == 5
-    # Scrapy alone keeps its own delay: from when it takes a request up, not sends it.
-    assert min(site.gaps()) >= (0.3 if robots else 0.15)
+    assert min(site.gaps()) >= least
 
 
 @coroutine_test
@@ -413,8 +384,14 @@ async def test_requests_that_have_left_the_queue_already():
         await crawl(crawler, urls=pages(site, 2) + pages(other, 10), enough=10)
         assert site.paths == ["/robots.txt", "/0"]
     assert sorted(crawler.spider.got) == sorted(pages(other, 10))
-    with Site({"/0": busy(1)}, host="127.0.0.3") as site:  # the other is still parked
-        crawler = make_crawler(ThenMore, DOWNLOADER_MIDDLEWARES={Late: 999})
+
+
+@pytest.mark.parametrize("place", [999, 50], ids=["judged", "not judged"])
+@coroutine_test
+async def test_none_that_has_left_the_queue_is_sent_or_lost(place):
+    with Site({"/0": busy(1)}) as site:
+        spider = ThenMore if place == 999 else Pages
+        crawler = make_crawler(spider, DOWNLOADER_MIDDLEWARES={Late: place})
         pauses = Pauses(crawler)
         await crawl(crawler, urls=pages(site, 4))
     assert sorted(crawler.spider.got) == pages(site, 3, start=1)
@@ -438,12 +415,6 @@ async def test_those_that_are_not_judged_yet_go_back_to_the_queue():
         crawler = make_crawler(Looks, DOWNLOADER_MIDDLEWARES={Late: 50})
         await crawl(crawler, urls=pages(site, 4))
         assert site.paths == ["/robots.txt", "/0"]
-    with Site({"/0": busy(1)}, host="127.0.0.3") as site:
-        crawler = make_crawler(DOWNLOADER_MIDDLEWARES={Late: 50})
-        pauses = Pauses(crawler)
-        await crawl(crawler, urls=pages(site, 4))
-    assert sorted(crawler.spider.got) == pages(site, 3, start=1)
-    assert pauses.sent_meanwhile(site) == []
 
 
 @both_schedulers
@@ -496,15 +467,6 @@ async def test_a_robots_txt_that_waits_takes_no_place_of_others(seconds):
     if seconds == LONG:
         assert crawler.spider.got == [other.url("/")]
     assert all(site.count("/") == (seconds != LONG) for site in away)
-
-
-@coroutine_test
-async def test_what_robots_txt_answers_parks_nothing():
-    with Site({"/robots.txt": busy(LONG, 503)}) as site:
-        crawler = make_crawler(REP_UNREACHABLE="allow")
-        await crawl(crawler, urls=pages(site, 2))
-    assert len(crawler.spider.got) == 2
-    assert stats(crawler) == {}
 
 
 @coroutine_test
@@ -567,31 +529,6 @@ async def test_a_crawl_that_ends_waits_for_nobody(settings, tmp_path):
         await crawl(second)
     assert len(first.spider.got) < 6
     assert sorted(first.spider.got + second.spider.got) == pages(site, 6)
-    assert "unsent" not in stats(first)
-
-
-@coroutine_test
-async def test_who_came_from_the_queue_is_known_at_the_end(tmp_path):
-    class StopsThen(ThenMore):
-        async def start(self):
-            async for request in super().start():
-                yield request
-            stop = self.crawler.engine.stop_async
-            call_later(0.2, lambda: deferred_from_coro(stop()))
-
-    with Site({"/0": [busy(LONG), "fine"]}) as site:
-        settings: dict[str, Any] = {"JOBDIR": str(tmp_path)}
-        first = make_crawler(
-            StopsThen,
-            **settings,
-            DOWNLOADER_MIDDLEWARES={Late: 999},
-            RETRY_ENABLED=False,
-        )
-        await crawl(first, urls=pages(site, 4))
-        HOSTS.forget_all()  # as in another process
-        second = make_crawler(**settings)
-        await crawl(second)
-        assert sorted(second.spider.got) == pages(site, 3, start=1)
     assert "unsent" not in stats(first)
 
 

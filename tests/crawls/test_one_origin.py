@@ -8,14 +8,14 @@ import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from scrapy import version_info
+from scrapy import Request, version_info
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
 from scrapy_rep.access import Outcome
 from scrapy_rep.access.answers import Access
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.policies.cache import Bounded
-from scrapy_rep.policies.sharing import OF_LOOPS, Learned
+from scrapy_rep.policies.sharing import OF_LOOPS, Learned, Sharing
 from tests.forking import run
 from tests.site import Reply, Site
 from tests.utils import (
@@ -87,38 +87,46 @@ async def test_one_for_all_who_would_ask_alike(spider, settings, tmp_path, monke
 @pytest.mark.parametrize(
     ("spider", "settings", "meta"),
     [
-        pytest.param(Pages, {"USER_AGENT": "other/1.0"}, {}, id="User-Agent"),
-        pytest.param(
-            Pages,
-            {"DEFAULT_REQUEST_HEADERS": {"Accept-Language": "fr"}},
-            {},
-            id="other header",
-        ),
-        pytest.param(Login, {}, {}, id="login of the spider"),
-        pytest.param(
-            Pages, {"HTTPAUTH_USER": "me", "HTTPAUTH_DOMAIN": None}, {}, id="login"
-        ),
-        pytest.param(Pages, {"REP_DIALECT": "gym2008"}, {}, id="dialect"),
-        pytest.param(Pages, {"REP_DENY_STATUSES": [403]}, {}, id="statuses"),
-        pytest.param(Pages, {"REP_MAX_SIZE": 1000}, {}, id="size"),
-        pytest.param(Pages, {"REP_MAX_REDIRECTS": 2}, {}, id="redirects"),
-        pytest.param(
-            Pages, {"DOWNLOADER_MIDDLEWARES": {Nothing: 543}}, {}, id="middleware"
-        ),
-        pytest.param(Pages, {}, {"proxy": "{site}"}, id="proxy"),
+        (Pages, {"USER_AGENT": "other/1.0"}, {}),
+        (Pages, {"DEFAULT_REQUEST_HEADERS": {"Accept-Language": "fr"}}, {}),
+        (Login, {}, {}),
+        (Pages, {"HTTPAUTH_USER": "me", "HTTPAUTH_DOMAIN": None}, {}),
+        (Pages, {"REP_DIALECT": "gym2008"}, {}),
+        (Pages, {"REP_DENY_STATUSES": [403]}, {}),
+        (Pages, {"REP_MAX_SIZE": 1000}, {}),
+        (Pages, {"REP_MAX_REDIRECTS": 2}, {}),
+        (Pages, {"REP_TIMEOUT": 7}, {}),
+        (Pages, {"REP_ROBOTS_META": {"a": 1}}, {}),
+        (Pages, {"REP_OBEY": ["disallow"]}, {}),
+        (Pages, {"DOWNLOADER_MIDDLEWARES": {Nothing: 543}}, {}),
+        (Pages, {"DOWNLOADER_MIDDLEWARES": {Nothing: 544}}, {}),
+        (Pages, {}, {"proxy": "http://proxy.example"}),
     ],
 )
+@pytest.mark.parametrize("of", [Pages, Inner])
+def test_one_for_each_way_of_asking(spider, settings, meta, of):
+    def likeness(spider: Any, settings: Any, meta: Any) -> Any:
+        crawler = make_crawler(spider, **settings)
+        crawler.spider = spider()
+        shared = Crawl(crawler)
+        page = Request("http://a.example/", meta=meta)
+        header = shared.agents.header(page)
+        asking = Sharing(crawler, shared.settings, lambda: False)
+        return asking.likeness("http://a.example", page, header)
+
+    assert likeness(of, {"LOG_LEVEL": "ERROR"}, {}) == likeness(Pages, {}, {})
+    assert likeness(spider, settings, meta) == likeness(spider, settings, meta)
+    assert likeness(spider, settings, meta) != likeness(of, {}, {})
+
+
 @coroutine_test
-async def test_one_for_each_way_of_asking(spider, settings, meta):
+async def test_who_asks_otherwise_asks_for_itself():
     with Site({"/robots.txt": SLOW}) as site:
-        site.replies[site.url("/robots.txt")] = SLOW  # as a proxy
-        meta = {name: value.format(site=site.origin) for name, value in meta.items()}
-        one, other = make_crawler(), make_crawler(spider, **settings)
+        one, other = make_crawler(), make_crawler(USER_AGENT="other/1.0")
         urls = [site.url("/p"), site.url("/q")]
-        await at_once(crawl(one, urls=urls), crawl(other, urls=urls, meta=meta))
-        assert sum(path.endswith("/robots.txt") for path in site.paths) == 2
-    for each in one, other:
-        assert each.spider.got == [site.url("/q")]
+        await at_once(crawl(one, urls=urls), crawl(other, urls=urls))
+        assert site.count("/robots.txt") == 2
+    assert one.spider.got == other.spider.got == [site.url("/q")]
     assert stat("rep/shared", one, other) == 0
 
 

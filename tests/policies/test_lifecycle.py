@@ -97,6 +97,18 @@ def test_d31_a_404_decides_until_the_retry_within_its_lifetime():
     )
 
 
+@pytest.mark.parametrize("failure", [fails(), fails(retry_after="7200")])
+def test_a_failure_never_overwrites_an_answer(failure):
+    copy = failed = snapshot_after(None, good(), T0, SETTINGS)
+    for number in range(1, 5):
+        failed = snapshot_after(failed, failure, T0 + number * DAY, SETTINGS)
+        assert failed.answer == copy.answer
+        assert failures_of(failed).count == number
+        assert failures_of(failed).since == T0 + DAY
+    renewed = snapshot_after(failed, unchanged(), T0 + 9 * DAY, SETTINGS)
+    assert renewed == changed(copy, checked=T0 + 9 * DAY)
+
+
 def lifetimes(*outcomes: Outcome) -> list[tuple[float, float]]:
     """Return lifetime and grace after each of *outcomes*, a thousand seconds apart."""
     found = []

@@ -30,6 +30,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from tests import executed
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -232,4 +234,5 @@ if __name__ == "__main__":
         warnings.simplefilter("ignore")  # some are deprecated
         import_much()
     gc.freeze()
+    executed.watch()
     serve(socket.socket(fileno=int(sys.argv[1])))

@@ -1,6 +1,7 @@
 """Sow faults in the code and see which the tests find: `python -m tests.mutants protocol access`.
 
-Each mutant is one small change of a copy of the repository, in which the tests of its room run.
+Each mutant is one small change of a copy of the repository, in which tests run until one fails: those
+of its room, or with `--executed` those that execute the changed line, the short ones first.
 The same seed draws the same mutants from the same code. Those that change nothing that anyone
 could see stand in `tests/mutants.txt`, each under its reason, and are not drawn.
 """
@@ -17,12 +18,18 @@ import signal
 import sys
 import tempfile
 import time
+from bisect import bisect
+from contextlib import suppress
 from importlib.util import cache_from_source
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 import scrapy.crawler  # noqa: F401 - once, for the processes of all mutants
+
+from tests.conftest import QUICK
+from tests.executed import Executed, load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,11 +56,17 @@ INSTEAD = {
 """By an operator's name, what may stand in its place."""
 
 
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
 class Mutant(NamedTuple):
     path: Path
     """In the repository."""
     where: str
     line: int
+    last: int
+    at_import: bool
+    """Executed as its module is imported, which no test does by itself."""
     start: int
     """Octets of the file from here to `end` are replaced."""
     end: int
@@ -103,14 +116,15 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
 
-    def visit(node: ast.AST, where: str) -> Iterator[Mutant]:
+    def visit(node: ast.AST, where: str, at_import: bool) -> Iterator[Mutant]:
         if isinstance(node, ast.expr | ast.stmt):
             start = starts[node.lineno - 1] + node.col_offset
             end = starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
             before = ast.unparse(node)
             for after in others(node):
                 in_brackets = f"({after})" if isinstance(node, ast.expr) else after
-                yield Mutant(path, where, node.lineno, start, end, before, in_brackets)
+                lines = node.lineno, node.end_lineno or 0, at_import
+                yield Mutant(path, where, *lines, start, end, before, in_brackets)
         for field, value in ast.iter_fields(node):
             if field in {"annotation", "returns", "decorator_list", "format_spec"}:
                 continue
@@ -118,9 +132,10 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
                 if isinstance(child, ast.AST) and not says_nothing(child):
                     name = getattr(child, "name", None)
                     inside = f"{where}.{name}".strip(".") if name else where
-                    yield from visit(child, inside)
+                    is_body = isinstance(node, FUNCTIONS) and field == "body"
+                    yield from visit(child, inside, at_import and not is_body)
 
-    yield from visit(ast.parse(source), "")
+    yield from visit(ast.parse(source), "", at_import=True)
 
 
 def says_nothing(node: ast.AST) -> bool:
@@ -137,45 +152,106 @@ def says_nothing(node: ast.AST) -> bool:
 
 def drawn(rooms: list[str], number: int, seed: int) -> list[Mutant]:
     known = set(EQUIVALENT.read_text().splitlines()) if EQUIVALENT.exists() else set()
+    package = REPOSITORY / "scrapy_rep"
     paths = sorted(
         path.relative_to(REPOSITORY)
-        for room in rooms
-        for path in (REPOSITORY / "scrapy_rep" / room).rglob("*.py")
+        for path in package.rglob("*.py")
+        if (room := room_of(path.relative_to(REPOSITORY))) != "docs"
+        and (not rooms or room in rooms)
     )
     every = [one for path in paths for one in mutants_of(path) if str(one) not in known]
     return random.Random(seed).sample(every, min(number, len(every)))
 
 
-def found_in(copy: Path, mutant: Mutant | None, room: str) -> NoReturn:
-    """End this process with 0 if no test of the room fails in `copy`, which has the mutant in it."""
+def room_of(path: Path) -> str:
+    return path.with_suffix("").parts[1]
+
+
+class Part(NamedTuple):
+    """Tests that run in one process."""
+
+    files: list[str]
+    only: list[str] | None = None
+    """In this order; `None`: all that are in the files."""
+    seconds: float = 100.0
+    """What they take."""
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        if self.only is not None:
+            places = {test: number for number, test in enumerate(self.only)}
+            items[:] = [item for item in items if item.nodeid in places]
+            items.sort(key=lambda item: places[item.nodeid])
+
+
+def parts_for(mutant: Mutant, executed: Executed | None, most: float) -> list[Part]:
+    """The tests that may find `mutant`, in the order in which they are tried."""
+    if executed is None:
+        of_room = [f"tests/{path}" for path in TESTS.get(room_of(mutant.path), [])]
+        of_room = of_room or [f"tests/{room_of(mutant.path)}"]
+        pattern = f"test_*{mutant.path.stem}*.py"
+        named = [str(path) for path in Path(of_room[0]).glob(pattern)]
+        return [
+            Part(files) for files in (named, of_room) if files
+        ]  # those of its name first
+    lines = executed.tests.get(str(mutant.path.relative_to("scrapy_rep")), {})
+    tests = {
+        test
+        for line in range(mutant.line, mutant.last + 1)
+        for test in lines.get(line, [])
+    }
+    if mutant.at_import:
+        tests = {test for names in lines.values() for test in names}
+    seconds = executed.seconds
+    tests |= {test for test in seconds if test.partition("::")[0] in tests}
+    left = sorted(
+        tests & seconds.keys(), key=lambda test: (not_pure(test), seconds[test])
+    )
+    parts = []
+    for bound in (2.0, 10.0, most):
+        took = list(accumulate(seconds[test] for test in left))
+        number = bisect(took, bound)
+        if number:
+            chosen, left = left[:number], left[number:]
+            files = sorted({test.partition("::")[0] for test in chosen})
+            parts.append(Part(files, chosen, took[number - 1]))
+    return parts
+
+
+def not_pure(test: str) -> bool:
+    return not any(test.startswith(f"tests/{name}") for name in QUICK)
+
+
+def found_in(copy: Path, parts: list[Part]) -> NoReturn:
+    """End this process with 0 if no test of the parts fails in `copy`."""
     os.chdir(copy)
-    sys.path[0] = str(copy)
-    del sys.modules["tests"]  # that of the repository itself
-    paths = [f"tests/{path}" for path in TESTS.get(room, [room])]
-    parts = [paths]
-    if mutant is not None:  # first those that are named after its module
-        named = [
-            str(path) for path in Path(paths[0]).glob(f"test_*{mutant.path.stem}*.py")
-        ]
-        parts[:0] = [named] if named else []
+    os.environ["PYTHONPATH"] = sys.path[0] = str(copy)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
+        del sys.modules[name]  # those of the repository itself
     for part in parts:
         process = os.fork()  # as pytest runs once in a process
         if process == 0:
+            os.setpgid(0, 0)
             silence = os.open(os.devnull, os.O_WRONLY)
             os.dup2(silence, 1)
             os.dup2(silence, 2)
             resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
-            signal.alarm(20 * CPU_SECONDS)  # for those that wait
+            signal.alarm(60 + int(10 * part.seconds))  # for those that wait
             options = ["-xq", "-pno:cacheprovider", "--hypothesis-seed=0"]
-            os._exit(pytest.main([*options, *part]))
-        if os.waitpid(process, 0)[1]:
+            os._exit(pytest.main([*options, *part.files], [part]))
+        _, status = os.waitpid(process, 0)
+        with suppress(ProcessLookupError):
+            os.killpg(process, signal.SIGKILL)  # the servers that it has left
+        if os.waitstatus_to_exitcode(status) not in {
+            0,
+            pytest.ExitCode.NO_TESTS_COLLECTED,
+        }:
             os._exit(1)
     os._exit(0)
 
 
-def start(copy: Path, mutant: Mutant | None, room: str) -> int:
-    """The process that runs the tests of the room in `copy`, with the mutant in it."""
-    for path in copy.rglob("scrapy_rep/**/*.py"):
+def start(copy: Path, mutant: Mutant | None, parts: list[Part]) -> int:
+    """The process that runs these tests in `copy`, with the mutant in it."""
+    for path in (copy / "scrapy_rep").rglob("*.py"):
         original = (REPOSITORY / path.relative_to(copy)).read_bytes()
         if path.read_bytes() != original:  # the mutant before this one
             path.write_bytes(original)
@@ -189,7 +265,7 @@ def start(copy: Path, mutant: Mutant | None, room: str) -> int:
         Path(cache_from_source(str(path))).unlink(missing_ok=True)
     process = os.fork()
     if process == 0:
-        found_in(copy, mutant, room)
+        found_in(copy, parts)
     return process
 
 
@@ -197,20 +273,32 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.mutants", description=__doc__
     )
-    parser.add_argument("rooms", nargs="+", help="folders of scrapy_rep")
+    parser.add_argument("rooms", nargs="*", help="folders and modules of scrapy_rep")
     parser.add_argument("-n", "--number", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--list", action="store_true", help="only say what is drawn")
+    parser.add_argument(
+        "--executed",
+        type=Path,
+        help="a file that says which test executes which line; without it only the tests of a "
+        "mutant's room are tried. Where there is no such file, the suite runs for it.",
+    )
+    parser.add_argument("--most", type=float, default=60.0, help="seconds for a mutant")
     given = parser.parse_args()
     mutants = drawn(given.rooms, given.number, given.seed)
     if given.list:
         print(*mutants, sep="\n")
         return 0
+    executed = given.executed and load(given.executed, ["-n", str(2 * given.jobs)])
     began = time.monotonic()
-    waiting: list[tuple[Mutant | None, str]] = [(None, room) for room in given.rooms]
-    waiting += [(mutant, mutant.path.parts[1]) for mutant in mutants]
-    running: dict[int, tuple[Path, Mutant | None, str]] = {}
+    waiting: list[tuple[Mutant | None, list[Part]]] = [
+        (mutant, parts_for(mutant, executed, given.most)) for mutant in mutants
+    ]
+    if executed is None:
+        files = {file for _, parts in waiting for part in parts for file in part.files}
+        waiting.insert(0, (None, [Part(sorted(files))]))
+    running: dict[int, tuple[Path, Mutant | None, list[Part]]] = {}
     survivors = []
     with tempfile.TemporaryDirectory() as folder:
         copies = [Path(folder, str(job)) for job in range(given.jobs)]
@@ -225,19 +313,13 @@ def main() -> int:
                 running[start(*task)] = task
                 continue
             process, status = os.wait()
-            copy, mutant, room = running.pop(process)
+            copy, mutant, parts = running.pop(process)
             copies.append(copy)
             if mutant is None:
-                print(
-                    f"the tests of {room} {'FAIL' if status else 'pass'} without a mutant"
-                )
+                print(f"The tests {'FAIL' if status else 'pass'} without a mutant.")
                 continue
-            print(
-                "found   " if status else "SURVIVED",
-                f"{mutant.line:4}",
-                mutant,
-                flush=True,
-            )
+            outcome = "found" if status else "SURVIVED" if parts else "NO TEST"
+            print(f"{outcome:8} {mutant.line:4} {mutant}", flush=True)
             if not status:
                 survivors.append(mutant)
     share = 1 - len(survivors) / len(mutants)

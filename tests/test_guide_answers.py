@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import shlex
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,17 @@ from docutils import nodes
 from scrapy.pipelines.files import FilesPipeline
 
 from scrapy_rep.commands.typed import CHOICE, OPTION, pages
-from tests.documents import DOCUMENTS, ROOT, blocks, document, name_of, page, snippet
+from tests.documents import (
+    DOCUMENTS,
+    README,
+    ROOT,
+    blocks,
+    document,
+    name_of,
+    page,
+    section,
+    snippet,
+)
 from tests.site import Site
 from tests.test_readme import DISALLOW_P, executed, items_of
 from tests.utils import Pages, coroutine_test, crawl, make_crawler
@@ -21,149 +30,39 @@ from tests.utils import Pages, coroutine_test, crawl, make_crawler
 if TYPE_CHECKING:
     from pathlib import Path
 
-ANSWERS = {
-    "how": {
-        "See why a page was refused?": [
-            "test_guide_answers.py::test_an_errback_is_told_why",
-            "commands/test_online.py::test_as_a_spider_asks_and_is_judged",
-        ],
-        "See why my crawl is slow, and who waits?": [
-            "test_guide_answers.py::test_who_waits",
-            "crawls/test_told.py::test_a_crawl_that_creeps",
-        ],
-        "Exempt one request, or a whole crawl?": [
-            "test_guide_answers.py::test_a_whole_crawl_is_exempt",
-            "crawls/test_middleware.py::test_who_need_not_obey",
-            "crawls/test_permissions.py::test_each_request_is_an_exemption_with_its_reason_in_audit_and_report",
-        ],
-        "Slow down, or cap a delay?": [
-            "crawls/test_crawl_delay.py::test_over_the_maximum_may_be_clamped",
-            "crawls/test_latency.py::test_delays_of_the_users_own_wait_in_the_queue",
-        ],
-        "Keep what was learned, and the job, between runs?": [
-            "crawls/test_killed.py::test_nothing_is_lost",
-            "test_readme.py::test_the_next_crawl_knows",
-        ],
-        "Obey the rules of two or more agents?": [
-            "crawls/test_middleware.py::test_agents"
-        ],
-        "Try it first, as a dry run?": [
-            "crawls/test_middleware.py::test_dry_run_sends_and_counts"
-        ],
-        "Crawl with many workers?": [
-            "crawls/test_fleet.py::test_one_pace_and_one_fetch"
-        ],
-        "Check my own robots.txt?": [
-            "commands/test_file.py::test_lint",
-            "commands/test_file.py::test_each_agent_in_turn",
-        ],
-        "See what holds in my project?": ["commands/test_doctor.py::test_what_is_off"],
-        "See how many requests were refused?": [
-            "crawls/test_middleware.py::test_refusal_reaches_the_errback_with_rule_and_line"
-        ],
-        "Show that I obeyed?": ["report/test_page.py::test_what_one_host_is_told_of"],
-        "Crawl behind a proxy API or a rendering service?": [
-            "crawls/test_middleware.py::test_robotstxt_url_is_judged_in_place_of_the_requests"
-        ],
-        "Judge what a page loads in a browser?": [
-            "crawls/test_browser.py::test_what_a_page_asks_for_is_judged"
-        ],
-        "Use the parser alone, without Scrapy?": ["test_readme.py::test_doctests"],
-        "Test my spider, or switch it off in tests?": [
-            "test_readme.py::test_snippet_of_a_spiders_own_test"
-        ],
-        "Ask from a spider?": ["test_readme.py::test_spider_robots_snippet"],
-    },
-    "together": {
-        "Delays: AutoThrottle, DOWNLOAD_DELAY, DOWNLOAD_SLOTS": [
-            "crawls/test_latency.py::test_of_ours_and_autothrottle_the_longer_one_holds",
-            "crawls/test_latency.py::test_delays_of_the_users_own_wait_in_the_queue",
-            "crawls/test_one_pace.py::test_a_host_that_is_spread_over_slots",
-        ],
-        "HTTP cache": [
-            "crawls/test_http_cache.py::test_what_is_disallowed_stays_refused",
-            "crawls/test_http_cache.py::test_a_page_in_the_cache_waits_for_no_retry",
-            "test_holding.py::test_an_http_cache_that_keeps_what_is_to_be_tried_again",
-        ],
-        "Conditional refetch": [
-            "crawls/test_http_cache.py::test_a_conditional_refetch_saves_what_the_page_says"
-        ],
-        "scrapy-playwright": [
-            "crawls/test_browser.py::test_what_a_page_asks_for_is_judged"
-        ],
-        "Files and images: FilesPipeline, ImagesPipeline": [
-            "test_guide_answers.py::test_a_refused_file_is_not_in_its_item",
-            "crawls/test_crawl_delay.py::test_media_requests_keep_it_too",
-        ],
-        "scrapyd, or several processes": [
-            "crawls/test_fleet.py::test_one_pace_and_one_fetch"
-        ],
-        "CrawlerProcess: several spiders in one process": [
-            "crawls/test_one_pace.py::test_two_spiders_of_a_process",
-            "crawls/test_one_origin.py::test_two_spiders_of_a_process",
-            "crawls/test_told.py::test_spiders_that_run_together_are_named",
-        ],
-        "scrapy shell, fetch, view, parse": [
-            "commands/test_prompt.py::test_says_what_a_crawl_would_do",
-            "commands/test_prompt.py::test_waits_where_it_is_told_to",
-        ],
-        "Ctrl-C, and kill": [
-            "crawls/test_job_faults.py::test_stopped",
-            "crawls/test_killed.py::test_nothing_is_lost",
-        ],
-        "A downloader of yours": [
-            "crawls/test_pace_by_answers.py::test_a_downloader_that_sends_no_signals"
-        ],
-    },
-    "testing": {
-        "In a unit test": ["test_readme.py::test_snippet_of_a_spiders_own_test"],
-        "Switch it off in tests": ["test_guide_answers.py::test_switched_off"],
-        "In a test that crawls": [
-            "crawls/test_middleware.py::test_refusal_reaches_the_errback_with_rule_and_line"
-        ],
-    },
-    "moving": {
-        "From Scrapy's own middleware": [
-            "test_readme.py::test_settings_that_enable",
-            "crawls/test_kinds_of_answer.py::test_built_in",
-        ],
-        "From ROBOTSTXT_PARSER": [
-            "test_readme.py::test_settings_that_enable",
-            "test_guide_answers.py::test_another_parser_is_not_used",
-        ],
-        "From scrapy-redis": [
-            "test_guide_answers.py::test_what_scrapy_redis_has_set_stays",
-            "crawls/test_redis_spider.py::test_its_start_urls_are_crawled",
-        ],
-        "From urllib.robotparser, and other parsers": ["test_readme.py::test_doctests"],
-    },
-}
-"""The sections of these pages, and the tests that try what each says."""
+
+def answers() -> dict[str, dict[str, list[str]]]:
+    """Return, by page and title, the tests that ``answers.txt`` names."""
+    found: dict[str, dict[str, list[str]]] = {}
+    name = title = ""
+    for line in (ROOT / "tests" / "answers.txt").read_text("utf-8").splitlines():
+        words = line.strip()
+        if line.startswith(" " * 8):
+            found[name][title].append(words)
+        elif line.startswith(" "):
+            title = words
+            found[name][title] = []
+        elif words and not line.startswith("#"):
+            name = words
+            found[name] = {}
+    return found
 
 
-@pytest.mark.parametrize("name", ANSWERS)
-def test_each_section_has_its_tests(name):
-    sections = list(document(page(name)).findall(nodes.section))
-    titles = {each[0].astext() for each in sections} - {sections[0][0].astext()}
-    # docutils takes the title of a page for that of the document.
-    assert titles | {sections[0][0].astext()} >= set(ANSWERS[name])
-    assert len(set(ANSWERS[name])) >= len(titles)
-
-
-@pytest.mark.parametrize(
-    "test",
-    sorted(
-        {each for page in ANSWERS.values() for tests in page.values() for each in tests}
-    ),
-)
-def test_the_tests_exist(test):
-    file, _, function = test.partition("::")
-    tree = ast.parse((ROOT / "tests" / file).read_text(encoding="utf-8"))
-    assert function in {
-        node.name
-        for node in tree.body
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-    }
+@pytest.mark.parametrize(("name", "tests"), answers().items())
+def test_each_section_has_its_tests(name, tests):
+    if name == "README":
+        (rows,) = section("Beside Scrapy's own middleware", README).findall(nodes.tbody)
+        titles = [row[0].astext() for row in rows.findall(nodes.row)]
+    else:
+        first, *others = document(page(name)).findall(nodes.section)
+        titles = [each[0].astext() for each in others]
+        # docutils takes the title of a page with one section for that of the document.
+        titles = [first[0].astext()][: len(tests) - len(titles)] + titles
+    assert titles == list(tests)
+    for each in {each for named in tests.values() for each in named}:
+        file, _, function = each.partition("::")
+        text = (ROOT / "tests" / file).read_text(encoding="utf-8")
+        assert re.search(rf"(?m)^(async )?def {function}\(", text), each
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)

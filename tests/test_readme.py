@@ -30,7 +30,6 @@ from tests.documents import (
     document,
     name_of,
     page,
-    section,
     snippet,
 )
 from tests.site import Reply, Site
@@ -101,12 +100,6 @@ def test_doctests(path, least):
     )
     assert results.attempted >= least
     assert results.failed == 0
-
-
-@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
-def test_snippets_compile(path):
-    for code in blocks("python", path):
-        compile(code, str(path), "exec")
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
@@ -304,29 +297,15 @@ async def test_evidence_snippets(tmp_path):
 # What it says of the code
 
 
-def settings_sections() -> dict[str, nodes.section]:
-    sections = {}
+def test_every_setting_has_its_heading_and_default():
+    shown = {}
     for each in document(page("settings")).findall(nodes.section):
-        title = each[0].astext()
-        if re.fullmatch(r"(REP|ROBOTSTXT)_[A-Z_]+", title):
-            sections[title] = each
-    return sections
-
-
-def test_every_setting_has_its_heading():
-    assert set(settings_sections()) == {
-        "ROBOTSTXT_OBEY",
-        "ROBOTSTXT_USER_AGENT",
-        *DEFAULTS,
-    }
-
-
-@pytest.mark.parametrize("name", DEFAULTS)
-def test_defaults(name):
-    first = settings_sections()[name][1]
-    assert first.astext().startswith("Default: ")
-    literal = next(first.findall(nodes.literal)).astext()
-    assert ast.literal_eval(literal) == DEFAULTS[name]
+        if re.fullmatch(r"(REP|ROBOTSTXT)_[A-Z_]+", each[0].astext()):
+            assert each[1].astext().startswith("Default: ")
+            literal = next(each[1].findall(nodes.literal)).astext()
+            shown[each[0].astext()] = ast.literal_eval(literal)
+    scrapys = {"ROBOTSTXT_OBEY": False, "ROBOTSTXT_USER_AGENT": None}
+    assert shown == {**scrapys, **DEFAULTS}
 
 
 def test_every_stat_is_listed():
@@ -410,68 +389,6 @@ def test_lines_that_are_explained_are_written(line):
     )
 
 
-COMPARISON = {
-    "Answers": [
-        "crawls/test_kinds_of_answer.py::test_ours",
-        "crawls/test_kinds_of_answer.py::test_built_in",
-    ],
-    "Unreachable": [
-        "crawls/test_answers.py::test_47_unreachable_is_asked_again_after_a_pause",
-        "test_readme.py::test_built_in_allows_what_it_could_not_ask_for",
-    ],
-    "Crawl-delay": [
-        "crawls/test_crawl_delay.py::test_no_gap_is_shorter",
-        "test_readme.py::test_built_in_keeps_no_crawl_delay",
-    ],
-    "Hosts in trouble": [
-        "crawls/test_back_off.py::test_all_of_the_host_waits",
-        "crawls/test_back_off.py::test_built_in_asks_again_at_once",
-        "crawls/test_troubles.py::test_a_crawl_settles_below_the_rate_that_a_site_bears",
-        "crawls/test_troubles.py::test_built_in_asks_as_fast_as_before",
-    ],
-    "Hosts that wait": [
-        "crawls/test_queue_crawls.py::test_delayed_hosts_do_not_hold_up_others"
-    ],
-    "Age": [
-        "test_readme.py::test_asked_again_when_it_is_old",
-        "test_readme.py::test_built_in_asks_once",
-    ],
-    "The next crawl": [
-        "test_readme.py::test_the_next_crawl_knows",
-        "test_readme.py::test_built_in_forgets_between_crawls",
-    ],
-    "A killed job": ["crawls/test_killed.py::test_nothing_is_lost"],
-    "Agent": [
-        "crawls/test_middleware.py::test_agents",
-        "test_readme.py::test_built_in_takes_a_word_of_the_contact_url_for_the_agent",
-    ],
-    "Reasons": [
-        "crawls/test_middleware.py::test_refusal_reaches_the_errback_with_rule_and_line",
-        "test_readme.py::test_built_in_gives_no_reason",
-    ],
-}
-"""The rows of the comparison with Scrapy's own middleware, and the tests that show each."""
-
-
-def test_rows_of_the_comparison():
-    title = "Beside Scrapy's own middleware"
-    (body,) = section(title, README).findall(nodes.tbody)
-    assert [row[0].astext() for row in body.findall(nodes.row)] == list(COMPARISON)
-
-
-@pytest.mark.parametrize(
-    "name", [name for names in COMPARISON.values() for name in names]
-)
-def test_tests_of_the_comparison_exist(name):
-    file, _, function = name.partition("::")
-    tree = ast.parse((ROOT / "tests" / file).read_text(encoding="utf-8"))
-    assert function in {
-        node.name
-        for node in tree.body
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-    }
-
-
 def test_ci_uses_the_command_of_the_readme():
     example, tests, fleet_run = (
         command
@@ -521,21 +438,47 @@ def test_the_pipeline_is_that_of_the_example():
 
 # What it says of us beside Scrapy's own middleware, as far as no other test does
 
+OLD = Reply("", headers={"Cache-Control": "no-cache"})
+"""Of a robots.txt: it allows, and is old at once."""
+CONTACT = "ExampleBot/1.0 (+https://spider.example/bot)"
+BESIDE: dict[str, tuple[Any, list[str], dict[str, Any], list[str], list[str]]] = {
+    # answers for robots.txt, pages wanted, settings: what is asked for by us, by Scrapy's own
+    "unreachable": (
+        [Reply(status=503)],
+        *(["/1", "/2"], {}),
+        ["/robots.txt", "/robots.txt"],
+        ["/robots.txt", "/1", "/2"],
+    ),
+    "longer than pages may be": (
+        [DISALLOW_P + "#\n" * 1000],
+        *(["/p"], {"DOWNLOAD_MAXSIZE": 1000}),
+        ["/robots.txt"],
+        ["/robots.txt", "/p"],
+    ),
+    "old": (
+        [OLD, DISALLOW_P],
+        *(["/p", "/p"], {}),
+        ["/robots.txt", "/p", "/robots.txt"],
+        ["/robots.txt", "/p", "/p"],
+    ),
+    "a word of the contact URL": (
+        ["User-agent: spider\nDisallow: /\n"],
+        *(["/p"], {"USER_AGENT": CONTACT}),
+        ["/robots.txt", "/p"],
+        ["/robots.txt"],
+    ),
+}
 
+
+@pytest.mark.parametrize("case", BESIDE)
 @coroutine_test
-async def test_built_in_allows_what_it_could_not_ask_for():
-    with Site({"/robots.txt": Reply(status=503)}) as site:
-        crawler = make_crawler(InTurn, **BUILT_IN)
-        await crawl(crawler, urls=[site.url("/1"), site.url("/2")])
-        assert site.paths == ["/robots.txt", "/1", "/2"]
-
-
-@coroutine_test
-async def test_built_in_fetches_robots_txt_like_a_page():
-    with Site({"/robots.txt": DISALLOW_P + "#\n" * 1000}) as site:
-        crawler = make_crawler(**BUILT_IN, DOWNLOAD_MAXSIZE=1000)
-        await crawl(crawler, urls=[site.url("/p")])
-        assert site.count("/p") == 1
+async def test_beside_built_in(case):
+    answers, wanted, settings, *expected = BESIDE[case]
+    for whose, paths in zip(({}, BUILT_IN), expected, strict=True):
+        with Site({"/robots.txt": list(answers)}) as site:
+            crawler = make_crawler(InTurn, **settings, **whose)
+            await crawl(crawler, urls=map(site.url, wanted))
+            assert site.paths == paths
 
 
 @coroutine_test
@@ -546,53 +489,15 @@ async def test_built_in_keeps_no_crawl_delay():
         assert len(crawler.spider.got) == 2
 
 
-def old() -> list[Any]:
-    """Return what answers for robots.txt: it allows, is old at once, and disallows."""
-    return [Reply("", headers={"Cache-Control": "no-cache"}), DISALLOW_P]
-
-
+@pytest.mark.parametrize(("whose", "fetched"), [({}, 1), (BUILT_IN, 2)])
 @coroutine_test
-async def test_asked_again_when_it_is_old():
-    with Site({"/robots.txt": old()}) as site:
-        crawler = make_crawler(InTurn)
-        await crawl(crawler, urls=[site.url("/p"), site.url("/p")])
-        assert site.paths == ["/robots.txt", "/p", "/robots.txt"]
-
-
-@coroutine_test
-async def test_built_in_asks_once():
-    with Site({"/robots.txt": old()}) as site:
-        crawler = make_crawler(InTurn, **BUILT_IN)
-        await crawl(crawler, urls=[site.url("/p"), site.url("/p")])
-        assert site.paths == ["/robots.txt", "/p", "/p"]
-
-
-@coroutine_test
-async def test_the_next_crawl_knows(tmp_path):
+async def test_the_next_crawl_knows(whose, fetched, tmp_path):
     with Site({"/robots.txt": DISALLOW_P}) as site:
         for _ in range(2):
-            crawler = make_crawler(JOBDIR=str(tmp_path))
+            crawler = make_crawler(**whose, JOBDIR=str(tmp_path))
             await crawl(crawler, urls=[site.url("/p"), site.url("/q")])
-        assert site.paths == ["/robots.txt", "/q", "/q"]
-
-
-@coroutine_test
-async def test_built_in_forgets_between_crawls(tmp_path):
-    with Site({"/robots.txt": DISALLOW_P}) as site:
-        for _ in range(2):
-            crawler = make_crawler(**BUILT_IN, JOBDIR=str(tmp_path))
-            await crawl(crawler, urls=[site.url("/p"), site.url("/q")])
-        assert site.paths == ["/robots.txt", "/q"] * 2
-
-
-@coroutine_test
-async def test_built_in_takes_a_word_of_the_contact_url_for_the_agent():
-    with Site({"/robots.txt": "User-agent: spider\nDisallow: /\n"}) as site:
-        crawler = make_crawler(
-            **BUILT_IN, USER_AGENT="ExampleBot/1.0 (+https://spider.example/bot)"
-        )
-        await crawl(crawler, urls=[site.url("/p")])
-        assert site.paths == ["/robots.txt"]
+        assert site.count("/robots.txt") == fetched
+        assert site.count("/p") == 0
 
 
 @coroutine_test

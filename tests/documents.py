@@ -53,7 +53,7 @@ class Nothing(Directive):  # type: ignore[misc]
 
 directives.register_directive("glossary", Transparent)
 for name in (
-    *("toctree", "index", "declared", "include", "currentmodule"),
+    *("toctree", "index", "include", "currentmodule"),
     *("autoclass", "autodata", "autoexception", "autofunction"),
 ):
     directives.register_directive(name, Nothing)

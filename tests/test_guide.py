@@ -12,12 +12,8 @@ from urllib.parse import quote
 
 import pytest
 
-from scrapy_rep.docs.conf import audited, docstrings_of, evidence_fields, fields_of
-from scrapy_rep.events import EVENTS
-from scrapy_rep.protocol import CODES
-from scrapy_rep.protocol.lint import NUMBERS
-from scrapy_rep.settings import DEFAULTS, Settings
 from tests.browser import Browser, Page
+from tests.declared import written
 from tests.documents import GUIDE, PACKAGE, ROOT
 
 if TYPE_CHECKING:
@@ -46,31 +42,9 @@ def text_of(guide: Path, page: str) -> str:
     return " ".join(html.unescape(re.sub(r"<[^>]+>", "", body)).split())
 
 
-def test_tables_have_all_that_is_declared(guide):
-    settings = text_of(guide, "settings")
-    meanings = docstrings_of(Settings)
-    for name, default in DEFAULTS.items():
-        meaning = meanings[name.removeprefix("REP_").lower()]
-        assert f"{name} {meaning} {default!r}" in settings
-    audit = text_of(guide, "audit")
-    for field in evidence_fields():
-        assert " ".join(field) in audit
-    for record in audited():
-        fields = fields_of(record)
-        names = ", ".join(name for name, _, _ in fields)
-        assert f"{record.audit} " in audit
-        assert f" {names} " in audit
-        for field in fields:
-            if field not in evidence_fields():
-                assert " ".join((record.audit, *field)) in audit
-    events = text_of(guide, "events")
-    for kind in EVENTS:
-        assert f".{kind.__name__} " in events
-        assert ", ".join(kind.__match_args__) in events
-    notes = text_of(guide, "lint")
-    for code, meaning in CODES.items():
-        assert f"{NUMBERS[code]} {code}" in notes
-        assert meaning in notes
+def test_tables_have_all_that_is_declared():
+    for name, text, expected in written():
+        assert text == expected, f"{name}.rst: python -m tests.declared"
 
 
 def test_the_api_has_every_public_name(guide):

@@ -40,6 +40,7 @@ EQUIVALENT = Path(__file__).with_suffix(".txt")
 TESTS = {
     "protocol": ["protocol", "access/test_origins.py"],
     "judging": ["judging", "crawls/test_mistakes.py", "crawls/test_purposes.py"],
+    "pages": ["pages", "crawls/test_page_rules.py", "crawls/test_tdm_files.py"],
 }
 """Where the tests of a room are, if not only in the folder of its name."""
 CPU_SECONDS = 100

@@ -26,6 +26,8 @@ from scrapy_rep.protocol.printable import duration
 from scrapy_rep.settings import LONGEST_AT_PROMPT, PACE_DIRECTIVES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy.http import Response
 
     from scrapy_rep.exceptions import RobotsRefused
@@ -94,6 +96,8 @@ class Purposes:
     def __init__(self, settings: Settings) -> None:
         self._purposes = settings.purpose
         self._refuses_unstated = settings.purpose_unstated == "refuse"
+        self.of_file: Callable[[str], Preferences] = lambda url: EVERYTHING_UNSTATED
+        """Returns what the tdmrep.json of its origin says of a URL."""
 
     def verdict(self, url: str, policy: Policy, agent: Agent) -> Verdict | None:
         """Return why *url* is not fetched for these purposes; ``None``: it may be."""
@@ -106,7 +110,14 @@ class Purposes:
                 said = f"{found.said} (line {found.line})"
                 return because(f"no to {purpose} (REP_PURPOSE): {said}")
             if found.answer == UNSTATED and self._refuses_unstated:
-                return because(f"nothing is said of {purpose} (REP_PURPOSE_UNSTATED)")
+                found = self.of_file(url).of(purpose)
+                if found.answer == UNSTATED:
+                    said = f"nothing is said of {purpose}"
+                elif found.answer == NO:
+                    said = f"no to {purpose}: {found.said}"
+                else:
+                    continue
+                return because(f"{said} (REP_PURPOSE_UNSTATED)")
         return None
 
     def refused_by(self, preferences: Preferences) -> Preference | None:
@@ -152,7 +163,7 @@ class Judge:
         if not settings.wait:
             self._longest_wait = min(self._longest_wait, LONGEST_AT_PROMPT)
         self._obeys_rules = "disallow" in settings.obey
-        self._purposes = Purposes(settings) if settings.purpose else None
+        self.purposes = Purposes(settings) if settings.purpose else None
         left_out = PACE_DIRECTIVES - settings.obey
         self._left_out = replace(settings, obey=left_out) if left_out else None
 
@@ -181,8 +192,8 @@ class Judge:
             if differs:
                 why = f"{differs} (REP_APPROVED)"
                 return Ruling(Action.REFUSE, Objection(APPROVAL, because(why)))
-        if self._purposes is not None:
-            verdict = self._purposes.verdict(url, known.policy, agent)
+        if self.purposes is not None:
+            verdict = self.purposes.verdict(url, known.policy, agent)
             if verdict is not None:
                 objection = Objection("purpose", verdict)
                 if self._obeys_rules:

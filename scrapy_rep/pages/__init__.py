@@ -23,7 +23,6 @@ from scrapy_rep.crawl import Crawl
 from scrapy_rep.events.of_requests import Dropped
 from scrapy_rep.judging.ruling import (
     HEADER_NAMES,
-    Purposes,
     preferences_of,
     stated_answers,
 )
@@ -181,7 +180,7 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
         self._crawl = crawl = Crawl.of(crawler)
         settings = crawl.settings
         self._obey = settings.page_obey
-        self._purposes = Purposes(settings) if settings.purpose else None
+        self._purposes = crawl.judge.purposes
         self._tdm_files = TdmFiles.of(crawler) if TDM in settings.purpose else None
         self._decides = bool(self._obey or self._purposes)
         if not self._decides:

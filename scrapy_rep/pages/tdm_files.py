@@ -2,7 +2,8 @@
 
 TDMRep wants the file to be checked before a site is scraped. It is fetched before the first page
 of an origin, as a page is: judged by the robots.txt, at its pace. It says what the use of pages is,
-and a page's own headers supersede it, so that it refuses no request: items are dropped.
+and a page's own headers supersede it, so that a no refuses no request: items are dropped. Where a
+yes is wanted (REP_PURPOSE_UNSTATED), its yes lets requests go.
 """
 
 from __future__ import annotations
@@ -80,6 +81,8 @@ class TdmFiles(OneForEachCrawler):
         self.is_asked = False
         """Whether pages wait for it, so that one which is not known was forgotten."""
         crawler.signals.connect(self._fetches.close, signals.spider_closed)
+        assert crawl.judge.purposes is not None
+        crawl.judge.purposes.of_file = self.preferences
 
     def preferences(self, url: str) -> Preferences:
         """Return what the file of its origin says of the use of *url*."""

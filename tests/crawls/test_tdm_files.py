@@ -54,6 +54,23 @@ async def test_it_is_fetched_once_before_the_pages_and_its_items_are_dropped(sch
     assert crawler.stats.get_value("rep/tdmrep/origins") == 1
 
 
+@coroutine_test
+async def test_where_a_yes_is_wanted_the_files_yes_lets_a_request_go():
+    rules = [
+        {"location": "/a", "tdm-reservation": 1},
+        {"location": "/b", "tdm-reservation": 0},
+    ]
+    seen, items, crawler = await outcome(
+        {FILE: json.dumps(rules)}, ["/a", "/b", "/c"], REP_PURPOSE_UNSTATED="refuse"
+    )
+    assert seen == ["/robots.txt", FILE, "/b"]
+    assert items == ["/b"]
+    assert sorted(each.reason for each in crawler.spider.failures) == [
+        "no to tdm: tdmrep.json: /a (REP_PURPOSE_UNSTATED)",
+        "nothing is said of tdm (REP_PURPOSE_UNSTATED)",
+    ]
+
+
 @pytest.mark.parametrize("purpose", [[], ["train-ai", "search"]])
 @coroutine_test
 async def test_nobody_else_asks_for_it(purpose):

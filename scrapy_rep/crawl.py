@@ -72,14 +72,6 @@ class Crawl(OneForEachCrawler):
         self.is_queued = False
         """Whether the frontier holds back what must wait."""
 
-    def join_gate(self) -> None:
-        """Note that a gate judges the requests."""
-        self.is_judged = True
-
-    def join_queue(self) -> None:
-        """Note that the frontier holds back what must wait."""
-        self.is_queued = True
-
     @cached_property
     def fleet(self) -> Any:
         """The Redis server of REP_FLEET; ``None``: this process crawls alone.

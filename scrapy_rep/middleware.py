@@ -32,7 +32,7 @@ from scrapy_rep.judging.ruling import (
     too_soon,
 )
 from scrapy_rep.judging.symptoms import Symptoms
-from scrapy_rep.judging.target import judged, leave_behind, note_origin
+from scrapy_rep.judging.target import NOTE_KEY, judged, leave_behind, note_origin
 from scrapy_rep.log.waits import ASKED
 from scrapy_rep.pacing.keeper import OverBudgetError
 from scrapy_rep.policies import Known
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from typing_extensions import Self
 
-    from scrapy_rep.frontier.job_file import JobFile
     from scrapy_rep.judging.ruling import Ruling
 
 SENT_BACK_AFTER = 0.1
@@ -54,20 +53,6 @@ SENT_BACK_AFTER = 0.1
 before anything else happens: the robots.txt would never come."""
 MAX_WAIT_AT_HAND = 1.0
 """Seconds for which a request may wait in the downloader, rather than in the queue."""
-
-
-def _job_of(crawler: Crawler) -> JobFile | None:
-    """Open the job that the scheduler of *crawler* will use, if that is ours.
-
-    It is the scheduler's. But where that cannot open it, Scrapy's command ends as if all were
-    well. Raises ``JobError``.
-    """
-    settings = crawler.settings
-    if not (settings.get("JOBDIR") and is_ours(settings["SCHEDULER"])):
-        return None
-    from scrapy_rep.frontier.job_file import JobFile  # noqa: PLC0415 - few need it
-
-    return JobFile.of(crawler)
 
 
 class RepMiddleware:
@@ -85,28 +70,29 @@ class RepMiddleware:
             raise NotConfigured(NOT_JUDGED)  # which Scrapy tells as a WARNING
         self._crawler = crawler
         self._crawl = crawl = Crawl.of(crawler)
-        crawl.join_gate()
-        self._settings = crawl.settings
-        self._log = crawl.log
+        crawl.is_judged = True
         self._events = events = crawl.events
         self._agents = crawl.agents
         self._policies = crawl.policies
         self._engine = crawl.engine
         self._keeper = crawl.keeper
+        self._judge = crawl.judge
         crawl.collect_evidence()
         self._hear_judged = events.listeners(Judged)
         self._hear_exempt = events.listeners(Exempt)
-        self._judge = crawl.judge
         self._refusals = refusals = Refusals(crawl)
         self._refuse = refusals.refuse
-        self._refuse_for_host = refusals.refuse_for_host
         self._has_job = bool(crawler.settings["JOBDIR"])
-        self._job = _job_of(crawler)
+        if self._has_job and is_ours(crawler.settings["SCHEDULER"]):
+            # The scheduler's. Where that cannot open it, Scrapy's command ends as if all were well.
+            from scrapy_rep.frontier.job_file import JobFile  # noqa: PLC0415 - few need it
+
+            self._job = JobFile.of(crawler)
         self._has_cache = crawl.has_cache
         symptoms = Symptoms(crawl.settings, crawl.keeper, events, crawl.policies.now)
         crawl.engine.starts.on_over.append(symptoms.heed)
         self._meta_keys = MetaKeys(events)
-        self._log.begin()
+        crawl.log.begin()
         if crawler.spider is not None:
             self._equip()
         crawler.signals.connect(self._spider_opened, signals.spider_opened)
@@ -131,12 +117,12 @@ class RepMiddleware:
         for sentence in holding.warnings:
             self._events.warn_user(sentence)
         self._crawl.permissions.tell_of_all(self._events, self._policies.now())
-        self._log.opened()
+        self._crawl.log.opened()
         for sentence in hints_at_start(self._agents.header()):
             self._events.tell_user(sentence)
 
     def _spider_closed(self) -> None:
-        self._log.closed()
+        self._crawl.log.closed()
         for sentence in hints_at_end(self._crawler):
             self._events.tell_user(sentence)
 
@@ -147,19 +133,18 @@ class RepMiddleware:
         A request that may be sent later goes back to the frontier, to wait there. Where
         the robots.txt cannot be fetched, a page may come from Scrapy's HTTP cache.
         """
-        url, meta = request.url, request.meta
-        if meta:
+        url, meta, keeper = request.url, request.meta, self._keeper
+        if NOTE_KEY in meta:
             leave_behind(request, meta, self._engine)
-            if not self._meta_keys.seen.issuperset(meta):
-                self._meta_keys.look(meta)
+        if not self._meta_keys.seen.issuperset(meta):
+            self._meta_keys.look(meta)
         found = judged(url, meta)
         note_origin(url, meta)
-        if self._keeper.is_any_parked() and self._is_down(request):
-            raise self._refuse_for_host(request, self._refusals.down)
-        if self._keeper.has_budgets:
-            host = self._keeper.host_of(request)
-            if self._keeper.is_used_up(host):
-                raise self._refuse_for_host(request, self._refusals.over(host))
+        is_any_parked = keeper.is_any_parked()
+        if is_any_parked and self._is_down(request):
+            raise self._refusals.refuse_for_host(request, self._refusals.down)
+        if keeper.has_budgets and keeper.is_used_up(host := keeper.host_of(request)):
+            raise self._refusals.refuse_for_host(request, self._refusals.over(host))
         if found is None:
             if self._hear_exempt:
                 self._events.tell(Exempt(request))
@@ -175,55 +160,49 @@ class RepMiddleware:
             )
             if not isinstance(answer, Known):
                 return answer
-            known, now = answer, self._policies.now()
-        agent = self._agents.of(request)
-        if not self._hear_judged:
-            allowed = known.policy.allowed(url, agent)
-            ruling = self._judge.rule(url, known, agent, now, allowed)
-            if ruling is SEND and not (
-                self._keeper.keeps_intervals or self._keeper.is_any_parked()
-            ):
-                return None
-            return self._obey(request, url, known, ruling)
-        verdict = known.policy.verdict(url, agent)
-        ruling = self._judge.rule(url, known, agent, now, verdict.allowed)
+            known, now, is_any_parked = answer, self._policies.now(), True
+        agent, policy = self._agents.of(request), known.policy
+        verdict = policy.verdict(url, agent) if self._hear_judged else None
+        allowed = policy.allowed(url, agent) if verdict is None else verdict.allowed
+        ruling = self._judge.rule(url, known, agent, now, allowed)
+        if (
+            verdict is None
+            and ruling is SEND
+            and not (is_any_parked or keeper.keeps_intervals)
+        ):
+            return None
         again = self._obey(request, url, known, ruling)
-        if again is None and ruling.permission is not None:
+        if verdict is None or again is not None:
+            return again
+        if ruling.permission is not None:
             self._events.tell(Exempt(request))
-        elif again is None:
-            cause = None
-            if ruling.left_out:
-                cause, verdict = ruling.left_out[0]
-            self._events.tell(
-                Judged(
-                    request,
-                    url,
-                    agent,
-                    verdict,
-                    cause,
-                    enforced=cause is None,
-                    policy=known.policy,
-                    copy=known.as_copy(),
-                    time=now,
-                )
-            )
-        return again
+            return None
+        cause, verdict = ruling.left_out[0] if ruling.left_out else (None, verdict)
+        told = request, url, agent, verdict, cause, cause is None, policy
+        self._events.tell(Judged(*told, known.as_copy(), time=now))
+        return None
 
     async def _learn(
         self, request: Request, url: str, origin: str
     ) -> Known | Request | Response | None:
         """Return what decides once *origin* was asked, or what comes of *request* else."""
-        if is_on_the_way(self._crawler, origin) and not self._can_wait(request):
+        can_wait = self._can_wait(request)
+        if is_on_the_way(self._crawler, origin) and not can_wait:
             self._let_pass(request, url, origin)
             return None
-        if self._goes_back_unjudged(request, origin):
+        host = self._keeper.host_of(request)
+        parked = self._crawl.settings.wait and self._keeper.parked_left(host)
+        # The robots.txt of a parked host is not asked for either; or it is asked for again, and
+        # *request* was handed out for the HTTP cache to be looked up.
+        if can_wait and (
+            parked > MAX_WAIT_AT_HAND or self._may_be_cached(request, origin)
+        ):
             return self._again(request)
         if self._policies.bound.pages >= MAX_WAITING:
-            if self._may_go_back(request):
-                await sleep(SENT_BACK_AFTER)
-                return self._again(request)
-            raise self._refuse(request, url, origin, TOO_MANY_WAIT)
-        host = self._keeper.host_of(request)
+            if not self._may_go_back(request):
+                raise self._refuse(request, url, origin, TOO_MANY_WAIT)
+            await sleep(SENT_BACK_AFTER)
+            return self._again(request)
         shown = self._crawl.waits.holding(host, ASKED)
         with self._policies.bound.lending_place(), shown:
             known = await self._policies.get(origin, request)
@@ -272,47 +251,32 @@ class RepMiddleware:
                 why = f"REP_HOSTS: {ruling.permission.reason}"
                 note_origin(request.url, request.meta, unjudged=why)
             return again
-        if ruling.action is Action.WAIT and self._can_wait(request):
+        is_unreachable = objection.cause == UNREACHABLE
+        may_wait = ruling.action is Action.WAIT and self._can_wait(request)
+        if may_wait or (is_unreachable and self._goes_back_at_end(request)):
             return self._again(request)
-        if objection.cause == UNREACHABLE and self._goes_back_at_end(request):
-            return self._again(request)
-        if objection.cause == UNREACHABLE and known.fault is not None:
-            if self._settings.wait:
-                self._refuse(request, url, known.origin, objection, known)
-            # As without us: it tells a person more than we can.
-            raise known.fault.with_traceback(None)
-        raise self._refuse(request, url, known.origin, objection, known)
+        fault = known.fault if is_unreachable else None
+        if fault is None or self._crawl.settings.wait:
+            refusal = self._refuse(request, url, known.origin, objection, known)
+        # A fault is raised as without us: it tells a person more than we can.
+        raise fault.with_traceback(None) if fault is not None else refusal
 
     def _keep_pace(
         self, request: Request, url: str, known: Known, interval: float
     ) -> Request | None:
-        if not (
-            interval or self._keeper.keeps_intervals or self._keeper.is_any_parked()
-        ):
+        keeper = self._keeper
+        if not (interval or keeper.keeps_intervals or keeper.is_any_parked()):
             return None
-        host = self._keeper.host_of(request)
-        self._keeper.keep(host, known.origin, interval)
-        parked = self._keeper.parked_left(host)
-        wait = max(parked, self._keeper.pace_left(host)) if interval else parked
-        if wait > LONGEST_AT_PROMPT and not self._settings.wait:
+        host = keeper.host_of(request)
+        keeper.keep(host, known.origin, interval)
+        parked = keeper.parked_left(host)
+        wait = max(parked, keeper.pace_left(host)) if interval else parked
+        if wait > LONGEST_AT_PROMPT and not self._crawl.settings.wait:
             objection = too_soon(wait, interval, is_parked=wait == parked)
             raise self._refuse(request, url, known.origin, objection, known, wait=wait)
         if wait > MAX_WAIT_AT_HAND and self._can_wait(request):
             return self._again(request)  # its pace was not known when it was handed out
         return None
-
-    def _goes_back_unjudged(self, request: Request, origin: str) -> bool:
-        """Tell whether *request* is to wait where it comes from, and can.
-
-        Its host is parked, so that its robots.txt is not asked for either; or that is
-        asked for again, and *request* was handed out for the HTTP cache to be looked up.
-        """
-        host = self._keeper.host_of(request)
-        is_parked = (
-            self._settings.wait and self._keeper.parked_left(host) > MAX_WAIT_AT_HAND
-        )
-        was_looked_up = self._may_be_cached(request, origin)
-        return (is_parked or was_looked_up) and self._can_wait(request)
 
     def process_exception(
         self, request: Request, exception: Exception
@@ -323,14 +287,13 @@ class RepMiddleware:
         """
         if isinstance(exception, OverBudgetError):
             over = self._refusals.over(self._keeper.host_of(request))
-            raise self._refuse_for_host(request, over) from exception
-        if (
-            not isinstance(exception, (NotNow, StillParked))
-            or ROBOTS_HOP in request.meta
-        ):
+            raise self._refusals.refuse_for_host(request, over) from exception
+        is_ours = isinstance(exception, (NotNow, StillParked))
+        if not is_ours or ROBOTS_HOP in request.meta:
             return None
         if self._is_down(request):
-            raise self._refuse_for_host(request, self._refusals.down) from exception
+            down = self._refusals.down
+            raise self._refusals.refuse_for_host(request, down) from exception
         if self._can_wait(request) or self._goes_back_at_end(request):
             return self._again(request)
         self._events.tell(Unsent(exception))
@@ -338,9 +301,10 @@ class RepMiddleware:
 
     def _can_wait(self, request: Request) -> bool:
         """Tell whether *request* comes from the frontier, which parks it."""
-        slot = self._engine.slot_of(request)
-        return self._crawl.is_queued and request in self._engine.handed_out.by(
-            SLOT, slot
+        if not self._crawl.is_queued:
+            return False
+        return request in self._engine.handed_out.by(
+            SLOT, self._engine.slot_of(request)
         )
 
     def _may_go_back(self, request: Request) -> bool:
@@ -359,12 +323,10 @@ class RepMiddleware:
         The engine takes nothing from the scheduler then. So what has gone back and comes once
         more, as from ``engine.download_async``, would never end coming.
         """
-        if not self._engine.is_ending():
+        if not (self._engine.is_ending() and self._may_go_back(request)):
             return False
-        if self._crawl.is_queued:
-            return self._can_wait(request)
-        is_kept = self._has_job and request not in self._engine.handed_out.sent_back
-        return is_kept and self._may_go_back(request)
+        is_new = request not in self._engine.handed_out.sent_back
+        return self._crawl.is_queued or (self._has_job and is_new)
 
     def _again(self, request: Request) -> Request:
         """Return *request* as the scheduler takes it a second time."""

@@ -97,18 +97,12 @@ class Refusals:
         is_of_host = objection.cause in OF_HOST
         self._tell(Refused(refusal, objection.cause, not is_of_host, instead))
         if self._is_heard:
-            self._tell(
-                Judged(
-                    request,
-                    url,
-                    self._agents.of(request),
-                    refusal.verdict,
-                    objection.cause,
-                    enforced=True,
-                    policy=None if known is None else known.policy,
-                    copy=Copy(origin) if known is None else known.as_copy(),
-                )
-            )
+            agent, verdict = self._agents.of(request), refusal.verdict
+            policy, copy = None, Copy(origin)
+            if known is not None:
+                policy, copy = known.policy, known.as_copy()
+            told = request, url, agent, verdict, objection.cause, True, policy, copy
+            self._tell(Judged(*told))
         self._crawler.signals.send_catch_log(
             signal=request_forbidden,
             request=request,

@@ -14,7 +14,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.frontier import Frontier, MemoryLedger
-from scrapy_rep.judging.target import leave_behind
+from scrapy_rep.judging.target import NOTE_KEY, leave_behind
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider
@@ -100,7 +100,7 @@ class Scheduler(BaseScheduler):
         return self.frontier.places.count + self.ledger.pending()
 
     def enqueue_request(self, request: Request) -> bool:
-        if request.meta:
+        if NOTE_KEY in request.meta:
             leave_behind(request, request.meta, self._crawl.engine)
         before = self.frontier.sent_back_as(request)
         if before is not None and self.frontier.take_back(before, request):

@@ -41,7 +41,7 @@ class Frontier:
 
     def __init__(self, crawl: Crawl, ledger: Ledger, spider: Spider) -> None:
         """The crawl begins, and this holds back what must wait."""
-        crawl.join_queue()
+        crawl.is_queued = True
         self._permits = permits = Permits(crawl)
         self._ledger = ledger
         self.places = Places(permits, ledger, spider)

@@ -97,7 +97,7 @@ class Policies:
 
     def now(self) -> float:
         """Return the seconds since 1970, by a clock that never steps."""
-        return self._events.at(monotonic())
+        return self._events.wall_at_zero + monotonic()
 
     def peek(
         self,
@@ -146,7 +146,7 @@ class Policies:
         If a refresh is due, it begins on behalf of *page*, which does not wait for it.
         """
         known = self._last_known(origin, lambda: page)
-        if known is None or not self._is_read(known, page):
+        if known is None or (known.is_large and not self._is_read(known, page)):
             return None
         stands = known.standing
         if now < stands.ask_at and now < stands.until:  # either may come first

@@ -188,7 +188,7 @@ async def test_where_nothing_is_known_yet(monkeypatch):
     gate = Gate(fetched())
     request = Request("https://b.example/", meta={"download_slot": "b.example"})
     request.callback = None
-    gate.crawl.join_queue()  # which has not handed it out
+    gate.crawl.is_queued = True  # which has not handed it out
     with pytest.raises(RobotsRefused):
         await gate.gate.process_request(request)
     found = request.meta["rep_evidence"]

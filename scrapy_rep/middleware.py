@@ -92,6 +92,7 @@ class RepMiddleware:
         symptoms = Symptoms(crawl.settings, crawl.keeper, events, crawl.policies.now)
         crawl.engine.starts.on_over.append(symptoms.heed)
         self._meta_keys = MetaKeys(events)
+        self._known_keys = self._meta_keys.seen
         crawl.log.begin()
         if crawler.spider is not None:
             self._equip()
@@ -134,12 +135,12 @@ class RepMiddleware:
         the robots.txt cannot be fetched, a page may come from Scrapy's HTTP cache.
         """
         url, meta, keeper = request.url, request.meta, self._keeper
-        if NOTE_KEY in meta:
-            leave_behind(request, meta, self._engine)
-        if not self._meta_keys.seen.issuperset(meta):
-            self._meta_keys.look(meta)
-        found = judged(url, meta)
-        note_origin(url, meta)
+        if meta:
+            if NOTE_KEY in meta:
+                leave_behind(request, meta, self._engine)
+            if not self._known_keys.issuperset(meta):
+                self._meta_keys.look(meta)
+        found = judged(url, meta, noted=True)
         is_any_parked = keeper.is_any_parked()
         if is_any_parked and self._is_down(request):
             raise self._refusals.refuse_for_host(request, self._refusals.down)

@@ -145,7 +145,9 @@ class Policies:
 
         If a refresh is due, it begins on behalf of *page*, which does not wait for it.
         """
-        known = self._last_known(origin, lambda: page)
+        known = self._cache.get(origin)
+        if known is not None and known.varies:
+            known = self._last_known(origin, lambda: page)
         if known is None or (known.is_large and not self._is_read(known, page)):
             return None
         stands = known.standing

@@ -66,23 +66,19 @@ __all__ = [
 
 _HOMES = {
     "Addon": "addon",
-    "HostRefused": "exceptions",
     "Downloader": "downloader.downloader",
     "RepMiddleware": "middleware",
     "RepRobotParser": "parser",
     "RepSpiderMiddleware": "pages",
     "Robots": "robots",
-    "RobotsForbidden": "exceptions",
-    "RobotsRefused": "exceptions",
     "RobotsSitemapSpider": "robots",
-    "RobotsUnreachable": "exceptions",
     "Scheduler": "scheduler",
-    "SettingError": "exceptions",
     "abort_disallowed": "browser",
 }
+"""The modules of names; the others are exceptions."""
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'exceptions')}"), name)

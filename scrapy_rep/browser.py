@@ -14,7 +14,7 @@ from scrapy.utils.defer import deferred_from_coro
 from scrapy_rep.access.origins import origin_of
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.events.of_requests import InBrowser, said_by
-from scrapy_rep.judging.ruling import PARKED, Action, Objection, because, too_soon
+from scrapy_rep.judging.ruling import Action, because, too_soon
 from scrapy_rep.judging.target import name_of
 from scrapy_rep.protocol.printable import without_user
 
@@ -29,7 +29,7 @@ SETTING = "PLAYWRIGHT_ABORT_REQUEST"
 PATHS = ("scrapy_rep.abort_disallowed", "scrapy_rep.browser.abort_disallowed")
 MOST_ASKED = 50
 """Origins that are asked for their robots.txt at a time, on behalf of pages in the browser."""
-UNKNOWN = Objection("unknown", because("its robots.txt is not known yet"))
+UNKNOWN = because("unknown", "its robots.txt is not known yet")
 
 
 class BrowserRequest(Protocol):
@@ -87,7 +87,7 @@ class AbortDisallowed:
             if ruling.action is not Action.SEND and ruling.objection is not None:
                 cause, verdict = ruling.objection
             elif parked:
-                cause, verdict = PARKED, too_soon(parked, 0.0, is_parked=True).verdict
+                cause, verdict = too_soon(parked, 0.0, is_parked=True)
             elif ruling.left_out:
                 (cause, verdict), enforced = ruling.left_out[0], False
         return InBrowser(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from scrapy_rep.events.of_hosts import BudgetSpent, Copy
 from scrapy_rep.events.of_requests import Judged, Refused
-from scrapy_rep.judging.ruling import BUDGET, DOWN, OF_HOST, Judge, Objection, because
+from scrapy_rep.judging.ruling import BUDGET, DOWN, OF_HOST, Judge, because
 from scrapy_rep.judging.target import judged
 from scrapy_rep.protocol.printable import counted, duration, without_user
 from scrapy_rep.signals import request_forbidden
@@ -17,22 +17,19 @@ if TYPE_CHECKING:
 
     from scrapy_rep.crawl import Crawl
     from scrapy_rep.exceptions import RobotsRefused
+    from scrapy_rep.judging.ruling import Objection
     from scrapy_rep.policies import Known
 
 MAX_WAITING = 1000
 """How many requests of a crawl wait here for a robots.txt; the others go back."""
-TOO_MANY_WAIT = Objection(
+TOO_MANY_WAIT = because(
     "waiting",
-    because(
-        f"its robots.txt is not known yet, and {MAX_WAITING} requests wait for theirs"
-    ),
+    f"its robots.txt is not known yet, and {MAX_WAITING} requests wait for theirs",
 )
-ON_THE_WAY = Objection(
+ON_THE_WAY = because(
     "on_the_way",
-    because(
-        "a middleware sends it while it holds up its robots.txt; if that is right, give "
-        "it dont_obey_robotstxt in its meta"
-    ),
+    "a middleware sends it while it holds up its robots.txt; if that is right, give it "
+    "dont_obey_robotstxt in its meta",
 )
 
 
@@ -49,13 +46,9 @@ class Refusals:
         self._keeper = crawl.keeper
         self._over_budget: set[str] = set()
         """Hosts of which a request was refused as they have had all that they may have."""
-        self.down = Objection(
-            DOWN,
-            because(
-                "its host has done nothing but fail for "
-                f"{duration(crawl.settings.back_off_give_up)} (REP_BACK_OFF_GIVE_UP)"
-            ),
-        )
+        failed_for = duration(crawl.settings.back_off_give_up)
+        why = f"its host has done nothing but fail for {failed_for} (REP_BACK_OFF_GIVE_UP)"
+        self.down = because(DOWN, why)
         """For requests to a host that does nothing but fail."""
         self._patient_judge = Judge(replace(crawl.settings, wait=True))
 
@@ -67,7 +60,7 @@ class Refusals:
             self._tell(BudgetSpent(host, budget))
         requests = counted(budget or 0, "request")
         reason = f"its host has had {requests} of this crawl (REP_HOST_BUDGET)"
-        return Objection(BUDGET, because(reason))
+        return because(BUDGET, reason)
 
     def refuse_for_host(self, request: Request, objection: Objection) -> RobotsRefused:
         """Return the exception by which *request* is refused, whatever is allowed there."""
@@ -91,11 +84,10 @@ class Refusals:
         *wait*: a crawl would send it so many seconds later.
         """
         refusal = objection.refusal(url, origin)
-        instead = ""
-        if not self._settings.wait:
-            instead = self._with_patience(request, url, known, wait)
-        is_of_host = objection.cause in OF_HOST
-        self._tell(Refused(refusal, objection.cause, not is_of_host, instead))
+        patient = not self._settings.wait
+        instead = self._with_patience(request, url, known, wait) if patient else ""
+        is_of_site = objection.cause not in OF_HOST
+        self._tell(Refused(refusal, objection.cause, is_of_site, instead))
         if self._is_heard:
             agent, verdict = self._agents.of(request), refusal.verdict
             policy, copy = None, Copy(origin)
@@ -121,7 +113,5 @@ class Refusals:
             wait = self._patient_judge.rule(url, known, agent, now, allowed).seconds
         if not wait:
             return "A crawl would not fetch it either"
-        return (
-            f"A crawl would wait {duration(wait)} for that; with -s REP_WAIT=1 this does, "
-            "too"
-        )
+        waits = f"A crawl would wait {duration(wait)} for that"
+        return f"{waits}; with -s REP_WAIT=1 this does, too"

@@ -82,13 +82,11 @@ class Robots:
         """
         if not self._parts.is_judged:
             return None
-        known, agent = self._known(url), self._agent(None)
-        if known is None:
+        if (known := self._known(url)) is None:
             return None
+        agent, now = self._agent(None), self._parts.policies.now()
         allowed = known.policy.allowed(url, agent)
-        return self._parts.judge.rule(
-            url, known, agent, self._parts.policies.now(), allowed
-        )
+        return self._parts.judge.rule(url, known, agent, now, allowed)
 
     def waiting(self) -> list[Waiting]:
         """Return which hosts wait in the frontier now; the first is due first.
@@ -110,8 +108,7 @@ class Robots:
         policy that then holds. Raises ``ValueError`` if *url* is not an absolute http or
         https URL.
         """
-        origin = origin_of(url)
-        if origin is None:
+        if (origin := origin_of(url)) is None:
             raise ValueError(
                 f"url is {mask_uri(url)!r}, expected an absolute http or https URL"
             )
@@ -125,14 +122,13 @@ class Robots:
         ends. Raises ``ValueError``
         if the URL of *request* is not an http or https URL.
         """
-        origin = origin_of(request.url)
-        if origin is None:
+        if (origin := origin_of(request.url)) is None:
             raise ValueError(
                 f"request is {mask_uri(str(request))}, expected an http or https URL"
             )
-        known = await self._parts.policies.get(origin, request)
-        host = urlsplit(request.url).hostname or ""
         policies, may_wait = self._parts.policies, self._parts.judge.settings.wait
+        known = await policies.get(origin, request)
+        host = urlsplit(request.url).hostname or ""
         while known.requests_wait and may_wait and not policies.is_ending():
             wait = known.standing.until - policies.now()
             with self._parts.waits.holding(host, UNREACHABLE, wait):
@@ -249,11 +245,12 @@ class RobotsSitemapSpider(SitemapSpider):
         # All are asked at once, so that a site that hangs does not hold up the others.
         answers: DeferredQueue[Any] = DeferredQueue()
         asking: set[Deferred[Any]] = set()
-        awaited = 0
 
-        def tell(result: Any, asked: Deferred[Any]) -> None:
+        async def answered() -> list[Request]:
+            asked, requests = await maybe_deferred_to_future(answers.get())
             asking.discard(asked)
-            answers.put(result)
+            found: list[Request] = requests
+            return found
 
         try:
             async for item in super().start():
@@ -261,19 +258,17 @@ class RobotsSitemapSpider(SitemapSpider):
                 if robots is None or not self._asks_for_sitemaps(item):
                     yield item
                     continue
-                if awaited >= ORIGINS_AHEAD:
-                    for request in await maybe_deferred_to_future(answers.get()):
+                if len(asking) >= ORIGINS_AHEAD:
+                    for request in await answered():
                         yield request
-                    awaited -= 1
                 asked = deferred_from_coro(self._requests_for(item, robots))
                 asking.add(asked)
-                asked.addBoth(tell, asked)
-                awaited += 1
-            for _ in range(awaited):
-                for request in await maybe_deferred_to_future(answers.get()):
+                asked.addBoth(lambda found, asked: answers.put((asked, found)), asked)
+            while asking:
+                for request in await answered():
                     yield request
         finally:
-            for asked in list(asking):  # the crawl is broken off
+            for asked in asking:  # the crawl is broken off
                 asked.cancel()
 
     def _asks_for_sitemaps(self, item: object) -> bool:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from scrapy_rep.settings import Settings
 
 UNREACHABLE, CRAWL_DELAY, VISIT_TIME = "unreachable", "crawl_delay", "visit_time"
-DOWN, BUDGET, APPROVAL = "down", "budget", "approval"
+DOWN, BUDGET, APPROVAL, PURPOSE = "down", "budget", "approval", "purpose"
 OF_HOST = frozenset({DOWN, BUDGET})
 """Causes that no robots.txt knows of."""
 PARKED = "parked"
@@ -99,7 +99,7 @@ class Purposes:
         self.of_file: Callable[[str], Preferences] = lambda url: EVERYTHING_UNSTATED
         """Returns what the tdmrep.json of its origin says of a URL."""
 
-    def verdict(self, url: str, policy: Policy, agent: Agent) -> Verdict | None:
+    def objection(self, url: str, policy: Policy, agent: Agent) -> Objection | None:
         """Return why *url* is not fetched for these purposes; ``None``: it may be."""
         if url.endswith(WELL_KNOWN):
             return None  # what tells of preferences is read, not used
@@ -108,7 +108,7 @@ class Purposes:
             found = preferences.of(purpose)
             if found.answer == NO:
                 said = f"{found.said} (line {found.line})"
-                return because(f"no to {purpose} (REP_PURPOSE): {said}")
+                return because(PURPOSE, f"no to {purpose} (REP_PURPOSE): {said}")
             if found.answer == UNSTATED and self._refuses_unstated:
                 found = self.of_file(url).of(purpose)
                 if found.answer == UNSTATED:
@@ -117,7 +117,7 @@ class Purposes:
                     said = f"no to {purpose}: {found.said}"
                 else:
                     continue
-                return because(f"{said} (REP_PURPOSE_UNSTATED)")
+                return because(PURPOSE, f"{said} (REP_PURPOSE_UNSTATED)")
         return None
 
     def refused_by(self, preferences: Preferences) -> Preference | None:
@@ -178,7 +178,8 @@ class Judge:
         if self._permissions is not None and (
             permission := self._permissions.at(known.origin, now)
         ):
-            return self._by_permission(permission, known, agent, now)
+            ruling = self.rule_line(known, agent, now, refuses=True)
+            return ruling._replace(permission=permission)
         left_out: tuple[Objection, ...] = ()
         if not allowed:
             objection = _by_rules(url, known, agent)
@@ -187,18 +188,19 @@ class Judge:
             if self._obeys_rules:
                 return Ruling(Action.REFUSE, objection)
             left_out = (objection,)
-        if self._approval is not None and not known.unreachable:
-            differs = self._approval.objection(known, agent)
-            if differs:
-                why = f"{differs} (REP_APPROVED)"
-                return Ruling(Action.REFUSE, Objection(APPROVAL, because(why)))
+        if (
+            self._approval is not None
+            and not known.unreachable
+            and (differs := self._approval.objection(known, agent))
+        ):
+            why = because(APPROVAL, f"{differs} (REP_APPROVED)")
+            return Ruling(Action.REFUSE, why)
         if self.purposes is not None:
-            verdict = self.purposes.verdict(url, known.policy, agent)
-            if verdict is not None:
-                objection = Objection("purpose", verdict)
+            against = self.purposes.objection(url, known.policy, agent)
+            if against is not None:
                 if self._obeys_rules:
-                    return Ruling(Action.REFUSE, objection, left_out=left_out)
-                left_out += (objection,)
+                    return Ruling(Action.REFUSE, against, left_out=left_out)
+                left_out += (against,)
         if self._left_out is not None:
             wish = pace_of(known.policy, agent, self._left_out)
             if (too_slow := objection_to_pace(wish, now)) is not None:
@@ -207,10 +209,13 @@ class Judge:
         ruling = SEND if pace is FREE else self._by_pace(pace, now)
         return ruling._replace(left_out=left_out) if left_out else ruling
 
-    def rule_line(self, known: Known, agent: Agent, now: float) -> Ruling:
+    def rule_line(
+        self, known: Known, agent: Agent, now: float, *, refuses: bool = False
+    ) -> Ruling:
         """Return what happens to all requests of *agent* that the rules allow.
 
-        An objection is one to wait: what is to be refused may go to the gate, which does so.
+        Unless it *refuses*, an objection is one to wait: what is to be refused may go to the
+        gate, which does so. Nobody knows which pace a site asks for that is to be asked again.
         """
         if known.requests_wait and self.settings.wait:
             return _wait_for_robots(_by_rules(known.origin, known, agent), known, now)
@@ -220,19 +225,7 @@ class Judge:
         if pace is FREE:
             return SEND
         ruling = self._by_pace(pace, now)
-        return SEND if ruling.action is Action.REFUSE else ruling
-
-    def _by_permission(
-        self, permission: Permission, known: Known, agent: Agent, now: float
-    ) -> Ruling:
-        """Return what happens to a request that only the pace of its site concerns."""
-        if known.requests_wait and self.settings.wait:
-            # Nobody knows yet which pace the site asks for.
-            objection = _by_rules(known.origin, known, agent)
-            return _wait_for_robots(objection, known, now)
-        pace = permission.pace(known.pace_for(agent, self.settings))
-        ruling = SEND if pace is FREE else self._by_pace(pace, now)
-        return ruling._replace(permission=permission)
+        return ruling if refuses or ruling.action is not Action.REFUSE else SEND
 
     def _by_pace(self, pace: Pace, now: float) -> Ruling:
         objection = objection_to_pace(pace, now)
@@ -243,11 +236,9 @@ class Judge:
             if opens_in <= self._longest_wait:
                 return Ruling(Action.WAIT, objection, opens_in)
             if opens_in > (most := self.settings.visit_time_max):
-                reason = (
-                    f"{objection.verdict.reason}, in {duration(opens_in)}, which is more "
-                    f"than REP_VISIT_TIME_MAX ({duration(most)})"
-                )
-                objection = Objection(VISIT_TIME, because(reason))
+                more = f"which is more than REP_VISIT_TIME_MAX ({duration(most)})"
+                reason = f"{objection.verdict.reason}, in {duration(opens_in)}, {more}"
+                objection = because(VISIT_TIME, reason)
         return Ruling(Action.REFUSE, objection)
 
 
@@ -266,35 +257,28 @@ def _wait_for_robots(objection: Objection, known: Known, now: float) -> Ruling:
 def objection_to_pace(pace: Pace, now: float) -> Objection | None:
     """Return why *pace* lets no request start *now*; ``None``: it lets one start."""
     if pace.refuses(now):
-        cause = CRAWL_DELAY
-        reason = (
-            f"robots.txt asks for {duration(pace.asked(now))} between requests, more "
-            f"than REP_CRAWL_DELAY_MAX ({duration(pace.most)})"
-        )
-    elif pace.opens_in(now):
+        asked, most = duration(pace.asked(now)), duration(pace.most)
+        reason = f"robots.txt asks for {asked} between requests, more than REP_CRAWL_DELAY_MAX ({most})"
+        return because(CRAWL_DELAY, reason)
+    if pace.opens_in(now):
         assert pace.visit is not None
-        cause = VISIT_TIME
-        reason = (
-            f"robots.txt wants visits from {pace.visit.start:%H:%M} to "
-            f"{pace.visit.end:%H:%M} UTC only"
-        )
-    else:
-        return None
-    return Objection(cause, because(reason))
+        hours = f"{pace.visit.start:%H:%M} to {pace.visit.end:%H:%M}"
+        return because(VISIT_TIME, f"robots.txt wants visits from {hours} UTC only")
+    return None
 
 
 def too_soon(wait: float, interval: float, *, is_parked: bool) -> Objection:
     """Return why a request does not start for *wait* seconds more, where it is not to wait."""
     if is_parked:
-        reason = f"its host is parked for {duration(wait)} more"
-        return Objection(PARKED, because(reason))
+        return because(PARKED, f"its host is parked for {duration(wait)} more")
     reason = (
         f"robots.txt asks for {duration(interval)} between requests, and the next may "
         f"start in {duration(wait)}"
     )
-    return Objection(CRAWL_DELAY, because(reason))
+    return because(CRAWL_DELAY, reason)
 
 
-def because(reason: str) -> Verdict:
-    """Return the verdict that no rule has decided, but *reason*."""
-    return Verdict(allowed=False, rule=None, group=None, reason=reason)
+def because(cause: str, reason: str) -> Objection:
+    """Return an objection that no rule has decided, but *reason*."""
+    verdict = Verdict(allowed=False, rule=None, group=None, reason=reason)
+    return Objection(cause, verdict)

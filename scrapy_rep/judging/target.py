@@ -85,16 +85,14 @@ class Agents:
         *header* is what ``header`` returns for it, where that is known.
         """
         if request is not None and "robotstxt_user_agent" in request.meta:
-            agent = check_agent(
-                'meta["robotstxt_user_agent"]', request.meta["robotstxt_user_agent"]
-            )
+            own = request.meta["robotstxt_user_agent"]
+            agent = check_agent('meta["robotstxt_user_agent"]', own)
             if agent is not None:
                 self._check_sent(agent, self.header(request))
                 return agent
-        own = getattr(self._crawler.spider, "robotstxt_user_agent", None)
-        chosen = (
-            check_agent("spider.robotstxt_user_agent", own) if own else self._chosen
-        )
+        chosen = self._chosen
+        if own := getattr(self._crawler.spider, "robotstxt_user_agent", None):
+            chosen = check_agent("spider.robotstxt_user_agent", own)
         return chosen or (self.header(request) if header is None else header)
 
     def header(self, request: Request | None = None) -> str:
@@ -106,9 +104,7 @@ class Agents:
                 return _decode_header(own)
         header = self._default_header
         if header is None:
-            header = getattr(self._crawler.spider, "user_agent", self._setting)
-        if not header:
-            return ""
+            header = getattr(self._crawler.spider, "user_agent", self._setting) or ""
         return header if isinstance(header, str) else _decode_header(header)
 
     def unsent_tokens(self) -> tuple[str, ...]:
@@ -123,8 +119,7 @@ class Agents:
         self._check_sent(self.of(), self.header())
 
     def _check_sent(self, chosen: Agent, sent: str) -> None:
-        # RFC 9309 2.2.1: the product token should be a part of the identification that is
-        # sent.
+        # RFC 9309 2.2.1: the token should be a part of the identification that is sent.
         if self._warned or (chosen, sent) == self._last_checked:
             return
         self._last_checked = chosen, sent
@@ -244,10 +239,17 @@ def note_origin(url: str, meta: dict[str, Any], unjudged: str | None = None) -> 
 
     *unjudged* tells why it is not judged, where that does not stand in its meta.
     """
-    noted: Any = url
-    if unjudged or (meta and (INSTEAD_KEY in meta or EXEMPT_KEY in meta)):
-        noted = noted, meta.get(INSTEAD_KEY), unjudged or meta.get(EXEMPT_KEY)
-    meta[NOTE_KEY] = noted
+    instead, exempt = meta.get(INSTEAD_KEY), unjudged or meta.get(EXEMPT_KEY)
+    is_plain = instead is None and exempt is None
+    meta[NOTE_KEY] = url if is_plain else (url, instead, exempt)
+
+
+def _noted_on(meta: dict[str, Any]) -> tuple[str | None, Any, Any]:
+    """Return what ``note_origin`` has noted: the URL, and what INSTEAD and EXEMPT were."""
+    noted: Any = meta.get(NOTE_KEY)
+    is_plain = noted is None or isinstance(noted, str)
+    found: tuple[str | None, Any, Any] = (noted, None, None) if is_plain else noted
+    return found
 
 
 def how_judged(url: str, meta: dict[str, Any]) -> tuple[str | None, str | None]:
@@ -255,11 +257,7 @@ def how_judged(url: str, meta: dict[str, Any]) -> tuple[str | None, str | None]:
 
     Both are ``None`` for most: judged by their own. *url* and *meta* are those of the request.
     """
-    noted = meta.get(NOTE_KEY)
-    if noted is not None and not isinstance(noted, str):
-        noted, instead, exempt = noted
-    else:
-        instead = exempt = None
+    noted, instead, exempt = _noted_on(meta)
     if noted != url:  # or it is another's, whose meta was copied
         return PASSED_BY, None
     if exempt:
@@ -279,11 +277,8 @@ def leave_behind(request: Request, meta: dict[str, Any], engine: Engine) -> None
     URL, is no leave to do so elsewhere, and in the slot of one host another one would be
     asked at the wrong pace. What the spider has set since is meant for this request.
     """
-    noted = meta.get(NOTE_KEY)
-    if noted is None:
-        return
-    url, instead, exempt = (noted, None, None) if isinstance(noted, str) else noted
-    if url == request.url or origin_of(url) == origin_of(request.url):
+    url, instead, exempt = _noted_on(meta)
+    if url is None or url == request.url or origin_of(url) == origin_of(request.url):
         return
     for key, value in ((INSTEAD_KEY, instead), (EXEMPT_KEY, exempt)):
         if meta.get(key) == value:

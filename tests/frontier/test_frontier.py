@@ -13,7 +13,7 @@ from scrapy import Request
 from scrapy_rep.frontier import frontier as frontier_module
 from scrapy_rep.frontier import places, sqlite
 from scrapy_rep.frontier.places import GONE
-from scrapy_rep.judging.ruling import SEND, Action, Judge, Objection, Ruling, because
+from scrapy_rep.judging.ruling import SEND, Action, Judge, Ruling, because
 from scrapy_rep.policies import Policies
 from tests.frontier.waiting import (
     Waiting,
@@ -156,7 +156,7 @@ def hold_at_night(monkeypatch: pytest.MonkeyPatch, seconds: float = 7200.0) -> s
 
     def rule_line(self: Any, known: Any, agent: Any, now: Any) -> Ruling:
         if agent in closed:
-            objection = Objection("visit_time", because("not now"))
+            objection = because("visit_time", "not now")
             return Ruling(Action.WAIT, objection, seconds=seconds)
         return SEND
 

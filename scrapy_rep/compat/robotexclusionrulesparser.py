@@ -37,19 +37,11 @@ class RobotExclusionRulesParser(Face):
         self.use_local_time = True
         """Without effect: seconds since 1970 are the same in every time zone."""
         self.expiration_date: float = time.time() + SEVEN_DAYS
-        self._source_url = ""
-        self._response_code: int | None = None
+        self.source_url = ""
+        """The URL of the last ``fetch``; empty: there was none."""
+        self.response_code: int | None = None
+        """The status that the last ``fetch`` ended with; ``None``: it got none."""
         self._policies = {GYM2008: unread(GYM2008)}
-
-    @property
-    def source_url(self) -> str:
-        """Return the URL of the last ``fetch``; empty: there was none."""
-        return self._source_url
-
-    @property
-    def response_code(self) -> int | None:
-        """Return the status that the last ``fetch`` ended with; ``None``: it got none."""
-        return self._response_code
 
     @property
     def sitemap(self) -> None:
@@ -97,12 +89,12 @@ class RobotExclusionRulesParser(Face):
         declares, and ``ValueError`` if *url* is not an absolute http or https URL. Earlier
         rules of *url* then stay; if there were none, nothing is allowed.
         """
-        if url != self._source_url:
+        if url != self.source_url:
             self._policies = {GYM2008: unread(GYM2008)}
-        self._source_url = url
-        self._response_code = None
+        self.source_url = url
+        self.response_code = None
         answer = fetch(url, user_agent=self.user_agent, timeout=timeout)
-        self._response_code = answer.status
+        self.response_code = answer.status
         if isinstance(answer.fault, TimeoutError):
             raise answer.fault
         if answer.fault is not None:

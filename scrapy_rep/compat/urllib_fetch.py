@@ -17,7 +17,7 @@ from http.client import (
     RemoteDisconnected,
 )
 from io import BufferedReader, RawIOBase
-from ssl import SSLSocket
+from ssl import PROTOCOL_TLS_CLIENT, SSLContext, SSLSocket, create_default_context
 from time import monotonic
 from typing import Any
 from urllib.error import URLError
@@ -87,7 +87,7 @@ def _ask(
         headers["User-Agent"] = user_agent
     request = Request(asked.url, headers=headers)  # noqa: S310 - it has an origin
     opener = OpenerDirector()
-    for handler in (ProxyHandler(), _Handler(monotonic() + timeout)):
+    for handler in (ProxyHandler(), _Handler()):
         opener.add_handler(handler)
     with opener.open(request, timeout=timeout) as response:
         fields = response.headers
@@ -106,20 +106,36 @@ def _ask(
 class _Handler(HTTPHandler, HTTPSHandler):
     """For http and https alone: it follows no redirect."""
 
-    def __init__(self, deadline: float) -> None:
-        super().__init__()
-        self._deadline = deadline
-
     def http_open(self, req: Request) -> HTTPResponse:
-        return self.do_open(partial(self._connect, HTTPConnection), req)
+        return self.do_open(_Http, req)
 
     def https_open(self, req: Request) -> HTTPResponse:
-        return self.do_open(partial(self._connect, HTTPSConnection), req)
+        return self.do_open(_Https, req, context=_Context(PROTOCOL_TLS_CLIENT))
 
-    def _connect(self, made_by: type[HTTPConnection], host: str, **options: Any) -> Any:
-        made = made_by(host, **options)
-        made.response_class = partial(_Response, deadline=self._deadline)  # type: ignore[assignment]
-        return made
+
+class _Http(HTTPConnection):
+    def __init__(
+        self, host: str, *, timeout: float = TIMEOUT_SECONDS, **options: Any
+    ) -> None:
+        super().__init__(host, timeout=timeout, **options)
+        deadline = monotonic() + timeout
+        self.response_class = partial(_Response, deadline=deadline)  # type: ignore[assignment]
+
+
+class _Https(_Http, HTTPSConnection):
+    """The same over TLS."""
+
+
+class _Context(SSLContext):
+    """RFC 9112 9.8: what nothing delimits is whole only after a closure alert."""
+
+    def __init__(self, _protocol: int) -> None:
+        self.verify_flags = create_default_context().verify_flags
+        self.load_default_certs()
+        self.set_alpn_protocols(["http/1.1"])
+
+    def wrap_socket(self, sock: Any, *_: Any, **options: Any) -> SSLSocket:
+        return super().wrap_socket(sock, suppress_ragged_eofs=False, **options)
 
 
 class _Response(HTTPResponse):
@@ -131,9 +147,6 @@ class _Response(HTTPResponse):
 
     def __init__(self, sock: Any, *args: Any, deadline: float, **options: Any) -> None:
         super().__init__(sock, *args, **options)
-        if isinstance(sock, SSLSocket):
-            # RFC 9112 9.8: what nothing delimits is whole only after a closure alert.
-            sock.suppress_ragged_eofs = False  # type: ignore[attr-defined]
         self.fp = BufferedReader(_InTime(self.fp.detach(), sock, deadline))
 
     def _read_status(self) -> tuple[str, int, str]:

@@ -13,14 +13,14 @@ from scrapy_rep.access import Access
 from scrapy_rep.compat.urllib_fetch import fetch
 from scrapy_rep.protocol import RFC9309, Policy, parse
 from scrapy_rep.protocol.decoding import show_octets
-from scrapy_rep.protocol.fields import CRAWL_DELAY, PACE_VALUES, REQUEST_RATE
-from scrapy_rep.protocol.groups import groups_of, paces_among, rules_of
+from scrapy_rep.protocol.fields import PACE_VALUES, VISIT_TIME
+from scrapy_rep.protocol.groups import statements
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from scrapy_rep.protocol import Dialect
-    from scrapy_rep.protocol.groups import Section
+    from scrapy_rep.protocol.groups import Asked
 
 
 class Face:
@@ -37,11 +37,10 @@ class Face:
 
     def __str__(self) -> str:
         """Return what was understood, as a robots.txt: default groups last, no comments."""
-        text = f"\n{self.policy}"
-        groups = groups_of(text, self.policy.dialect)
-        groups.sort(key=lambda group: any(agent == "*" for agent, *_ in group))
-        blocks = ["\n".join(_lines(text, group)) for group in groups]
-        blocks.append("\n".join(f"Sitemap: {url}" for url in self.sitemaps))
+        groups, sitemaps = statements(f"\n{self.policy}", self.policy.dialect)
+        default_last = sorted(groups, key=lambda group: "*" in dict(group[0]))
+        blocks = ["\n".join(_lines(*group)) for group in default_last]
+        blocks.append("\n".join(f"Sitemap: {url}" for url in sitemaps))
         return "\n\n".join(filter(None, blocks))
 
 
@@ -77,20 +76,15 @@ def join_lines(lines: str | Iterable[str]) -> str:
     return "\n".join(line.rstrip("\r\n") for line in lines)
 
 
-def _lines(text: str, group: list[Section]) -> Iterable[str]:
-    for section in group:
-        yield f"User-agent: {section[0]}"
-        for field, value in paces_among(text, [section]):
-            if (
-                field in (CRAWL_DELAY, REQUEST_RATE)
-                and PACE_VALUES[field](value) is not None
-            ):
+def _lines(agents: Iterable[Asked], rules: Iterable[tuple[bool, str]]) -> Iterator[str]:
+    for agent, paces in agents:
+        yield f"User-agent: {agent}"
+        for field, value in paces:
+            if field != VISIT_TIME and PACE_VALUES[field](value) is not None:
                 yield f"{field.capitalize()}: {value}"
-    rules = list(rules_of(text, group))
-    for allow, path, _ in rules:
-        yield f"{'Allow' if allow else 'Disallow'}: {show_octets(path)}"
-    if not rules:
-        yield "Disallow:"  # or the user-agent lines would belong to the next group
+    # Without a rule the user-agent lines would belong to the next group.
+    for allow, path in rules or [(False, "")]:
+        yield f"{'Allow' if allow else 'Disallow'}: {show_octets(path)}".rstrip()
 
 
 class RobotFileParser(DatedFace):

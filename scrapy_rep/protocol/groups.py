@@ -216,11 +216,19 @@ def groups_as_written(text: str, groups: list[list[Section]]) -> tuple[Group, ..
     return tuple(written)
 
 
-def statements(text: str, dialect: Dialect) -> tuple[object, ...]:
-    """All that is understood of a text, without line numbers."""
+Asked = tuple[str, tuple[tuple[str, str], ...]]
+"""A user-agent line, and the records of pace that are said to it."""
+Statement = tuple[tuple[Asked, ...], tuple[tuple[bool, str], ...]]
+"""What one group says: its user-agent lines and its rules."""
+
+
+def statements(
+    text: str, dialect: Dialect
+) -> tuple[tuple[Statement, ...], tuple[str, ...]]:
+    """All that is understood of a text, without line numbers: groups and sitemaps."""
     groups = tuple(
         (
-            tuple((each[0], *paces_among(text, [each])) for each in group),
+            tuple((each[0], tuple(paces_among(text, [each]))) for each in group),
             tuple((allow, path) for allow, path, _ in rules_of(text, group)),
         )
         for group in groups_of(text, dialect)

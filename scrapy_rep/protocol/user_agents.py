@@ -145,63 +145,34 @@ def groups_for(
 
     The groups are those of one agent, the most wanted that has any, else those of `*`.
     """
-    find = by_substring if dialect.agents_as_substrings else by_token
-    named, default = find(agents, groups)
-    # RFC 9309 2.2.1: groups of one token are merged; `*` only stands in for a missing one.
-    chosen = named or default
-    return chosen if dialect.merges_groups else chosen[:1], not named
-
-
-def by_token(
-    agents: tuple[str, ...], groups: list[list[Section]]
-) -> tuple[list[list[Section]], list[list[Section]]]:
-    """Groups of the most wanted product token, and default groups."""
     wanted = names_of(agents)
     names = tuple(wanted)
-    best = nobody = len(wanted)
-    named: list[list[Section]] = []
+    headers = [agent.lower() for agent in agents] * dialect.agents_as_substrings
+    named: dict[int, list[list[Section]]] = {}
     default = []
     for group in groups:
         is_default = False
-        rank = nobody
+        ranks: list[int] = []
         for section in group:
             line = section[0].lower()
             # Beyond RFC 9309: junk after "* " is ignored.
-            if line == "*" or (line[:1] == "*" and line[1].isspace()):
+            if line == "*" or (not headers and line[:1] == "*" and line[1].isspace()):
                 is_default = True
+            elif headers:
+                ranks += [
+                    rank for rank, its in enumerate(headers) if line and line in its
+                ]
             elif line.startswith(names):
                 # Beyond RFC 9309: many lines leave the grammar. They match as a whole
                 # ("MJ12bot"), or up to the first octet outside it ("foo/1.0", "foo*"). The
                 # header of a browser is no "mozilla", which would be nearly everybody.
-                rank = min(rank, wanted.get(line, nobody))
-                if not line.startswith(WHOLE_HEADER):
-                    token = IDENTIFIER.match(line)[0]  # type: ignore[index]  # never None
-                    rank = min(rank, wanted.get(token, nobody))
+                token = IDENTIFIER.match(line)[0]  # type: ignore[index]  # never None
+                alike = (line,) if line.startswith(WHOLE_HEADER) else (line, token)
+                ranks += [wanted[name] for name in alike if name in wanted]
         if is_default:
             default.append(group)
-        if rank < best:
-            best, named = rank, []
-        if rank == best < nobody:
-            named.append(group)
-    return named, default
-
-
-def by_substring(
-    agents: tuple[str, ...], groups: list[list[Section]]
-) -> tuple[list[list[Section]], list[list[Section]]]:
-    """Groups with a line that the most wanted agent contains, and default groups."""
-    lines = [[agent.lower() for agent, *_ in group if agent] for group in groups]
-    for agent in agents:
-        header = agent.lower()
-        named = [
-            group
-            for group, its in zip(groups, lines, strict=True)
-            if "*" not in its and any(line in header for line in its)
-        ]
-        if named:
-            break
-    else:
-        named = []
-    return named, [
-        group for group, its in zip(groups, lines, strict=True) if "*" in its
-    ]
+        if ranks and not (is_default and headers):
+            named.setdefault(min(ranks), []).append(group)
+    # RFC 9309 2.2.1: groups of one token are merged; `*` only stands in for a missing one.
+    chosen = named[min(named)] if named else default
+    return chosen if dialect.merges_groups else chosen[:1], not named

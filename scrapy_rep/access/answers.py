@@ -128,23 +128,8 @@ def policy_after(
 
 
 UNDECODED_CODINGS = frozenset(
-    [
-        "aes128gcm",
-        "compress",
-        "dcb",
-        "dcz",
-        "exi",
-        "pack200-gzip",
-        "x-compress",
-        "x-br",
-        "x-zstd",
-        "bzip2",
-        "lz4",
-        "lzma",
-        "sdch",
-        "snappy",
-        "xz",
-    ]
+    "aes128gcm compress dcb dcz exi pack200-gzip x-compress x-br x-zstd bzip2 lz4 lzma sdch"
+    " snappy xz".split()
 )
 """Codings that are not decoded: the registered ones, and others in use."""
 BROTLI_PACKAGES = ("brotli", "brotlicffi")

@@ -175,7 +175,7 @@ class Policy:
             # An empty rule may have that score, too. Else nothing is compiled for it.
             verdict = Verdict(True, None, rules.chosen.tokens, "no rule matches")
         else:
-            rule, is_only = rules.rule_for(score, path, self._text.lines)
+            rule, is_only = rules.rule_for(score, path)
             if rule is None:
                 return Verdict(allowed, None, rules.chosen.tokens, "no rule matches")
             verdict = Verdict(allowed, rule, rules.chosen.tokens, "rule")
@@ -193,7 +193,7 @@ class Policy:
         if self._reason is not None:
             return ()
         rules, path = self._judged(url, rules)
-        return rules.matching(path, self._text.lines)
+        return rules.matching(path)
 
     def denies_all(self, agent: str | Sequence[str]) -> bool:
         """Whether `agent` may fetch nothing but /robots.txt."""
@@ -289,7 +289,7 @@ class Policy:
         self.preferences(url, agent)
         rules = self._rules_for(agent)
         rules.is_prepared = True
-        rules.scored(self._text.lines)  # which may be forgotten by now
+        rules.scored()  # which may be forgotten by now
 
     def __str__(self) -> str:
         """A robots.txt, the text that was read, which parses to an equal policy. Octets
@@ -350,7 +350,7 @@ class Policy:
             ):
                 return rules, path
         if rules.origins:
-            rules = rules.at(url, self._text.lines)
+            rules = rules.at(url)
         path = path_of(url, self.dialect)
         if "/." in path and self.dialect.resolves_dots and not refuses(rules, path):
             # Beyond RFC 9309: a server resolves it, so a refusal of either form holds.
@@ -366,9 +366,9 @@ class Policy:
             return known
         text = self._text.lines
         chosen = chosen_for(agents_given(key), text, self.dialect)
-        reading = Reading(self.dialect, None, self._text.charset)
+        reading = Reading(self.dialect, self._text)
         if first is None:
-            self._first = first = RuleSet(chosen, reading, key).compile(text)
+            self._first = first = RuleSet(chosen, reading, key).compile()
             return first  # another thread may have put its own there since
         if others is None:
             others = self._others = {}
@@ -378,7 +378,7 @@ class Policy:
             if rules.chosen == chosen:
                 break  # another agent that shares the groups
         else:
-            rules = RuleSet(chosen, reading, key).compile(text)
+            rules = RuleSet(chosen, reading, key).compile()
         others[key] = rules
         return rules
 

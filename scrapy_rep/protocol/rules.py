@@ -21,6 +21,7 @@ from scrapy_rep.protocol.urls import (
 from scrapy_rep.protocol.wildcards import join_pieces, parts_occur
 
 if TYPE_CHECKING:
+    from scrapy_rep.protocol.decoding import Text
     from scrapy_rep.protocol.dialect import Dialect
 
 
@@ -32,11 +33,11 @@ class Reading:
     """What decides, besides its own text, how a rule is read."""
 
     dialect: Dialect
+    text: Text
+    """The file that it stands in."""
     origin: str | None = None
     """That of the URLs to be judged, as `origin_of` gives it; None: of none that is named
     in a rule."""
-    charset: str | None = None
-    """In which the text was read, see `Text`."""
 
 
 class Rule(NamedTuple):
@@ -207,7 +208,7 @@ def readings_of(
         path = path_in(path, reading)
         patterns = [
             pattern
-            for spelling in spellings_of(path, reading.charset)
+            for spelling in spellings_of(path, reading.text.charset)
             for pattern in patterns_of(spelling, dialect)
         ]
     if not patterns:

@@ -77,13 +77,13 @@ class RuleSet:
     # What the policy said before, by score, where that alone decides.
     verdicts: dict[int, Verdict] = field(default_factory=dict)
 
-    def compile(self, text: str) -> RuleSet:
+    def compile(self) -> RuleSet:
         """Score the rules of the sections, before anything is asked, and return itself.
 
         Rules that are spelt as usual are cut out of the text at once, and what stands
         between them is read line by line. `readings_of` would score both alike, but slower.
         """
-        dialect = self.reading.dialect
+        text, dialect = self.reading.text.lines, self.reading.dialect
         literals: dict[str, int] = {}
         starred: dict[str, int] = {}
         # RFC 9309 2.2.2: duplicates may be dropped. There may be thousands of them.
@@ -184,17 +184,15 @@ class RuleSet:
             known = self.exact if ends else literals
             known[parts[0]] = max(known.get(parts[0], 0), score)
 
-    def at(self, url: str, text: str) -> RuleSet:
-        """The rules for `url`: these, unless one is a URL of its origin; `text` as for
-        `rule_for`.
-        """
+    def at(self, url: str) -> RuleSet:
+        """The rules for `url`: these, unless one is a URL of its origin."""
         origin = origin_in(url, self.reading.dialect)
         if origin is None or origin not in self.origins:
             return self
         own = self.own
         if own is None or own.reading.origin != origin:
             reading = replace(self.reading, origin=origin)
-            own = RuleSet(self.chosen, reading, self.agent).compile(text)
+            own = RuleSet(self.chosen, reading, self.agent).compile()
             self.own = own
         return own
 
@@ -248,24 +246,20 @@ class RuleSet:
             return self.escapes.best(encode_reserved(path), best)
         return best
 
-    def rule_for(self, score: int, path: str, text: str) -> tuple[Rule | None, bool]:
+    def rule_for(self, score: int, path: str) -> tuple[Rule | None, bool]:
         """The first rule that gives the comparable `path` this score, None for NO_MATCH, and
         whether no other one has that score.
-
-        `text` is what the rule set was compiled from.
         """
-        rules = self.scored(text).get(score, [])
+        rules = self.scored().get(score, [])
         encoded = encode_reserved(path)
         for pattern, rule in rules:
             if matches(pattern, path, encoded):
                 return Rule(*rule), len(rules) < 2
         return None, False
 
-    def matching(self, path: str, text: str) -> tuple[Rule, ...]:
-        """The rules that match the comparable `path`, the highest score first; `text` as
-        for `rule_for`.
-        """
-        by_score = self.scored(text)
+    def matching(self, path: str) -> tuple[Rule, ...]:
+        """The rules that match the comparable `path`, the highest score first."""
+        by_score = self.scored()
         encoded = encode_reserved(path)
         found = [
             rule
@@ -276,14 +270,12 @@ class RuleSet:
         # A rule may have several readings.
         return tuple([Rule(*rule) for rule in dict.fromkeys(found)])
 
-    def scored(
-        self, text: str
-    ) -> dict[int, list[tuple[Pattern, tuple[bool, str, int]]]]:
+    def scored(self) -> dict[int, list[tuple[Pattern, tuple[bool, str, int]]]]:
         """Every rule by its scores, in file order; compiled when asked for: see `RECENT`."""
         by_score = self.by_score
         if by_score is None:
             by_score = {}
-            rules = list(rules_of(text, self.chosen.sections))
+            rules = list(rules_of(self.reading.text.lines, self.chosen.sections))
             for order, (allow, path, line) in zip(RULE_ORDERS, rules, strict=False):
                 rule = allow, show_octets(path), line
                 for score, pattern in readings_of(allow, path, order, self.reading):

@@ -127,10 +127,10 @@ def policy_after(
     return Policy.disallow_all(reason, dialect=dialect)
 
 
-UNDECODED_CODINGS = frozenset(
-    "aes128gcm compress dcb dcz exi pack200-gzip x-compress x-br x-zstd bzip2 lz4 lzma sdch"
-    " snappy xz".split()
-)
+UNDECODED_CODINGS = {
+    *("aes128gcm", "compress", "dcb", "dcz", "exi", "pack200-gzip", "x-compress", "x-br"),
+    *("x-zstd", "bzip2", "lz4", "lzma", "sdch", "snappy", "xz"),
+}  # fmt: skip
 """Codings that are not decoded: the registered ones, and others in use."""
 BROTLI_PACKAGES = ("brotli", "brotlicffi")
 ZSTD_PACKAGES = ("compression.zstd", "backports.zstd", "zstandard")

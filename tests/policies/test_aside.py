@@ -62,14 +62,14 @@ async def test_a_crawl_reads_large_files_aside(filling, monkeypatch):
     by: dict[str, set[Any]] = {"rules": set(), "reasons": set()}
     compile_rules, scored = RuleSet.compile, RuleSet.scored
 
-    def compile_by(self: RuleSet, text: str) -> RuleSet:
+    def compile_by(self: RuleSet) -> RuleSet:
         by["rules"].add(threading.current_thread())
-        return compile_rules(self, text)
+        return compile_rules(self)
 
-    def scored_by(self: RuleSet, text: str) -> Any:
+    def scored_by(self: RuleSet) -> Any:
         if self.by_score is None:
             by["reasons"].add(threading.current_thread())
-        return scored(self, text)
+        return scored(self)
 
     monkeypatch.setattr(RuleSet, "compile", compile_by)
     monkeypatch.setattr(RuleSet, "scored", scored_by)
@@ -93,10 +93,10 @@ async def test_a_crawl_reads_large_files_aside(filling, monkeypatch):
 async def test_a_file_that_denies_all_is_explained_aside(monkeypatch):
     by, scored = set(), RuleSet.scored
 
-    def scored_by(self: RuleSet, text: str) -> Any:
+    def scored_by(self: RuleSet) -> Any:
         if self.by_score is None:
             by.add(threading.current_thread())
-        return scored(self, text)
+        return scored(self)
 
     monkeypatch.setattr(RuleSet, "scored", scored_by)
     body = ("User-agent: *\nDisallow: /\n" + FILLING).encode()

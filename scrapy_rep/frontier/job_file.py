@@ -95,8 +95,8 @@ class Changes:
     def __bool__(self) -> bool:
         return bool(self.requests or self.done or self.seen or self.waits)
 
-    def statements(self, in_hand: Mapping[int, int]) -> Statements:
-        """Return what writes them; *in_hand*: how many requests of a place the crawl has taken."""
+    def statements(self, in_hand: Mapping[str, int]) -> Statements:
+        """Return what writes them; *in_hand*: how many requests of a host the crawl has taken."""
         waits = [(*wait, number) for number, wait in self.waits.items()]
         return [
             (NEW_PLACE, self.names.items()),

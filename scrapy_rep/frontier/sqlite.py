@@ -46,6 +46,10 @@ LARGEST = "SELECT name, waiting FROM places ORDER BY waiting DESC LIMIT 100"
 TOTAL = "SELECT coalesce(sum(waiting), 0), count(*) FROM places"
 FIRST_OF_PLACE = "SELECT rank, ord, id, body FROM requests WHERE place = ? ORDER BY rank, ord LIMIT ?"
 FACTS = "SELECT name, value FROM facts"
+HOSTS_OF_JOB = """
+    SELECT substr(name, 1, instr(name || char(10), char(10)) - 1) AS host, sum(waiting), why,
+        min(coalesce(until, 0))  -- of several places the one that may be asked first tells why
+    FROM places WHERE waiting > 0 GROUP BY host ORDER BY host"""
 RUNNING, IN_HAND, LAST_STARTS = "running", "in hand", "last starts"
 
 
@@ -141,10 +145,9 @@ class SqliteLedger(Ledger):
 
     def fill(self, place: Place, number: int) -> None:
         place.filling = False  # it is asked again, unless they come now
-        if self._changes.requests and not self.write():
+        if not self._is_written():
             return
         gone = self._in_hand(place).union(entry[2] for entry in place.hand)
-        gone |= self._changes.done
         try:
             most = number + len(gone)
             rows = self._file.rows(FIRST_OF_PLACE, (number_of(place.name), most))
@@ -197,15 +200,14 @@ class SqliteLedger(Ledger):
             self._looker.set(WINDOW_LOOK_SECONDS)
 
     def _close(self, place: Place, until: float) -> None:
-        self.frontier.places.leave(place)
-        if not (place.hand or place.asked or place.filling):
+        if not (place.asked or any(entry[2] is None for entry in place.hand)):
             self._outside += place.count
             self.note_wait(place, place.held_by, until)
             self.frontier.drop(place)
 
     def _bring(self, most: int, now: float) -> None:
         """Tell the frontier of up to *most* places that are due *now* and not known to it."""
-        if self._changes and not self.write():
+        if not self._is_written():
             return
         rows = self._file.rows(
             "SELECT id, name, until FROM places WHERE id > ? ORDER BY id LIMIT ?",
@@ -224,16 +226,15 @@ class SqliteLedger(Ledger):
 
     def _bring_place(self, place: Place) -> bool:
         """Tell the frontier what waits in *place*, of which it knows nothing; if anything."""
-        if self._changes and not self.write():
+        if not self._is_written():
             return False
-        sql = "SELECT waiting FROM places WHERE id = ?"
-        rows = self._file.rows(sql, (number_of(place.name),))
-        waiting: int = sum(row[0] for row in rows)
+        sql = "SELECT coalesce(sum(waiting), 0) FROM places WHERE id = ?"
+        ((waiting,),) = self._file.rows(sql, (number_of(place.name),))
         waiting -= len(self._in_hand(place) - {None})
         if waiting > 0:
             self.frontier.found(place, waiting)
             self._outside -= waiting
-        return waiting > 0
+        return bool(waiting > 0)
 
     def note_wait(self, place: Place, cause: str, until: float | None) -> None:
         self._changes.waits[number_of(place.name)] = cause, until
@@ -241,11 +242,14 @@ class SqliteLedger(Ledger):
 
     # Writing
 
+    def _is_written(self) -> bool:
+        return not self._changes or self.write()
+
     def write(self) -> bool:
         """Write all changes; ``False``: they could not be written."""
         taken = self.frontier.taken.values()
-        in_hand = Counter(number_of(place.name) for place, entry in taken if entry[2])
-        in_hand.update(map(number_of, self._unreadable.values()))
+        names = [place.name for place, entry in taken if entry[2]]
+        in_hand = Counter(map(_host_of, [*names, *self._unreadable.values()]))
         try:
             self._file.write(self._changes.statements(in_hand))
         except sqlite3.Error as error:
@@ -348,6 +352,11 @@ def _numbers(fact: str | None) -> dict[str, float]:
     return {}
 
 
+def _host_of(name: str) -> str:
+    """Return the host of the place of this *name*."""
+    return name.partition("\n")[0]
+
+
 def summary(file: JobFile) -> str:
     """Return a line that tells what waits, and where."""
     ((total, places),) = file.rows(TOTAL)
@@ -355,7 +364,7 @@ def summary(file: JobFile) -> str:
         return f"Nothing waits in the job in {file.path.parent}"
     hosts: Counter[str] = Counter()
     for name, waiting in file.rows(LARGEST):
-        hosts[name.partition("\n")[0] or "(none)"] += waiting
+        hosts[_host_of(name) or "(none)"] += waiting
     largest = hosts.most_common(MOST_HOSTS_TOLD)
     told = [f"{host} {number:,}" for host, number in largest]
     if sum(number for _, number in largest) < total:
@@ -388,23 +397,15 @@ def look(folder: Path) -> tuple[list[Host], bool]:
     """
     path = folder / FILE_NAME
     path.stat()
-    hosts: dict[str, Host] = {}
     with closing(
         sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     ) as db:
         db.execute("BEGIN")
-        facts = dict(db.execute(FACTS))
-        in_hand = _numbers(facts.get(IN_HAND))
-        places = "SELECT id, name, waiting, why, until FROM places WHERE waiting > 0"
-        for number, name, requests, why, until in db.execute(places):
-            host, taken = name.partition("\n")[0], int(in_hand.get(str(number), 0))
-            wait = None if until is None else max(0.0, until - time())
-            one = Host(host, requests - taken, taken, why or None, wait)
-            if (other := hosts.get(host)) is not None:
-                # It may be asked when the first of its places may.
-                first = min(one, other, key=lambda each: each.wait or 0.0)
-                both = one.waiting + other.waiting, one.in_hand + other.in_hand
-                one = first._replace(waiting=both[0], in_hand=both[1])
-            hosts[host] = one
-    by_number = sorted(hosts.values(), key=lambda each: (-each.waiting, each.name))
-    return by_number, RUNNING in facts
+        facts, rows = dict(db.execute(FACTS)), db.execute(HOSTS_OF_JOB).fetchall()
+    now, in_hand = time(), _numbers(facts.get(IN_HAND))
+    hosts = []
+    for name, waiting, why, until in rows:
+        taken = int(in_hand.get(name, 0))
+        wait = max(0.0, until - now) if until else None
+        hosts.append(Host(name, waiting - taken, taken, why or None, wait))
+    return sorted(hosts, key=lambda each: -each.waiting), RUNNING in facts

@@ -31,7 +31,7 @@ def job(tmp_path):
         changes.requests.append((n, 3, 0, 10 + n, b""))
     changes.waits[1] = "parked", time.time() + LONG
     with closing(JobFile(tmp_path)) as file:
-        file.write(changes.statements({3: 2}))
+        file.write(changes.statements({"b.example": 2}))
         file.rows("INSERT INTO facts VALUES ('running', 1)")
     return tmp_path
 
@@ -79,7 +79,7 @@ def test_watched_until_ctrl_c(job):
         first = process.stdout.readline()
         with closing(JobFile(job)) as file:
             more = Changes(names={1: "a.example"}, requests=[(1000, 1, 0, 1000, b"")])
-            file.write(more.statements({3: 2}))
+            file.write(more.statements({"b.example": 2}))
         while (line := process.stdout.readline()) == first or b"wait for" not in line:
             assert line
         process.send_signal(signal.SIGINT)

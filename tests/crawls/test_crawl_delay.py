@@ -1,4 +1,4 @@
-"""Crawl-delay, from the sending of one request to that of the next."""
+"""Crawl-delay: no two requests reach a host closer, whatever the user's settings and spiders do."""
 
 from __future__ import annotations
 
@@ -6,24 +6,30 @@ import time
 from typing import Any
 
 import pytest
+import scrapy
 from scrapy import signals
 from scrapy.core import downloader as scrapys_downloader
+from scrapy.core.engine import ExecutionEngine
+from scrapy.utils.asyncio import call_later
 
 from scrapy_rep.judging.ruling import Action
-from tests.site import Reply, Site, gaps_between
+from tests.site import Reply, Site, gaps_between, pages, some_sites
 from tests.utils import (
     SCRAPYS,
+    Media,
     Pages,
+    both_schedulers,
     coroutine_test,
     crawl,
     make_crawler,
-    sleep,
-    with_files,
 )
-from tests.wire import Stamping
 
 DELAY = 0.2
 DELAYED = f"User-agent: *\nCrawl-delay: {DELAY}\n"
+HAS_JITTER = tuple(map(int, scrapy.__version__.split(".")[:2])) >= (2, 19)
+JITTER: dict[str, Any] = (
+    {"DOWNLOAD_DELAY_JITTER": 0.5} if HAS_JITTER else {"RANDOMIZE_DOWNLOAD_DELAY": True}
+)
 
 
 @pytest.mark.invariant2
@@ -32,110 +38,112 @@ DELAYED = f"User-agent: *\nCrawl-delay: {DELAY}\n"
     [
         pytest.param({}, id="alone"),
         pytest.param(
-            {"AUTOTHROTTLE_ENABLED": True, "AUTOTHROTTLE_START_DELAY": 0.1},
+            {
+                "AUTOTHROTTLE_ENABLED": True,
+                "AUTOTHROTTLE_START_DELAY": 0.05,
+                "AUTOTHROTTLE_TARGET_CONCURRENCY": 8,
+            },
             id="AutoThrottle",
         ),
-        pytest.param({"DOWNLOAD_DELAY": 0.1}, id="a shorter delay with jitter"),
-        pytest.param({"DOWNLOAD_DELAY": 0.22}, id="a longer delay with jitter"),
+        pytest.param({"DOWNLOAD_DELAY": 0.15, **JITTER}, id="jitter, shorter"),
+        pytest.param({"DOWNLOAD_DELAY": 0.22, **JITTER}, id="jitter, longer"),
+        pytest.param({"CONCURRENT_REQUESTS": 1}, id="one place"),
         pytest.param(
-            {"DOWNLOAD_SLOTS": {"127.0.0.1": {"concurrency": 8, "delay": 0}}},
+            {"DOWNLOAD_SLOTS": {"127.0.0.2": {"concurrency": 8, "delay": 0}}},
             id="DOWNLOAD_SLOTS",
         ),
     ],
 )
-@pytest.mark.parametrize("scheduler", ["scrapy_rep.Scheduler", SCRAPYS])
+@both_schedulers
 @coroutine_test
-async def test_no_gap_is_shorter(scheduler, settings):
-    with Site({"/robots.txt": DELAYED}) as site:
+async def test_no_gap_is_shorter(scheduler, settings, monkeypatch):
+    # The engine asks the queue when it is woken only, and not every five seconds.
+    monkeypatch.setattr(ExecutionEngine, "_SLOT_HEARTBEAT_INTERVAL", 3600.0)
+    rate = "User-agent: *\nRequest-rate: 300/1m\n"
+    with some_sites(2, DELAYED) as two, Site({"/robots.txt": rate}) as rated:
+        sites = [*two, rated]
         crawler = make_crawler(SCHEDULER=scheduler, **settings)
-        await crawl(crawler, urls=[site.url(f"/{n}") for n in range(6)])
-    assert len(crawler.spider.got) == 6
-    assert len(site.hits) == 7
-    assert min(gaps_between(site.hits)) >= DELAY
+        await crawl(crawler, urls=[url for site in sites for url in pages(site, 4)])
+    assert len(crawler.spider.got) == 12
+    assert min(gap for site in sites for gap in gaps_between(site.hits)) >= DELAY
 
 
+class Dropping(Pages):
+    """Has Scrapy drop idle slots all the time, and not once a minute."""
+
+    def requests(self):
+        self.drop()
+        return super().requests()
+
+    def drop(self):
+        engine: Any = self.crawler.engine
+        if engine.spider is not None:
+            engine.downloader._slot_gc()
+            engine.downloader._slot_gc(age=0)
+            call_later(0.02, self.drop)
+
+
+class Following(Pages):
+    """Finds the pages of one origin on those of another one, in turns."""
+
+    def requests(self):
+        self.others = super().requests()
+        yield next(self.others)
+
+    def parse(self, response):
+        super().parse(response)
+        if len(self.got) == 1:
+            yield from self.others
+
+
+@pytest.mark.invariant2
+@pytest.mark.parametrize("spider", [Dropping, Following])
 @coroutine_test
-async def test_after_the_slot_was_dropped_for_being_idle():
-    class Pausing(Pages):
-        async def start(self):
-            for number, request in enumerate(self.requests()):
-                if number == 2:
-                    await self.idle()
-                yield request
-
-        async def idle(self):
-            downloader = self.crawler.engine.downloader
-            while len(self.got) < 2 or downloader.slots:
-                await sleep(0.02)
-                downloader._slot_gc(age=0)  # those that have outlived their delay
-
-    with Site({"/robots.txt": DELAYED}) as site:
-        crawler = make_crawler(Pausing)
-        await crawl(crawler, urls=[site.url(f"/{n}") for n in range(4)])
-    assert len(site.gaps()) == 3
-    assert min(site.gaps()) >= DELAY
+async def test_two_origins_on_one_host_keep_the_slower(spider):
+    """Whichever of their files is known first, and though slots are forgotten meanwhile."""
+    slow, quick = (
+        Site({"/robots.txt": f"User-agent: *\nCrawl-delay: {seconds}"})
+        for seconds in (DELAY, 0.1)
+    )
+    with slow, quick:
+        crawler = make_crawler(spider)
+        # The quick one's robots.txt is not known when the slow one's pages begin.
+        turns = zip(pages(slow, 4), pages(quick, 4), strict=True)
+        await crawl(crawler, urls=[url for both in turns for url in both])
+    assert len(crawler.spider.got) == 8
+    began = next(hit.sent for hit in slow.hits if hit.path == "/0")
+    after = [hit for hit in slow.hits + quick.hits if hit.sent >= began]
+    assert min(gaps_between(after)) >= DELAY
 
 
 @pytest.mark.invariant2
 @coroutine_test
-async def test_retries_and_redirects_and_errors():
-    with Site({"/robots.txt": DELAYED}) as site:
-        site.replies["/retried"] = [Reply(status=500), "fine"]
-        site.replies["/from"] = Reply(status=302, headers={"Location": "/to"})
-        site.replies["/cut"] = Reply("short", cut=5)
-        crawler = make_crawler(RETRY_TIMES=1)
-        urls = [site.url(path) for path in ("/retried", "/from", "/cut")]
-        await crawl(crawler, urls=urls)
-    assert len(site.gaps()) == 5
-    assert min(site.gaps()) >= DELAY
+async def test_retries_and_redirects_into_a_delayed_host():
+    with Site() as quick, some_sites(1, DELAYED) as (slow,):
+        for n in range(3):
+            location = {"Location": slow.url(f"/{n}")}
+            quick.replies[f"/{n}"] = Reply(status=302, headers=location)
+        slow.replies["/1"] = [Reply(status=503), Reply("short", cut=5), "fine"]
+        crawler = make_crawler(RETRY_TIMES=3)
+        await crawl(crawler, urls=pages(quick, 3) + pages(slow, 2, start=5))
+    assert len(crawler.spider.got) == 5
+    assert slow.count("/1") == 3
+    assert min(gaps_between(slow.hits)) >= DELAY
 
 
+@pytest.mark.invariant2
+@pytest.mark.parametrize("kind", ["file", "image"])
 @coroutine_test
-async def test_two_origins_in_one_slot_keep_the_slower():
-    slow = Site({"/robots.txt": DELAYED})
-    quick = Site({"/robots.txt": "User-agent: *\nCrawl-delay: 0.1\n"})
-
-    class Following(Pages):
-        def parse(self, response):
-            super().parse(response)
-            if len(self.got) == 1:
-                for number in range(1, 4):
-                    yield response.follow(f"/{number}")
-                    yield response.follow(quick.url(f"/{number}"))
-
-    with slow, quick:
-        crawler = make_crawler(Following)
-        await crawl(crawler, urls=[slow.url("/0")])
-        assert slow.host == quick.host
-        hits = slow.hits + quick.hits
-    assert len(hits) == 9
-    assert min(gaps_between(hits)) >= DELAY
-
-
-class Held(Stamping):
-    """Has the whole process stand still before some requests are written."""
-
-    @classmethod
-    def from_crawler(cls, crawler):
-        handler = super().from_crawler(crawler)
-        download = handler.download_request
-
-        async def download_request(request):
-            if request.url.endswith(("robots.txt", "/1", "/3")):
-                time.sleep(0.75 * DELAY)  # noqa: ASYNC251
-            return await download(request)
-
-        handler.download_request = download_request
-        return handler
-
-
-@coroutine_test
-async def test_a_request_that_leaves_late_puts_off_the_next():
-    with Site({"/robots.txt": DELAYED}) as site:
-        crawler = make_crawler(DOWNLOAD_HANDLERS={"http": Held})
-        await crawl(crawler, urls=[site.url(f"/{n}") for n in range(5)])
-    assert len(site.hits) == 6
-    assert min(gaps_between(site.hits)) >= DELAY
+async def test_media_of_a_delayed_host(kind, tmp_path):
+    pipeline = f"scrapy.pipelines.{kind}s.{kind.title()}sPipeline"
+    stores = {"FILES_STORE": str(tmp_path), "IMAGES_STORE": str(tmp_path)}
+    with Site() as quick, some_sites(1, DELAYED) as (slow,):
+        crawler = make_crawler(Media, ITEM_PIPELINES={pipeline: 1}, **stores)
+        item = {f"{kind}_urls": [slow.url(f"/{n}.png") for n in range(3)]}
+        await crawl(crawler, urls=[quick.url("/"), *pages(slow, 2)], item=item)
+    assert len(crawler.spider.got) == 3
+    assert len(slow.hits) == 6
+    assert min(gaps_between(slow.hits)) >= DELAY
 
 
 @coroutine_test
@@ -150,41 +158,9 @@ async def test_a_slot_that_lets_two_go_at_once(monkeypatch):
     monkeypatch.setattr(scrapys_downloader, "_schedule_coro", then_stand_still)
     with Site({"/robots.txt": DELAYED}) as site:
         crawler = make_crawler(SCHEDULER=SCRAPYS)
-        await crawl(crawler, urls=[site.url(f"/{n}") for n in range(5)])
+        await crawl(crawler, urls=pages(site, 5))
     assert len(site.hits) == 6
     assert min(gaps_between(site.hits)) >= DELAY
-
-
-@coroutine_test
-async def test_a_request_that_is_answered_late_puts_off_the_next():
-    """It may have arrived as late: by 0.05 s, or what it took longer than the quickest."""
-
-    class Timing(Pages):
-        def parse(self, response):
-            super().parse(response)
-            latency[int(response.url[-1])] = response.meta["download_latency"]
-
-    latency: dict[int, float] = {}
-    with Site({"/robots.txt": DELAYED}) as site:
-        for number in range(1, 6, 2):
-            site.replies[f"/{number}"] = Reply("page", after=0.1)
-        crawler = make_crawler(Timing)
-        await crawl(crawler, urls=[site.url(f"/{n}") for n in range(6)])
-    order = [int(hit.path[1:]) for hit in site.hits[1:]]
-    for place, gap in list(enumerate(site.gaps()))[1:]:
-        seen = [latency[number] for number in order[: place + 1]]
-        assert gap >= DELAY + min(0.05, seen[-1] - min(seen))
-
-
-@pytest.mark.invariant2
-@coroutine_test
-async def test_media_requests_keep_it_too(tmp_path):
-    with Site({"/robots.txt": DELAYED}) as site:
-        files = [site.url(f"/{n}.pdf") for n in range(3)]
-        urls = [site.url("/start")]
-        await crawl(with_files(tmp_path), urls=urls, item={"file_urls": files})
-    assert len(site.gaps()) == 3
-    assert min(site.gaps()) >= DELAY
 
 
 @pytest.mark.invariant8
@@ -199,65 +175,42 @@ async def test_the_users_own_longer_delay_stays():
     with Site({"/robots.txt": "User-agent: *\nCrawl-delay: 0.1\n"}) as site:
         crawler = make_crawler(DOWNLOAD_DELAY=0.2)
         crawler.signals.connect(reached, signals.request_reached_downloader)
-        await crawl(crawler, urls=[site.url("/a"), site.url("/b")])
+        await crawl(crawler, urls=pages(site, 2))
     assert delays == [0.2, 0.2, 0.2]
 
 
+@pytest.mark.parametrize("over", ["drop", "clamp"])
 @coroutine_test
-async def test_a_group_of_our_own_has_a_delay_of_its_own():
-    # Without the empty rule both user-agent lines would head one group.
-    body = "User-agent: *\nCrawl-delay: 100\nDisallow:\n\nUser-agent: me\nCrawl-delay: 0.1\n"
-    with Site({"/robots.txt": body}) as site:
-        crawler = make_crawler(USER_AGENT="me/1.0")
-        await crawl(crawler, urls=[site.url(f"/{n}") for n in range(3)])
-    assert len(site.gaps()) == 2
-    assert min(site.gaps()) >= 0.1
-    assert crawler.stats.get_value("rep/crawl_delay/longest") == 0.1
-
-
-@coroutine_test
-async def test_over_the_maximum_is_refused_and_counted():
-    with Site({"/robots.txt": "User-agent: *\nCrawl-delay: 999\n"}) as site:
-        crawler = make_crawler()
-        await crawl(crawler, urls=[site.url("/a"), site.url("/b")])
-        assert site.paths == ["/robots.txt"]
-    assert len(crawler.spider.failures) == 2
-    assert "asks for 16 min 39 s" in crawler.spider.failures[0].reason
+async def test_over_the_maximum(over):
+    with some_sites(1, "User-agent: *\nCrawl-delay: 100") as (site,):
+        crawler = make_crawler(REP_CRAWL_DELAY_MAX=0.1, REP_CRAWL_DELAY_OVER_MAX=over)
+        await crawl(crawler, urls=pages(site, 3))
     stats = crawler.stats.get_stats()
-    assert stats["rep/forbidden/crawl_delay"] == 2
-    assert stats["rep/crawl_delay/longest"] == 999
+    assert stats["rep/crawl_delay/longest"] == 100
     assert stats["rep/crawl_delay/over_max"] == 1
+    if over == "clamp":
+        assert len(crawler.spider.got) == 3
+        assert min(gaps_between(site.hits)) >= 0.1
+        return
+    assert site.paths == ["/robots.txt"]
+    assert len(crawler.spider.failures) == stats["rep/forbidden/crawl_delay"] == 3
+    assert "asks for 1 min 40 s" in crawler.spider.failures[0].reason
 
 
+@pytest.mark.parametrize(
+    ("delay", "obey", "would"),
+    [(100, ["disallow"], None), (999, ["disallow", "visit-time"], 3)],
+)
 @coroutine_test
-async def test_over_the_maximum_may_be_clamped():
-    with Site({"/robots.txt": "User-agent: *\nCrawl-delay: 999\n"}) as site:
-        crawler = make_crawler(
-            REP_CRAWL_DELAY_MAX=DELAY, REP_CRAWL_DELAY_OVER_MAX="clamp"
-        )
-        await crawl(crawler, urls=[site.url("/a"), site.url("/b")])
-    (gap,) = site.gaps()
-    assert gap >= DELAY  # and the crawl has ended
-
-
-@coroutine_test
-async def test_left_out_of_rep_obey():
-    with Site({"/robots.txt": "User-agent: *\nCrawl-delay: 100\n"}) as site:
-        crawler = make_crawler(REP_OBEY=["disallow"])
-        await crawl(crawler, urls=[site.url(f"/{n}") for n in range(3)])
-    assert len(crawler.spider.got) == 3  # without a delay the crawl has ended
-    assert crawler.stats.get_value("rep/would_forbid") is None
-
-
-@coroutine_test
-async def test_what_is_left_out_of_rep_obey_is_judged_and_counted():
-    body = "User-agent: *\nCrawl-delay: 999\nVisit-time: 0000-0000\n"
+async def test_left_out_of_rep_obey(delay, obey, would):
+    """What is left out, and would refuse, is judged and counted."""
+    body = f"User-agent: *\nCrawl-delay: {delay}\nVisit-time: 0000-0000\n"
     with Site({"/robots.txt": body}) as site:
-        crawler = make_crawler(REP_OBEY=["disallow", "visit-time"])
-        await crawl(crawler, urls=[site.url(f"/{n}") for n in range(3)])
-        assert len(site.gaps()) == 2
-    assert crawler.stats.get_value("rep/would_forbid") == 3
-    assert crawler.stats.get_value("rep/would_forbid/crawl_delay") == 3
+        crawler = make_crawler(REP_OBEY=obey)
+        await crawl(crawler, urls=pages(site, 3))
+    assert len(crawler.spider.got) == 3  # without a delay the crawl has ended
+    assert crawler.stats.get_value("rep/would_forbid") == would
+    assert crawler.stats.get_value("rep/would_forbid/crawl_delay") == would
 
 
 @coroutine_test

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from threading import Barrier, Event
+from threading import Event
 from typing import Any
 
 import pytest
@@ -26,31 +26,18 @@ from tests.site import (
 from tests.utils import (
     SCRAPYS,
     Enough,
-    Media,
     Pages,
-    at_once,
     coroutine_test,
     crawl,
     make_crawler,
     sleep,
 )
 
-SCRAPY_VERSION = tuple(int(part) for part in scrapy.__version__.split(".")[:2])
-
 
 def delay(seconds: float, *more: str) -> str:
     return "\n".join(
         ["User-agent: *", f"Crawl-delay: {seconds}", *more, "Disallow: /no"]
     )
-
-
-def gaps(*sites: Site) -> list[float]:
-    """Return the gaps between all requests to *sites*, robots.txt among them."""
-    return gaps_between(hit for site in sites for hit in site.hits)
-
-
-def when(site: Site, path: str) -> float:
-    return next(hit.sent for hit in site.hits if hit.path == path)
 
 
 def stat(crawler: Any, name: str) -> Any:
@@ -61,102 +48,10 @@ def scheduler_of(crawler: Any) -> Any:
     return crawler.engine._slot.scheduler
 
 
-JITTER: dict[str, Any] = (
-    {"DOWNLOAD_DELAY_JITTER": 0.5}
-    if SCRAPY_VERSION >= (2, 19)
-    else {"RANDOMIZE_DOWNLOAD_DELAY": True}
-)
-
-
 @pytest.fixture
 def no_heartbeat(monkeypatch):
     """Have the engine ask the queue when it is woken only, and not every five seconds."""
     monkeypatch.setattr(ExecutionEngine, "_SLOT_HEARTBEAT_INTERVAL", 3600.0)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        pytest.param({}, id="alone"),
-        pytest.param(
-            {
-                "AUTOTHROTTLE_ENABLED": True,
-                "AUTOTHROTTLE_START_DELAY": 0.05,
-                "AUTOTHROTTLE_TARGET_CONCURRENCY": 8,
-            },
-            id="AutoThrottle",
-        ),
-        pytest.param({"DOWNLOAD_DELAY": 0.15, **JITTER}, id="jitter, shorter"),
-        pytest.param({"DOWNLOAD_DELAY": 0.22, **JITTER}, id="jitter, longer"),
-        pytest.param({"CONCURRENT_REQUESTS": 1}, id="one place"),
-    ],
-)
-@coroutine_test
-async def test_gaps_of_several_hosts(settings, no_heartbeat):
-    with some_sites(3, delay(0.2)) as sites:
-        crawler = make_crawler(**settings)
-        await crawl(crawler, urls=[url for site in sites for url in pages(site, 4)])
-    assert len(crawler.spider.got) == 12
-    assert min(gap for site in sites for gap in gaps(site)) >= 0.2
-
-
-@coroutine_test
-async def test_slots_that_are_dropped_all_the_time():
-    class Dropping(Pages):
-        def drop(self):
-            engine = self.crawler.engine
-            if engine.spider is not None:
-                # As it runs every minute, and as it would with a shorter patience.
-                engine.downloader._slot_gc()
-                engine.downloader._slot_gc(age=0)
-                call_later(0.02, self.drop)
-
-        async def start(self):
-            self.drop()
-            for request in self.requests():
-                yield request
-
-    with some_sites(2, delay(0.2)) as sites:
-        crawler = make_crawler(Dropping)
-        await crawl(crawler, urls=[url for site in sites for url in pages(site, 4)])
-    assert len(crawler.spider.got) == 8
-    assert min(gap for site in sites for gap in gaps(site)) >= 0.2
-
-
-@coroutine_test
-async def test_retries_and_redirects_into_a_delayed_host():
-    with Site() as quick, some_sites(1, delay(0.2)) as (slow,):
-        for n in range(3):
-            location = {"Location": slow.url(f"/{n}")}
-            quick.replies[f"/{n}"] = Reply(status=302, headers=location)
-        slow.replies["/1"] = [Reply(status=503), Reply("short", cut=5), "fine"]
-        crawler = make_crawler(RETRY_TIMES=3)
-        await crawl(crawler, urls=pages(quick, 3) + pages(slow, 2, start=5))
-    assert len(crawler.spider.got) == 5
-    assert slow.count("/1") == 3
-    assert min(gaps(slow)) >= 0.2
-
-
-@pytest.mark.parametrize("kind", ["file", "image"])
-@coroutine_test
-async def test_media_of_a_delayed_host(kind, tmp_path):
-    pipeline = {
-        "file": "scrapy.pipelines.files.FilesPipeline",
-        "image": "scrapy.pipelines.images.ImagesPipeline",
-    }[kind]
-
-    with Site() as quick, some_sites(1, delay(0.2)) as (slow,):
-        crawler = make_crawler(
-            Media,
-            ITEM_PIPELINES={pipeline: 1},
-            FILES_STORE=str(tmp_path),
-            IMAGES_STORE=str(tmp_path),
-        )
-        item = {f"{kind}_urls": [slow.url(f"/{n}.png") for n in range(3)]}
-        await crawl(crawler, urls=[quick.url("/"), *pages(slow, 2)], item=item)
-    assert len(crawler.spider.got) == 3
-    assert len(slow.hits) == 6
-    assert min(gaps(slow)) >= 0.2
 
 
 @coroutine_test
@@ -183,21 +78,6 @@ async def test_a_request_at_the_wrong_time_of_day_holds_no_other():
         assert site.count("/robots.txt") == 1
     assert sorted(crawler.spider.got) == sorted(pages(site, 10)[1::2])
     assert crawler.spider.failures == []
-
-
-@coroutine_test
-async def test_two_origins_on_one_host_keep_the_slower():
-    slow = Site({"/robots.txt": delay(0.3)}, host="127.0.0.2")
-    quick = Site({"/robots.txt": delay(0.1)}, host="127.0.0.2")
-    with slow, quick:
-        crawler = make_crawler()
-        # The quick one's robots.txt is not known when the slow one's pages begin.
-        urls = pages(slow, 2) + pages(quick, 2)
-        await crawl(crawler, urls=urls)
-    assert len(crawler.spider.got) == 4
-    began = when(slow, "/0")
-    after = [hit for hit in slow.hits + quick.hits if hit.sent >= began]
-    assert min(gaps_between(after)) >= 0.3
 
 
 @coroutine_test
@@ -285,19 +165,6 @@ async def test_what_was_in_a_job_waits_for_no_robots_txt_of_what_comes_now(tmp_p
     assert sorted(got) == sorted([*urls, now.url("/0")])
 
 
-@pytest.mark.parametrize(
-    ("rate", "interval"), [("10/1s", 0.1), ("2/1", 0.5), ("300/1m", 0.2)]
-)
-@coroutine_test
-async def test_request_rate(rate, interval, no_heartbeat):
-    body = f"User-agent: *\nRequest-rate: {rate}\n"
-    with some_sites(1, body) as (site,):
-        crawler = make_crawler()
-        await crawl(crawler, urls=pages(site, 3))
-    assert len(crawler.spider.got) == 3
-    assert min(gaps(site)) >= interval
-
-
 @pytest.mark.parametrize("scheduler", ["scrapy_rep.Scheduler", SCRAPYS])
 @coroutine_test
 async def test_a_visit_time_that_opens(scheduler, monkeypatch, no_heartbeat):
@@ -315,7 +182,8 @@ async def test_a_visit_time_that_opens(scheduler, monkeypatch, no_heartbeat):
         assert site.count("/0") == 0
         return
     assert len(crawler.spider.got) == 3
-    assert when(site, "/0") - started >= 1.0
+    first = next(hit for hit in site.hits if hit.path == "/0")
+    assert first.sent - started >= 1.0
     assert stat(crawler, "rep/forbidden/visit_time") is None
 
 
@@ -368,7 +236,7 @@ async def test_a_refresh_that_changes_the_delay():
     places = [place for place, hit in enumerate(hits) if hit.path == "/robots.txt"]
     refreshed = places[1]
     assert refreshed > 1
-    assert min(gaps(site)) >= 0.1
+    assert min(site.gaps(robots=True)) >= 0.1
     # The first page after it may have been on its way.
     after = gaps_between(hits[refreshed + 2 :])
     assert len(after) >= 2
@@ -389,7 +257,7 @@ async def test_a_refresh_does_not_queue_behind_pages(scheduler):
     # With Scrapy's queue 16 pages are in the downloader by then, and the next one, which finds
     # it out of date, comes when half of them have left. It would come behind the other half.
     assert asked[1] <= 12
-    assert min(gaps(site)) >= 0.15
+    assert min(site.gaps(robots=True)) >= 0.15
 
 
 @coroutine_test
@@ -426,19 +294,6 @@ async def test_the_log_says_why_a_slot_is_parked(caplog):
     assert parked()[0].startswith("127.0.0.2 waits for 0.")
     assert parked()[0].endswith("its robots.txt is unreachable")
     assert "its delay is not over" in parked()[-1]
-
-
-@coroutine_test
-async def test_an_origin_that_does_not_heal():
-    with some_sites(1, Reply(status=503)) as (site,):
-        crawler = make_crawler(REP_UNREACHABLE_RETRY_DELAYS=[0.1, 0.1])
-        await crawl(crawler, urls=pages(site, 3))
-    assert site.paths == ["/robots.txt"] * 3
-    assert len(crawler.spider.failures) == 3
-    for failure in crawler.spider.failures:
-        assert isinstance(failure, RobotsUnreachable)
-        assert "503" in failure.reason
-    assert stat(crawler, "rep/forbidden/unreachable") == 3
 
 
 class StoppedEarly(Pages):
@@ -485,23 +340,7 @@ async def test_disallowed_pages_use_up_no_delays():
         await crawl(crawler, urls=urls)
     assert site.paths == ["/robots.txt", "/a", "/b"]
     assert len(crawler.spider.failures) == 150
-    assert min(gaps(site)) >= 0.5
-
-
-@pytest.mark.parametrize("over", ["drop", "clamp"])
-@coroutine_test
-async def test_rep_crawl_delay_max(over):
-    with some_sites(1, delay(100)) as (site,), Site() as other:
-        crawler = make_crawler(REP_CRAWL_DELAY_MAX=0.1, REP_CRAWL_DELAY_OVER_MAX=over)
-        await crawl(crawler, urls=pages(site, 3) + pages(other, 3))
-    if over == "drop":
-        assert site.paths == ["/robots.txt"]
-        assert len(crawler.spider.failures) == 3
-        assert "asks for 1 min 40 s" in str(crawler.spider.failures[0])
-    else:
-        assert len(crawler.spider.got) == 6
-        assert min(gaps(site)) >= 0.1
-    assert stat(crawler, "rep/crawl_delay/over_max") == 1
+    assert min(site.gaps(robots=True)) >= 0.5
 
 
 @coroutine_test
@@ -551,37 +390,6 @@ async def test_what_falls_out_of_memory_is_not_asked_for_ever():
     assert len(crawler.spider.failures) == 6
     # Three times in patience; then for each request that is to be refused.
     assert all(3 <= site.count("/robots.txt") <= 5 for site in sites)
-
-
-@coroutine_test
-async def test_two_crawls_in_one_process():
-    begun = Barrier(2)
-
-    def robots(hit):
-        begun.wait(20)  # for the other crawl
-        return Reply(delay(0.2))
-
-    with some_sites(2, robots) as sites:
-        crawlers = [make_crawler() for _ in sites]
-        await at_once(
-            *(
-                crawl(crawler, urls=pages(site, 4))
-                for crawler, site in zip(crawlers, sites, strict=True)
-            )
-        )
-    assert [len(crawler.spider.got) for crawler in crawlers] == [4, 4]
-    assert min(gap for site in sites for gap in gaps(site)) >= 0.2
-
-
-@coroutine_test
-async def test_a_run_begins_as_if_its_hosts_had_just_been_asked(tmp_path):
-    """When the run before it asked them last is not kept."""
-    settings: dict[str, Any] = {"JOBDIR": str(tmp_path)}
-    with some_sites(1, delay(0.3)) as (site,):
-        await crawl(make_crawler(**settings), urls=pages(site, 1))
-        await crawl(make_crawler(**settings), urls=pages(site, 2, start=1))
-    assert site.paths == ["/robots.txt", "/0", "/1", "/2"]
-    assert min(site.gaps()) >= 0.3
 
 
 @coroutine_test

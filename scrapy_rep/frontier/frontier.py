@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from heapq import heappop
 from math import inf
 from random import randrange
 from time import monotonic
@@ -10,9 +11,9 @@ from typing import TYPE_CHECKING
 from scrapy_rep.downloader.tools import Alarm
 from scrapy_rep.events.of_hosts import GoesOn, PutOff
 from scrapy_rep.frontier.permits import Permits
-from scrapy_rep.frontier.places import ASKED, DUE, FULL, GONE, LATER, UNKNOWN, Places
+from scrapy_rep.frontier.places import WINDOW, Places
 from scrapy_rep.judging.ruling import UNREACHABLE
-from scrapy_rep.log.waits import PACE, TURN, Held
+from scrapy_rep.log.waits import ASKED, PACE, TURN, Held
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from scrapy_rep.crawl import Crawl
     from scrapy_rep.frontier.ledger import Entry, Ledger
-    from scrapy_rep.frontier.places import HostQueue, Place
+    from scrapy_rep.frontier.places import HostQueue, Place, Where
     from scrapy_rep.policies.service import Policies
 
 FULL_RECHECKS_PER_POP = 2
@@ -29,8 +30,6 @@ TOLD_ELSEWHERE = frozenset({ASKED, PACE, UNREACHABLE})
 """After a wait for one of these, the log has no line that the host goes on."""
 SWEEP_SECONDS = 0.03
 """Seconds after which we look again which of the requests that the engine has are done."""
-WINDOW = 20_000
-"""So many places are known at a time; what waits in others is known to the ledger alone."""
 
 
 class Frontier:
@@ -44,7 +43,11 @@ class Frontier:
         crawl.is_queued = True
         self._permits = permits = Permits(crawl)
         self._ledger = ledger
-        self.places = Places(permits, ledger, spider)
+        self.places = places = Places(permits, ledger, spider)
+        places.enter = self._enter
+        # What a ledger tells
+        self.arrive, self.found = places.arrive, places.found
+        self.came, self.drop = places.came, places.discard
         self.taken: dict[Request, tuple[Place, Entry]] = {}
         """The requests that the engine has, each with its place and entry."""
         self._asked = 0
@@ -57,54 +60,10 @@ class Frontier:
         permits.engine.back_out_while(self.is_all_promised)
         permits.waits.queue = self
 
-    # What a ledger tells
-
     @property
     def room(self) -> int:
         """How many places more have room in its window; below 0: it has more than it should."""
         return WINDOW - len(self.places)
-
-    def arrive(self, place: Place, entry: Entry) -> bool:
-        """Take a new request; ``False``: the ledger alone knows of it.
-
-        That is so if it can be read from the ledger, as its entry has octets, while the window is
-        full and nothing waits in *place* as far as is known.
-        """
-        place = self.places.current(place)
-        if isinstance(entry[3], bytes) and self.room < 0 and not place.count:
-            self.places.discard(place)
-            return False
-        if self.places.add(place, entry):
-            self._enter(place)
-        return True
-
-    def found(self, place: Place, number: int) -> None:
-        """Note that *number* more requests of *place* wait in the ledger, of any urgency."""
-        place = self.places.current(place)
-        if self.places.add_behind(place, number):
-            self._enter(place)
-
-    def came(self, place: Place, entries: list[Entry], left: int | None = None) -> None:
-        """Take what ``fill`` has asked for to hand, in ascending order.
-
-        *left*: so many are behind them; ``None``: as many as were known before, less these. No
-        *entries*: none is left.
-        """
-        place.filling = False
-        if entries:  # else it may have been dropped, as nothing was left in the ledger
-            place = self.places.current(place)
-        if place.is_gone:
-            return
-        self.places.came(place, entries, left)
-        if place.count:
-            self.places.make_due(place.queue)
-        else:
-            self.places.discard(place)
-
-    def drop(self, place: Place) -> None:
-        """Forget *place* and its requests, which are others' now."""
-        if not place.is_gone:
-            self.places.discard(place)
 
     # What goes, and what comes back
 
@@ -186,7 +145,7 @@ class Frontier:
         """Return a request of *queue*; ``None``: it waits, or comes again in its turn."""
         wait = self._permits.slot_left(queue)
         if wait == inf:
-            self.places.put(queue, FULL)
+            self.places.put(queue, "full")
             return None
         place = self._next_place(queue)
         if place is None:
@@ -198,10 +157,10 @@ class Frontier:
             self.places.fill(place)
         if place.hand and place.key is not None:
             return self._take_from(place)
-        if not (place.count or place.is_gone):
+        if not place.count:
             self.places.discard(place)
         if queue.places:  # it is looked at again, now or when they have come
-            self.places.put(queue, ASKED if place.filling else DUE)
+            self.places.put(queue, "asked" if place.filling else "due")
         return None
 
     def _next_place(self, queue: HostQueue) -> Place | None:
@@ -212,12 +171,13 @@ class Frontier:
                 if not place.hand:
                     self.places.fill(place)  # else it is not known how urgent it is
             places = sorted(places, key=lambda place: place.urgency)
-        where, soonest, why = "", inf, ""
+        where: Where | None = None
+        soonest, why = inf, ""
         for place in places:
             if place.key is None and (request := self.places.next_of(place)):
                 place.key = self._permits.host_slot_key(request)[2]
             held = (
-                (ASKED if place.filling else None)
+                ("asked" if place.filling else None)
                 or self._ledger.hold_of(place)
                 or self._permits.hold_of(place)
             )
@@ -227,9 +187,9 @@ class Frontier:
                 return place
             if not isinstance(held, str):
                 soonest, why = min((soonest, why), held)
-            elif where is not UNKNOWN:
+            elif where != "unknown":
                 where = held
-        if where and (where is UNKNOWN or soonest == inf):
+        if where is not None and (where == "unknown" or soonest == inf):
             self.places.put(queue, where)
         elif queue.places:
             self._park(queue, soonest, why)
@@ -239,7 +199,8 @@ class Frontier:
         queue = place.queue
         request = self.places.next_of(place)
         if request is not None:
-            entry = self.places.take(place)
+            entry = heappop(place.hand)
+            self.places.count -= 1
             if place.was_named and self._moves(request, place, entry):
                 request = None
         if not (place.hand or place.behind):
@@ -247,7 +208,7 @@ class Frontier:
         elif self._ledger.fills_ahead and 2 * len(place.hand) <= self._ledger.at_hand:
             self.places.fill(place)
         if queue.places:
-            self.places.put(queue, DUE)
+            self.places.put(queue, "due")
         if request is None:
             return None
         if not (place.ask_ahead or place.is_gone):
@@ -273,9 +234,9 @@ class Frontier:
 
     def _enter(self, place: Place) -> None:
         """Note that something waits in *place* again."""
-        if place.queue.where is GONE and self._permits.is_new(place):
-            self._note(place, UNKNOWN)
-            self.places.put(place.queue, UNKNOWN)
+        if place.queue.where == "gone" and self._permits.is_new(place):
+            self._note(place, "unknown")
+            self.places.put(place.queue, "unknown")
         else:  # what holds other places of its host need not hold this one
             self.places.make_due(place.queue)
 
@@ -283,7 +244,7 @@ class Frontier:
         self.places.park(queue, wait)
         self._permits.events.tell(PutOff(queue.host, wait, cause))
 
-    def _note(self, place: Place, held: tuple[float, str] | str | None) -> None:
+    def _note(self, place: Place, held: tuple[float, str] | Where | None) -> None:
         """Note what *place* waits for; tell the ledger of something else, the log that it goes on."""
         now, host, before = monotonic(), place.host, _as_told(place)
         seconds, cause = (0.0, ASKED) if isinstance(held, str) else held or (0.0, "")
@@ -315,11 +276,11 @@ class Frontier:
                 # So that a host behind hundreds that hang need not wait until all were asked.
                 unknown.rotate(randrange(len(unknown)))  # noqa: S311
             queue = unknown.popleft()
-            if queue.where is not UNKNOWN:
+            if queue.where != "unknown":
                 continue
-            queue.where = ASKED
+            queue.where = "asked"
             for place in queue.places:
-                if permits.hold_of(place) is UNKNOWN:
+                if permits.hold_of(place) == "unknown":
                     self._ask(place, policies)
                     if len(queue.places) > 1:
                         self.places.make_due(queue)  # another place may go meanwhile
@@ -340,7 +301,7 @@ class Frontier:
             # If the answer must not be kept, or is forgotten before the host is due, asking
             # again would send requests for robots.txt and nothing else.
             place.asked = place.ask_ahead = False
-            if place.queue.where is not GONE:
+            if place.queue.where != "gone":
                 self.places.make_due(place.queue)
             self.wake()
 
@@ -369,7 +330,7 @@ class Frontier:
         now = monotonic()
         for place in self.places:
             queue = place.queue
-            later = queue.due_at if queue.where is LATER else 0.0
+            later = queue.due_at if queue.where == "later" else 0.0
             cause, until = place.held_by, place.held_until
             if cause != ASKED and until <= now:
                 cause, until = (cause or PACE if later else TURN), later
@@ -391,7 +352,7 @@ class Frontier:
         soonest = places.left()
         if self._asked:  # asking may wait for a parked host, too
             left = self._permits.keeper.parked_left
-            asked = (each.host for each in places.queues() if each.where is ASKED)
+            asked = (each.host for each in places.queues() if each.where == "asked")
             soonest = min([soonest, *map(left, asked)])
         return soonest
 
@@ -402,7 +363,7 @@ class Frontier:
         self.sweep()
         self._permits.waits.end(keeps=self._ledger.outlives)
         for queue in self.places.queues():
-            queue.where = GONE
+            queue.where = "gone"
 
 
 def _as_told(place: Place) -> tuple[str, float]:

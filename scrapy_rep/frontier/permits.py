@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from scrapy import Request
 
 from scrapy_rep.downloader.downloader import HOST
-from scrapy_rep.frontier.places import ASKED, UNKNOWN, Place
 from scrapy_rep.judging.ruling import PARKED
 from scrapy_rep.judging.target import EXEMPT_KEY, INSTEAD_KEY, SLOT_KEY, judged
 from scrapy_rep.log.waits import PACE
@@ -18,7 +17,7 @@ from scrapy_rep.settings import LONGEST_AT_PROMPT
 
 if TYPE_CHECKING:
     from scrapy_rep.crawl import Crawl
-    from scrapy_rep.frontier.places import HostQueue, Key
+    from scrapy_rep.frontier.places import HostQueue, Key, Place, Where
     from scrapy_rep.protocol import Agent
 
 HOST_START = len("https://")
@@ -109,8 +108,8 @@ class Permits:
         wait = engine.free_in(queue.slot)
         return 0.0 if 0 < wait < inf and self._is_refused(host) else wait
 
-    def hold_of(self, place: Place) -> tuple[float, str] | str | None:
-        """Return the seconds that *place* waits, and why; or ASKED, UNKNOWN; ``None``: it may go.
+    def hold_of(self, place: Place) -> tuple[float, str] | Where | None:
+        """Return the seconds that *place* waits, and why; or where; ``None``: it may go.
 
         A place whose requests the gate will refuse may go, too.
         """
@@ -145,7 +144,7 @@ class Permits:
                 if ruling.interval or keeper.keeps_intervals:
                     keeper.keep(host, origin, ruling.interval)
             elif place.ask_ahead:
-                return ASKED if place.asked else UNKNOWN
+                return "asked" if place.asked else "unknown"
         if wait := keeper.pace_left(host):
             return wait, PACE
         return None

@@ -12,14 +12,14 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from math import inf
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from scrapy import Request
 
 from scrapy_rep.frontier.ledger import unpacked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from scrapy import Spider
 
@@ -35,23 +35,18 @@ FIRST, LAST = (-inf, 0), (inf, 0)
 """An urgency before that of each request, and one after it."""
 MOST_OCTETS_AT_HAND = 16 * 2**20
 """Octets of requests at hand that the ledger has, too."""
+WINDOW = 20_000
+"""So many places are known at a time; what waits in others is known to the ledger alone."""
 FEW_AT_HAND = 4
 """Requests of a place that are read at a time while there are many octets at hand."""
 
 
-# Where the frontier has a host queue; always in one place.
-DUE = "due"
-"""As far as is known it may be asked now."""
-LATER = "later"
-"""It may not be asked before a time."""
-UNKNOWN = "unknown"
-"""A policy is not known, and was not asked for yet."""
-ASKED = "asked"
-"""A policy is being asked for, or its requests are on their way from the ledger."""
-FULL = "full"
-"""It has no free place."""
-GONE = "gone"
-"""Nothing waits in it."""
+Where = Literal["due", "later", "unknown", "asked", "full", "gone"]
+"""Where the frontier has a host queue; always in one place:
+
+due: as far as is known it may be asked now. later: it may not be asked before a time. unknown: a
+policy is not known, and was not asked for yet. asked: that is being asked for, or requests are on
+their way from the ledger. full: it has no free place. gone: nothing waits in it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -116,7 +111,7 @@ class HostQueue:
     host: str
     slot: str
     places: list[Place] = field(default_factory=list)
-    where: str = GONE
+    where: Where = "gone"
     due_at: float = 0.0
     """When it stops waiting for a time, by ``time.monotonic()``."""
 
@@ -128,6 +123,9 @@ class Places:
     else. The deques and the heap may hold queues that have gone elsewhere since: they are
     skipped. So each step takes O(log n) for n queues, and most take O(1).
     """
+
+    enter: Callable[[Place], None]
+    """Called with a place in which something waits again."""
 
     def __init__(self, permits: Permits, ledger: Ledger, spider: Spider) -> None:
         self._permits = permits
@@ -198,6 +196,8 @@ class Places:
 
     def discard(self, place: Place) -> None:
         """Forget *place* and its requests, and its queue with the last place of that."""
+        if place.is_gone:
+            return
         self.count -= place.count
         self.octets -= sum(map(_size, place.hand))
         place.hand, place.behind = [], 0
@@ -207,7 +207,7 @@ class Places:
         self._number -= 1
         if not queue.places:
             del self._queues[queue.host, queue.slot]
-            queue.where = GONE
+            queue.where = "gone"
 
     def _find(self, queue: HostQueue | None, name: str) -> Place | None:
         places = () if queue is None else queue.places
@@ -228,32 +228,41 @@ class Places:
         other = "" if slot == host else slot.replace("\n", " ")
         return "\n".join((host, origin or "", other, own, part)).rstrip("\n")
 
-    # What comes
+    # What comes, as a ledger tells
 
-    def add(self, place: Place, entry: Entry) -> bool:
-        """Take a request to hand, and tell whether nothing was in *place* before.
+    def arrive(self, place: Place, entry: Entry) -> bool:
+        """Take a new request to hand; ``False``: the ledger alone knows of it.
 
-        If it can be read from the ledger, too, that is done only with one of the first.
+        That is so if it can be read from the ledger, as its entry has octets, while the window is
+        full and nothing waits in *place* as far as is known. What can be read comes to hand only if
+        it is one of the first.
         """
-        self.count += 1
+        place, size = self.current(place), _size(entry)
         is_new = not (place.hand or place.behind)
-        size = _size(entry)
+        if size and is_new and self._number > WINDOW:
+            self.discard(place)
+            return False
+        self.count += 1
         if size and place.behind and entry[:2] >= place.edge:
             place.behind += 1
-            return is_new
+            return True
         heappush(place.hand, entry)
         if size:
             self.octets += size
             self._shed_if_need_be(place)
-        return is_new
+        if is_new:
+            self.enter(place)
+        return True
 
-    def add_behind(self, place: Place, number: int) -> bool:
-        """Note that *number* more requests of any urgency wait in the ledger; as ``add``."""
+    def found(self, place: Place, number: int) -> None:
+        """Note that *number* more requests of *place* wait in the ledger, of any urgency."""
+        place = self.current(place)
         is_new = not (place.hand or place.behind)
         place.behind += number
         place.edge = FIRST
         self.count += number
-        return is_new
+        if is_new:
+            self.enter(place)
 
     def fill(self, place: Place) -> None:
         """Have requests of *place* come."""
@@ -262,12 +271,19 @@ class Places:
             many = self.octets < MOST_OCTETS_AT_HAND // 2
             self._ledger.fill(place, self._ledger.at_hand if many else FEW_AT_HAND)
 
-    def came(self, place: Place, entries: list[Entry], left: int | None) -> None:
-        """Take what ``fill`` has asked for to hand, see ``Frontier.came``."""
-        if not entries:
-            left = 0
-        elif left is None:
-            left = max(0, place.behind - len(entries))
+    def came(self, place: Place, entries: list[Entry], left: int | None = None) -> None:
+        """Take what ``fill`` has asked for to hand, in ascending order.
+
+        *left*: so many are behind them; ``None``: as many as were known before, less these. No
+        *entries*: none is left.
+        """
+        place.filling = False
+        if entries:  # else it may have been dropped, as nothing was left in the ledger
+            place = self.current(place)
+        if place.is_gone:
+            return
+        if left is None or not entries:
+            left = max(0, place.behind - len(entries)) if entries else 0
         self.count += left + len(entries) - place.behind
         place.behind = left
         for entry in entries:
@@ -275,6 +291,10 @@ class Places:
             self.octets += _size(entry)
         place.edge = entries[-1][:2] if left else LAST
         self._shed_if_need_be(place)
+        if place.count:
+            self.make_due(place.queue)
+        else:
+            self.discard(place)
 
     # What goes
 
@@ -303,11 +323,6 @@ class Places:
                 return request
         return None
 
-    def take(self, place: Place) -> Entry:
-        """Remove the next one at hand, which ``next_of`` has read."""
-        self.count -= 1
-        return heappop(place.hand)
-
     def leave(self, place: Place, keep: int = 0) -> None:
         """Leave all but the first *keep* at hand to the ledger, if it has them, too."""
         hand = sorted(place.hand, key=lambda entry: entry[:2])
@@ -327,32 +342,32 @@ class Places:
 
     # When each host is looked at
 
-    def put(self, queue: HostQueue, where: str) -> None:
+    def put(self, queue: HostQueue, where: Where) -> None:
         """Put *queue* at the end of the place *where*."""
         queue.where = where
-        if where is DUE:
+        if where == "due":
             self.due.append(queue)
-        elif where is UNKNOWN:
+        elif where == "unknown":
             self.unknown.append(queue)
-        elif where is FULL:
+        elif where == "full":
             self.full.setdefault(queue.slot, deque()).append(queue)
 
     def make_due(self, queue: HostQueue) -> None:
         """Let *queue* be looked at again in its turn, once it has a free place."""
-        if not (queue.where is DUE or queue.where is FULL):
-            self.put(queue, DUE)
+        if queue.where not in {"due", "full"}:
+            self.put(queue, "due")
 
     def take_due(self) -> HostQueue | None:
         """Take out the queue that has been due for longest; ``None``: none is due."""
         while self.due:
             queue = self.due.popleft()
-            if queue.where is DUE:
+            if queue.where == "due":
                 return queue
         return None
 
     def park(self, queue: HostQueue, wait: float) -> None:
         """Let *queue* wait for *wait* seconds."""
-        queue.where = LATER
+        queue.where = "later"
         queue.due_at = monotonic() + wait
         if len(self.later) > 2 * self._number + 16:  # most entries were replaced
             self.later = [*filter(_is_held, self.later)]
@@ -369,7 +384,7 @@ class Places:
         while later and later[0][0] <= now:
             entry = heappop(later)
             if _is_held(entry):
-                self.put(entry[2], DUE)
+                self.put(entry[2], "due")
 
     def latest(self) -> Iterator[HostQueue]:
         """Return those that wait for a time, the one that waits for longest first."""
@@ -381,10 +396,10 @@ class Places:
             slot, waiting = self.full.popitem(last=False)
             for _ in range(len(waiting)):
                 queue = waiting.popleft()
-                if queue.where is not FULL:
+                if queue.where != "full":
                     continue
                 if self._permits.slot_left(queue) < inf:
-                    self.put(queue, DUE)
+                    self.put(queue, "due")
                     break
                 waiting.append(queue)
             if waiting:
@@ -393,7 +408,7 @@ class Places:
 
 def _is_held(entry: tuple[float, int, HostQueue]) -> bool:
     due_at, _, queue = entry
-    return queue.where is LATER and queue.due_at == due_at
+    return queue.where == "later" and queue.due_at == due_at
 
 
 def _size(entry: Entry) -> int:

@@ -12,9 +12,9 @@ from time import monotonic, time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_rep.downloader.tools import Alarm
-from scrapy_rep.frontier.frontier import WINDOW
 from scrapy_rep.frontier.job_file import FILE_NAME, NEW_FACT, Changes, number_of
 from scrapy_rep.frontier.ledger import Ledger, shortened
+from scrapy_rep.frontier.places import WINDOW
 from scrapy_rep.pacing.hosts import HOSTS
 
 if TYPE_CHECKING:

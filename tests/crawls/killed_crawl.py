@@ -1,4 +1,4 @@
-"""A crawl of a web that only its first page leads to; to be killed and started again.
+"""A crawl of seeds, and of what their pages lead to; to be stopped or killed, and started again.
 
 Run as a program with one argument, in JSON: ``folder``, the job directory; ``seeds``;
 ``done``, the file of the URLs whose callback and item are through; ``reactor``, as the test
@@ -23,7 +23,7 @@ from tests.utils import sleep
 
 
 class Found(scrapy.Spider):
-    """Follows the links of each page, which are lines of JSON: a URL, and how to ask."""
+    """Follows the links of each page, which are lines of JSON, if it has some: a URL, and how to ask."""
 
     name = "found"
 
@@ -38,7 +38,8 @@ class Found(scrapy.Spider):
     async def parse_page(self, response, number=0):
         if self.settings.getbool("FORKS"):
             in_a_child()
-        links = [json.loads(line) for line in response.text.splitlines()]
+        lines = response.text.splitlines()
+        links = [json.loads(line) for line in lines if line.startswith("[")]
         for url, how in links:
             yield scrapy.Request(url, self.parse_page, **how)
             await sleep(0)

@@ -87,7 +87,7 @@ class Following(Pages):
     """Finds the pages of one origin on those of another one, in turns."""
 
     def requests(self):
-        self.others = super().requests()
+        self.others = iter(super().requests())
         yield next(self.others)
 
     def parse(self, response):

@@ -46,10 +46,10 @@ HANGS = {"/robots.txt": Reply(hang=True)}
 
 def run(folder: Path, urls: list[str], **settings: Any) -> Any:
     return start(
-        "tests.crawls.queue_restart_crawl",
+        "tests.crawls.killed_crawl",
         folder / "job",
         done=str(folder / "done"),
-        urls=urls,
+        seeds=urls,
         settings={"LOG_LEVEL": "INFO", "REP_TIMEOUT": FOREVER, **settings},
     )
 

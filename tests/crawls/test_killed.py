@@ -50,14 +50,12 @@ def test_again_is_asked_for_what_was_in_flight_and_no_more(tmp_path):
         sites = [slow, quick]
         urls = [site.url(f"/{n}") for n in range(number) for site in sites]
         plan: dict[str, Any] = {
-            "urls": urls,
+            "seeds": urls,
             "done": str(tmp_path / "done"),
             "settings": {},
         }
         for nth in range(kills + 1):
-            process = start(
-                "tests.crawls.queue_restart_crawl", tmp_path / "job", **plan
-            )
+            process = start("tests.crawls.killed_crawl", tmp_path / "job", **plan)
             if nth == kills:
                 break
             wait_for_hit(process, sites)

@@ -261,7 +261,8 @@ async def test_a_refresh_does_not_queue_behind_pages(scheduler):
 
 
 @coroutine_test
-async def test_an_origin_that_heals(no_heartbeat):
+async def test_an_origin_that_heals(no_heartbeat, caplog):
+    caplog.set_level("DEBUG", logger="scrapy_rep")
     with some_sites(1, [Reply(status=503), delay(0.1)]) as (site,):
         crawler = make_crawler(REP_UNREACHABLE_RETRY_DELAYS=[0.5])
         await crawl(crawler, urls=pages(site, 3))
@@ -270,30 +271,13 @@ async def test_an_origin_that_heals(no_heartbeat):
     assert site.count("/robots.txt") == 2
     assert waited >= 0.45
     assert stat(crawler, "robotstxt/forbidden") is None
-    assert stat(crawler, "rep/put_off") >= 1
-
-
-@coroutine_test
-async def test_the_log_says_why_a_slot_is_parked(caplog):
-    class Looking(Pages):
-        async def start(self):
-            for request in self.requests():
-                yield request
-            while len(parked()) < 2:
-                await sleep(0.02)
-            raise scrapy.exceptions.CloseSpider("seen")
-
-    def parked():
-        messages = [record.getMessage() for record in caplog.records]
-        return [message for message in messages if " waits for " in message]
-
-    caplog.set_level("DEBUG", logger="scrapy_rep")
-    with some_sites(1, [Reply(status=503), delay(100)]) as (site,):
-        crawler = make_crawler(Looking, REP_UNREACHABLE_RETRY_DELAYS=[0.2])
-        await crawl(crawler, urls=pages(site, 2))
-    assert parked()[0].startswith("127.0.0.2 waits for 0.")
-    assert parked()[0].endswith("its robots.txt is unreachable")
-    assert "its delay is not over" in parked()[-1]
+    told = [each.getMessage() for each in caplog.records]
+    first, *_, last = (
+        each for each in told if each.startswith("127.0.0.2 waits for 0.")
+    )
+    assert first.endswith("its robots.txt is unreachable")
+    assert last.endswith("its delay is not over")
+    assert stat(crawler, "rep/put_off") >= 2
 
 
 class StoppedEarly(Pages):

@@ -12,7 +12,6 @@ from scrapy import Request
 
 from scrapy_rep.frontier import frontier as frontier_module
 from scrapy_rep.frontier import places, sqlite
-from scrapy_rep.frontier.places import GONE
 from scrapy_rep.judging.ruling import SEND, Action, Judge, Ruling, because
 from scrapy_rep.policies import Policies
 from tests.frontier.waiting import (
@@ -283,7 +282,8 @@ async def test_what_is_at_hand_of_all_hosts_is_bounded(crawler, tmp_path, monkey
 async def test_hosts_beyond_the_window_come_in_when_others_have_gone(
     crawler, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(frontier_module, "WINDOW", 10)
+    for module in (frontier_module, places):
+        monkeypatch.setattr(module, "WINDOW", 10)
     monkeypatch.setattr(sqlite, "WINDOW_LOOK_SECONDS", 0.0)
     waiting = await Waiting.opened(crawler, tmp_path, in_a_file)
     for number in range(300):
@@ -310,7 +310,8 @@ async def test_hosts_beyond_the_window_come_in_when_others_have_gone(
 
 @coroutine_test
 async def test_hosts_that_wait_for_long_make_way_in_the_window(tmp_path, monkeypatch):
-    monkeypatch.setattr(frontier_module, "WINDOW", 10)
+    for module in (frontier_module, places):
+        monkeypatch.setattr(module, "WINDOW", 10)
     monkeypatch.setattr(sqlite, "WINDOW_LOOK_SECONDS", 0.0)
 
     async def body(crawler: Any) -> None:
@@ -371,5 +372,5 @@ async def test_a_closed_frontier_hands_out_nothing(crawler):
     waiting = await Waiting.opened(crawler)
     waiting.push(request("a", 1))
     await waiting.close()
-    assert {queue.where for queue in waiting.frontier.places.queues()} == {GONE}
+    assert {queue.where for queue in waiting.frontier.places.queues()} == {"gone"}
     assert waiting.frontier.pop() is None

@@ -11,7 +11,7 @@ import scrapy
 from scrapy import Request
 
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.frontier import Frontier, MemoryLedger, places
+from scrapy_rep.frontier import Frontier, MemoryLedger
 from scrapy_rep.frontier.job_file import JobFile
 from scrapy_rep.frontier.sqlite import SqliteLedger
 from tests.utils import coroutine_test, crawl, make_crawler, sleep
@@ -205,13 +205,11 @@ def assert_each_in_one_place(frontier: Frontier) -> None:
     waiting = frontier.places
     for queue in waiting.queues():
         where: dict[str, list[Any]] = {
-            places.DUE: [*waiting.due],
-            places.UNKNOWN: [*waiting.unknown],
-            places.FULL: [
-                each for of_slot in waiting.full.values() for each in of_slot
-            ],
-            places.LATER: [each for at, _, each in waiting.later if at == each.due_at],
-            places.ASKED: [queue] * any(p.asked or p.filling for p in queue.places),
+            "due": [*waiting.due],
+            "unknown": [*waiting.unknown],
+            "full": [each for of_slot in waiting.full.values() for each in of_slot],
+            "later": [each for at, _, each in waiting.later if at == each.due_at],
+            "asked": [queue] * any(p.asked or p.filling for p in queue.places),
         }
         assert where[queue.where].count(queue) == 1
         assert queue.places

@@ -12,7 +12,7 @@ from scrapy_rep.frontier.redis_orders import FleetQueue, Host, State
 from tests.benchmarks.fleet import delayed, hosts, pages, seeded
 from tests.benchmarks.web import Web
 from tests.commands.cli import Done, robots
-from tests.commands.test_schema import documented
+from tests.commands.test_options import documented
 from tests.fleet import Fleet, seed
 from tests.redis_server import RedisServer
 from tests.site import Reply, some_sites

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,14 +13,15 @@ from scrapy_rep.frontier.redis_orders import FleetQueue, Host, State
 from tests.benchmarks.fleet import delayed, hosts, pages, seeded
 from tests.benchmarks.web import Web
 from tests.commands.cli import Done, robots
+from tests.commands.test_online import project
 from tests.commands.test_options import documented
+from tests.commands.test_transcript import run
 from tests.fleet import Fleet, seed
 from tests.redis_server import RedisServer
 from tests.site import Reply, some_sites
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 SOON = 90  # seconds; a busy machine is slow
 OPEN = "User-agent: *\nDisallow: /no\n"
@@ -66,57 +68,9 @@ def queue(redis_server):
     return redis_server
 
 
-def test_what_is_told_and_done_in_words(queue):
-    done = fleet(queue)
-    assert (done.status, done.err) == (0, "")
-    assert done.out.splitlines() == [
-        "fleet is running: 6 requests wait for 3 hosts, no worker is at it",
-        "",
-        "host       waiting  in hand  until  why",
-        "a.example        3        0  now    it may be asked now",
-        "b.example        2        0  now    it may be asked now",
-        "c.example        1        0  now    it may be asked now",
-    ]
-    done = fleet(queue, "block", "a.example")
-    assert (done.status, done.err) == (0, "")
-    assert done.out == "a.example is blocked: 3 requests wait, until unblock or purge\n"
-    done = fleet(queue, "purge", "b.example")
-    assert (done.status, done.err) == (0, "")
-    assert done.out == "b.example: 2 requests deleted\n"
-    assert fleet(queue, "drain").out.startswith("fleet is draining: 0 workers at work ")
-    assert fleet(queue).out.splitlines() == [
-        "fleet is draining: 4 requests wait for 2 hosts, no worker is at it",
-        "blocked: a.example",
-        "2 requests were purged, of 6 in all",
-        "",
-        "host       waiting  in hand  until  why",
-        "a.example        3        0  -      an operator has blocked it",
-        "c.example        1        0  now    it may be asked now",
-    ]
-    assert fleet(queue, "unblock", "a.example", "--json").objects == [
-        {
-            "did": "unblock",
-            "host": "a.example",
-            "requests": 3,
-            "changed": True,
-            "workers": None,
-        }
-    ]
-    assert fleet(queue, "resume", "--json").objects == [
-        {
-            "did": "resume",
-            "host": None,
-            "requests": 0,
-            "changed": True,
-            "workers": 0,
-        }
-    ]
-    assert fleet(queue, "show", "c.example", "b.example").out.splitlines() == [
-        "fleet is running: 1 request waits for 1 host, no worker is at it",
-        "",
-        "host       waiting  in hand  until  why",
-        "c.example        1        0  now    it may be asked now",
-    ]
+def test_what_is_told_and_done_in_words(queue, tmp_path):
+    text = Path(__file__).with_name("fleet.txt").read_text(encoding="utf-8")
+    assert run(text, tmp_path, REDIS=queue.url) == text
 
 
 def test_check_and_repair(queue):
@@ -161,37 +115,10 @@ def test_names_cannot_steer_the_terminal(redis_server):
     assert "\x1b" not in done.out
 
 
-@pytest.mark.parametrize(
-    ("args", "problem"),
-    [
-        (["x"], "There is no queue of 'x' in Redis at redis://127.0.0.1"),
-        ([], "arguments are required: SPIDER. scrapy robots fleet -h tells more."),
-        (
-            ["x", "paws"],
-            "Argument DO: invalid choice: 'paws' (choose from ",
-        ),
-        (
-            ["x", "pause", "a.example"],
-            "pause is about the whole queue. Type scrapy robots fleet x pause.",
-        ),
-        (["x", "pause", "--watch"], "--watch is for what is shown. Type no pause"),
-        (
-            ["x", "block"],
-            "block is about a host. Type scrapy robots fleet x block HOST.",
-        ),
-        (["x", "--lint"], "There is no --lint. scrapy robots fleet -h tells more."),
-        (
-            ["x", "block", "http://a/"],
-            "'http://a/' is no host. Type one as fleet shows it.",
-        ),
-    ],
-)
-def test_wrong_arguments(args, problem, redis_server):
-    done = robots("fleet", *args, "-s", f"REP_FLEET={redis_server.url}")
+def test_a_queue_that_is_not_there(redis_server):
+    done = fleet(redis_server, spider="x")
     assert (done.status, done.out) == (2, "")
-    assert problem in done.err
-    assert done.err.count("\n") == 1
-    assert "Traceback" not in done.err
+    assert "There is no queue of 'x' in Redis at redis://127.0.0.1" in done.err
     assert redis_server.client.keys("*") == []
 
 
@@ -209,29 +136,17 @@ def test_a_server_that_cannot_be_had():
             assert ":secret" not in done.err
 
 
-PROJECT = {
-    "scrapy.cfg": "[settings]\ndefault = shop.settings\n",
-    "shop/__init__.py": "",
-    "shop/settings.py": "SPIDER_MODULES = ['shop.spiders']\n",
-    "shop/spiders/__init__.py": "",
-    "shop/spiders/mine.py": """
-import scrapy
-
-class Mine(scrapy.Spider):
-    name = "mine"
-    custom_settings = {"REP_FLEET": "SERVER"}
-""",
-}
-
-
 def test_the_settings_of_the_spider(tmp_path: Path, redis_server):
-    for name, text in PROJECT.items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text.replace("SERVER", redis_server.url))
-    assert "There is no queue of 'mine'" in robots("fleet", "mine", cwd=tmp_path).err
+    folder = project(tmp_path, "SPIDER_MODULES = ['its_spiders']\n")
+    (folder / "its_spiders.py").write_text(
+        "import scrapy\n"
+        "class Mine(scrapy.Spider):\n"
+        "    name = 'mine'\n"
+        f"    custom_settings = {{'REP_FLEET': '{redis_server.url}'}}\n"
+    )
+    assert "There is no queue of 'mine'" in robots("fleet", "mine", cwd=folder).err
     redis_server.client.zadd("{rep:mine}:workers", {"one": 1})
-    assert robots("fleet", "mine", cwd=tmp_path).status == 0
+    assert robots("fleet", "mine", cwd=folder).status == 0
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import dedent, indent
@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.commands.cli import ROOT, robots
+from tests.commands.cli import ROOT, Done, robots
 from tests.documents import page
+from tests.site import Reply, Site
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +26,22 @@ if TYPE_CHECKING:
 EXAMPLE = ROOT / "example_project"
 TRANSCRIPTS = Path(__file__).with_name("transcripts.txt")
 PROMPT = "$ scrapy robots "
+RULES = "User-agent: *\nDisallow: /x\nSitemap: /map.xml\n"
+TAGGED = {"ETag": '"1"', "Cache-Control": "no-cache"}
+SITES: dict[str, str | Reply | list[Reply]] = {
+    "plain.example": RULES,
+    "closed.example": "User-agent: *\nDisallow: /",
+    "empty.example": "",
+    "faulty.example": "Disallow: /\nSitemap: http://[\nSitemap: file:///x\nSitemap: /s.xml\n",
+    "none.example": Reply(status=404),
+    "down.example": Reply(status=503),
+    "reset.example": Reply(reset=True),
+    "kept.example": [Reply(RULES), Reply(status=500)],
+    "confirmed.example": [Reply(RULES, headers=TAGGED), Reply("", 304, TAGGED)],
+    "holding.example": [Reply(RULES, headers=TAGGED), Reply(status=503)],
+    "vary.example": Reply(RULES, headers={"Vary": "User-Agent"}),
+}
+"""What sites of the transcripts have as their robots.txt."""
 COMMANDS = [
     "'http://shop.example/cart/help?sort=price'",
     "--agent ExampleBot --agent GuestBot http://club.example/stories",
@@ -34,7 +51,7 @@ COMMANDS = [
 
 @contextmanager
 def web() -> Iterator[dict[str, str]]:
-    """Serve the example's web; yield the address of each host by its name here."""
+    """Serve the example's web; yield the address of each host by its name."""
     sys.path.insert(0, str(EXAMPLE))
     try:
         from example.web import Web
@@ -48,27 +65,50 @@ def web() -> Iterator[dict[str, str]]:
         served.stop()
 
 
+@contextmanager
+def some_sites(text: str) -> Iterator[dict[str, str]]:
+    """Serve those of SITES that *text* names; yield their addresses by their names."""
+    with ExitStack() as stack:
+        yield {
+            name: stack.enter_context(Site({"/robots.txt": reply})).origin[7:]
+            for name, reply in SITES.items()
+            if name in text
+        }
+
+
+def named(text: str, addresses: dict[str, str]) -> str:
+    """Return *text* with the addresses in place of names."""
+    for name, address in addresses.items():
+        text = text.replace(name, address)
+    return text
+
+
+def ask(line: str, folder: Path, addresses: dict[str, str], stdin: bytes = b"") -> Done:
+    """Ask what is typed in *line*, with names for the *addresses* of sites."""
+    args = shlex.split(named(line, addresses))
+    done = robots(*args, cwd=folder, stdin=stdin)
+    out, err = timeless(done.out), timeless(done.err)
+    for name, address in addresses.items():
+        out, err = (text.replace(address, name) for text in (out, err))
+    return Done(done.status, out, err)
+
+
 def transcript(commands: list[str]) -> str:
     parts = []
     with web() as addresses:
         for command in commands:
-            text = command
-            for name, address in addresses.items():
-                text = text.replace(name, address)
-            done = robots(*shlex.split(text), cwd=EXAMPLE)
+            done = ask(command, EXAMPLE, addresses)
             assert done.err == ""
-            out = done.out
-            for name, address in addresses.items():
-                out = out.replace(address, name)
-            parts.append(f"{PROMPT}{command}\n{out}$ echo $?\n{done.status}\n")
-    return timeless("\n".join(parts))
+            parts.append(f"{PROMPT}{command}\n{done.out}$ echo $?\n{done.status}\n")
+    return "\n".join(parts)
 
 
 def timeless(text: str) -> str:
     """Return *text* as it is where nothing takes time, and with any version."""
-    text = re.sub(r"(  age +)\d s", r"\g<1>0 s", text)
+    text = re.sub(r"(  age +)\d+ s", r"\g<1>0 s", text)
     text = text.replace("in 21 h 35 min", "in 21 h 36 min")
-    text = re.sub(r"(  refresh +in )\d s", r"\g<1>2 s", text)
+    text = re.sub(r"(  refresh +in )\d+ s", r"\g<1>2 s", text)
+    text = re.sub(r'("(?:checked|age|ask_in|wait)": )[^n][^,}]*', r"\g<1>...", text)
     text = re.sub(r"\b(scrapy_rep |Scrapy/)[\d.]+\d", r"\g<1>VERSION", text)
     return re.sub(r"\(choose from .*\)", "(choose from ...)", text)
 
@@ -103,23 +143,24 @@ def transcripts() -> dict[str, str]:
     }
 
 
-def run(shown: str, folder: Path) -> str:
-    """Return a transcript as it is now. After errors there is the status, if it is not 0."""
+def run(shown: str, folder: Path, **others: str) -> str:
+    """Return a transcript as it is now. What is no 0 as status comes last."""
     found = ""
-    for part in re.split(r"(?m)^\$ ", shown)[1:]:
-        line, _, text = part.partition("\n")
-        given, _, pattern = line.partition(" | grep ")
-        args = shlex.split(given)
-        if args[0] == "cat":
-            (folder / args[1]).write_text(text)
-            found += f"$ {part}"
-            continue
-        stdin = (folder / args[-1]).read_bytes() if "<" in args else b""
-        args = args[2:-2] if "<" in args else args[2:]
-        done = robots(*args, cwd=folder, stdin=stdin)
-        out = [each for each in done.out.splitlines(True) if pattern in each]
-        status = f"[{done.status}]\n" if done.status else ""
-        found += f"$ {line}\n{timeless(''.join(out) + done.err)}{status}"
+    with some_sites(shown) as sites:
+        addresses = sites | others
+        for part in re.split(r"(?m)^\$ ", shown)[1:]:
+            line, _, text = part.partition("\n")
+            if line.startswith("cat "):
+                (folder / line[4:]).write_text(named(text, addresses))
+                found += f"$ {part}"
+                continue
+            command, _, pattern = line.partition(" | grep ")
+            command, _, name = command.removeprefix("scrapy robots").partition(" < ")
+            stdin = (folder / name).read_bytes() if name else b""
+            done = ask(command, folder, addresses, stdin)
+            out = [each for each in done.out.splitlines(True) if pattern in each]
+            status = f"[{done.status}]\n" if done.status else ""
+            found += f"$ {line}\n{''.join(out)}{done.err}{status}"
     return found
 
 

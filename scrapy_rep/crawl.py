@@ -12,8 +12,9 @@ from scrapy_rep.access.origins import robots_url
 from scrapy_rep.downloader.tools import OneForEachCrawler
 from scrapy_rep.engine import Engine
 from scrapy_rep.events import EVENTS
+from scrapy_rep.events.event import Event
 from scrapy_rep.events.of_requests import Answered, Sent
-from scrapy_rep.events.stream import Stats, Stream
+from scrapy_rep.events.stream import Stream
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.judging.ruling import Judge
 from scrapy_rep.judging.target import Agents, make_namer, name_of
@@ -53,9 +54,10 @@ class Crawl(OneForEachCrawler):
         self.settings = Settings.of(crawler)
         self.events = Stream.of(crawler)
         """All that happens, for whoever listens."""
-        stats = Stats(crawler)
-        counted = [each for each in EVENTS if each.is_counted()]
-        self.events.listen(lambda event: event.count(stats), counted)
+        counted = [
+            each for each in EVENTS if each.counts or each.count is not Event.count
+        ]
+        self.events.listen(lambda event: event.count(crawler.stats), counted)
         self.engine = Engine(crawler, self.events.warn_user)
         namer = make_namer(self.settings, self.events.tell_failure)
         self.keeper = Keeper(self.engine, namer, self.settings)
@@ -146,7 +148,7 @@ class Crawl(OneForEachCrawler):
     def collect_evidence(self) -> None:
         """Have listeners keep what REP_EVIDENCE and REP_AUDIT_URI ask for from now on."""
         # Imported here, as few crawls need it.
-        settings, events, put = self.settings, self.events, None
+        settings, events, write = self.settings, self.events, None
         if settings.audit_uri is not None:
             from scrapy_rep.evidence.audit import Audit  # noqa: PLC0415
 
@@ -157,11 +159,11 @@ class Crawl(OneForEachCrawler):
                 self.waits,
                 lambda: name_of(self.agents.of()),
             )
-            put = self.audit.put
-        if settings.evidence or put:
+            write = self.audit.write
+        if settings.evidence or write:
             from scrapy_rep.evidence.witness import Witness  # noqa: PLC0415
 
-            Witness(settings, events, self.keeper.host_of, put)
+            Witness(settings, events, self.keeper.host_of, write)
         if events.listeners(Sent) or events.listeners(Answered):
             from scrapy_rep.evidence.audit import Departures  # noqa: PLC0415
 

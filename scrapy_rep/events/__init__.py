@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import fields
-from typing import NamedTuple
 
 from scrapy_rep.events import of_hosts, of_requests
-from scrapy_rep.events.event import Event
+from scrapy_rep.events.event import KINDS, Event, fields_of
 from scrapy_rep.events.of_requests import FORMAT
 
 EVENTS: tuple[type[Event], ...] = tuple(
@@ -28,35 +26,6 @@ MAX_DIGEST_CHARACTERS = 200
 END_OF_TIME = 1e11
 """Seconds since 1970, in the year 5138: later times are not valid. Charts go beyond the last time,
 and Python's dates end with the year 9999."""
-
-
-class Kind(NamedTuple):
-    """The JSON types that a value may have, and ``expected``: the same in words."""
-
-    types: frozenset[type]
-    expected: str
-
-
-KINDS = {
-    "float": Kind(frozenset({int, float}), "a number from 0"),
-    "int": Kind(frozenset({int}), "a whole number from 0"),
-    "str": Kind(frozenset({str}), "a string"),
-    "list[str]": Kind(frozenset({list}), "a list"),
-    "bool": Kind(frozenset({bool}), "true or false"),
-    "dict[str, Any]": Kind(frozenset({dict}), "an object"),
-}
-"""What values of a record may be, by the annotations of their fields."""
-
-
-def fields_of(record: type[Event]) -> dict[str, tuple[Kind, bool]]:
-    """Return name -> kind of the fields of *record*, and whether each is always there."""
-    return {
-        each.name: (
-            KINDS[str(each.type).removesuffix(" | None")],
-            not str(each.type).endswith(" | None"),
-        )
-        for each in fields(record)
-    }
 
 
 RECORDS = {each.audit: fields_of(each) for each in EVENTS if each.audit}

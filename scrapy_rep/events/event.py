@@ -7,30 +7,49 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from json import JSONEncoder
 from json.encoder import encode_basestring_ascii as quoted
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from scrapy.statscollectors import StatsCollector
     from typing_extensions import dataclass_transform
-
-    from scrapy_rep.events.stream import Stats
 else:
 
     def dataclass_transform(**_: object) -> Any:
         return lambda kind: kind
 
 
-encode = JSONEncoder(separators=(",", ":"), default=str).encode
-SPELLINGS = {
-    "float": "'%.4f' % ({})",
-    "int": "repr({})",
-    "str": "quoted({})",
-    "bool": "'true' if {} else 'false'",
-    "list[str]": "encode({})",
-    "dict[str, Any]": "encode({})",
+class Kind(NamedTuple):
+    """What values of a field are in JSON."""
+
+    spelling: str
+    """The code that spells one, "{}"."""
+    types: frozenset[type]
+    """Which it may have when it is read."""
+    expected: str
+    """The same in words."""
+
+
+KINDS = {
+    "float": Kind("'%.4f' % ({})", frozenset({int, float}), "a number from 0"),
+    "int": Kind("repr({})", frozenset({int}), "a whole number from 0"),
+    "str": Kind("quoted({})", frozenset({str}), "a string"),
+    "list[str]": Kind("encode({})", frozenset({list}), "a list"),
+    "bool": Kind("'true' if {} else 'false'", frozenset({bool}), "true or false"),
+    "dict[str, Any]": Kind("encode({})", frozenset({dict}), "an object"),
 }
-"""What spells a value in JSON, by the annotation of its field."""
+"""By the annotation of a field."""
+
+
+def in_json(value: object) -> object:
+    """Return what stands for *value*, a user's own."""
+    return (
+        sorted(map(str, value)) if isinstance(value, (set, frozenset)) else str(value)
+    )
+
+
+encode = JSONEncoder(separators=(",", ":"), default=in_json).encode
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))
@@ -91,36 +110,38 @@ class Event(Declared):
         """Whether it is told and written, or only counted."""
         return True
 
-    @classmethod
-    def is_counted(cls) -> bool:
-        """Tell whether it counts in any stat."""
-        return bool(cls.counts) or cls.count is not Event.count
-
-    def count(self, stats: Stats) -> None:
+    def count(self, stats: StatsCollector) -> None:
         """Count it."""
         for name in self.counts:
-            stats.count(name.replace("{cause}", getattr(self, "cause", "")))
+            cause = getattr(self, "cause", "")
+            stats.inc_value(f"rep/{name}".replace("{cause}", cause))
 
     def as_json(self) -> str:
         """Return the line of its record, in ASCII and with its end."""
-        return writer_of(type(self))(self)  # type: ignore[arg-type]
+        return _writer_of(type(self))(self)  # type: ignore[arg-type]
+
+
+def fields_of(record: type[Event]) -> dict[str, tuple[Kind, bool]]:
+    """Return name -> kind of the fields of *record*, and whether each is always there."""
+    found = {}
+    for each in fields(record):
+        name, optional, _ = str(each.type).partition(" | None")
+        found[each.name] = KINDS[name], not optional
+    return found
 
 
 @cache
-def writer_of(record: Any) -> Callable[[Event], str]:
+def _writer_of(record: type[Event]) -> Callable[[Event], str]:
     """Return a function that makes the line of a *record*.
 
     It is compiled from the declaration, as dataclasses are: a request has three lines, and
     looking at each field of each would take twice as long.
     """
     parts = [f"""'{{"type":"{record.audit}"'"""]
-    for each in fields(record):
-        kind = str(each.type)
-        value = SPELLINGS[kind.removesuffix(" | None")].format(f"of.{each.name}")
-        part = f"""',"{each.name}":' + ({value})"""
-        if kind.endswith(" | None"):
-            part = f"('' if of.{each.name} is None else {part})"
-        parts.append(part)
+    for name, (kind, needed) in fields_of(record).items():
+        value = kind.spelling.format(f"of.{name}")
+        part = f"""',"{name}":' + ({value})"""
+        parts.append(part if needed else f"('' if of.{name} is None else {part})")
     code = f"lambda of: {' + '.join(parts)} + '}}\\n'"
     line: Callable[[Event], str] = eval(code, {"quoted": quoted, "encode": encode})  # noqa: S307 - its code is ours
     return line

@@ -10,7 +10,7 @@ from scrapy_rep.events.event import Event
 from scrapy_rep.protocol.printable import counted
 
 if TYPE_CHECKING:
-    from scrapy_rep.events.stream import Stats
+    from scrapy.statscollectors import StatsCollector
 
 NEWS_SECONDS = 0.5
 """Seconds: a host that is parked for so much longer than before is news. Requests that were in
@@ -150,11 +150,11 @@ class WantsDelay(Event):
             how = f"over REP_CRAWL_DELAY_MAX (%(most)s), so {done}"
         return f"robots.txt of %(origin)s asks for %(asked)s between requests: {how}"
 
-    def count(self, stats: Stats) -> None:
-        stats.count("crawl_delay/origins")
-        stats.longest("crawl_delay/longest", self.asked)
+    def count(self, stats: StatsCollector) -> None:
+        stats.inc_value("rep/crawl_delay/origins")
+        stats.max_value("rep/crawl_delay/longest", self.asked)
         if self.asked > self.most:
-            stats.count("crawl_delay/over_max")
+            stats.inc_value("rep/crawl_delay/over_max")
 
 
 class NoTdmrep(Event):
@@ -263,13 +263,14 @@ class BackedOff(Event):
         told = "%(host)s is parked for %(seconds)s (%(what)s for %(url)s)"
         return f"{told}{why}%(more_that_wait)s"
 
-    def count(self, stats: Stats) -> None:
+    def count(self, stats: StatsCollector) -> None:
         asked = self.asked or self.seconds
-        stats.count("backoff/count")
-        stats.add("backoff/time", self.longer or 0.0)
-        stats.longest("backoff/longest", asked)
+        stats.inc_value("rep/backoff/count")
+        before = stats.get_value("rep/backoff/time", 0.0)
+        stats.set_value("rep/backoff/time", before + (self.longer or 0.0))
+        stats.max_value("rep/backoff/longest", asked)
         if asked > self.seconds:
-            stats.count("backoff/over_max")
+            stats.inc_value("rep/backoff/over_max")
 
 
 class Demanded(Event):

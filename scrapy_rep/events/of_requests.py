@@ -10,9 +10,9 @@ from scrapy_rep.protocol.printable import explain, shorten
 
 if TYPE_CHECKING:
     from scrapy import Request
+    from scrapy.statscollectors import StatsCollector
 
     from scrapy_rep.events.of_hosts import Copy
-    from scrapy_rep.events.stream import Stats
     from scrapy_rep.exceptions import RobotsRefused
     from scrapy_rep.protocol import Agent, Policy, Verdict
 
@@ -85,8 +85,8 @@ class AuditFailed(Event):
     error: str
     times: int
 
-    def count(self, stats: Stats) -> None:
-        stats.count("audit/errors", self.times)
+    def count(self, stats: StatsCollector) -> None:
+        stats.inc_value("rep/audit/errors", self.times)
 
 
 class Counted(Event):
@@ -95,8 +95,8 @@ class Counted(Event):
     name: str
     number: int
 
-    def count(self, stats: Stats) -> None:
-        stats.count(self.name, self.number)
+    def count(self, stats: StatsCollector) -> None:
+        stats.inc_value(f"rep/{self.name}", self.number)
 
 
 class Told(Event):
@@ -200,14 +200,14 @@ class InBrowser(Ruled):
         told = f"{done} of a page in the browser, %(url)s: %(reason)s"
         return told if self.cause else ""
 
-    def count(self, stats: Stats) -> None:
+    def count(self, stats: StatsCollector) -> None:
         if self.cause and self.enforced:
-            stats.count("browser/aborted")
-            stats.count(f"browser/aborted/{self.cause}")
+            stats.inc_value("rep/browser/aborted")
+            stats.inc_value(f"rep/browser/aborted/{self.cause}")
         elif self.cause:
-            stats.count("browser/would_abort")
+            stats.inc_value("rep/browser/would_abort")
         else:
-            stats.count("browser/allowed")
+            stats.inc_value("rep/browser/allowed")
 
 
 class Refused(Event):
@@ -229,10 +229,10 @@ class Refused(Event):
         told = "Not fetched. %(refusal)s. %(instead)s"
         return told if self.instead else "%(refusal)s"
 
-    def count(self, stats: Stats) -> None:
+    def count(self, stats: StatsCollector) -> None:
         if self.by_robots:
-            stats.all.inc_value("robotstxt/forbidden")
-        stats.count(f"forbidden/{self.cause}")
+            stats.inc_value("robotstxt/forbidden")
+        stats.inc_value(f"rep/forbidden/{self.cause}")
 
 
 class SentAgainstRules(Event):

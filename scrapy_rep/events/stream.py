@@ -13,32 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from scrapy.crawler import Crawler
-    from scrapy.statscollectors import StatsCollector
 
     from scrapy_rep.events.event import Event
-
-
-class Stats:
-    """The stats of a crawl in which events count, under ``rep/``."""
-
-    def __init__(self, crawler: Crawler) -> None:
-        self._crawler = crawler
-
-    @property
-    def all(self) -> StatsCollector:
-        """Scrapy's, with the stats of others."""
-        assert self._crawler.stats is not None
-        return self._crawler.stats
-
-    def count(self, name: str, number: int = 1) -> None:
-        self.all.inc_value(f"rep/{name}", number)
-
-    def add(self, name: str, seconds: float) -> None:
-        before = self.all.get_value(f"rep/{name}", 0.0)
-        self.all.set_value(f"rep/{name}", before + seconds)
-
-    def longest(self, name: str, seconds: float) -> None:
-        self.all.max_value(f"rep/{name}", seconds)
 
 
 class Stream(OneForEachCrawler):

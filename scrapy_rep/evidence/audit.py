@@ -7,9 +7,11 @@ import socket
 from collections import defaultdict
 from dataclasses import replace
 from heapq import nlargest
+from math import inf
+from operator import itemgetter
 from secrets import token_hex
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scrapy import signals
 from scrapy.utils.defer import deferred_from_coro
@@ -18,7 +20,6 @@ from scrapy_rep import __version__
 from scrapy_rep.downloader.starts import kind_of
 from scrapy_rep.downloader.tools import Alarm, sleep
 from scrapy_rep.events import EVENTS, as_text
-from scrapy_rep.events.event import Event
 from scrapy_rep.events.of_hosts import NewCopy
 from scrapy_rep.events.of_requests import (
     FORMAT,
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from scrapy_rep.downloader.starts import Departure, Outcome, Starts
+    from scrapy_rep.events.event import Event
     from scrapy_rep.events.stream import Stream
-    from scrapy_rep.evidence.witness import Written
     from scrapy_rep.log.waits import Held, Waits
 
 MAX_DIGESTS = 10_000
@@ -53,8 +54,8 @@ LEAST_LOOK_SECONDS, MOST_LOOK_SECONDS = 1.0, 60.0
 """Seconds between two looks at what waits: at first, and at the most."""
 LOOK_TIME_PART = 0.01
 """The next look comes after this part of the time that the crawl has taken so far."""
-MOST_COST_PART = 0.002
-"""The part of the time that looks may take at the most."""
+SECONDS_FOR_A_HOST = 0.001
+"""The next look comes after so long for each host that waits: some 500 times what looking takes."""
 AT_A_TIME = 500
 """How much of what waits is looked at in one turn of the event loop."""
 MOST_HOSTS = 20
@@ -91,10 +92,7 @@ class Audit:
         self._errors = 0  # of the sink, as far as they were told
         self._waiting_lines = WaitingLines(crawler, events, waits)
         events.listen(self._hear_copy, [NewCopy])
-        for kind in EVENTS:
-            if kind.audit:
-                is_always_news = kind.is_news is Event.is_news
-                events.listen(self.put if is_always_news else self._hear, [kind])
+        events.listen(self._hear, [kind for kind in EVENTS if kind.audit])
         if crawler.spider is not None:
             self._open()
         else:  # as in a shell
@@ -106,35 +104,30 @@ class Audit:
         worker = f"{socket.gethostname()}-{os.getpid()}-{token_hex(4)}"
         # The URI of the audit may have a password.
         names = [*(name for name in DEFAULTS if name != SETTING_NAME), *USERS_SETTINGS]
-        settings: dict[str, Any] = {}
-        for name in names:
-            value: Any = self._crawler.settings.get(name)
-            value = DEFAULTS.get(name) if value is None else value
-            is_set = isinstance(value, (set, frozenset))
-            settings[name] = sorted(map(str, value)) if is_set else value
+        value_of = self._crawler.settings.get
         began = Began(
             FORMAT,
             getattr(self._crawler.spider, "name", None),
             self._agent(),
             worker,
             __version__,
-            settings,
+            {name: value_of(name, DEFAULTS.get(name)) for name in names},
             time=self._events.at(monotonic()),
         )
         self._sink = Sink(self._crawler, self._uri, worker, began.as_json())
         self._events.tell_user(f"The audit goes to {self._sink.name}")
 
-    def put(self, record: Event | Written, size: int = 0) -> None:
-        """Write *record*, with a text of *size* octets, if there is a spider, until its end."""
+    def write(self, line: str) -> None:
+        """Write the *line* of a record, if there is a spider, until its end."""
         sink = self._sink
         if sink is not None:
-            sink.put(record, size)
+            sink.put(line)
             if sink.errors > self._errors:
                 self._tell_errors(sink)
 
     def _hear(self, event: Event) -> None:
         if event.is_news:
-            self.put(event)
+            self.write(event.as_json())
 
     def _hear_copy(self, event: NewCopy) -> None:
         """Write what is known of an origin, with its body if that is not written yet."""
@@ -146,7 +139,7 @@ class Audit:
             if len(self._digests) > MAX_DIGESTS:
                 del self._digests[next(iter(self._digests))]
             copy.encoding, copy.body = as_text(event.body)
-        self.put(copy, len(copy.body or ""))
+        self.write(copy.as_json())
 
     async def close(self, reason: str) -> None:
         """Write the last record and store the audit."""
@@ -183,7 +176,7 @@ class WaitingLines:
         self._waits = waits
         self._began = monotonic()
         self._closed = False
-        self._alarm = Alarm(self._begin_look)
+        self._alarm = Alarm(lambda: deferred_from_coro(self._look()))
         self._named: dict[tuple[str, str], float] = {}
         """Host and cause -> until when it waits, as last written."""
         self._last: dict[str, tuple[int, int]] = {}
@@ -198,65 +191,51 @@ class WaitingLines:
         self._closed = True
         self._alarm.cancel()
 
-    def _begin_look(self) -> None:
-        deferred_from_coro(self._look())
-
     async def _look(self) -> None:
         found: dict[tuple[str, str], Held] = {}
-        took, begun = 0.0, monotonic()
         for number, held in enumerate(self._waits.held(), 1):
             add_held(found, held)
             if not number % AT_A_TIME:
-                took += monotonic() - begun
                 await sleep(0)
                 if self._closed:
                     return
-                begun = monotonic()
         self._write_sums(found)
         self._write_hosts(found)
-        now = monotonic()
-        took += now - begun
-        part = min(LOOK_TIME_PART * (now - self._began), MOST_LOOK_SECONDS)
-        self._alarm.set(max(LEAST_LOOK_SECONDS, part, took / MOST_COST_PART))
+        part = min(LOOK_TIME_PART * (monotonic() - self._began), MOST_LOOK_SECONDS)
+        self._alarm.set(max(LEAST_LOOK_SECONDS, part, SECONDS_FOR_A_HOST * len(found)))
 
     def _write_sums(self, found: dict[tuple[str, str], Held]) -> None:
         by_cause: defaultdict[str, list[Held]] = defaultdict(list)
         for held in found.values():
             by_cause[held.cause].append(held)
-        before, self._last = self._last, {}
         changed: list[tuple[int, Waited]] = []
-        for cause in before.keys() | by_cause.keys():
+        for cause in self._last.keys() | by_cause.keys():
             some = by_cause[cause]
-            numbers = len(some), sum(held.requests for held in some)
-            if some:
-                self._last[cause] = numbers
-            if numbers != before.get(cause):
+            hosts, requests = len(some), sum(held.requests for held in some)
+            before = self._last.get(cause, (0, 0))
+            if before != (hosts, requests):
+                self._last[cause] = hosts, requests
                 times = [self._events.at(held.until) for held in some if held.until]
                 first, last = min(times, default=None), max(times, default=None)
-                hosts, requests = numbers
                 told = Waited(cause, requests, hosts=hosts, until=first, last=last)
-                changed.append((requests - before.get(cause, (0, 0))[1], told))
+                changed.append((requests - before[1], told))
         # Falling numbers first, so that no request seems to wait for two causes.
-        for _, told in sorted(changed, key=lambda each: each[0]):
+        for _, told in sorted(changed, key=itemgetter(0)):
             self._events.tell(told)
 
     def _write_hosts(self, found: dict[tuple[str, str], Held]) -> None:
         self._named = {key: at for key, at in self._named.items() if key in found}
-        new = (
-            (key, held)
+        new = [
+            (held.requests, key)
             for key, held in found.items()
             if held.cause not in COMMON_CAUSES
-            and (
-                key not in self._named
-                or (held.until or 0.0) > self._named[key] + SAME_END_SECONDS
-            )
-        )
-        for key, held in nlargest(MOST_HOSTS, new, key=lambda each: each[1].requests):
-            self._named[key] = held.until or 0.0
-            until = None if held.until is None else self._events.at(held.until)
-            self._events.tell(
-                Waited(held.cause, held.requests, host=held.host, until=until)
-            )
+            and (held.until or 0.0) > self._named.get(key, -inf) + SAME_END_SECONDS
+        ]
+        for requests, key in nlargest(MOST_HOSTS, new, key=itemgetter(0)):
+            (host, cause), until = key, found[key].until
+            self._named[key] = until or 0.0
+            at = None if until is None else self._events.at(until)
+            self._events.tell(Waited(cause, requests, host, until=at))
 
 
 class Departures:
@@ -268,37 +247,37 @@ class Departures:
         starts.on_over.append(self._note_over)
 
     def _note_start(self, departure: Departure) -> None:
-        request, robots = departure.request, departure.robots_hop is not None
-        exempt, judged = (
-            (None, None) if robots else how_judged(request.url, request.meta)
+        url, robots = departure.request.url, departure.robots_hop is not None
+        judged = (None, None) if robots else how_judged(url, departure.request.meta)
+        time = self._events.at(departure.started_at)
+        self._events.tell(
+            Sent(
+                without_user(url),
+                departure.host or None,
+                robots or None,
+                *judged,
+                time=time,
+            )
         )
-        sent = Sent(
-            without_user(request.url),
-            departure.host or None,
-            robots or None,
-            exempt,
-            judged,
-            time=self._events.at(departure.started_at),
-        )
-        self._events.tell(sent)
 
     def _note_over(self, departure: Departure, outcome: Outcome) -> None:
         if outcome is None:
             return
-        octets, status, error = None, None, None
+        error, octets, status = None, None, None
         if isinstance(outcome, Exception):
             error = kind_of(outcome)
         else:
             octets, status = len(outcome.body), outcome.status
         began, arrived = departure.started_at, departure.arrived_at
-        answered = Answered(
-            without_user(departure.request.url),
-            departure.host or None,
-            monotonic() - began,
-            None if arrived is None else arrived - began,
-            octets,
-            status,
-            error,
-            departure.robots_hop is not None or None,
+        self._events.tell(
+            Answered(
+                without_user(departure.request.url),
+                departure.host or None,
+                monotonic() - began,
+                None if arrived is None else arrived - began,
+                octets,
+                status,
+                error,
+                departure.robots_hop is not None or None,
+            )
         )
-        self._events.tell(answered)

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from scrapy_rep.events.event import Event as Record
-    from scrapy_rep.evidence.witness import Written
 
 gzip_file: Any = GzipFile
 """What writes gzip. isal, an extra, takes a fifth of the time for files of that size."""
@@ -57,18 +55,16 @@ CLOSE_SECONDS = 10.0
 """Seconds for which the end of a crawl waits for the thread."""
 COMPRESSION_LEVEL = 1
 """Level 6 takes over twice as long, for files a sixth smaller."""
-RECORD_BYTES = 600
-"""Octets of memory that a waiting record takes about, besides a text that comes with it."""
 
 
 class Sink:
-    """Takes records, and writes their lines within a second; taking one never raises.
+    """Takes lines, and writes them within a second; taking one never raises.
 
-    A thread makes lines of them and writes, so that the event loop has more time, a slow disk
-    does not hold it, and records are written even while a callback does. A file that could
-    not be written is left as it is, and after a minute another one is begun; lines that
-    come in between are lost, and counted. A storage that uploads at the end has one file
-    only, so all that follows is lost there.
+    A thread packs and writes them, so that a slow disk does not hold the event loop, and they
+    are written even while a callback does. A file that could not be written is left as it is,
+    and after a minute another one is begun; lines that come in between are lost, and
+    counted. A storage that uploads at the end has one file only, so all that follows is
+    lost there.
     """
 
     def __init__(self, crawler: Crawler, uri: str, worker: str, head: str) -> None:
@@ -88,9 +84,9 @@ class Sink:
         self._lines: Any = None
         """What lines are written to: the file, or what compresses them for it."""
         self._retry_at = 0.0
-        self._waiting: deque[Record | Written] = deque()
+        self._waiting: deque[str] = deque()
         # Each number is changed by one of the two threads only.
-        self._given = self._done = 0  # octets, about
+        self._given = self._done = 0  # octets
         self._dropped = self._unwritten = 0  # lines
         self._uri = fill_in(uri, crawler, worker)
         try:
@@ -122,14 +118,14 @@ class Sink:
         """Return how many lines were not written, and will not be."""
         return self._dropped + self._unwritten
 
-    def put(self, record: Record | Written, size: int = 0) -> None:
-        """Take *record*, with a text of about *size* octets, to be written soon."""
-        given = self._given + RECORD_BYTES + size
+    def put(self, line: str) -> None:
+        """Take *line*, in ASCII and with its end, to be written soon."""
+        given = self._given + len(line)
         if given - self._done > MAX_WAITING_BYTES:
             self._dropped += 1
             return
         self._given = given
-        self._waiting.append(record)
+        self._waiting.append(line)
 
     async def close(self) -> None:
         """Write what waits, and upload the file if the storage does that at the end."""
@@ -158,24 +154,23 @@ class Sink:
         self._write_what_waits()
 
     def _write_what_waits(self) -> None:
-        given = self._given  # a line is counted first, so one more may be on its way
         taken = [self._waiting.popleft() for _ in range(len(self._waiting))]
         if not taken:
             return
+        text = "".join(taken)
         try:
             if self._file is None and self._is_local and monotonic() >= self._retry_at:
-                self._retry_at = monotonic() + RETRY_SECONDS
                 self._open()
             if self._file is None:
                 self._unwritten += len(taken)
             else:
-                self._write("".join([each.as_json() for each in taken]))
+                self._write(text)
                 self.written += len(taken)
         except Exception as error:  # noqa: BLE001 - whatever a file may raise
             self._unwritten += len(taken)
             self._note_failure(error)
             self._give_up_file()
-        self._done = given
+        self._done += len(text)
 
     def _open(self) -> None:
         if self._is_local:
@@ -188,7 +183,10 @@ class Sink:
         except Exception:
             self._give_up_file()
             if self._is_local:
-                _remove_empty(Path(self._storage.path))
+                with suppress(OSError):
+                    path = Path(self._storage.path)
+                    if path.is_file() and not path.stat().st_size:
+                        path.unlink()
             raise
 
     def _write(self, text: str) -> None:
@@ -211,13 +209,15 @@ class Sink:
 def storage(crawler: Crawler, uri: str) -> Any:
     """Return the feed storage for *uri*, as Scrapy's feed exports choose it."""
     storages = crawler.settings.getwithbase("FEED_STORAGES")
-    schemes = {scheme: path for scheme, path in storages.items() if path is not None}
     scheme = "file" if PureWindowsPath(uri).drive else urlsplit(uri).scheme
-    if scheme not in schemes:
-        known = ", ".join(sorted(filter(None, schemes)))
+    path = storages.get(scheme)
+    if path is None:
+        known = ", ".join(
+            sorted(name for name, kind in storages.items() if name and kind)
+        )
         expected = f"a path, or a URI with a scheme of FEED_STORAGES: {known}"
         raise SettingError(SETTING_NAME, mask_uri(uri), expected)
-    kind = load_object(schemes[scheme])
+    kind = load_object(path)
     if module := NEEDED.get(kind):
         try:
             import_module(module)
@@ -297,9 +297,3 @@ def claim_path(path: str) -> str:
             break
         candidate = wanted.with_name(next(names))
     return str(candidate)
-
-
-def _remove_empty(path: Path) -> None:
-    with suppress(OSError):
-        if path.is_file() and not path.stat().st_size:
-            path.unlink()

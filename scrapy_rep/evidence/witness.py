@@ -52,25 +52,20 @@ EVIDENCE = OF_DECISION + OF_COPY
 """The keys of evidence, in their order. What they are is declared in ``Decided`` and ``Copy``,
 in which "robots_url" is ``url``."""
 MAX_DECISIONS = 4096
-"""Decisions that are kept, each for many requests."""
-Wishes = tuple["Pace", "dict[str, str] | None", "str | None"]
-"""What is asked of our speed, even if REP_OBEY leaves it out; the preferences for all URLs, and the
-host that all of them have; ``None``: these depend on the URL."""
-NOTHING: Wishes = FREE, {}, None
+"""Decisions and wishes that are kept, each for many requests."""
 URL = '"url":""'
 
 
-class Written(NamedTuple):
-    """The record of a decision about one request."""
+class Wishes(NamedTuple):
+    """What a file wishes of an agent, read once, as that takes long; and what it has decided."""
 
-    time: float
-    url: str
-    rest: str
-    """What it has in common with others, in JSON."""
-
-    def as_json(self) -> str:
-        url = quoted(self.url)
-        return f'{{"type":"decision","time":{self.time:.4f},"url":{url}{self.rest}'
+    pace: Pace
+    """What is asked of our speed, even if REP_OBEY leaves it out."""
+    preferences: dict[str, str] | None
+    """Those for all URLs; ``None``: they depend on the URL."""
+    host: str
+    """Whose pace all its requests keep; "": that depends on the request."""
+    decisions: dict[tuple[object, ...], Decision]
 
 
 class Decision:
@@ -79,14 +74,13 @@ class Decision:
     def __init__(
         self, judged: Judged, host: str, delay: float, preferences: dict[str, str]
     ) -> None:
-        # It holds these two, by whose ids it is found.
-        self.verdict, self.copy = judged.verdict, judged.copy
+        self.verdict = judged.verdict  # by whose id it is found
         decided = Decided(
             "",
             name_of(judged.agent),
             cause=judged.cause,
             enforced=judged.enforced,
-            digest=self.copy.digest,
+            digest=judged.copy.digest,
             host=host,
             delay=delay,
             preferences=preferences or None,
@@ -98,7 +92,12 @@ class Decision:
         """A dict for ``request.meta``, but for what depends on the request."""
         self.evidence["preferences"] = preferences
         for name in OF_COPY:
-            self.evidence[name] = getattr(self.copy, name.removeprefix("robots_"))
+            self.evidence[name] = getattr(judged.copy, name.removeprefix("robots_"))
+
+    def line(self, judged: Judged) -> str:
+        """Return the line of its record about one request."""
+        about = f'"time":{judged.time:.4f},"url":{quoted(judged.url)}'
+        return f'{{"type":"decision",{about}{self.rest}'
 
     def evidence_on(self, judged: Judged) -> dict[str, Any]:
         """Return a copy: nothing that a spider does to one request alters another."""
@@ -118,17 +117,17 @@ class Witness:
         settings: Settings,
         events: Stream,
         host_of: Callable[[Request], str],
-        put: Callable[[Written], None] | None,
+        write: Callable[[str], None] | None,
     ) -> None:
-        """*host_of* returns the host whose pace a request keeps; *put* writes a record."""
+        """*host_of* returns the host whose pace a request keeps; *write* has a line written."""
         self._on_meta = settings.evidence
         self._host_of = host_of
-        self._put = put
+        self._write = write
         self._origin_tells_host = not callable(settings.pace_by)
         self._all_paces = replace(settings, obey=PACE_DIRECTIVES)
-        # Both are emptied when they are full.
         self._wishes: dict[tuple[Copy, Agent], Wishes] = {}
-        self._decisions: dict[tuple[object, ...], Decision] = {}
+        self._kept = 0
+        """How many wishes and decisions are kept; when they are too many, all begin anew."""
         events.listen(self._hear, [Judged])
         events.listen(self._hear_exempt, [Exempt, OnTheWay, FromHttpCache])
 
@@ -138,48 +137,52 @@ class Witness:
 
     def _hear(self, judged: Judged) -> None:
         decision = self._decision_of(judged)
-        if self._put is not None:
-            self._put(Written(judged.time, judged.url, decision.rest))
+        if self._write is not None:
+            self._write(decision.line(judged))
         if self._on_meta:
             judged.request.meta[META_KEY] = decision.evidence_on(judged)
 
     def _decision_of(self, judged: Judged) -> Decision:
-        pace, preferences, host = self._wishes_of(judged)
+        wishes = self._wishes.get((judged.copy, judged.agent)) or self._read(judged)
+        pace, preferences, host, decisions = wishes
         delay = 0.0 if pace is FREE else pace.asked(judged.time)
-        if preferences is None and judged.policy is not None:
-            said = judged.policy.preferences(judged.url, judged.agent)
-            preferences = stated_answers(said)
-        if host is None:
-            host = self._host_of(judged.request)
+        asked: tuple[object, ...] = ()
+        if preferences is None:
+            preferences = self._preferences_of(judged, judged.url)
+            asked = tuple(preferences.items())
+        host = host or self._host_of(judged.request)
         # Policies return the same verdicts again and again.
-        kind = id(judged.verdict), id(judged.copy), judged.agent, judged.cause
-        asked = tuple(preferences.items()) if preferences else ()
-        key = *kind, judged.enforced, host, delay, asked
-        decision = self._decisions.get(key)
+        kind = id(judged.verdict), judged.cause, judged.enforced
+        key = *kind, delay, host, *asked
+        decision = decisions.get(key)
         if decision is None:
-            decision = Decision(judged, host, delay, preferences or {})
+            decision = Decision(judged, host, delay, preferences)
             if len(decision.evidence["reason"]) < MAX_CHARACTERS:  # else it is large
-                if len(self._decisions) >= MAX_DECISIONS:
-                    self._decisions.clear()
-                self._decisions[key] = decision
+                self._make_room()
+                decisions[key] = decision
         return decision
 
-    def _wishes_of(self, judged: Judged) -> Wishes:
-        """Return what is wished in a file, read once for each agent, as that takes long."""
+    def _read(self, judged: Judged) -> Wishes:
         policy, copy, agent = judged.policy, judged.copy, judged.agent
         if policy is None:
-            return NOTHING
-        wishes = self._wishes.get((copy, agent))
-        if wishes is None:
-            by_url = CONTENT_USAGE in str(policy).lower()
-            pace = pace_of(policy, agent, self._all_paces)
-            said = policy.preferences(copy.origin, agent)
-            host = self._host_of(judged.request) if self._origin_tells_host else None
-            wishes = pace, None if by_url else stated_answers(said), host
-            if len(self._wishes) >= MAX_DECISIONS:
-                self._wishes.clear()
-            self._wishes[copy, agent] = wishes
+            return Wishes(FREE, {}, "", {})
+        host = self._host_of(judged.request) if self._origin_tells_host else ""
+        pace = pace_of(policy, agent, self._all_paces)
+        by_url = CONTENT_USAGE in str(policy).lower()
+        of_all = None if by_url else self._preferences_of(judged, copy.origin)
+        self._make_room()
+        wishes = self._wishes[copy, agent] = Wishes(pace, of_all, host, {})
         return wishes
+
+    def _make_room(self) -> None:
+        if self._kept >= MAX_DECISIONS:
+            self._wishes.clear()
+            self._kept = 0
+        self._kept += 1
+
+    def _preferences_of(self, judged: Judged, url: str) -> dict[str, str]:
+        assert judged.policy is not None
+        return stated_answers(judged.policy.preferences(url, judged.agent))
 
 
 class EvidenceSpiderMiddleware(BaseSpiderMiddleware):

@@ -30,15 +30,6 @@ EACH_WAY = pytest.mark.parametrize(
 """Of writing: as it is, and packed with the extra and without."""
 
 
-class Line(str):
-    """A record that is its line."""
-
-    __slots__ = ()
-
-    def as_json(self) -> str:
-        return self
-
-
 def opened(path) -> Any:
     """Return a sink."""
     crawler = make_crawler()
@@ -49,7 +40,7 @@ def opened(path) -> Any:
 async def write(target, line: str) -> None:
     """Put *line*, and wait until the thread has dealt with it."""
     before = target.written + target.lost
-    target.put(Line(line), len(line))
+    target.put(line)
     await until(lambda: target.written + target.lost > before)
 
 
@@ -97,15 +88,14 @@ async def test_nothing_is_lost_between_two_threads(tmp_path, monkeypatch):
     sys.setswitchinterval(1e-6)
     try:
         for number in range(50_000):
-            target.put(Line(f"{number}\n"), len(f"{number}\n"))
+            target.put(f"{number}\n")
     finally:
         sys.setswitchinterval(interval)
     await until(lambda: target.written == 50_000)
     last = "x" * 2**20
     # It takes all the room: no octet of those before may be counted as waiting.
-    room = sink.RECORD_BYTES + len(last) + 1
-    monkeypatch.setattr(sink, "MAX_WAITING_BYTES", room)
-    target.put(Line(f"{last}\n"), len(f"{last}\n"))
+    monkeypatch.setattr(sink, "MAX_WAITING_BYTES", len(last) + 1)
+    target.put(f"{last}\n")
     await target.close()
     assert lines_of(path) == ["head", *map(str, range(50_000)), last]
     assert (target.written, target.lost) == (50_001, 0)
@@ -125,7 +115,7 @@ def test_a_disk_that_does_not_take_it(tmp_path, monkeypatch):
         line = "x" * 1000 + "\n"
         began = time.monotonic()
         for _ in range(2 * sink.MAX_WAITING_BYTES // len(line)):
-            full.put(Line(line), len(line))
+            full.put(line)
         assert time.monotonic() - began < 5
         waiting = 2 * sink.MAX_WAITING_BYTES // len(line) - full.lost
         assert waiting * len(line) < sink.MAX_WAITING_BYTES

@@ -17,7 +17,7 @@ from scrapy_rep.access.origins import robots_url
 from scrapy_rep.events import stream
 from scrapy_rep.events.of_hosts import NewCopy
 from scrapy_rep.events.of_requests import Counted
-from scrapy_rep.events.stream import Stats, Stream
+from scrapy_rep.events.stream import Stream
 from scrapy_rep.judging.target import Agents
 from scrapy_rep.policies import Approval, Permissions
 from scrapy_rep.policies import service as module
@@ -140,7 +140,7 @@ class Crawl:
         self.settings = Settings.read(self.crawler.settings)
         agents = Agents(self.crawler, self.settings)
         self.events = Stream.of(self.crawler)
-        stats = Stats(self.crawler)
+        stats = self.crawler.stats
         self.events.listen(lambda event: event.count(stats), [Counted])
         self.policies = Policies(
             self.crawler,

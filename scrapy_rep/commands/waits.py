@@ -185,7 +185,7 @@ def do(queue: FleetQueue, order: str, host: Any) -> Answer:
     if order == "purge":
         number = queue.purge(host)
     elif host is not None:
-        is_new, number = (queue.block if order == "block" else queue.unblock)(host)
+        is_new, number = queue.block(host, ends=order == "unblock")
     else:
         queue.give(None if order == "resume" else order)
         now = queue.state()

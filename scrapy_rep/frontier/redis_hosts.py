@@ -77,12 +77,9 @@ class Holds:
         try:
             while True:
                 asked = monotonic()
-                try:
-                    wait, *why = await self.ask(
-                        key, me, "book", interval, life, ms=round(early * 1e3)
-                    )
-                except AwayError:
-                    wait, why = AWAY_SECONDS * 1e3, [b"away"]
+                wait, *why = await self.ask(
+                    key, me, "book", interval, life, ms=round(early * 1e3)
+                )
                 if why == [b"parked"]:
                     raise ParkedError(wait / 1e3)
                 if why:
@@ -111,9 +108,8 @@ class Holds:
         interval, me = self.held.pop(key, (0.0, ""))
         at, life = monotonic(), max(self._kept, interval)
         if me:
-            with suppress(AwayError):  # its lease ends by itself
-                ago = lambda: round((monotonic() - at) * 1e3)
-                await self.ask(key, me, "over", interval, life, ms=ago)
+            ago = lambda: round((monotonic() - at) * 1e3)
+            await self.ask(key, me, "over", interval, life, ms=ago)
 
     def _life_of(self, interval: float) -> float:
         """Return for how long it is held: at least its delay after each renewal."""
@@ -123,11 +119,13 @@ class Holds:
     async def ask(
         self, key: Key, me: str, what: str, interval: float, life: float, *, ms: Any = 0
     ) -> Any:
-        """Run the script with all that decides who holds it. Raises ``AwayError``."""
+        """Run the script that decides who holds it."""
+        (host, name), server = key, self._server
         args = [me, what, round(interval * 1e3), max(1, round(life * 1e3)), ms]
-        return await self._server.at_host(
-            key[0], "turn", [self._server.key_at(*key)], args
-        )
+        with suppress(AwayError):
+            n, its = server.shard_of(host), server.key_at(host, name)
+            return await server.at_shard(n, "turn", *args, key=its)
+        return [AWAY_SECONDS * 1e3, b"away"]  # a lease ends by itself
 
     async def _renew(self) -> None:
         """Hold on to what takes long."""
@@ -135,8 +133,7 @@ class Holds:
         while self.held:
             for key in before & self.held.keys():
                 interval, me = self.held.get(key, (0.0, ""))
-                with suppress(AwayError):
-                    await self.ask(key, me, "hold", 0.0, self._life_of(interval))
+                await self.ask(key, me, "hold", 0.0, self._life_of(interval))
             before = set(self.held)
             await asyncio.sleep(self._server.lease / RENEW_PART)
         self._renewing = None
@@ -177,8 +174,7 @@ class FleetBookings(Holds):
 
     async def park(self, host: str, seconds: float) -> None:
         """Let no process start a request to *host* for so many *seconds*."""
-        with suppress(AwayError):
-            await self.ask((host, f"turn:{host}"), "", "park", 0.0, seconds)
+        await self.ask((host, f"turn:{host}"), "", "park", 0.0, seconds)
 
     async def spend(self, host: str, most: int) -> bool:
         """Count a request to *host*; ``False``: *most* requests have started already."""

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import Counter
+from collections import Counter, deque
 from contextlib import suppress
+from itertools import count
+from math import inf
 from struct import pack
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
 from scrapy.exceptions import CloseSpider
 
 from scrapy_rep.frontier.ledger import Ledger
 from scrapy_rep.frontier.redis_hosts import FleetStore
-from scrapy_rep.frontier.redis_server import ANSWER_KEPT_SECONDS, AWAY_ERRORS, told_key
-from scrapy_rep.frontier.redis_shards import PAGE, Shards
-from scrapy_rep.frontier.redis_traffic import RETRY_SECONDS, Filed, Traffic
+from scrapy_rep.frontier.redis_server import (
+    ANSWER_KEPT_SECONDS,
+    AWAY_ERRORS,
+    AwayError,
+    told_key,
+)
+from scrapy_rep.frontier.redis_shards import PAGE, Shards, list_of
 from scrapy_rep.log.waits import AWAY, BLOCKED
 
 if TYPE_CHECKING:
@@ -26,23 +32,64 @@ if TYPE_CHECKING:
     from scrapy import Request
 
     from scrapy_rep.crawl import Crawl
+    from scrapy_rep.frontier.ledger import Entry
     from scrapy_rep.frontier.places import Place
     from scrapy_rep.frontier.redis_server import Server
+    from scrapy_rep.frontier.redis_shards import Shard
 
-TICK_SECONDS = 0.5
-"""How often a worker renews its leases and looks how all shards stand."""
+TICK_SECONDS = 0.25
+"""How often a worker renews its leases, and looks how all shards stand and what is new."""
+GATHER_SECONDS = 0.02
+"""For so long what came of pages is gathered before it goes to Redis."""
+RETRY_SECONDS = 0.5
+MOST_IN_A_CALL = 250
+"""Requests of one shard that one call files or is done with."""
+MOST_URGENT = 64
+"""Requests at hand of one place, beyond which even an urgent one waits in Redis."""
 WATCH_SECONDS = 10.0
 MOST_UNFILED = 10_000
 """Requests that wait to be filed, beyond which a worker asks for no more."""
 MANY = 200
 """Requests of one host, in WATCH_SECONDS, that are worth a word where workers idle."""
 CLOSE_SECONDS = 5.0
+ORDERED = {
+    "pause": "The fleet is paused: nothing more is sent until it is resumed",
+    None: "The fleet goes on",
+}
 LOST_REASON = "requests_lost"
 """The reason with which a crawl ends whose server has lost requests."""
 
 
+class Filed(NamedTuple):
+    """A request that is to be kept."""
+
+    serial: int
+    place: Place
+    rank: int
+    order: int
+    fingerprint: bytes
+    data: bytes
+    """Its id, of eight octets, and the packed request."""
+    request: Request
+
+
+class Batch(NamedTuple):
+    """New requests of one shard; told again as they are until it is known that they were heard."""
+
+    number: int
+    shard: Shard | None
+    """``None``: it was not ours."""
+    new: list[tuple[Filed, bool]]
+    """Requests, and whether they are to be at hand of their owner, who files them."""
+
+
 class RedisLedger(Ledger):
-    """All that waits is in Redis; a few requests of each host of ours are at hand."""
+    """All that waits is in Redis; a few requests of each host of ours are at hand.
+
+    Redis is told some milliseconds later, in one call for all shards. Each batch has a number, so
+    that what was heard already counts once. That a page is done is told when all that came of
+    it is filed.
+    """
 
     where = "redis"
     fills_ahead = True
@@ -54,10 +101,21 @@ class RedisLedger(Ledger):
         hosts = crawl.settings.hosts.items()
         self._wide = {host: own["wide"] for host, own in hosts if own.get("wide")}
         self._shards = Shards(server, self, crawl.keeper, self._is_busy_with)
-        self._traffic = Traffic(server, self._shards, self)
         self._base = crc32(server.me.encode()) << 32
         """What makes ids unique in the fleet."""
-        self._again = asyncio.Event()
+        self._serial = 0
+        """Numbers requests as they are filed, or come."""
+        self._new: dict[int, deque[Filed]] = {}
+        """What is to be filed, by shard."""
+        self._batches: dict[int, Batch] = {}
+        """What Redis may have heard of it already."""
+        self._numbers = count(1)
+        self._done: list[tuple[int, int, bytes]] = []
+        """What is done: the last serial when it was, its shard, its id."""
+        self._unfiled = 0
+        """How many requests are not filed yet, as far as we know."""
+        self._flushing: asyncio.Task[Any] | None = None
+        self._turn = asyncio.Lock()
         self._ticking: asyncio.Task[Any] | None = None
         self._sent: Counter[str] = Counter()
         """How many requests were done since we watched last, by host."""
@@ -76,15 +134,12 @@ class RedisLedger(Ledger):
             told, _ = await server.run("beat", server.fleet_keys, ["", 0])
             if not told:  # else it is the others' queue as well
                 await delete(server)
-        server.begin_task(server.listen(self._hear))
         await self._tick()
         self._ticking = server.begin_task(self._keep_ticking())
 
     async def _keep_ticking(self) -> None:
         while not self._shards.is_closing:
-            with suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._again.wait(), TICK_SECONDS)
-            self._again.clear()
+            await asyncio.sleep(TICK_SECONDS)
             try:
                 await self._tick()
             # A worker that ticks no more would stand still for ever.
@@ -98,16 +153,15 @@ class RedisLedger(Ledger):
 
     async def close(self) -> None:
         deadline = monotonic() + CLOSE_SECONDS
-        while self._traffic.has_news() and monotonic() < deadline:
-            if not await self._traffic.flush():
+        while self.has_news() and monotonic() < deadline:
+            if not await self._flush():
                 await asyncio.sleep(RETRY_SECONDS)
-        if self._traffic.unfiled:
+        if self._unfiled:
             self._server.log.tell_failure(
-                f"Redis is away as the crawl ends: {self._traffic.unfiled} requests are not"
-                " filed. The pages of which they came are sent again by another worker"
+                f"Redis is away as the crawl ends: {self._unfiled} requests are not filed. The"
+                " pages of which they came are sent again by another worker"
             )
         self._shards.is_closing = True
-        self._again.set()
         if self._ticking is not None:  # it may be about to own one more
             await self._ticking
         others_are_there = await self._shards.close()
@@ -128,7 +182,7 @@ class RedisLedger(Ledger):
 
     @property
     def is_ready(self) -> bool:  # type: ignore[override]
-        return self._ordered is None and self._traffic.unfiled < MOST_UNFILED
+        return self._ordered is None and self._unfiled < MOST_UNFILED
 
     def hold_of(self, place: Place) -> tuple[float, str] | None:
         if f"block {place.host}" in self._shards.orders:
@@ -146,21 +200,26 @@ class RedisLedger(Ledger):
     ) -> str:
         if fingerprint in self.only_here:
             return ""
-        order = next(self._traffic.orders)
-        order = -order if self.last_first[rank % 2] else order
+        serial = self._next_serial()
+        order = -serial if self.last_first[rank % 2] else serial
         body = self.packed(request, fingerprint)
         if body is None:
             self.frontier.arrive(place, (rank, order, None, request))
             return "memory"
-        serial = self._traffic.next_serial()
         data = pack(">Q", self._base + serial) + body
         one = Filed(serial, place, rank, order, fingerprint or b"", data, request)
-        self._traffic.file(one)
+        self._new.setdefault(self._shards.number_of(place), deque()).append(one)
+        self._unfiled += 1
+        self._flush_soon()
         self._shards.is_empty = False
         return self.where
 
+    def _next_serial(self) -> int:
+        self._serial += 1
+        return self._serial
+
     def fill(self, place: Place, number: int) -> None:
-        self._traffic.wish(place, number)
+        self._server.begin_task(self._take(place, number))
 
     def note_unreadable(self, place: Place, id_: Any) -> None:
         self.done([(place, id_)])  # else no worker would ever end
@@ -168,13 +227,14 @@ class RedisLedger(Ledger):
     def done(self, gone: Iterable[tuple[Place, Any]]) -> None:
         for place, id_ in gone:
             self._sent[place.host] += 1
-            self._traffic.done(place, id_)
+            self._done.append((self._serial, self._shards.number_of(place), id_))
+        self._flush_soon()
 
     def pending(self) -> int:
-        return self._traffic.unfiled + int(not self._shards.is_empty)
+        return self._unfiled + int(not self._shards.is_empty)
 
     def may_end(self) -> bool:
-        if not self._shards.is_empty or self._traffic.has_news():
+        if not self._shards.is_empty or self.has_news():
             return False
         if self._shards.has_losses:
             raise CloseSpider(LOST_REASON)
@@ -186,10 +246,154 @@ class RedisLedger(Ledger):
         fetched = store.fetched() if isinstance(store, FleetStore) else ()
         taken = self.frontier.taken.values()
         return (
-            self._traffic.has_any_of(shard)
+            shard in self._new
+            or shard in self._batches
+            or any(n == shard for _, n, _ in self._done)
             or any(self._shards.number_of(place) == shard for place, _ in taken)
             or any(self._server.shard_of(host) == shard for host in fetched)
         )
+
+    # What is told to Redis
+
+    def has_news(self) -> bool:
+        return bool(self._done or self._new or self._batches)
+
+    def _flush_soon(self) -> None:
+        if self._flushing is None:
+            self._flushing = self._server.begin_task(self._flush_later())
+
+    async def _flush_later(self) -> None:
+        try:
+            await asyncio.sleep(GATHER_SECONDS)
+            while self.has_news():
+                is_told = await self._flush()
+                await asyncio.sleep(GATHER_SECONDS if is_told else RETRY_SECONDS)
+        finally:
+            self._flushing = None
+
+    async def _flush(self) -> bool:
+        """Tell what there is; return whether all of it was heard."""
+        async with self._turn:
+            is_filed, is_ended = await self._tell_new(), await self._tell_done()
+        self.frontier.wake()
+        return is_filed and is_ended
+
+    async def _tell_new(self) -> bool:
+        for n in self._new.keys() - self._batches.keys():
+            self._batches[n] = self._next_batch(n)
+        blocks = {n: _block_of(batch) for n, batch in self._batches.items()}
+        answers = await self._server.for_shards("file", blocks, self._server.me)
+        for n, (is_over, *seen) in answers.items():
+            batch = self._batches.pop(n)
+            if is_over and batch.shard is not None:
+                self._shards.lose(batch.shard)
+            self._server.note_room()
+            self._unfiled -= len(batch.new)
+            self._note_heard(n, batch, set(seen))
+        return answers.keys() == blocks.keys()
+
+    def _next_batch(self, n: int) -> Batch:
+        shard, left = self._shards.owned.get(n), self._new[n]
+        room: dict[Place, int] = {}
+        new: list[tuple[Filed, bool]] = []
+        while left and len(new) < MOST_IN_A_CALL:
+            one = left.popleft()
+            to_hand = shard is not None and self._goes_to_hand(shard, one, room)
+            new.append((one, to_hand))
+        if not left:
+            del self._new[n]
+        return Batch(next(self._numbers), shard, new)
+
+    async def _tell_done(self) -> bool:
+        """Tell of what is done of which all that came is filed."""
+        first = [batch.new[0][0] for batch in self._batches.values()]
+        first += [new[0] for new in self._new.values()]
+        oldest = min((one.serial for one in first), default=inf)
+        ids: dict[int, list[bytes]] = {}
+        for serial, n, id_ in self._done:
+            if serial < oldest and n in self._shards.owned:
+                ids.setdefault(n, []).append(id_)
+        blocks: dict[int, list[Any]] = {}
+        for n, its in ids.items():
+            del its[MOST_IN_A_CALL:]
+            blocks[n] = [self._shards.owned[n].term, len(its), *its]
+        answers = await self._server.for_shards("done", blocks)
+        heard = {id_ for n in answers for id_ in ids[n]}
+        self._done = [
+            (serial, n, id_)
+            for serial, n, id_ in self._done
+            if id_ not in heard and n in self._shards.owned
+        ]
+        return answers.keys() == blocks.keys()
+
+    def _goes_to_hand(self, shard: Shard, one: Filed, room: dict[Place, int]) -> bool:
+        """Tell whether a new request of a shard of ours is to be at hand.
+
+        It is if nothing waits before it, or what is at hand is less urgent. *room* is for how
+        many more of a place the batch has room.
+        """
+        if shard.is_leaving:
+            return False
+        place = one.place
+        room.setdefault(place, self.at_hand - len(place.hand))
+        if place.name in shard.waits or room[place] <= 0:
+            is_urgent = any(one.rank < entry[0] for entry in place.hand)
+            if not is_urgent or len(place.hand) >= MOST_URGENT:
+                room[place] = 0  # those after it must not come before it
+                return False
+        room[place] -= 1
+        return True
+
+    def _note_heard(self, n: int, batch: Batch, seen: set[int]) -> None:
+        """Note that Redis has heard *batch*: which of its requests it had seen before."""
+        frontier, mine = self.frontier, self._shards.owned.get(n)
+        # Of one that was not ours then we hear, or read, what waits there.
+        is_mine = mine is batch.shard and mine is not None and not mine.is_leaving
+        for number, (one, to_hand) in enumerate(batch.new, 1):
+            place = one.place
+            if number in seen:
+                self.on_seen(one.request)
+            elif mine is None or not is_mine:
+                if not (place.is_gone or place.count):
+                    frontier.drop(place)  # its owner has it
+            elif to_hand:
+                frontier.arrive(place, (one.rank, one.order, one.data[:8], one.request))
+            else:
+                self._shards.found(mine, list_of(place.name, one.rank), 1)
+
+    # What comes from there
+
+    async def _take(self, place: Place, number: int) -> None:
+        """Have the most urgent requests of *place* come to the frontier, up to *number*."""
+        shards, n = self._shards, self._shards.number_of(place)
+        while not self._server.is_there(n):  # noqa: ASYNC110 - a tick sees that
+            await asyncio.sleep(RETRY_SECONDS)
+        shard, entries, left = shards.of(place), list["Entry"](), 0
+        while shard is not None and (ranks := shard.waits.get(place.name)):
+            rank = min(ranks)
+            list_, most = list_of(place.name, rank), min(number, ranks[rank])
+            shard.fresh.discard(list_)
+            try:
+                told = await self._server.at_shard(n, "take", shard.term, list_, most)
+            except AwayError:
+                # What may be out, as the answer was lost, comes back when it is taken anew.
+                shards.release(shard)
+                return
+            if told is None:
+                shards.lose(shard)
+            if shards.of(place) is not shard or shard.is_leaving:
+                return  # its next owner finds them
+            there, *bodies = told
+            # Others may have come since that was so.
+            shard.note(place.name, rank, max(there, int(list_ in shard.fresh)))
+            left = sum(shard.waits.get(place.name, {}).values())
+            if bodies:
+                entries = [
+                    (rank, self._next_serial(), body[:8], body[8:]) for body in bodies
+                ]
+                break
+        self.frontier.came(place, entries, left)
+        self.frontier.wake()
 
     # What is told to people, and what they order
 
@@ -217,13 +421,9 @@ class RedisLedger(Ledger):
 
     def _obey(self) -> None:
         """Do, and tell of, what an operator has ordered."""
-        order, told = self._ordered, self._told
-        if order == "pause" != told:
-            self._server.log.tell_user(
-                "The fleet is paused: nothing more is sent until it is resumed"
-            )
-        elif order is None and told is not None:
-            self._server.log.tell_user("The fleet goes on")
+        order = self._ordered
+        if order != self._told and order in ORDERED:
+            self._server.log.tell_user(ORDERED[order])
         self._told = order
         if order == "drain" and not self._crawl.engine.is_ending():
             self._crawl.engine.close("drained")
@@ -245,20 +445,16 @@ class RedisLedger(Ledger):
             await self._server.execute("RPUSH", key, said)
             await self._server.execute("EXPIRE", key, ANSWER_KEPT_SECONDS)
 
-    # What others say
 
-    def _hear(self, is_to_all: bool, said: bytes) -> None:
-        if is_to_all:
-            self._again.set()
-            return
-        for n, seq, waiting in json.loads(said):
-            shard = self._shards.owned.get(n)
-            if shard is None or shard.is_leaving or seq != shard.seq + 1:
-                continue  # if we have missed something, the next tick sees it
-            shard.seq = seq
-            for list_, number in waiting.items():
-                self._shards.found(shard, list_.encode(), number)
-        self.frontier.wake()
+def _block_of(batch: Batch) -> list[Any]:
+    """Return what the script is told of *batch*."""
+    term = "" if batch.shard is None else batch.shard.term
+    block = [batch.number, term, len(batch.new)]
+    for one, to_hand in batch.new:
+        side = "R" if one.order > 0 else "L"
+        list_ = list_of(one.place.name, one.rank)
+        block += [list_, side, int(to_hand), one.fingerprint, one.data]
+    return block
 
 
 async def delete(server: Server) -> None:

@@ -103,7 +103,7 @@ class FleetQueue:
         self._spider = spider
         self._workers, self._orders = fleet_keys(spider)
         self._stack = ExitStack()
-        self._one, self._client = self._stack.enter_context(waiting_clients(url))
+        _, self._client = self._stack.enter_context(waiting_clients(url))
         self._shards = range(int(self._client.get(SHARDS_KEY) or 0))
 
     def __enter__(self) -> Self:
@@ -161,44 +161,33 @@ class FleetQueue:
         for host, requests in self._waiting(only).items():
             if host not in told:  # of a host that no worker has looked at
                 number[host, BLOCKED if host in now.blocked else DUE] = requests
-        told = {host for host, _ in number}
-        at_work = {host for worker in now.workers for host in worker.in_hand}
-        number.update({(host, IN_HAND): 0 for host in at_work - told})
-        found: dict[tuple[str, str], Host] = {}
-        told = set()
+        sends: dict[str, dict[str, int]] = defaultdict(dict)
+        for worker in now.workers:
+            for host, requests in worker.in_hand.items():
+                sends[host][worker.name] = requests
+        for host in sends.keys() - {host for host, _ in number}:
+            number[host, IN_HAND] = 0
+        found = []
         for (host, why), requests in sorted(
             number.items(), key=lambda item: (-item[1], item[0][0])
         ):
-            if only and host not in only:
-                continue
-            its = [each for each in now.workers if host in each.in_hand]
-            its = [] if host in told else its
-            told.add(host)
-            found[host, why] = Host(
-                host,
-                why,
-                requests,
-                min(waits[host, why], default=None),
-                sum(worker.in_hand[host] for worker in its),
-                tuple(worker.name for worker in its),
-            )
-        return list(found.values())
+            if not only or host in only:
+                its = sends.pop(host, {})
+                wait = min(waits[host, why], default=None)
+                row = Host(host, why, requests, wait, sum(its.values()), tuple(its))
+                found.append(row)
+        return found
 
     def _ask(self, workers: int) -> dict[str, Any]:
         """Return what each worker says that it has, by its name."""
         token = token_hex(6)
-        self._client.hset(self._orders, "ask", token)
-        self._call_all()
+        self._order("ask", token)
         deadline = time.monotonic() + ANSWER_SECONDS
         found: list[bytes] = []
         while len(found) < workers and time.monotonic() < deadline:
             time.sleep(0.02)
             found = self._client.lrange(told_key(self._spider, token), 0, -1)
         return dict(map(json.loads, found))
-
-    def _call_all(self) -> None:
-        """Have all workers look at once."""
-        self._one.publish(f"rep:{self._spider}:all", "look")
 
     def _waiting(self, only: Iterable[str]) -> Counter[str]:
         """Return how many requests wait by host, without those at hand of workers."""
@@ -214,7 +203,7 @@ class FleetQueue:
             at, seen = None, set[bytes]()
             while at != b"0":
                 args = [at or 0, PAGE, pattern]
-                _, at, *page = self._run("lists", [self._key(n)], *args)
+                at, *page = self._run("lists", [self._key(n)], *args)
                 new = [pair for pair in pairs(page) if pair[0] not in seen]
                 seen.update(list_ for list_, _ in new)
                 yield from ((n, *pair) for pair in new)
@@ -223,43 +212,31 @@ class FleetQueue:
 
     def give(self, order: str | None) -> None:
         """Order all workers to "pause" or "drain"; ``None``: to go on."""
-        if order is None:
-            self._client.hdel(self._orders, "order")
-        else:
-            self._client.hset(self._orders, "order", order)
-        self._call_all()
+        self._order("order", order)
 
-    def block(self, host: str) -> tuple[bool, int]:
-        """Block *host*; return whether it was not blocked yet, and how many requests wait."""
-        return self._changed(
-            self._client.hset(self._orders, f"block {host}", "1"), host
-        )
+    def block(self, host: str, *, ends: bool = False) -> tuple[bool, int]:
+        """Block *host*, or if that *ends* unblock it; return what that has changed.
 
-    def unblock(self, host: str) -> tuple[bool, int]:
-        """Unblock *host*; return whether it was blocked, and how many requests go on."""
-        return self._changed(self._client.hdel(self._orders, f"block {host}"), host)
+        That is whether it was otherwise before, and how many requests it is about.
+        """
+        is_new = self._order(f"block {host}", None if ends else "1")
+        return is_new, sum(row.waiting for row in self.hosts(self.state(), [host]))
 
-    def _changed(self, number: int, host: str) -> tuple[bool, int]:
-        self._call_all()
-        rows = self.hosts(self.state(), [host])
-        return bool(number), sum(row.waiting for row in rows)
+    def _order(self, name: str, value: str | None) -> bool:
+        if value is None:
+            return bool(self._client.hdel(self._orders, name))
+        return bool(self._client.hset(self._orders, name, value))
 
     def purge(self, host: str) -> int:
         """Delete the requests that wait for *host*; return how many there were.
 
         What workers have at hand, a few of each host, is sent all the same.
         """
-        lists: dict[int, list[bytes]] = defaultdict(list)
-        for n, list_, _ in self._lists(f"*{chr(0)}{escaped(host)}*"):
-            if host_of(list_) == host:
-                lists[n].append(list_)
-        gone: int = sum(
-            self._run("purge", [self._key(n)], *names[at : at + PAGE])
-            for n, names in lists.items()
-            for at in range(0, len(names), PAGE)
+        return sum(
+            self._run("purge", [self._key(n)], list_)
+            for n, list_, _ in list(self._lists(f"*{chr(0)}{escaped(host)}*"))
+            if host_of(list_) == host
         )
-        self._call_all()
-        return gone
 
     def faults(self, *, repair: bool) -> Iterator[Fault]:
         """Yield what is wrong; with *repair*, put it right at the same time.

@@ -40,7 +40,6 @@ SCRIPTS = {
 }
 DIGESTS = {name: sha1(text.encode()).hexdigest() for name, text in SCRIPTS.items()}  # noqa: S324 - as Redis does
 CANCELLED_AGAIN_SECONDS = 0.2
-LISTEN_AGAIN_SECONDS = 0.5
 SAME_CLOCK_SECONDS = 0.05
 """Seconds by which two clocks differ that count as one."""
 MENDS_SECONDS = 30.0
@@ -56,7 +55,7 @@ AWAY_ERRORS = (redis.RedisError, errors.RedisClusterException, *NO_ANSWER)
 CALL_SECONDS = 2.0
 """Seconds that a call takes at the most."""
 CALLS_AT_A_TIME = 8
-"""So many connections a worker has to each server, and one to hear by."""
+"""So many connections a worker has to each server."""
 MOST_REDIRECTIONS = 16
 TRY_AGAIN_SECONDS = 0.05
 KEY_AT = {"EVALSHA": 3, "EVAL": 3}
@@ -69,8 +68,8 @@ REDIRECTIONS = {
 }
 REFUSALS = {
     "NOAUTH": "REP_FLEET must have its user and password",
-    "NOPERM": "its user must be allowed to run scripts, and all keys and channels that begin"
-    " with rep: or {rep:",
+    "NOPERM": "its user must be allowed to run scripts, and all keys that begin with rep: or"
+    " {rep:",
     "READONLY": "it is a replica: REP_FLEET must name the master",
     "OOM": "its memory is full, and maxmemory must be raised",
     "MOVED": "it is one of a Redis Cluster, and its user must be allowed to ask for CLUSTER",
@@ -106,38 +105,35 @@ class Node:
     """One server, with a limit to the time of each call, and to how many there are at once."""
 
     def __init__(self, url: str, **address: Any) -> None:
-        retry = Retry(NoBackoff(), 0)
-        self.client: Any = redis.asyncio.Redis.from_url(url, retry=retry, **LIMITS)
+        # Once more, as a connection may have been open since before a restart.
+        more: Any = {"retry": Retry(NoBackoff(), 1), "retry_on_error": [*NO_ANSWER[:1]]}
+        self.client: Any = redis.asyncio.Redis.from_url(url, **more, **LIMITS)
         options = self.client.connection_pool.connection_kwargs
         options.update(address)
         self.host = str(options.get("host", "localhost"))
         self.failed_at = 0.0
-        self._failure: BaseException | None = None
         self.turns = asyncio.Semaphore(CALLS_AT_A_TIME)
 
     async def execute(self, command: Sequence[Any], *, asks: bool = False) -> Any:
         """Run a command; where it *asks*, although its slot is still on its way here."""
         asked = monotonic()
         async with self.turns:
-            if self._failure is not None and self.failed_at > asked:
-                raise self._failure.with_traceback(None)  # so that not all wait in vain
+            if self.failed_at > asked:  # so that not all wait in vain
+                raise redis.ConnectionError("it does not answer")
             try:
                 return await asyncio.wait_for(self._send(command, asks), CALL_SECONDS)
-            except NO_ANSWER as error:
-                self.failed_at, self._failure = monotonic(), error
+            except NO_ANSWER:
+                self.failed_at = monotonic()
                 raise
 
     async def _send(self, command: Sequence[Any], asks: bool) -> Any:
         parts = [part() if callable(part) else part for part in command]
-        if asks:
-            async with self.client.pipeline(transaction=False) as together:
-                together.execute_command("ASKING")
-                together.execute_command(*parts)
-                return (await together.execute())[-1]
-        try:
+        if not asks:
             return await self.client.execute_command(*parts)
-        except redis.ConnectionError:  # it may have been open since before a restart
-            return await self.client.execute_command(*parts)
+        async with self.client.pipeline(transaction=False) as together:
+            together.execute_command("ASKING")
+            together.execute_command(*parts)
+            return (await together.execute())[-1]
 
 
 class Nodes:
@@ -251,8 +247,6 @@ class Server:
         self.url, self.lease = settings.fleet, settings.fleet_lease
         spider = self.spider = (crawler.spider or crawler.spidercls).name
         self.me = f"{socket.gethostname()}-{os.getpid()}-{token_hex(3)}"
-        self.channel = f"rep:{spider}:"
-        """What begins the names of its channels: each worker has one, and one is of all."""
         self._away: set[int] = set()
         """Shards whose server is away."""
         self._down_since = 0.0
@@ -262,7 +256,6 @@ class Server:
         self._said: set[str | None] = set()
         """What was said of it since it was there last."""
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._closed = False
         self.fleet_keys = fleet_keys(spider)
         wanted = settings.fleet_shards
         try:
@@ -273,9 +266,6 @@ class Server:
                 self.ahead = ahead if abs(ahead) > SAME_CLOCK_SECONDS else 0.0
                 """By how many seconds the clock of the server is ahead of ours."""
                 self._in_cluster = every is not one
-                role = {} if self._in_cluster else one.info("replication")
-                if role.get("role") == "slave" and role.get("slave_read_only", 1):
-                    raise redis.ReadOnlyError("It is read only")
                 every.set(SHARDS_KEY, wanted or SHARDS, nx=True)
                 self.shards = int(every.get(SHARDS_KEY))
                 """Into how many shards hosts are cut."""
@@ -333,19 +323,20 @@ class Server:
         return await self.nodes.execute(command)
 
     async def at_host(self, host: str, *command: Any) -> Any:
-        """Run a command, or a script given as its name, keys, arguments, for one host.
+        """Run a command for one host. Raises ``AwayError``."""
+        return await self._at(self.shard_of(host), self.execute, *command)
 
-        Raises ``AwayError``.
-        """
-        shard = self.shard_of(host)
-        if not self.is_there(shard):
+    async def at_shard(self, n: int, script: str, *args: Any, key: str = "") -> Any:
+        """Run a script for one shard, or for a *key* that lies there. Raises ``AwayError``."""
+        return await self._at(n, self.run, script, [key or self.owner_key(n)], args)
+
+    async def _at(self, n: int, call: Callable[..., Any], *args: Any) -> Any:
+        if n in self._away:
             raise AwayError
         try:
-            if command[0] in SCRIPTS:
-                return await self.run(*command)
-            return await self.execute(*command)
+            return await call(*args)
         except AWAY_ERRORS as error:
-            self.note_lost(error, [shard])
+            self.note_lost(error, [n])
             raise AwayError from error
 
     async def for_shards(
@@ -356,23 +347,21 @@ class Server:
         Each block has the arguments for one shard, after those *before*. Returns the answers
         of those whose server is there; only "tick" asks servers that are known to be away.
         """
+
+        async def ask(group: list[int]) -> None:
+            args = [*before, *(part for n in group for part in blocks[n])]
+            try:
+                told = await self.run(script, [*map(self.owner_key, group)], args)
+                found.update(zip(group, told, strict=True))
+            except AWAY_ERRORS as error:
+                self.note_lost(error, group)
+
+        found: dict[int, Any] = {}
         asked = [n for n in blocks if script == "tick" or self.is_there(n)]
         groups = [[n] for n in asked] if self._in_cluster else [asked] if asked else []
-        calls = []
-        for group in groups:
-            args = [*before, *(part for n in group for part in blocks[n])]
-            calls.append(self.run(script, list(map(self.owner_key, group)), args))
-        answers = await asyncio.gather(*calls, return_exceptions=True)
-        found: dict[int, Any] = {}
-        for group, answer in zip(groups, answers, strict=True):
-            if isinstance(answer, AWAY_ERRORS):
-                self.note_lost(answer, group)
-            elif isinstance(answer, BaseException):
-                raise answer
-            else:
-                found.update(zip(group, answer, strict=True))
+        await asyncio.gather(*map(ask, groups))
         self._away -= found.keys()
-        if self._said and not self._away:
+        if found and self._said and not self._away:
             self._said.clear()
             self._down_since = monotonic()
             self.log.tell_user("Redis is back")
@@ -414,28 +403,6 @@ class Server:
     def is_there(self, shard: int) -> bool:
         return shard not in self._away
 
-    # What others say
-
-    async def listen(self, hear: Callable[[bool, bytes], object]) -> None:
-        """Call *hear* with what is said on the channel of all (``True``), and on ours."""
-        while not self._closed:  # what is missed meanwhile is found at the next tick
-            with suppress(*AWAY_ERRORS, AttributeError, RuntimeError):
-                await self._listen_once(hear)
-            await asyncio.sleep(LISTEN_AGAIN_SECONDS)
-
-    async def _listen_once(self, hear: Callable[[bool, bytes], object]) -> None:
-        channel: Any = self.nodes.any().client.pubsub(ignore_subscribe_messages=True)
-        of_all = f"{self.channel}all"
-        try:
-            await channel.subscribe(f"{self.channel}{self.me}", of_all)
-            while not self._closed:  # redis-py may swallow a cancellation
-                said = await channel.get_message(timeout=5.0)
-                if said is not None:
-                    hear(said["channel"] == of_all.encode(), said["data"])
-        finally:
-            with suppress(*AWAY_ERRORS):
-                await channel.aclose()
-
     # Tasks
 
     def begin_task(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
@@ -452,7 +419,6 @@ class Server:
 
     async def close(self) -> None:
         """End all tasks, and close all connections."""
-        self._closed = True
         # A cancellation may be lost: redis-py swallows some, and before Python 3.12
         # ``asyncio.wait_for`` does if what it waits for is there at the same moment.
         while tasks := self._tasks - {asyncio.current_task()}:

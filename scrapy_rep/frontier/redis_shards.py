@@ -5,13 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+from collections import Counter, deque
 from contextlib import suppress
 from secrets import token_hex
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.frontier.redis_hosts import facts_of, learn
-from scrapy_rep.frontier.redis_server import AWAY_ERRORS, SHARDS_KEY, escaped, pairs
+from scrapy_rep.frontier.redis_server import (
+    AWAY_ERRORS,
+    SHARDS_KEY,
+    AwayError,
+    escaped,
+    pairs,
+)
 from scrapy_rep.protocol.printable import counted
 
 if TYPE_CHECKING:
@@ -27,6 +34,9 @@ PAGE = 500
 LACKING_TICKS = 3
 """At so many looks in a row a shard must lack requests before we believe it."""
 
+BEYOND_TICKS = 3
+"""At so many looks in a row a worker must have more than its share before it gives any back."""
+
 
 class Standing(NamedTuple):
     """How a shard stands, as Redis has told last."""
@@ -39,8 +49,9 @@ class Standing(NamedTuple):
     lists: int
     out: int
     """Requests that its owner has at hand or in progress, or has had when it died."""
-    seq: int
     is_mine: int
+    news: list[bytes]
+    """If it is ours: lists, each with how many more wait there than we know of."""
 
     @property
     def is_empty(self) -> bool:
@@ -54,12 +65,10 @@ class Standing(NamedTuple):
 class Shard:
     """One that this worker owns."""
 
-    def __init__(self, number: int, term: str, seq: int, safe_until: float) -> None:
+    def __init__(self, number: int, term: str, safe_until: float) -> None:
         self.number = number
         self.term = term
         """The fencing token: Redis refuses what its owner of an earlier term says."""
-        self.seq = self.seq_at_tick = seq
-        """How often others have filed requests there, as far as we have heard."""
         self.safe_until = safe_until
         """By ``time.monotonic()``: until then nobody else owns it."""
         self.waits: dict[str, dict[int, int]] = {}
@@ -70,8 +79,10 @@ class Shard:
         """Whether it is being read."""
         self.cursor = b"0"
         """Where reading goes on."""
-        self.is_unread = False
-        """Whether there are lists of which the frontier was not told, as its window is full."""
+        self.is_unread = True
+        """Whether there may be lists of which the frontier was not told."""
+        self.fresh: set[bytes] = set()
+        """Lists to which some were added since requests were asked for last."""
         self.lacking = 0
         """At how many looks in a row it was empty, and lacked requests."""
 
@@ -117,8 +128,9 @@ class Shards:
         """Whether the server has forgotten requests since this crawl began."""
         self.is_closing = False
         """Whether no more shards are to be taken."""
-        self._freeing: set[asyncio.Task[Any]] = set()
         self._said_spare = False
+        self._beyond = deque[int](maxlen=BEYOND_TICKS), deque[int](maxlen=BEYOND_TICKS)
+        """How many more than its share this worker had of late, by whether they are empty."""
 
     def number_of(self, place: Place) -> int:
         """Return the number of the shard that has *place*."""
@@ -133,26 +145,27 @@ class Shards:
         server, began = self._server, monotonic()
         lease = round(server.lease * 1e3)
         await self.show_up(lease)
-        terms = {n: shard.term for n, shard in self.owned.items()}
-        blocks = {n: [terms.get(n, "")] for n in range(server.shards)}
+        mine = dict(self.owned)
+        blocks = {n: [mine[n].term if n in mine else ""] for n in range(server.shards)}
         answers = await server.for_shards("tick", blocks, server.me, lease)
         before = self.standing
         now = {n: Standing(*answer) for n, answer in answers.items()}
         self.standing = before | now
         self._look_for_losses(before, now)
-        for n in terms.keys() & now.keys():
-            shard = self.owned.get(n)
-            if shard is None or shard.term != terms[n]:
+        for n, shard in mine.items():
+            if n not in now:
+                shard.is_unread = True  # Redis may have told what is new, in vain
                 continue
             if not now[n].is_mine:
-                self.lose(n)
+                self.lose(shard)
                 continue
             shard.safe_until = began + server.lease
-            missed = shard.seq < shard.seq_at_tick  # what was said, and not heard
-            has_room = shard.is_unread and self._ledger.frontier.room > 0
-            if (missed or has_room) and not shard.is_read:
+            if shard.is_leaving or self.owned.get(n) is not shard:
+                continue
+            for list_, number in pairs(now[n].news):
+                self.found(shard, list_, int(number))
+            if shard.is_unread and self._ledger.frontier.room > 0:
                 server.begin_task(self._read(shard))
-            shard.seq_at_tick = now[n].seq
         # More are done than filed where the server was emptied in between.
         self.is_empty = len(now) == server.shards and all(
             each.is_empty
@@ -163,7 +176,7 @@ class Shards:
         )
         if now:
             await self._balance()
-        self.free_idle()
+        await self._free_idle()
         self._ledger.frontier.wake()
 
     async def show_up(self, lease: int) -> bool:
@@ -198,9 +211,11 @@ class Shards:
                 forgot += 1
             else:
                 lost += max(0, new.lost - old.lost)
+            if shard is None:
+                continue
             if new.epoch != old.epoch:
-                self.lose(n)
-            elif shard is not None:
+                self.lose(shard)
+            else:
                 lacks = new.is_empty and new.filed > new.done and not new.has_moved(old)
                 shard.lacking = shard.lacking + 1 if lacks else 0
                 if lacks and shard.lacking % LACKING_TICKS == 0:
@@ -230,28 +245,29 @@ class Shards:
 
     async def _look_for_lost(self, n: int) -> None:
         """Find again what no index leads to; note what is gone."""
-        server, key = self._server, [self._server.owner_key(n)]
         if self._is_busy_with(n):
             return
-        begin = key[0].removesuffix("owner") + "w:"
-        there = server.nodes.owner_of(begin).client.scan_iter(
-            f"{escaped(begin)}*", 1000
-        )
+        server = self._server
+        begin = server.owner_key(n).removesuffix("owner") + "w:"
+        client = server.nodes.owner_of(begin).client
         try:
+            there = client.scan_iter(f"{escaped(begin)}*", 1000)
             found = [name[len(begin.encode()) :] async for name in there]
             for at in range(0, len(found), PAGE):
-                await server.run("index", key, [1, *found[at : at + PAGE]])
+                await server.at_shard(n, "index", 1, *found[at : at + PAGE])
             if not found:
-                await server.run("count", key, [1])
-        except AWAY_ERRORS as error:
-            server.note_lost(error, [n])
+                await server.at_shard(n, "count", 1)
+        except (AwayError, *AWAY_ERRORS):
+            return  # the next look is soon
 
     # What waits
 
     def found(self, shard: Shard, list_: bytes, number: int) -> None:
         """Note that *number* more requests, or so many less, wait in a list."""
+        number = max(number, -shard.number_in(list_))
         if not number:
             return
+        shard.fresh.add(list_)
         frontier, (name, rank) = self._ledger.frontier, place_and_rank(list_)
         is_new = name not in shard.waits and not frontier.places.has(name)
         if is_new and frontier.room <= 0:
@@ -276,30 +292,26 @@ class Shards:
 
         Where the frontier's window is full it goes on later.
         """
+        if shard.is_read:
+            return
         server, frontier = self._server, self._ledger.frontier
-        shard.is_read, seq = True, -1
-        shard.is_unread = shard.cursor != b"0"
-        missing = set() if shard.is_unread else set(_lists(shard))
-        key = [server.owner_key(shard.number)]
+        is_over = False
+        # What was left out as it was full comes before that where this goes on.
+        shard.is_read, shard.is_unread = True, shard.cursor != b"0"
         try:
-            while seq < 0 or shard.cursor != b"0":
-                args = [shard.cursor, PAGE, "*"]
-                now, shard.cursor, *lists = await server.run("lists", key, args)
-                seq = now if seq < 0 else seq
+            while not is_over:
+                shard.cursor, *lists = await server.at_shard(
+                    shard.number, "lists", shard.cursor, PAGE, "*"
+                )
                 if self.owned.get(shard.number) is not shard or shard.is_leaving:
                     return
                 for list_, number in pairs(lists):
-                    missing.discard(list_)
                     self.found(shard, list_, number - shard.number_in(list_))
-                if shard.cursor != b"0" and frontier.room <= 0:
-                    shard.is_unread = True
-                    missing.clear()
-                    break
-            for list_ in missing:  # an operator has deleted it
-                self.found(shard, list_, -shard.number_in(list_))
-            shard.seq = max(shard.seq, seq)
-        except AWAY_ERRORS as error:
-            server.note_lost(error, [shard.number])
+                is_over = shard.cursor == b"0"
+                if not is_over and frontier.room <= 0:
+                    shard.is_unread = is_over = True
+        except AwayError:
+            shard.is_unread = True
         finally:
             shard.is_read = False
         frontier.wake()
@@ -308,55 +320,65 @@ class Shards:
 
     async def _balance(self) -> None:
         """Take free shards up to our share; begin to give back what is beyond it."""
-        server, workers = self._server, self.workers
+        server, workers, share = self._server, self.workers, 0
         if self.is_closing or server.me not in workers:
             return
-        number, rank = len(workers), workers.index(server.me)
-        share = server.shards // number + (rank < server.shards % number)
-        kept = [shard for shard in self.owned.values() if not shard.is_leaving]
-        # As many of those with much to do as of the others.
-        kept.sort(key=lambda shard: -len(shard.waits))
-        for nth in range(given := len(kept) - share):
-            self.release(kept[nth * len(kept) // given])
-        free = [
-            n
-            for n, each in self.standing.items()
-            if not each.owner and n not in self.owned and server.is_there(n)
-        ]
-        random.shuffle(free)  # so that workers do not all try the same one
-        for n in free[: max(0, share - len(kept))]:
-            await self._take(n)
-        if not share and not self._said_spare:
+        # Those in which something waits are shared, and then, as evenly, the others.
+        for is_empty in (False, True):
+            its = {n for n, each in self.standing.items() if each.is_empty is is_empty}
+            kept = [shard for n, shard in self.owned.items() if n in its]
+            kept = [shard for shard in kept if not shard.is_leaving]
+            loads = Counter(self.standing[n].owner for n in its - self.owned.keys())
+            loads[server.me.encode()] = len(kept)
+            # Who has most has what does not come out even, so that few change hands.
+            order = sorted(workers, key=lambda name: -loads[name.encode()])
+            each, more = divmod(len(its), len(workers))
+            part = each + (order.index(server.me) < more)
+            share += part
+            # As many of those with much to do as of the others.
+            kept.sort(key=lambda shard: -len(shard.waits))
+            beyond = self._beyond[is_empty]
+            beyond.append(len(kept) - part)
+            given = min(beyond) if len(beyond) == BEYOND_TICKS else 0
+            for nth in range(given):
+                self.release(kept[nth * len(kept) // given])
+            free = [
+                n
+                for n in its - self.owned.keys()
+                if not self.standing[n].owner and server.is_there(n)
+            ]
+            random.shuffle(free)  # so that workers do not all try the same one
+            taken = free[: max(0, part - len(kept))]
+            await asyncio.gather(*map(self._take, taken))
+        if len(workers) > server.shards and not (share or self._said_spare):
             self._said_spare = True
             server.log.tell_user(
-                f"The fleet has {number} workers and {server.shards} shards: this worker"
+                f"The fleet has {len(workers)} workers and {server.shards} shards: this worker"
                 " only stands by, and takes over where another one ends. REP_FLEET_SHARDS of a"
                 " new queue may be larger"
             )
 
     async def _take(self, n: int) -> None:
         server, began = self._server, monotonic()
-        args = [server.me, round(server.lease * 1e3), token_hex(6)]
-        try:
-            answer = await server.run("own", [server.owner_key(n)], args)
+        with suppress(AwayError):
+            answer = await server.at_shard(
+                n, "own", server.me, round(server.lease * 1e3), token_hex(6)
+            )
             if answer is None:  # another one was quicker
                 return
-            term, seq, out, facts = answer
-            shard = Shard(n, term.decode(), seq, began + server.lease)
-            self.owned[n] = shard
+            term, out, facts = answer
+            shard = self.owned[n] = Shard(n, term.decode(), began + server.lease)
             learn(json.loads(facts), server, self._keeper)
             if out:
                 await self._give_back(shard)  # what its last owner had
                 server.log.count("fleet/taken_back", out)
             await self._read(shard)
-        except AWAY_ERRORS as error:
-            server.note_lost(error, [n])
 
     async def _give_back(self, shard: Shard) -> None:
         """Have what is out wait again."""
-        key, left = [self._server.owner_key(shard.number)], 1
+        n, left = shard.number, 1
         while left > 0:
-            left = await self._server.run("back", key, [shard.term, PAGE])
+            left = await self._server.at_shard(n, "back", shard.term, PAGE)
 
     def release(self, shard: Shard) -> None:
         """Give a shard back as soon as nothing of it is in progress."""
@@ -364,13 +386,11 @@ class Shards:
             shard.is_leaving = True
             self._forget(shard)
 
-    def free_idle(self) -> None:
+    async def _free_idle(self) -> None:
         """Give back those that are to be given back, and with which we are through."""
-        for n, shard in list(self.owned.items()):
-            if shard.is_leaving and not self._is_busy_with(n):
-                task = self._server.begin_task(self._free(shard))
-                self._freeing.add(task)
-                task.add_done_callback(self._freeing.discard)
+        leaving = [shard for shard in self.owned.values() if shard.is_leaving]
+        idle = [shard for shard in leaving if not self._is_busy_with(shard.number)]
+        await asyncio.gather(*map(self._free, idle))
 
     async def _free(self, shard: Shard) -> None:
         n, server = shard.number, self._server
@@ -378,33 +398,23 @@ class Shards:
             return
         del self.owned[n]
         facts = json.dumps(facts_of(n, server, self._keeper))
-        args = [shard.term, f"{server.channel}all", n, facts]
-        try:
+        with suppress(AwayError):  # it is free when its lease is over
             await self._give_back(shard)
-            await server.run("free", [server.owner_key(n)], args)
-        except AWAY_ERRORS as error:  # it is free when its lease is over
-            server.note_lost(error, [n])
+            await server.at_shard(n, "free", shard.term, facts)
 
-    def lose(self, n: int) -> None:
-        """Note that a shard is not ours any more: its lease was over, and another one has it."""
-        shard = self.owned.pop(n, None)
-        if shard is not None:
+    def lose(self, shard: Shard) -> None:
+        """Note that *shard* is not ours any more: its lease was over, and another one has it."""
+        if self.owned.get(shard.number) is shard:
+            del self.owned[shard.number]
             self._server.log.count("fleet/lost_shards")
             self._forget(shard)
 
     async def close(self) -> bool:
         """Give all back, and leave; tell whether others are there."""
-        await asyncio.gather(*self._freeing, return_exceptions=True)
         for shard in self.owned.values():
             self.release(shard)
         await asyncio.gather(*map(self._free, list(self.owned.values())))
         return await self.show_up(0)
-
-
-def _lists(shard: Shard) -> list[bytes]:
-    return [
-        list_of(name, rank) for name, ranks in shard.waits.items() for rank in ranks
-    ]
 
 
 def list_of(name: str, rank: int) -> bytes:

@@ -51,8 +51,17 @@ class Seen(NamedTuple):
 
     pages: dict[str, list[tuple[float, str]]]
     robots: dict[str, int]
-    gaps: list[float]
-    """Between two requests to a host, robots.txt included; smallest first."""
+    times: dict[str, list[float]]
+    """When each host was asked for anything, robots.txt included."""
+
+    def gaps_at(self, network: str = "") -> list[float]:
+        """Return the seconds between two requests to a host; smallest first."""
+        its = [at for host, at in self.times.items() if host.startswith(network)]
+        return sorted(b - a for times in its for a, b in pairwise(times))
+
+    @property
+    def gaps(self) -> list[float]:
+        return self.gaps_at()
 
     @property
     def urls(self) -> set[str]:
@@ -67,18 +76,13 @@ class Seen(NamedTuple):
         )
 
 
-def seen(web: Web, only: str = "") -> Seen:
-    """Return what *web* saw since it was last asked; of hosts that begin with *only*."""
-    arrivals = {h: a for h, a in web.arrivals().items() if h.startswith(only)}
-    gaps = [
-        b - a
-        for found in arrivals.values()
-        for (a, _), (b, _) in pairwise(sorted(found))
-    ]
+def seen(web: Web) -> Seen:
+    """Return what *web* saw since it was last asked."""
+    arrivals = web.arrivals()
     return Seen(
         {h: [hit for hit in a if hit[1] != "/robots.txt"] for h, a in arrivals.items()},
         {h: sum(path == "/robots.txt" for _, path in a) for h, a in arrivals.items()},
-        sorted(gaps),
+        {h: sorted(at for at, _ in a) for h, a in arrivals.items()},
     )
 
 
@@ -177,31 +181,31 @@ def cost(pages_: int = 500, links: int = 20, waiting: int = 200_000) -> None:
     body = b"x" * 344  # a request as it is pickled
     with RedisServer() as server:
         client: Any = server.client
-        commit = client.register_script(SCRIPTS["commit"])
+        file = client.register_script(SCRIPTS["file"])
         keys = [f"{{rep:{n}}}:{SPIDER}:owner" for n in range(32)]
         own = client.register_script(SCRIPTS["own"])
         terms = [own([key], ["me", 10**8, "e"])[0] for key in keys[:16]]
         serial, before = 0, cpu(server)
         for page in range(pages_):
-            args: list[Any] = ["me", "rep:"]
+            args: list[Any] = ["me"]
             used = [(page + link) % 32 for link in range(links)]
             for n in used:
                 serial += 1
                 id_ = serial.to_bytes(8, "big")
                 mine = terms[n] if n < 16 else ""
-                args += [page + 1, n, mine, 0, 1]
+                args += [page + 1, mine, 1]
                 args += [f"0\0h{serial % 5000}.example\nhttp://h", "L", 0, id_ * 2]
                 args.append(id_ + body)
-            commit([keys[n] for n in used], args)
+            file([keys[n] for n in used], args)
         took = (cpu(server) - before) * 1e3 / pages_
         print(f"cost: a page with {links} new links: {took:.2f} ms of Redis")
         before = client.info("memory")["used_memory"]
         for first in range(0, waiting, 200):
-            args = ["me", "rep:", first + 10**6, 0, terms[0], 0, 200]
+            args = ["me", first + 10**6, terms[0], 200]
             for n in range(first, first + 200):
                 name = f"0\0host{n % 20_000}.example\nhttp://host{n % 20_000}.example"
                 args += [name, "L", 0, "", n.to_bytes(8, "big") + body]
-            commit(keys[:1], args)
+            file(keys[:1], args)
         grown = client.info("memory")["used_memory"] - before
         print(
             f"  a waiting request: {grown / waiting - len(body):.0f} octets beyond it"
@@ -212,12 +216,6 @@ def kill_one(worker: Worker, fleet: Fleet) -> None:
     """Kill *worker*, and start another one in its place."""
     worker.stop()
     fleet.workers.append(Worker(fleet.settings))
-
-
-def restart(server: RedisServer) -> None:
-    server.kill()
-    time.sleep(2)
-    server.start()
 
 
 def hang(server: RedisServer) -> None:
@@ -241,7 +239,6 @@ def nothing(server: RedisServer) -> None:
 
 
 FAULTS: dict[str, tuple[Callable[[RedisServer], None], dict[str, Any]]] = {
-    "killed and restarted": (restart, {}),
     "hung for 5 s": (hang, {}),
     "away for 8 s": (long_away, {}),
     "emptied": (empty, {}),

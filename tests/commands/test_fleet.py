@@ -221,7 +221,7 @@ def test_pause_block_purge_and_drain_with_real_workers():
         until(lambda: all("is paused" in worker.log for worker in crawling.workers))
         until(lambda: not look(server)[0].in_hand)
         got = crawling.said("got")
-        time.sleep(1.5)  # they look twice a second
+        time.sleep(1.5)  # they look four times a second
         assert crawling.said("got") == got
         (block,) = fleet(server, "block", blocked, "--json").objects
         (purge,) = fleet(server, "purge", purged, "--json").objects

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, suppress
+from inspect import Signature, signature
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +21,12 @@ from scrapy_rep.frontier.redis_hosts import (
     learn,
 )
 from scrapy_rep.frontier.redis_server import CALLS_AT_A_TIME, refusal_of
+from scrapy_rep.pacing.hosts import Health
 from scrapy_rep.pacing.keeper import ParkedError
 from tests.utils import coroutine_test, make_crawler
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import Callable
 
     from scrapy_rep.frontier.redis_server import Server
     from tests.redis_server import RedisServer
@@ -40,16 +42,29 @@ def server_of(redis: RedisServer, **settings: Any) -> Server:
     return found
 
 
-@asynccontextmanager
-async def workers(
-    redis: RedisServer, number: int = 2, **settings: Any
-) -> AsyncIterator[list[Server]]:
-    servers = [server_of(redis, **settings) for _ in range(number)]
-    try:
-        yield servers
-    finally:
-        for server in servers:
-            await server.close()
+def of_workers(number: int, **settings: Any) -> Callable[..., Any]:
+    """Give a test the servers of so many workers, before its fixtures."""
+
+    def decorate(test: Callable[..., Any]) -> Any:
+        its = [*signature(test).parameters.values()][number:]
+        own = signature(server_of).parameters["redis"].replace(name="redis_server")
+
+        async def run(redis_server: RedisServer, **fixtures: Any) -> None:
+            if any(each.name == "redis_server" for each in its):
+                fixtures["redis_server"] = redis_server
+            servers = [server_of(redis_server, **settings) for _ in range(number)]
+            try:
+                await test(*servers, **fixtures)
+            finally:
+                for server in servers:
+                    await server.close()
+
+        others = [each for each in its if each.name != "redis_server"]
+        within: Any = coroutine_test(run)
+        within.__signature__ = Signature([own, *others])
+        return within
+
+    return decorate
 
 
 def bookings_of(server: Server) -> FleetBookings:
@@ -69,26 +84,30 @@ class Shard:
             self.term = answer[0].decode()
         return answer is not None
 
-    async def commit(
-        self,
-        batch: int,
-        new: list[tuple[str, bytes, bytes]] = (),  # type: ignore[assignment]
-        done: list[bytes] = (),  # type: ignore[assignment]
-        *,
-        hand: bool = False,
+    async def file(
+        self, batch: int, new: list[tuple[str, bytes, bytes]], *, hand: bool = False
     ) -> list[int]:
         """File requests, given as list, fingerprint and data."""
-        args: list[Any] = [self.server.me, "rep:", batch, 0, self.term]
-        args += [len(done), len(new), *done]
+        args: list[Any] = [self.server.me, batch, self.term, len(new)]
         for list_, fingerprint, data in new:
             args += [list_, "L", int(hand), fingerprint, data]
-        (answer,) = await self.server.run("commit", [self.key], args)
+        (answer,) = await self.server.run("file", [self.key], args)
         return [int(part) for part in answer]
 
+    async def done(self, bodies: list[bytes]) -> int:
+        """End requests; return whether this is not its owner."""
+        args = [self.term, len(bodies), *(body[:8] for body in bodies)]
+        (is_over,) = await self.server.run("done", [self.key], args)
+        return int(is_over)
+
     async def take(self, number: int, list_: str = "0\0a") -> list[Any]:
-        args = [self.term, 1, list_, number]
-        (answer,) = await self.server.run("take", [self.key], args)
-        return list(answer)
+        args = [self.term, list_, number]
+        return list(await self.server.run("take", [self.key], args) or [])
+
+    async def news(self) -> list[bytes]:
+        args = [self.server.me, 60_000, self.term]
+        ((*_, news),) = await self.server.run("tick", [self.key], args)
+        return list(news)
 
     async def count(self) -> tuple[int, int]:
         should, there = await self.server.run("count", [self.key], [0])
@@ -99,143 +118,139 @@ def data(number: int) -> bytes:
     return number.to_bytes(8, "big") + b"body %d" % number
 
 
-@coroutine_test
-async def test_what_was_heard_counts_once(redis_server):
-    async with workers(redis_server, 1) as (server,):
-        shard = Shard(server)
-        assert await shard.own()
-        new = [
-            ("0\0a", b"f1", data(1)),
-            ("0\0a", b"f1", data(2)),
-            ("0\0a", b"", data(3)),
-        ]
-        first = await shard.commit(1, new)
-        assert first == [0, 2]  # the second has the first one's fingerprint
-        assert await shard.commit(1, new) == first  # its answer was lost
-        assert await shard.count() == (2, 2)
-        assert await shard.commit(2, new) == [0, 1, 2]  # another batch
+@of_workers(1)
+async def test_what_was_heard_counts_once(server):
+    shard = Shard(server)
+    assert await shard.own()
+    new = [
+        ("0\0a", b"f1", data(1)),
+        ("0\0a", b"f1", data(2)),
+        ("0\0a", b"", data(3)),
+    ]
+    first = await shard.file(1, new)
+    assert first == [0, 2]  # the second has the first one's fingerprint
+    assert await shard.file(1, new) == first  # its answer was lost
+    assert await shard.count() == (2, 2)
+    assert await shard.file(2, new) == [0, 1, 2]  # another batch
 
 
-@coroutine_test
-async def test_who_owns_a_shard_no_more_takes_and_ends_nothing(redis_server):
-    async with workers(redis_server) as (one, other):
-        old, new = Shard(one), Shard(other)
-        assert await old.own(lease=1)
-        await old.commit(1, [("0\0a", b"", data(n)) for n in range(4)])
-        _, (left, *bodies) = await old.take(2)
-        assert (left, len(bodies)) == (2, 2)
-        while not await new.own():  # noqa: ASYNC110 - its lease is over soon
-            await asyncio.sleep(0.01)
-        assert await other.run("back", [new.key], [new.term, 500]) == 0
-        assert (await old.take(1))[0] == 1
-        assert await old.commit(2, done=[bodies[0][:8]]) == [1]
-        assert await one.run("free", [old.key], [old.term, "c", 0]) == 0
-        _, (left, *again) = await new.take(10)
-        assert (left, len(again)) == (0, 4)  # with those that the other one had
-        assert await new.commit(1, done=[body[:8] for body in again]) == [0]
-        assert await new.count() == (0, 0)
-        # What comes of the page that the other one had is filed all the same.
-        assert await old.commit(3, [("0\0a", b"f", data(9))]) == [1]
-        assert await new.count() == (1, 1)
+@of_workers(2)
+async def test_who_owns_a_shard_no_more_takes_and_ends_nothing(one, other):
+    old, new = Shard(one), Shard(other)
+    assert await old.own(lease=1)
+    await old.file(1, [("0\0a", b"", data(n)) for n in range(4)])
+    left, *bodies = await old.take(2)
+    assert (left, len(bodies)) == (2, 2)
+    while not await new.own():  # noqa: ASYNC110 - its lease is over soon
+        await asyncio.sleep(0.01)
+    assert await other.run("back", [new.key], [new.term, 500]) == 0
+    assert await old.take(1) == []
+    assert await old.done(bodies[:1]) == 1
+    assert await one.run("free", [old.key], [old.term, "{}"]) == 0
+    left, *again = await new.take(10)
+    assert (left, len(again)) == (0, 4)  # with those that the other one had
+    assert await new.done(again) == 0
+    assert await new.count() == (0, 0)
+    # What comes of the page that the other one had is filed all the same, and told to the owner.
+    assert await old.file(3, [("0\0a", b"f", data(9))]) == [1]
+    assert await new.count() == (1, 1)
+    assert await new.news() == [b"0\0a", b"1"]
+    assert await new.news() == []
 
 
-@coroutine_test
-async def test_a_lease_over_but_not_taken_goes_on(redis_server):
-    async with workers(redis_server) as (one, other):
-        shard = Shard(one)
-        assert await shard.own(lease=1)
-        await asyncio.sleep(0.05)
-        ((*_, mine),) = await one.run("tick", [shard.key], [one.me, 60_000, shard.term])
-        assert mine == 1
-        assert not await Shard(other).own()
+@of_workers(2)
+async def test_a_lease_over_but_not_taken_goes_on(one, other):
+    shard = Shard(one)
+    assert await shard.own(lease=1)
+    await asyncio.sleep(0.05)
+    ((*_, mine, _),) = await one.run("tick", [shard.key], [one.me, 60_000, shard.term])
+    assert mine == 1
+    assert not await Shard(other).own()
 
 
-@coroutine_test
-async def test_much_that_a_dead_worker_had_comes_back_by_pages(redis_server):
-    async with workers(redis_server, 1) as (server,):
-        shard = Shard(server)
-        await shard.own()
-        for batch in range(5):
-            new = [("0\0a", b"", data(1000 * batch + n)) for n in range(400)]
-            await shard.commit(batch + 1, new, hand=True)
-        left, calls = 2000, 0
-        while left:
-            left = await server.run("back", [shard.key], [shard.term, 500])
-            calls += 1
-        assert calls > 2
-        assert await shard.count() == (2000, 2000)
+@of_workers(1)
+async def test_much_that_a_dead_worker_had_comes_back_by_pages(server):
+    shard = Shard(server)
+    await shard.own()
+    for batch in range(5):
+        new = [("0\0a", b"", data(1000 * batch + n)) for n in range(400)]
+        await shard.file(batch + 1, new, hand=True)
+    left, calls = 2000, 0
+    while left:
+        left = await server.run("back", [shard.key], [shard.term, 500])
+        calls += 1
+    assert calls > 2
+    assert await shard.count() == (2000, 2000)
 
 
-@coroutine_test
+@of_workers(2)
 async def test_a_start_is_held_until_its_answer_and_the_delay_counts_from_there(
-    redis_server,
+    one, other
 ):
-    async with workers(redis_server) as (one, other):
-        first, second = bookings_of(one), bookings_of(other)
-        waited: list[str] = []
-        booking = await first.book(HOST, 0.3)
-        asking = asyncio.ensure_future(
-            second.book(HOST, 0.3, waits=lambda: waited.append("held"))
-        )
-        await asyncio.sleep(0.6)  # the answer takes longer than the delay
-        assert not asking.done()
-        assert waited
-        await first.over(HOST, booking)
+    first, second = bookings_of(one), bookings_of(other)
+    waited: list[str] = []
+    booking = await first.book(HOST, 0.3)
+    asking = asyncio.ensure_future(
+        second.book(HOST, 0.3, waits=lambda: waited.append("held"))
+    )
+    await asyncio.sleep(0.6)  # the answer takes longer than the delay
+    assert not asking.done()
+    assert waited
+    await first.over(HOST, booking)
+    answered = monotonic()
+    await asking
+    assert monotonic() - answered >= 0.29  # Redis' clock is another one
+    await second.over(HOST, 0)
+
+
+@of_workers(2)
+async def test_who_does_not_know_the_delay_keeps_the_one_that_others_keep(one, other):
+    first, second = bookings_of(one), bookings_of(other)
+    booking = await first.book(HOST, 0.4)
+    began = monotonic()
+    await first.over(HOST, booking)
+    booking = await second.book(HOST, 0.0)  # a robots.txt
+    assert monotonic() - began >= 0.38
+    began = monotonic()
+    await second.over(HOST, booking)
+    await first.book(HOST, 0.4)  # counts from the robots.txt
+    assert monotonic() - began >= 0.38
+
+
+@of_workers(2)
+async def test_a_start_that_is_booked_before_its_time_waits_for_it(
+    one, other, redis_server
+):
+    first, second = bookings_of(one), bookings_of(other)
+    await first.over(HOST, await first.book(HOST, 0.8))
+    over = monotonic()
+    booking = asyncio.ensure_future(first.book(HOST, 0.8))
+    await until_held(redis_server, one)
+    asking = asyncio.ensure_future(second.book(HOST, 0.8))
+    await booking
+    assert monotonic() - over >= 0.79  # Redis' clock is another one
+    await asyncio.sleep(1)
+    assert not asking.done()
+    asking.cancel()
+    await first.over(HOST, 0)
+    due = monotonic() + 1.5
+    await first.book(HOST, 0.8, due)  # as far as one knows itself
+    assert monotonic() >= due
+
+
+@of_workers(1)
+async def test_the_delay_counts_from_the_answer_however_late_that_is_told(server):
+    bookings = bookings_of(server)
+    await bookings.book(HOST, 0.8)
+    async with AsyncExitStack() as stack:
+        for _ in range(CALLS_AT_A_TIME):  # no connection is free
+            await stack.enter_async_context(server.nodes.any().turns)
         answered = monotonic()
-        await asking
-        assert monotonic() - answered >= 0.29  # Redis' clock is another one
-        await second.over(HOST, 0)
-
-
-@coroutine_test
-async def test_who_does_not_know_the_delay_keeps_the_one_that_others_keep(redis_server):
-    async with workers(redis_server) as (one, other):
-        first, second = bookings_of(one), bookings_of(other)
-        booking = await first.book(HOST, 0.4)
-        began = monotonic()
-        await first.over(HOST, booking)
-        booking = await second.book(HOST, 0.0)  # a robots.txt
-        assert monotonic() - began >= 0.38
-        began = monotonic()
-        await second.over(HOST, booking)
-        await first.book(HOST, 0.4)  # counts from the robots.txt
-        assert monotonic() - began >= 0.38
-
-
-@coroutine_test
-async def test_a_start_that_is_booked_before_its_time_waits_for_it(redis_server):
-    async with workers(redis_server) as (one, other):
-        first, second = bookings_of(one), bookings_of(other)
-        await first.over(HOST, await first.book(HOST, 0.8))
-        over = monotonic()
-        booking = asyncio.ensure_future(first.book(HOST, 0.8))
-        await until_held(redis_server, one)
-        asking = asyncio.ensure_future(second.book(HOST, 0.8))
-        await booking
-        assert monotonic() - over >= 0.79  # Redis' clock is another one
-        await asyncio.sleep(1)
-        assert not asking.done()
-        asking.cancel()
-        await first.over(HOST, 0)
-        due = monotonic() + 1.5
-        await first.book(HOST, 0.8, due)  # as far as one knows itself
-        assert monotonic() >= due
-
-
-@coroutine_test
-async def test_the_delay_counts_from_the_answer_however_late_that_is_told(redis_server):
-    async with workers(redis_server, 1) as (server,):
-        bookings = bookings_of(server)
-        await bookings.book(HOST, 0.8)
-        async with AsyncExitStack() as stack:
-            for _ in range(CALLS_AT_A_TIME):  # no connection is free
-                await stack.enter_async_context(server.nodes.any().turns)
-            answered = monotonic()
-            telling = asyncio.ensure_future(bookings.over(HOST, 0))
-            await asyncio.sleep(0.4)
-        await telling
-        await bookings.book(HOST, 0.8)
-        assert 0.79 <= monotonic() - answered < 1.1
+        telling = asyncio.ensure_future(bookings.over(HOST, 0))
+        await asyncio.sleep(0.4)
+    await telling
+    await bookings.book(HOST, 0.8)
+    assert 0.79 <= monotonic() - answered < 1.1
 
 
 async def until_held(redis: RedisServer, server: Server) -> None:
@@ -245,193 +260,186 @@ async def until_held(redis: RedisServer, server: Server) -> None:
         await asyncio.sleep(0)
 
 
-@coroutine_test
-async def test_who_sleeps_for_longer_than_it_holds_a_start_books_it_anew(redis_server):
-    async with workers(redis_server, 1, REP_FLEET_LEASE=0.5) as (server,):
-        bookings, client = bookings_of(server), redis_server.client
-        await bookings.over(HOST, await bookings.book(HOST, 0.4))
-        booking = asyncio.ensure_future(bookings.book(HOST, 0.4))
-        await until_held(redis_server, server)
-        time.sleep(1)  # noqa: ASYNC251 - meanwhile another one starts, which is answered just now
-        seconds, micros = client.time()
-        over = f"paced {seconds * 1e3 + micros / 1e3:.3f} 400"
-        client.set(server.key_at(HOST, f"turn:{HOST}"), over)
-        answered = monotonic()
-        await booking
-        assert monotonic() - answered >= 0.39
+@of_workers(1, REP_FLEET_LEASE=0.5)
+async def test_who_sleeps_for_longer_than_it_holds_a_start_books_it_anew(
+    server, redis_server
+):
+    bookings, client = bookings_of(server), redis_server.client
+    await bookings.over(HOST, await bookings.book(HOST, 0.4))
+    booking = asyncio.ensure_future(bookings.book(HOST, 0.4))
+    await until_held(redis_server, server)
+    time.sleep(1)  # noqa: ASYNC251 - meanwhile another one starts, which is answered just now
+    seconds, micros = client.time()
+    over = f"paced {seconds * 1e3 + micros / 1e3:.3f} 400"
+    client.set(server.key_at(HOST, f"turn:{HOST}"), over)
+    answered = monotonic()
+    await booking
+    assert monotonic() - answered >= 0.39
 
 
-@coroutine_test
+@of_workers(1)
 async def test_a_start_that_is_booked_again_as_its_answer_was_lost_is_no_earlier(
-    redis_server,
+    server,
 ):
     minute = 60_000
-    async with workers(redis_server, 1) as (server,):
-        first = bookings_of(server)
-        await first.over(HOST, await first.book(HOST, 60.0))
-        key = server.key_at(HOST, f"turn:{HOST}")
-        args = "me:1", "book", minute, minute, minute  # up to a minute before its time
-        (wait,) = await server.run("turn", [key], args)
-        (again,) = await server.run("turn", [key], args)
+    first = bookings_of(server)
+    await first.over(HOST, await first.book(HOST, 60.0))
+    key = server.key_at(HOST, f"turn:{HOST}")
+    args = "me:1", "book", minute, minute, minute  # up to a minute before its time
+    (wait,) = await server.run("turn", [key], args)
+    (again,) = await server.run("turn", [key], args)
     assert 0 < again <= wait <= minute
 
 
-@coroutine_test
+@of_workers(2, REP_FLEET_LEASE=60)
 async def test_who_gives_up_a_start_that_it_has_booked_leaves_it_to_others(
-    redis_server,
+    one, other, redis_server
 ):
-    async with workers(redis_server, REP_FLEET_LEASE=60) as (one, other):
-        first, second = bookings_of(one), bookings_of(other)
-        booking = asyncio.ensure_future(first.book(HOST, 0.2, monotonic() + 60))
-        await until_held(redis_server, one)
-        booking.cancel()
-        await asyncio.wait_for(second.book(HOST, 0.2), 20)
+    booking = asyncio.ensure_future(bookings_of(one).book(HOST, 0.2, monotonic() + 60))
+    await until_held(redis_server, one)
+    booking.cancel()
+    await asyncio.wait_for(bookings_of(other).book(HOST, 0.2), 20)
 
 
-@coroutine_test
-async def test_a_start_of_a_dead_worker_is_over_with_its_lease(redis_server):
-    async with workers(redis_server, REP_FLEET_LEASE=0.5) as (one, other):
-        await bookings_of(one).book(HOST, 0.1)
-        await one.close()  # it holds it no longer
-        began = monotonic()
+@of_workers(2, REP_FLEET_LEASE=0.5)
+async def test_a_start_of_a_dead_worker_is_over_with_its_lease(one, other):
+    await bookings_of(one).book(HOST, 0.1)
+    await one.close()  # it holds it no longer
+    began = monotonic()
+    await bookings_of(other).book(HOST, 0.1)
+    assert 0.3 < monotonic() - began < 5
+
+
+@of_workers(2, REP_FLEET_LEASE=0.6)
+async def test_a_start_is_held_for_as_long_as_its_answer_takes(one, other):
+    first = bookings_of(one)
+    booking = await first.book(HOST, 0.1)
+    asking = asyncio.ensure_future(bookings_of(other).book(HOST, 0.1))
+    await asyncio.sleep(1.6)
+    assert not asking.done()
+    await first.over(HOST, booking)
+    await asking
+
+
+@of_workers(2)
+async def test_a_host_that_one_has_parked_is_parked_for_all(one, other):
+    await bookings_of(one).park(HOST, 30.0)
+    await bookings_of(one).park(HOST, 3.0)  # the longest counts
+    with pytest.raises(ParkedError) as parked:
         await bookings_of(other).book(HOST, 0.1)
-        assert 0.3 < monotonic() - began < 5
+    assert 25 < parked.value.seconds <= 30
 
 
-@coroutine_test
-async def test_a_start_is_held_for_as_long_as_its_answer_takes(redis_server):
-    async with workers(redis_server, REP_FLEET_LEASE=1.5) as (one, other):
-        first = bookings_of(one)
-        booking = await first.book(HOST, 0.1)
-        asking = asyncio.ensure_future(bookings_of(other).book(HOST, 0.1))
-        await asyncio.sleep(4)
-        assert not asking.done()
-        await first.over(HOST, booking)
-        await asking
-
-
-@coroutine_test
-async def test_a_host_that_one_has_parked_is_parked_for_all(redis_server):
-    async with workers(redis_server) as (one, other):
-        await bookings_of(one).park(HOST, 30.0)
-        await bookings_of(one).park(HOST, 3.0)  # the longest counts
-        with pytest.raises(ParkedError) as parked:
-            await bookings_of(other).book(HOST, 0.1)
-        assert 25 < parked.value.seconds <= 30
-
-
-@coroutine_test
-async def test_the_next_owner_of_a_host_knows_when_it_was_asked(redis_server):
-    async with workers(redis_server, 1) as (server,):
-        keeper = Crawl.of(server.crawler).keeper
-        record = keeper.hosts.of(HOST)
-        keeper.keep(HOST, ORIGIN, 60)
-        keeper.keep("other.example", "http://other.example", 60)  # not asked yet
-        record.last = asked = monotonic() - 5
-        told = json.loads(json.dumps(facts_of(server.shard_of(HOST), server, keeper)))
-        assert set(told) == {HOST}
-        record.last = None  # another process
-        learn(told, server, keeper)
-        assert record.last == pytest.approx(asked, abs=0.1)
-        assert 54 < keeper.pace_left(HOST) < 55
-        learn({HOST: told[HOST] | {"last": 0.0}}, server, keeper)
-        assert record.last == pytest.approx(asked, abs=0.1)  # one's own is newer
+@of_workers(2)
+async def test_the_next_owner_of_a_host_knows_what_its_last_one_did(one, other):
+    old, new = (Crawl.of(server.crawler).keeper for server in (one, other))
+    # Two crawls of one process share their hosts; two workers do not.
+    new.hosts = type(old.hosts)()
+    old.keep(HOST, ORIGIN, 60)
+    new.keep(HOST, ORIGIN, 60)
+    old.keep("other.example", "http://other.example", 60)  # not asked yet
+    old.hosts.of(HOST).last = asked = monotonic() - 5
+    old.hosts.of(HOST).health = Health(level=3, at=asked)
+    told = json.loads(json.dumps(facts_of(one.shard_of(HOST), one, old)))
+    assert set(told) == {HOST}
+    learn(told, other, new)
+    record = new.hosts.of(HOST)
+    assert record.last == pytest.approx(asked, abs=0.1)
+    assert record.health.level == 3
+    assert record.health.at == pytest.approx(asked, abs=0.1)
+    assert 54 < new.pace_left(HOST) < 55
+    learn({HOST: told[HOST] | {"last": 0.0}}, other, new)
+    assert record.last == pytest.approx(asked, abs=0.1)  # one's own is newer
+    old.learn_parked(HOST, 30)
+    learn(facts_of(one.shard_of(HOST), one, old), other, new)
+    assert 29 < new.parked_left(HOST) < 30.1
 
 
 @pytest.mark.parametrize("what", ["", "nonsense", "paced 99999999999999 0", "held"])
-@coroutine_test
-async def test_what_is_no_turn_stalls_nobody_and_shortens_no_delay(redis_server, what):
-    async with workers(redis_server, 1, REP_FLEET_LEASE=0.5) as (server,):
-        redis_server.client.set(server.key_at(HOST, f"turn:{HOST}"), what)
-        began = monotonic()
-        await bookings_of(server).book(HOST, 0.3)
-        assert (0.28 if what else 0) <= monotonic() - began < 5
+@of_workers(1, REP_FLEET_LEASE=0.5)
+async def test_what_is_no_turn_stalls_nobody_and_shortens_no_delay(
+    server, redis_server, what
+):
+    redis_server.client.set(server.key_at(HOST, f"turn:{HOST}"), what)
+    began = monotonic()
+    await bookings_of(server).book(HOST, 0.3)
+    assert (0.28 if what else 0) <= monotonic() - began < 5
 
 
-@coroutine_test
-async def test_a_budget_is_of_the_whole_fleet(redis_server):
-    async with workers(redis_server) as (one, other):
-        first, second = bookings_of(one), bookings_of(other)
-        spent = [await each.spend(HOST, 3) for each in (first, second, first, second)]
-        assert spent == [True, True, True, False]
+@of_workers(2)
+async def test_a_budget_is_of_the_whole_fleet(one, other):
+    first, second = bookings_of(one), bookings_of(other)
+    spent = [await each.spend(HOST, 3) for each in (first, second, first, second)]
+    assert spent == [True, True, True, False]
 
 
 @pytest.mark.invariant4
-@coroutine_test
-async def test_one_worker_asks_an_origin_at_a_time(redis_server):
-    async with workers(redis_server) as (one, other):
-        stores = [FleetStore(server, lambda: False) for server in (one, other)]
-        async with stores[0].claim(ORIGIN) as others_asked:
-            assert others_asked
-            assert stores[0].fetched() == {HOST}
-            entered = asyncio.Event()
-
-            async def ask() -> None:
-                async with stores[1].claim(ORIGIN):
-                    entered.set()
-
-            asking = asyncio.ensure_future(ask())
-            await asyncio.sleep(0.5)
-            assert not entered.is_set()
-        await asyncio.wait_for(asking, 10)
-        assert not stores[0].fetched()
+@of_workers(2)
+async def test_one_worker_asks_an_origin_at_a_time(one, other):
+    stores = [FleetStore(server, lambda: False) for server in (one, other)]
+    async with stores[0].claim(ORIGIN) as others_asked:
+        assert others_asked
+        assert stores[0].fetched() == {HOST}
+        asking = asyncio.ensure_future(claim(stores[1]))
+        await asyncio.sleep(0.5)
+        assert not asking.done()
+    await asyncio.wait_for(asking, 10)
+    assert not stores[0].fetched()
 
 
-@coroutine_test
+async def claim(store: FleetStore) -> None:
+    async with store.claim(ORIGIN):
+        pass
+
+
+@of_workers(2, REP_FLEET_LEASE=0.6)
 async def test_a_claim_is_kept_while_it_takes_long_and_ends_with_its_worker(
-    redis_server,
+    one, other, redis_server
 ):
-    async with workers(redis_server, REP_FLEET_LEASE=1.5) as (one, other):
-        stores = [FleetStore(server, lambda: False) for server in (one, other)]
-        key = one.key_at(HOST, f"asks:{ORIGIN}")
-        async with stores[0].claim(ORIGIN):
-            await asyncio.sleep(3)
-            assert redis_server.client.exists(key)
-            await one.close()  # as if it were killed
-            async with stores[1].claim(ORIGIN):
-                pass
+    stores = [FleetStore(server, lambda: False) for server in (one, other)]
+    key = one.key_at(HOST, f"asks:{ORIGIN}")
+    async with stores[0].claim(ORIGIN):
+        await asyncio.sleep(1.2)
+        assert redis_server.client.exists(key)
+        await one.close()  # as if it were killed
+        await claim(stores[1])
 
 
-@coroutine_test
-async def test_nobody_waits_for_a_claim_beyond_the_end_of_the_crawl(redis_server):
-    async with workers(redis_server) as (one, other):
-        is_ending: list[bool] = []
-        store = FleetStore(other, lambda: bool(is_ending))
-        async with FleetStore(one, lambda: False).claim(ORIGIN):
-
-            async def ask() -> None:
-                async with store.claim(ORIGIN):
-                    raise AssertionError
-
-            asking = asyncio.ensure_future(ask())
-            await asyncio.sleep(0.1)
-            is_ending.append(True)
-            with pytest.raises(asyncio.CancelledError):
-                await asyncio.wait_for(asking, 10)
+@of_workers(2)
+async def test_nobody_waits_for_a_claim_beyond_the_end_of_the_crawl(one, other):
+    is_ending: list[bool] = []
+    async with FleetStore(one, lambda: False).claim(ORIGIN):
+        asking = asyncio.ensure_future(
+            claim(FleetStore(other, lambda: bool(is_ending)))
+        )
+        await asyncio.sleep(0.1)
+        is_ending.append(True)
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(asking, 10)
 
 
-@coroutine_test
-async def test_what_no_worker_has_written_decides_nothing(redis_server):
-    async with workers(redis_server, 1) as (server,):
-        store = FleetStore(server, lambda: False)
-        key = server.key_at(HOST, f"robots:{ORIGIN}")
-        for what in (b"", b"x", b"[]\n", b'[{"status": "200"}, null]\nx', b"{}\nx"):
-            redis_server.client.set(key, what)
-            with pytest.raises(ValueError, match="what Redis had is damaged"):
-                await store.get(ORIGIN)
-            assert not redis_server.client.exists(key)
-            assert await store.get(ORIGIN) is None
+@pytest.mark.parametrize(
+    "what", [b"", b"x", b"[]\n", b'[{"status": "200"}, null]\nx', b"{}\nx"]
+)
+@of_workers(1)
+async def test_what_no_worker_has_written_decides_nothing(server, redis_server, what):
+    store = FleetStore(server, lambda: False)
+    key = server.key_at(HOST, f"robots:{ORIGIN}")
+    redis_server.client.set(key, what)
+    with pytest.raises(ValueError, match="what Redis had is damaged"):
+        await store.get(ORIGIN)
+    assert not redis_server.client.exists(key)
+    assert await store.get(ORIGIN) is None
 
 
-@coroutine_test
-async def test_no_call_waits_for_ever(redis_server):
-    async with workers(redis_server, 1) as (server,):
-        redis_server.hang()
-        began = monotonic()
-        with pytest.raises(Exception):  # noqa: B017, PT011 - which one is redis-py's
-            await server.execute("PING")
-        assert monotonic() - began < 5
-        redis_server.resume()
+@of_workers(1)
+async def test_no_call_waits_for_ever(server, redis_server):
+    redis_server.hang()
+    began = monotonic()
+    with pytest.raises(Exception):  # noqa: B017, PT011 - which one is redis-py's
+        await server.execute("PING")
+    assert monotonic() - began < 5
+    redis_server.resume()
 
 
 @coroutine_test
@@ -449,13 +457,21 @@ async def test_the_end_comes_although_a_cancellation_is_lost(redis_server):
     assert task.cancelled()
 
 
+@of_workers(1)
+async def test_scripts_survive_a_flush(server, redis_server):
+    assert await Shard(server).own()
+    redis_server.client.script_flush()
+    redis_server.client.flushall()
+    assert await Shard(server).own()
+
+
 @coroutine_test
-async def test_scripts_survive_a_flush(redis_server):
-    async with workers(redis_server, 1) as (server,):
-        assert await Shard(server).own()
-        redis_server.client.script_flush()
-        redis_server.client.flushall()
-        assert await Shard(server).own()
+async def test_the_number_of_shards_stays(redis_server, caplog):
+    for number in (3, 5):
+        server = server_of(redis_server, REP_FLEET_SHARDS=number)
+        assert server.shards == 3
+        await server.close()
+    assert [r.getMessage()[:21] for r in caplog.records] == ["REP_FLEET_SHARDS is 5"]
 
 
 @pytest.mark.parametrize(

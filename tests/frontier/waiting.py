@@ -118,9 +118,13 @@ class Waiting:
     async def settle(self) -> None:
         """Wait until the ledger has told the frontier of all that was filed."""
         deadline = monotonic() + 10
-        while self.ledger.fills_ahead and self.ledger._traffic.has_news():  # type: ignore[attr-defined]
+        while self._is_filing():
             assert monotonic() < deadline
             await sleep(0.005)
+
+    def _is_filing(self) -> bool:
+        ledger: Any = self.ledger
+        return bool(ledger.fills_ahead and ledger.has_news())
 
     def push(self, request: Request, *, fingerprint: Any = None) -> str:
         is_start = request.meta.get("is_start_request", False)
@@ -135,7 +139,9 @@ class Waiting:
         """Return what is handed out, which is then in the downloader."""
         await self.settle()
         request = self.frontier.pop()
-        while request is None and any(p.filling for p in self.frontier.places):
+        while request is None and (
+            self._is_filing() or any(p.filling for p in self.frontier.places)
+        ):
             await sleep(0.005)
             request = self.frontier.pop()
         if request is not None:

@@ -6,6 +6,6 @@ for _, list in ipairs(redis.call('SPOP', p .. 'lists', ARGV[1])) do
 end
 local left = redis.call('SCARD', p .. 'lists')
 if left == 0 then
-  redis.call('UNLINK', p .. 'out', p .. 'seen', p .. 'n', p .. 'hosts', KEYS[1])
+  redis.call('UNLINK', p .. 'out', p .. 'seen', p .. 'n', p .. 'news', p .. 'hosts', KEYS[1])
 end
 return left

@@ -8,7 +8,7 @@ for i = 2, #ARGV do
     wrong[#wrong + 1] = number
     if ARGV[1] == '1' then
       redis.call(number > 0 and 'SADD' or 'SREM', p .. 'lists', ARGV[i])
-      redis.call('HINCRBY', p .. 'n', 'seq', 1) -- its owner looks anew
+      redis.call('HINCRBY', p .. 'news', ARGV[i], number) -- of which its owner hears
     end
   end
 end

@@ -1,5 +1,5 @@
 -- Take a shard that nobody owns. KEYS: its owner. ARGV: me, the lease in ms, an epoch.
--- Answers nothing, or {term, seq, how many requests its last owner had out, what that one told}.
+-- Answers nothing, or {term, how many requests its last owner had out, what that one told}.
 if redis.call('EXISTS', KEYS[1]) == 1 then
   return
 end
@@ -11,6 +11,6 @@ redis.call('HSETNX', p .. 'n', 'epoch', ARGV[3])
 local epoch = redis.call('HGET', p .. 'n', 'epoch')
 local term = epoch .. ':' .. redis.call('HINCRBY', p .. 'n', 'number', 1)
 redis.call('HSET', p .. 'n', 'term', term)
-local seq, facts = redis.call('HGET', p .. 'n', 'seq'), redis.call('GET', p .. 'hosts')
-redis.call('DEL', p .. 'hosts')
-return {term, tonumber(seq or 0), redis.call('HLEN', p .. 'out'), facts or '{}'}
+local facts = redis.call('GET', p .. 'hosts')
+redis.call('DEL', p .. 'hosts', p .. 'news') -- it reads all of it
+return {term, redis.call('HLEN', p .. 'out'), facts or '{}'}

@@ -1,9 +1,11 @@
 """A fleet of workers, real processes at a real Redis, as the sites see it.
 
-Run it with ``python -m tests.benchmarks.fleet [pace|speed|wide|cost|away]...``:
+Run it with ``python -m tests.benchmarks.fleet [pace|speed|wide|cost|full|away]...``:
 
-- pace: 1, 2 and 8 workers, 30 hosts that ask for a delay. What part of the requests that are
+- pace: 1, 2, 8 and 32 workers, 30 hosts that ask for a delay. What part of the requests that are
   allowed was sent, the smallest gap at the server, both in units of the delay, and Redis' CPU.
+- full: 1, 8 and 32 simulated workers, which tell Redis what real ones do and send nothing, as fast
+  as they can: pages a second, and how many were one processor of Redis busy with nothing else.
 - speed: 200 hosts that ask for none; pages a second between the first and the last tenth.
 - wide: one such host that takes 0.2 s for a page, four workers, spread or not: its owner is then
   bound by CONCURRENT_REQUESTS_PER_DOMAIN, and not by its processor.
@@ -14,6 +16,7 @@ Run it with ``python -m tests.benchmarks.fleet [pace|speed|wide|cost|away]...``:
 
 from __future__ import annotations
 
+import multiprocessing
 import sys
 import time
 from contextlib import contextmanager
@@ -22,6 +25,8 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import redis
 
 from scrapy_rep.frontier.redis_server import SCRIPTS
 from tests.benchmarks.web import Web
@@ -67,12 +72,16 @@ class Seen(NamedTuple):
     def urls(self) -> set[str]:
         return {host + path for host, found in self.pages.items() for _, path in found}
 
-    def rates(self, delay: float) -> list[float]:
-        """Return the part of what is allowed that each host was sent."""
+    def rates(self, delay: float, took: dict[str, list[float]]) -> list[float]:
+        """Return the part of what is allowed that each host was sent.
+
+        A delay counts from the answer: for as long as the site *took*, nothing is allowed.
+        """
         return sorted(
-            (len(found) - 1) * delay / (found[-1][0] - found[0][0])
-            for found in self.pages.values()
-            if len(found) > 1
+            ((len(hits) - 1) * delay + sum(took[host][:-1]))
+            / (hits[-1][0] - hits[0][0])
+            for host, hits in self.pages.items()
+            if len(hits) > 1
         )
 
 
@@ -124,7 +133,7 @@ def cpu(server: RedisServer) -> float:
 def pace(delay: float = 1.0, number: int = 20) -> None:
     web_hosts = hosts(30, delayed(delay))
     print(f"pace: 30 hosts, {number} pages each, Crawl-delay: {delay:g}")
-    for workers in (1, 2, 8):
+    for workers in (1, 2, 8, 32):
         with (
             Web(web_hosts, page=0.02) as web,
             seeded(web, pages(web_hosts, number), workers) as (server, fleet),
@@ -132,7 +141,7 @@ def pace(delay: float = 1.0, number: int = 20) -> None:
             before = cpu(server)
             fleet.join(delay * number * 3 + 60)
             found = seen(web)
-            rates = found.rates(delay)
+            rates = found.rates(delay, web.took())
             print(
                 f"  {workers} workers: rate {rates[0]:.3f}-{rates[-1]:.3f}"
                 f" (median {median(rates):.3f}) of what is allowed,"
@@ -212,6 +221,89 @@ def cost(pages_: int = 500, links: int = 20, waiting: int = 200_000) -> None:
         )
 
 
+def load_of(url: str, workers: int, first: int, seconds: float) -> int:
+    """Be *workers* for so many *seconds*: return how many pages they did.
+
+    Each page has 20 new links, half of them to shards of others, and a start that is booked. What
+    a worker says in GATHER_SECONDS is one call, of four pages here.
+    """
+    pages_, links, shards = 4, 20, 32
+    keys = [f"{{rep:{n}}}:{SPIDER}:owner" for n in range(shards)]
+    client = redis.Redis.from_url(url)
+    terms: dict[int, list[Any]] = {}
+    digests = {name: client.script_load(text) for name, text in SCRIPTS.items()}
+    for me in range(first, first + workers):
+        mine = range(me % shards, shards, 32)
+        terms[me] = [""] * shards
+        for n in mine:
+            own = client.evalsha(digests["own"], 1, keys[n], me, 10**8, "e")
+            terms[me][n] = own[0] if own else ""
+    begun, done, serial, ticked = time.monotonic(), 0, first << 40, 0.0
+    while (now := time.monotonic()) < begun + seconds:
+        with client.pipeline(transaction=False) as calls:
+            for me, its in terms.items():
+                (mine_,) = [n for n in range(shards) if its[n]] or [0]
+                if now > ticked + 0.25:
+                    calls.evalsha(
+                        digests["beat"], 2, "{rep:f}:w", "{rep:f}:o", me, 8000
+                    )
+                    calls.evalsha(digests["tick"], shards, *keys, me, 8000, *its)
+                blocks: dict[int, list[Any]] = {}
+                for link in range(pages_ * links):
+                    serial += 1
+                    id_ = serial.to_bytes(8, "big")
+                    n = mine_ if link % 2 else (mine_ + link) % shards
+                    list_ = (
+                        f"0\0h{serial % 997}.example\nhttp://h{serial % 997}.example"
+                    )
+                    blocks.setdefault(n, []).extend(
+                        (list_, "L", 0, id_ * 2, id_ + b"x" * 344)
+                    )
+                args = [
+                    part
+                    for n, new in blocks.items()
+                    for part in (done + 1, its[n], len(new) // 5, *new)
+                ]
+                calls.evalsha(
+                    digests["file"], len(blocks), *(keys[n] for n in blocks), me, *args
+                )
+                for page in range(pages_):
+                    turn = f"{{rep:{mine_}}}:turn:h{serial % 997 + page}"
+                    calls.evalsha(digests["turn"], 1, turn, me, "book", 1, 1000, 10**6)
+                    calls.evalsha(digests["turn"], 1, turn, me, "over", 1, 1000, 0)
+                list_ = f"0\0h{serial % 997}.example\nhttp://h{serial % 997}.example"
+                calls.evalsha(
+                    digests["take"], 1, keys[mine_], its[mine_], list_, pages_
+                )
+                ids = [(serial - n).to_bytes(8, "big") for n in range(pages_)]
+                calls.evalsha(digests["done"], 1, keys[mine_], its[mine_], pages_, *ids)
+                done += pages_
+            if now > ticked + 0.25:
+                ticked = now
+            calls.execute()
+    return done
+
+
+def full(seconds: float = 10.0) -> None:
+    print(
+        "full: simulated workers, pages with 20 links, half of them to others' shards"
+    )
+    for workers in (1, 8, 32):
+        processes = min(workers, 4)
+        each = workers // processes
+        with RedisServer() as server, multiprocessing.Pool(processes) as pool:
+            before = cpu(server)
+            jobs = [(server.url, each, n * each, seconds) for n in range(processes)]
+            done = sum(pool.starmap(load_of, jobs))
+            used = cpu(server) - before
+            print(
+                f"  {workers} workers: {done / seconds:.0f} pages a second, Redis busy for"
+                f" {used / seconds:.0%}, {used * 1e3 / done:.2f} ms a page: full at"
+                f" {done / used:.0f} pages a second",
+                flush=True,
+            )
+
+
 def kill_one(worker: Worker, fleet: Fleet) -> None:
     """Kill *worker*, and start another one in its place."""
     worker.stop()
@@ -261,6 +353,7 @@ PARTS: dict[str, Callable[[], None]] = {
     "speed": speed,
     "wide": wide,
     "cost": cost,
+    "full": full,
     "away": away,
 }
 

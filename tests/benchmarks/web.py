@@ -75,10 +75,17 @@ class Web:
 
     def arrivals(self) -> dict[str, list[tuple[float, str]]]:
         """Return what arrived at each host since this was last asked."""
-        host = next(iter(self._hosts))
-        with urlopen(self.url(host, "/_arrivals")) as response:
-            found: dict[str, list[tuple[float, str]]] = json.load(response)
+        found: dict[str, list[tuple[float, str]]] = self._told("/_arrivals")
         return found
+
+    def took(self) -> dict[str, list[float]]:
+        """Return for how long each host's pages took it, each so far."""
+        found: dict[str, list[float]] = self._told("/_took")
+        return found
+
+    def _told(self, path: str) -> Any:
+        with urlopen(self.url(next(iter(self._hosts)), path)) as response:
+            return json.load(response)
 
 
 def _serve(plan: Plan, pipe: Any) -> None:
@@ -88,6 +95,7 @@ def _serve(plan: Plan, pipe: Any) -> None:
 async def _serve_forever(plan: Plan, pipe: Any) -> None:
     hosts, page, stamped, moved, closes = plan
     seen: dict[str, list[tuple[float, str]]] = {}
+    took: dict[str, list[float]] = {}
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         host, port = writer.get_extra_info("sockname")
@@ -100,6 +108,8 @@ async def _serve_forever(plan: Plan, pipe: Any) -> None:
                 if path == "/_arrivals":
                     body = json.dumps(seen).encode()
                     seen.clear()
+                elif path == "/_took":
+                    body = json.dumps(took).encode()
                 else:
                     served += 1
                     if stamped:
@@ -126,8 +136,10 @@ async def _serve_forever(plan: Plan, pipe: Any) -> None:
                     b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
                     b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
                 )
+                if not path.startswith(("/_", "/robots.txt")):
+                    took.setdefault(host, []).append(time.monotonic() - now)
                 await writer.drain()
-                if closes == "all" and path != "/_arrivals":
+                if closes == "all" and not path.startswith("/_"):
                     break
         except (asyncio.IncompleteReadError, ConnectionError):
             pass

@@ -8,6 +8,8 @@ import zlib
 from collections import defaultdict
 from difflib import unified_diff
 from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -154,34 +156,30 @@ def gaps_of(events: Iterable[Event]) -> Iterator[Gap]:
     does not say when, as at hosts without a delay, it begins when that request was sent. The
     delay is the longest that the origins of the host have asked for by then.
     """
-    host = last = None
-    sent = delay = 0.0
-    gap: Gap | None = None  # of the last request
-    delays: dict[str | None, float] = {}
-    for its_host, time, origin, asked, began in events:
-        if its_host != host:
-            host, last, delays, delay = its_host, None, {}, 0.0
-            if gap is not None:
-                yield gap
-                gap = None
-        if asked is not None:
-            if delays.get(origin) != asked:
-                delays[origin] = asked
-                delay = max(delays.values())
-        elif began is not None:
-            if gap is not None and began < sent - ROUNDING:
-                # It was sent although the one before was under way.
-                gap = (*gap[:2], 0.0, gap[3], gap[3] > 0)
-            last = time
-        else:
-            if gap is not None:
-                yield gap
-            length = 0.0 if last is None else time - last
-            short = length < delay * KEPT_PART
-            gap = None if last is None else (its_host, time, length, delay, short)
-            last = sent = time
-    if gap is not None:
-        yield gap
+    for host, its in groupby(events, itemgetter(0)):
+        last: float | None = None
+        sent = delay = 0.0
+        gap: Gap | None = None  # of the last request
+        delays: dict[str | None, float] = {}
+        for _, time, origin, asked, began in its:
+            if asked is not None:
+                if delays.get(origin) != asked:
+                    delays[origin] = asked
+                    delay = max(delays.values())
+            elif began is not None:
+                if gap is not None and began < sent - ROUNDING:
+                    # It was sent although the one before was under way.
+                    gap = (*gap[:2], 0.0, gap[3], gap[3] > 0)
+                last = time
+            else:
+                if gap is not None:
+                    yield gap
+                if last is not None:
+                    short = time - last < delay * KEPT_PART
+                    gap = host, time, time - last, delay, short
+                last = sent = time
+        if gap is not None:
+            yield gap
 
 
 def texts_of(audit: Audit, digest: str | None) -> list[str] | None:
@@ -196,11 +194,10 @@ def texts_of(audit: Audit, digest: str | None) -> list[str] | None:
 def changes(before: Audit, after: Audit) -> dict[str, Any]:
     """Return what is different *after*; lists are of what both crawls have seen."""
     hosts = _pairs(before, after, HOSTS)
-    both = len(hosts)
     rules = [
-        {"name": name, "before": old["said"], "after": new["said"]}
-        | _lines(before, after, old["digest"], new["digest"])
-        for name, old, new in _pairs(before, after, SITES)
+        {"name": old["name"], "before": old["said"], "after": new["said"]}
+        | _lines(texts_of(before, old["digest"]), texts_of(after, new["digest"]))
+        for old, new in _pairs(before, after, SITES)
         if (old["state"], old["digest"]) != (new["state"], new["digest"])
     ]
     return {
@@ -209,13 +206,13 @@ def changes(before: Audit, after: Audit) -> dict[str, Any]:
             for name, was in before.sums.items()
         },
         "hosts": {
-            "both": both,
-            "only_before": before.sums["hosts"] - both,
-            "only_after": after.sums["hosts"] - both,
+            "both": len(hosts),
+            "only_before": before.sums["hosts"] - len(hosts),
+            "only_after": after.sums["hosts"] - len(hosts),
         },
         "rules": _first(rules),
-        "refusals": _first(_differences(hosts, "not_sent")),
-        "delays": _first(_differences(hosts, "delay")),
+        "refusals": _differences(hosts, "not_sent"),
+        "delays": _differences(hosts, "delay"),
     }
 
 
@@ -223,33 +220,26 @@ def _first(found: list[Row]) -> dict[str, Any]:
     return {"number": len(found), "first": found[:MAX_CHANGES]}
 
 
-def _pairs(before: Audit, after: Audit, sql: str) -> list[tuple[str, Row, Row]]:
-    """Return the names that both audits have, and what each has under it."""
+def _pairs(before: Audit, after: Audit, sql: str) -> list[tuple[Row, Row]]:
+    """Return what each of the audits has under a name, where both have it."""
     old = {row["name"]: row for row in before.rows(sql)}
-    return [
-        (name, old[name], row)
-        for row in after.rows(f"{sql} ORDER BY 1")
-        if (name := row["name"]) in old
-    ]
+    rows = after.rows(f"{sql} ORDER BY 1")
+    return [(old[row["name"]], row) for row in rows if row["name"] in old]
 
 
-def _differences(pairs: list[tuple[str, Row, Row]], name: str) -> list[Row]:
+def _differences(pairs: list[tuple[Row, Row]], name: str) -> dict[str, Any]:
     """Return where the figures of a *name* differ, the largest difference first."""
     found = [
-        {"name": host, "before": old[name], "after": new[name]}
-        for host, old, new in pairs
+        {"name": old["name"], "before": old[name], "after": new[name]}
+        for old, new in pairs
         if old[name] != new[name]
     ]
-    return sorted(
-        found, key=lambda its: -abs((its["after"] or 0) - (its["before"] or 0))
-    )
+    found.sort(key=lambda its: -abs((its["after"] or 0) - (its["before"] or 0)))
+    return _first(found)
 
 
-def _lines(
-    before: Audit, after: Audit, old: str | None, new: str | None
-) -> dict[str, list[str]]:
-    """Return which lines of a robots.txt are gone and which are new, by its digests."""
-    gone, came = texts_of(before, old), texts_of(after, new)
+def _lines(gone: list[str] | None, came: list[str] | None) -> dict[str, list[str]]:
+    """Return which lines of a robots.txt are gone and which are new, if both texts are there."""
     if gone is None or came is None:
         gone = came = []
     found = list(unified_diff(gone, came, n=0, lineterm=""))[2:]

@@ -37,10 +37,11 @@ ROWS_AT_ONCE = 1000
 MAX_TROUBLES = 100
 """Broken lines that are named; of the others, the number is given."""
 HOST_START = len("https://")
-AS_JSON = {"group", "settings", "unsent"}
+AS_JSON = ("group", "settings", "unsent")
 """Columns that have lists or objects."""
 OF_ALLOWED = 8
 """Columns of ``decision`` that one that allows fills."""
+COLUMNS = "SELECT name FROM pragma_table_info(?)"
 MAX_SITES = 65536
 """Origins of which the host is remembered: a crawl has far fewer of them than pages."""
 
@@ -73,35 +74,6 @@ class Source:
     """Its last line has no end: whoever wrote it was killed. It is left out."""
 
 
-class Table:
-    """Takes the records of one type, and writes what is kept of them together."""
-
-    def __init__(
-        self, database: sqlite3.Connection, name: str, most: int | None = None
-    ) -> None:
-        """*most* columns are filled; ``None``: all."""
-        found = database.execute(f'SELECT * FROM "{name}"').description  # noqa: S608
-        self._columns = [column[0] for column in found[:most]]
-        self._as_json = AS_JSON.intersection(self._columns)
-        names = ", ".join(f'"{column}"' for column in self._columns)
-        marks = ", ".join("?" * len(self._columns))
-        self._insert = f'INSERT INTO "{name}" ({names}) VALUES ({marks})'  # noqa: S608
-        self._database = database
-        self._rows: list[list[Any]] = []
-
-    def add(self, record: Record) -> None:
-        for name in self._as_json:
-            if record.get(name) is not None:
-                record[name] = dumps(record[name])
-        self._rows.append([*map(record.get, self._columns)])
-        if len(self._rows) >= ROWS_AT_ONCE:
-            self.flush()
-
-    def flush(self) -> None:
-        self._database.executemany(self._insert, self._rows)
-        self._rows.clear()
-
-
 class Reader:
     """Reads files into *database*, which has the tables of ``records.sql``."""
 
@@ -111,8 +83,11 @@ class Reader:
         """*progress* takes the octets that were read since it was called last."""
         self._database = database
         self._progress = progress
-        self._tables = {name: Table(database, name) for name in RECORDS}
-        self._allowed = Table(database, "decision", OF_ALLOWED)
+        self._columns = {
+            kind: [name for name, *_ in database.execute(COLUMNS, (kind,))]
+            for kind in RECORDS
+        }
+        self._rows: dict[str, list[list[Any]]] = {kind: [] for kind in RECORDS}
         self.sources: list[Source] = []
         self.troubles: list[str] = []
         """What the first MAX_TROUBLES broken lines are: file, line, and what is wrong."""
@@ -128,8 +103,8 @@ class Reader:
             except OSError as error:
                 why = error.strerror or error
                 raise AuditError("audit", name, why, "a file of JSON lines") from None
-        for table in (*self._tables.values(), self._allowed):
-            table.flush()
+        for kind in RECORDS:
+            self._flush(kind)
         for source in self.sources:
             # A file that is empty, or has but a torn line, is a worker's that was killed at once.
             if not source.records and (source.lines > source.torn or len(names) == 1):
@@ -178,20 +153,32 @@ class Reader:
             self._note_broken(source, what)
             return
         kind = record["type"]
-        table = self._tables.get(kind)
-        if table is None:
+        if kind not in RECORDS:
             source.unknown += 1
             return
         source.records += 1
         if kind == "copy":
             self._keep_body(record)
-        elif kind == "decision" and record["allowed"]:
-            table = self._allowed
         if b"\\u" in line:
             _write_out_surrogates(record)
         _locate(record, RECORDS[kind])
         record["file"], record["place"] = len(self.sources), source.lines
-        table.add(record)
+        names = self._columns[kind]
+        if kind == "decision" and record["allowed"]:
+            left_out = dict.fromkeys(names[OF_ALLOWED:])
+            record.update(left_out)
+        for name in AS_JSON:
+            if record.get(name) is not None:
+                record[name] = dumps(record[name])
+        self._rows[kind].append([*map(record.get, names)])
+        if len(self._rows[kind]) >= ROWS_AT_ONCE:
+            self._flush(kind)
+
+    def _flush(self, kind: str) -> None:
+        marks = ", ".join("?" * len(self._columns[kind]))
+        sql = f'INSERT INTO "{kind}" VALUES ({marks})'  # noqa: S608
+        self._database.executemany(sql, self._rows[kind])
+        self._rows[kind].clear()
 
     def _keep_body(self, record: Record) -> None:
         body, digest = record.pop("body", None), record.get("digest")

@@ -115,8 +115,7 @@ def _rest(audit: Audit) -> Iterator[Said]:
             yield Said(f"{text}.", tone)
 
 
-def number(value: int) -> str:
-    return f"{value:,}"
+number = "{:,}".format
 
 
 def seconds(value: float | None) -> str:

@@ -118,6 +118,12 @@ def back_off(time: float, host: str, seconds: float, **more: Any) -> Record:
     return {**record, "what": "503", "seconds": seconds, **more}
 
 
+def dropped(time: float, host: str, path: str, cause: str) -> Record:
+    """What the rules of a page kept out."""
+    url = f"https://{host}{path}"
+    return {"type": "dropped", "time": time, "url": url, "cause": cause}
+
+
 def waiting(time: float, cause: str, requests: int, **more: Any) -> Record:
     """What waits: of one host, or of so many *hosts*."""
     record: Record = {"type": "waiting", "time": time, "cause": cause, **more}
@@ -150,8 +156,8 @@ def with_answers(records: Iterable[Record]) -> Iterator[Record]:
             yield waiting(time, "parked", rnd.randint(1, 40), host=host, until=until)
 
 
-def end(time: float) -> Record:
-    return {"type": "end", "time": time, "reason": "finished"}
+def end(time: float, **more: Any) -> Record:
+    return {"type": "end", "time": time, "reason": "finished", **more}
 
 
 def line(record: Record) -> bytes:

@@ -251,18 +251,6 @@ class DictStore(Store):
     async def put(self, origin: str, snapshot: Snapshot) -> None:
         self.kept[origin] = snapshot
 
-    async def touch(self, origin: str, snapshot: Snapshot) -> None:
-        kept = self.kept.get(origin)
-        if kept is None:
-            if snapshot.stands_alone:
-                self.kept[origin] = snapshot
-        elif kept.status == snapshot.status:
-            answer = snapshot.answer
-            if answer is not None and kept.answer is not None:
-                body, encoding = kept.answer.body, kept.answer.encoding
-                answer = answer._replace(body=body, encoding=encoding)
-            self.kept[origin] = snapshot._replace(answer=answer)
-
     async def close(self) -> None:
         pass
 

@@ -228,15 +228,6 @@ class FleetStore(Store):
         with suppress(AwayError):  # another worker may ask once more
             await self._server.at_host(host, "SET", key, row, "PX", self._expiry)
 
-    async def touch(self, origin: str, snapshot: Snapshot) -> None:
-        """See ``Store``; nobody else writes it meanwhile, as only one has the claim."""
-        kept = None
-        with suppress(ValueError):
-            kept = await self.get(origin)
-        touched = snapshot.touching(kept)
-        if touched is not None:
-            await self.put(origin, touched)
-
     async def close(self) -> None:
         """Nothing is to be written; the scheduler closes the connections."""
 

@@ -36,7 +36,7 @@ from scrapy_rep.policies.lifecycle import (
 from scrapy_rep.policies.news import News, tell_of_parsed
 from scrapy_rep.policies.sharing import Learned, OneAtATime, Sharing
 from scrapy_rep.protocol import Policy
-from scrapy_rep.store import Snapshot, origin_of_key, variant
+from scrapy_rep.store import Snapshot, Store, origin_of_key, variant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from scrapy_rep.policies.fetcher import Fetcher
     from scrapy_rep.protocol import Agent
     from scrapy_rep.settings import Settings
-    from scrapy_rep.store import Store
 
 
 class Policies:
@@ -80,6 +79,7 @@ class Policies:
         self._user_agent_of = user_agent_of
         self._fetcher = fetcher
         self._store = store
+        self._store_is_shared = type(store).claim is not Store.claim
         self._sharing = Sharing(crawler, settings, engine.is_ending)
         self._events = events = Stream.of(crawler)
         self._permissions = permissions
@@ -231,12 +231,13 @@ class Policies:
         likeness, since = self._sharing.likeness(origin, page, user_agent), monotonic()
         asking = Asking()
         async with AsyncExitStack() as claims:
+            waited = await self._sharing.claim(likeness, self.bound, claims)
             claims.callback(setattr, asking, "over", True)
-            # From another crawl of this process, and another process that shares the store.
-            with self.bound.waiting_aside(self.bound.patience):
-                enter = claims.enter_async_context
-                waited = await enter(self._sharing.claim(likeness))
-                others_asked = await enter(self._store.claim(key))
+            others_asked = False
+            if self._store_is_shared:
+                with self.bound.waiting_aside(self.bound.patience):
+                    claim = claims.enter_async_context(self._store.claim(key))
+                    others_asked = await claim
             if others_asked:
                 newer, known = await self._recall(key, page)
                 if known is not None and self.now() < known.standing.ask_at:
@@ -319,8 +320,9 @@ class Policies:
             is_large = answer is not None and len(answer.body) > LARGE_SIZE
             policy = await self._aside.run(parsing) if is_large else parsing()
             known = Known(origin_of_key(key), policy, stands, answer_id, key)
-            known.is_large = is_large
-            await self._read(known, page)
+            if is_large:
+                known.is_large = True
+                await self._read(known, page)
             self._news.tell_of_file(known, before, self._agent_of(page), self.now())
         known.snapshot = snapshot
         known.requests_wait = requests_wait(snapshot, stands.state, self._settings)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from contextlib import asynccontextmanager
 from functools import cached_property
 from pprint import pformat
 from time import monotonic
@@ -31,12 +30,14 @@ from scrapy_rep.policies.lifecycle import snapshot_after, standing_of
 from scrapy_rep.store import Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Hashable
+    from collections.abc import Callable, Coroutine, Hashable
+    from contextlib import AsyncExitStack
 
     from scrapy import Request
     from scrapy.crawler import Crawler
 
     from scrapy_rep.access import Outcome, Validators
+    from scrapy_rep.policies.concurrency import FetchBound
     from scrapy_rep.settings import Settings
 
 T = TypeVar("T")
@@ -251,24 +252,25 @@ class Sharing:
 
         It asks *origin* on behalf of *page*, whose User-Agent header is *user_agent*.
         """
-        return origin, user_agent, pformat(proxy_of(page)), self._way
+        proxy = proxy_of(page)
+        return origin, user_agent, proxy and pformat(proxy), self._way
 
-    @asynccontextmanager
-    async def claim(self, likeness: Hashable) -> AsyncIterator[bool]:
-        """Let no other crawl ask alike within the block, which is given whether one has.
+    async def claim(
+        self, likeness: Hashable, bound: FetchBound, until: AsyncExitStack
+    ) -> bool:
+        """Let no other crawl ask alike *until* its end; return whether one has meanwhile.
 
         What that has learned is there to be recalled, unless it was broken off.
         """
         claims, waited = self._commons.claims, False
         while likeness in claims:
-            await maybe_deferred_to_future(claims[likeness].join())
+            with bound.waiting_aside(bound.patience):
+                await maybe_deferred_to_future(claims[likeness].join())
             waited = True
         waiters = claims[likeness] = Waiters()
-        try:
-            yield waited
-        finally:
-            del claims[likeness]
-            waiters.tell(None)
+        until.callback(waiters.tell, None)
+        until.callback(claims.pop, likeness)
+        return waited
 
     def recall(
         self, likeness: Hashable, before: Snapshot | None, since: float, now: float

@@ -121,8 +121,8 @@ class Store(ABC):
     may raise anything when it fails; that is logged, counted and treated as "not known".
     Methods are coroutines so that a store may do I/O.
 
-    You write ``get``, ``put``, ``touch`` and ``close``. ``from_crawler`` and ``claim`` have
-    defaults, described below.
+    You write ``get``, ``put`` and ``close``. The others have defaults, described below; that of
+    ``touch`` is for a store that only one crawl writes to at a time.
     """
 
     @classmethod
@@ -138,13 +138,15 @@ class Store(ABC):
     async def put(self, origin: str, snapshot: Snapshot) -> None:
         """Keep *snapshot* in place of what was known."""
 
-    @abstractmethod
     async def touch(self, origin: str, snapshot: Snapshot) -> None:
         """Keep *snapshot*, whose body and encoding are those already kept, if any.
 
         If nothing is kept, keep it if it ``stands_alone``. If an answer with another status is
         kept, change nothing: another crawl that shares the store has put it there since.
         """
+        touched = snapshot.touching(await self.get(origin))
+        if touched is not None:
+            await self.put(origin, touched)
 
     @abstractmethod
     async def close(self) -> None:
@@ -166,9 +168,6 @@ class MemoryStore(Store):
         return None
 
     async def put(self, origin: str, snapshot: Snapshot) -> None:
-        pass
-
-    async def touch(self, origin: str, snapshot: Snapshot) -> None:
         pass
 
     async def close(self) -> None:

@@ -239,23 +239,19 @@ async def test_redirects_to_garbage_end():
     assert all(len(site.hits) <= 1 + 6 + 1 for site in sites.values())
 
 
-def endless(site: Site) -> None:
-    """Have every path but /p lead to another one, for ever."""
-
+@pytest.mark.parametrize(
+    ("settings", "asked"), [({}, 6), ({"REP_MAX_REDIRECTS": 100}, 101)]
+)
+@coroutine_test
+async def test_redirects_without_end(settings, asked):
     def further(hit):
         return redirect(f"/hop{len(site.hits)}")
 
-    site.replies.update({f"/hop{n}": further for n in range(1000)})
-    site.replies["/robots.txt"] = further
-
-
-@coroutine_test
-async def test_redirects_without_end():
-    with Site() as site:
-        endless(site)
-        outcome, _ = await outcome_of(site)
+    with Site({f"/hop{n}": further for n in range(1000)}) as site:
+        site.replies["/robots.txt"] = further
+        outcome, _ = await outcome_of(site, **settings)
     assert outcome == ALLOWED  # RFC 9309 2.3.1.2: as if there were no robots.txt
-    assert len([path for path in site.paths if path != "/p"]) == 6
+    assert len([path for path in site.paths if path != "/p"]) == asked
 
 
 @coroutine_test
@@ -266,14 +262,6 @@ async def test_redirects_between_two_sites():
         other.replies["/robots.txt"] = redirect(site.url("/robots.txt"))
         await outcome_of(site)
         assert len(other.hits) + site.count("/robots.txt") == 6
-
-
-@coroutine_test
-async def test_redirects_without_end_may_be_followed_as_far_as_set():
-    with Site() as site:
-        endless(site)
-        await outcome_of(site, REP_MAX_REDIRECTS=100)
-        assert len([path for path in site.paths if path != "/p"]) == 101
 
 
 @coroutine_test

@@ -60,49 +60,35 @@ def seen(site):
     return Counter((agent_of(hit), hit.path[:2]) for hit in site.hits)
 
 
-EACH_ITS_OWN = {(ONE, "/r"): 1, (TWO, "/r"): 1, (ONE, "/b"): 1, (TWO, "/a"): 1}
-ONE_FOR_ALL = {(ONE, "/r"): 1, (ONE, "/b"): 1, (TWO, "/b"): 1}
-
-VARY = [
-    ("User-Agent", EACH_ITS_OWN),
-    ("Accept-Encoding,user-agent", EACH_ITS_OWN),
-    ("*", EACH_ITS_OWN),
-    ("", ONE_FOR_ALL),
-    ("Accept-Encoding, X-User-Agent", ONE_FOR_ALL),
-]
-
-
-@QUEUES
-@pytest.mark.parametrize(("vary", "expected"), VARY)
-@coroutine_test
-async def test_a_copy_serves_the_requests_that_vary_lets_it(vary, expected, scheduler):
-    with Site({"/robots.txt": by_agent(vary)}) as site:
-        # One after the other, so that the first one asks for the first time.
-        crawler = make_crawler(Agents, SCHEDULER=scheduler, CONCURRENT_REQUESTS=1)
-        await crawl(crawler, urls=[site.origin])
-    assert seen(site) == expected
-    assert len(crawler.spider.failures) == 2
-    assert crawler.stats.get_value("rep/origins") == 1
+EACH_ITS_OWN = {(ONE, "/r"): 1, (TWO, "/r"): 1, (ONE, "/b"): 10, (TWO, "/a"): 10}
+ONE_FOR_ALL = {(ONE, "/r"): 1, (ONE, "/b"): 10, (TWO, "/b"): 10}
 
 
 class TenTimes(Agents):
     times = 10
 
 
-EACH_ITS_OWN_TEN_TIMES = {
-    key: times if key[1] == "/r" else 10 * times for key, times in EACH_ITS_OWN.items()
-}
-
-
 @pytest.mark.invariant4
 @QUEUES
+@pytest.mark.parametrize(
+    ("vary", "at_once", "expected"),
+    [
+        ("User-Agent", 16, EACH_ITS_OWN),
+        ("*", 1, EACH_ITS_OWN),
+        ("", 1, ONE_FOR_ALL),  # one after the other, so that the first one asks
+    ],
+)
 @coroutine_test
-async def test_one_fetch_for_all_requests_of_an_agent(scheduler):
-    with Site({"/robots.txt": by_agent()}) as site:
-        crawler = make_crawler(TenTimes, SCHEDULER=scheduler)
+async def test_a_copy_serves_the_requests_that_vary_lets_it(
+    vary, at_once, expected, scheduler
+):
+    with Site({"/robots.txt": by_agent(vary)}) as site:
+        settings = {"SCHEDULER": scheduler, "CONCURRENT_REQUESTS": at_once}
+        crawler = make_crawler(TenTimes, **settings)
         await crawl(crawler, urls=[site.origin])
-    assert seen(site) == EACH_ITS_OWN_TEN_TIMES
+    assert seen(site) == expected
     assert len(crawler.spider.got) == len(crawler.spider.failures) == 20
+    assert crawler.stats.get_value("rep/origins") == 1
 
 
 @coroutine_test
@@ -223,21 +209,15 @@ async def test_the_queue_waits_for_no_other_agents_time():
     assert "rep/put_off" not in crawler.stats.get_stats()
 
 
-class Redirected(Pages):
-    """Follows what its first page says, with the headers of that request."""
-
-    def requests(self):
-        (site,) = self.urls
-        headers = {"User-Agent": TWO}
-        yield scrapy.Request(site + "/away", headers=headers, errback=self.failed)
-
-
 @coroutine_test
 async def test_a_redirect_goes_on_as_the_agent_that_it_came_to():
+    class AsTwo(Agents):
+        paths, agents = ("/away",), (TWO,)
+
     with Site({"/robots.txt": by_agent()}) as other:
         away = Reply(status=302, headers={"Location": other.url("/b/1")})
-        with Site({"/away": away}, host="127.0.0.2") as site:
-            crawler = make_crawler(Redirected, USER_AGENT=ONE)
+        with Site({"/away/0": away}, host="127.0.0.2") as site:
+            crawler = make_crawler(AsTwo, USER_AGENT=ONE)
             await crawl(crawler, urls=[site.origin])
     assert seen(other) == {(TWO, "/r"): 1}
     assert len(crawler.spider.failures) == 1

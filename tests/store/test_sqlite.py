@@ -247,34 +247,31 @@ def in_folder(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "expected"),
+    ("file", "settings", "expected"),
     [
-        ({}, ".scrapy/robots.sqlite"),
-        ({"JOBDIR": "job/1"}, "job/1/robots.sqlite"),
-        ({"JOBDIR": "job", "REP_STORE_PATH": "a/b.sqlite"}, "a/b.sqlite"),
+        (None, {}, ".scrapy/robots.sqlite"),
+        (None, {"JOBDIR": "job/1"}, "job/1/robots.sqlite"),
+        (None, {"JOBDIR": "job", "REP_STORE_PATH": "a/b.sqlite"}, "a/b.sqlite"),
+        ("scrapy.cfg", {}, "../.scrapy/robots.sqlite"),
+        ("some_settings.py", {}, ".scrapy/robots.sqlite"),
     ],
 )
 @coroutine_test
-async def test_place_of_the_file(tmp_path, monkeypatch, settings, expected):
-    in_folder(monkeypatch, tmp_path)
+async def test_place_of_the_file(tmp_path, monkeypatch, file, settings, expected):
+    """Without a project, in one, and with a module of settings alone."""
+    folder = tmp_path / "spiders"
+    folder.mkdir()
+    in_folder(monkeypatch, folder)
+    if file == "scrapy.cfg":
+        (tmp_path / file).write_text("[settings]\n")
+    elif file is not None:
+        (folder / file).touch()
+        monkeypatch.syspath_prepend(folder)
+        monkeypatch.setenv("SCRAPY_SETTINGS_MODULE", "some_settings")
     store = SqliteStore.from_crawler(get_crawler(settings_dict=settings))
     await store.put(ORIGIN, GOOD)
     await store.close()
-    assert (tmp_path / expected).is_file()
-
-
-@pytest.mark.parametrize("file", ["scrapy.cfg", "some_settings.py"])
-@coroutine_test
-async def test_place_in_a_project_and_with_settings_alone(tmp_path, monkeypatch, file):
-    (tmp_path / file).write_text("[settings]\n" * (file == "scrapy.cfg"))
-    folder = tmp_path / "spiders" if file == "scrapy.cfg" else tmp_path
-    folder.mkdir(exist_ok=True)
-    in_folder(monkeypatch, folder)
-    if file != "scrapy.cfg":
-        monkeypatch.syspath_prepend(tmp_path)
-        monkeypatch.setenv("SCRAPY_SETTINGS_MODULE", "some_settings")
-    await SqliteStore.from_crawler(get_crawler()).close()
-    assert (tmp_path / ".scrapy" / "robots.sqlite").is_file()
+    assert (folder / expected).is_file()
 
 
 # Who may read it

@@ -38,8 +38,8 @@ def by_agent(vary="User-Agent", **headers):
 class Agents(Pages):
     """Asks for each path as one agent and as the other."""
 
-    paths = ("/a", "/b")
-    agents = (ONE, TWO)
+    paths: tuple[str, ...] = ("/a", "/b")
+    agents: tuple[str, ...] = (ONE, TWO)
     times = 1
 
     def requests(self):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from contextlib import nullcontext
 from functools import wraps
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -24,6 +23,7 @@ from twisted.internet.defer import Deferred
 
 from scrapy_rep.access import header_fields
 from scrapy_rep.policies import service
+from scrapy_rep.policies.concurrency import FetchBound
 from scrapy_rep.settings import DAY
 from scrapy_rep.store import Store
 from tests.wire import STAMPED
@@ -91,10 +91,12 @@ def coroutine_test(
 
 
 # Any: so that the tests need not tell at each use which spider it is, or that there is one.
-NO_BOUND = SimpleNamespace(waiting_aside=nullcontext, patience=0.0)
-"""What bounds the fetches of a fetcher that is made up."""
-GOES_ON: Any = SimpleNamespace(is_ending=lambda: False)
+GOES_ON: Any = SimpleNamespace(
+    is_ending=lambda: False, lend=lambda _: None, wake=lambda: None
+)
 """The engine of a crawl that is made up, and does not end."""
+NO_BOUND = FetchBound(GOES_ON, 1, 1)
+"""What bounds the fetches of a fetcher that is made up."""
 
 
 def make_crawler(spidercls: type[scrapy.Spider] | None = None, **settings: Any) -> Any:

@@ -112,15 +112,11 @@ class Permissions:
     def __bool__(self) -> bool:
         return bool(self._of)
 
-    def that_hold(self, now: float) -> list[Permission]:
-        """Return all that hold *now*, in seconds since 1970."""
-        found = (self._check(each, now) for each in list(self._of.values()))
-        return [each for each in found if each is not None]
-
     def tell_of_all(self, events: Stream, now: float) -> None:
         """Tell which hold as the crawl begins, *now*, in seconds since 1970."""
-        for each in self.that_hold(now):
-            events.tell(Permitted(each.host, each.in_words()))
+        for each in list(self._of.values()):
+            if self._check(each, now) is not None:
+                events.tell(Permitted(each.host, each.in_words()))
 
     def at(self, origin: str, now: float) -> Permission | None:
         """Return what the host of *origin* allows us *now*, in seconds since 1970."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
@@ -48,6 +48,7 @@ class FetchBound:
         self.places = DeferredSemaphore(most)
         self._most_slow = most_slow
         self._taking_long = 0
+        self._worker: ThreadPoolExecutor | None = None
         self.pages = 0
         """How many pages wait in the downloader for a policy."""
 
@@ -81,6 +82,26 @@ class FetchBound:
     def waiting_aside(self, after: float = 0.0) -> AbstractContextManager[None]:
         """Count a fetch as slow while it waits for somebody else, from *after* seconds on."""
         return _later(after, self.note_slow, self.note_over)
+
+    async def aside(self, work: Callable[[], T]) -> T:
+        """Return what *work* returns, which one thread does for all that ask, in their order.
+
+        Python lets this thread and the event loop take turns every 5 ms. C code, such as a search
+        through a whole file, is not interrupted; none takes as long as that. Cancelling the wait
+        does not stop the work.
+        """
+        if self._worker is None:
+            from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - it is rare
+
+            self._worker = ThreadPoolExecutor(1, "scrapy_rep.policies")
+        with self.waiting_aside():
+            return await wait_for(self._worker.submit(work))
+
+    def close(self) -> None:
+        """Begin no work aside any more."""
+        if self._worker is not None:
+            self._worker.shutdown(wait=False, cancel_futures=True)
+            self._worker = None
 
     def note_slow(self) -> None:
         self._taking_long += 1
@@ -157,33 +178,3 @@ def _later(
         timer.cancel()
         if begun:
             end()
-
-
-class Aside:
-    """Does one thing at a time in a thread, so that all hostile files share one.
-
-    Python lets this thread and the event loop take turns every 5 ms. C code, such as a search
-    through a whole file, is not interrupted; none takes as long as that.
-    """
-
-    def __init__(
-        self, waiting: Callable[[], AbstractContextManager[None]] = nullcontext
-    ) -> None:
-        """*waiting* surrounds each wait, which may be for the work of others, too."""
-        self._waiting = waiting
-        self._worker: ThreadPoolExecutor | None = None
-
-    async def run(self, work: Callable[[], T]) -> T:
-        """Return what *work* returns. Cancelling the wait does not stop the work."""
-        if self._worker is None:
-            from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - it is rare
-
-            self._worker = ThreadPoolExecutor(1, "scrapy_rep.policies")
-        with self._waiting():
-            return await wait_for(self._worker.submit(work))
-
-    def close(self) -> None:
-        """Begin nothing more."""
-        if self._worker is not None:
-            self._worker.shutdown(wait=False, cancel_futures=True)
-            self._worker = None

@@ -148,9 +148,7 @@ class Fetcher:
         header that the page carries. If an answer is *kept*, its validators make the request
         conditional.
         """
-        stats = self._crawler.stats
-        assert stats is not None
-        stats.inc_value("robotstxt/request_count")
+        self._count("request_count")
         exchange = access.Exchange(
             robots_url(origin), self._limits, validators_of(kept)
         )
@@ -161,9 +159,13 @@ class Fetcher:
             await self._advance(exchange, hop)
         if (status := exchange.outcome.status) is not None:
             # The answer that a fetch ends with, under Scrapy's own names.
-            stats.inc_value("robotstxt/response_count")
-            stats.inc_value(f"robotstxt/response_status_count/{status}")
+            self._count("response_count")
+            self._count(f"response_status_count/{status}")
         return exchange.outcome
+
+    def _count(self, name: str) -> None:
+        assert self._crawler.stats is not None
+        self._crawler.stats.inc_value(f"robotstxt/{name}")
 
     async def _advance(self, exchange: access.Exchange, hop: _Hop) -> None:
         """Send the request of *exchange*, and give it the answer or the failure."""
@@ -174,8 +176,7 @@ class Fetcher:
         except CancelledError:  # this fetch is broken off, which says nothing
             raise
         except Exception as error:  # noqa: BLE001 - whatever a download may raise
-            assert self._crawler.stats is not None
-            self._crawler.stats.inc_value(f"robotstxt/exception_count/{type(error)}")
+            self._count(f"exception_count/{type(error)}")
             if isinstance(error, (NotNow, BrokenAnswerError)):
                 exchange.fail(error, getattr(error, "reason", ""))
             elif is_of_own_code(error, hop.error, exchange.request.url):

@@ -29,6 +29,7 @@ from __future__ import annotations
 import re
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
 
 from w3lib.encoding import resolve_encoding
 
@@ -55,8 +56,8 @@ MAX_CLOCK_DIFFERENCE = 2.0
 """Seconds by which the clocks of a fleet's processes may differ: they know the server's clock by
 calls that take up to a second."""
 RETRY_JITTER_SHARE = 0.1
-"""The part by which retry times vary, so that origins that failed together are not asked
-together."""
+"""The part by which retry times vary, by the address of what failed: origins that failed together are
+not asked together, and one is asked by all crawls at the same time."""
 # Directives after which an answer is not used past its lifetime, not even while it is
 # being asked for again.
 STRICT_DIRECTIVES = frozenset({"no-store", "no-cache", "must-revalidate"})
@@ -133,16 +134,12 @@ def _standing_while_failing(
 
 
 def snapshot_after(
-    snapshot: Snapshot | None,
-    outcome: Outcome,
-    now: float,
-    settings: Settings,
-    jitter: float = 0.0,
+    snapshot: Snapshot | None, outcome: Outcome, now: float, settings: Settings
 ) -> Snapshot:
-    """Return what is known after *outcome*. *jitter* is from -1 to 1."""
+    """Return what is known after *outcome*."""
     snapshot = snapshot or Snapshot()
     if outcome.access is Access.UNREACHABLE:
-        failures = _count_failure(snapshot.failures, outcome, now, settings, jitter)
+        failures = _count_failure(snapshot.failures, outcome, now, settings)
         return snapshot._replace(failures=failures)
     fields = outcome.fields
     cache_control, expires = terms_of(fields)
@@ -175,17 +172,14 @@ def snapshot_after(
 
 
 def _count_failure(
-    failures: Failures | None,
-    outcome: Outcome,
-    now: float,
-    settings: Settings,
-    jitter: float,
+    failures: Failures | None, outcome: Outcome, now: float, settings: Settings
 ) -> Failures:
     """Return *failures* with *outcome*, which is one more failure."""
     delays = settings.unreachable_retry_delays
     earlier = 0 if failures is None else failures.count
     delay = delays[earlier] if earlier < len(delays) else settings.unreachable_ttl
-    delay *= 1 + RETRY_JITTER_SHARE * jitter
+    part = crc32(outcome.url.encode("utf-8", "replace")) / 2**31 - 1
+    delay *= 1 + RETRY_JITTER_SHARE * part
     wished = min(retry_after(outcome.fields, now), settings.retry_after_max)
     return Failures(
         count=earlier + 1,

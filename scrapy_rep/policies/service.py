@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from contextlib import AsyncExitStack
 from functools import partial
 from math import inf
@@ -20,7 +19,7 @@ from scrapy_rep.events.stream import Stream
 from scrapy_rep.pacing.hosts import Asking
 from scrapy_rep.pacing.pace import FREE
 from scrapy_rep.policies.cache import Known, PolicyCache
-from scrapy_rep.policies.concurrency import LARGE_SIZE, Aside
+from scrapy_rep.policies.concurrency import LARGE_SIZE
 from scrapy_rep.policies.fetcher import validators_of
 from scrapy_rep.policies.lifecycle import (
     STATES_WITHOUT_ANSWER,
@@ -89,7 +88,6 @@ class Policies:
         self._engine = engine
         self.errands = OneAtATime(self._find, self._broken_off, engine.is_ending)
         self.bound = fetcher.bound
-        self._aside = Aside(self.bound.waiting_aside)
 
     def is_ending(self) -> bool:
         """Tell whether the crawl is ending."""
@@ -209,7 +207,7 @@ class Policies:
     async def close(self) -> None:
         """Break off all fetches; the crawl is over."""
         self.errands.close()
-        self._aside.close()
+        self.bound.close()
         self._sharing.leave()
         await self._with_store("close", "", self._store.close())
         if self._cache.evictions:
@@ -252,8 +250,7 @@ class Policies:
                 outcome = await self._fetcher.fetch(
                     origin, page, user_agent, kept, asking
                 )
-                jitter = random.uniform(-1, 1)  # noqa: S311
-                learned = Learned(outcome, monotonic(), jitter, validators_of(kept))
+                learned = Learned(outcome, monotonic(), validators_of(kept))
                 self._sharing.keep(likeness, learned)
             return await self._take(key, snapshot, learned, page)
 
@@ -278,7 +275,7 @@ class Policies:
     ) -> Known:
         """Keep what was *learned* by asking for the key *asked*, under the key it belongs to."""
         outcome, at = learned.outcome, self._events.at(learned.at)
-        snapshot = snapshot_after(before, outcome, at, self._settings, learned.jitter)
+        snapshot = snapshot_after(before, outcome, at, self._settings)
         new_answer = outcome.access not in {Access.NOT_MODIFIED, Access.UNREACHABLE}
         origin = origin_of_key(asked)
         key = origin if new_answer else asked
@@ -318,7 +315,7 @@ class Policies:
         else:
             parsing = partial(policy_of, snapshot, stands.state, self._settings)
             is_large = answer is not None and len(answer.body) > LARGE_SIZE
-            policy = await self._aside.run(parsing) if is_large else parsing()
+            policy = await self.bound.aside(parsing) if is_large else parsing()
             known = Known(origin_of_key(key), policy, stands, answer_id, key)
             if is_large:
                 known.is_large = True
@@ -341,7 +338,7 @@ class Policies:
         if not self._is_read(known, page):
             url = known.origin + "/:?"  # which meets what only some paths do
             agent = self._agent_of(page)
-            await self._aside.run(partial(known.policy.prepare, agent, url))
+            await self.bound.aside(partial(known.policy.prepare, agent, url))
 
     def _keep_pace(self, known: Known, page: Request) -> None:
         """Keep the interval that *known* asks for, before anybody acts on *known*."""

@@ -177,8 +177,6 @@ class Learned(NamedTuple):
     outcome: Outcome
     at: float
     """When, by ``time.monotonic()``."""
-    jitter: float
-    """From -1 to 1; the same for all crawls, so that they retry at the same time."""
     validators: Validators | None
     """The validators of the request."""
 
@@ -297,7 +295,7 @@ class Sharing:
         if kept is not None and at <= kept.checked:
             return None
         outcome, settings = learned.outcome, self._settings
-        after = snapshot_after(before, outcome, at, settings, learned.jitter)
+        after = snapshot_after(before, outcome, at, settings)
         return learned if now < standing_of(after, now, settings).ask_at else None
 
     def keep(self, likeness: Hashable, learned: Learned) -> None:

@@ -64,17 +64,6 @@ def page_of(headers: dict[str, str]) -> Any:
 
 
 @QUEUES
-@coroutine_test
-async def test_what_was_learned_outlives_the_crawl_as_pages_do(scheduler):
-    with Site({"/robots.txt": NO_P}) as site:
-        urls = [site.url(path) for path in PAGES]
-        await run(urls, **scheduler)
-    crawler = await run(urls, **scheduler, **RETRIES)
-    assert sorted(crawler.spider.got) == urls
-    assert stat(crawler, "unreachable") == 0  # it was not asked
-
-
-@QUEUES
 @pytest.mark.parametrize(
     "cache",
     [
@@ -149,32 +138,28 @@ class Exempt(Pages):
 
 @QUEUES
 @pytest.mark.parametrize(
-    ("first", "second"),
+    ("first", "is_away"),
     [
-        pytest.param({}, {}, id="a fresh copy"),
-        pytest.param({"REP_MAX_AGE": 0.01, "REP_MIN_AGE": 0}, {}, id="an old copy"),
-        pytest.param({}, {"gone": False}, id="none, but it can be had"),
+        pytest.param({}, True, id="a fresh copy"),
+        pytest.param({"REP_MAX_AGE": 0.01, "REP_MIN_AGE": 0}, True, id="an old copy"),
+        pytest.param({}, False, id="none, but it can be had"),
     ],
 )
 @coroutine_test
-async def test_what_is_disallowed_stays_refused(first, second, scheduler):
+async def test_what_is_disallowed_stays_refused(first, is_away, scheduler):
+    """What was learned outlives the crawl, as pages do."""
     with Site({"/robots.txt": NO_P}) as site:
         urls = [site.url("/a"), site.url("/p")]
         crawler = await run(urls, Exempt, **first, **scheduler)
         assert len(crawler.spider.got) == 2
-        if second:
-            await anew(urls, scheduler)
-    if not second:
-        await anew(urls, scheduler)
-
-
-async def anew(urls, scheduler):
-    crawler = await run(urls, **scheduler, **RETRIES)
-    assert crawler.spider.got == urls[:1]
-    (failure,) = crawler.spider.failures
+        again = None if is_away else await run(urls, **scheduler, **RETRIES)
+    again = again or await run(urls, **scheduler, **RETRIES)
+    assert again.spider.got == urls[:1]
+    (failure,) = again.spider.failures
     assert isinstance(failure, RobotsForbidden)
     assert failure.verdict.rule == (False, "/p", 2)
-    assert stat(crawler, "from_http_cache") == 0
+    assert stat(again, "from_http_cache") == 0
+    assert stat(again, "unreachable") == bool(first)  # a fresh copy is not asked for
 
 
 class Noting(Pages):
@@ -245,14 +230,6 @@ class Late(Until):
             yield request
 
 
-class First(Until):
-    """Has what the cache does not have come first."""
-
-    def requests(self):
-        for request in super().requests():
-            yield request.replace(priority=0 if request.url[-2:] in PAGES else 5)
-
-
 DISKS = pytest.mark.parametrize(
     "disk",
     [
@@ -270,7 +247,7 @@ DISKS = pytest.mark.parametrize(
 
 
 @DISKS
-@pytest.mark.parametrize("spider", [Until, Late, First])
+@pytest.mark.parametrize("spider", [Until, Late])
 @coroutine_test
 async def test_what_the_cache_does_not_have_holds_up_nothing_else(spider, disk):
     """In the same slot, while it waits for the robots.txt to be asked for again."""

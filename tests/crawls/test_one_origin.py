@@ -289,7 +289,7 @@ async def test_who_is_cancelled_takes_nobody_else_down():
 def learned(number: int) -> Learned:
     body = bytes(f"User-agent: *\nDisallow: /{number}\n", "ascii")
     outcome = Outcome(access=Access.SUCCESSFUL, status=200, body=body)
-    return Learned(outcome, 1.0, 0.0, None)
+    return Learned(outcome, 1.0, None)
 
 
 @pytest.mark.invariant5
@@ -314,7 +314,7 @@ def test_what_is_shared_weighs_honestly():
         for number in range(1000):
             fields = {name: [f"{name} of {number}"] for name in names}
             outcome = learned(number).outcome._replace(fields=fields)
-            shared.put(f"https://{number}.example", Learned(outcome, 1.5, 0.5, None))
+            shared.put(f"https://{number}.example", Learned(outcome, 1.5, None))
         held = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()

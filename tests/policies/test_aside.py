@@ -9,13 +9,13 @@ import pytest
 from scrapy import Request
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
-from scrapy_rep.policies.concurrency import LARGE_SIZE, Aside
+from scrapy_rep.policies.concurrency import LARGE_SIZE, FetchBound
 from scrapy_rep.protocol.ruleset import RuleSet
 from scrapy_rep.store import MemoryStore
 from tests.policies.test_service import AGENT, ORIGIN, Answer, Crawl
 from tests.policies.test_service import Site as Answers
 from tests.site import Reply, Site
-from tests.utils import Pages, coroutine_test, crawl, make_crawler, sleep
+from tests.utils import GOES_ON, Pages, coroutine_test, crawl, make_crawler, sleep
 
 FILLING = "# filling\n" * (LARGE_SIZE // 10 + 1)
 RULES = (
@@ -25,25 +25,25 @@ RULES = (
 
 @coroutine_test
 async def test_the_event_loop_goes_on_meanwhile():
-    aside, told = Aside(), threading.Event()
-    waits = deferred_from_coro(aside.run(lambda: told.wait(60)))
-    others = deferred_from_coro(aside.run(threading.current_thread))
+    bound, told = FetchBound(GOES_ON, 1, 1), threading.Event()
+    waits = deferred_from_coro(bound.aside(lambda: told.wait(60)))
+    others = deferred_from_coro(bound.aside(threading.current_thread))
     await sleep(0.01)
     told.set()
     assert await maybe_deferred_to_future(waits) is True
     thread = await maybe_deferred_to_future(others)
     assert thread is not threading.current_thread()
-    aside.close()
+    bound.close()
     thread.join(60)
     assert not thread.is_alive()
 
 
 @coroutine_test
 async def test_what_cannot_be_read_raises_where_it_is_wanted():
-    aside = Aside()
+    bound = FetchBound(GOES_ON, 1, 1)
     with pytest.raises(ZeroDivisionError):
-        await aside.run(lambda: 1 // 0)
-    aside.close()
+        await bound.aside(lambda: 1 // 0)
+    bound.close()
 
 
 class Asking(Pages):

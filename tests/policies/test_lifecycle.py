@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from email.utils import formatdate
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 import pytest
 from scrapy.settings import Settings as ScrapySettings
 
 from scrapy_rep.access import Access, Outcome
+from scrapy_rep.policies import lifecycle
 from scrapy_rep.policies.lifecycle import (
     State,
     correct_times,
@@ -50,6 +52,11 @@ def unchanged(**headers: str) -> Outcome:
 def fails(reason: str = "503", retry_after: str = "") -> Outcome:
     headers = fields({"Retry-After": retry_after})
     return Outcome(access=Access.UNREACHABLE, reason=reason, fields=headers)
+
+
+@pytest.fixture(autouse=True)
+def _no_jitter(monkeypatch):
+    monkeypatch.setattr(lifecycle, "crc32", lambda _: 2**31)
 
 
 def stands_at(snapshot: Snapshot | None, seconds: float) -> State:
@@ -148,23 +155,24 @@ def test_57_a_304_and_expires():
     assert lifetimes(dated, good(), unchanged())[1:] == [(DAY, DAY), (DAY, DAY)]
 
 
-def retry_in(
-    outcome: Outcome, settings: Settings = SETTINGS, jitter: float = 0.0
-) -> float:
+def retry_in(outcome: Outcome, settings: Settings = SETTINGS) -> float:
     """Return for how many seconds an origin is left alone after a first failure."""
-    failed = snapshot_after(None, outcome, T0, settings, jitter)
-    return failures_of(failed).retry_at - T0
+    return failures_of(snapshot_after(None, outcome, T0, settings)).retry_at - T0
 
 
-def test_59_retry_times_grow_and_vary():
+def test_59_retry_times_grow_and_vary(monkeypatch):
     waits = []
     snapshot = None
     for _ in range(4):
         snapshot = snapshot_after(snapshot, fails(), T0, SETTINGS)
         waits.append(failures_of(snapshot).retry_at - T0)
     assert waits == pytest.approx([10, 60, 3600, 3600])
-    assert retry_in(fails(), jitter=1) == pytest.approx(11)
-    assert retry_in(fails(), jitter=-1) == pytest.approx(9)
+    monkeypatch.setattr(lifecycle, "crc32", crc32)
+    urls = [f"http://{number}.example/robots.txt" for number in range(99)]
+    varied = {retry_in(fails()._replace(url=url)) for url in urls}
+    assert len(varied) == 99
+    assert 9 <= min(varied) < 9.1
+    assert 10.9 < max(varied) <= 11
 
 
 def test_53_retry_after_up_to_an_hour():
@@ -202,7 +210,7 @@ def test_what_another_machine_has_learned_just_now_is_taken_as_it_is():
     """By its clock, which need not be quite ours."""
     copy = correct_times(snapshot_after(None, good(), T0 + 0.5, SETTINGS), T0, SETTINGS)
     assert copy == snapshot_after(None, good(), T0, SETTINGS)
-    failed = snapshot_after(None, fails(), T0 + 0.5, SETTINGS, 1.0)
+    failed = snapshot_after(None, fails(), T0 + 0.5, SETTINGS)
     assert correct_times(failed, T0, SETTINGS) == changed(failed, failing_since=T0)
     longest = changed(failed, retry_at=T0 + 0.5 + 1.1 * 3600)
     assert correct_times(longest, T0, SETTINGS) == changed(longest, failing_since=T0)

@@ -9,8 +9,8 @@ import re
 import time
 from contextlib import ExitStack
 from email.utils import formatdate
-from threading import Barrier, Event
-from typing import TYPE_CHECKING, Any
+from threading import Barrier
+from typing import Any
 
 import pytest
 import scrapy
@@ -18,7 +18,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro
 
-from scrapy_rep import RobotsForbidden, RobotsUnreachable
+from scrapy_rep import RobotsForbidden
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.events.of_hosts import NEWS_SECONDS, BackedOff, PutOff
 from scrapy_rep.pacing.hosts import HOSTS
@@ -45,9 +45,6 @@ OURS = "scrapy_rep.Scheduler"
 DELAY = "User-agent: *\nCrawl-delay: 0.3\n"
 LONG = 3600
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 def busy(seconds: Any, status: int = 429) -> Reply:
     return Reply(status=status, headers={"Retry-After": str(seconds)})
@@ -61,30 +58,22 @@ def when(site: Site, path: str) -> list[float]:
     return [hit.sent for hit in site.hits if hit.path == path]
 
 
-def on_parked(keeper: Any, listener: Callable[[str, float], object]) -> None:
-    """Call *listener* whenever a crawl learns that a host is parked for longer than before."""
-    learn = keeper.learn_parked
-
-    def learn_and_tell(host: str, seconds: float, what: str = "") -> float:
-        longer: float = learn(host, seconds, what)
-        if longer:
-            listener(host, seconds)
-        return longer
-
-    keeper.learn_parked = learn_and_tell
-
-
 class Pauses:
     """From when until when a crawl has noted that its sites want to be left alone."""
 
     def __init__(self, crawler: Any) -> None:
-        self._crawl = Crawl.of(crawler)
+        keeper: Any = Crawl.of(crawler).keeper
         self._times: list[tuple[str, float, float]] = []
-        on_parked(self._crawl.keeper, self._parked)
+        learn = keeper.learn_parked
 
-    def _parked(self, slot: str, seconds: float) -> None:
-        until = HOSTS.find(slot).parked_until
-        self._times.append((slot, time.monotonic(), until))
+        def learn_and_note(host: str, seconds: float, what: str = "") -> float:
+            longer: float = learn(host, seconds, what)
+            if longer:
+                until = HOSTS.find(host).parked_until
+                self._times.append((host, time.monotonic(), until))
+            return longer
+
+        keeper.learn_parked = learn_and_note
 
     @property
     def spread(self) -> float:
@@ -585,37 +574,3 @@ async def test_a_crawl_ends_while_robots_txt_waits(scheduler, tmp_path):
         await crawl(second)
         # With Scrapy's queue it was waiting outside of that, and went back.
         assert second.spider.got == [two.url("/1")]
-
-
-@coroutine_test
-async def test_a_page_goes_back_where_its_robots_txt_is_not_asked_for_any_more(
-    tmp_path,
-):
-    # The answer that had the page leave the queue is not to be kept, and the next one leads
-    # elsewhere when the host is parked already.
-    asked_again, parked = Event(), Event()
-
-    def moved(hit):
-        asked_again.set()
-        parked.wait(20)
-        return Reply(status=301, headers={"Location": "/moved"})
-
-    def parks(hit):
-        asked_again.wait(20)
-        return busy(LONG)
-
-    once = Reply("# fine", headers={"Cache-Control": "no-store"})
-    one = Site({"/0": parks})
-    two = Site({"/robots.txt": [once, moved]})
-    settings: dict[str, Any] = {"JOBDIR": str(tmp_path), "REP_MIN_AGE": 0}
-    with one, two:
-        first = make_crawler(Stopped, **settings)
-        shared = Crawl.of(first)
-        on_parked(shared.keeper, lambda slot, seconds: parked.set())
-        await crawl(first, urls=[one.url("/0"), two.url("/1")])
-        assert two.paths == ["/robots.txt", "/robots.txt"]
-        HOSTS.forget_all()  # as in another process
-        second = make_crawler(**settings)
-        await crawl(second)
-        assert second.spider.got == [two.url("/1")]
-    assert not [f for f in first.spider.failures if isinstance(f, RobotsUnreachable)]

@@ -5,19 +5,21 @@ from __future__ import annotations
 import gc
 import sys
 import tracemalloc
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy import Request, version_info
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
-from scrapy_rep.access import Outcome
+from scrapy_rep.access import Outcome, Validators
 from scrapy_rep.access.answers import Access
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.policies.cache import Bounded
 from scrapy_rep.policies.sharing import OF_LOOPS, Learned, Sharing
 from tests.forking import run
 from tests.site import Reply, Site
+from tests.snapshots import changed, snapshot_of
 from tests.utils import (
     SCRAPYS,
     Pages,
@@ -31,6 +33,7 @@ from tests.utils import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+T0 = 1_800_000_000.0
 NO_P = "User-agent: *\nDisallow: /p\n"
 SLOW = Reply(NO_P, after=0.2)
 
@@ -250,28 +253,46 @@ async def test_a_crawl_that_ends_while_another_one_waits_for_its_fetch(end):
     assert other.spider.got == [site.url("/q")]
 
 
+DAY = 86400.0
+GOOD = snapshot_of(status=200, body=b"x", url="u", etag='"1"', checked=T0 - DAY)
+SHORT = {"cache-control": ["no-store"]}
+DOWN = {"access": Access.UNREACHABLE, "status": 503}
+LATELY = snapshot_of(failures=1, failing_since=T0, retry_at=T0 + 10)
+
+
+@pytest.mark.parametrize(
+    ("facts", "before", "waited", "later", "saves"),
+    [
+        ({}, None, False, 1, True),
+        ({}, None, False, DAY + 1, False),  # it is out of date
+        ({}, GOOD, False, 1, True),
+        ({}, changed(GOOD, checked=T0), False, 1, False),  # it is known
+        ({"fields": SHORT}, None, True, 1, True),  # came while this crawl waited
+        ({"fields": SHORT}, None, False, 1, False),
+        (DOWN, None, False, 1, True),
+        (DOWN, None, False, 99, False),  # it may be asked again
+        (DOWN, LATELY, False, 1, False),  # it does not count once more
+        (DOWN, changed(LATELY, retry_at=T0 - 1), False, 1, True),
+        ({"access": Access.NOT_MODIFIED}, GOOD, False, 1, True),
+        ({"access": Access.NOT_MODIFIED}, changed(GOOD, etag=""), True, 1, False),
+        ({"access": Access.NOT_MODIFIED}, None, True, 1, False),
+        ({**DOWN, "by_own_code": True}, None, True, 1, False),
+        ({**DOWN, "status": None}, None, True, 1, False),  # as its crawl ends
+    ],
+)
 @coroutine_test
-async def test_what_was_learned_before_is_no_answer_to_who_waits_for_a_new_one():
-    """The first file was out of date at once; and the fetch after it is broken off."""
-    old = Reply("# fine", headers={"Cache-Control": "no-store"})
-    with Site({"/robots.txt": [old, Reply(hang=True), NO_P]}) as site:
-        ending, other = (
-            make_crawler(kind, REP_MIN_AGE=0, SCHEDULER=SCRAPYS)
-            for kind in (Lasting, Pages)
-        )
-        urls = [site.url("/q"), site.url("/p")]
-        running = [deferred_from_coro(crawl(ending, urls=urls))]
-        await until(lambda: ending.spider and ending.spider.got)
-        ending.spider.goes_on = True
-        await until(lambda: site.count("/robots.txt") == 2)
-        running.append(deferred_from_coro(crawl(other, urls=urls)))
-        (commons,) = (each for each in OF_LOOPS.values() if each.claims)
-        await until(lambda: any(commons.claims.values()))
-        await break_off(ending)
-        for each in running:
-            await maybe_deferred_to_future(each)
-        assert site.count("/robots.txt") == 3
-    assert other.spider.got == [site.url("/q")]
+async def test_what_saves_a_crawl_from_asking(facts, before, waited, later, saves):
+    crawler = make_crawler(REP_MIN_AGE=0, REP_UNREACHABLE_RETRY_DELAYS=[10])
+    shared = Crawl(crawler)
+    # By the crawl's clock it was learned at T0.
+    at = T0 - shared.events.at(0.0)
+    sharing = Sharing(crawler, shared.settings, lambda: True)
+    outcome = Outcome(**{"access": Access.SUCCESSFUL, "status": 200, **facts})
+    learned = Learned(outcome, at, Validators("u", '"1"'))
+    sharing.keep("alike", learned)
+    since = at - 1 if waited else inf
+    assert (sharing.recall("alike", before, since, T0 + later) is not None) is saves
+    assert sharing.recall("otherwise", before, since, T0 + later) is None
 
 
 @coroutine_test

@@ -62,7 +62,8 @@ class Pauses:
     """From when until when a crawl has noted that its sites want to be left alone."""
 
     def __init__(self, crawler: Any) -> None:
-        keeper: Any = Crawl.of(crawler).keeper
+        self._crawl = Crawl.of(crawler)  # which lives as long as somebody holds it
+        keeper: Any = self._crawl.keeper
         self._times: list[tuple[str, float, float]] = []
         learn = keeper.learn_parked
 

@@ -8,7 +8,9 @@ import random
 import sqlite3
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
@@ -16,7 +18,6 @@ from scrapy.utils.reactor import is_reactor_installed
 from scrapy.utils.test import get_crawler
 from twisted.internet.task import deferLater
 
-from scrapy_rep.store import Snapshot
 from scrapy_rep.store import sqlite as sqlite_module
 from scrapy_rep.store.packed import pack
 from scrapy_rep.store.sqlite import (
@@ -30,6 +31,9 @@ from tests.snapshots import changed, snapshot_of
 from tests.store.test_stores import FAILING, GOOD, ORIGIN
 from tests.store.writer import ORIGINS, is_whole, number_of, own, sample
 from tests.utils import coroutine_test
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -120,62 +124,41 @@ KEPT_FOR = 31 * DAY  # REP_UNREACHABLE_MAX and a day
 ROUND = WRITES_PER_LOOK + 1  # writes after which there was a look
 
 
-def failing(retry_at: float, known: Snapshot | None = None) -> Snapshot:
-    return changed(
-        known or Snapshot(), failures=2, failing_since=NOW - 90 * DAY, retry_at=retry_at
-    )
-
-
 NOW = 1_800_000_000.0
 FRESH = changed(GOOD, checked=NOW, lifetime=DAY, grace=DAY)
 
 
+FAILED = {"failures": 2, "failing_since": NOW - 90 * DAY, "retry_at": NOW}
+NO_ANSWER = {**FAILED, "status": None, "checked": 0.0}
+
+
 @pytest.mark.parametrize(
-    ("snapshot", "kept"),
+    ("facts", "kept"),
     [
-        pytest.param(FRESH, True, id="fresh"),
-        pytest.param(changed(FRESH, checked=NOW - 30 * DAY), True, id="may be held"),
-        pytest.param(
-            changed(FRESH, checked=NOW - DAY - KEPT_FOR + 60), True, id="just still"
-        ),
-        pytest.param(
-            changed(FRESH, checked=NOW - DAY - KEPT_FOR - 60), False, id="no longer"
-        ),
-        pytest.param(
-            changed(FRESH, checked=NOW - 6 * DAY - KEPT_FOR, lifetime=7 * DAY),
-            True,
-            id="a long lifetime",
-        ),
-        pytest.param(
-            changed(FRESH, checked=NOW - 6 * DAY - KEPT_FOR, grace=7 * DAY),
-            True,
-            id="a long grace",
-        ),
-        pytest.param(changed(FRESH, checked=NOW + 90 * DAY), True, id="of the future"),
-        pytest.param(failing(NOW + 60), True, id="failing"),
-        pytest.param(failing(NOW - KEPT_FOR + 60), True, id="failed, just still"),
-        pytest.param(failing(NOW - KEPT_FOR - 60), False, id="failed, no longer"),
-        pytest.param(
-            failing(NOW, changed(FRESH, checked=NOW - 90 * DAY)),
-            True,
-            id="failing, with an old answer",
-        ),
-        pytest.param(
-            failing(NOW - 90 * DAY, FRESH), True, id="failed long before its answer"
-        ),
+        ({}, True),
+        ({"checked": NOW - 30 * DAY}, True),  # it may be held
+        ({"checked": NOW - DAY - KEPT_FOR + 60}, True),
+        ({"checked": NOW - DAY - KEPT_FOR - 60}, False),
+        ({"checked": NOW - 6 * DAY - KEPT_FOR, "lifetime": 7 * DAY}, True),
+        ({"checked": NOW - 6 * DAY - KEPT_FOR, "grace": 7 * DAY}, True),
+        ({"checked": NOW + 90 * DAY}, True),  # of the future
+        ({**NO_ANSWER, "retry_at": NOW + 60}, True),
+        ({**NO_ANSWER, "retry_at": NOW - KEPT_FOR + 60}, True),
+        ({**NO_ANSWER, "retry_at": NOW - KEPT_FOR - 60}, False),
+        ({**FAILED, "checked": NOW - 90 * DAY}, True),
+        ({**FAILED, "retry_at": NOW - 90 * DAY}, True),  # long before its answer
     ],
 )
 @coroutine_test
-async def test_what_can_be_of_no_use_is_forgotten(path, monkeypatch, snapshot, kept):
+async def test_what_can_be_of_no_use_is_forgotten(path, monkeypatch, facts, kept):
     monkeypatch.setattr(sqlite_module, "time", lambda: NOW)
-    store = SqliteStore(path)
+    store, snapshot = SqliteStore(path), changed(FRESH, **facts)
     await store.put(ORIGIN, snapshot)
-    for number in range(ROUND):
-        await store.put(f"https://{number}.example", FRESH)
+    others = [f"https://{number}.example" for number in range(ROUND)]
+    for other in others:
+        await store.put(other, FRESH)
     assert await store.get(ORIGIN) == (snapshot if kept else None)
-    assert all(
-        [await store.get(f"https://{number}.example") for number in range(ROUND)]
-    )
+    assert all([await store.get(other) for other in others])
     await store.close()
 
 
@@ -361,57 +344,36 @@ def test_path_that_cannot_be_a_file_is_refused(tmp_path: Path) -> None:
 # Damage
 
 
-def garbage(path: Path) -> None:
-    path.write_bytes(b"This is no database.\n" * 500)
-
-
-def truncate(path: Path) -> None:
-    os.truncate(path, path.stat().st_size // 2)
-
-
-def truncate_in_a_page(path: Path) -> None:
-    os.truncate(path, 1000)
-
-
-def overwrite_header(path: Path) -> None:
+def overwrite(path: Path, at: int, octets: bytes) -> None:
     with path.open("r+b") as file:
-        file.write(bytes(200))
+        file.seek(at)
+        file.write(octets)
 
 
-def overwrite_pages(path: Path) -> None:
-    with path.open("r+b") as file:
-        file.seek(4096)
-        file.write(random.Random(1).randbytes(path.stat().st_size - 4096))
-
-
-def drop_table(path: Path) -> None:
-    change(path, "DROP TABLE robots")
-
-
-def change_octet(path: Path) -> None:
-    change(
-        path,
-        "UPDATE robots SET snapshot = substr(snapshot, 1, length(snapshot) - 1) || x'00'",
-    )
-
-
-def change_type(path: Path) -> None:
-    change(path, "UPDATE robots SET snapshot = 7")
-
-
-def change_origins(path: Path) -> None:
-    change(path, "UPDATE robots SET snapshot = (SELECT min(snapshot) FROM robots)")
-
-
-def change_to_bomb(path: Path) -> None:
-    bomb = pack(ORIGIN, snapshot_of(status=200, body=bytes(10 * 2**20)))
-    change(path, f"UPDATE robots SET snapshot = x'{bomb.hex()}'")
-
-
-DAMAGES = [
-    *(garbage, truncate, truncate_in_a_page, overwrite_header, overwrite_pages),
-    *(drop_table, change_octet, change_type, change_origins, change_to_bomb),
-]
+BOMB = pack(ORIGIN, snapshot_of(status=200, body=bytes(10 * 2**20))).hex()
+LAST_OCTET = "substr(snapshot, 1, length(snapshot) - 1) || x'00'"
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "garbage": lambda path: path.write_bytes(b"This is no database.\n" * 500),
+    "half of it": lambda path: os.truncate(path, path.stat().st_size // 2),
+    "half of a page": lambda path: os.truncate(path, 1000),
+    "its header": lambda path: overwrite(path, 0, bytes(200)),
+    "its pages": lambda path: overwrite(
+        path, 4096, random.Random(1).randbytes(path.stat().st_size - 4096)
+    ),
+    "no table": lambda path: change(path, "DROP TABLE robots"),
+    **{
+        name: partial(
+            lambda to, path: change(path, f"UPDATE robots SET snapshot = {to}"), to
+        )
+        for name, to in {
+            "an octet": LAST_OCTET,
+            "a number": "7",
+            "text": "'no octets'",
+            "another origin's": "(SELECT min(snapshot) FROM robots)",
+            "a bomb": f"x'{BOMB}'",
+        }.items()
+    },
+}
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -422,7 +384,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 @coroutine_test
 async def test_damaged_file_is_moved_aside(path, caplog, damage):
     await fill(path)
@@ -441,7 +403,7 @@ async def test_damaged_file_is_moved_aside(path, caplog, damage):
     await store.close()
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 @pytest.mark.parametrize("first", ["get", "put", "touch"])
 @coroutine_test
 async def test_damage_in_mid_crawl(path, caplog, damage, first):
@@ -469,7 +431,7 @@ async def test_damage_in_mid_crawl(path, caplog, damage, first):
 @coroutine_test
 async def test_every_damaged_file_has_a_name_of_its_own(path):
     for _ in range(3):
-        garbage(path)
+        DAMAGES["garbage"](path)
         await SqliteStore(path).close()
     names = {file.name for file in path.parent.iterdir()}
     assert names == {path.name, *(f"{path.name}.damaged-{n}" for n in (1, 2, 3))}
@@ -479,7 +441,7 @@ async def test_every_damaged_file_has_a_name_of_its_own(path):
 async def test_file_that_another_crawl_has_moved_aside_is_not_moved_again(path, caplog):
     await fill(path)
     slow, fast = SqliteStore(path), SqliteStore(path)
-    change_octet(path)
+    DAMAGES["an octet"](path)
     assert await fast.get("https://1.example") is None
     await fast.put(ORIGIN, GOOD)
     assert await slow.get("https://1.example") is None

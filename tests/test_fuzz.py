@@ -1,4 +1,4 @@
-"""A small part of what the fuzzer does, and that it notices what it should."""
+"""The fuzzer notices what it should. Some rooms' own tests have it try its targets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.protocol import reference
 SEED = 9309
 
 
-@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("name", ["coding", "dates", "settings", "compat"])
 def test_nothing_is_found(name):
     tally = run.fuzz(name, 30 * TARGETS[name].share, SEED)
     assert tally.findings == []

@@ -6,20 +6,9 @@ import gzip
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
-from scrapy import Request as ScrapyRequest
-from scrapy.settings import Settings as ScrapySettings
 
 from scrapy_rep.access import Access, Answer, Exchange, Limits, Outcome, Validators
-from scrapy_rep.policies.lifecycle import (
-    WAITING_STATES,
-    correct_times,
-    policy_of,
-    snapshot_after,
-    standing_of,
-)
-from scrapy_rep.settings import Settings
+from tests.fuzz.run import fuzz
 from tests.utils import fields
 
 URL = "https://example.com/robots.txt"
@@ -248,71 +237,9 @@ def test_whatever_is_raised_is_a_fault_of_the_site(monkeypatch):
     assert outcome.fields == {"retry-after": ["7"]}
 
 
-# Any answer at all
-
-SETTINGS = Settings.read(ScrapySettings())
-NOW = 1_800_000_000.0
-ODD = [
-    *("", "0", "-1", "9" * 5000, "nan", "1e400", '"', ",", "=", ";", "\x00", "\xff", "\xb2"),
-    *("max-age=foo", "max-age=-1", 'max-age="9', "no-cache, max-age", "gzip", "utf-8", "br"),
-    *("Fri, 31 Dec 9999 23:59:59 GMT", "Mon, 01 Jan 0001 00:00:00 GMT", "99 Foo 99999 -9999"),
-    *("text/plain; charset=hex", "charset=\xe9", "charset=idna", "charset*=utf-8''x"),
-    *("http://[", "http://b:99999/", "http://b:ab/", "//", "http://\xb927.0.0.1/", "/\ud800"),
-    *("http://" + "\u00fc" * 300, "http://b..c/", "javascript:x", "?" * 9000, "http://%/"),
-]  # fmt: skip
-octets = st.one_of(
-    st.sampled_from(ODD),
-    st.text(st.characters(max_codepoint=0xFF), max_size=40),
-    st.text(max_size=20),
-)
-names = st.sampled_from(
-    [
-        *("Location", "Content-Type", "Content-Encoding", "Cache-Control", "Expires"),
-        *("Date", "Age", "Retry-After", "ETag", "Last-Modified", "\xff"),
-    ]
-)
-answers = st.builds(
-    Answer,
-    st.one_of(st.sampled_from([200, 301, 304, 404, 429, 503]), st.integers(-9, 10**4)),
-    st.lists(st.tuples(names, octets), max_size=6).map(fields),
-    st.one_of(
-        st.binary(max_size=60),
-        st.sampled_from([RULES, gzip.compress(RULES), gzip.compress(RULES)[:-3]]),
-    ),
-    st.booleans(),
-)
-
-
-@settings(max_examples=50, deadline=None)  # ``tests.fuzz`` tries more
-@given(
-    st.lists(answers, min_size=6, max_size=6), st.sampled_from([None, '"1"', "\xff"])
-)
-@example([redirect("http://b.com:99999/")] * 6, None)
-@example([redirect("http://b.com:ab/")] * 6, None)
-@example([answer(Content_Encoding="\xff" * 9000)] * 6, None)
-@example([answer(Cache_Control="/\ud800")] * 6, None)
-def test_any_answers_have_an_outcome(given, etag):
-    """Nothing raises, from the first request to the policy that decides by it."""
-    exchange = Exchange(URL, validators=Validators(URL, etag) if etag else None)
-    for each in given:
-        ScrapyRequest(exchange.request.url)
-        exchange.receive(each)
-        if exchange.outcome is not None:
-            break
-    outcome = exchange.outcome
-    assert outcome is not None
-    assert (outcome.access is AWAY) is bool(outcome.reason)
-    outcome.reason.encode()  # as stores keep it
-    copy = None
-    if etag:
-        copy = snapshot_after(None, outcome_of(answer(ETag=etag)), NOW - 9, SETTINGS)
-    snapshot = snapshot_after(copy, outcome, NOW, SETTINGS)
-    assert correct_times(snapshot, NOW, SETTINGS) == snapshot
-    stands = standing_of(snapshot, NOW, SETTINGS)
-    assert stands.state not in WAITING_STATES
-    policy = policy_of(snapshot, stands.state, SETTINGS)
-    if outcome.access is AWAY:
-        assert not policy.allowed("/p", "a")
+@pytest.mark.parametrize(("target", "count"), [("exchange", 900), ("headers", 600)])
+def test_any_answers_have_an_outcome(target, count):
+    assert fuzz(target, count, 9309).findings == []
 
 
 @pytest.mark.parametrize(

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
-from urllib.request import Request as PythonRequest
-
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scrapy import Request as ScrapyRequest
-from twisted.web.client import URI
 
 from scrapy_rep.access.origins import is_private, origin_of, redirect_target
 from tests.conformance import params
-from tests.strategies import CHARACTERS
 
 
 @pytest.mark.parametrize(("url", "origin"), params("2.3-origins", "url", "origin"))
@@ -116,33 +108,3 @@ def test_43_a_private_host_may_redirect_to_another():
         redirect_target("http://intranet/robots.txt", "http://[::1]/")
         == "http://[::1]/"
     )
-
-
-@settings(deadline=None)
-@given(
-    start=st.sampled_from(
-        ["", "/", "//", "http://", "https://b.com", "http://127.0.0.1"]
-    ),
-    location=st.text(
-        st.one_of(
-            CHARACTERS,
-            st.characters(max_codepoint=0xFF),
-            st.sampled_from("127.0.0.1localhost[]:@\\/?#%.\u00b9\u00ba\u00ad\u3002"),
-        ),
-        max_size=30,
-    ),
-)
-def test_43_what_was_judged_is_what_is_requested(start, location):
-    try:
-        target = redirect_target("http://a.com/robots.txt", start + location)
-    except ValueError:
-        return
-    assert target.isascii()
-    parts = urlsplit(target)
-    assert not is_private(parts.hostname or "")
-    for read in (
-        urlsplit(ScrapyRequest(target).url).netloc,
-        PythonRequest(target).host,
-        URI.fromBytes(target.encode()).netloc.decode(),
-    ):
-        assert read == parts.netloc

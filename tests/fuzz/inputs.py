@@ -27,24 +27,8 @@ PATH_PIECES = [
 ]
 TOKENS = ["a", "b", "A", "ab", "*", "bot2", "foo-bar", "Mozilla"]
 AGENT_LINES = [
-    *TOKENS,
-    *(
-        "a",
-        "a",
-        "*",
-        "*",
-        "b",
-        "B",
-        "a/1.0",
-        "a b",
-        "Mozilla/5.0 (a)",
-        "b*",
-        "* b",
-        "",
-        "\u00e9",
-        "ab\x00",
-    ),
-]
+    *TOKENS, *"aa**bB", "a/1.0", "a b", "Mozilla/5.0 (a)", "b*", "* b", "", "\u00e9", "ab\x00",
+]  # fmt: skip
 FIELDS = [
     *("Disallow", "Disallow", "Disallow", "Allow", "Allow", "Allow", "Allow", "Allow"),
     *("disallow", "ALLOW", "allow", "disallow"),
@@ -95,6 +79,7 @@ CHARSETS = [
     *("unicode_escape", "raw_unicode_escape", "undefined", "cp037", "mbcs", "", " "),
     *("iso-2022-jp", "hz", "utf-8-sig", "x-user-defined", "\x00", "\u00e9", "a" * 3000),
 ]
+ODD_URLS = ["", "/robots.txt", "?a", "#", "/a#b", "//", "http://[", "\ud800", "/\x00"]
 
 RULE = re.compile(rb"llow:? ([/*][^\s#]*)")  # of most rules, the path
 
@@ -103,11 +88,15 @@ def path(rnd: Random, most: int = 7) -> str:
     return "".join(rnd.choices(PATH_PIECES, k=rnd.randrange(most + 1)))
 
 
+def rule(rnd: Random) -> str:
+    start = rnd.choice(("/", "/", "/", "/", "/", "*", "", "http://a/"))
+    return f"{rnd.choice(FIELDS)}: {start}{path(rnd)}"
+
+
 def line(rnd: Random) -> str:
     kind = rnd.random()
     if kind < 0.6:
-        start = "/" if kind < 0.5 else rnd.choice(("*", "", "http://a/"))
-        return f"{rnd.choice(FIELDS)}: {start}{path(rnd)}"
+        return rule(rnd)
     if kind < 0.75:
         return f"User-agent: {rnd.choice(AGENT_LINES)}"
     return rnd.choice(PACES if kind < 0.8 else OTHER_LINES)
@@ -191,18 +180,7 @@ def url(rnd: Random, body: bytes = b"") -> str:
     if kind < 0.95:
         return rnd.choice(("http://a", "https://example.com:8080", "HTTP://A.b")) + made
     if kind < 0.99:
-        odd = (
-            "",
-            "/robots.txt",
-            "?a",
-            "#",
-            "/a#b",
-            "//",
-            "http://[",
-            "\ud800",
-            "/\x00",
-        )
-        return rnd.choice(odd) + (made if kind < 0.97 else "")
+        return rnd.choice(ODD_URLS) + (made if kind < 0.97 else "")
     return made + rnd.choice(("a", "/", "?", "%", "%2", "*", "\u00e9")) * 2000
 
 
@@ -212,6 +190,8 @@ COMMENTS = [
     " (+http://ab.example/bot; ",
     " (X11; U; b@a.example; ",
 ]
+NAMES = ["a", "a", "b", "AB", "c", "bot2", "foo-bar", "Foo", "", " a "]
+WORDS = [*TOKENS, *"  /();@+,", "1.0", "://", "www."]
 
 
 def agent(rnd: Random) -> tuple[Any, list[str]]:
@@ -219,9 +199,7 @@ def agent(rnd: Random) -> tuple[Any, list[str]]:
     kind = rnd.random()
     names = [name for name in rnd.sample(TOKENS, rnd.randrange(1, 4)) if name != "*"]
     if kind < 0.5 or not names:
-        name = rnd.choice(
-            ["a", "a", "b", "AB", "c", "bot2", "foo-bar", "Foo", "", " a "]
-        )
+        name = rnd.choice(NAMES)
         return name, [name.strip()]
     if kind < 0.75:
         return (names if kind < 0.6 else tuple(names)), names
@@ -237,22 +215,7 @@ def agent(rnd: Random) -> tuple[Any, list[str]]:
 
 def header(rnd: Random) -> str:
     """A User-Agent, or what looks like one."""
-    pieces = (
-        *TOKENS,
-        " ",
-        " ",
-        "/",
-        "1.0",
-        "(",
-        ")",
-        ";",
-        "@",
-        "://",
-        "+",
-        "www.",
-        ",",
-    )
-    made = "".join(rnd.choices(pieces, k=rnd.randrange(12)))
+    made = "".join(rnd.choices(WORDS, k=rnd.randrange(12)))
     return spoilt(rnd, made.encode(), 0.2).decode("latin-1")
 
 

@@ -8,29 +8,44 @@ from __future__ import annotations
 
 import gzip
 import math
+import pickle
 import zlib
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest.mock import patch
+from urllib.parse import urlsplit
+from urllib.request import Request as PythonRequest
 
+from scrapy import Request as ScrapyRequest
 from scrapy.http.headers import Headers
 from scrapy.settings import BaseSettings
+from twisted.web.client import URI
 
-from scrapy_rep.access import Access, Answer, Exchange, Outcome, header_fields
+from scrapy_rep.access import (
+    Access,
+    Answer,
+    Exchange,
+    Outcome,
+    Validators,
+    header_fields,
+)
 from scrapy_rep.access.answers import decode_body
-from scrapy_rep.access.origins import origin_of, redirect_target
+from scrapy_rep.access.origins import is_private, origin_of, redirect_target
 from scrapy_rep.compat import RobotExclusionRulesParser, RobotFileParser
 from scrapy_rep.compat import parse as parse_robotstxt
 from scrapy_rep.compat import robotexclusionrulesparser as rerp
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.parser import RepRobotParser
 from scrapy_rep.policies.lifecycle import (
+    WAITING_STATES,
     State,
+    correct_times,
     fields_of,
     lifetime_and_grace,
     policy_of,
     retry_after,
     snapshot_after,
+    standing_of,
     terms_of,
 )
 from scrapy_rep.protocol import (
@@ -58,6 +73,8 @@ if TYPE_CHECKING:
     from random import Random
 
 NOW = 1_800_000_000.0
+RULES = b"User-agent: *\nDisallow: /p\n"
+PRIVATE = "https://127.0.0.1/robots.txt"
 SETTINGS = Settings.read(BaseSettings())
 QUERIES = 17  # one more than are answered before a policy builds its tables
 # The reference is slow. It reads a rule once for each of its wildcards.
@@ -100,7 +117,12 @@ def check_parse(
         assert policy.allowed(url, agent) is verdict.allowed
     assert verdict.allowed or verdict.rule is not None
     matching = policy.matching(url, agent)
-    assert verdict.rule is None or matching[0] == verdict.rule
+    if verdict.rule is not None:
+        assert verdict.reason == "rule"
+        assert matching[0] == verdict.rule
+        assert verdict.rule.allow is verdict.allowed or not verdict.rule.path
+    else:
+        assert matching == () or verdict.reason == "robots.txt itself"
     assert not (policy.denies_all(agent) and verdict.allowed) or (
         verdict.reason == "robots.txt itself"
     )
@@ -110,7 +132,11 @@ def check_parse(
     assert rate is None or 0 < rate.seconds / rate.requests < math.inf
     policy.visit_time(agent)
     start()
-    assert set(policy.groups_for(agent)) <= set(policy.groups)
+    groups = policy.groups_for(agent)
+    assert set(groups) <= set(policy.groups)
+    assert bool(groups) is (verdict.group is not None)
+    assert set(matching) <= {rule for group in groups for rule in group.rules}
+    assert len(set(matching)) == len(matching)
     start()
     assert all(note.line >= 0 and note.code in CODES for note in policy.notes)
     start()
@@ -121,9 +147,65 @@ def check_parse(
     again = parse(str(policy), dialect=dialect)
     assert again == policy
     start()
+    copy = pickle.loads(pickle.dumps(policy))
+    assert copy == policy
+    assert copy.verdict(url, agent) == verdict
+    start()
     # A charset in which octets were read that are not UTF-8 is not in the text.
     if decode_text(body, encoding).charset is None:
         assert again.allowed(url, agent) is verdict.allowed
+        assert again.crawl_delay(agent) == delay
+        assert again.sitemaps == policy.sitemaps
+
+
+# What changes no verdict
+
+
+def make_same(rnd: Random) -> tuple[Any, ...]:
+    lines = [f"User-agent: {rnd.choice(inputs.AGENT_LINES)}"]
+    lines += [inputs.line(rnd) for _ in range(rnd.randrange(12))]
+    rules = [inputs.rule(rnd) for _ in range(rnd.randrange(8))]
+    url = inputs.url(rnd, "\n".join([*lines, *rules]).encode())
+    dialect = rnd.choice((RFC9309, GYM2008, MK1996))
+    orders = rules, rnd.sample(rules, len(rules))
+    return lines, orders, url, rnd.choice("abA"), dialect
+
+
+def check_same(
+    lines: list[str],
+    orders: tuple[list[str], ...],
+    url: str,
+    agent: str,
+    dialect: Dialect,
+) -> None:
+    robots = "\n".join(lines)
+    policy = parse(robots, dialect=dialect)
+    for end in ("\r", "\r\n"):
+        again = parse(robots.replace("\n", end), dialect=dialect)
+        for asked_before in "cba":
+            again.allowed("/a", asked_before)
+        assert again.verdict(url, agent) == policy.verdict(url, agent)
+        assert again.groups == policy.groups
+        assert again.crawl_delay(agent) == policy.crawl_delay(agent)
+    before = parse(robots).verdict(url, agent)
+    if before.rule is not None:
+        assert before.rule.path in lines[before.rule.line - 1]
+    swapped = [
+        each.swapcase() if each.lower().startswith("user-agent:") else each
+        for each in lines
+    ]
+    assert parse("\n".join(swapped)).allowed(url, agent.swapcase()) is before.allowed
+    # In front: a file may end in a user-agent line. With a rule, which ends the run of them.
+    more = ["User-agent: unrelated", *orders[0], "Disallow: /", *lines]
+    after = parse("\n".join(more)).verdict(url, agent)
+    assert after[::2] == before[::2]
+    assert after.reason == before.reason
+    assert (after.rule and after.rule.path) == (before.rule and before.rule.path)
+    found = {
+        parse("\n".join(["User-agent: *", *rules])).allowed(url, agent)
+        for rules in orders
+    }
+    assert len(found) == 1
 
 
 # The verdict beside the naive matcher
@@ -164,9 +246,7 @@ def check_verdict(body: bytes, url: str, agent: Any, names: list[str]) -> bool:
 def make_headers(rnd: Random) -> tuple[Any, ...]:
     names = rnd.choices(made.HEADERS, k=rnd.randrange(5))
     headers = [(name, made.header_value(rnd, name)) for name in names]
-    location = rnd.choice(made.LOCATIONS)
-    if rnd.random() < 0.3:
-        location = inputs.damaged(rnd, location.encode()).decode("latin-1")
+    location = made.location(rnd)
     user_agent = inputs.text(rnd) if rnd.random() < 0.5 else inputs.header(rnd)
     return headers, location, user_agent
 
@@ -196,13 +276,70 @@ def check_headers(
         assert answer.grace <= SETTINGS.max_age
         assert not policy_of(snapshot, State.FRESH, SETTINGS).allowed("/x", "a")
         assert 0 <= retry_after(fields, NOW) < math.inf
-    for base in ("http://example.com/robots.txt", "https://127.0.0.1/robots.txt"):
+    for base in ("http://example.com/robots.txt", PRIVATE):
         try:
             target = redirect_target(base, location)
         except ValueError:
             continue
-        assert origin_of(target) is not None
+        assert target.isascii()
+        parts = urlsplit(target)
+        assert is_private(parts.hostname or "") <= (base == PRIVATE)
+        for read in (
+            urlsplit(ScrapyRequest(target).url).netloc,
+            PythonRequest(target).host,
+            URI.fromBytes(target.encode()).netloc.decode(),
+        ):
+            assert read == parts.netloc
     assert all(token in user_agent for token in product_tokens(user_agent))
+
+
+# A whole exchange
+
+
+def make_exchange(rnd: Random) -> tuple[Any, ...]:
+    def answer() -> Answer:
+        pairs = [("Location", made.location(rnd)) for _ in range(rnd.randrange(2))]
+        pairs += [("Content-Encoding", rnd.choice(made.CODINGS))] * rnd.randrange(2)
+        for name in rnd.choices(made.HEADERS, k=rnd.randrange(4)):
+            pairs.append(
+                (name.decode(), made.header_value(rnd, name).decode("latin-1"))
+            )
+        status = rnd.choice(
+            (200, 200, 301, 304, 404, 429, 503, rnd.randrange(-9, 10**4))
+        )
+        body = rnd.choice(
+            (RULES, gzip.compress(RULES), gzip.compress(RULES)[:-3], b"\0")
+        )
+        return Answer(status, header_fields(pairs), body, rnd.random() < 0.5)
+
+    return [answer() for _ in range(6)], rnd.choice((None, '"1"', "\xff"))
+
+
+def check_exchange(answers: list[Answer], etag: str | None) -> None:
+    """Nothing raises, from the first request to the policy that decides by it."""
+    url = "https://example.com/robots.txt"
+    exchange = Exchange(url, validators=Validators(url, etag) if etag else None)
+    for each in answers:
+        ScrapyRequest(exchange.request.url)
+        exchange.receive(each)
+        if exchange.outcome is not None:
+            break
+    outcome = exchange.outcome
+    assert outcome is not None
+    assert (outcome.access is Access.UNREACHABLE) is bool(outcome.reason)
+    outcome.reason.encode()  # as stores keep it
+    copy = None
+    if etag:
+        first = Exchange(url)
+        first.receive(Answer(200, header_fields([("ETag", etag)]), RULES))
+        assert first.outcome is not None
+        copy = snapshot_after(None, first.outcome, NOW - 9, SETTINGS)
+    snapshot = snapshot_after(copy, outcome, NOW, SETTINGS)
+    assert correct_times(snapshot, NOW, SETTINGS) == snapshot
+    stands = standing_of(snapshot, NOW, SETTINGS)
+    assert stands.state not in WAITING_STATES
+    policy = policy_of(snapshot, stands.state, SETTINGS)
+    assert outcome.access is not Access.UNREACHABLE or not policy.allowed("/p", "a")
 
 
 # Content codings
@@ -362,11 +499,13 @@ def check_compat(body: bytes, url: str, agent: str) -> None:
 
 
 TARGETS: dict[str, Target] = {
-    "parse": Target(15, make_parse, check_parse),
+    "parse": Target(20, make_parse, check_parse),
+    "same": Target(15, make_same, check_same),
     "verdict": Target(25, make_verdict, check_verdict),
-    "headers": Target(20, make_headers, check_headers),
+    "headers": Target(15, make_headers, check_headers),
+    "exchange": Target(10, make_exchange, check_exchange),
     "coding": Target(5, make_coding, check_coding),
-    "dates": Target(20, make_dates, check_dates),
-    "settings": Target(12, make_settings, check_settings),
+    "dates": Target(10, make_dates, check_dates),
+    "settings": Target(7, make_settings, check_settings),
     "compat": Target(3, make_compat, check_compat),
 }

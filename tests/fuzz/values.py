@@ -77,10 +77,32 @@ LOCATIONS = [
     "http://127.1/", "http://0x7f000001/", "http://a:99999/", "data:,x", "\x00", " /a ",
     "http://\u30c4.example/", "http://[::1%25a]/", "http://a@b:c/", "\\\\a\\b", "///a",
 ]  # fmt: skip
+URL_STARTS = [
+    "",
+    "/",
+    "//",
+    "http://",
+    "https://b.com",
+    "http://127.0.0.1",
+    "http://b.com:",
+]
+URL_LETTERS = [
+    *"127.0.0.1localhost[]:@\\/?#%.\u00b9\u00ba\u00ad\u3002",
+    "\ud800",
+    "\xff",
+    " ",
+]
 HEADERS = [
     *(b"Cache-Control", b"Cache-Control", b"Age", b"Expires", b"Date", b"Retry-After"),
     *(b"Content-Type", b"ETag"),
 ]
+
+
+def location(rnd: Random) -> str:
+    if rnd.random() < 0.5:
+        return spoilt(rnd, rnd.choice(LOCATIONS).encode(), 0.3).decode("latin-1")
+    letters = rnd.choices(URL_LETTERS, k=rnd.randrange(20))
+    return rnd.choice(URL_STARTS) + "".join(letters) + text(rnd, 3)
 
 
 def header_value(rnd: Random, name: bytes) -> bytes:

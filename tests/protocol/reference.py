@@ -10,6 +10,7 @@ a User-Agent header are for the caller to find.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from unicodedata import category
 
 LIMIT = 512 * 1024  # octets; 2.5 demands at least 500 KiB
@@ -125,8 +126,8 @@ def origin(url: str) -> str | None:
         host, port = authority, ""
     if port.isascii() and port.isdigit():
         port = port.lstrip("0") or "0"
-    if not host.isascii():
-        host = host.encode("idna").decode()
+    with suppress(UnicodeError):  # an origin of its own, which nobody can ask
+        host = host if host.isascii() else host.encode("idna").decode()
     default = {"http": "80", "https": "443"}[scheme]
     return f"{scheme}://{host}:{port or default}" if host else None
 

@@ -16,69 +16,6 @@ OLDER = pytest.mark.parametrize(
     "dialect", [GYM2008, MK1996], ids=lambda each: each.name
 )
 
-# The match table of the draft of 1996, section 3.2.2: record path, URL path, whether they match
-TABLE = [
-    ("/tmp", "/tmp", True),
-    ("/tmp", "/tmp.html", True),
-    ("/tmp", "/tmp/a.html", True),
-    ("/tmp/", "/tmp", False),
-    ("/tmp/", "/tmp/", True),
-    ("/tmp/", "/tmp/a.html", True),
-    ("/a%3cd.html", "/a%3cd.html", True),
-    ("/a%3Cd.html", "/a%3cd.html", True),
-    ("/a%3cd.html", "/a%3Cd.html", True),
-    ("/a%2fb.html", "/a%2fb.html", True),
-    ("/a%2fb.html", "/a%2Fb.html", True),
-    ("/a%2fb.html", "/a/b.html", False),
-    ("/a/b.html", "/a%2fb.html", False),
-    ("/%7ejoe/index.html", "/~joe/index.html", True),
-    ("/~joe/index.html", "/%7Ejoe/index.html", True),
-    # and its sentence: every escape is decoded but that of the slash
-    ("/a%3Db", "/a=b", True),
-    ("/a=b", "/a%3Db", True),
-    ("/a%2Ab", "/a*b", True),
-    ("/a%3Fb", "/a?b", True),
-]
-
-
-@pytest.mark.parametrize(("path", "url", "expected"), TABLE)
-def test_match_table_of_1996(path: str, url: str, expected: bool) -> None:
-    policy = parse(f"User-agent: *\nDisallow: {path}\n", dialect=MK1996)
-    assert policy.allowed(f"http://www.example.com{url}", "a") is not expected
-
-
-FICTIONAL = """\
-# every agent its own record
-User-agent: unhipbot
-Disallow: /
-
-User-agent: webcrawler
-User-agent: excite
-Disallow:
-
-User-agent: *
-Disallow: /org/plans.html
-Allow: /org/
-Allow: /~mak
-Disallow: /
-"""
-
-
-@OLDER
-@pytest.mark.parametrize(
-    ("agent", "url", "expected"),
-    [
-        ("UnhipBot/0.1", "/org/about.html", False), ("WebCrawler/3.0", "/org/plans.html", True),
-        ("Excite/1.0", "/", True), ("other", "/", False), ("other", "/org/plans.html", False),
-        ("other", "/org/about.html", True), ("other", "/%7Emak/mak.html", True),
-        ("other", "/%7Ejim/jim.html", False),
-    ],
-)  # fmt: skip
-def test_records_of_1996(
-    dialect: Dialect, agent: str, url: str, expected: bool
-) -> None:
-    assert parse(FICTIONAL, dialect=dialect).allowed(url, agent) is expected
-
 
 @OLDER
 def test_the_first_rule_that_matches_is_named(dialect: Dialect) -> None:

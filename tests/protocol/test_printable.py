@@ -12,98 +12,24 @@ from scrapy_rep.protocol.printable import (
     mask_uri,
     without_user,
 )
+from tests.conformance import params
 
 
 @pytest.mark.parametrize(
-    ("url", "expected"),
-    [
-        ("http://host/a", "http://host/a"),
-        ("http://me:pw@host/a", "http://host/a"),
-        ("http://me@host", "http://host"),
-        ("http://@host/", "http://host/"),
-        ("http://me:p@w@host:8080/a?b@c#d@e", "http://host:8080/a?b@c#d@e"),
-        ("http://me:pw@[::1]:80/", "http://[::1]:80/"),
-        ("ftp://me:pw@host/a", "ftp://host/a"),
-        ("http://me:p w\n@host/a", "http://host/a"),
-        # An "@" behind the host is not about a user.
-        ("https://host/@me", "https://host/@me"),
-        ("https://host?to=me@host", "https://host?to=me@host"),
-        ("https://host#me@host", "https://host#me@host"),
-        ("https://me:p\\w@host/", "https://host/"),
-        ("https://proxy/?url=https://me@host/", "https://proxy/?url=https://me@host/"),
-        ("mailto:me@host", "mailto:me@host"),
-        ("me@host", "me@host"),
-        ("://@", "://"),
-        ("", ""),
-    ],
+    ("url", "expected"), params("printable", "url", "without_user")
 )
 def test_without_user(url, expected):
     assert without_user(url) == expected
 
 
-@pytest.mark.parametrize(
-    ("uri", "expected"),
-    [
-        ("audit/a.jsonl", "audit/a.jsonl"),
-        ("what?.jsonl", "what?.jsonl"),
-        ("file:///tmp/a.jsonl", "file:///tmp/a.jsonl"),
-        ("s3://bucket/%(name)s.jsonl", "s3://bucket/%(name)s.jsonl"),
-        ("ftp://me:pw@host/a", "ftp://***@host/a"),
-        ("ftp://me@host/a", "ftp://***@host/a"),
-        ("ftp://me:p@w@host/a", "ftp://***@host/a"),
-        ("ftp://me:p/w#x@host/a", "ftp://***@host/a"),
-        ("ftp://me:p?w@host/a", "ftp://***"),
-        ("ftp://me:p w\n\t'\"\\@host/a", "ftp://***@host/a"),
-        ("ftp:me:pw@host/a", "***@host/a"),
-        ("ftp:/me:pw@host/a", "***@host/a"),
-        ("//me:pw@host/a", "***@host/a"),
-        ("me:pw@host/a", "***@host/a"),
-        ("my pw://me@host", "***@host"),
-        ("s3://bucket/a?password=pw", "s3://bucket/a?***"),
-        ("unix:/run/redis.sock?password=pw", "unix:/run/redis.sock?***"),
-        ("?me@host", "***"),
-        ("s3://me:pw@bucket/a?password=pw", "s3://***@bucket/a?***"),
-        ("s3://bucket/a?user=me@host&password=pw", "s3://***"),
-    ],
-)
+@pytest.mark.parametrize(("uri", "expected"), params("printable", "uri", "masked"))
 def test_hidden(uri, expected):
     assert mask_uri(uri) == expected
     assert mask_uri(expected) == expected
 
 
 @pytest.mark.parametrize(
-    ("uri", "text", "expected"),
-    [
-        (
-            "audit/a.jsonl",
-            "audit/a.jsonl is a folder",
-            "OSError: audit/a.jsonl is a folder",
-        ),
-        (
-            "ftp://me:secret@host/a",
-            "530 Login incorrect",
-            "OSError: 530 Login incorrect",
-        ),
-        (
-            "ftp://me:secret@host/a",
-            "no me at ftp://me:secret@host/a",
-            "OSError: no me at ftp://***@host/a",
-        ),
-        ("ftp://me:secret@host/a", "password 'secret' is wrong", "OSError"),
-        ("ftp://me:secret@host/a", "password 'SECRET' is wrong", "OSError"),
-        ("ftp://me:s%2Fcret@host/a", "password 's/cret' is wrong", "OSError"),
-        ("ftp://me:s/cret@host/a", "port is 's', not a number", "OSError"),
-        ("ftp://me:se cret@host/a", "password 'se%20cret' is wrong", "OSError"),
-        ("ftp://me:se\ncret@host/a", r"at 'ftp://me:se\ncret@host/a'", "OSError"),
-        ("ftp://secret@host/a", "user 'secret' is unknown", "OSError"),
-        ("ftp:me:secret@host/a", "user 'me:secret' is unknown", "OSError"),
-        ("ftp://me:пароль@host/a", "пароль", "OSError"),
-        ("ftp://me:пароль@host/a", "timeout", "OSError"),  # who knows
-        ("s3://host/a?token=secret", "token 'secret' is wrong", "OSError"),
-        ("s3://me@host/a?token=secret", "token 'secret' is wrong", "OSError"),
-        ("s3://host/a?to=me@host&token=secret", "token 'secret' is wrong", "OSError"),
-        ("ftp://me:p?secret@host/a", "'secret' is no host", "OSError"),
-    ],
+    ("uri", "text", "expected"), params("printable", "at", "words", "told")
 )
 def test_told(uri, text, expected):
     assert describe_error(OSError(text), uri) == expected
@@ -120,16 +46,10 @@ def test_what_is_long_is_shown_in_linear_time(part):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (0, "0 s"), (0.0004, "0 s"), (0.4837, "0.48 s"), (0.999, "1 s"), (1.93, "1.9 s"),
-        (2.01, "2 s"), (0.05, "0.05 s"), (1.5, "1.5 s"), (10.739, "11 s"), (30.0, "30 s"),
-        (9.96, "10 s"), (59.4, "59 s"), (59.7, "1 min"), (90, "1 min 30 s"), (300.0, "5 min"),
-        (3600, "1 h"), (3661, "1 h 1 min"), (86400 * 2.5, "2 d 12 h"),
-    ],
-)  # fmt: skip
+    ("seconds", "words"), params("printable", "seconds", "duration")
+)
 def test_duration(seconds, words):
-    assert duration(seconds) == words
+    assert duration(float(seconds)) == words
 
 
 @pytest.mark.parametrize(

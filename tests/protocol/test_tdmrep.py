@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from scrapy_rep.protocol.preferences import parse_tdmrep, tdm_preferences
+from tests.conformance import params
 
 EXAMPLE = [
     {"location": "/directory-a/", "tdm-reservation": 1},
@@ -46,17 +47,12 @@ def test_the_example_of_the_report(path, answer, policies):
 
 
 @pytest.mark.parametrize(
-    ("location", "path", "matches"),
-    [
-        ("/", "/a", True), ("/this/path/exactly$", "/this/path/exactly", True),
-        ("/this/path/exactly$", "/this/path/exactly/not", False),
-        ("/this/*/then", "/this/or/that/then/too", True), ("/path/foo-%24", "/path/foo-$", True),
-        ("*.pdf$", "/a/b.pdf", True), ("/%62", "/b", True), ("a", "/a", False), ("", "/", False),
-    ],
-)  # fmt: skip
-def test_locations_are_read_as_those_of_robots_txt(location, path, matches):
+    ("location", "path", "reserved"),
+    params("preferences", "location", "path", "reserved"),
+)
+def test_locations_are_read_as_those_of_robots_txt(location, path, reserved):
     rules = [{"location": location, "tdm-reservation": 1}]
-    expected = "no" if matches else "unstated"
+    expected = "no" if reserved == "yes" else "unstated"
     assert said(rules, f"https://provider.com{path}")[0] == expected
 
 

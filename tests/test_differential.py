@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tests.differential.__main__ import about_tables, main
-from tests.differential.others import OTHERS
+from tests.differential import OTHERS, about_tables, main
 
 
 def test_each_differs_where_it_is_known_to(tmp_path, capsys):
@@ -19,7 +18,7 @@ def test_each_differs_where_it_is_known_to(tmp_path, capsys):
     main([str(tmp_path)])
     out = capsys.readouterr().out
     for other in OTHERS:
-        assert f"{other.name}: " in out
+        assert f"{other}: " in out
     assert (
         "of 24 answers about real files differ, the first: https://www.example.com/a/b/"
         in out

@@ -1,1 +1,0 @@
-"""Our verdicts beside those of other parsers, and why they differ."""

@@ -18,6 +18,7 @@ from tests.wire import STAMPED
 
 if TYPE_CHECKING:
     from scrapy import Spider
+    from scrapy.crawler import Crawler
 
     from tests.site import Site
 
@@ -61,8 +62,8 @@ def wait_for_hit(process: subprocess.Popen[str], sites: list[Site]) -> None:
         time.sleep(0.005)
 
 
-def crawl(spider: type[Spider], plan: dict[str, Any], **arguments: Any) -> None:
-    """Run *spider* with the job directory, event loop and settings of *plan*."""
+def crawl(spider: type[Spider], plan: dict[str, Any], **arguments: Any) -> Crawler:
+    """Run *spider* with the job directory, event loop and settings of *plan*, to its end."""
     settings = {
         "ADDONS": {"scrapy_rep.Addon": 500},
         "JOBDIR": plan["folder"],
@@ -81,5 +82,7 @@ def crawl(spider: type[Spider], plan: dict[str, Any], **arguments: Any) -> None:
     elif plan["reactor"] == "default":
         settings["TWISTED_REACTOR"] = None
     running = process(settings)
-    running.crawl(spider, **arguments)
+    crawler: Crawler = running.create_crawler(spider)
+    running.crawl(crawler, **arguments)
     running.start()
+    return crawler

@@ -10,8 +10,9 @@ import pytest
 import scrapy
 
 from tests.audits import digest
+from tests.play import play
 from tests.site import Reply, Site
-from tests.utils import Pages, coroutine_test, crawl, make_crawler, sleep
+from tests.utils import Pages, coroutine_test
 
 RULES = """\
 User-agent: *
@@ -35,10 +36,9 @@ class Shown(Pages):
         self.failures.append(failure.request.meta.get("rep_evidence"))
 
 
-async def shown(site, *paths, cls=Shown, meta=None, **settings):
-    crawler = make_crawler(cls, **{**ON, **settings})
-    await crawl(crawler, urls=[site.url(path) for path in paths], meta=meta)
-    return crawler
+async def shown(site, *paths, cls=Shown, **settings):
+    played = await play(site, {**ON, **settings}, paths, cls)
+    return played.crawler
 
 
 @pytest.mark.parametrize("off", ["REP_EVIDENCE", "ROBOTSTXT_OBEY"])
@@ -80,66 +80,6 @@ async def test_all_of_it_and_of_what_is_refused():
     assert (refused["allowed"], refused["enforced"]) == (False, True)
     assert (refused["cause"], refused["line"]) == ("rule", 2)
     assert refused["digest"] == DIGEST
-
-
-@coroutine_test
-async def test_unreachable():
-    with Site({"/robots.txt": Reply(status=503)}) as site:
-        crawler = await shown(site, "/a")
-        (found,) = crawler.spider.failures
-        assert (found["cause"], found["state"]) == ("unreachable", "unreachable")
-        assert (found["status"], found["digest"]) == (None, None)
-        assert found["failure"] == "503"
-        crawler = await shown(site, "/a", REP_OBEY=["crawl-delay"])
-        (found,) = crawler.spider.got
-        assert (found["cause"], found["enforced"]) == ("unreachable", False)
-
-
-class InTurn(Shown):
-    """Asks for one page after the other, until what decides has changed."""
-
-    async def start(self):
-        for number, request in enumerate(self.requests(), 1):
-            yield request
-            found: Any = self.got
-            while len(found) < number:
-                await sleep(0.01)
-            if any(found[0][name] != found[-1][name] for name in ("state", "fetched")):
-                return
-
-
-async def first_and_last(site):
-    """Return the evidence of the first page, and of the first that differs."""
-    pages = [f"/{number}" for number in range(500)]
-    settings = {"REP_MIN_AGE": 0.02, "REP_OBEY": ["disallow"]}
-    crawler = await shown(site, *pages, cls=InTurn, **settings)
-    return crawler.spider.got[0], crawler.spider.got[-1]
-
-
-def confirmed(hit):
-    if "If-None-Match" in hit.headers:
-        return Reply(status=304, headers={"Cache-Control": "max-age=0"})
-    headers = {"ETag": '"1"', "Cache-Control": "no-cache"}
-    return Reply(RULES, headers=headers)
-
-
-FAILS = [Reply(RULES, headers={"Cache-Control": "max-age=0"}), Reply(status=500)]
-
-
-@pytest.mark.parametrize(
-    ("answers", "state", "failure"),
-    [(FAILS, "holding", "500"), (confirmed, "fetched", None)],
-)
-@coroutine_test
-async def test_an_earlier_copy_holds_and_one_that_is_confirmed_is_dated_anew(
-    answers, state, failure
-):
-    with Site({"/robots.txt": answers}) as site:
-        first, last = await first_and_last(site)
-    assert (first["state"], first["failure"]) == ("fetched", None)
-    assert (last["state"], last["failure"]) == (state, failure)
-    assert first["digest"] == last["digest"] == DIGEST
-    assert (first["fetched"] < last["fetched"]) is (failure is None)
 
 
 @coroutine_test
@@ -258,17 +198,15 @@ class Pipeline:
 async def test_the_digest_on_items(cls, caplog):
     Pipeline.seen = []
     with Site({"/robots.txt": RULES}) as site:
-        crawler = make_crawler(
-            cls, REP_EVIDENCE_FIELD="robots", ITEM_PIPELINES={Pipeline: 1}
-        )
-        await crawl(crawler, urls=[site.url("/a")])
+        settings = {"REP_EVIDENCE_FIELD": "robots", "ITEM_PIPELINES": {Pipeline: 1}}
+        played = await play(site, settings, ["/a"], cls)
         url = site.url("/a")
     of_start, *items = Pipeline.seen
     assert of_start == {"url": "none"}  # it comes of no page
     assert {"url": url, "robots": DIGEST} in items
     assert Page(url, DIGEST) in items
     assert Bare(url=url) in items
-    assert crawler.stats.get_value("rep/evidence/no_field") == 1
+    assert played.stats("rep/evidence/") == {"no_field": 1}
     (warning,) = [text for text in caplog.messages if "REP_EVIDENCE_FIELD" in text]
     assert "'robots'" in warning
 
@@ -284,6 +222,5 @@ async def test_the_digest_on_items(cls, caplog):
 async def test_items_of_pages_without_a_file_and_where_nobody_asks(settings, item):
     Pipeline.seen = []
     with Site() as site:
-        crawler = make_crawler(Items, ITEM_PIPELINES={Pipeline: 1}, **settings)
-        await crawl(crawler, urls=[site.url("/a")])
+        await play(site, {"ITEM_PIPELINES": {Pipeline: 1}, **settings}, ["/a"], Items)
         assert {"url": site.url("/a"), **item} in Pipeline.seen

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import time
 from datetime import datetime, timezone
+from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
 import scrapy
 from scrapy.extensions.telnet import update_telnet_vars
 
-from scrapy_rep.log.lines import NEWS_MOST
-from scrapy_rep.store import Failures, KeptAnswer, Snapshot, Store
+from tests.play import play
 from tests.site import Reply, some_sites
 from tests.utils import (
     SCRAPYS,
@@ -27,7 +27,6 @@ from tests.utils import (
 
 BUSY = Reply("busy", 429, {"Retry-After": "1"})
 FIRST_LINE = "scrapy_rep 0."
-HOSTS, LINES_AT_THE_END = 400, 3
 
 
 @pytest.fixture
@@ -62,43 +61,74 @@ def stat(crawler, name):
     return crawler.stats.get_value(name)
 
 
+DOWN, DENIES = Reply(status=503), "User-agent: *\nDisallow: /\n"
+HOUR = "REP_VISIT_TIME_MAX (1 h)"
+LINES: dict[str, tuple[Any, dict[str, Any], str]] = {
+    "it comes back": (
+        [DOWN, DOWN, ""],
+        {"REP_UNREACHABLE_RETRY_DELAYS": [0.2, 0.4]},
+        """\
+robots.txt of ORIGIN is unreachable (503): nothing is fetched from there until * in 0.* s; 3 requests wait
+robots.txt of ORIGIN is still unreachable (503): * s; 3 requests wait
+robots.txt of ORIGIN is there after 0.* s; 3 requests go on
+In all: 3 requests sent*""",
+    ),
+    "it is given up": (
+        DOWN,
+        {"REP_UNREACHABLE_RETRY_DELAYS": [0.2]},
+        """\
+robots.txt of ORIGIN is unreachable (503): *
+robots.txt of ORIGIN is still unreachable (503) after 0.* s: its requests are refused (3 requests have waited); *
+In all: 0 requests sent; 3 refused (3 as a robots.txt is unreachable)*
+Nothing was fetched: each of the 3 requests was refused; the first: Forbidden by *""",
+    ),
+    "it allows nothing": (
+        DENIES,
+        {},
+        """\
+robots.txt of ORIGIN allows us nothing: Disallow: / *
+In all: 0 requests sent; 3 refused (3 by a rule)
+Nothing was fetched: each of *: Forbidden by robots.txt: Disallow: / (line 2, user-agent ?): ORIGIN/*""",
+    ),
+    "a dry run": (
+        "User-agent: *\nDisallow: /1\n",
+        {"REP_OBEY": []},
+        "In all: 3 requests sent; 1 sent although a robots.txt is against it (REP_OBEY)",
+    ),
+    "hours away": (
+        visits(5),
+        {},
+        f"""\
+robots.txt of ORIGIN wants visits *, more than {HOUR}, so nothing is fetched
+In all: 0 requests sent; 3 refused (3 as the visit time is too far off)
+Nothing was fetched: *{HOUR}*""",
+    ),
+}
+"""A robots.txt and settings, and what the log says of three pages, from its first line to its last."""
+
+
+@pytest.mark.invariant9
+@pytest.mark.parametrize("case", LINES)
+@coroutine_test
+async def test_what_comes_of_a_robots_txt_is_told(case, told):
+    robots, settings, expected = LINES[case]
+    with some_sites(1, robots) as (site,):
+        await play(site, settings, pages([site]))
+    lines = [line.replace(site.origin, "ORIGIN") for line in told()]
+    for line, pattern in zip(lines, expected.splitlines(), strict=True):
+        assert fnmatchcase(line, pattern)
+
+
+@coroutine_test
+async def test_the_one_request_that_is_refused(told):
+    with some_sites(1, DENIES) as sites:
+        await play(sites[0], {}, ["/0"])
+    assert told()[-1].startswith(
+        "Nothing was fetched: the one request was refused: For"
+    )
+
+
 # What waits, until it goes on
-
-
-@coroutine_test
-async def test_a_robots_txt_that_comes_back(told):
-    with some_sites(1, [Reply(status=503), Reply(status=503), ""]) as (site,):
-        crawler = make_crawler(REP_UNREACHABLE_RETRY_DELAYS=[0.2, 0.4])
-        await crawl(crawler, urls=pages([site]))
-    first, second, back, *_ = told()
-    assert first.startswith(
-        f"robots.txt of {site.origin} is unreachable (503): nothing is fetched from there "
-        "until it is asked again, in 0."  # 0.2 s or nearly so
-    )
-    assert first.endswith(" s; 3 requests wait")
-    assert "is still unreachable (503)" in second
-    assert second.endswith(" s; 3 requests wait")
-    assert back.startswith(f"robots.txt of {site.origin} is there after 0.")
-    assert back.endswith("; 3 requests go on")
-    assert len(crawler.spider.got) == 3
-
-
-@coroutine_test
-async def test_a_robots_txt_that_is_given_up(told):
-    with some_sites(1, Reply(status=503)) as (site,):
-        crawler = make_crawler(REP_UNREACHABLE_RETRY_DELAYS=[0.2])
-        await crawl(crawler, urls=pages([site]))
-    _, given_up, sums, nothing = told()
-    assert given_up.startswith(
-        f"robots.txt of {site.origin} is still unreachable (503) after 0."
-    )
-    assert (
-        "its requests are refused (3 requests have waited); asked again in " in given_up
-    )
-    assert sums.startswith(
-        "In all: 0 requests sent; 3 refused (3 as a robots.txt is unreachable)"
-    )
-    assert "each of the 3 requests was refused; the first: Forbidden by" in nothing
 
 
 @pytest.mark.invariant9
@@ -106,10 +136,10 @@ async def test_a_robots_txt_that_is_given_up(told):
 async def test_a_host_that_is_left_alone(told):
     with some_sites(1, "") as (site,):
         site.replies["/0"] = [BUSY, "fine"]
-        crawler = make_crawler(
-            RETRY_TIMES=1, CONCURRENT_REQUESTS_PER_DOMAIN=1, LOGSTATS_INTERVAL=0.3
+        settings = {"RETRY_TIMES": 1, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}
+        played = await play(
+            site, {**settings, "LOGSTATS_INTERVAL": 0.3}, pages([site], 5)
         )
-        await crawl(crawler, urls=pages([site], 5))
     assert one(told(), "is parked for 1 s (429").endswith(
         ": it asks for that; 4 more requests wait"
     )
@@ -119,10 +149,10 @@ async def test_a_host_that_is_left_alone(told):
     assert one(told(), "127.0.0.2 is no longer parked, after ").endswith(
         "; 5 requests go on"
     )
-    assert len(crawler.spider.got) == 5
-    took = stat(crawler, "elapsed_time_seconds")
-    assert 0.9 <= stat(crawler, "rep/waiting_time") <= took
-    assert stat(crawler, "rep/waiting") == 0
+    assert len(played.spider.got) == 5
+    took = stat(played.crawler, "elapsed_time_seconds")
+    assert 0.9 <= stat(played.crawler, "rep/waiting_time") <= took
+    assert stat(played.crawler, "rep/waiting") == 0
 
 
 class UntilTold(Pages):
@@ -194,54 +224,17 @@ async def test_spiders_that_run_together_are_named(told, caplog):
 
 @coroutine_test
 async def test_time_that_hosts_wait_together_counts_once():
-    with some_sites(10, Reply(status=503)) as sites:
-        crawler = make_crawler(REP_UNREACHABLE_RETRY_DELAYS=[2])
-        await crawl(crawler, urls=pages(sites))
+    with some_sites(10, DOWN) as sites:
+        played = await play(
+            sites[0], {"REP_UNREACHABLE_RETRY_DELAYS": [1]}, pages(sites)
+        )
+    crawler = played.crawler
     took = stat(crawler, "elapsed_time_seconds")
-    assert took < 10 * 2  # else they would not have waited together
+    assert took < 10  # else they would not have waited together
     assert 0.3 <= stat(crawler, "rep/waiting_time") <= took
 
 
 # At the end
-
-
-@pytest.mark.invariant9
-@pytest.mark.parametrize("number", [1, 2])
-@coroutine_test
-async def test_a_crawl_that_is_refused_everything_says_so(number, told):
-    with some_sites(number, "User-agent: *\nDisallow: /\n") as sites:
-        await crawl(make_crawler(), urls=pages(sites, 1))
-    assert one(told(), "In all: ") == (
-        f"In all: 0 requests sent; {number} refused ({number} by a rule)"
-    )
-    line = one(told(), "Nothing was fetched: ")
-    assert (
-        "Forbidden by robots.txt: Disallow: / (line 2, user-agent *): http://" in line
-    )
-
-
-@pytest.mark.invariant9
-@coroutine_test
-async def test_a_dry_run_says_that_it_is_one(told):
-    with some_sites(1, "User-agent: *\nDisallow: /1\n") as sites:
-        await crawl(make_crawler(REP_OBEY=[]), urls=pages(sites))
-    assert told()[-1] == (
-        "In all: 3 requests sent; 1 sent although a robots.txt is against it (REP_OBEY)"
-    )
-
-
-@coroutine_test
-async def test_a_visit_time_that_is_hours_away_holds_up_nobody(told):
-    with some_sites(2, visits(5)) as sites:
-        sites[1].replies.clear()
-        crawler = make_crawler()
-        await crawl(crawler, urls=pages(sites))
-        assert sites[0].paths == ["/robots.txt"]
-    assert stat(crawler, "rep/forbidden/visit_time") == 3
-    assert stat(crawler, "finish_reason") == "finished"
-    why = "more than REP_VISIT_TIME_MAX (1 h)"
-    assert one(told(), "wants visits").endswith(f"{why}, so nothing is fetched")
-    assert why in str(crawler.spider.failures[0])
 
 
 @pytest.mark.parametrize("job", [False, True], ids=["in memory", "in JOBDIR"])
@@ -361,57 +354,3 @@ async def test_who_settles_waits_too():
     (waiting,) = crawler.spider.seen
     assert waiting.host == "127.0.0.2"
     assert waiting.why == "its robots.txt is unreachable"
-
-
-# However many hosts there are
-
-
-class Filled(Store):
-    """Knows the robots.txt of every host from an earlier crawl, so that nobody is asked."""
-
-    async def get(self, origin):
-        now = time.time()
-        kind = int(origin.rsplit(".", 1)[1]) % 4
-        if kind == 0:
-            failures = Failures(count=9, since=now, retry_at=now + 1000, reason="503")
-            return Snapshot(failures=failures)
-        body = [
-            "User-agent: *\nDisallow: /\n",
-            visits(5),
-            "User-agent: *\nCrawl-delay: 999\n",
-        ]
-        answer = KeptAnswer(
-            status=200, body=body[kind - 1].encode(), checked=now, lifetime=3600
-        )
-        return Snapshot(answer=answer)
-
-    async def put(self, origin, snapshot):
-        pass
-
-    touch = put
-
-    async def close(self):
-        pass
-
-
-@coroutine_test
-async def test_a_crawl_of_many_hosts_tells_little(told):
-    crawler = make_crawler(REP_STORE=Filled, LOGSTATS_INTERVAL=0.1)
-    urls = [
-        f"http://10.{n // 50_000}.{n // 200 % 250}.{n % 200}/" for n in range(HOSTS)
-    ]
-    await crawl(crawler, urls=urls, within=500)
-    assert stat(crawler, "rep/origins") == HOSTS
-    assert len(crawler.spider.failures) == HOSTS
-    lines = told()
-    assert len(lines) <= 4 * (NEWS_MOST + 1) + LINES_AT_THE_END
-    at_the_end = one(lines, "Told at DEBUG only: ")
-    number = f"{HOSTS // 4 - NEWS_MOST:,}"
-    for kind in (
-        "unreachable origins",
-        "origins that allow us nothing",
-        "origins with a visit time",
-        "origins that ask for a delay",
-    ):
-        assert f"{number} more {kind} (http://10.0." in at_the_end
-    assert at_the_end.count(", ...)") == 4

@@ -150,6 +150,18 @@ async def test_it_is_plain(path):
             id="unreachable",
         ),
         pytest.param(
+            snapshot_of(**failing()),
+            {"REP_OBEY": ["crawl-delay"]},
+            (
+                "unreachable",
+                None,
+                "503",
+                "unreachable",
+                "robots.txt unreachable (503)",
+            ),
+            id="unreachable, not enforced",
+        ),
+        pytest.param(
             snapshot_of(**failing(31 * DAY)),
             {},
             (
@@ -169,6 +181,7 @@ async def test_what_is_known_of_the_origin(snapshot, settings, expected):
     names = "state", "status", "failure", "cause", "reason"
     assert tuple(found[name] for name in names) == expected
     assert found["allowed"] is (found["cause"] is None)
+    assert found["enforced"] is ("REP_OBEY" not in settings)
     assert found["origin"] == ORIGIN
     answered = found["status"] is not None
     assert found["robots_url"] == (f"{ORIGIN}/robots.txt" if answered else None)

@@ -5,17 +5,30 @@ from __future__ import annotations
 import logging
 from time import time
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.events.of_hosts import BackedOff, PutOff, StoreFailed
+from scrapy_rep.events.of_hosts import (
+    BackedOff,
+    DeniesAll,
+    PutOff,
+    StoreFailed,
+    Unreachable,
+    WantsDelay,
+    WantsVisits,
+)
 from scrapy_rep.events.of_requests import InBrowser, said_by
-from scrapy_rep.log.lines import NEWS_MOST
+from scrapy_rep.log.lines import NAMES_MOST, NEWS_MOST
 from scrapy_rep.log.waits import Waiting, Waits, in_words
 from scrapy_rep.protocol import parse
 from tests.utils import make_crawler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy_rep.events.event import Event
 
 
 def made() -> Any:
@@ -47,7 +60,22 @@ def test_what_waits_is_counted_for_lines_that_are_written_only(monkeypatch, capl
     assert crawler.stats.get_value("rep/backoff/count") == 3 * NEWS_MOST
 
 
-def test_who_was_not_told_at_info_is_told_at_debug(caplog):
+TOPICS: dict[str, Callable[[int], Event]] = {
+    "parked hosts": parked,
+    "unreachable origins": lambda number: Unreachable(
+        f"{number}.example", "503", "nothing is fetched", 5.0, again=False, waits=True
+    ),
+    "origins that allow us nothing": lambda number: DeniesAll(f"{number}.example", "/"),
+    "origins with a visit time": lambda number: WantsVisits(
+        f"{number}.example", "00:00", "01:00", 9999.0, 3600.0
+    ),
+    "origins that ask for a delay": lambda number: WantsDelay(
+        f"{number}.example", 9.0, 60.0, drop=False
+    ),
+}
+
+
+def test_who_was_not_told_at_info_is_told_at_debug_and_summed_up(caplog):
     caplog.set_level(logging.DEBUG, logger="scrapy_rep")
     crawl = Crawl.of(made())
     for number in range(NEWS_MOST + 2):
@@ -66,6 +94,18 @@ def test_who_was_not_told_at_info_is_told_at_debug(caplog):
     assert list(crawl.log.told_at_debug()) == [
         "2 more parked hosts (10.example, 11.example)"
     ]
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_many_hosts_have_few_lines(topic, caplog):
+    caplog.set_level(logging.INFO, logger="scrapy_rep")
+    crawl = Crawl.of(made())
+    for number in range(50):
+        crawl.events.tell(TOPICS[topic](number))
+    assert len(caplog.messages) == NEWS_MOST + 1
+    (sum_,) = crawl.log.told_at_debug()
+    names = ", ".join(f"{n}.example" for n in range(NEWS_MOST, NEWS_MOST + NAMES_MOST))
+    assert sum_ == f"{50 - NEWS_MOST} more {topic} ({names}, ...)"
 
 
 def test_why_a_host_waits_is_told_where_it_is_new(caplog):
@@ -92,6 +132,17 @@ def test_what_is_told_once_is_counted_each_time(caplog):
         "The store (REP_STORE) could not read https://0.example: OSE"
     )
     assert crawler.stats.get_value("rep/store/errors") == 3
+
+
+def test_what_failed_is_told_with_its_traceback(caplog):
+    crawl = Crawl.of(made())
+    crawl.events.warn_user("100%")
+    crawl.events.tell_failure("It failed", ValueError("mine"))
+    first, second = caplog.records
+    assert (first.levelno, first.getMessage()) == (logging.WARNING, "100%")
+    assert (second.levelno, second.getMessage()) == (logging.ERROR, "It failed")
+    assert first.exc_info is None
+    assert "ValueError: mine" in caplog.text
 
 
 def test_what_we_are_going_to_do_is_not_told_while_the_crawl_ends(caplog):

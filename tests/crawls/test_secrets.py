@@ -21,12 +21,13 @@ from scrapy_rep.compat import get
 from scrapy_rep.compat.urllib_fetch import fetch
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.downloader.starts import Departure
-from scrapy_rep.evidence.sink import fill_in
+from scrapy_rep.evidence.sink import Sink, fill_in
 from scrapy_rep.exceptions import RedisStartError, StillParked
 from scrapy_rep.judging.symptoms import Symptoms
 from scrapy_rep.robots import Robots
 from tests.commands.cli import robots
 from tests.crawls.test_middleware import LEAKS_OF_SCRAPY
+from tests.play import play
 from tests.site import Reply, Site
 from tests.utils import Pages, coroutine_test, crawl, make_crawler
 
@@ -95,54 +96,53 @@ URIS = [
 ]
 
 
-@pytest.mark.parametrize("uri", URIS)
+OF_AUDIT: dict[str, Any] = {
+    "FEED_STORAGES": {"all": TellsAll, "atonce": TellsAllAtOnce},
+    "FEED_URI_PARAMS": lambda *_: {"password": SECRET},
+}
+
+
+def sink_of(uri: str) -> Sink:
+    crawler = make_crawler(**OF_AUDIT)
+    crawler.spider = Pages()
+    return Sink(crawler, uri.replace("{}", SECRET), "worker", "head\n")
+
+
 @coroutine_test
-async def test_the_password_of_an_audit_is_told_by_no_crawl(uri, caplog):
+async def test_the_password_of_an_audit_is_told_by_no_crawl(caplog):
     caplog.set_level(0)
+    uri = f"all://me:{SECRET}@host/a.jsonl"
     with Site({"/robots.txt": RULES}) as site:
-        crawler = make_crawler(
-            REP_AUDIT_URI=uri.replace("{}", SECRET),
-            FEED_STORAGES={"all": TellsAll},
-            FEED_URI_PARAMS=lambda *_: {"password": SECRET},
-        )
-        await crawl(crawler, urls=[site.url("/a")])
-    assert crawler.stats.get_value("rep/audit/errors") == 1
-    told = told_by(crawler, caplog)
-    assert "The audit goes to " in told
-    assert "could not be written" in told
-    assert "PermissionError" in told
+        played = await play(site, {"REP_AUDIT_URI": uri, **OF_AUDIT}, ["/a"])
+    assert played.stats("rep/audit/")["errors"] == 1
+    told = told_by(played.crawler, caplog)
+    assert "The audit goes to all://***@host/a.jsonl" in told
+    assert "could not be written to all://***@host/a.jsonl: PermissionError" in told
     assert not SECRETS.search(told)
 
 
-@LEAKS_OF_SCRAPY
-@pytest.mark.parametrize("scheme", ["all", "smb"])
 @pytest.mark.parametrize("uri", URIS)
 @coroutine_test
-async def test_the_password_of_an_audit_that_cannot_be_opened_is_not_told(
-    uri, scheme, caplog
-):
-    uri = uri.replace("all:", f"{scheme}:").replace("{}", SECRET)
-    crawler = make_crawler(
-        REP_AUDIT_URI=uri,
-        FEED_STORAGES={"all": TellsAllAtOnce},
-        FEED_URI_PARAMS=lambda *_: {"password": SECRET},
-    )
-    with pytest.raises(SettingError) as it:
-        await crawl(crawler, urls=["http://127.0.0.1:9/"])
-    assert str(it.value).startswith("REP_AUDIT_URI is '")
-    told = "".join(traceback.format_exception(it.value)) + told_by(crawler, caplog)
+async def test_a_sink_tells_no_password(uri):
+    sink = sink_of(uri)
+    await sink.close()
+    assert sink.error.startswith("PermissionError")
+    assert not SECRETS.search(f"{sink.name} {sink.error}")
+
+
+@pytest.mark.parametrize("scheme", ["atonce", "smb"])
+@pytest.mark.parametrize("uri", URIS)
+def test_the_password_of_an_audit_that_cannot_be_opened_is_not_told(uri, scheme):
+    with pytest.raises(SettingError, match=r"^REP_AUDIT_URI is '") as it:
+        sink_of(uri.replace("all:", f"{scheme}:"))
+    told = "".join(traceback.format_exception(it.value))
     # Nor does what a log collector looks into.
     assert not SECRETS.search(told + repr(vars(it.value)))
 
 
-@LEAKS_OF_SCRAPY
-@coroutine_test
-async def test_what_has_no_secret_is_told_in_full():
-    crawler = make_crawler(
-        REP_AUDIT_URI="all://host/a", FEED_STORAGES={"all": TellsAllAtOnce}
-    )
-    with pytest.raises(SettingError, match=r"ConnectionError: .*all://host/a") as it:
-        await crawl(crawler, urls=["http://127.0.0.1:9/"])
+def test_what_has_no_secret_is_told_in_full():
+    with pytest.raises(SettingError, match=r"ConnectionError: .*atonce://host/a") as it:
+        sink_of("atonce://host/a")
     assert isinstance(it.value.__cause__, ConnectionError)
 
 
@@ -200,16 +200,9 @@ async def test_a_setting_that_is_wrong_is_shown_without_its_password(
         key: value.replace("{}", SECRET) if isinstance(value, str) else value
         for key, value in settings.items()
     }
-    crawlers = []
-
-    async def run() -> None:
-        crawlers.append(make_crawler(**settings))
-        await crawl(crawlers[0], urls=["http://127.0.0.1:9/"])
-
     with pytest.raises(SettingError, match=f"^{name} is ") as it:
-        await run()
-    crawler = crawlers[0] if crawlers else None  # some are told when it is made
-    told = "".join(traceback.format_exception(it.value)) + told_by(crawler, caplog)
+        await play({}, settings, ["http://127.0.0.1:9/"])
+    told = "".join(traceback.format_exception(it.value)) + told_by(None, caplog)
     assert not SECRETS.search(told)
 
 
@@ -217,10 +210,10 @@ async def test_a_setting_that_is_wrong_is_shown_without_its_password(
 @coroutine_test
 async def test_a_redis_server_that_is_away_is_told_without_its_password(caplog):
     caplog.set_level(0)
-    crawler = make_crawler(REP_FLEET="redis://me:s3c-r3t@127.0.0.1:9/0?client_name=s3c")
+    fleet = "redis://me:s3c-r3t@127.0.0.1:9/0?client_name=s3c"
     with pytest.raises(RedisStartError) as it:
-        await crawl(crawler, urls=["http://127.0.0.1:9/"])
-    told = "".join(traceback.format_exception(it.value)) + told_by(crawler, caplog)
+        await play({}, {"REP_FLEET": fleet}, ["http://127.0.0.1:9/"])
+    told = "".join(traceback.format_exception(it.value)) + told_by(None, caplog)
     assert "Redis at redis://" in told
     assert not SECRETS.search(told)
 
@@ -298,9 +291,9 @@ async def test_where_a_redirect_leads_is_told_without_user_and_password(
     with Site() as other, Site() as site:
         location = other.url("/robots.txt").replace("://", "://me:s3c-r3t@")
         site.replies["/robots.txt"] = Reply(status=302, headers={"Location": location})
-        crawler = make_crawler(REP_EVIDENCE=True, REP_AUDIT_URI=str(path))
-        await crawl(crawler, urls=[site.url("/a")])
-    told = path.read_text() + told_by(crawler, caplog)
+        settings = {"REP_EVIDENCE": True, "REP_AUDIT_URI": str(path)}
+        played = await play(site, settings, ["/a"])
+    told = path.read_text() + told_by(played.crawler, caplog)
     assert '"copy"' in told
     assert not SECRETS.search(told)
 

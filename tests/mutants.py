@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 import scrapy.crawler  # noqa: F401 - once, for the processes of all mutants
 
-from tests.conftest import QUICK
 from tests.executed import Executed, load
 
 if TYPE_CHECKING:
@@ -204,9 +203,7 @@ def parts_for(mutant: Mutant, executed: Executed | None, most: float) -> list[Pa
         tests = {test for names in lines.values() for test in names}
     seconds = executed.seconds
     tests |= {test for test in seconds if test.partition("::")[0] in tests}
-    left = sorted(
-        tests & seconds.keys(), key=lambda test: (not_pure(test), seconds[test])
-    )
+    left = sorted(tests & seconds.keys(), key=seconds.__getitem__)
     parts = []
     for bound in (2.0, 10.0, most):
         took = list(accumulate(seconds[test] for test in left))
@@ -218,16 +215,13 @@ def parts_for(mutant: Mutant, executed: Executed | None, most: float) -> list[Pa
     return parts
 
 
-def not_pure(test: str) -> bool:
-    return not any(test.startswith(f"tests/{name}") for name in QUICK)
-
-
 def found_in(copy: Path, parts: list[Part]) -> NoReturn:
     """End this process with 0 if no test of the parts fails in `copy`."""
     os.chdir(copy)
     os.environ["PYTHONPATH"] = sys.path[0] = str(copy)
     for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
         del sys.modules[name]  # those of the repository itself
+    assert "scrapy_rep" not in sys.modules  # nor that
     for part in parts:
         process = os.fork()  # as pytest runs once in a process
         if process == 0:

@@ -476,7 +476,8 @@ async def test_beside_built_in(case):
     answers, wanted, settings, *expected = BESIDE[case]
     for whose, paths in zip(({}, BUILT_IN), expected, strict=True):
         with Site({"/robots.txt": list(answers)}) as site:
-            crawler = make_crawler(InTurn, **settings, **whose)
+            spidercls = InTurn if len(wanted) > 1 else None
+            crawler = make_crawler(spidercls, **settings, **whose)
             await crawl(crawler, urls=map(site.url, wanted))
             assert site.paths == paths
 

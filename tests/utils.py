@@ -69,6 +69,7 @@ QUIET = {
     "REMOTE_CONTROL_ENABLED": False,
     "TELNETCONSOLE_ENABLED": False,
     "RETRY_TIMES": 0,
+    "CONCURRENT_ITEMS": 4,  # Scrapy makes a task for each of 100, with each response
     "REP_UNREACHABLE_RETRY_DELAYS": [],  # refused at once, where a test does not say
     "REP_BACK_OFF_FIRST": 0.1,
     **STAMPED,

@@ -32,8 +32,8 @@ TEST = "PYTEST_CURRENT_TEST"
 class Executed(NamedTuple):
     seconds: dict[str, float]
     """What each test took that did not fail."""
-    tests: dict[str, dict[int, list[str]]]
-    """By module, and line of it: the tests that execute it."""
+    tests: dict[str, dict[str, list[int]]]
+    """By module, and line of it: the places in ``seconds`` of the tests that execute it."""
 
 
 class Writer:
@@ -107,7 +107,6 @@ def collect(options: list[str]) -> Executed:
 def read(folder: Path) -> Executed:
     seconds: defaultdict[str, float] = defaultdict(float)
     failed = set()
-    tests: dict[str, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
     for entry in (folder / "seconds").read_text().splitlines():
         took, _, test = entry.partition(" ")
         if took == "failed":
@@ -115,28 +114,30 @@ def read(folder: Path) -> Executed:
         else:
             seconds[test] += float(took)
     (folder / "seconds").unlink()
-    known = set()
+    print("Not used, as they failed:", *sorted(failed), sep="\n")
+    passed = {test: took for test, took in seconds.items() if test not in failed}
+    places = defaultdict(set)  # of a test, and of those of a file
+    for place, test in enumerate(passed):
+        places[test] = {place}
+        places[test.partition("::")[0]].add(place)
+    found: dict[str, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
     for path in folder.iterdir():
-        test = ""
+        ours: set[int] = set()
         for entry in path.read_text().splitlines():
             if entry.startswith("# "):
-                test = re.sub(r" \(\w+\)$", "", entry[2:])
-            elif (test, entry) not in known:
-                known.add((test, entry))
+                ours = places[re.sub(r" \(\w+\)$", "", entry[2:])]
+            else:
                 module, _, line = entry.rpartition(":")
-                tests[module][int(line)].append(test)
-    print("Not used, as they failed:", *sorted(failed), sep="\n")
-    of_passed = {test: took for test, took in seconds.items() if test not in failed}
-    return Executed(of_passed, tests)
+                found[module][line] |= ours
+    tests = {
+        module: {line: sorted(some) for line, some in lines.items()}
+        for module, lines in found.items()
+    }
+    return Executed(passed, tests)
 
 
 def load(path: Path, options: list[str]) -> Executed:
     """Return what *path* has; where it is not there, run the suite for it."""
     if not path.exists():
         path.write_text(json.dumps(collect(options)))
-    seconds, tests = json.loads(path.read_text())
-    by_line = {
-        module: {int(line): names for line, names in lines.items()}
-        for module, lines in tests.items()
-    }
-    return Executed(seconds, by_line)
+    return Executed(*json.loads(path.read_text()))

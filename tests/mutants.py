@@ -194,16 +194,14 @@ def parts_for(mutant: Mutant, executed: Executed | None, most: float) -> list[Pa
             Part(files) for files in (named, of_room) if files
         ]  # those of its name first
     lines = executed.tests.get(str(mutant.path.relative_to("scrapy_rep")), {})
-    tests = {
-        test
-        for line in range(mutant.line, mutant.last + 1)
-        for test in lines.get(line, [])
-    }
+    numbers = map(str, range(mutant.line, mutant.last + 1))
+    found = [lines.get(number, []) for number in numbers]
     if mutant.at_import:
-        tests = {test for names in lines.values() for test in names}
+        found = list(lines.values())
     seconds = executed.seconds
-    tests |= {test for test in seconds if test.partition("::")[0] in tests}
-    left = sorted(tests & seconds.keys(), key=seconds.__getitem__)
+    tests = list(seconds)
+    of_line = {tests[place] for places in found for place in places}
+    left = sorted(of_line, key=seconds.__getitem__)
     parts = []
     for bound in (2.0, 10.0, most):
         took = list(accumulate(seconds[test] for test in left))

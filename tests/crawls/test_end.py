@@ -18,7 +18,7 @@ from scrapy_rep import RobotsUnreachable
 from scrapy_rep.policies import sharing
 from scrapy_rep.policies.sharing import OneAtATime
 from tests.crawls.processes import TIMEOUT, start
-from tests.site import Reply, Site
+from tests.site import Reply, Site, pages
 from tests.utils import (
     SCRAPYS,
     Media,
@@ -33,7 +33,6 @@ from tests.utils import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from scrapy_rep import Policy
@@ -55,26 +54,24 @@ def run(folder: Path, urls: list[str], **settings: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "told",
+    ("scheduler", "told"),
     [
-        pytest.param(signal.SIGINT, id="SIGINT"),
-        pytest.param(signal.SIGTERM, id="SIGTERM"),
-        pytest.param({"CLOSESPIDER_PAGECOUNT": 1}, id="page count"),
-        pytest.param({"CLOSESPIDER_TIMEOUT": 3}, id="timeout"),
+        pytest.param("scrapy_rep.Scheduler", signal.SIGINT, id="SIGINT"),
+        pytest.param(SCRAPYS, signal.SIGTERM, id="Scrapy's, SIGTERM"),
+        pytest.param("scrapy_rep.Scheduler", {"CLOSESPIDER_TIMEOUT": 3}, id="timeout"),
+        pytest.param(SCRAPYS, {"CLOSESPIDER_PAGECOUNT": 1}, id="Scrapy's, page count"),
     ],
 )
-@both_schedulers
 def test_a_robots_txt_that_hangs_does_not_keep_a_crawl_from_ending(
     tmp_path, scheduler, told
 ):
     settings: dict[str, Any] = {"SCHEDULER": scheduler}
     by_setting = told if isinstance(told, dict) else {}
+    done = tmp_path / "done"
     with Site() as well, Site(dict(HANGS), host="127.0.0.2") as hangs:
-        urls = [hangs.url(f"/{n}") for n in range(3)]
-        page = well.url("/page")
-        process = run(tmp_path, [*urls, page], **settings, **by_setting)
+        urls = [*pages(hangs, 3), well.url("/page")]
+        process = run(tmp_path, urls, **settings, **by_setting)
         if not by_setting:
-            done = tmp_path / "done"
             deadline = time.monotonic() + TIMEOUT
             while not (hangs.hits and done.exists()):
                 assert process.poll() is None, process.communicate()
@@ -95,8 +92,7 @@ def test_a_robots_txt_that_hangs_does_not_keep_a_crawl_from_ending(
         process = run(tmp_path, [], **settings)
         _, log = process.communicate(timeout=TIMEOUT)
         assert process.returncode == 0, log
-    got = (tmp_path / "done").read_text().split()
-    assert sorted(got) == sorted([*urls, page])
+    assert sorted(done.read_text().split()) == sorted(urls)
 
 
 @both_schedulers
@@ -226,108 +222,77 @@ async def test_nor_does_what_the_spider_itself_downloads_come_again_and_again(
 
 @coroutine_test
 async def test_who_asks_for_a_policy_is_told_that_asking_was_broken_off():
+    """Nor does who settles wait for a retry at the end."""
     policies: list[Policy] = []
 
     class Asks(Ends):
-        then = staticmethod(lambda: hangs.hits)
-
         async def parse(self, response):
-            ask = {"/0": self.robots.settle, "/1": self.robots.fetch}
-            for path, asks in ask.items():
-                if response.url.endswith(path):
-                    url = hangs.url("/")
-                    what = scrapy.Request(url) if path == "/0" else url
-                    policies.append(await asks(what))  # type: ignore[operator]
-
-    with Site() as site, Site(dict(HANGS), host="127.0.0.2") as hangs:
-        crawler = make_crawler(Asks, REP_TIMEOUT=FOREVER)
-        await crawl(crawler, urls=[site.url("/0"), site.url("/1")])
-    assert [policy.allowed("/", "bot") for policy in policies] == [False, False]
-
-
-@coroutine_test
-async def test_who_settles_does_not_wait_for_a_retry_at_the_end():
-    policies: list[Policy] = []
-
-    class Settles(Ends):
-        async def parse(self, response):
-            request = scrapy.Request(bad.url("/"))
-            policies.append(await self.robots.settle(request))
+            asked = {
+                "/0": lambda: self.robots.settle(scrapy.Request(hangs.url("/"))),
+                "/1": lambda: self.robots.fetch(hangs.url("/")),
+                "/2": lambda: self.robots.settle(scrapy.Request(bad.url("/"))),
+            }
+            policies.append(await asked[response.url[-2:]]())
 
         def then(self):
-            return any(each.until for each in self.robots.waiting())
+            return hangs.hits and any(each.until for each in self.robots.waiting())
 
     replies = {"/robots.txt": Reply(status=503)}
-    with Site() as site, Site(replies, host="127.0.0.2") as bad:
-        crawler = make_crawler(Settles, REP_UNREACHABLE_RETRY_DELAYS=[FOREVER])
-        await crawl(crawler, urls=[site.url("/0")])
-    assert [policy.allowed("/", "bot") for policy in policies] == [False]
-
-
-class TakesTime(Ends):
-    """Its callback goes on until the crawl ends, and then *free* is true."""
-
-    lines: Callable[[], list[str]]
-    free: Callable[[], Any] = staticmethod(lambda: True)
-    began: int | None = None
-    """How many lines there were when the callback began."""
-    before = 0
-    """How many lines there were before the crawl ended."""
-
-    async def parse(self, response):
-        self.began = len(self.lines())
-        engine: Any = self.crawler.engine
-        await until(lambda: engine._slot.closing, SOON)
-        type(self).before = len(self.lines())
-        await until(self.free, SOON)
-        await sleep(0.5)  # five times that of LOGSTATS_INTERVAL
-
-
-@pytest.fixture
-def lines(caplog):
-    caplog.set_level("INFO", logger="scrapy_rep")
-    return lambda: [
-        record.getMessage() for record in caplog.records if record.name == "scrapy_rep"
-    ]
-
-
-@coroutine_test
-async def test_who_waits_when_a_crawl_ends_is_not_told_again_and_again(lines):
-    class Slow(TakesTime):
-        def then(self):
-            told = "" if self.began is None else self.lines()[self.began :]
-            return "Nothing was sent for " in "".join(told)
-
-    Slow.lines = staticmethod(lines)
-    away = {"/robots.txt": Reply(status=503)}
-    with Site() as site, Site(away, host="127.0.0.2") as bad:
+    with (
+        Site() as site,
+        Site(dict(HANGS), host="127.0.0.2") as hangs,
+        Site(replies, host="127.0.0.3") as bad,
+    ):
         crawler = make_crawler(
-            Slow, REP_UNREACHABLE_RETRY_DELAYS=[FOREVER], LOGSTATS_INTERVAL=0.1
+            Asks, REP_TIMEOUT=FOREVER, REP_UNREACHABLE_RETRY_DELAYS=[FOREVER]
         )
-        await crawl(crawler, urls=[site.url("/0"), bad.url("/0")])
-    (line,) = lines()[Slow.before :]
-    assert line.startswith("In all: ")
+        await crawl(crawler, urls=pages(site, 3))
+    assert [policy.allowed("/", "bot") for policy in policies] == [False] * 3
 
 
 @coroutine_test
-async def test_a_host_that_fails_when_a_crawl_ends_is_not_said_to_be_parked(lines):
-    def fails(_: object) -> Reply:
-        while not (Slow.before or site.closing.is_set()):
+async def test_who_waits_when_a_crawl_ends_is_not_told_again_and_again(caplog):
+    """Nor is a host that fails then said to be parked."""
+    caplog.set_level("INFO", logger="scrapy_rep")
+
+    def lines():
+        told = [each for each in caplog.records if each.name == "scrapy_rep"]
+        return [each.getMessage() for each in told]
+
+    class TakesTime(Ends):
+        """Its callback goes on until the crawl has ended for some time."""
+
+        before: int | None = None
+        """How many lines there were when the crawl ended."""
+
+        async def parse(self, response):
+            engine: Any = self.crawler.engine
+            await until(lambda: engine._slot.closing, SOON)
+            type(self).before = len(lines())
+            stat = self.crawler.stats.get_value
+            await until(lambda: stat("rep/backoff/count"), SOON)
+            await sleep(0.5)  # five times that of LOGSTATS_INTERVAL
+
+        def then(self):
+            said = any("Nothing was sent for " in each for each in lines())
+            return said and fails.count("/0")
+
+    def failing(_: object) -> Reply:
+        while TakesTime.before is None and not fails.closing.is_set():
             time.sleep(0.01)
         return Reply(status=503)
 
-    class Slow(TakesTime):
-        def then(self):
-            return self.began is not None and site.count("/0")
-
-        def free(self):
-            return self.crawler.stats.get_value("rep/backoff/count")
-
-    Slow.lines = staticmethod(lines)
-    with Site() as well, Site({"/0": fails}, host="127.0.0.2") as site:
-        crawler = make_crawler(Slow)
-        await crawl(crawler, urls=[well.url("/0"), site.url("/0")])
-    (line,) = lines()[Slow.before :]
+    away = {"/robots.txt": Reply(status=503)}
+    with (
+        Site() as site,
+        Site(away, host="127.0.0.2") as bad,
+        Site({"/0": failing}, host="127.0.0.3") as fails,
+    ):
+        crawler = make_crawler(
+            TakesTime, REP_UNREACHABLE_RETRY_DELAYS=[FOREVER], LOGSTATS_INTERVAL=0.1
+        )
+        await crawl(crawler, urls=[each.url("/0") for each in (site, bad, fails)])
+    (line,) = lines()[TakesTime.before :]
     assert line.startswith("In all: ")
 
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 import scrapy
-from scrapy import exceptions
 
 from scrapy_rep.downloader.downloader import CUT_OFF
 from scrapy_rep.exceptions import JobError
@@ -236,32 +235,3 @@ async def test_what_a_fast_stop_drops_is_sent_again(tmp_path):
         last = make_crawler(Pages, **job)
         await crawl(last)
     assert sorted(first.spider.got + last.spider.got) == sorted(urls)
-
-
-class Old(Pages):
-    async def start(self):
-        yield scrapy.Request("data:,start", self.find)
-
-    def find(self, response):
-        for url in self.urls:
-            yield scrapy.Request(url, self.before)
-        raise exceptions.CloseSpider("enough")
-
-    def before(self, response):
-        pass
-
-
-@coroutine_test
-async def test_a_request_whose_callback_is_gone_stays(tmp_path, caplog):
-    job: dict[str, Any] = {"JOBDIR": str(tmp_path / "job"), "CONCURRENT_REQUESTS": 1}
-    with Site() as site:
-        await crawl(make_crawler(Old, **job), urls=pages(site, 20))
-    crawler = make_crawler(Pages, **job)
-    await crawl(crawler)
-    unreadable = crawler.stats.get_value("rep/unreadable")
-    assert unreadable
-    assert f"{unreadable} requests in {tmp_path}" in caplog.text
-    caplog.set_level("INFO")
-    await crawl(make_crawler(Old, **job))
-    assert "Requests that wait in the job" in caplog.text
-    assert f": {unreadable}, by host: " in caplog.text

@@ -17,10 +17,11 @@ from scrapy.exceptions import IgnoreRequest
 
 from scrapy_rep.events.of_hosts import BackedOff
 from scrapy_rep.events.of_requests import Answered, Sent
-from tests.crawls.test_one_pace import HANDLERS, by_handler, smallest_gap
+from tests.crawls.test_one_pace import assert_kept, by_handler, smallest_gap
 from tests.play import play
 from tests.site import Reply, Site, pages
 from tests.utils import (
+    SCRAPYS,
     Pages,
     both_schedulers,
     coroutine_test,
@@ -44,40 +45,26 @@ both_ways = pytest.mark.parametrize(
 )
 
 
-def late_site(**replies: Any) -> Site:
-    """Return a site that accepts every other connection late, and keeps none."""
-    robots = Reply(DELAYED, headers=CLOSED)
-    page = Reply("page", headers=CLOSED)
-    return Site(
-        {"/robots.txt": robots, **{f"/{n}": page for n in range(5)}, **replies},
-        accepts_after=cycle([0.0, 0.6 * DELAY]),
-    )
-
-
-@pytest.mark.invariant2
-@pytest.mark.only_asyncio
-@both_ways
-@pytest.mark.parametrize("name", [name for name in HANDLERS if name != "unwatched"])
-@coroutine_test
-async def test_connections_that_are_accepted_late(name, way):
-    with late_site() as site:
-        crawler = make_crawler(**way, **by_handler(name, "http"))
-        await crawl(crawler, urls=pages(site, 5))
-    assert len(crawler.spider.got) == 5
-    assert smallest_gap(site) >= DELAY
-
-
 @pytest.mark.invariant2
 @both_ways
-@both_schedulers
+@pytest.mark.parametrize(
+    ("name", "scheduler"),
+    [
+        ("Scrapy's", "scrapy_rep.Scheduler"),
+        ("Scrapy's", SCRAPYS),
+        pytest.param("aiohttp", SCRAPYS, marks=pytest.mark.only_asyncio),
+        pytest.param("httpx", "scrapy_rep.Scheduler", marks=pytest.mark.only_asyncio),
+    ],
+)
 @coroutine_test
-async def test_a_site_that_thinks_and_accepts_late(scheduler, way):
+async def test_a_site_that_thinks_and_accepts_late(name, scheduler, way):
+    """Every other connection; and it keeps none."""
     slow = {f"/{n}": Reply("page", after=0.1 * n, headers=CLOSED) for n in range(4)}
-    with late_site(**slow) as site:
-        crawler = make_crawler(SCHEDULER=scheduler, **way)
+    replies = {"/robots.txt": Reply(DELAYED, headers=CLOSED), **slow}
+    with Site(replies, accepts_after=cycle([0.0, 0.6 * DELAY])) as site:
+        crawler = make_crawler(SCHEDULER=scheduler, **way, **by_handler(name, "http"))
         await crawl(crawler, urls=pages(site, 4))
-    assert len(crawler.spider.got) == 4
-    assert smallest_gap(site) >= DELAY
+    assert_kept(crawler, 4, site, delay=DELAY)
     for hit, later in pairwise(sorted(site.hits)):
         thinks = slow[hit.path].after if hit.path in slow else 0.0
         assert later.seconds - hit.seconds >= DELAY + thinks
@@ -95,8 +82,7 @@ async def test_a_slow_body_holds_up_nobody(scheduler, way):
         )
         began = time.monotonic()
         await crawl(crawler, urls=pages(site, 6))
-    assert len(crawler.spider.got) == 6
-    assert smallest_gap(site) >= DELAY
+    assert_kept(crawler, 6, site, delay=DELAY)
     assert site.hits[-1].seconds - began < 4  # which the body alone takes
 
 
@@ -220,8 +206,7 @@ async def test_a_downloader_that_sends_no_signals():
         site.replies["/1"] = Reply(status=503, headers={"Retry-After": "1"})
         crawler = make_crawler(DOWNLOADER=Silent)
         await crawl(crawler, urls=pages(site, 3))
-    assert len(crawler.spider.got) == 2
-    assert smallest_gap(site) >= DELAY
+    assert_kept(crawler, 2, site, delay=DELAY)
     assert crawler.stats.get_value("rep/backoff/count") == 1
 
 

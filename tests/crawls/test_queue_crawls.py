@@ -18,7 +18,6 @@ from scrapy_rep.policies.service import Policies
 from tests.site import (
     Reply,
     Site,
-    at_night_only,
     gaps_between,
     pages,
     some_sites,
@@ -44,40 +43,10 @@ def stat(crawler: Any, name: str) -> Any:
     return crawler.stats.get_value(name)
 
 
-def scheduler_of(crawler: Any) -> Any:
-    return crawler.engine._slot.scheduler
-
-
 @pytest.fixture
 def no_heartbeat(monkeypatch):
     """Have the engine ask the queue when it is woken only, and not every five seconds."""
     monkeypatch.setattr(ExecutionEngine, "_SLOT_HEARTBEAT_INTERVAL", 3600.0)
-
-
-@coroutine_test
-async def test_a_request_at_the_wrong_time_of_day_holds_no_other():
-    """Nor does it where it is at the head of the line of its host."""
-
-    class Mixed(Pages):
-        async def start(self):
-            night = {"robotstxt_user_agent": "night"}
-            first, *others = self.requests()
-            yield first.replace(meta=night, priority=10)
-            await sleep(0.3)  # it is parked by now
-            for number, request in enumerate(others):
-                yield request.replace(meta=night if number % 2 else {})
-
-        def parse(self, response):
-            super().parse(response)
-            if len(self.got) == 5:
-                raise scrapy.exceptions.CloseSpider("enough")
-
-    with Site({"/robots.txt": at_night_only("night")}) as site:
-        crawler = make_crawler(Mixed, USER_AGENT="day", REP_VISIT_TIME_MAX=86400)
-        await crawl(crawler, urls=pages(site, 10))
-        assert site.count("/robots.txt") == 1
-    assert sorted(crawler.spider.got) == sorted(pages(site, 10)[1::2])
-    assert crawler.spider.failures == []
 
 
 @coroutine_test
@@ -302,16 +271,6 @@ async def test_shutdown_does_not_wait_for_delays(tmp_path):
     assert sorted(crawler.spider.got) == sorted(pages(quick, 3))
     waiting = {each.name: each.waiting for each in look(tmp_path)[0]}
     assert waiting == {site.host: 5 for site in sites}
-
-    class Counting(Pages):
-        async def start(self):
-            self.waiting = len(scheduler_of(self.crawler))
-            raise scrapy.exceptions.CloseSpider("counted")
-            yield
-
-    counting = make_crawler(Counting, **settings)
-    await crawl(counting)
-    assert counting.spider.waiting == 15
 
 
 @coroutine_test

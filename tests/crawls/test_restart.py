@@ -85,7 +85,7 @@ def mixed(urls: list[str]) -> list[str]:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT for another process")
 def test_stopped_and_started_again(tmp_path):
-    """No robots.txt is fetched again within its lifetime, and no request is lost."""
+    """Nothing is lost or asked for twice, a robots.txt neither; the spider's state goes on, too."""
     fates: dict[str, set[str]] = {"got": set(), "refused": set(), "failed": set()}
     with ExitStack() as stack:
         sites = [
@@ -110,6 +110,7 @@ def test_stopped_and_started_again(tmp_path):
         robots_txts = [site.count("/robots.txt") for site in sites]
         private = sum(path.startswith("/private") for path in sites[0].paths)
         refused_site = sites[1].paths
+        assert all(len(set(site.paths)) == len(site.paths) for site in sites)
     assert robots_txts == [1, 1, 1, 1]
     assert not private
     assert refused_site == ["/robots.txt"]

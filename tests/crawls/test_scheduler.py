@@ -13,7 +13,6 @@ from scrapy.exceptions import DontCloseSpider
 from tests.site import Site, pages
 from tests.utils import (
     SCRAPYS,
-    Enough,
     Pages,
     both_schedulers,
     coroutine_test,
@@ -197,28 +196,6 @@ async def test_what_cannot_be_serialised(debug, tmp_path, caplog):
         assert stat(f"scheduler/{what}") == 8
     (warning,) = [r for r in caplog.records if "cannot be serialised" in r.getMessage()]
     assert bool(warning.exc_info) == debug
-
-
-class Stateful(Enough):
-    state: dict[str, Any]
-
-    def parse(self, response):
-        self.state["pages"] = self.state.get("pages", 0) + 1
-        return super().parse(response)
-
-
-@coroutine_test
-async def test_state_and_requests_of_a_job_go_on_together(tmp_path):
-    job: dict[str, Any] = {"CONCURRENT_REQUESTS": 1, **job_in(tmp_path, True)}
-    with Site() as site:
-        urls = pages(site, 10)
-        first = make_crawler(Stateful, **job)
-        await crawl(first, urls=urls, enough=3)
-        second = make_crawler(Stateful, **job)
-        await crawl(second, enough=99)
-    assert 3 <= len(first.spider.got) < 10
-    assert sorted(first.spider.got + second.spider.got) == urls
-    assert second.spider.state["pages"] == 10
 
 
 class WhenIdle(Pages):

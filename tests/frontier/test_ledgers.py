@@ -309,7 +309,9 @@ async def test_what_waits_for_something_else_is_filed_anew_and_there_once(
 
 @pytest.mark.parametrize("make", ["SQLite"], indirect=True)
 @in_a_crawl()
-async def test_what_cannot_be_read_stays_and_loses_no_other(crawler, make, tmp_path):
+async def test_what_cannot_be_read_stays_and_loses_no_other(
+    crawler, make, tmp_path, caplog
+):
     """As where a callback has another name since the crawl was stopped.
 
     From a fleet's queue it goes, as no worker would ever end; it is counted and logged.
@@ -333,7 +335,12 @@ async def test_what_cannot_be_read_stays_and_loses_no_other(crawler, make, tmp_p
     assert sorted(numbers(await waiting.all_of())) == [0, 1, 2, 3, 4, 8]
     assert len(waiting) == 0
     assert crawler.stats.get_value("rep/unreadable") == 3
+    caplog.set_level("INFO")
     await waiting.close()
+    assert f"3 requests in {tmp_path}" in caplog.text
+    assert (
+        f"Requests that wait in the job in {tmp_path}: 3, by host: a.ex" in caplog.text
+    )
     kind.renamed = renamed
     waiting = await Waiting.opened(crawler, tmp_path, make)
     assert numbers(await waiting.all_of()) == [9, 9, 9]
@@ -366,18 +373,3 @@ async def test_many_hosts_and_what_tells_them_apart(crawler, make, tmp_path):
     assert sorted(await again.all_of()) == sorted(each.url for each in made)
     assert_empty(again.frontier)
     await again.close()
-
-
-@those_that_outlive
-@in_a_crawl()
-async def test_what_was_sent_back_can_be_left_to_the_ledger(crawler, make, tmp_path):
-    waiting = await Waiting.opened(crawler, tmp_path, make)
-    if waiting.ledger.sheds:
-        waiting.push(request("a", 1))
-        assert await waiting.pop() is not None
-        assert waiting.send_back()
-        (place,) = waiting.frontier.places
-        waiting.frontier.places.leave(place)
-        assert (place.hand, place.behind) == ([], 1)
-        assert numbers(await waiting.all_of()) == [1]
-    await waiting.close()

@@ -41,11 +41,21 @@ class Scheduler(BaseScheduler):
         self._crawler = crawler
         self._crawl = Crawl.of(crawler)
         self._stats = crawler.stats
+        self._sent_back = self._crawl.engine.handed_out.sent_back
         assert crawler.request_fingerprinter is not None
         self._fingerprint = crawler.request_fingerprinter.fingerprint
         folder = job_dir(crawler.settings)
         self.ledger = self._ledger_in(folder)
-        self.df, self._is_ours = self._filter()
+        kind = load_object(crawler.settings["DUPEFILTER_CLASS"])
+        self._does_filter = kind is not RFPDupeFilter
+        """Whether the user's duplicates filter does its work, and not the ledger."""
+        self.df: BaseDupeFilter
+        if self._does_filter:
+            self.df = build_from_crawler(kind, crawler)
+        else:
+            debug = crawler.settings.getbool("DUPEFILTER_DEBUG")
+            fingerprinter = crawler.request_fingerprinter
+            self.df = RFPDupeFilter(None, debug, fingerprinter=fingerprinter)
         kind = "DISK" if folder else "MEMORY"
         queue, start_queue = f"SCHEDULER_{kind}_QUEUE", f"SCHEDULER_START_{kind}_QUEUE"
         self._starts_apart = bool(crawler.settings[start_queue])
@@ -72,15 +82,6 @@ class Scheduler(BaseScheduler):
 
         return SqliteLedger(JobFile.of(self._crawler))
 
-    def _filter(self) -> tuple[BaseDupeFilter, bool]:
-        """Return the duplicates filter, and whether the ledger does its work."""
-        kind = load_object(self._crawler.settings["DUPEFILTER_CLASS"])
-        if kind is not RFPDupeFilter:
-            return build_from_crawler(kind, self._crawler), False
-        debug = self._crawler.settings.getbool("DUPEFILTER_DEBUG")
-        fingerprinter = self._crawler.request_fingerprinter
-        return RFPDupeFilter(None, debug, fingerprinter=fingerprinter), True
-
     # What the engine asks
 
     def open(self, spider: Spider) -> Deferred[None]:
@@ -102,8 +103,8 @@ class Scheduler(BaseScheduler):
     def enqueue_request(self, request: Request) -> bool:
         if NOTE_KEY in request.meta:
             leave_behind(request, request.meta, self._crawl.engine)
-        before = self.frontier.sent_back_as(request)
-        if before is not None and self.frontier.take_back(before, request):
+        before = self._sent_back.get(request) if self._sent_back else None
+        if before is not None and self.frontier.take_back(before(), request):
             where = self.ledger.where
         else:
             where = self._file(request)
@@ -118,7 +119,7 @@ class Scheduler(BaseScheduler):
         """Have the ledger keep *request*; return where. "": it was seen before."""
         fingerprint = None
         if not request.dont_filter:
-            if self._is_ours:
+            if not self._does_filter:
                 fingerprint = self._fingerprint(request)
             elif self.df.request_seen(request):
                 return ""

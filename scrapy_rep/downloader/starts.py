@@ -51,6 +51,21 @@ UNANSWERED = re.compile(
 class Departure:
     """One request on its way out, from just before its download handler gets it."""
 
+    host = ""
+    """Whose pace it keeps; empty: nobody's."""
+    started_at = 0.0
+    """When a start was last granted, by ``time.monotonic()``."""
+    arrived_at: float | None = None
+    """When its site had it at the latest; ``None``: it may still be on its way there."""
+    booking: int | None = None
+    """What other processes know its start by; ``None``: no start is booked."""
+    keeps_pace = False
+    """Whether its host may have a pace to keep."""
+    is_probe = False
+    """Whether its host gets nothing else until it is over."""
+    is_sent = False
+    """Whether it was handed over, for all that is known."""
+
     def __init__(self, request: Request) -> None:
         self.request = request
         self.slot: str | None = request.meta.get("download_slot")
@@ -59,20 +74,6 @@ class Departure:
         it is for a page."""
         self.asking: Any = getattr(self.robots_hop, "asking", None)
         """The fetch that it belongs to; ``None``: it is for a page."""
-        self.host = ""
-        """Whose pace it keeps; empty: nobody's."""
-        self.started_at = 0.0
-        """When a start was last granted, by ``time.monotonic()``."""
-        self.arrived_at: float | None = None
-        """When its site had it at the latest; ``None``: it may still be on its way there."""
-        self.booking: int | None = None
-        """What other processes know its start by; ``None``: no start is booked."""
-        self.keeps_pace = False
-        """Whether its host may have a pace to keep."""
-        self.is_probe = False
-        """Whether its host gets nothing else until it is over."""
-        self.is_sent = False
-        """Whether it was handed over, for all that is known."""
 
     def step_aside(self) -> None:
         """Leave the place of its fetch to others, as it waits."""

@@ -67,16 +67,9 @@ class Frontier:
 
     # What goes, and what comes back
 
-    def sent_back_as(self, request: Request) -> Request | None:
-        """Return the request that the gate has sent back as *request*, to wait; or ``None``."""
-        sent_back = self._permits.engine.handed_out.sent_back
-        found = sent_back.get(request) if sent_back else None
-        return None if found is None else found()
-
-    def take_back(self, request: Request, again: Request) -> bool:
+    def take_back(self, request: Request | None, again: Request) -> bool:
         """Have *again* wait where *request* came from; ``False``: it belongs elsewhere."""
-        taken = self.taken.get(request)
-        if taken is None:
+        if request is None or (taken := self.taken.get(request)) is None:
             return False
         place, (rank, order, id_, _) = taken
         now = self.places.of(again)

@@ -70,7 +70,6 @@ class SqliteLedger(Ledger):
 
     def __init__(self, file: JobFile) -> None:
         self._file = file
-        self._is_open = False
         self._changes = Changes()
         self._next = 1
         self._unreadable: dict[int, str] = {}
@@ -82,7 +81,6 @@ class SqliteLedger(Ledger):
         self._looker = Alarm(self._move_window)
 
     async def open(self) -> None:
-        self._is_open = True
         begin(self._file)
         ((newest, waiting),) = self._file.rows(
             "SELECT (SELECT max(id) FROM requests), (SELECT sum(waiting) FROM places)"
@@ -282,8 +280,6 @@ class SqliteLedger(Ledger):
 
     async def close(self) -> None:
         self._looker.cancel()
-        if not self._is_open:
-            return
         try:
             if self.write():
                 end(self._file)

@@ -33,6 +33,7 @@ from tests.utils import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from scrapy_rep import Policy
@@ -250,49 +251,70 @@ async def test_who_asks_for_a_policy_is_told_that_asking_was_broken_off():
     assert [policy.allowed("/", "bot") for policy in policies] == [False] * 3
 
 
-@coroutine_test
-async def test_who_waits_when_a_crawl_ends_is_not_told_again_and_again(caplog):
-    """Nor is a host that fails then said to be parked."""
+class TakesTime(Ends):
+    """Its callback goes on until the crawl ends, and then *free* is true."""
+
+    lines: Callable[[], list[str]]
+    free: Callable[[], Any] = staticmethod(lambda: True)
+    began: int | None = None
+    """How many lines there were when the callback began."""
+    before = 0
+    """How many lines there were before the crawl ended."""
+
+    async def parse(self, response):
+        self.began = len(self.lines())
+        engine: Any = self.crawler.engine
+        await until(lambda: engine._slot.closing, SOON)
+        type(self).before = len(self.lines())
+        await until(self.free, SOON)
+        await sleep(0.5)  # five times that of LOGSTATS_INTERVAL
+
+
+@pytest.fixture
+def lines(caplog):
     caplog.set_level("INFO", logger="scrapy_rep")
+    return lambda: [
+        record.getMessage() for record in caplog.records if record.name == "scrapy_rep"
+    ]
 
-    def lines():
-        told = [each for each in caplog.records if each.name == "scrapy_rep"]
-        return [each.getMessage() for each in told]
 
-    class TakesTime(Ends):
-        """Its callback goes on until the crawl has ended for some time."""
-
-        before: int | None = None
-        """How many lines there were when the crawl ended."""
-
-        async def parse(self, response):
-            engine: Any = self.crawler.engine
-            await until(lambda: engine._slot.closing, SOON)
-            type(self).before = len(lines())
-            stat = self.crawler.stats.get_value
-            await until(lambda: stat("rep/backoff/count"), SOON)
-            await sleep(0.5)  # five times that of LOGSTATS_INTERVAL
-
+@coroutine_test
+async def test_who_waits_when_a_crawl_ends_is_not_told_again_and_again(lines):
+    class Slow(TakesTime):
         def then(self):
-            said = any("Nothing was sent for " in each for each in lines())
-            return said and fails.count("/0")
+            told = "" if self.began is None else self.lines()[self.began :]
+            return "Nothing was sent for " in "".join(told)
 
-    def failing(_: object) -> Reply:
-        while TakesTime.before is None and not fails.closing.is_set():
+    Slow.lines = staticmethod(lines)
+    away = {"/robots.txt": Reply(status=503)}
+    with Site() as site, Site(away, host="127.0.0.2") as bad:
+        crawler = make_crawler(
+            Slow, REP_UNREACHABLE_RETRY_DELAYS=[FOREVER], LOGSTATS_INTERVAL=0.1
+        )
+        await crawl(crawler, urls=[site.url("/0"), bad.url("/0")])
+    (line,) = lines()[Slow.before :]
+    assert line.startswith("In all: ")
+
+
+@coroutine_test
+async def test_a_host_that_fails_when_a_crawl_ends_is_not_said_to_be_parked(lines):
+    def fails(_: object) -> Reply:
+        while not (Slow.before or site.closing.is_set()):
             time.sleep(0.01)
         return Reply(status=503)
 
-    away = {"/robots.txt": Reply(status=503)}
-    with (
-        Site() as site,
-        Site(away, host="127.0.0.2") as bad,
-        Site({"/0": failing}, host="127.0.0.3") as fails,
-    ):
-        crawler = make_crawler(
-            TakesTime, REP_UNREACHABLE_RETRY_DELAYS=[FOREVER], LOGSTATS_INTERVAL=0.1
-        )
-        await crawl(crawler, urls=[each.url("/0") for each in (site, bad, fails)])
-    (line,) = lines()[TakesTime.before :]
+    class Slow(TakesTime):
+        def then(self):
+            return self.began is not None and site.count("/0")
+
+        def free(self):
+            return self.crawler.stats.get_value("rep/backoff/count")
+
+    Slow.lines = staticmethod(lines)
+    with Site() as well, Site({"/0": fails}, host="127.0.0.2") as site:
+        crawler = make_crawler(Slow)
+        await crawl(crawler, urls=[well.url("/0"), site.url("/0")])
+    (line,) = lines()[Slow.before :]
     assert line.startswith("In all: ")
 
 

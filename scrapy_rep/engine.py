@@ -60,11 +60,14 @@ class Engine:
         self._warn = warn
         self._context = copy_context()
         settings = crawler.settings
-        self._own_slots: dict[str | None, Any] = settings.getdict("DOWNLOAD_SLOTS")
-        self._own_slots[None] = {  # for all
-            "delay": settings.getfloat("DOWNLOAD_DELAY"),
-            "concurrency": settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN"),
+        delay = settings.getfloat("DOWNLOAD_DELAY")
+        most = settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")
+        self._limits: dict[str | None, tuple[float, int]] = {
+            name: (own.get("delay", delay), own.get("concurrency", most))
+            for name, own in settings.getdict("DOWNLOAD_SLOTS").items()
         }
+        """Delay and places of slots, as the user has chosen; those of ``None`` are for all others."""
+        self._limits[None] = delay, most
         self._slots_are_usable: bool | None = None  # None: there was none yet
         self._clients: dict[str, bool] = {}
         """Scheme -> whether its client, which was looked at, is Twisted's."""
@@ -193,10 +196,6 @@ class Engine:
 
     # The delay of slots
 
-    def _users_limits(self, name: str | None) -> tuple[float, int]:
-        own = self._own_slots[None] | self._own_slots.get(name, {})
-        return own["delay"], own["concurrency"]
-
     def due_in(self, name: str) -> float:
         """Return the seconds until a slot may start a request, by the user's own delay."""
         delay = self.least_delay(name)
@@ -214,7 +213,7 @@ class Engine:
         """Return the seconds until a slot starts another request; ``inf``: it has no free place."""
         slot, handed_out = self._slot(name), self.handed_out.by(SLOT, name)
         if slot is None:
-            delay, concurrency = self._users_limits(name)
+            delay, concurrency = self._limits.get(name) or self._limits[None]
             return 0.0 if len(handed_out) < (1 if delay else concurrency) else inf
         active = slot.active
         on_the_way = len(handed_out - active) if active else len(handed_out)
@@ -233,7 +232,7 @@ class Engine:
     @property
     def most_of_a_slot(self) -> int:
         """Return how many requests at a time each slot takes by the user's settings."""
-        return max(1, min(self._users_limits(name)[1] for name in self._own_slots))
+        return max(1, min(places for _, places in self._limits.values()))
 
     def back_out_while(self, is_all_promised: Callable[[], bool]) -> None:
         """Have Scrapy's engine ask for no more while *is_all_promised*, although places are free.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
@@ -13,6 +14,7 @@ from scrapy.utils.job import job_dir
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_rep.crawl import Crawl
+from scrapy_rep.downloader.tools import Alarm
 from scrapy_rep.frontier import Frontier, MemoryLedger
 from scrapy_rep.judging.target import NOTE_KEY, leave_behind
 
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from scrapy_rep.frontier import Ledger
+
+TELL_STATS_SECONDS = 0.1
+"""Seconds after which the stats are told what was enqueued and dequeued."""
 
 
 class Scheduler(BaseScheduler):
@@ -41,6 +46,9 @@ class Scheduler(BaseScheduler):
         self._crawler = crawler
         self._crawl = Crawl.of(crawler)
         self._stats = crawler.stats
+        self._counts: Counter[tuple[str, str]] = Counter()
+        """What the stats were not told yet: four calls a page would cost as much as all else here."""
+        self._teller = Alarm(self._tell_stats)
         self._sent_back = self._crawl.engine.handed_out.sent_back
         assert crawler.request_fingerprinter is not None
         self._fingerprint = crawler.request_fingerprinter.fingerprint
@@ -111,8 +119,7 @@ class Scheduler(BaseScheduler):
         if not where:
             self._note_seen(request)
             return False
-        self._stats.inc_value(f"scheduler/enqueued/{where}")
-        self._stats.inc_value("scheduler/enqueued")
+        self._count("enqueued", where)
         return True
 
     def _file(self, request: Request) -> str:
@@ -136,14 +143,15 @@ class Scheduler(BaseScheduler):
         if request is not None:
             id_ = self.frontier.taken[request][1][2]
             where = "memory" if id_ is None else self.ledger.where
-            self._stats.inc_value(f"scheduler/dequeued/{where}")
-            self._stats.inc_value("scheduler/dequeued")
+            self._count("dequeued", where)
         return request
 
     def close(self, reason: str) -> Deferred[None]:
         return deferred_from_coro(self._close(reason))
 
     async def _close(self, reason: str) -> None:
+        self._teller.cancel()
+        self._tell_stats()
         self._crawler.signals.disconnect(self._spider_idle, signals.spider_idle)
         self.frontier.close()
         await self.ledger.close()
@@ -152,7 +160,19 @@ class Scheduler(BaseScheduler):
 
     # What is told to people
 
+    def _count(self, what: str, where: str) -> None:
+        if not self._counts:
+            self._teller.set(TELL_STATS_SECONDS)
+        self._counts[what, where] += 1
+
+    def _tell_stats(self) -> None:
+        for (what, where), number in self._counts.items():
+            self._stats.inc_value(f"scheduler/{what}/{where}", number)
+            self._stats.inc_value(f"scheduler/{what}", number)
+        self._counts.clear()
+
     def _spider_idle(self) -> None:
+        self._tell_stats()
         self.frontier.sweep()
         if not self.ledger.may_end():
             raise DontCloseSpider

@@ -128,22 +128,6 @@ async def crawl(crawler: Any, within: float = CRAWL_TIMEOUT, **kwargs: Any) -> A
     return crawler
 
 
-async def crawled(
-    urls: Iterable[str] | None = None,
-    spidercls: type[scrapy.Spider] | None = None,
-    **given: Any,
-) -> Any:
-    """Crawl to the end, and return the crawler.
-
-    What is *given* in capitals is a setting; the rest is for the spider, or ``within``.
-    """
-    settings = {name: value for name, value in given.items() if name.isupper()}
-    crawler = make_crawler(spidercls, **settings)
-    arguments = {name: given[name] for name in given.keys() - settings}
-    await crawl(crawler, **arguments, **({} if urls is None else {"urls": urls}))
-    return crawler
-
-
 async def at_once(*crawls: Coroutine[Any, Any, Any]) -> None:
     """Run crawls at the same time."""
     if not is_reactor_installed():

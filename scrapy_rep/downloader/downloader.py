@@ -5,6 +5,7 @@ frontier has handed out to it.
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
@@ -102,15 +103,15 @@ class HandedOut:
     def __init__(self, active: Callable[[], AbstractSet[Request]]) -> None:
         """*active* returns all that the downloader has."""
         self._active = active
-        self._requests: dict[tuple[str, str], set[Request]] = {}
+        self._requests: dict[tuple[str, str], set[Request]] = defaultdict(set)
         self.sent_back: WeakKeyDictionary[Request, ref[Request]] = WeakKeyDictionary()
         """Requests on their way back to the queue, which handed them out too early: what goes
         back, and as what it was handed out."""
 
     def add(self, slot: str, host: str, request: Request) -> None:
         """Note that *request* is on its way to *host*, by *slot*."""
-        for key in ((SLOT, slot), (HOST, host)):
-            self._requests.setdefault(key, set()).add(request)
+        self._requests[SLOT, slot].add(request)
+        self._requests[HOST, host].add(request)
 
     def by(self, kind: str, name: str) -> AbstractSet[Request]:
         """Return those of a SLOT; or of a HOST: if it keeps a pace, until their answers begin."""

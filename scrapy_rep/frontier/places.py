@@ -237,7 +237,7 @@ class Places:
         full and nothing waits in *place* as far as is known. What can be read comes to hand only if
         it is one of the first.
         """
-        place, size = self.current(place), _size(entry)
+        place, size = self.current(place) if place.is_gone else place, _size(entry)
         is_new = not (place.hand or place.behind)
         if size and is_new and self._number > WINDOW:
             self.discard(place)

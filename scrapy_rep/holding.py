@@ -112,24 +112,20 @@ class Holding:
     def _where_requests_wait(self) -> str:
         if self.waits_in_scheduler:
             return f"requests wait in the scheduler, which keeps them in {self.requests_kept}"
-        name, path = (
-            ("SCHEDULER_PRIORITY_QUEUE", self.queue)
-            if self.queue
-            else ("SCHEDULER", self.scheduler)
-        )
+        chosen = f"SCHEDULER is {self.scheduler}"
+        if self.queue:
+            chosen = f"SCHEDULER_PRIORITY_QUEUE is {self.queue}"
         return (
-            f"as {name} is {path}, requests wait in the downloader, where they take places "
-            "of CONCURRENT_REQUESTS"
+            f"as {chosen}, requests wait in the downloader, where they take places of "
+            "CONCURRENT_REQUESTS"
         )
 
     def _which_delays(self) -> str:
         if self.longest_delay is None:
             return "delays that sites ask for are not kept (REP_OBEY)"
-        longer = (
-            "where a site asks for more, nothing is fetched"
-            if self.over_longest == "drop"
-            else "that is kept, too, where a site asks for more"
-        )
+        longer = "that is kept, too, where a site asks for more"
+        if self.over_longest == "drop":
+            longer = "where a site asks for more, nothing is fetched"
         return f"delays of up to {duration(self.longest_delay)} are kept; {longer}"
 
 
@@ -147,12 +143,11 @@ def what_holds(
     """
     values = Settings.read(settings)
     middlewares = middlewares_of(settings)
-    judge = next(
-        (path for path, kind in middlewares.items() if _is(kind, OUR_JUDGE)), ""
-    )
+    judges = [path for path, kind in middlewares.items() if _is(kind, OUR_JUDGE)]
+    judge = judges[0] if judges else ""
     obeys = settings.getbool("ROBOTSTXT_OBEY")
     agents = Agents(Chooser(settings, spider), values)
-    warnings = list(mistakes_of(settings, middlewares.values()))
+    warnings = mistakes_of(settings, middlewares.values())
     if not obeys:
         warnings.append(NOT_JUDGED)
     elif not judge:
@@ -161,6 +156,7 @@ def what_holds(
         warnings.append(OWN_ROBOTS)
     scheduler, queue = settings["SCHEDULER"], _queue_of(settings)
     downloader = settings["DOWNLOADER"]
+    is_others = not is_ours(downloader) and path_of(downloader) != SCRAPYS_DOWNLOADER
     return Holding(
         version=scrapy_rep.__version__,
         spider=getattr(spider, "name", None) or "",
@@ -171,8 +167,7 @@ def what_holds(
         scheduler=path_of(scheduler),
         queue=path_of(queue),
         downloader=path_of(downloader),
-        has_own_downloader=path_of(downloader) != SCRAPYS_DOWNLOADER
-        and not is_ours(downloader),
+        has_own_downloader=is_others,
         waits_in_scheduler=is_ours(queue or scheduler),
         requests_kept=_where_requests_are_kept(settings, queue or scheduler),
         policies_kept=mask_uri(path_of(values.store)) or "Redis",
@@ -185,11 +180,11 @@ def what_holds(
 
 def middlewares_of(settings: BaseSettings) -> dict[str, Any]:
     """Return the downloader middlewares that are enabled, by import path; most are classes."""
-    found: dict[Any, bool] = {}
-    for key, order in settings.getwithbase("DOWNLOADER_MIDDLEWARES").items():
-        # The user's come after the defaults.
-        found[load_object(key)] = order is not None
-    return {path_of(kind): kind for kind, is_enabled in found.items() if is_enabled}
+    both = settings.getwithbase(
+        "DOWNLOADER_MIDDLEWARES"
+    )  # the user's after the defaults
+    found = {load_object(key): order for key, order in both.items()}
+    return {path_of(kind): kind for kind, order in found.items() if order is not None}
 
 
 def path_of(named: Any) -> str:

@@ -124,7 +124,9 @@ class RepMiddleware:
 
     def _spider_closed(self) -> None:
         self._crawl.log.closed()
-        for sentence in hints_at_end(self._crawler):
+        assert self._crawler.stats is not None
+        settings, count = self._crawler.settings, self._crawler.stats.get_value
+        for sentence in hints_at_end(settings, count):
             self._events.tell_user(sentence)
 
     # Where the policy is known, nothing is awaited.

@@ -15,9 +15,8 @@ from scrapy_rep.protocol.printable import counted
 from scrapy_rep.settings import unknown_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
-    from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
     from scrapy_rep.events.stream import Stream
@@ -51,79 +50,84 @@ REFETCHES = (
 )
 
 
-def mistakes_of(settings: BaseSettings, middlewares: Iterable[Any]) -> Iterator[str]:
-    """Yield a sentence for each mistake in *settings*.
+def mistakes_of(settings: BaseSettings, middlewares: Iterable[Any]) -> list[str]:
+    """Return a sentence for each mistake in *settings*.
 
     *middlewares*: the classes of the downloader middlewares that are enabled.
     """
-    yield from unknown_names(settings)
-    is_judged_twice = any(
-        isinstance(kind, type) and issubclass(kind, RobotsTxtMiddleware)
-        for kind in middlewares
-    )
-    if settings.getbool("ROBOTSTXT_OBEY") and is_judged_twice:
-        yield (
-            "Scrapy's RobotsTxtMiddleware is enabled as well: each robots.txt is fetched "
-            "and each request judged twice. Set it to None in DOWNLOADER_MIDDLEWARES, or "
-            "enable scrapy_rep by ADDONS"
-        )
     parser = settings["ROBOTSTXT_PARSER"]
-    if settings.getpriority("ROBOTSTXT_PARSER") and parser != OUR_PARSER:
-        yield (
-            f"ROBOTSTXT_PARSER is {parser!r}, which is for Scrapy's RobotsTxtMiddleware; "
-            "scrapy_rep reads robots.txt by itself. Remove the setting"
-        )
     left_out = {int(each) for each in settings.getlist("HTTPCACHE_IGNORE_HTTP_CODES")}
-    # Another policy, RFC2616Policy among them, asks again for what is not fresh.
-    if _never_asks_again(settings) and not left_out >= LEAVE_ALONE:
-        retried = {int(each) for each in settings.getlist("RETRY_HTTP_CODES")}
-        yield (
-            "HTTPCACHE keeps answers with 429 and 503, so that each retry gets the same "
-            "answer from the cache. Set HTTPCACHE_IGNORE_HTTP_CODES = "
-            f"{sorted(left_out | LEAVE_ALONE | retried)}, and, if the cache was used "
-            'before, HTTPCACHE_DIR = "httpcache-2", as the old one may have such answers'
-        )
+    retried = {int(each) for each in settings.getlist("RETRY_HTTP_CODES")}
+    table = {
+        "Scrapy's RobotsTxtMiddleware is enabled as well: each robots.txt is fetched and "
+        "each request judged twice. Set it to None in DOWNLOADER_MIDDLEWARES, or enable "
+        "scrapy_rep by ADDONS": settings.getbool("ROBOTSTXT_OBEY")
+        and any(
+            isinstance(kind, type) and issubclass(kind, RobotsTxtMiddleware)
+            for kind in middlewares
+        ),
+        f"ROBOTSTXT_PARSER is {parser!r}, which is for Scrapy's RobotsTxtMiddleware; "
+        "scrapy_rep reads robots.txt by itself. Remove the setting": parser
+        != OUR_PARSER
+        and settings.getpriority("ROBOTSTXT_PARSER"),
+        # Another policy, RFC2616Policy among them, asks again for what is not fresh.
+        "HTTPCACHE keeps answers with 429 and 503, so that each retry gets the same answer "
+        "from the cache. Set HTTPCACHE_IGNORE_HTTP_CODES = "
+        f"{sorted(left_out | LEAVE_ALONE | retried)}, and, if the cache was used before, "
+        'HTTPCACHE_DIR = "httpcache-2", as the old one may have such answers': (
+            _never_asks_again(settings) and not left_out >= LEAVE_ALONE
+        ),
+    }
+    return [*unknown_names(settings), *_that_hold(table)]
 
 
-def hints_on_refetching(settings: BaseSettings) -> Iterator[str]:
-    """Yield how pages that have not changed need not be fetched again."""
-    if _never_asks_again(settings):
-        yield (
-            "With HTTPCACHE_ENABLED no page is asked for a second time, however old. "
-            f"{REFETCHES}"
-        )
+def hints_on_refetching(settings: BaseSettings) -> list[str]:
+    """Return how pages that have not changed need not be fetched again."""
     # What is kept, or the names of what is written, speak for further crawls.
     written = [settings.get("REP_AUDIT_URI"), *(settings.getdict("FEEDS") or ())]
     keeps = settings.get("REP_STORE") not in {None, "memory"}
     again = (keeps and not settings.get("JOBDIR")) or "%(time)s" in str(written)
-    if again and not settings.getbool("HTTPCACHE_ENABLED"):
-        yield f"This crawl seems to be repeated. HTTPCACHE_ENABLED = True with {REFETCHES}"
+    table = {
+        "With HTTPCACHE_ENABLED no page is asked for a second time, however old. "
+        f"{REFETCHES}": _never_asks_again(settings),
+        f"This crawl seems to be repeated. HTTPCACHE_ENABLED = True with {REFETCHES}": (
+            again and not settings.getbool("HTTPCACHE_ENABLED")
+        ),
+    }
+    return _that_hold(table)
 
 
-def hints_at_start(user_agent: str) -> Iterator[str]:
-    """Yield what to change in the User-Agent that is sent."""
-    if any(note.code == "no-contact" for note in notes_on_header(user_agent)):
-        yield (
-            f"The User-Agent, {user_agent!r}, does not say how to reach you: put a URL or "
-            "an e-mail address into USER_AGENT, so that a site can write to you before "
-            "it blocks you"
-        )
+def hints_at_start(user_agent: str) -> list[str]:
+    """Return what to change in the User-Agent that is sent."""
+    hint = (
+        f"The User-Agent, {user_agent!r}, does not say how to reach you: put a URL or an "
+        "e-mail address into USER_AGENT, so that a site can write to you before it blocks you"
+    )
+    return (
+        [hint] if "no-contact" in {n.code for n in notes_on_header(user_agent)} else []
+    )
 
 
-def hints_at_end(crawler: Crawler) -> Iterator[str]:
-    """Yield that sites were asked many times without any delay, as none asked for one."""
-    assert crawler.stats is not None
-    settings, count = crawler.settings, crawler.stats.get_value
-    if settings.getfloat("DOWNLOAD_DELAY") or settings.getbool("AUTOTHROTTLE_ENABLED"):
-        return
+def hints_at_end(settings: BaseSettings, count: Callable[[str, int], Any]) -> list[str]:
+    """Return that sites were asked many times without any delay, as none asked for one.
+
+    *count* returns a stat, or what it has where there is none.
+    """
     requests, origins = count("downloader/request_count", 0), count("rep/origins", 0)
-    many = requests >= max(MANY_REQUESTS, MANY_PER_ORIGIN * origins)
-    if many and not count("rep/crawl_delay/origins", 0):
-        yield (
-            f"{counted(requests, 'request')} went to {counted(origins, 'origin')} without "
-            "a delay, as no robots.txt asks for one: think of DOWNLOAD_DELAY, or of "
-            "AUTOTHROTTLE_ENABLED"
-        )
+    is_delayed = settings.getfloat("DOWNLOAD_DELAY") or count(
+        "rep/crawl_delay/origins", 0
+    )
+    few = requests < max(MANY_REQUESTS, MANY_PER_ORIGIN * origins)
+    if few or is_delayed or settings.getbool("AUTOTHROTTLE_ENABLED"):
+        return []
+    went = f"{counted(requests, 'request')} went to {counted(origins, 'origin')}"
+    why = "as no robots.txt asks for one: think of DOWNLOAD_DELAY, or of AUTOTHROTTLE_ENABLED"
+    return [f"{went} without a delay, {why}"]
+
+
+def _that_hold(table: dict[str, Any]) -> list[str]:
+    """Return the sentences of *table* beside which something true stands."""
+    return [sentence for sentence, holds in table.items() if holds]
 
 
 def _never_asks_again(settings: BaseSettings) -> bool:

@@ -70,15 +70,12 @@ class Symptoms:
             if self._keeper.health(host) is not WELL:
                 self._keeper.note_success(host, departure.started_at)
             return
-        if not host:
-            return
-        asked = 0.0
-        if status in {TOO_MANY_REQUESTS, SERVICE_UNAVAILABLE}:
+        if host and status in {TOO_MANY_REQUESTS, SERVICE_UNAVAILABLE}:
             # Then Retry-After is about the host.
             asked = retry_after(fields_of(response.headers), self._now())
-        elif not self._is_a_row(departure):
-            return
-        self._suffers(departure, str(status), status, asked)
+            self._suffers(departure, str(status), status, asked)
+        elif host and self._is_a_row(departure):
+            self._suffers(departure, str(status), status)
 
     def _look_for_demand(self, departure: Departure, response: Response) -> None:
         """Tell of a page that a site gives only with a licence or for a payment."""
@@ -88,9 +85,9 @@ class Symptoms:
             return
         if response.status in self._settings.retried:
             request.meta["dont_retry"] = True  # another try would get the same answer
-        found = (demand.cause, demand.license or None, demand.price or None)
-        url = without_user(request.url)
-        self._events.tell(Demanded(departure.host, url, response.status, *found))
+        host, url, status = departure.host, without_user(request.url), response.status
+        terms = demand.license or None, demand.price or None
+        self._events.tell(Demanded(host, url, status, demand.cause, *terms))
 
     def _is_a_row(self, departure: Departure) -> bool:
         """Note that a page failed; tell whether so many have that it is not the page."""
@@ -108,33 +105,30 @@ class Symptoms:
         departure: Departure,
         what: str,
         status: int | None = None,
-        asked: float = 0.0,
+        asked: float = 0,
     ) -> None:
-        request, host = departure.request, departure.host
-        heeded = asked and "retry-after" in self._settings.obey
+        """Leave the host alone for as long as it has *asked* for, or as it has failed."""
+        keeper, settings, host = self._keeper, self._settings, departure.host
+        heeded = asked if "retry-after" in settings.obey else 0.0
         if not (heeded or self._backs_off):
             self._events.count("backoff/ignored")
             return
-        most = self._settings.retry_after_max
-        pause = min(asked, most) if heeded else 0.0
+        pause = min(heeded, settings.retry_after_max)
         if self._backs_off:
-            before, health = self._keeper.note_failure(
+            before, health = keeper.note_failure(
                 host, departure.started_at, status, pause
             )
             is_news = health.at != before.at
-            if is_news and self._keeper.is_down(host):
-                self._events.tell(Down(host, self._settings.back_off_give_up))
+            if is_news and keeper.is_down(host):
+                self._events.tell(Down(host, settings.back_off_give_up))
             if is_news and not heeded:
                 pause = health.resumes - health.at
-        longer = self._keeper.park(host, pause, what)
-        self._events.tell(
-            BackedOff(
-                host,
-                without_user(request.url),
-                what,
-                pause,
-                longer,
-                asked=asked if heeded else None,
-                down=self._keeper.refuses(host) or None,
-            )
+        longer, url = (
+            keeper.park(host, pause, what),
+            without_user(departure.request.url),
         )
+        down = keeper.refuses(host) or None
+        told = BackedOff(
+            host, url, what, pause, longer, asked=heeded or None, down=down
+        )
+        self._events.tell(told)

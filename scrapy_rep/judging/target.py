@@ -143,13 +143,15 @@ def tokens_not_in(sent: str, chosen: Agent) -> tuple[str, ...]:
     return tuple(token for token in tokens if token.lower() not in sent.lower())
 
 
-@lru_cache(maxsize=256)
-def _decode_header(header: bytes) -> str:
-    """Decode *header*, which Scrapy has made of a str in UTF-8, unless a user made it."""
+def decoded(octets: bytes) -> str:
+    """Decode what is UTF-8, as Scrapy makes headers of a str; else as Latin-1, which all is."""
     try:
-        return header.decode()
+        return octets.decode()
     except UnicodeDecodeError:
-        return header.decode("latin-1")
+        return octets.decode("latin-1")
+
+
+_decode_header = lru_cache(maxsize=256)(decoded)
 
 
 def name_of(agent: Agent) -> str:

@@ -26,7 +26,7 @@ from scrapy_rep.judging.ruling import (
     preferences_of,
     stated_answers,
 )
-from scrapy_rep.judging.target import judged, name_of
+from scrapy_rep.judging.target import decoded, judged, name_of
 from scrapy_rep.pages.tdm_files import TDM, TdmFiles
 from scrapy_rep.protocol.page_rules import page_rules
 from scrapy_rep.protocol.preferences import EVERYTHING_UNSTATED, combine
@@ -49,6 +49,7 @@ PAGE_RULES_HEADER = b"X-Robots-Tag"
 HEADERS_OF_INTEREST = HEADER_NAMES | {PAGE_RULES_HEADER}
 FLAG_RULES = ("noindex", "nofollow", "noarchive", "nosnippet")
 """Rules that have a key of their own."""
+COUNTED_RULES = ("noindex", "nofollow")
 HIDDEN_PARTS = ((b"<!--", b"-->"), (b"<script", b"</script"))
 """Begin and end of the parts of a page in which tags are only text."""
 
@@ -61,12 +62,16 @@ def read_page(response: Response, whose: Callable[[], Agent]) -> dict[str, Any]:
     *whose* returns the agent. It is called only if *response* may ask for something.
     """
     page: dict[str, Any] = dict.fromkeys(FLAG_RULES, False)
-    page |= {"unavailable_after": None, "rules": {}}
-    page |= {"preferences": {}, "tdm_policy": None}
+    page |= {
+        "unavailable_after": None,
+        "rules": {},
+        "preferences": {},
+        "tdm_policy": None,
+    }
     metas = meta_tags(response, whose) if isinstance(response, HtmlResponse) else []
     if not metas and HEADERS_OF_INTEREST.isdisjoint(response.headers.keys()):
         return page  # as for nearly all pages
-    headers = [_text(value) for value in response.headers.getlist(PAGE_RULES_HEADER)]
+    headers = [decoded(value) for value in response.headers.getlist(PAGE_RULES_HEADER)]
     if headers or metas:
         said, until = page_rules(headers, metas, whose())
         for rule in FLAG_RULES:
@@ -94,20 +99,10 @@ def meta_tags(
         body = response.text[:MAX_READ_BYTES].encode("utf-8", "replace")
     head = head_of(body)
     lowered = head.lower()
-    if b"<meta" not in lowered:
+    if b"<meta" not in lowered or not any(map(lowered.__contains__, _names(whose()))):
         return []
-    if not any(name in lowered for name in _names(whose())):
-        return []
-    tags = Selector(text=_text(head), type="html").xpath("//meta[@name and @content]")
+    tags = Selector(text=decoded(head), type="html").xpath("//meta[@name and @content]")
     return [(tag.attrib["name"], tag.attrib["content"]) for tag in tags]
-
-
-def _text(octets: bytes) -> str:
-    """Decode *octets*; only names and rules matter, which are ASCII."""
-    try:
-        return octets.decode()
-    except UnicodeDecodeError:
-        return octets.decode("latin-1")
 
 
 def head_of(body: bytes) -> bytes:
@@ -161,13 +156,10 @@ def urls_not_to_follow(response: Response) -> frozenset[str]:
     """
     if not isinstance(response, HtmlResponse) or "nofollow" not in response.text:
         return frozenset()
-    links = ALL_LINKS.extract_links(response)
-    others = {canonicalize_url(link.url) for link in links if not link.nofollow}
-    return frozenset(
-        url
-        for url in (canonicalize_url(link.url) for link in links if link.nofollow)
-        if url not in others
-    )
+    urls: dict[bool, set[str]] = {True: set(), False: set()}
+    for link in ALL_LINKS.extract_links(response):
+        urls[link.nofollow].add(canonicalize_url(link.url))
+    return frozenset(urls[True] - urls[False])
 
 
 class RepSpiderMiddleware(BaseSpiderMiddleware):
@@ -201,10 +193,9 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
         request.meta["rep_page"] = page
         if self._decides:
             self._pages[response] = page
-        if page["noindex"]:
-            self._events.count("page/noindex")
-        if page["nofollow"]:
-            self._events.count("page/nofollow")
+        for rule in COUNTED_RULES:
+            if page[rule]:
+                self._events.count(f"page/{rule}")
 
     def get_processed_request(
         self, request: Request, response: Response | None
@@ -260,15 +251,14 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
                 return "noindex", page["rules"]["noindex"]
             if _is_over(page["unavailable_after"]):
                 return "unavailable_after", page["rules"]["unavailable_after"]
-        if self._purposes is not None:
-            stated = page["preferences"]
-            own = preferences_of(response) if stated else EVERYTHING_UNSTATED
-            if self._tdm_files is not None and TDM not in stated:
-                own = combine(own, self._tdm_files.preferences(response.url))
-            found = self._purposes.refused_by(own)
-            if found is not None:
-                return "purpose", found.said
-        return "", ""
+        if self._purposes is None:
+            return "", ""
+        stated = page["preferences"]
+        own = preferences_of(response) if stated else EVERYTHING_UNSTATED
+        if self._tdm_files is not None and TDM not in stated:
+            own = combine(own, self._tdm_files.preferences(response.url))
+        found = self._purposes.refused_by(own)
+        return ("", "") if found is None else ("purpose", found.said)
 
     def _page(self, response: Response) -> dict[str, Any]:
         page = self._pages.get(response)

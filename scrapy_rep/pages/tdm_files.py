@@ -115,7 +115,7 @@ class TdmFiles(OneForEachCrawler):
         again = settings.unreachable_ttl
         try:
             rules, failure = await self._fetch(origin, page)
-            again = settings.unreachable_ttl if failure else settings.max_age
+            again = again if failure else settings.max_age
         except CancelledError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a download may raise
@@ -157,8 +157,9 @@ class TdmMiddleware:
 
     def __init__(self, crawler: Crawler) -> None:
         crawl = Crawl.of(crawler)
-        judges = crawler.settings.getbool("ROBOTSTXT_OBEY")
-        if not judges or TDM not in crawl.settings.purpose:
+        if not (
+            TDM in crawl.settings.purpose and crawler.settings.getbool("ROBOTSTXT_OBEY")
+        ):
             raise NotConfigured  # without a message: it is what the user wants
         self._files = TdmFiles.of(crawler)
         self._files.is_asked = True

@@ -39,7 +39,7 @@ QUEUES = (
     "SCHEDULER_DISK_QUEUE",
     "SCHEDULER_START_DISK_QUEUE",
 )
-SCRAPYS_QUEUES = "scrapy.squeues"
+SCRAPYS = "scrapy.squeues"
 logger = logging.getLogger(__name__)
 
 
@@ -78,20 +78,15 @@ class Addon:
         """
         values = Settings.read(settings)
         settings.set("ROBOTSTXT_OBEY", True, "addon")
-        ours: list[tuple[str, type, int]] = [
-            ("DOWNLOADER_MIDDLEWARES", RepMiddleware, ORDER),
-            ("SPIDER_MIDDLEWARES", RepSpiderMiddleware, SPIDER_ORDER),
-        ]
+        enable = settings.setdefault_in_component_priority_dict
+        enable("DOWNLOADER_MIDDLEWARES", RepMiddleware, ORDER)
+        enable("SPIDER_MIDDLEWARES", RepSpiderMiddleware, SPIDER_ORDER)
         if values.evidence_field is not None:
             from scrapy_rep.evidence import EvidenceSpiderMiddleware  # noqa: PLC0415 - few need it
 
-            ours.append(
-                ("SPIDER_MIDDLEWARES", EvidenceSpiderMiddleware, EVIDENCE_ORDER)
-            )
+            enable("SPIDER_MIDDLEWARES", EvidenceSpiderMiddleware, EVIDENCE_ORDER)
         if TDM in values.purpose:
-            ours.append(("DOWNLOADER_MIDDLEWARES", TdmMiddleware, TDM_ORDER))
-        for name, kind, order in ours:
-            settings.setdefault_in_component_priority_dict(name, kind, order)
+            enable("DOWNLOADER_MIDDLEWARES", TdmMiddleware, TDM_ORDER)
         # By its path: before Scrapy 2.15 the class as a key left it enabled.
         settings["DOWNLOADER_MIDDLEWARES"].set(BUILT_IN, None, "addon")
         if settings["DOWNLOADER"] == DOWNLOADER:  # else the gate does its work
@@ -105,8 +100,7 @@ class Addon:
 
 def _choose_scheduler(settings: BaseSettings) -> None:
     """Have the frontier hold back what must wait, unless the user has chosen other parts."""
-    name = _chosen_part(settings)
-    job = _our_job(settings.get("JOBDIR"))
+    name, job = _chosen_part(settings), _our_job(settings.get("JOBDIR"))
     if name is not None:
         if job and job.exists() and settings["SCHEDULER"] != OUR_SCHEDULER:
             logger.warning(
@@ -132,10 +126,8 @@ def _chosen_part(settings: BaseSettings) -> str | None:
         if (settings.getpriority(name) or 0) <= SETTINGS_PRIORITIES["default"]:
             continue
         # A queue of Scrapy's says in which order requests go, and that is what they do.
-        kind = settings[name]
-        if name not in QUEUES or (
-            kind and load_object(kind).__module__ != SCRAPYS_QUEUES
-        ):
+        kind = name in QUEUES and settings[name]
+        if name not in QUEUES or (kind and load_object(kind).__module__ != SCRAPYS):
             return name
     return None
 

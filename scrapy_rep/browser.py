@@ -6,7 +6,7 @@ Beyond RFC 9309, which says nothing about the parts of a page.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from scrapy import Request
 from scrapy.utils.defer import deferred_from_coro
@@ -90,18 +90,12 @@ class AbortDisallowed:
                 cause, verdict = too_soon(parked, 0.0, is_parked=True)
             elif ruling.left_out:
                 (cause, verdict), enforced = ruling.left_out[0], False
-        return InBrowser(
-            url=url,
-            agent=name_of(agent),
-            cause=cause,
-            enforced=enforced,
-            digest=digest,
-            **said_by(verdict),
-        )
+        told: Any = {"cause": cause, "enforced": enforced, "digest": digest}
+        return InBrowser(url=url, agent=name_of(agent), **told, **said_by(verdict))
 
     def _ask(self, crawl: Crawl, origin: str) -> None:
-        is_full = len(self._asked) >= MOST_ASKED
-        if origin in self._asked or is_full or crawl.engine.is_ending():
+        asked = self._asked
+        if origin in asked or len(asked) >= MOST_ASKED or crawl.engine.is_ending():
             return
         self._asked.add(origin)
         asking = deferred_from_coro(crawl.policies.get(origin, Request(origin)))
@@ -127,9 +121,8 @@ def bind(settings: BaseSettings, crawler: Crawler) -> None:
     """Put an ``AbortDisallowed`` for *crawler* in the setting, if the user has chosen ours."""
     chosen = settings.get(SETTING)
     if chosen in PATHS or chosen is abort_disallowed:
-        settings.set(
-            SETTING, AbortDisallowed(crawler), settings.getpriority(SETTING) or 0
-        )
+        priority = settings.getpriority(SETTING) or 0
+        settings.set(SETTING, AbortDisallowed(crawler), priority)
 
 
 def _bare(url: str) -> str:

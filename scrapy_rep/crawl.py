@@ -100,7 +100,7 @@ class Crawl(OneForEachCrawler):
             if isinstance(kind, type) and not issubclass(kind, Store):
                 # It has the methods, and now the defaults of those that it lacks.
                 kind = type(kind.__name__, (kind, Store), {})
-            store: Store = build_from_crawler(kind, self.crawler)
+            return build_from_crawler(kind, self.crawler)  # type: ignore[no-any-return]
         except SettingError:
             raise
         except (ImportError, NameError, ValueError, TypeError, OSError) as error:
@@ -109,7 +109,6 @@ class Crawl(OneForEachCrawler):
             # Where the error may tell a secret, so may its traceback.
             cause = error if mask_uri(str(name)) == str(name) else None
             raise SettingError("REP_STORE", name, expected) from cause
-        return store
 
     @cached_property
     def policies(self) -> Policies:
@@ -152,13 +151,8 @@ class Crawl(OneForEachCrawler):
         if settings.audit_uri is not None:
             from scrapy_rep.evidence.audit import Audit  # noqa: PLC0415
 
-            self.audit = Audit(
-                self.crawler,
-                settings.audit_uri,
-                events,
-                self.waits,
-                lambda: name_of(self.agents.of()),
-            )
+            agent, uri = lambda: name_of(self.agents.of()), settings.audit_uri
+            self.audit = Audit(self.crawler, uri, events, self.waits, agent)
             write = self.audit.write
         if settings.evidence or write:
             from scrapy_rep.evidence.witness import Witness  # noqa: PLC0415

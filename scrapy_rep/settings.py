@@ -36,16 +36,10 @@ if TYPE_CHECKING:
 Check = Callable[[Any], Any]
 
 DIALECTS = {"rfc9309": RFC9309, "gym2008": GYM2008, "mk1996": MK1996}
-PACE_DIRECTIVES = frozenset({"crawl-delay", "request-rate", "visit-time"})
+PACE_ORDER = ("crawl-delay", "request-rate", "visit-time")
+PACE_DIRECTIVES = frozenset(PACE_ORDER)
 """The directives of a robots.txt that concern our speed."""
-DIRECTIVES = (
-    "disallow",
-    "crawl-delay",
-    "request-rate",
-    "visit-time",
-    "retry-after",
-    "back-off",
-)
+DIRECTIVES = ("disallow", *PACE_ORDER, "retry-after", "back-off")
 PAGE_RULES = ("nofollow", "noindex")
 FLAGS = {"true": True, "1": True, "false": False, "0": False}
 DAY = 86400.0
@@ -86,6 +80,7 @@ def whole(least: int, most: float = math.inf) -> Check:
 
 SECONDS = number("a number of seconds, >= 0", lambda found: found >= 0)
 SOME_SECONDS = number("a number of seconds, > 0", lambda found: found > 0)
+POSITIVE = number("a number, >= 0", lambda found: found >= 0)
 STATUS = number("a 4xx status", lambda found: 400 <= found < 500, int)
 
 
@@ -96,25 +91,26 @@ def flag(value: Any) -> bool:
     raise WrongError("True or False")
 
 
-def text(value: Any) -> str | None:
-    if isinstance(value, str):
-        return value or None
-    raise WrongError("a str")
+def text(expected: str = "a str", *starts: str) -> Check:
+    """Return a check of a str, which begins with one of *starts*; "" is none."""
+
+    def check(value: Any) -> str | None:
+        if isinstance(value, str) and (not value or value.startswith(starts or "")):
+            return value or None
+        raise WrongError(expected)
+
+    return check
 
 
-def path_or_uri(value: Any) -> str | None:
-    if isinstance(value, Path):
-        return str(value.absolute())
-    if isinstance(value, str):
-        return value or None
-    raise WrongError("a path or a URI")
+def path_or_uri(value: Any) -> Any:
+    is_path = isinstance(value, Path)
+    return str(value.absolute()) if is_path else text("a path or a URI")(value)
 
 
-def server_url(value: Any) -> str | None:
-    schemes = ("redis://", "rediss://", "unix://")
-    if isinstance(value, str) and (not value or value.startswith(schemes)):
-        return value or None
-    raise WrongError('a URL such as "redis://localhost:6379", or rediss:// with TLS')
+SERVER_URL = text(
+    'a URL such as "redis://localhost:6379", or rediss:// with TLS',
+    *("redis://", "rediss://", "unix://"),
+)
 
 
 def one_of(choices: Collection[str]) -> Check:
@@ -148,6 +144,10 @@ def list_of(check_item: Check, expected: str, kind: Check = frozenset) -> Check:
         return kind(found)
 
     return check
+
+
+LIST_OF_SECONDS = list_of(SECONDS, "a list of numbers of seconds, >= 0", tuple)
+LIST_OF_STATUSES = list_of(STATUS, "a list of 4xx statuses such as [401, 403]")
 
 
 def some_of(choices: Collection[str]) -> Check:
@@ -194,10 +194,8 @@ def meta_of_text(value: Any, expected: str) -> Mapping[str, Any]:
     if value.get("playwright") or any(
         isinstance(each, Mapping) and each.get("browserHtml") for each in zyte
     ):
-        raise WrongError(
-            "a meta that asks for no browser: it makes HTML of a robots.txt, in which "
-            "there are no rules"
-        )
+        why = "it makes HTML of a robots.txt, in which there are no rules"
+        raise WrongError(f"a meta that asks for no browser: {why}")
     return value
 
 
@@ -237,20 +235,20 @@ def hosts(value: Any) -> dict[str, dict[str, Any]]:
     for host, own in value.items():
         if not isinstance(host, str) or not isinstance(own, Mapping):
             raise WrongError(expected)
+        allows = "allow" in own
         for name, its in own.items():
             if name not in OF_A_HOST:
-                raise WrongError(
-                    f"{expected}; {shown(name)} is nothing that a host has"
-                )
+                strange = f"{shown(name)} is nothing that a host has"
+                raise WrongError(f"{expected}; {strange}")
+            if name in OF_A_PERMISSION and not allows:
+                raise WrongError(f'{expected}; {name} needs an "allow" beside it')
             try:
                 is_none = its is None and name != "allow"
                 checked = None if is_none else OF_A_HOST[name](its)
             except WrongError as error:
                 raise WrongError(f"{expected}; the {name} is {error}") from None
-            key = exact_host(host) if "allow" in own else host.lower()
+            key = exact_host(host) if allows else host.lower()
             found.setdefault(key, {})[name] = checked
-        if (lone := OF_A_PERMISSION.intersection(own)) and "allow" not in own:
-            raise WrongError(f'{expected}; {min(lone)} needs an "allow" beside it')
     return found
 
 
@@ -261,29 +259,23 @@ def exact_host(name: str) -> str:
     host = (urlsplit(origin or "").hostname or "").rstrip(".")
     if HOST_NAME.fullmatch(host) or ":" in host:
         return host
-    raise WrongError(
-        f'the exact name of a host, as in "www.example.com", beside "allow"; {shown(name)} '
-        "is none"
-    )
+    expected = 'the exact name of a host, as in "www.example.com", beside "allow"'
+    raise WrongError(f"{expected}; {shown(name)} is none")
 
 
-def check_agent(name: str, value: object) -> str | tuple[str, ...] | None:
+def check_agent(name: str, value: Any) -> str | tuple[str, ...] | None:
     """Return *value*, one agent, or several in order of preference as a tuple.
 
     ``None``: no agent was chosen, which "" and an empty list mean, too. Raises
     ``SettingError`` for other types; *name* says where the value stands.
     """
-    if not value:
-        return None
-    if isinstance(value, str):
-        return value
-    if isinstance(value, (list, tuple)) and all(
-        isinstance(token, str) and token for token in value
-    ):
+    if not value or isinstance(value, str):
+        return value or None
+    is_list = isinstance(value, (list, tuple))
+    if is_list and all(isinstance(token, str) and token for token in value):
         return tuple(value)
-    raise SettingError(
-        name, value, "a product token or a User-Agent, as a str, or a list of tokens"
-    )
+    expected = "a product token or a User-Agent, as a str, or a list of tokens"
+    raise SettingError(name, value, expected)
 
 
 def setting(default: Any, check: Check) -> Any:
@@ -317,10 +309,7 @@ class Settings(OneForEachCrawler):
     """For how long it is used at least, whatever its headers say."""
     unreachable: str = setting("disallow", one_of(("disallow", "allow")))
     """What holds where a robots.txt cannot be fetched."""
-    unreachable_retry_delays: tuple[float, ...] = setting(
-        [10.0, 60.0],
-        list_of(SECONDS, "a list of numbers of seconds, >= 0", tuple),
-    )
+    unreachable_retry_delays: tuple[float, ...] = setting([10.0, 60.0], LIST_OF_SECONDS)
     """When it is asked for again while requests wait."""
     unreachable_ttl: float = setting(3600.0, SOME_SECONDS)
     """How often it is asked for after that."""
@@ -334,9 +323,7 @@ class Settings(OneForEachCrawler):
     """The longest that it is parked at a time."""
     back_off_give_up: float = setting(600.0, SECONDS)
     """After so long without a success it is given up."""
-    latency_factor: float = setting(
-        0.0, number("a number, >= 0", lambda found: found >= 0)
-    )
+    latency_factor: float = setting(0.0, POSITIVE)
     """How many of its response times lie between two requests; 0: none."""
     latency_delay_min: float = setting(0.0, SECONDS)
     """The shortest delay for that reason."""
@@ -350,9 +337,7 @@ class Settings(OneForEachCrawler):
     """The crawl ends if nothing may be sent for longer; None: no limit."""
     wait: bool = setting(None, flag)
     """Whether requests wait for more than a few seconds; None: True, but in a shell False."""
-    deny_statuses: frozenset[int] = setting(
-        None, list_of(STATUS, "a list of 4xx statuses such as [401, 403]")
-    )
+    deny_statuses: frozenset[int] = setting(None, LIST_OF_STATUSES)
     """4xx statuses of a robots.txt that disallow everything; None: with mk1996 401, 403."""
     max_redirects: int = setting(5, whole(0))
     """How many redirects of a robots.txt are followed."""
@@ -371,9 +356,9 @@ class Settings(OneForEachCrawler):
     store: str | type = setting(None, lambda value: value)  # checked when it is made
     """Where answers are kept: memory, sqlite, a class; None: memory, with JOBDIR sqlite,
     in a fleet with its requests."""
-    store_path: str | None = setting(None, text)
+    store_path: str | None = setting(None, text())
     """The file of the SQLite store; None: robots.sqlite in JOBDIR."""
-    fleet: str | None = setting(None, server_url)
+    fleet: str | None = setting(None, SERVER_URL)
     """The Redis server or cluster by which workers share a crawl; None: one process."""
     fleet_lease: float = setting(8.0, SOME_SECONDS)
     """A worker that is silent for so long is taken for dead."""
@@ -395,7 +380,7 @@ class Settings(OneForEachCrawler):
     """Whether what is not as approved is refused, not only warned of."""
     evidence: bool = setting(False, flag)
     """Whether requests carry meta["rep_evidence"]."""
-    evidence_field: str | None = setting(None, text)
+    evidence_field: str | None = setting(None, text())
     """The field of items for the digest of the robots.txt."""
     audit_uri: str | None = setting(None, path_or_uri)
     """Where the audit is written."""
@@ -416,11 +401,13 @@ class Settings(OneForEachCrawler):
         expected.
         """
         found: dict[str, Any] = {}
-        for setting_name, (name, check) in CHECKS.items():
+        for setting_name, its in DECLARED.items():
             value = settings.get(setting_name)
-            value = DEFAULTS[setting_name] if value is None else value
+            value = its.metadata["default"] if value is None else value
             try:
-                found[name] = None if value is None else check(value)
+                found[its.name] = (
+                    None if value is None else its.metadata["check"](value)
+                )
             except WrongError as error:
                 raise SettingError(setting_name, value, str(error)) from None
         dialect = found["dialect"] = DIALECTS[found["dialect"]]
@@ -428,10 +415,9 @@ class Settings(OneForEachCrawler):
             found["max_age"] = dialect.default_lifetime or DAY
         for least, most in LEAST_AND_MOST:
             if found[least] > found[most]:
-                setting_name = f"REP_{least.upper()}"
+                name, given = f"REP_{least.upper()}", found[least]
                 expected = f"at most REP_{most.upper()}, which is {found[most]}"
-                value = settings.get(setting_name, found[least])
-                raise SettingError(setting_name, value, expected)
+                raise SettingError(name, settings.get(name, given), expected)
         if found["wait"] is None:
             found["wait"] = not at_prompt()
         if found["deny_statuses"] is None:
@@ -457,7 +443,6 @@ DECLARED = {
     f"REP_{each.name.upper()}": each for each in fields(Settings) if each.metadata
 }
 DEFAULTS = {name: each.metadata["default"] for name, each in DECLARED.items()}
-CHECKS = {name: (its.name, its.metadata["check"]) for name, its in DECLARED.items()}
 
 
 def unknown_names(settings: BaseSettings) -> list[str]:

@@ -79,20 +79,23 @@ async def _play(
 
 
 async def harvest(
-    replies: dict[str, Any],
-    paths: Iterable[str],
-    spider: type[scrapy.Spider],
+    replies: Site | dict[str, Any],
+    urls: Iterable[str],
+    spider: type[scrapy.Spider] = Pages,
     meta: Any = None,
     **settings: Any,
 ) -> tuple[list[str], list[str], Any]:
-    """Crawl *paths*; return those that the site saw, those of the items, and the crawler."""
+    """Crawl *urls*, most of them paths; return those that the site saw, those of the items, and
+    the crawler. *replies* are a site's, or a site that is not open yet.
+    """
     items: list[str] = []
-    with Site(replies) as site:
+    with replies if isinstance(replies, Site) else Site(replies) as site:
         crawler = make_crawler(spider, **settings)
 
         def scraped(item: Any) -> None:
             items.append(item["url"].removeprefix(site.origin))
 
         crawler.signals.connect(scraped, signals.item_scraped)
-        await crawl(crawler, urls=[site.url(path) for path in paths], meta=meta)
+        whole = [site.url(url) if url.startswith("/") else url for url in urls]
+        await crawl(crawler, urls=whole, meta=meta)
         return site.paths, sorted(items), crawler

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from scrapy.utils.asyncio import is_asyncio_available
 from scrapy_rep import RobotsForbidden, RobotsUnreachable, SettingError
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.signals import request_forbidden
+from tests.play import harvest
 from tests.site import Reply, Site
 from tests.utils import (
     SCRAPYS,
@@ -28,24 +30,8 @@ from tests.utils import (
 )
 
 DISALLOW_P = "User-agent: *\nDisallow: /p\n"
-AGENTS = (
-    "User-agent: meta\nDisallow: /meta\n\n"
-    "User-agent: spider\nDisallow: /spider\n\n"
-    "User-agent: setting\nDisallow: /setting\n\n"
-    "User-agent: header\nDisallow: /header\n\n"
-    "User-agent: default-header\nDisallow: /default-header\n\n"
-    "User-agent: bot\nDisallow: /bot\n\n"
-    "User-agent: *\nDisallow: /other\n"
-)
-PATHS = ["/meta", "/spider", "/setting", "/header", "/default-header", "/bot", "/other"]
-
-
-def warnings_of_ours(caplog):
-    return [
-        record
-        for record in caplog.records
-        if record.levelno >= logging.WARNING and record.name.startswith("scrapy_rep")
-    ]
+RULES = {"/robots.txt": DISALLOW_P}
+TO_P = {**RULES, "/a": Reply(status=302, headers={"Location": "/p"})}
 
 
 @coroutine_test
@@ -60,167 +46,128 @@ async def test_refusal_reaches_the_errback_with_rule_and_line(caplog):
         crawler = make_crawler()
         crawler.signals.connect(on_forbidden, request_forbidden)
         await crawl(crawler, urls=[site.url("/page"), site.url("/ok")])
-        (failure,) = crawler.spider.failures
+    (failure,) = crawler.spider.failures
     assert isinstance(failure, RobotsForbidden)
     assert isinstance(failure, IgnoreRequest)
-    assert failure.url == site.url("/page")
-    assert failure.origin == site.origin
+    assert (failure.url, failure.origin) == (site.url("/page"), site.origin)
     assert failure.verdict.rule == (False, "/p", 3)
     assert failure.reason == "Disallow: /p (line 3, user-agent *)"
     assert str(failure) == f"Forbidden by robots.txt: {failure.reason}: {failure.url}"
     assert seen == [(site.url("/page"), 3, "pages")]
     _, line, *_ = [r for r in caplog.records if r.name == "scrapy_rep"]
-    assert line.levelno == logging.DEBUG
-    assert line.getMessage() == str(failure)
-    stats = crawler.stats.get_stats()
-    assert stats["robotstxt/forbidden"] == 1
-    assert stats["rep/forbidden/rule"] == 1
-    assert stats["robotstxt/request_count"] == 1
-    assert stats["robotstxt/response_count"] == 1
-    assert stats["robotstxt/response_status_count/200"] == 1
-    assert stats["rep/origins"] == 1
+    assert (line.levelno, line.getMessage()) == (logging.DEBUG, str(failure))
+    expected = {
+        "robotstxt/forbidden": 1,
+        "rep/forbidden/rule": 1,
+        "robotstxt/request_count": 1,
+        "robotstxt/response_count": 1,
+        "robotstxt/response_status_count/200": 1,
+        "rep/origins": 1,
+    }
+    assert expected.items() <= crawler.stats.get_stats().items()
+
+
+class Named(Pages):
+    robotstxt_user_agent = "spider"
+
+    def requests(self):
+        for request in super().requests():
+            request.headers["User-Agent"] = "header/1"
+            yield request
 
 
 @pytest.mark.parametrize(
-    ("settings", "attributes", "meta", "headers", "refused"),
+    ("spider", "settings", "meta", "refused"),
     [
-        pytest.param({}, {}, {}, {}, "/other", id="nobody: the default group"),
+        pytest.param(Pages, {}, None, "/other", id="nobody: the default group"),
         pytest.param(
-            {"USER_AGENT": "bot/1.0 (+https://spider.example/meta)"}, {}, {}, {}, "/bot",
-            id="USER_AGENT: the token, no word of the URL",
+            Pages, {"USER_AGENT": "setting header", "ROBOTSTXT_USER_AGENT": ["no", "setting"]},
+            None, "/setting", id="a list",
         ),
         pytest.param(
-            {"USER_AGENT": "x", "DEFAULT_REQUEST_HEADERS": {"user-agent": "default-header/2"}},
-            {}, {}, {}, "/default-header", id="DEFAULT_REQUEST_HEADERS",
+            Named, {"ROBOTSTXT_USER_AGENT": "setting"}, None, "/spider", id="the spider"
         ),
         pytest.param(
-            {"USER_AGENT": "bot"}, {}, {}, {"User-Agent": "header/1"}, "/header",
-            id="the request's header",
-        ),
-        pytest.param(
-            {"USER_AGENT": "bot setting", "ROBOTSTXT_USER_AGENT": "setting"}, {}, {},
-            {"User-Agent": "header setting"}, "/setting", id="ROBOTSTXT_USER_AGENT",
-        ),
-        pytest.param(
-            {"USER_AGENT": "setting", "ROBOTSTXT_USER_AGENT": ["nobody", "setting", "bot"]},
-            {}, {}, {}, "/setting", id="ROBOTSTXT_USER_AGENT, a list",
-        ),
-        pytest.param(
-            {"USER_AGENT": "spider", "ROBOTSTXT_USER_AGENT": "setting"},
-            {"robotstxt_user_agent": "spider"}, {}, {}, "/spider", id="the spider",
-        ),
-        pytest.param(
-            {"USER_AGENT": "spider"}, {"robotstxt_user_agent": "spider"},
-            {"robotstxt_user_agent": "meta"}, {}, "/meta", id="the request's meta",
+            Named, {}, {"robotstxt_user_agent": "meta"}, "/meta", id="the request's meta"
         ),
     ],
 )  # fmt: skip
 @coroutine_test
-async def test_agents(settings, attributes, meta, headers, refused):
-    class Asking(Pages):
-        def requests(self):
-            for request in super().requests():
-                request.headers.update(headers)
-                yield request
-
-    for name, value in attributes.items():
-        setattr(Asking, name, value)
-    with Site({"/robots.txt": AGENTS}) as site:
-        crawler = make_crawler(Asking, **settings)
-        await crawl(crawler, urls=[site.url(path) for path in PATHS], meta=meta)
+async def test_agents(spider, settings, meta, refused):
+    names = ["meta", "spider", "setting", "header"]
+    groups = "".join(f"User-agent: {name}\nDisallow: /{name}\n\n" for name in names)
+    with Site({"/robots.txt": f"{groups}User-agent: *\nDisallow: /other\n"}) as site:
+        crawler = make_crawler(spider, **settings)
+        urls = [site.url(f"/{name}") for name in [*names, "other"]]
+        await crawl(crawler, urls=urls, meta=meta)
         assert [site.url(refused)] == [f.url for f in crawler.spider.failures]
         sent = {hit.headers["User-Agent"] for hit in site.hits}
     assert len(sent) == 1  # robots.txt is asked for by the name that the pages use
 
 
 @coroutine_test
-async def test_2_token_that_no_site_sees_is_warned_about_once(caplog):
-    with Site() as site:
-        crawler = make_crawler(USER_AGENT="Bot/1.0", ROBOTSTXT_USER_AGENT="other")
-        await crawl(crawler, urls=[site.url("/a"), site.url("/b")])
-    (warning,) = warnings_of_ours(caplog)
-    assert "product token other" in warning.getMessage()
-    assert "'Bot/1.0'" in warning.getMessage()
-
-
-@coroutine_test
 async def test_58_fifty_requests_to_a_new_origin_are_one_fetch():
-    with Site({"/robots.txt": Reply(DISALLOW_P, after=0.2)}) as site:
-        crawler = make_crawler(
-            CONCURRENT_REQUESTS=50, CONCURRENT_REQUESTS_PER_DOMAIN=50
-        )
-        await crawl(crawler, urls=[site.url(f"/{n}") for n in range(50)])
+    many = {"CONCURRENT_REQUESTS": 50, "CONCURRENT_REQUESTS_PER_DOMAIN": 50}
+    replies = {"/robots.txt": Reply(DISALLOW_P, after=0.2)}
+    paths = [f"/{n}" for n in range(50)]
+    seen, _, crawler = await harvest(replies, paths, **many)
     assert len(crawler.spider.got) == 50
-    assert site.count("/robots.txt") == 1
+    assert seen.count("/robots.txt") == 1
 
 
 @coroutine_test
 async def test_only_http_and_https_are_judged(tmp_path):
     (tmp_path / "file").write_text("text")
     urls = ["data:text/plain,x", (tmp_path / "file").as_uri()]
-    crawler = make_crawler()
-    await crawl(crawler, urls=urls)
+    _, _, crawler = await harvest({}, urls)
     assert sorted(crawler.spider.got) == sorted(urls)
     assert crawler.stats.get_value("robotstxt/request_count") is None
 
 
 @pytest.mark.parametrize(
-    ("settings", "meta"),
-    [({}, {"dont_obey_robotstxt": True}), ({"ROBOTSTXT_OBEY": False}, {})],
+    ("settings", "meta", "seen"),
+    [
+        pytest.param({}, {"dont_obey_robotstxt": True}, ["/a", "/p"], id="exempt"),
+        pytest.param({"ROBOTSTXT_OBEY": False}, {}, ["/a", "/p"], id="obeys nothing"),
+        pytest.param({}, {}, ["/robots.txt", "/a"], id="judged"),
+        pytest.param({"REP_OBEY": []}, {}, ["/robots.txt", "/a", "/p"], id="a dry run"),
+    ],
 )
 @coroutine_test
-async def test_who_need_not_obey(settings, meta):
-    """Neither a page nor where it redirects to."""
-    with Site({"/robots.txt": DISALLOW_P}) as site:
-        site.replies["/a"] = Reply(status=302, headers={"Location": "/p"})
-        crawler = make_crawler(**settings)
-        await crawl(crawler, urls=[site.url("/a")], meta=meta)
-        assert site.paths == ["/a", "/p"]
+async def test_a_page_and_where_it_redirects_to(settings, meta, seen):
+    paths, _, crawler = await harvest(dict(TO_P), ["/a"], meta=meta, **settings)
+    assert paths == seen
+    refused = [each.url.rpartition("/")[2] for each in crawler.spider.failures]
+    assert refused == ["p"] * ("/p" not in seen)
+    would = "REP_OBEY" in settings or None
+    assert crawler.stats.get_value("rep/would_forbid") == would
 
 
 @coroutine_test
 async def test_robotstxt_url_is_judged_in_place_of_the_requests():
-    target = Site({"/robots.txt": DISALLOW_P})
+    target = Site(RULES)
     with target, Site({"/robots.txt": "User-agent: *\nDisallow: /"}) as service:
 
         class Proxied(Pages):
             def requests(self):
-                for path in ("/p", "/q"):
-                    yield scrapy.Request(
-                        service.url(f"/render?url={path}"),
-                        meta={"robotstxt_url": target.url(path)},
-                        errback=self.failed,
-                    )
+                for request in super().requests():
+                    path = request.url[-2:]
+                    yield request.replace(meta={"robotstxt_url": target.url(path)})
 
         crawler = make_crawler(Proxied)
-        await crawl(crawler)
-        (failure,) = crawler.spider.failures
-        assert failure.url == target.url("/p")
-        assert service.paths == ["/render?url=/q"]
-        assert target.paths == ["/robots.txt"]
+        await crawl(crawler, urls=[service.url("/?u=/p"), service.url("/?u=/q")])
+        assert [each.url for each in crawler.spider.failures] == [target.url("/p")]
+        assert (service.paths, target.paths) == (["/?u=/q"], ["/robots.txt"])
 
 
 @coroutine_test
 async def test_robotstxt_url_that_is_none():
-    with Site() as site:
-        crawler = make_crawler()
-        meta = {"robotstxt_url": "example.com/page"}
-        await crawl(crawler, urls=[site.url("/p")], meta=meta)
-        assert site.hits == []
+    meta = {"robotstxt_url": "example.com/page"}
+    seen, _, crawler = await harvest({}, ["/p"], meta=meta)
+    assert seen == []
     (failure,) = crawler.spider.failures
     assert isinstance(failure, SettingError)
     assert "meta[\"robotstxt_url\"] is 'example.com/page', expected" in str(failure)
-
-
-@coroutine_test
-async def test_a_page_redirect_into_a_disallowed_path():
-    with Site({"/robots.txt": DISALLOW_P}) as site:
-        site.replies["/a"] = Reply(status=302, headers={"Location": "/p"})
-        crawler = make_crawler()
-        await crawl(crawler, urls=[site.url("/a")])
-        assert site.count("/p") == 0
-    (failure,) = crawler.spider.failures
-    assert failure.url == site.url("/p")
 
 
 @coroutine_test
@@ -315,36 +262,6 @@ async def test_robots_txt_goes_through_the_pages_proxy():
 
 
 @coroutine_test
-async def test_a_middleware_that_refuses_robots_txt_makes_it_unreachable():
-    class NoText:
-        def process_request(self, request):
-            if request.url.endswith(".txt"):
-                raise IgnoreRequest("no text files")
-
-    with Site({"/robots.txt": DISALLOW_P}) as site:
-        crawler = make_crawler(DOWNLOADER_MIDDLEWARES={NoText: 950})
-        await crawl(crawler, urls=[site.url("/p")])
-        assert site.hits == []
-    (failure,) = crawler.spider.failures
-    assert isinstance(failure, RobotsUnreachable)
-    assert "no text files" in failure.reason
-
-
-@coroutine_test
-async def test_a_hanging_robots_txt_holds_up_its_own_site_only():
-    slow = Site({"/robots.txt": Reply(hang=True)}, host="127.0.0.2")
-    with slow, Site() as site:
-        crawler = make_crawler(REP_TIMEOUT=1.0)
-        urls = [slow.url("/s"), *(site.url(f"/{n}") for n in range(20))]
-        await crawl(crawler, urls=urls)
-        assert slow.paths == ["/robots.txt"]
-        assert site.hits[-1].seconds - slow.hits[0].seconds < 1.0
-    assert len(crawler.spider.got) == 20
-    (failure,) = crawler.spider.failures
-    assert "unreachable" in failure.reason
-
-
-@coroutine_test
 async def test_cancelled_waiter_takes_nobody_down():
     class Cancelling(Pages):
         async def start(self):
@@ -388,73 +305,31 @@ async def test_cancelled_fetch_leaves_nobody_waiting():
         assert "broken off" in failure.reason
 
 
-@coroutine_test
-async def test_what_the_store_holds_can_be_asked_for():
-    class Asking(Pages):
-        async def start(self):
-            shared = Crawl.of(self.crawler)
-            (url,) = self.urls
-            origin = url.removesuffix("/")
-            assert await shared.policies.snapshot(origin) is None
-            await self.robots.fetch(url)
-            self.snapshot = await shared.policies.snapshot(origin)
-            for request in self.requests():
-                yield request
+class Asking(Pages):
+    robotstxt_user_agent = "me"
 
-    with Site({"/robots.txt": DISALLOW_P}) as site:
-        crawler = make_crawler(Asking)
-        await crawl(crawler, urls=[site.url("/")])
-        assert crawler.spider.got == [site.url("/")]
-        assert crawler.spider.snapshot.answer.url == site.url("/robots.txt")
-        assert crawler.spider.snapshot.answer.body == DISALLOW_P.encode()
+    async def start(self):
+        page, other = self.urls
+        robots = self.robots
+        before = robots.allowed(page), robots.verdict(page), robots.policy(page)
+        assert (*before, robots.sitemaps(page)) == (None, None, None, ())
+        policy = await robots.fetch(other)
+        assert robots.policy(page) is policy
+        assert robots.allowed(page) is False
+        self.got = [robots.verdict(page).rule.line, *robots.sitemaps(page)]
+        assert robots.allowed("data:,x") is None
+        with pytest.raises(ValueError, match="url is 'x', expected an absolute"):
+            await robots.fetch("x")
+        return
+        yield
 
 
 @coroutine_test
 async def test_spider_robots():
-    class Asking(Pages):
-        robotstxt_user_agent = "me"
-
-        def __init__(self, *args, **kwargs):
-            super().__init__(*args, **kwargs)
-            self.seen = {}
-
-        async def start(self):
-            robots, seen = self.robots, self.seen
-            seen["before"] = robots.allowed(site.url("/p"))
-            assert robots.verdict(site.url("/p")) is None
-            assert robots.policy(site.url("/p")) is None
-            assert robots.sitemaps(site.url("/")) == ()
-            seen["policy"] = await robots.fetch(site.url("/x"))
-            assert robots.policy(site.url("/y")) is seen["policy"]
-            seen["after"] = robots.allowed(site.url("/p"))
-            seen["verdict"] = robots.verdict(site.url("/p"))
-            seen["sitemaps"] = robots.sitemaps(site.url("/"))
-            seen["data"] = robots.allowed("data:,x")
-            with pytest.raises(ValueError, match="url is 'x', expected an absolute"):
-                await robots.fetch("x")
-            return
-            yield
-
     body = "User-agent: me\nDisallow: /p\nSitemap: /s.xml\nSitemap: http://b.com/s\n"
-    with Site({"/robots.txt": body}) as site:
-        crawler = make_crawler(Asking, USER_AGENT="me/1")
-        await crawl(crawler)
-        seen = crawler.spider.seen
-    assert seen["before"] is None
-    assert seen["after"] is False
-    assert seen["data"] is None
-    assert seen["verdict"].rule.line == 2
-    assert seen["sitemaps"] == (site.url("/s.xml"), "http://b.com/s")
-
-
-@coroutine_test
-async def test_dry_run_sends_and_counts():
-    with Site({"/robots.txt": DISALLOW_P}) as site:
-        crawler = make_crawler(REP_OBEY=["crawl-delay"])
-        await crawl(crawler, urls=[site.url("/p")])
-        assert site.paths == ["/robots.txt", "/p"]
-    assert crawler.stats.get_value("rep/would_forbid") == 1
-    assert crawler.stats.get_value("robotstxt/forbidden") is None
+    site = Site({"/robots.txt": body})
+    _, _, crawler = await harvest(site, ["/p", "/x"], Asking, USER_AGENT="me/1")
+    assert crawler.spider.got == [2, site.url("/s.xml"), "http://b.com/s"]
 
 
 @coroutine_test
@@ -476,90 +351,74 @@ async def test_robots_parsed_is_sent_as_scrapy_sends_it():
 @coroutine_test
 async def test_log_once_per_origin_and_no_traceback(caplog):
     caplog.set_level(logging.INFO)
-    sites = {
-        "denies": Site({"/robots.txt": "User-agent: *\nDisallow: /"}),
-        "away": Site({"/robots.txt": Reply(status=503)}),
-        "asks": Site({"/robots.txt": "User-agent: *\nCrawl-delay: 0.1"}),
-        "plain": Site(),
+    said = {
+        "allows us nothing: Disallow: / (line 2": "User-agent: *\nDisallow: /",
+        "is unreachable (503)": Reply(status=503),
+        "asks for 0.1 s between requests: kept": "User-agent: *\nCrawl-delay: 0.1",
+        "": "",
     }
-    try:
-        for site in sites.values():
-            site.__enter__()
-        urls = [site.url(f"/{n}") for site in sites.values() for n in range(3)]
+    with ExitStack() as stack:
+        sites = [stack.enter_context(Site({"/robots.txt": x})) for x in said.values()]
+        urls = [site.url(f"/{n}") for site in sites for n in range(3)]
         await crawl(make_crawler(), urls=urls)
-    finally:
-        for site in sites.values():
-            site.__exit__(None, None, None)
     ours = [r for r in caplog.records if r.name.startswith("scrapy_rep")]
     assert {record.levelno for record in ours} == {logging.INFO}
     assert not any(record.exc_info for record in caplog.records)
-    said = {
-        name: [r.getMessage() for r in ours if site.origin in r.getMessage()]
-        for name, site in sites.items()
-    }
-    assert [len(lines) for lines in said.values()] == [1, 1, 1, 0]
-    assert "allows us nothing: Disallow: / (line 2" in said["denies"][0]
-    assert "is unreachable (503)" in said["away"][0]
-    assert "asks for 0.1 s between requests: kept" in said["asks"][0]
+    for site, text in zip(sites, said, strict=True):
+        lines = [r.getMessage() for r in ours if site.origin in r.getMessage()]
+        assert len(lines) == bool(text)
+        assert text in "".join(lines)
 
 
 # Without a reactor, Scrapy does not close its download handler in this case.
-LEAKS_OF_SCRAPY = pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnraisableExceptionWarning"
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize(
+    ("settings", "agent", "error"),
+    [
+        ({"REP_MAX_AGE": "a day"}, None, "REP_MAX_AGE is 'a day', expected a number"),
+        ({}, 5, "spider.robotstxt_user_agent is 5, expected"),
+        (
+            {"REP_STORE": "no.such.Store"},
+            None,
+            "REP_STORE is 'no.such.Store', expected",
+        ),
+    ],
 )
-
-
-@LEAKS_OF_SCRAPY
 @coroutine_test
-async def test_a_wrong_setting_stops_the_crawl():
-    with pytest.raises(SettingError, match="REP_MAX_AGE is 'a day', expected a number"):
-        await crawl(make_crawler(REP_MAX_AGE="a day"))
-
-
-@LEAKS_OF_SCRAPY
-@coroutine_test
-async def test_a_wrong_attribute_stops_the_crawl():
-    class Wrong(Pages):
-        robotstxt_user_agent = 5
-
-    with pytest.raises(
-        SettingError, match=r"spider.robotstxt_user_agent is 5, expected"
-    ):
-        await crawl(make_crawler(Wrong))
-
-
-@LEAKS_OF_SCRAPY
-@coroutine_test
-async def test_a_store_that_cannot_be_imported():
-    crawler = make_crawler(REP_STORE="no.such.Store")
-    with pytest.raises(SettingError, match=r"REP_STORE is 'no\.such\.Store', expected"):
-        await crawl(crawler)
+async def test_what_is_wrong_stops_the_crawl(settings, agent, error):
+    spider = type("Wrong", (Pages,), {"robotstxt_user_agent": agent})
+    with pytest.raises(SettingError, match=error):
+        await crawl(make_crawler(spider, **settings))
 
 
 @coroutine_test
 async def test_a_broken_store_never_allows(caplog):
-    with Site({"/robots.txt": DISALLOW_P}) as site:
-        crawler = make_crawler(REP_STORE="tests.utils.BrokenStore")
-        await crawl(crawler, urls=[site.url("/p"), site.url("/q")])
-        assert site.paths == ["/robots.txt", "/q"]
-    (warning,) = warnings_of_ours(caplog)
+    broken = {"REP_STORE": "tests.utils.BrokenStore"}
+    seen, _, crawler = await harvest(RULES, ["/p", "/q"], **broken)
+    assert seen == ["/robots.txt", "/q"]
+    (warning,) = [r for r in caplog.records if r.levelno >= logging.WARNING]
     assert "The store (REP_STORE) could not read" in warning.getMessage()
     assert crawler.stats.get_value("rep/store/errors") == 3
 
 
+class Downloads(Pages):
+    """Has each of its pages downloaded as a media pipeline has it."""
+
+    async def start(self):
+        for request in self.requests():
+            asked = request.replace(callback=NO_CALLBACK, errback=None)
+            with pytest.raises((RobotsForbidden, RobotsUnreachable)) as caught:
+                await self.crawler.engine.download_async(asked)
+            self.failures.append(caught.value)
+        return
+        yield
+
+
 @coroutine_test
 async def test_download_async_is_judged_too():
-    class Downloading(Pages):
-        async def start(self):
-            request = scrapy.Request(site.url("/p"), callback=NO_CALLBACK)
-            with pytest.raises(RobotsForbidden):
-                await self.crawler.engine.download_async(request)
-            return
-            yield
-
-    with Site({"/robots.txt": DISALLOW_P}) as site:
-        await crawl(make_crawler(Downloading))
-        assert site.paths == ["/robots.txt"]
+    seen, _, crawler = await harvest(RULES, ["/p"], Downloads)
+    assert seen == ["/robots.txt"]
+    assert isinstance(crawler.spider.failures[0], RobotsForbidden)
 
 
 @coroutine_test
@@ -607,19 +466,9 @@ async def test_at_most_so_many_requests_wait_in_the_middleware(monkeypatch):
 @coroutine_test
 async def test_what_cannot_go_back_is_refused(monkeypatch):
     monkeypatch.setattr("scrapy_rep.middleware.MAX_WAITING", 0)
-
-    class Downloading(Pages):
-        async def start(self):
-            request = scrapy.Request(site.url("/q"), callback=NO_CALLBACK)
-            with pytest.raises(RobotsUnreachable, match="requests wait for theirs"):
-                await self.crawler.engine.download_async(request)
-            return
-            yield
-
-    with Site() as site:
-        crawler = make_crawler(Downloading)
-        await crawl(crawler)
-        assert site.hits == []
+    seen, _, crawler = await harvest({}, ["/q"], Downloads)
+    assert seen == []
+    assert "requests wait for theirs" in crawler.spider.failures[0].reason
     assert crawler.stats.get_value("rep/forbidden/waiting") == 1
 
 

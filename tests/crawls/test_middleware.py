@@ -107,7 +107,7 @@ async def test_agents(spider, settings, meta, refused):
 
 @coroutine_test
 async def test_58_fifty_requests_to_a_new_origin_are_one_fetch():
-    many = {"CONCURRENT_REQUESTS": 50, "CONCURRENT_REQUESTS_PER_DOMAIN": 50}
+    many: Any = {"CONCURRENT_REQUESTS": 50, "CONCURRENT_REQUESTS_PER_DOMAIN": 50}
     replies = {"/robots.txt": Reply(DISALLOW_P, after=0.2)}
     paths = [f"/{n}" for n in range(50)]
     seen, _, crawler = await harvest(replies, paths, **many)
@@ -316,7 +316,8 @@ class Asking(Pages):
         policy = await robots.fetch(other)
         assert robots.policy(page) is policy
         assert robots.allowed(page) is False
-        self.got = [robots.verdict(page).rule.line, *robots.sitemaps(page)]
+        verdict: Any = robots.verdict(page)
+        self.got = [str(verdict.rule.line), *robots.sitemaps(page)]
         assert robots.allowed("data:,x") is None
         with pytest.raises(ValueError, match="url is 'x', expected an absolute"):
             await robots.fetch("x")
@@ -329,7 +330,7 @@ async def test_spider_robots():
     body = "User-agent: me\nDisallow: /p\nSitemap: /s.xml\nSitemap: http://b.com/s\n"
     site = Site({"/robots.txt": body})
     _, _, crawler = await harvest(site, ["/p", "/x"], Asking, USER_AGENT="me/1")
-    assert crawler.spider.got == [2, site.url("/s.xml"), "http://b.com/s"]
+    assert crawler.spider.got == ["2", site.url("/s.xml"), "http://b.com/s"]
 
 
 @coroutine_test
@@ -371,7 +372,12 @@ async def test_log_once_per_origin_and_no_traceback(caplog):
 
 
 # Without a reactor, Scrapy does not close its download handler in this case.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+LEAKS_OF_SCRAPY = pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+
+
+@LEAKS_OF_SCRAPY
 @pytest.mark.parametrize(
     ("settings", "agent", "error"),
     [
@@ -393,7 +399,7 @@ async def test_what_is_wrong_stops_the_crawl(settings, agent, error):
 
 @coroutine_test
 async def test_a_broken_store_never_allows(caplog):
-    broken = {"REP_STORE": "tests.utils.BrokenStore"}
+    broken: Any = {"REP_STORE": "tests.utils.BrokenStore"}
     seen, _, crawler = await harvest(RULES, ["/p", "/q"], **broken)
     assert seen == ["/robots.txt", "/q"]
     (warning,) = [r for r in caplog.records if r.levelno >= logging.WARNING]

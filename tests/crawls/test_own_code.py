@@ -17,7 +17,7 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy_rep import RobotsUnreachable
 from scrapy_rep.downloader.starts import ROBOTS_HOP
 from scrapy_rep.events.of_requests import OnTheWay, Refused, Sent
-from tests.play import play
+from tests.play import harvest, play
 from tests.site import Reply, Site
 from tests.utils import (
     SCRAPYS,
@@ -80,8 +80,20 @@ class Sparing(Stopping):
             raise StopDownload(fail=self.fail)
 
 
+class AtTheEnd(Stopping):
+    """Stops where we do ourselves."""
+
+    custom_settings = {"REP_MAX_SIZE": 100_000}
+    got_octets = 0
+
+    def stop(self, request, spider, data=b""):
+        self.got_octets += len(data)
+        if self.got_octets > 100_000:
+            super().stop(request, spider)
+
+
+OCTETS, HEADERS = "bytes_received", "headers_received"
 STOPS = pytest.mark.parametrize("fail", [False, True])
-SIGNALS = pytest.mark.parametrize("signal", ["bytes_received", "headers_received"])
 
 
 def stopping(base, signal, fail):
@@ -90,26 +102,62 @@ def stopping(base, signal, fail):
 
 @pytest.mark.invariant1
 @STOPS
-@SIGNALS
+@pytest.mark.parametrize("signal", [OCTETS, HEADERS])
 @coroutine_test
 async def test_a_robots_txt_that_a_handler_stops_is_not_whole(signal, fail, caplog):
-    with Site({"/robots.txt": LARGE}) as site:
-        crawler = make_crawler(stopping(Stopping, signal, fail), **RETRIES)
-        await crawl(crawler, WITHIN, urls=[site.url("/p"), site.url("/q")])
-        assert site.paths == ["/robots.txt"]
+    site, spider = Site({"/robots.txt": LARGE}), stopping(Stopping, signal, fail)
+    seen, _, crawler = await harvest(site, ["/p", "/q"], spider, **RETRIES)
+    assert seen == ["/robots.txt"]
     for failure in crawler.spider.failures:
         assert isinstance(failure, RobotsUnreachable)
         assert "Stopping.stop stopped its download" in failure.reason
     assert len(crawler.spider.failures) == 2
     (warning,) = records(caplog, logging.WARNING)
     text = warning.getMessage()
-    assert text.startswith(
-        "tests.crawls.test_own_code.Stopping.stop, which handles the"
-    )
+    assert text.startswith(f"{__name__}.Stopping.stop, which handles the")
     assert (
         f"signal {signal}, stopped the download of robots.txt of {site.origin}" in text
     )
     assert f'"{ROBOTS_HOP}" in their meta' in text
+
+
+TOLD_BY_STATUS = {
+    "/robots.txt": Reply("x" * 9, 302, {"Location": "/rules"}),
+    "/rules": Reply("gone", 404),
+}
+
+
+@pytest.mark.invariant8
+@STOPS
+@pytest.mark.parametrize(
+    ("base", "signal", "replies", "pages"),
+    [
+        pytest.param(Sparing, OCTETS, LARGE, ["/q"], id="spared"),
+        pytest.param(Sparing, HEADERS, LARGE, ["/q"], id="spared at once"),
+        pytest.param(Stopping, OCTETS, SMALL, ["/q"], id="after its last octet"),
+        pytest.param(Stopping, OCTETS, chunked(SMALL), [], id="its length not told"),
+        pytest.param(
+            Stopping, HEADERS, Reply("x" * 9, 404), ["/p", "/q"], id="a 404"
+        ),
+        pytest.param(
+            Stopping, HEADERS, TOLD_BY_STATUS, ["/p", "/q"], id="a redirect"
+        ),
+        pytest.param(
+            AtTheEnd, OCTETS, f"User-agent: *\nDisallow: /p\n{LARGE}", ["/q"],
+            id="beyond the limit",
+        ),
+    ],
+)  # fmt: skip
+@coroutine_test
+async def test_what_is_whole_all_the_same(base, signal, replies, pages, fail):
+    if not isinstance(replies, dict):
+        replies = {"/robots.txt": replies}
+    spider, settings = stopping(base, signal, fail), RETRIES if pages else {}
+    seen, _, crawler = await harvest(dict(replies), ["/p", "/q"], spider, **settings)
+    assert sorted({*seen} - TOLD_BY_STATUS.keys()) == pages
+    count = crawler.stats.get_value
+    assert count("rep/forbidden/rule", 0) == (pages == ["/q"])
+    assert (count("rep/unreachable") is None) is bool(pages)
 
 
 PAGES_OF_BROWSERS = {
@@ -128,88 +176,18 @@ PAGES_OF_BROWSERS = {
 @pytest.mark.parametrize("browser", PAGES_OF_BROWSERS)
 @coroutine_test
 async def test_a_page_that_a_browser_made_of_it_has_no_rules(browser, caplog):
-    with Site({"/robots.txt": PAGES_OF_BROWSERS[browser]}) as site:
-        crawler = make_crawler()
-        await crawl(crawler, WITHIN, urls=[site.url("/p"), site.url("/q")])
-        assert site.paths == ["/robots.txt"]
+    body = PAGES_OF_BROWSERS[browser]
+    seen, _, crawler = await harvest({"/robots.txt": body}, ["/p", "/q"])
+    assert seen == ["/robots.txt"]
     for failure in crawler.spider.failures:
         assert "a browser made HTML of it" in failure.reason
     assert len(crawler.spider.failures) == 2
     (warning,) = records(caplog, logging.WARNING)
     assert "came as a page of a browser" in warning.getMessage()
     assert "REP_ROBOTS_META" in warning.getMessage()
-
-
-@coroutine_test
-async def test_where_there_is_no_robots_txt_its_page_is_nothing():
-    body = PAGES_OF_BROWSERS["Chromium"]
-    with Site({"/robots.txt": Reply(body, 404)}) as site:
-        crawler = make_crawler()
-        await crawl(crawler, urls=[site.url("/p")])
-        assert site.paths == ["/robots.txt", "/p"]
-
-
-@STOPS
-@SIGNALS
-@coroutine_test
-async def test_a_handler_that_spares_it_as_the_warning_says(signal, fail):
-    with Site({"/robots.txt": LARGE}) as site:
-        crawler = make_crawler(stopping(Sparing, signal, fail), **RETRIES)
-        await crawl(crawler, WITHIN, urls=[site.url("/p"), site.url("/q")])
-        assert site.paths == ["/robots.txt", "/q"]
-    assert crawler.stats.get_value("rep/forbidden/rule") == 1
-
-
-@pytest.mark.invariant8
-@STOPS
-@coroutine_test
-async def test_what_was_stopped_after_its_last_octet_is_whole(fail):
-    with Site({"/robots.txt": SMALL}) as site:
-        crawler = make_crawler(stopping(Stopping, "bytes_received", fail), **RETRIES)
-        await crawl(crawler, WITHIN, urls=[site.url("/p"), site.url("/q")])
-        assert site.paths == ["/robots.txt", "/q"]
-    assert crawler.stats.get_value("rep/forbidden/rule") == 1
-
-
-@coroutine_test
-async def test_nobody_knows_where_a_stopped_body_without_a_length_would_have_ended():
-    with Site({"/robots.txt": chunked(SMALL)}) as site:
-        crawler = make_crawler(Stopping)
-        await crawl(crawler, urls=[site.url("/p"), site.url("/q")])
-        assert site.paths == ["/robots.txt"]
-
-
-@STOPS
-@pytest.mark.parametrize("status", [404, 302])
-@coroutine_test
-async def test_what_tells_by_its_status_needs_no_body(fail, status):
-    replies = {
-        "/robots.txt": Reply("x" * 9, status, {"Location": "/rules"}),
-        "/rules": Reply("gone", 404),
-    }
-    with Site(replies) as site:
-        spider = stopping(Stopping, "headers_received", fail)
-        crawler = make_crawler(spider, **RETRIES)
-        await crawl(crawler, WITHIN, urls=[site.url("/p")])
-        assert site.paths[-1] == "/p"
-    assert crawler.stats.get_value("rep/unreachable") is None
-
-
-@STOPS
-@coroutine_test
-async def test_a_stop_beyond_the_limit_is_what_we_do_ourselves(fail):
-    class AtTheEnd(Stopping):
-        got_octets = 0
-
-        def stop(self, request, spider, data=b""):
-            self.got_octets += len(data)
-            if self.got_octets > 100_000:
-                raise StopDownload(fail=fail)
-
-    with Site({"/robots.txt": f"User-agent: *\nDisallow: /p\n{LARGE}"}) as site:
-        crawler = make_crawler(AtTheEnd, REP_MAX_SIZE=100_000, **RETRIES)
-        await crawl(crawler, WITHIN, urls=[site.url("/p"), site.url("/q")])
-        assert site.paths == ["/robots.txt", "/q"]
+    # Where there is no robots.txt, its page is nothing.
+    seen, _, _ = await harvest({"/robots.txt": Reply(body, 404)}, ["/p"])
+    assert seen == ["/robots.txt", "/p"]
 
 
 # Exceptions of middlewares
@@ -277,15 +255,13 @@ async def test_a_bug_in_a_middleware_is_told_and_reaches_the_errback(buggy, capl
 
 @coroutine_test
 async def test_each_kind_of_bug_is_told(caplog):
-    class Many(AtRequests):
-        def fail_at(self, request):
-            if "127.0.0.2" in request.url:
-                raise ValueError("two")
-            super().fail_at(request)
+    class Many(Passing):
+        def process_request(self, request):
+            raise KeyError("one") if "127.0.0.2" in request.url else ValueError("two")
 
-    with Site() as site, Site(host="127.0.0.2") as other:
-        crawler = make_crawler(DOWNLOADER_MIDDLEWARES={Many: 543}, **RETRIES)
-        await crawl(crawler, WITHIN, urls=[site.url("/a"), other.url("/a")])
+    urls = [f"http://127.0.0.{host}/a" for host in (1, 2)]
+    many: Any = {"DOWNLOADER_MIDDLEWARES": {Many: 543}, **RETRIES}
+    await harvest({}, urls, **many)
     kinds = {each.exc_info[0] for each in records(caplog, logging.ERROR)}
     assert kinds == {KeyError, ValueError}
 
@@ -318,11 +294,10 @@ async def test_a_bug_in_a_download_handler_is_told(caplog):
 
 @coroutine_test
 async def test_a_middleware_that_refuses_robots_txt_is_named(caplog):
-    with Site() as site:
-        crawler = make_crawler(DOWNLOADER_MIDDLEWARES={ProductsOnly: 543}, **RETRIES)
-        urls = [site.url(f"/products/{n}") for n in range(3)]
-        await crawl(crawler, WITHIN, urls=urls)
-        assert site.paths == []
+    site, paths = Site(), [f"/products/{n}" for n in range(3)]
+    refusing: Any = {"DOWNLOADER_MIDDLEWARES": {ProductsOnly: 543}, **RETRIES}
+    seen, _, crawler = await harvest(site, paths, **refusing)
+    assert seen == []
     for failure in crawler.spider.failures:
         assert isinstance(failure, RobotsUnreachable)
         assert "products only" in failure.reason
@@ -372,11 +347,10 @@ async def test_no_other_run_hears_of_a_fault_of_this_one(tmp_path):
     stored: dict[str, Any] = {"REP_STORE": "sqlite", **RETRIES}
     stored["REP_STORE_PATH"] = str(tmp_path / "robots.sqlite")
     with Site({"/robots.txt": SMALL}) as site:
-        crawler = make_crawler(DOWNLOADER_MIDDLEWARES={AtRequests: 543}, **stored)
-        await crawl(crawler, WITHIN, urls=[site.url("/a")])
-        assert site.paths == []
-        await crawl(make_crawler(**stored), WITHIN, urls=[site.url("/a")])
-        assert site.paths == ["/robots.txt", "/a"]
+        for faults, seen in ({AtRequests: 543}, []), ({}, ["/robots.txt", "/a"]):
+            crawler = make_crawler(DOWNLOADER_MIDDLEWARES=faults, **stored)
+            await crawl(crawler, WITHIN, urls=[site.url("/a")])
+            assert site.paths == seen
 
 
 # Requests that a middleware sends while it holds up a robots.txt
@@ -397,6 +371,16 @@ class Token:
         if self.token is None and not request.url.endswith("/token"):
             asked = scrapy.Request(f"{request.url.rpartition('/')[0]}/token")
             self.token = (await self.crawler.engine.download_async(asked)).body
+
+
+def arrivals_in(came: list[str]) -> Any:
+    """Return a middleware, for a place before the gate, that notes what comes."""
+
+    class Arrivals:
+        def process_request(self, request):
+            came.append(request.url)
+
+    return Arrivals
 
 
 @both_schedulers
@@ -440,10 +424,6 @@ async def test_what_only_comes_from_there_in_time_is_judged(scheduler):
     """A middleware's request ends, and the engine goes on in the context of that."""
     came: list[str] = []
 
-    class Arrivals:  # comes before the gate
-        def process_request(self, request):
-            came.append(request.url)
-
     class Waiting(Token):
         async def process_request(self, request):
             await super().process_request(request)
@@ -461,7 +441,7 @@ async def test_what_only_comes_from_there_in_time_is_judged(scheduler):
     with Site({"/robots.txt": SMALL}) as site, Site(host="127.0.0.2") as other:
         crawler = make_crawler(
             Asking,
-            DOWNLOADER_MIDDLEWARES={Arrivals: 50, Waiting: 543},
+            DOWNLOADER_MIDDLEWARES={arrivals_in(came): 50, Waiting: 543},
             SCHEDULER=scheduler,
         )
         await crawl(crawler, urls=[site.url("/a")])
@@ -476,10 +456,6 @@ async def test_pages_that_are_handed_out_on_the_way_are_judged():
     """A token's end has the engine ask for pages while the robots.txt still waits."""
     came: list[str] = []
 
-    class Arrivals:
-        def process_request(self, request):
-            came.append(request.url)
-
     class Waiting(Token):
         async def process_request(self, request):
             await super().process_request(request)
@@ -490,7 +466,7 @@ async def test_pages_that_are_handed_out_on_the_way_are_judged():
 
     with Site({"/robots.txt": SMALL}) as site:
         crawler = make_crawler(
-            DOWNLOADER_MIDDLEWARES={Arrivals: 50, Waiting: 543},
+            DOWNLOADER_MIDDLEWARES={arrivals_in(came): 50, Waiting: 543},
             SCHEDULER=SCRAPYS,  # the frontier keeps them until their robots.txt is known
         )
         await crawl(crawler, urls=[site.url("/a")])
@@ -529,14 +505,11 @@ def as_its_page(request, page):
 )
 @coroutine_test
 async def test_a_robots_txt_travels_like_its_pages(meta):
-    with Site() as site:
-        crawler = make_crawler(
-            DOWNLOADER_MIDDLEWARES={Service: 900}, REP_ROBOTS_META=meta
-        )
-        urls = [site.url("/a"), site.url("/p")]
-        await crawl(crawler, urls=urls, meta={"service": "html"})
-        assert site.paths == []
-    assert crawler.spider.got == urls[:1]
+    settings = {"DOWNLOADER_MIDDLEWARES": {Service: 900}, "REP_ROBOTS_META": meta}
+    site, of_page = Site(), {"service": "html"}
+    seen, _, crawler = await harvest(site, ["/a", "/p"], meta=of_page, **settings)
+    assert seen == []
+    assert crawler.spider.got == [site.url("/a")]
     assert crawler.stats.get_value("rep/forbidden/rule") == 1
     asked = Service.latest.seen["robots.txt"]
     assert asked.meta["service"] == "text"
@@ -545,10 +518,9 @@ async def test_a_robots_txt_travels_like_its_pages(meta):
 
 @coroutine_test
 async def test_its_headers_are_those_of_a_page():
-    with Site({"/robots.txt": SMALL}) as site:
-        crawler = make_crawler(DOWNLOADER_MIDDLEWARES={Service: 900})
-        await crawl(crawler, urls=[site.url("/a")])
-        assert site.paths == ["/robots.txt", "/a"]
+    through: Any = {"DOWNLOADER_MIDDLEWARES": {Service: 900}}
+    seen, _, _ = await harvest({"/robots.txt": SMALL}, ["/a"], **through)
+    assert seen == ["/robots.txt", "/a"]
     of_robots, of_page = (
         dict(Service.latest.seen[x].headers) for x in ("robots.txt", "a")
     )
@@ -564,10 +536,8 @@ async def test_its_headers_are_those_of_a_page():
 @coroutine_test
 async def test_codings_that_scrapy_asks_for_are_read(coding, encode):
     reply = Reply(encode(SMALL.encode()), headers={"Content-Encoding": coding})
-    with Site({"/robots.txt": reply}) as site:
-        crawler = make_crawler(**RETRIES)
-        await crawl(crawler, WITHIN, urls=[site.url("/p"), site.url("/q")])
-        assert site.paths == ["/robots.txt", "/q"]
+    seen, _, _ = await harvest({"/robots.txt": reply}, ["/p", "/q"], **RETRIES)
+    assert seen == ["/robots.txt", "/q"]
 
 
 def fails(request, page):
@@ -590,10 +560,8 @@ def fails(request, page):
 )
 @coroutine_test
 async def test_a_function_for_its_meta_that_fails_is_told(function, error, caplog):
-    with Site() as site:
-        crawler = make_crawler(REP_ROBOTS_META=function, **RETRIES)
-        await crawl(crawler, WITHIN, urls=[site.url("/a")])
-        assert site.paths == []
+    seen, _, crawler = await harvest({}, ["/a"], REP_ROBOTS_META=function, **RETRIES)
+    assert seen == []
     (failure,) = crawler.spider.failures
     assert error in repr(failure)
     assert len(records(caplog, logging.ERROR)) == 1
@@ -613,10 +581,7 @@ async def test_a_robots_txt_that_a_middleware_holds_up_is_told(number, caplog):
             if ROBOTS_HOP in request.meta:
                 await until(told)
 
-    with Site() as site:
-        crawler = make_crawler(
-            DOWNLOADER_MIDDLEWARES={Holding: 543}, LOGSTATS_INTERVAL=0.1
-        )
-        await crawl(crawler, urls=[site.url(f"/{n}") for n in range(number)])
+    held: Any = {"DOWNLOADER_MIDDLEWARES": {Holding: 543}, "LOGSTATS_INTERVAL": 0.1}
+    _, _, crawler = await harvest({}, [f"/{n}" for n in range(number)], **held)
     assert "127.0.0.1 (its robots.txt is being asked for)" in told()[0]
     assert len(crawler.spider.got) == number

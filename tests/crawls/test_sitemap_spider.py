@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -9,20 +10,21 @@ import scrapy
 from scrapy.exceptions import CloseSpider
 from scrapy.spiders import SitemapSpider
 
-import scrapy_rep
 from scrapy_rep import RobotsSitemapSpider
 from tests.documents import page
+from tests.play import harvest
 from tests.site import Reply, Site
 from tests.test_readme import items_of, spider
-from tests.utils import SCRAPYS, coroutine_test, crawl, make_crawler, sleep
+from tests.utils import both_schedulers, coroutine_test, crawl, make_crawler, sleep
 
 DISALLOW_P = "User-agent: *\nDisallow: /p\n"
+NAMES_ONE = "Sitemap: /map.xml\n"
 
 
 class Pages(RobotsSitemapSpider):
     name = "pages"
 
-    def __init__(self, urls: Any = (), **kwargs: Any) -> None:
+    def __init__(self, urls: Any = (), meta: Any = None, **kwargs: Any) -> None:
         self.sitemap_urls = urls
         self.got: list[str] = []
         super().__init__(**kwargs)
@@ -40,31 +42,38 @@ def xml(kind: str, entry: str, urls: Any) -> Reply:
     )
 
 
-def urlset(*urls: str) -> Reply:
-    return xml("urlset", "url", urls)
+def mapped(robots: Any = NAMES_ONE, *paths: str, **where: Any) -> Site:
+    """Return a site with a sitemap that has *paths*, or "/a"."""
+    site = Site({"/robots.txt": robots}, **where)
+    site.replies["/map.xml"] = xml("urlset", "url", map(site.url, paths or ["/a"]))
+    return site
 
 
-def index(*urls: str) -> Reply:
-    return xml("sitemapindex", "sitemap", urls)
+async def followed(
+    site: Site, *urls: str, spider: Any = Pages, **settings: Any
+) -> tuple[list[str], Any]:
+    """Return the paths that *site* saw, and the crawler, which began with its robots.txt."""
+    seen, _, crawler = await harvest(
+        site, urls or ["/robots.txt"], spider, None, **settings
+    )
+    return seen, crawler
 
 
 @coroutine_test
 async def test_one_fetch_serves_rules_and_sitemaps():
-    with Site() as site:
-        site.replies["/robots.txt"] = (
-            f"{DISALLOW_P}Sitemap: /map.xml\nSitemap: {site.url('/private.xml')}\n"
-        )
-        site.replies["/map.xml"] = index(site.url("/more.xml"))
-        site.replies["/more.xml"] = urlset(site.url("/a"), site.url("/p"))
-        crawler = make_crawler(Pages)
-        await crawl(crawler, urls=[site.url("/robots.txt")])
-        assert site.paths[0] == "/robots.txt"
-        assert sorted(site.paths[1:]) == ["/a", "/map.xml", "/more.xml"]
+    site = mapped("", "/a", "/p")
+    site.replies["/index.xml"] = xml("sitemapindex", "sitemap", [site.url("/map.xml")])
+    site.replies["/robots.txt"] = (
+        f"{DISALLOW_P}Sitemap: /index.xml\nSitemap: {site.url('/private.xml')}\n"
+    )
+    seen, crawler = await followed(site)
+    assert seen[0] == "/robots.txt"
+    assert sorted(seen[1:]) == ["/a", "/index.xml", "/map.xml"]
     assert crawler.spider.got == [site.url("/a")]
     stats = crawler.stats.get_stats()
     assert stats["rep/forbidden/rule"] == 2  # a sitemap, and a page of another
     assert stats["robotstxt/request_count"] == 1
-    assert stats["downloader/request_count"] == len(site.hits)
+    assert stats["downloader/request_count"] == len(seen)
 
 
 @coroutine_test
@@ -72,53 +81,41 @@ async def test_scrapys_own_fetches_twice():
     class Plain(SitemapSpider):
         name = "plain"
 
-    with Site({"/robots.txt": DISALLOW_P}) as site:
-        Plain.sitemap_urls = [site.url("/robots.txt")]
-        crawler = make_crawler(Plain, ADDONS={}, ROBOTSTXT_OBEY=True)
-        await crawl(crawler)
-        assert site.paths == ["/robots.txt", "/robots.txt"]
+        def __init__(self, urls: Any, meta: Any) -> None:
+            super().__init__()
+            self.sitemap_urls = urls
+
+    plain = {"ADDONS": {}, "ROBOTSTXT_OBEY": True}
+    seen, _ = await followed(Site({"/robots.txt": DISALLOW_P}), spider=Plain, **plain)
+    assert seen == ["/robots.txt", "/robots.txt"]
 
 
 @pytest.mark.parametrize(
-    "spell",
-    [
-        pytest.param(lambda url: url, id="as written"),
-        pytest.param(lambda url: url.replace("http", "HTTP"), id="case"),
-        pytest.param(lambda url: url.replace("://", "://user:pass@"), id="user"),
-    ],
+    ("written", "spelt"), [("", ""), ("http", "HTTP"), ("://", "://user:pass@")]
 )
 @coroutine_test
-async def test_spellings_of_a_robots_txt(spell):
-    with Site() as site:
-        site.replies["/robots.txt"] = "Sitemap: /map.xml\n"
-        site.replies["/map.xml"] = urlset(site.url("/a"))
-        crawler = make_crawler(Pages)
-        await crawl(crawler, urls=[spell(site.url("/robots.txt"))])
-        assert site.paths == ["/robots.txt", "/map.xml", "/a"]
+async def test_spellings_of_a_robots_txt(written, spelt):
+    site = mapped()
+    seen, _ = await followed(site, site.url("/robots.txt").replace(written, spelt, 1))
+    assert seen == ["/robots.txt", "/map.xml", "/a"]
 
 
 @coroutine_test
 async def test_other_entries_are_scrapys():
-    with Site() as site:
-        site.replies["/robots.txt"] = DISALLOW_P
-        site.replies["/below/robots.txt"] = f"Sitemap: {site.url('/below.xml')}\n"
-        site.replies["/below.xml"] = urlset(site.url("/b"))
-        site.replies["/map.xml"] = urlset(site.url("/a"))
-        crawler = make_crawler(Pages)
-        urls = [site.url("/map.xml"), site.url("/below/robots.txt")]
-        await crawl(crawler, urls=urls)
-        assert site.count("/below/robots.txt") == 1
+    site = mapped(DISALLOW_P)
+    site.replies["/below/robots.txt"] = f"Sitemap: {site.url('/below.xml')}\n"
+    site.replies["/below.xml"] = xml("urlset", "url", [site.url("/b")])
+    seen, crawler = await followed(site, "/map.xml", "/below/robots.txt")
+    assert seen.count("/below/robots.txt") == 1
     assert sorted(crawler.spider.got) == [site.url("/a"), site.url("/b")]
 
 
 @coroutine_test
 async def test_without_the_middleware_it_is_a_sitemap_spider():
-    with Site() as site:
-        site.replies["/robots.txt"] = f"{DISALLOW_P}Sitemap: {site.url('/map.xml')}\n"
-        site.replies["/map.xml"] = urlset(site.url("/p"))
-        crawler = make_crawler(Pages, ROBOTSTXT_OBEY=False)
-        await crawl(crawler, urls=[site.url("/robots.txt")])
-        assert site.paths == ["/robots.txt", "/map.xml", "/p"]
+    site = mapped("", "/p")
+    site.replies["/robots.txt"] = f"{DISALLOW_P}Sitemap: {site.url('/map.xml')}\n"
+    seen, _ = await followed(site, ROBOTSTXT_OBEY=False)
+    assert seen == ["/robots.txt", "/map.xml", "/p"]
 
 
 @coroutine_test
@@ -129,97 +126,67 @@ async def test_the_users_start_goes_on_working():
         seen: list[str] = []
 
         async def start(self):
-            self.sitemap_urls = [site.url("/robots.txt")]
             async for request in super().start():
                 yield request.replace(headers={"X-Key": "k"}, meta={"kept": 1})
             yield scrapy.Request(site.url("/robots.txt"), self.read, dont_filter=True)
-            yield {"item": 1}
+            yield {"url": "an item"}
 
         def read(self, response):
             self.seen.append(response.text)
 
-    with Site() as site:
-        site.replies["/robots.txt"] = "Sitemap: /map.xml\n"
-        site.replies["/map.xml"] = urlset(site.url("/a"))
-        crawler = make_crawler(Own)
-        await crawl(crawler)
-        keys = {hit.path: hit.headers["X-Key"] for hit in site.hits}
-    assert Own.seen == ["Sitemap: /map.xml\n"]
+    site = mapped()
+    _, crawler = await followed(site, spider=Own)
+    keys = {hit.path: hit.headers["X-Key"] for hit in site.hits}
+    assert Own.seen == [NAMES_ONE]
     assert keys["/map.xml"] == "k"
     assert crawler.spider.got == [site.url("/a")]
     assert crawler.stats.get_value("item_scraped_count") == 1
 
 
-@pytest.mark.parametrize(
-    "sitemap", ["http://[", "file:///etc/hosts", "ftp://example.invalid/x", "data:,x"]
-)
 @coroutine_test
-async def test_a_sitemap_that_is_no_page_breaks_nothing(sitemap):
-    with Site() as site:
-        site.replies["/robots.txt"] = f"Sitemap: {sitemap}\nSitemap: /map.xml\n"
-        site.replies["/map.xml"] = urlset(site.url("/a"))
-        crawler = make_crawler(Pages)
-        await crawl(crawler, urls=[site.url("/robots.txt")])
-        assert crawler.spider.robots.sitemaps(site.url("/")) == (site.url("/map.xml"),)
+async def test_sitemaps_that_are_no_pages_break_nothing():
+    wrong = ["http://[", "file:///etc/hosts", "ftp://example.invalid/x", "data:,x"]
+    site = mapped("".join(f"Sitemap: {url}\n" for url in [*wrong, "/map.xml"]))
+    _, crawler = await followed(site)
+    assert crawler.spider.robots.sitemaps(site.url("/")) == (site.url("/map.xml"),)
     assert crawler.spider.got == [site.url("/a")]
     assert crawler.stats.get_value("rep/forbidden") is None
 
 
-@pytest.mark.parametrize("scheduler", ["scrapy_rep.Scheduler", SCRAPYS])
+@both_schedulers
 @coroutine_test
 async def test_a_robots_txt_that_heals_is_waited_for(scheduler):
-    with Site() as site:
-        site.replies["/robots.txt"] = [
-            Reply(status=503),
-            Reply(reset=True),
-            Reply("Sitemap: /map.xml\n"),
-        ]
-        site.replies["/map.xml"] = urlset(site.url("/a"))
-        crawler = make_crawler(
-            Pages,
-            REP_UNREACHABLE_RETRY_DELAYS=[0.2, 0.2],
-            SCHEDULER=scheduler,
-        )
-        await crawl(crawler, urls=[site.url("/robots.txt")])
-        assert site.paths == ["/robots.txt"] * 3 + ["/map.xml", "/a"]
+    site = mapped([Reply(status=503), Reply(reset=True), Reply(NAMES_ONE)])
+    delays = {"REP_UNREACHABLE_RETRY_DELAYS": [0.2, 0.2], "SCHEDULER": scheduler}
+    seen, _ = await followed(site, **delays)
+    assert seen == ["/robots.txt"] * 3 + ["/map.xml", "/a"]
 
 
 @coroutine_test
 async def test_a_robots_txt_that_does_not_heal_names_none():
-    with Site({"/robots.txt": Reply("Sitemap: /map.xml", status=503)}) as site:
-        crawler = make_crawler(Pages, REP_UNREACHABLE_RETRY_DELAYS=[0.1])
-        await crawl(crawler, urls=[site.url("/robots.txt")])
-        assert site.paths == ["/robots.txt"] * 2
+    site = mapped(Reply(NAMES_ONE, status=503))
+    seen, crawler = await followed(site, REP_UNREACHABLE_RETRY_DELAYS=[0.1])
+    assert seen == ["/robots.txt"] * 2
     assert crawler.stats.get_value("finish_reason") == "finished"
 
 
 @coroutine_test
 async def test_a_site_that_hangs_keeps_nobody_back():
-    slow = Site({"/robots.txt": Reply(hang=True)}, host="127.0.0.2")
-    with slow, Site() as site:
-        site.replies["/robots.txt"] = "Sitemap: /map.xml\n"
-        site.replies["/map.xml"] = urlset(site.url("/a"))
-        crawler = make_crawler(Pages, REP_TIMEOUT=2.0)
-        urls = [slow.url("/robots.txt"), site.url("/robots.txt")]
-        await crawl(crawler, urls=urls)
-        assert site.paths == ["/robots.txt", "/map.xml", "/a"]
+    with Site({"/robots.txt": Reply(hang=True)}, host="127.0.0.2") as slow:
+        site = mapped()
+        urls = [slow.url("/robots.txt"), "/robots.txt"]
+        seen, _ = await followed(site, *urls, REP_TIMEOUT=2.0)
+        assert seen == ["/robots.txt", "/map.xml", "/a"]
         assert site.hits[-1].seconds - slow.hits[0].seconds < 1.5
 
 
 @coroutine_test
 async def test_more_sites_than_are_waited_for_at_a_time(monkeypatch):
     monkeypatch.setattr("scrapy_rep.robots.ORIGINS_AHEAD", 2)
-    sites = [Site(host=f"127.0.0.{n}") for n in range(2, 9)]
-    for site in sites:
-        site.replies["/robots.txt"] = "Sitemap: /map.xml\n"
-        site.replies["/map.xml"] = urlset(site.url("/a"))
-        site.__enter__()
-    try:
+    with ExitStack() as stack:
+        sites = [stack.enter_context(mapped(host=f"127.0.0.{n}")) for n in range(2, 9)]
         crawler = make_crawler(Pages)
         await crawl(crawler, urls=[site.url("/robots.txt") for site in sites])
-    finally:
-        for site in sites:
-            site.__exit__(None, None, None)
     assert sorted(crawler.spider.got) == sorted(site.url("/a") for site in sites)
 
 
@@ -229,11 +196,10 @@ async def test_a_crawl_that_is_closed_waits_for_nothing():
         def parse(self, response):
             raise CloseSpider("enough")
 
-    down = Site({"/robots.txt": Reply(status=503)}, host="127.0.0.2")
-    with down, Site() as site:
-        site.replies["/map.xml"] = urlset(site.url("/a"))
-        crawler = make_crawler(Closing, REP_UNREACHABLE_RETRY_DELAYS=[600])
-        await crawl(crawler, urls=[down.url("/robots.txt"), site.url("/map.xml")])
+    with Site({"/robots.txt": Reply(status=503)}, host="127.0.0.2") as down:
+        urls = [down.url("/robots.txt"), "/map.xml"]
+        delays = {"REP_UNREACHABLE_RETRY_DELAYS": [600]}
+        _, crawler = await followed(mapped(), *urls, spider=Closing, **delays)
         await sleep(0.1)
         assert down.paths == ["/robots.txt"]
     assert crawler.stats.get_value("finish_reason") == "enough"
@@ -241,30 +207,18 @@ async def test_a_crawl_that_is_closed_waits_for_nothing():
 
 @coroutine_test
 async def test_crawl_delay_holds_from_the_robots_txt_on():
-    with Site() as site:
-        site.replies["/robots.txt"] = (
-            "User-agent: *\nCrawl-delay: 0.5\nSitemap: /map.xml\n"
-        )
-        site.replies["/map.xml"] = urlset(site.url("/a"), site.url("/b"))
-        crawler = make_crawler(Pages)
-        await crawl(crawler, urls=[site.url("/robots.txt")])
-        assert len(site.hits) == 4
-        assert min(site.gaps(robots=True)) > 0.45
+    site = mapped(f"User-agent: *\nCrawl-delay: 0.5\n{NAMES_ONE}", "/a", "/b")
+    await followed(site)
+    assert len(site.hits) == 4
+    assert min(site.gaps(robots=True)) > 0.45
 
 
 @coroutine_test
 async def test_readme_snippet(tmp_path):
-    with Site() as site:
-        site.replies["/robots.txt"] = (
-            "User-agent: *\nDisallow: /product/secret\nSitemap: /map.xml\n"
-        )
-        paths = ["/product/1", "/product/secret", "/other"]
-        site.replies["/map.xml"] = urlset(*map(site.url, paths))
+    paths = ["/product/1", "/product/secret", "/other"]
+    rules = "User-agent: *\nDisallow: /product/secret\n"
+    with mapped(rules + NAMES_ONE, *paths) as site:
         shop = spider("RobotsSitemapSpider", page("spider"), site, tmp_path)
         _, items = await items_of(shop)
         assert items == [{"url": site.url("/product/1")}]
         assert site.paths == ["/robots.txt", "/map.xml", "/product/1"]
-
-
-def test_is_exported():
-    assert scrapy_rep.RobotsSitemapSpider is RobotsSitemapSpider

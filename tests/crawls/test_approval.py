@@ -10,8 +10,9 @@ import pytest
 from scrapy_rep import RobotsForbidden, SettingError
 from tests.commands.cli import robots
 from tests.commands.test_online import project
+from tests.play import harvest
 from tests.site import Reply, Site
-from tests.utils import InTurn, Pages, coroutine_test, crawl, make_crawler
+from tests.utils import InTurn, Pages, coroutine_test, make_crawler
 
 RULES = """\
 User-agent: *
@@ -30,11 +31,24 @@ def approve(folder: Any, *args: str, agent: str = AGENT) -> Any:
     return robots("approve", *args, "-s", f"USER_AGENT={agent}", cwd=folder)
 
 
-async def crawled(site: Site, folder: Any, path: str = "/", **settings: Any) -> Any:
-    lock = str(folder / "robots.lock")
-    given = {"USER_AGENT": AGENT, "REP_APPROVED": lock, **settings}
-    crawler = make_crawler(settings.pop("cls", Pages), **given)
-    await crawl(crawler, urls=[site.url(path)])
+TERMS = """\
+    Allow: /cart/help
+    Disallow: /cart/
+    Crawl-delay: 0.2
+"""
+"""What the command makes of RULES."""
+
+
+async def crawled(
+    folder: Any, robots_txt: Any, paths: Any = ("/",), spider: Any = Pages, **more: Any
+) -> Any:
+    """Crawl a site whose RULES are approved, and which has *robots_txt* now."""
+    site, lock = Site({"/robots.txt": robots_txt}), folder / "robots.lock"
+    lock.write_text(f"{more.pop('origin', site.origin)} for ExampleBot\n{TERMS}")
+    given = {"USER_AGENT": AGENT, "REP_APPROVED": str(lock), **more}
+    _, _, crawler = await harvest(site, paths, spider, **given)
+    crawler.spider.paths = [url.removeprefix(site.origin) for url in crawler.spider.got]
+    crawler.spider.origin = site.origin
     return crawler
 
 
@@ -55,10 +69,7 @@ def test_the_file_is_stable_text(tmp_path):
         assert text == (
             "# What robots.txt files tell us, approved by: scrapy robots approve\n"
             "\n"
-            f"{site.origin} for ExampleBot\n"
-            "    Allow: /cart/help\n"
-            "    Disallow: /cart/\n"
-            "    Crawl-delay: 0.2\n"
+            f"{site.origin} for ExampleBot\n{TERMS}"
             f"    # may fetch {site.url('/')}\n"
             f"    # may not fetch {site.url('/cart/1')}: Disallow: /cart/\n"
         )
@@ -124,10 +135,8 @@ def test_what_cannot_be_asked_is_not_in_the_file(tmp_path):
 @pytest.mark.parametrize("settings", [{}, STRICT], ids=["warns", "strict"])
 @coroutine_test
 async def test_as_approved(settings, tmp_path, caplog):
-    with Site({"/robots.txt": RULES}) as site:
-        assert approve(tmp_path, site.url("/")).status == 0
-        crawler = await crawled(site, tmp_path, **settings)
-        assert crawler.spider.got == [site.url("/")]
+    crawler = await crawled(tmp_path, RULES, **settings)
+    assert crawler.spider.paths == ["/"]
     assert told(caplog) == []
     assert crawler.stats.get_value("rep/unapproved") is None
 
@@ -135,16 +144,10 @@ async def test_as_approved(settings, tmp_path, caplog):
 CHANGES = [
     (RULES.replace("/cart/help", "/"), "new is Allow: /; gone is Allow: /cart/help"),
     (RULES.replace("0.2", "0.3"), "new is Crawl-delay: 0.3; gone is Crawl-delay: 0.2"),
-    (
-        RULES.replace("Allow: /cart/help\n", ""),
-        "gone is Allow: /cart/help",
-    ),
+    (RULES.replace("Allow: /cart/help\n", ""), "gone is Allow: /cart/help"),
     (
         Reply(status=404),
-        (
-            "new is no rules; gone is Allow: /cart/help; gone is Disallow: /cart/; "
-            "gone is Crawl-delay: 0.2"
-        ),
+        "; gone is ".join(["new is no rules", *map(str.strip, TERMS.splitlines())]),
     ),
 ]
 
@@ -154,18 +157,14 @@ CHANGES = [
 async def test_what_is_not_as_approved_is_said_or_left_alone(
     robots_txt, said, tmp_path, caplog
 ):
-    with Site({"/robots.txt": RULES}) as site:
-        assert approve(tmp_path, site.url("/")).status == 0
-        site.replies["/robots.txt"] = robots_txt
-        crawler = await crawled(site, tmp_path)
-        assert crawler.spider.got == [site.url("/")]
-        (warning,) = told(caplog)
-        assert f"(REP_APPROVED): {said}; the crawl goes on." in warning
-        assert crawler.stats.get_value("rep/unapproved") == 1
-        caplog.clear()
-        hits = site.count("/")
-        crawler = await crawled(site, tmp_path, **STRICT)
-        assert site.count("/") == hits
+    crawler = await crawled(tmp_path, robots_txt)
+    assert crawler.spider.paths == ["/"]
+    (warning,) = told(caplog)
+    assert f"(REP_APPROVED): {said}; the crawl goes on." in warning
+    assert crawler.stats.get_value("rep/unapproved") == 1
+    caplog.clear()
+    crawler = await crawled(tmp_path, robots_txt, **STRICT)
+    assert crawler.spider.paths == []
     (refusal,) = crawler.spider.failures
     assert type(refusal) is RobotsForbidden
     assert refusal.reason == f"{said} (REP_APPROVED)"
@@ -175,50 +174,34 @@ async def test_what_is_not_as_approved_is_said_or_left_alone(
 
 
 @coroutine_test
-async def test_a_site_that_was_not_approved_at_all(tmp_path, caplog):
-    with Site() as one, Site() as other:
-        assert approve(tmp_path, one.url("/")).status == 0
-        crawler = await crawled(other, tmp_path, **STRICT)
-        assert other.paths == ["/robots.txt"]
+async def test_a_site_that_was_not_approved_at_all(tmp_path):
+    other = "https://other.example"
+    crawler = await crawled(tmp_path, RULES, origin=other, **STRICT)
+    origin = crawler.spider.origin
     (refusal,) = crawler.spider.failures
-    assert refusal.reason == (
-        f"{other.origin} for ExampleBot was not approved (REP_APPROVED)"
-    )
+    assert refusal.reason == f"{origin} for ExampleBot was not approved (REP_APPROVED)"
+    # But one that allowed us more need not be.
+    allowing: Any = {"REP_HOSTS": {"127.0.0.1": {"allow": "a letter"}}}
+    robots_txt = "User-agent: *\nDisallow: /\n"
+    crawler = await crawled(tmp_path, robots_txt, origin=other, **STRICT, **allowing)
+    assert crawler.spider.paths == ["/"]
 
 
 @coroutine_test
 async def test_a_change_during_the_crawl(tmp_path, caplog):
     old = {"Cache-Control": "no-cache"}
-    with Site({"/robots.txt": RULES}) as site:
-        assert approve(tmp_path, site.url("/")).status == 0
-        site.replies["/robots.txt"] = [
-            Reply(RULES, headers=old),
-            Reply(RULES.replace("/cart/help", "/"), headers=old),
-        ]
-        lock = str(tmp_path / "robots.lock")
-        crawler = make_crawler(InTurn, USER_AGENT=AGENT, REP_APPROVED=lock, **STRICT)
-        await crawl(crawler, urls=[site.url("/1"), site.url("/2")])
-        assert crawler.spider.got == [site.url("/1")]
+    changed = RULES.replace("/cart/help", "/")
+    replies = [Reply(text, headers=old) for text in (RULES, changed)]
+    crawler = await crawled(tmp_path, replies, ["/1", "/2"], InTurn, **STRICT)
+    assert crawler.spider.paths == ["/1"]
     assert len(told(caplog)) == 1
 
 
 @coroutine_test
 async def test_what_is_unreachable_is_no_difference(tmp_path, caplog):
-    with Site({"/robots.txt": RULES}) as site:
-        assert approve(tmp_path, site.url("/")).status == 0
-        site.replies["/robots.txt"] = Reply(status=503)
-        crawler = await crawled(site, tmp_path, **STRICT)
+    crawler = await crawled(tmp_path, Reply(status=503), **STRICT)
     assert told(caplog) == []
     assert crawler.stats.get_value("rep/forbidden/unreachable") == 1
-
-
-@coroutine_test
-async def test_a_site_that_allowed_us_more_need_not_be_approved(tmp_path):
-    with Site() as one, Site({"/robots.txt": "User-agent: *\nDisallow: /\n"}) as other:
-        assert approve(tmp_path, one.url("/")).status == 0
-        allowing: dict[str, Any] = {"REP_HOSTS": {"127.0.0.1": {"allow": "a letter"}}}
-        crawler = await crawled(other, tmp_path, **STRICT, **allowing)
-        assert crawler.spider.got == [other.url("/")]
 
 
 @pytest.mark.parametrize(

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-import scrapy
 
 from scrapy_rep import RobotsForbidden
 from scrapy_rep.judging.ruling import Action
 from scrapy_rep.report.audit import Audit
+from tests.audits import of_type, records_of
 from tests.commands.cli import robots
 from tests.commands.test_online import project
+from tests.play import harvest
 from tests.site import Reply, Site
 from tests.utils import (
     InTurn,
@@ -27,6 +27,8 @@ from tests.utils import (
 
 WHY = "contract of 2026-11-02 with ACME, ticket 17"
 NOTHING = "User-agent: *\nDisallow: /\n"
+LONG = "200\nRequest-rate: 1/100"
+FORBIDS = {"/robots.txt": NOTHING}
 HOST, OTHER = "127.0.0.1", "127.0.0.2"
 
 
@@ -62,10 +64,9 @@ async def test_a_site_that_allowed_us_more_is_not_judged_by_its_rules(
     scheduler, caplog
 ):
     caplog.set_level(logging.INFO, "scrapy_rep")
-    with Site({"/robots.txt": NOTHING}) as site:
-        crawler = make_crawler(SCHEDULER=scheduler, **allowing())
-        await crawl(crawler, urls=[site.url("/a"), site.url("/b")])
-        assert sorted(site.paths) == ["/a", "/b", "/robots.txt"]
+    given = {"SCHEDULER": scheduler, **allowing()}
+    seen, _, crawler = await harvest(FORBIDS, ["/a", "/b"], **given)
+    assert sorted(seen) == ["/a", "/b", "/robots.txt"]
     assert crawler.spider.failures == []
     assert crawler.stats.get_value("rep/permitted") == 2
     assert crawler.stats.get_value("rep/forbidden/rule") is None
@@ -78,10 +79,9 @@ async def test_a_site_that_allowed_us_more_is_not_judged_by_its_rules(
 
 @coroutine_test
 async def test_only_the_host_that_is_named():
-    with Site({"/robots.txt": NOTHING}, host=OTHER) as other, Site() as site:
-        site.replies["/robots.txt"] = NOTHING
+    with Site(FORBIDS, host=OTHER) as other, Site() as site:
         to_other = Reply(status=302, headers={"Location": other.url("/b")})
-        site.replies["/a"] = to_other
+        site.replies = {**FORBIDS, "/a": to_other}
         crawler = make_crawler(**allowing())
         await crawl(crawler, urls=[site.url("/a"), other.url("/c")])
         assert site.paths == ["/robots.txt", "/a"]
@@ -89,121 +89,100 @@ async def test_only_the_host_that_is_named():
     assert [type(each) for each in crawler.spider.failures] == [RobotsForbidden] * 2
 
 
+@pytest.mark.parametrize(
+    ("asked", "agreed", "kept"), [("0.4", {}, 0.4), (LONG, {"delay": 0}, 0), (LONG, {"delay": 0.3}, 0.3)]
+)  # fmt: skip
 @coroutine_test
-async def test_the_delay_of_the_site_stays():
-    rules = f"{NOTHING}Crawl-delay: 0.4\n"
-    with Site({"/robots.txt": rules}) as site:
-        crawler = make_crawler(**allowing())
-        await crawl(crawler, urls=[site.url(f"/{number}") for number in range(4)])
-        assert len(site.gaps()) == 3
-        assert min(site.gaps()) >= 0.4
-
-
-@pytest.mark.parametrize("delay", [0, 0.3])
-@coroutine_test
-async def test_a_delay_that_was_agreed_holds_instead(delay, caplog):
+async def test_the_delay_of_the_site_stays_or_the_one_that_was_agreed(
+    asked, agreed, kept, caplog
+):
     caplog.set_level(logging.INFO, "scrapy_rep")
-    rules = f"{NOTHING}Crawl-delay: 200\nRequest-rate: 1/100\n"
-    with Site({"/robots.txt": rules}) as site:
-        crawler = make_crawler(**allowing(delay=delay))
-        await crawl(crawler, urls=[site.url(f"/{number}") for number in range(3)])
-        assert len(crawler.spider.got) == 3
-        assert min(site.gaps()) >= delay
-    assert "between requests" not in caplog.text
-    assert f"with a delay of {'0.3' if delay else '0'} s" in caplog.text
+    site = Site({"/robots.txt": f"{NOTHING}Crawl-delay: {asked}\n"})
+    _, _, crawler = await harvest(site, ["/0", "/1", "/2"], **allowing(**agreed))
+    assert len(crawler.spider.got) == 3
+    assert min(site.gaps()) >= kept
+    assert ("between requests" in caplog.text) is not bool(agreed)
+    assert (f"with a delay of {kept} s" in caplog.text) is bool(agreed)
 
 
 @coroutine_test
 async def test_without_one_a_delay_that_is_too_long_is_still_too_long():
-    with Site({"/robots.txt": f"{NOTHING}Crawl-delay: 400\n"}) as site:
-        crawler = make_crawler(**allowing())
-        await crawl(crawler, urls=[site.url("/a")])
-        assert site.paths == ["/robots.txt"]
+    robots = f"{NOTHING}Crawl-delay: 400\n"
+    seen, _, crawler = await harvest({"/robots.txt": robots}, ["/a"], **allowing())
+    assert seen == ["/robots.txt"]
     assert crawler.stats.get_value("rep/forbidden/crawl_delay") == 1
     assert crawler.stats.get_value("rep/permitted") is None
 
 
+NO_TRAINING = "User-agent: *\nContent-Usage: train-ai=n\n"
+TRAINS = {"REP_PURPOSE": ["train-ai"], "REP_PURPOSE_UNSTATED": "refuse"}
+FORBIDS_USE = Reply(
+    '<a href="/b">',
+    headers={
+        "X-Robots-Tag": "noindex, nofollow",
+        "Content-Usage": "train-ai=n",
+        "Content-Type": "text/html",
+    },
+)
+OBEYS = {"REP_PAGE_OBEY": ["noindex", "nofollow"], "REP_PURPOSE": ["train-ai"]}
+
+
 @pytest.mark.parametrize(
-    ("robots", "settings"),
+    ("replies", "settings", "found", "permitted"),
     [
-        (Reply(status=503), {}),
-        (Reply(status=403), {"REP_DENY_STATUSES": [403]}),
-        (
-            "User-agent: *\nContent-Usage: train-ai=n\n",
-            {"REP_PURPOSE": ["train-ai"], "REP_PURPOSE_UNSTATED": "refuse"},
+        pytest.param(
+            {"/robots.txt": Reply(status=503)}, {}, ([], []), (["/a"], ["/a"]), id="unreachable"
+        ),
+        pytest.param(
+            {"/robots.txt": Reply(status=403)}, {"REP_DENY_STATUSES": [403]},
+            ([], []), (["/a"], ["/a"]), id="a status",
+        ),
+        pytest.param(
+            {"/robots.txt": NO_TRAINING}, TRAINS, ([], []), (["/a"], ["/a"]), id="a purpose"
+        ),
+        pytest.param(
+            {"/a": FORBIDS_USE}, OBEYS, (["/a"], []), (["/a", "/b"], ["/a", "/b"]), id="pages"
         ),
     ],
-    ids=["unreachable", "status", "purpose"],
-)
+)  # fmt: skip
 @coroutine_test
-async def test_what_else_is_lifted(robots, settings):
-    for permitted, sent in (({}, 0), (allowing(), 1)):
-        with Site({"/robots.txt": robots}) as site:
-            crawler = make_crawler(**settings, **permitted)
-            await crawl(crawler, urls=[site.url("/a")])
-            assert site.count("/a") == sent
+async def test_what_else_is_lifted(replies, settings, found, permitted):
+    for host, expected in ((OTHER, found), (HOST, permitted)):
+        given = {**settings, **allowing(host)}
+        seen, items, _ = await harvest(replies, ["/a"], Items, **given)
+        assert (sorted({*seen} - {"/robots.txt"}), items) == expected
 
 
+@pytest.mark.parametrize(
+    ("robots", "own", "pages", "cause"),
+    [
+        # Of today, and of the last day.
+        pytest.param(NOTHING, {"until": 1}, ["/0", "/1"], "rule", id="the rules"),
+        pytest.param(
+            "User-agent: *\nCrawl-delay: 400\n", {"until": 0, "delay": 0}, ["/0"], "crawl_delay",
+            id="the delay",
+        ),
+        pytest.param(NOTHING, {"until": -1}, [], "rule", id="over at the start"),
+    ],
+)  # fmt: skip
 @coroutine_test
-async def test_what_pages_ask_for_is_lifted_as_well():
-    page = Reply(
-        '<a href="/b">',
-        headers={
-            "X-Robots-Tag": "noindex, nofollow",
-            "Content-Usage": "train-ai=n",
-            "Content-Type": "text/html",
-        },
-    )
-    obey = {"REP_PAGE_OBEY": ["noindex", "nofollow"], "REP_PURPOSE": ["train-ai"]}
-    for permitted, number in ((allowing(OTHER), 0), (allowing(), 2)):
-        with Site({"/a": page}) as site:
-            crawler = make_crawler(Items, **obey, **permitted)
-            items: list[Any] = []
-            crawler.signals.connect(
-                lambda item, items=items: items.append(item),
-                scrapy.signals.item_scraped,
-                weak=False,
-            )
-            await crawl(crawler, urls=[site.url("/a")])
-            assert len(items) == number
-            assert site.count("/b") == number // 2
-
-
-@coroutine_test
-async def test_after_the_day_the_rules_hold_again_also_in_a_running_crawl(caplog):
-    last_day = today(1)
-    with Site({"/robots.txt": NOTHING}) as site:
-        crawler = make_crawler(InTurn, **allowing(until=last_day))
-        urls = [site.url(f"/{number}") for number in range(4)]
-        await crawl(crawler, urls=urls)
-        pages = [path for path in site.paths if path != "/robots.txt"]
-    assert pages == ["/0", "/1"]  # of today, and of the last day
-    assert len(crawler.spider.failures) == 2
-    assert crawler.stats.get_value("rep/permitted") == 2
+async def test_after_the_day_the_site_is_obeyed_again(
+    robots, own, pages, cause, caplog
+):
+    own = {**own, "until": (last_day := today(own["until"]))}
+    paths = [f"/{number}" for number in range(3)]
+    replies, given = {"/robots.txt": robots}, allowing(**own)
+    seen, _, crawler = await harvest(replies, paths, InTurn, **given)
+    assert [path for path in seen if path != "/robots.txt"] == pages
+    assert len(crawler.spider.failures) == 3 - len(pages)
+    assert crawler.stats.get_value("rep/permitted", 0) == len(pages)
+    assert crawler.stats.get_value(f"rep/forbidden/{cause}") == 3 - len(pages)
     (warning,) = warnings(caplog)
+    delay = ", with a delay of 0 s" if "delay" in own else ""
     assert warning == (
         f"{HOST} is judged by its robots.txt again, as what allowed us more has ended "
-        f"(REP_HOSTS): {WHY}, until the end of {last_day} (UTC)"
+        f"(REP_HOSTS): {WHY}, until the end of {last_day} (UTC){delay}"
     )
-
-
-@coroutine_test
-async def test_after_the_day_the_delay_of_the_site_holds_again():
-    with Site({"/robots.txt": "User-agent: *\nCrawl-delay: 400\n"}) as site:
-        crawler = make_crawler(InTurn, **allowing(until=today(), delay=0))
-        await crawl(crawler, urls=[site.url("/0"), site.url("/1")])
-        assert crawler.spider.got == [site.url("/0")]
-    assert crawler.stats.get_value("rep/forbidden/crawl_delay") == 1
-
-
-@coroutine_test
-async def test_one_that_is_over_is_told_at_the_start(caplog):
-    with Site({"/robots.txt": NOTHING}) as site:
-        crawler = make_crawler(**allowing(until=today(-1)))
-        await crawl(crawler, urls=[site.url("/a")])
-        assert site.paths == ["/robots.txt"]
-    (warning,) = warnings(caplog)
-    assert "is judged by its robots.txt again" in warning
 
 
 class Asks(Pages):
@@ -219,10 +198,9 @@ class Asks(Pages):
 
 @coroutine_test
 async def test_spider_robots_tells_of_it():
-    with Site({"/robots.txt": NOTHING}) as site:
-        crawler = make_crawler(Asks, **allowing())
-        await crawl(crawler, urls=[site.url("/a")])
-        assert crawler.spider.got == [site.url("/a"), WHY]
+    site = Site(FORBIDS)
+    _, _, crawler = await harvest(site, ["/a"], Asks, **allowing())
+    assert crawler.spider.got == [site.url("/a"), WHY]
 
 
 @coroutine_test
@@ -230,17 +208,12 @@ async def test_each_request_is_an_exemption_with_its_reason_in_audit_and_report(
     tmp_path,
 ):
     path = tmp_path / "audit.jsonl"
-    with Site({"/robots.txt": NOTHING}) as site:
-        crawler = make_crawler(REP_AUDIT_URI=str(path), REP_EVIDENCE=True, **allowing())
-        await crawl(crawler, urls=[site.url("/a"), site.url("/b")])
-    records = [json.loads(line) for line in path.read_text().splitlines()]
-    of_pages = [
-        each
-        for each in records
-        if each["type"] in {"sent", "decision"} and not each.get("robots")
-    ]
-    assert [each["type"] for each in of_pages] == ["sent"] * 2
-    assert {each["exempt"] for each in of_pages} == {f"REP_HOSTS: {WHY}"}
+    audited = {"REP_AUDIT_URI": str(path), "REP_EVIDENCE": True, **allowing()}
+    await harvest(FORBIDS, ["/a", "/b"], **audited)
+    records = records_of(path)
+    assert of_type("decision", records) == []
+    sent = [each for each in of_type("sent", records) if not each.get("robots")]
+    assert [each["exempt"] for each in sent] == [f"REP_HOSTS: {WHY}"] * 2
     with Audit([str(path)]) as audit:
         (cause,) = audit.causes["exempt"]
         assert (cause["cause"], cause["requests"]) == (f"REP_HOSTS: {WHY}", 2)
@@ -251,7 +224,7 @@ async def test_each_request_is_an_exemption_with_its_reason_in_audit_and_report(
 
 def test_the_command_says_what_is_allowed(tmp_path):
     settings = f"REP_HOSTS = {allowing()['REP_HOSTS']!r}\n"
-    with Site({"/robots.txt": NOTHING}) as site:
+    with Site(FORBIDS) as site:
         done = robots(site.url("/a"), cwd=project(tmp_path, settings))
         (told,) = robots("--json", site.url("/a"), cwd=tmp_path).objects
         assert robots("--now", site.url("/a"), cwd=tmp_path).status == 0

@@ -27,7 +27,7 @@ from scrapy_rep.judging.ruling import (
     stated_answers,
 )
 from scrapy_rep.judging.target import decoded, judged, name_of
-from scrapy_rep.pages.tdm_files import TDM, TdmFiles
+from scrapy_rep.pages.tdm_files import TDM
 from scrapy_rep.protocol.page_rules import page_rules
 from scrapy_rep.protocol.preferences import EVERYTHING_UNSTATED, combine
 from scrapy_rep.protocol.printable import shorten, without_user
@@ -170,10 +170,8 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
             raise NotConfigured  # without a message: it is what the user wants
         super().__init__(crawler)
         self._crawl = crawl = Crawl.of(crawler)
-        settings = crawl.settings
-        self._obey = settings.page_obey
+        self._obey = crawl.settings.page_obey
         self._purposes = crawl.judge.purposes
-        self._tdm_files = TdmFiles.of(crawler) if TDM in settings.purpose else None
         self._decides = bool(self._obey or self._purposes)
         if not self._decides:
             # Then Scrapy does not pass us what spiders yield, which would cost the most for
@@ -255,8 +253,8 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
             return "", ""
         stated = page["preferences"]
         own = preferences_of(response) if stated else EVERYTHING_UNSTATED
-        if self._tdm_files is not None and TDM not in stated:
-            own = combine(own, self._tdm_files.preferences(response.url))
+        if TDM not in stated:
+            own = combine(own, self._purposes.of_file(response.url))
         found = self._purposes.refused_by(own)
         return ("", "") if found is None else ("purpose", found.said)
 

@@ -20,14 +20,12 @@ from twisted.internet.defer import CancelledError
 from scrapy_rep import access
 from scrapy_rep.access.origins import origin_of
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.downloader.tools import OneForEachCrawler
 from scrapy_rep.events.of_hosts import NoTdmrep
 from scrapy_rep.exceptions import RobotsForbidden
 from scrapy_rep.policies.fetcher import request_for
 from scrapy_rep.policies.news import described
 from scrapy_rep.policies.sharing import OneAtATime
 from scrapy_rep.protocol.preferences import (
-    EVERYTHING_UNSTATED,
     NO,
     WELL_KNOWN,
     Preference,
@@ -68,41 +66,51 @@ class Known(NamedTuple):
 
 
 BROKEN_OFF = Known((), 0.0, "asking was broken off")
+FORGOTTEN = Known((), 0.0, "it was forgotten")
 
 
-class TdmFiles(OneForEachCrawler):
-    """Fetches the file of each origin once, and answers for its pages."""
+class TdmMiddleware:
+    """Downloader middleware before ``RepMiddleware``: a page waits for its tdmrep.json.
+
+    It fetches the file of each origin once, and answers for its pages.
+    """
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._crawl = crawl = Crawl.of(crawler)
+        purposes, obeys = (
+            crawl.judge.purposes,
+            crawler.settings.getbool("ROBOTSTXT_OBEY"),
+        )
+        if not obeys or purposes is None or TDM not in crawl.settings.purpose:
+            raise NotConfigured  # without a message: it is what the user wants
+        purposes.of_file = self.preferences
         self._files: OrderedDict[str, Known] = OrderedDict()
         self._fetches = OneAtATime(self._find, self._keep, crawl.engine.is_ending)
-        self.is_asked = False
-        """Whether pages wait for it, so that one which is not known was forgotten."""
         crawler.signals.connect(self._fetches.close, signals.spider_closed)
-        assert crawl.judge.purposes is not None
-        crawl.judge.purposes.of_file = self.preferences
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler)
 
     def preferences(self, url: str) -> Preferences:
         """Return what the file of its origin says of the use of *url*."""
-        known = self._files.get(origin_of(url) or "")
-        if known is None:
-            if not self.is_asked:
-                return EVERYTHING_UNSTATED
-            known = Known((), 0.0, "it was forgotten")
+        known = self._files.get(origin_of(url) or "", FORGOTTEN)
         if known.failure:
             # Beyond TDMRep, which takes a file that cannot be fetched for none.
             said = f"nothing, as its tdmrep.json could not be fetched ({known.failure})"
             return Preferences({TDM: Preference(NO, said)})
         return tdm_preferences(known.rules, url)
 
-    async def learn(self, origin: str, page: Request) -> None:
-        """Fetch the file of *origin* on behalf of *page*, unless it is known."""
-        known = self._files.get(origin)
-        if known is None or self._crawl.policies.now() >= known.until:
-            with self._crawl.policies.bound.lending_place():
-                await maybe_deferred_to_future(self._fetches.ask(origin, page))
+    async def process_request(self, request: Request) -> None:
+        """Have the file of *request*'s origin known, where it is for a page of a spider."""
+        if request.callback is NO_CALLBACK or request.meta.get("dont_obey_robotstxt"):
+            return
+        origin, policies = origin_of(request.url), self._crawl.policies
+        if origin is None or policies.now() < self._files.get(origin, FORGOTTEN).until:
+            return
+        with policies.bound.lending_place():
+            await maybe_deferred_to_future(self._fetches.ask(origin, request))
 
     def _keep(self, origin: str, known: Known = BROKEN_OFF) -> Known:
         self._files[origin] = known
@@ -150,28 +158,3 @@ class TdmFiles(OneForEachCrawler):
         if status == 429 or status >= 500:
             return (), str(status)
         return parse_tdmrep(response.body) if 200 <= status < 300 else (), ""
-
-
-class TdmMiddleware:
-    """Downloader middleware before ``RepMiddleware``: a page waits for its tdmrep.json."""
-
-    def __init__(self, crawler: Crawler) -> None:
-        crawl = Crawl.of(crawler)
-        if not (
-            TDM in crawl.settings.purpose and crawler.settings.getbool("ROBOTSTXT_OBEY")
-        ):
-            raise NotConfigured  # without a message: it is what the user wants
-        self._files = TdmFiles.of(crawler)
-        self._files.is_asked = True
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(crawler)
-
-    async def process_request(self, request: Request) -> None:
-        """Have the file of *request*'s origin known, where it is for a page of a spider."""
-        if request.callback is NO_CALLBACK or request.meta.get("dont_obey_robotstxt"):
-            return
-        origin = origin_of(request.url)
-        if origin is not None:
-            await self._files.learn(origin, request)

@@ -49,7 +49,6 @@ PAGE_RULES_HEADER = b"X-Robots-Tag"
 HEADERS_OF_INTEREST = HEADER_NAMES | {PAGE_RULES_HEADER}
 FLAG_RULES = ("noindex", "nofollow", "noarchive", "nosnippet")
 """Rules that have a key of their own."""
-COUNTED_RULES = ("noindex", "nofollow")
 HIDDEN_PARTS = ((b"<!--", b"-->"), (b"<script", b"</script"))
 """Begin and end of the parts of a page in which tags are only text."""
 
@@ -191,9 +190,10 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
         request.meta["rep_page"] = page
         if self._decides:
             self._pages[response] = page
-        for rule in COUNTED_RULES:
-            if page[rule]:
-                self._events.count(f"page/{rule}")
+        if page["noindex"]:
+            self._events.count("page/noindex")
+        if page["nofollow"]:
+            self._events.count("page/nofollow")
 
     def get_processed_request(
         self, request: Request, response: Response | None

@@ -87,7 +87,7 @@ async def test_a_gate_that_was_taken_out_is_told(caplog):
     with Site() as site:
         crawler = make_crawler(DOWNLOADER_MIDDLEWARES={RepMiddleware: None})
         await crawl(crawler, urls=[site.url("/")])
-    (warned,) = [r for r in caplog.records if r.name == "scrapy_rep.addon"]
+    (warned,) = [r for r in caplog.records if "RepMiddleware" in r.message]
     assert warned.levelno == logging.WARNING
     assert "RepMiddleware is not enabled in DOWNLOADER_MIDDLEWARES" in warned.message
 

@@ -67,11 +67,27 @@ class Event(Declared):
     Floats are seconds, and read in the log as durations.
     """
 
-    once: ClassVar[bool] = False
-    """Whether only the first of its kind has a line."""
+    # A property may stand in the place of each of these.
+    level = logging.INFO
+    """The level of its line in the log."""
+    words = ""
+    """Its line in the log; "": it has none.
+
+    It has gaps for its attributes, and for how many requests of its host or origin wait
+    (``NUMBERS`` in ``log/lines.py``).
+    """
+    topic = ""
+    """What it is one of, in the plural: few lines of a topic are at INFO, the others at DEBUG.
+
+    "": none is left out.
+    """
+    situation: ClassVar[str | None] = None
+    """It has a line only where the last one of its kind and host told of another situation."""
+    is_news = True
+    """Whether it is told and written, or only counted."""
     counts: ClassVar[tuple[str, ...]] = ()
     """The stats to which it adds 1, without "rep/"; "{cause}" stands for its cause."""
-    audit: ClassVar[str] = ""
+    audit = ""
     """The type of its record in an audit, which has all its fields; "": it has none. A field
     that may be ``None`` is left out where it is."""
 
@@ -79,36 +95,9 @@ class Event(Declared):
     """When, in seconds since 1970, as all times here."""
 
     @property
-    def level(self) -> int:
-        """The level of its line in the log."""
-        return logging.INFO
-
-    @property
-    def words(self) -> str:
-        """Its line in the log; "": it has none.
-
-        It has gaps for its attributes, and for how many requests of its host or origin wait
-        (``NUMBERS`` in ``log/lines.py``).
-        """
-        return ""
-
-    @property
-    def raised(self) -> BaseException | None:
-        """What was raised: its traceback stands below the line."""
-        return None
-
-    @property
-    def topic(self) -> str:
-        """What it is one of, in the plural: few lines of a topic are at INFO, the others at DEBUG.
-
-        "": none is left out.
-        """
-        return ""
-
-    @property
-    def is_news(self) -> bool:
-        """Whether it is told and written, or only counted."""
-        return True
+    def whose(self) -> str:
+        """The host or the origin that it is about; "": none."""
+        return getattr(self, "host", "") or getattr(self, "origin", "")
 
     def count(self, stats: StatsCollector) -> None:
         """Count it."""

@@ -1,5 +1,7 @@
 """What is learned of a site, and what happens to a host: it waits, goes on, is parked, is down."""
 
+# mypy: disable-error-code="override"
+
 from __future__ import annotations
 
 import logging
@@ -179,7 +181,7 @@ class StoreFailed(Event):
         "on; what is not kept is fetched again. Later failures are only counted, in "
         "rep/store/errors"
     )
-    once = True
+    situation = whose = ""  # it is told once
     counts = ("store/errors",)
     doing: str
     origin: str
@@ -199,11 +201,15 @@ class PutOff(Event):
     """A host is not asked now, as its requests must wait."""
 
     level = logging.DEBUG
-    words = "%(host)s waits for %(wait)s, as %(why)s"
+    words = "%(host)s waits for %(wait)s, as %(cause)s"
     counts = ("put_off",)
     host: str
     wait: float
     cause: str
+
+    @property
+    def situation(self) -> str:
+        return self.cause
 
 
 class GoesOn(Event):
@@ -277,6 +283,7 @@ class Demanded(Event):
     """A site gives a page only with a licence, or for a payment."""
 
     topic = "hosts that want a licence or a payment"
+    situation = ""
     counts = ("demanded", "demanded/{cause}")
     audit = "demand"
     host: str | None

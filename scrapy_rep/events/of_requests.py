@@ -1,5 +1,7 @@
 """What happens to a crawl as a whole, and what becomes of a request: judged, refused, sent, answered."""
 
+# mypy: disable-error-code="override"
+
 from __future__ import annotations
 
 import logging
@@ -80,7 +82,7 @@ class AuditFailed(Event):
         "goes on; what is missing is counted in rep/audit/lost, and later failures in "
         "rep/audit/errors"
     )
-    once = True
+    situation = ""  # it is told once
     name: str
     error: str
     times: int

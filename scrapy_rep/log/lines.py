@@ -16,7 +16,7 @@ from scrapy_rep.downloader.starts import ROBOTS_HOP
 from scrapy_rep.downloader.tools import Alarm
 from scrapy_rep.events import EVENTS
 from scrapy_rep.events.event import Event
-from scrapy_rep.events.of_hosts import Demanded, PutOff, Reachable, Unreachable
+from scrapy_rep.events.of_hosts import Reachable, Unreachable
 from scrapy_rep.events.of_requests import Refused, Told
 from scrapy_rep.exceptions import PlainError
 from scrapy_rep.log.waits import WHY, in_words
@@ -52,8 +52,8 @@ NEWS_MOST = 10
 """Lines on one topic at INFO; further ones are written at DEBUG, and summed up at the end."""
 NAMES_MOST = 10
 """Of those further ones, so many hosts are named at the end."""
-MAX_DEMANDING, MAX_PUT_OFF = 10_000, 100
-"""Hosts that are remembered to want a licence, or to wait for some cause; then all begin anew."""
+MAX_SITUATIONS = 10_000
+"""Hosts whose last one is remembered, for each kind of event; then all begin anew."""
 UNRETRIEVED = ("asyncio", "twisted")
 """The loggers that show what ends a crawl before it begins, as Scrapy leaves it to them."""
 REFUSED_WORDS = {
@@ -117,11 +117,11 @@ class Log:
         self._engine = engine
         self._waits = waits
         self._told: Counter[str] = Counter()
-        """How many lines there were to write, by topic, or of those told of once by kind."""
+        """How many lines there were to write, by topic."""
         self._untold: dict[str, list[str]] = {}
         """By topic, the first hosts or origins that there was no line at INFO for."""
         self._last: defaultdict[type[Event], dict[str, str]] = defaultdict(dict)
-        """Kind of event -> host -> the cause that was told last."""
+        """Kind of event -> host -> the situation that was told last."""
         self._since: dict[str, float] = {}
         """Origin -> since when it is unreachable, if the log has said so."""
         self._refused: Counter[str] = Counter()
@@ -136,9 +136,7 @@ class Log:
         self._idle_time = 0.0
         self._alarm = Alarm(self._look)
         own: dict[type[Event], Callable[[Any], object]] = {
-            PutOff: lambda event: self._hear_if_new(event, event.cause, MAX_PUT_OFF),
             Refused: self._hear_refusal,
-            Demanded: lambda event: self._hear_if_new(event, "", MAX_DEMANDING),
             Unreachable: self._hear_unreachable,
             Reachable: self._hear_reachable,
         }
@@ -155,17 +153,15 @@ class Log:
         level, words, topic = event.level, event.words, event.topic
         if not (words and event.is_news) or (topic and self._engine.is_ending()):
             return False
-        if event.once:
-            self._told[name := type(event).__name__] += 1
-            if self._told[name] > 1:
-                return False
+        if event.situation is not None and not self._is_new(event, event.situation):
+            return False
         if topic:
             self._told[topic] += 1
             if self._told[topic] > NEWS_MOST:
                 level = logging.DEBUG
                 names = self._untold.setdefault(topic, [])
                 if len(names) < NAMES_MOST:
-                    names.append(_whose(event))
+                    names.append(event.whose)
         if logger.isEnabledFor(level):
             # How many wait is counted for INFO only, as it takes time.
             counts = level > logging.DEBUG
@@ -174,8 +170,8 @@ class Log:
             spider: Any = self._crawler.spider
             if spider is not None and self._crawler in _of_several:
                 words = f"{spider.name.replace('%', '%%')}: {words}"
-            raised, told_by = event.raised, {"spider": spider}
-            logger.log(level, words, more, exc_info=raised, extra=told_by)
+            raised, extra = getattr(event, "raised", None), {"spider": spider}
+            logger.log(level, words, more, exc_info=raised, extra=extra)
         if topic and self._told[topic] == NEWS_MOST:
             told = f"More {topic} are told at DEBUG, and summed up at the end"
             self.hear(Told(told))
@@ -185,6 +181,8 @@ class Log:
         """Return what stands in the gap *name* of the line of *event*."""
         if name not in NUMBERS:
             value = getattr(event, name)
+            if name == "cause":
+                return WHY.get(value, value)
             return duration(value) if isinstance(value, float) else value
         form, *words = NUMBERS[name]
         host, origin = (getattr(event, each, "") for each in ("host", "origin"))
@@ -193,23 +191,23 @@ class Log:
 
     # Those that say something only by what was told before
 
-    def _hear_if_new(self, event: PutOff | Demanded, cause: str, most: int) -> None:
-        """Hear it where the last one of its host had another *cause*."""
-        last, host = self._last[type(event)], event.host or ""
-        if last.get(host) != cause:
-            if len(last) >= most:
-                last.clear()
-            last[host] = cause
-            self.hear(event, why=WHY.get(cause, cause))
+    def _is_new(self, event: Event, situation: str) -> bool:
+        last, whose = self._last[type(event)], event.whose
+        if last.get(whose) == situation:
+            return False
+        if len(last) >= MAX_SITUATIONS:
+            last.clear()
+        last[whose] = situation
+        return True
 
     def _hear_unreachable(self, event: Unreachable) -> None:
         since = self._since.get(event.origin)
         if event.again and since is None:
             return  # the first failure was not told, or that the origin was given up
-        if event.is_given_up and since is not None:
-            del self._since[event.origin]
-            self.hear(event, passed=duration(event.time - since))
-        elif self.hear(event) and event.waits:
+        is_told = self.hear(event, passed=duration(event.time - (since or event.time)))
+        if event.is_given_up:
+            self._since.pop(event.origin)
+        elif is_told and event.waits:
             self._since.setdefault(event.origin, event.time)
 
     def _hear_reachable(self, event: Reachable) -> None:
@@ -364,10 +362,6 @@ def _by_cause(numbers: Mapping[str, int], words: Mapping[str, str]) -> str:
     return ", ".join(
         f"{number:,} {words.get(cause, cause)}" for cause, number in numbers.items()
     )
-
-
-def _whose(event: Event) -> str:
-    return str(getattr(event, "host", "") or getattr(event, "origin", ""))
 
 
 @cache

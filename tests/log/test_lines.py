@@ -3,32 +3,51 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from time import time
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import pytest
+import scrapy
 
 from scrapy_rep.crawl import Crawl
+from scrapy_rep.events import EVENTS
 from scrapy_rep.events.of_hosts import (
     BackedOff,
+    BudgetSpent,
+    Demanded,
     DeniesAll,
+    Down,
+    GoesOn,
+    NoTdmrep,
+    Permitted,
     PutOff,
+    Reachable,
     StoreFailed,
     Unreachable,
     WantsDelay,
     WantsVisits,
 )
-from scrapy_rep.events.of_requests import InBrowser, said_by
+from scrapy_rep.events.of_requests import (
+    AuditFailed,
+    Counted,
+    Dropped,
+    Failed,
+    FromHttpCache,
+    InBrowser,
+    OnTheWay,
+    Refused,
+    SentAgainstRules,
+    Told,
+    Unsent,
+    Warned,
+    said_by,
+)
+from scrapy_rep.exceptions import RobotsForbidden
 from scrapy_rep.log.lines import NAMES_MOST, NEWS_MOST
 from scrapy_rep.log.waits import Waiting, Waits, in_words
 from scrapy_rep.protocol import parse
 from tests.utils import make_crawler
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from scrapy_rep.events.event import Event
 
 
 def made() -> Any:
@@ -60,52 +79,25 @@ def test_what_waits_is_counted_for_lines_that_are_written_only(monkeypatch, capl
     assert crawler.stats.get_value("rep/backoff/count") == 3 * NEWS_MOST
 
 
-TOPICS: dict[str, Callable[[int], Event]] = {
-    "parked hosts": parked,
-    "unreachable origins": lambda number: Unreachable(
-        f"{number}.example", "503", "nothing is fetched", 5.0, again=False, waits=True
-    ),
-    "origins that allow us nothing": lambda number: DeniesAll(f"{number}.example", "/"),
-    "origins with a visit time": lambda number: WantsVisits(
-        f"{number}.example", "00:00", "01:00", 9999.0, 3600.0
-    ),
-    "origins that ask for a delay": lambda number: WantsDelay(
-        f"{number}.example", 9.0, 60.0, drop=False
-    ),
-}
-
-
 def test_who_was_not_told_at_info_is_told_at_debug_and_summed_up(caplog):
     caplog.set_level(logging.DEBUG, logger="scrapy_rep")
     crawl = Crawl.of(made())
-    for number in range(NEWS_MOST + 2):
+    last = NEWS_MOST + NAMES_MOST
+    for number in range(last + 1):
         crawl.events.tell(parked(number))
-    lines = [(record.levelno, record.getMessage()) for record in caplog.records]
-    assert lines[NEWS_MOST:] == [
-        (logging.INFO, "More parked hosts are told at DEBUG, and summed up at the end"),
-        *(
-            (
-                logging.DEBUG,
-                f"{n}.example is parked for 5 s (503 for https://a.example/)",
-            )
-            for n in (NEWS_MOST, NEWS_MOST + 1)
-        ),
-    ]
+    told, *others = caplog.records[NEWS_MOST:]
+    assert told.levelno == caplog.records[0].levelno == logging.INFO
+    assert told.getMessage() == (
+        "More parked hosts are told at DEBUG, and summed up at the end"
+    )
+    assert {each.levelno for each in others} == {logging.DEBUG}
+    assert others[-1].getMessage() == (
+        f"{last}.example is parked for 5 s (503 for https://a.example/)"
+    )
+    names = ", ".join(f"{number}.example" for number in range(NEWS_MOST, last))
     assert list(crawl.log.told_at_debug()) == [
-        "2 more parked hosts (10.example, 11.example)"
+        f"{NAMES_MOST + 1} more parked hosts ({names}, ...)"
     ]
-
-
-@pytest.mark.parametrize("topic", TOPICS)
-def test_many_hosts_have_few_lines(topic, caplog):
-    caplog.set_level(logging.INFO, logger="scrapy_rep")
-    crawl = Crawl.of(made())
-    for number in range(50):
-        crawl.events.tell(TOPICS[topic](number))
-    assert len(caplog.messages) == NEWS_MOST + 1
-    (sum_,) = crawl.log.told_at_debug()
-    names = ", ".join(f"{n}.example" for n in range(NEWS_MOST, NEWS_MOST + NAMES_MOST))
-    assert sum_ == f"{50 - NEWS_MOST} more {topic} ({names}, ...)"
 
 
 def test_why_a_host_waits_is_told_where_it_is_new(caplog):
@@ -154,30 +146,89 @@ def test_what_we_are_going_to_do_is_not_told_while_the_crawl_ends(caplog):
     assert caplog.messages == ["The crawl ends"]
 
 
-@pytest.mark.parametrize(
-    ("cause", "enforced", "told"),
-    [
-        (None, True, []),
-        ("rule", True, ["Aborted"]),
-        ("rule", False, ["Not aborted (REP_OBEY)"]),
-    ],
-)
-def test_what_a_browser_asks_for_is_told_where_something_is_against_it(
-    cause, enforced, told, caplog
-):
+A, PAGE = "https://a.example", "https://a.example/p"
+NO = parse("User-agent: *\nDisallow: /no").verdict("https://a.example/no", "x")
+REFUSAL = RobotsForbidden(f"{A}/no", A, NO)
+ASKED: Any = scrapy.Request(PAGE)
+SAID = Path(__file__).with_name("each_event.txt")
+VISITS = A, "00:00", "01:30"
+
+
+def unreachable(*, again: bool, waits: bool) -> Unreachable:
+    return Unreachable(A, "503", "it is taken for missing", 90.0, again, waits)
+
+
+def in_browser(cause: str | None, *, enforced: bool) -> InBrowser:
+    ruled = {"cause": cause, "enforced": enforced, "digest": None, **said_by(NO)}
+    return InBrowser(url=f"{A}/no", agent="x", **ruled)
+
+
+def backed_off(seconds: float, asked: float | None, longer: float = 60.0) -> BackedOff:
+    return BackedOff("a.example", PAGE, "503", seconds, longer, asked, None)
+
+
+EACH = [
+    unreachable(again=False, waits=True),
+    unreachable(again=False, waits=False),
+    unreachable(again=True, waits=True),
+    unreachable(again=True, waits=False),
+    Reachable(A),
+    DeniesAll(A, "all"),
+    WantsVisits(*VISITS, 0.0, 60.0),
+    WantsVisits(*VISITS, 60.0, 60.0),
+    WantsVisits(*VISITS, 90.0, 60.0),
+    WantsDelay(A, 60.0, 60.0, drop=True),
+    WantsDelay(A, 90.0, 60.0, drop=True),
+    WantsDelay(A, 90.0, 60.0, drop=False),
+    NoTdmrep(A, "503"),
+    StoreFailed("read", A, "OSError()"),
+    Permitted("a.example", "we may"),
+    PutOff("a.example", 90.0, "pace"),
+    GoesOn("a.example", "parked", 90.0, 1),
+    GoesOn("a.example", "visit_time", 90.0, 2),
+    GoesOn("a.example", "away", 90.0, 2),
+    backed_off(60.0, None),
+    backed_off(60.0, 60.0),
+    backed_off(60.0, 90.0),
+    backed_off(60.0, None, longer=0.25),  # as others in flight
+    Demanded("a.example", PAGE, 402, "payment", None, "5%"),
+    Down("a.example", 90.0),
+    BudgetSpent("a.example", 1),
+    AuditFailed("a.jsonl", "OSError()", 2),
+    in_browser("rule", enforced=True),
+    in_browser("rule", enforced=False),
+    in_browser(None, enforced=True),
+    Refused(REFUSAL, "rule", by_robots=True),
+    Refused(REFUSAL, "down", by_robots=False, instead="A crawl would wait"),
+    SentAgainstRules(REFUSAL, "rule"),
+    OnTheWay(ASKED, PAGE, A),
+    FromHttpCache(ASKED, PAGE, A),
+    Unsent(ValueError("it ends")),
+    Dropped(PAGE, A, "request", "x", "noindex", "no"),
+    Dropped(PAGE, A, "item", "x", "noindex", "no"),
+    Counted("permitted", 2),
+    Told("100%"),
+    Warned("100%"),
+    Failed("100%"),
+]
+
+
+def test_what_each_event_says_and_counts(caplog, monkeypatch):
+    """Where three requests wait: ``each_event.txt`` has kinds, topics, lines and stats."""
     caplog.set_level(logging.DEBUG, logger="scrapy_rep")
-    verdict = parse("User-agent: *\nDisallow: /no").verdict("https://a.example/no", "x")
-    found = InBrowser(
-        url="https://a.example/no",
-        agent="x",
-        cause=cause,
-        enforced=enforced,
-        digest=None,
-        **said_by(verdict),
-    )
-    Crawl.of(made()).events.tell(found)
-    rest = "of a page in the browser, https://a.example/no: Disallow: /no (line 2, "
-    assert [line.partition(f" {rest}")[0] for line in caplog.messages] == told
+    monkeypatch.setattr(Waits, "requests_of", lambda *_, **of: 3 * any(of.values()))
+    shown = []
+    for event in EACH:
+        crawl = Crawl.of(crawler := made())
+        caplog.clear()
+        crawl.events.tell(event)
+        shown.append(f"{type(event).__name__}: {event.topic}")
+        shown += [f"  {each.levelname} {each.getMessage()}" for each in caplog.records]
+        shown += [f"  {name} {n}" for name, n in crawler.stats.get_stats().items()]
+    assert shown == SAID.read_text().splitlines()
+    assert {type(event) for event in EACH} == {
+        each for each in EVENTS if each.words or each.counts
+    } | {Counted}
 
 
 def waiting(host: str, why: str, seconds: float | None, requests: int = 1) -> Waiting:

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).parent.parent
 EQUIVALENT = Path(__file__).with_suffix(".txt")
 TESTS = {
+    "events": ["events", "log", "evidence"],
+    "log": ["log", "crawls/test_told.py"],
+    "evidence": ["evidence", "crawls/test_audit.py", "crawls/test_evidence.py"],
     "protocol": ["protocol", "access/test_origins.py"],
     "judging": ["judging", "crawls/test_mistakes.py", "crawls/test_purposes.py"],
     "pages": ["pages", "crawls/test_page_rules.py", "crawls/test_tdm_files.py"],

@@ -117,8 +117,8 @@ class Crawl(OneForEachCrawler):
             self.keeper.share(bookings(self.fleet, self.engine.is_ending))
         fetcher = Fetcher(self.crawler, self.settings, self.engine, self.keeper)
         policies = Policies(
-            self.crawler,
-            self.settings,
+            crawler=self.crawler,
+            settings=self.settings,
             agent_of=self.agents.of,
             user_agent_of=self.agents.header,
             fetcher=fetcher,

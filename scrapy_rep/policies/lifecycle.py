@@ -141,14 +141,9 @@ def snapshot_after(
     if outcome.access is Access.UNREACHABLE:
         failures = _count_failure(snapshot.failures, outcome, now, settings)
         return snapshot._replace(failures=failures)
-    fields = outcome.fields
-    cache_control, expires = terms_of(fields)
-    answer = snapshot.answer
     if outcome.access is Access.NOT_MODIFIED:
-        assert answer is not None
-        # RFC 9111 3.2, 4.3.4: what was stored stays, unless the 304 has it.
-        cache_control = cache_control or answer.cache_control
-        expires = expires or answer.expires
+        assert snapshot.answer is not None
+        answer = snapshot.answer
     else:
         assert outcome.status is not None
         answer = KeptAnswer(
@@ -157,7 +152,10 @@ def snapshot_after(
             encoding=outcome.encoding and resolve_encoding(outcome.encoding),
             url=outcome.url,
         )
-    terms = cache_control, expires
+    fields = outcome.fields
+    cache_control, expires = terms_of(fields)
+    # RFC 9111 3.2, 4.3.4: what was stored stays, unless the 304 has it.
+    terms = cache_control or answer.cache_control, expires or answer.expires
     lifetime, grace = lifetime_and_grace(terms, fields, now, settings)
     answer = answer._replace(
         etag=first_value(fields, "etag") or answer.etag,
@@ -165,8 +163,8 @@ def snapshot_after(
         checked=now,
         lifetime=lifetime,
         grace=grace,
-        cache_control=cache_control,
-        expires=expires,
+        cache_control=terms[0],
+        expires=terms[1],
     )
     return Snapshot(answer=answer)
 
@@ -233,28 +231,19 @@ def policy_of(snapshot: Snapshot, state: State, settings: Settings) -> Policy:
     """Return the policy that decides in *state*, which is not a waiting one."""
     if state in STATES_WITHOUT_ANSWER:
         assert snapshot.failures is not None
-        reason = snapshot.failures.reason
+        told = f"robots.txt unreachable ({snapshot.failures.reason})"
         if state is State.GIVEN_UP:
-            return Policy.allow_all(
-                f"robots.txt unreachable ({reason}) for too long to be waited for"
-            )
-        if settings.unreachable == "allow":
-            return Policy.allow_all(f"robots.txt unreachable ({reason})")
-        return policy_after(Access.UNREACHABLE, None, failure=reason)
+            return Policy.allow_all(f"{told} for too long to be waited for")
+        allows = settings.unreachable == "allow"
+        return Policy.allow_all(told) if allows else Policy.disallow_all(told)
     answer = snapshot.answer
     assert answer is not None
+    access = access_of(answer.status, deny_statuses=settings.deny_statuses)
     if answer.status in REDIRECT_STATUSES:
         # RFC 9309 2.3.1.2: one redirect too many may be taken for unavailable.
         access = Access.UNAVAILABLE
-    else:
-        access = access_of(answer.status, deny_statuses=settings.deny_statuses)
-    return policy_after(
-        access,
-        answer.status,
-        body=answer.body,
-        encoding=answer.encoding,
-        dialect=settings.dialect,
-    )
+    body, encoding, dialect = answer.body, answer.encoding, settings.dialect
+    return policy_after(access, answer.status, body, encoding, dialect=dialect)
 
 
 # For how long an answer may be used, from its header fields (RFC 9309 2.4, RFC 9111)

@@ -186,10 +186,8 @@ def copy_of(known: Known, snapshot: Snapshot, settings: Settings) -> Copy:
 
 async def tell_of_parsed(crawler: Crawler, policy: Policy, page: Request) -> None:
     """Send Scrapy's signal of a robots.txt that was parsed, if anybody listens."""
-    if ROBOTS_PARSED is None:
-        return
     # Listed, as a receiver may be an object that is false.
-    if not receivers_of(crawler, ROBOTS_PARSED):
+    if ROBOTS_PARSED is None or not receivers_of(crawler, ROBOTS_PARSED):
         return
     # Late, as Scrapy's interface of parsers imports Protego, too.
     from scrapy_rep.parser import RepRobotParser  # noqa: PLC0415

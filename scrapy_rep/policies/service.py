@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from functools import partial
 from math import inf
 from time import monotonic
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from scrapy_rep.settings import Settings
 
 
+@dataclass(eq=False, kw_only=True)
 class Policies:
     """Knows what decides for an origin, and asks the origin if it does not know.
 
@@ -57,41 +59,31 @@ class Policies:
     answer is kept by its ``variant``, and for the origin only the fact that they depend.
     """
 
-    def __init__(
-        self,
-        crawler: Crawler,
-        settings: Settings,
-        *,
-        agent_of: Callable[[Request | None], Agent],
-        user_agent_of: Callable[[Request], str],
-        fetcher: Fetcher,
-        store: Store,
-        keep: Callable[[str, float], None],
-        engine: Engine,
-        permissions: Permissions,
-        approval: Approval,
-    ) -> None:
-        """*keep* is called with an origin and the interval, in seconds, that it asks for."""
-        self._crawler = crawler
-        self._settings = settings
-        self._agent_of = agent_of
-        self._user_agent_of = user_agent_of
-        self._fetcher = fetcher
-        self._store = store
-        self._store_is_shared = type(store).claim is not Store.claim
-        self._sharing = Sharing(crawler, settings, engine.is_ending)
-        self._events = events = Stream.of(crawler)
-        self._permissions = permissions
-        self._news = News(events, settings, permissions, approval)
-        self._keep = keep
+    crawler: Crawler
+    settings: Settings
+    agent_of: Callable[[Request | None], Agent]
+    user_agent_of: Callable[[Request], str]
+    fetcher: Fetcher
+    store: Store
+    keep: Callable[[str, float], None]
+    """Called with an origin and the interval, in seconds, that it asks for."""
+    engine: Engine
+    permissions: Permissions
+    approval: Approval
+
+    def __post_init__(self) -> None:
+        settings, is_ending = self.settings, self.engine.is_ending
+        self._store_is_shared = type(self.store).claim is not Store.claim
+        self._sharing = Sharing(self.crawler, settings, is_ending)
+        self._events = events = Stream.of(self.crawler)
+        self._news = News(events, settings, self.permissions, self.approval)
         self._cache = PolicyCache(settings.cache_bytes)
-        self._engine = engine
-        self.errands = OneAtATime(self._find, self._broken_off, engine.is_ending)
-        self.bound = fetcher.bound
+        self.errands = OneAtATime(self._find, self._broken_off, is_ending)
+        self.bound = self.fetcher.bound
 
     def is_ending(self) -> bool:
         """Tell whether the crawl is ending."""
-        return self._engine.is_ending()
+        return self.engine.is_ending()
 
     def now(self) -> float:
         """Return the seconds since 1970, by a clock that never steps."""
@@ -148,12 +140,11 @@ class Policies:
             known = self._last_known(origin, lambda: page)
         if known is None or (known.is_large and not self._is_read(known, page)):
             return None
-        stands = known.standing
-        if now < stands.ask_at and now < stands.until:  # either may come first
-            return known
-        if known.key not in self.errands.under_way:
+        _, ask_at, until = known.standing
+        # Either may come first.
+        if (now >= ask_at or now >= until) and known.key not in self.errands.under_way:
             self.errands.ask(known.key, page, ahead=True)
-        return known if now < stands.until else None
+        return known if now < until else None
 
     async def get(self, origin: str, page: Request) -> Known:
         """Return what decides for *page*; ask its *origin* if need be.
@@ -189,7 +180,7 @@ class Policies:
         return self.ask(origin, page, ahead=ahead)  # it was for another agent
 
     def _variant(self, origin: str, page: Request) -> str:
-        return variant(origin, self._user_agent_of(page))
+        return variant(origin, self.user_agent_of(page))
 
     async def snapshot(self, key: str) -> Snapshot | None:
         """Return what is known under *key*; ``None``: nothing.
@@ -197,9 +188,7 @@ class Policies:
         The store may know more than this crawl, but not of failures of code on this machine.
         """
         own = self._cache.snapshot(key)
-        kept: Snapshot | None = await self._with_store(
-            "read", key, self._store.get(key)
-        )
+        kept: Snapshot | None = await self._with_store("read", key, self.store.get(key))
         if own is None or kept is None:
             return kept or own
         return kept._replace(failures=own.failures) if own.has_failed_here else kept
@@ -209,7 +198,7 @@ class Policies:
         self.errands.close()
         self.bound.close()
         self._sharing.leave()
-        await self._with_store("close", "", self._store.close())
+        await self._with_store("close", "", self.store.close())
         if self._cache.evictions:
             self._events.count("cache/evictions", self._cache.evictions)
 
@@ -225,7 +214,7 @@ class Policies:
             if self.now() < known.standing.ask_at:
                 return known
             self.errands.under_way[key].tell(known)  # they need not wait for a refresh
-        origin, user_agent = origin_of_key(key), self._user_agent_of(page)
+        origin, user_agent = origin_of_key(key), self.user_agent_of(page)
         likeness, since = self._sharing.likeness(origin, page, user_agent), monotonic()
         asking = Asking()
         async with AsyncExitStack() as claims:
@@ -234,7 +223,7 @@ class Policies:
             others_asked = False
             if self._store_is_shared:
                 with self.bound.waiting_aside(self.bound.patience):
-                    claim = claims.enter_async_context(self._store.claim(key))
+                    claim = claims.enter_async_context(self.store.claim(key))
                     others_asked = await claim
             if others_asked:
                 newer, known = await self._recall(key, page)
@@ -247,7 +236,7 @@ class Policies:
                 self._events.count("shared")
             else:
                 kept = None if snapshot is None else snapshot.answer
-                outcome = await self._fetcher.fetch(
+                outcome = await self.fetcher.fetch(
                     origin, page, user_agent, kept, asking
                 )
                 learned = Learned(outcome, monotonic(), validators_of(kept))
@@ -264,8 +253,8 @@ class Policies:
         if snapshot.varies:
             return None, self._note_variants(key)
         now = self.now()
-        snapshot = correct_times(snapshot, now, self._settings)
-        stands = standing_of(snapshot, now, self._settings)
+        snapshot = correct_times(snapshot, now, self.settings)
+        stands = standing_of(snapshot, now, self.settings)
         if stands.state in WAITING_STATES:
             return snapshot, None
         return snapshot, await self._learn(key, snapshot, stands, page)
@@ -275,30 +264,30 @@ class Policies:
     ) -> Known:
         """Keep what was *learned* by asking for the key *asked*, under the key it belongs to."""
         outcome, at = learned.outcome, self._events.at(learned.at)
-        snapshot = snapshot_after(before, outcome, at, self._settings)
+        snapshot = snapshot_after(before, outcome, at, self.settings)
         new_answer = outcome.access not in {Access.NOT_MODIFIED, Access.UNREACHABLE}
         origin = origin_of_key(asked)
         key = origin if new_answer else asked
         if outcome.varies and not (snapshot.failures and snapshot.answer):
             key = self._variant(origin, page)  # else it is a failure beside an answer
         if not outcome.by_own_code:
-            write = self._store.put if new_answer or key != asked else self._store.touch
+            write = self.store.put if new_answer or key != asked else self.store.touch
             await self._with_store("write", key, write(key, snapshot))
         if key != origin:
-            varies = self._store.put(origin, Snapshot(varies_at=at))
+            varies = self.store.put(origin, Snapshot(varies_at=at))
             await self._with_store("write", origin, varies)
             self._note_variants(origin)
         if outcome.access is Access.NOT_MODIFIED:
             self._events.count("cache/revalidated")
         # At the time of learning: writing to the store may take longer than a lifetime.
-        stands = standing_of(snapshot, at, self._settings)
+        stands = standing_of(snapshot, at, self.settings)
         known = await self._learn(key, snapshot, stands, page)
         is_bug = outcome.by_own_code and not isinstance(outcome.fault, IgnoreRequest)
         # In a crawl, that of a download would hold many frames for long.
-        known.fault = outcome.fault if is_bug or not self._settings.wait else None
+        known.fault = outcome.fault if is_bug or not self.settings.wait else None
         self._keep_pace(known, page)
         if outcome.access is Access.SUCCESSFUL:
-            await tell_of_parsed(self._crawler, known.policy, page)
+            await tell_of_parsed(self.crawler, known.policy, page)
         return known
 
     async def _learn(
@@ -313,37 +302,37 @@ class Policies:
             known = before  # the same file: nothing to parse
             known.standing = stands
         else:
-            parsing = partial(policy_of, snapshot, stands.state, self._settings)
+            parsing = partial(policy_of, snapshot, stands.state, self.settings)
             is_large = answer is not None and len(answer.body) > LARGE_SIZE
             policy = await self.bound.aside(parsing) if is_large else parsing()
             known = Known(origin_of_key(key), policy, stands, answer_id, key)
             if is_large:
                 known.is_large = True
                 await self._read(known, page)
-            self._news.tell_of_file(known, before, self._agent_of(page), self.now())
+            self._news.tell_of_file(known, before, self.agent_of(page), self.now())
         known.snapshot = snapshot
-        known.requests_wait = requests_wait(snapshot, stands.state, self._settings)
+        known.requests_wait = requests_wait(snapshot, stands.state, self.settings)
         if before is None and key == known.origin:
             self._events.count("origins")
-        self._news.tell_of(known, state_before, self._agent_of(None), self.now())
+        self._news.tell_of(known, state_before, self.agent_of(None), self.now())
         self._cache.keep(known)
         return known
 
     def _is_read(self, known: Known, page: Request | None) -> bool:
         """Tell whether *known* answers the agent of *page* at once: a large file must be read."""
-        return not known.is_large or known.policy.is_prepared(self._agent_of(page))
+        return not known.is_large or known.policy.is_prepared(self.agent_of(page))
 
     async def _read(self, known: Known, page: Request) -> None:
         """Have a thread read a large file for the agent of *page*, unless that has been done."""
         if not self._is_read(known, page):
             url = known.origin + "/:?"  # which meets what only some paths do
-            agent = self._agent_of(page)
+            agent = self.agent_of(page)
             await self.bound.aside(partial(known.policy.prepare, agent, url))
 
     def _keep_pace(self, known: Known, page: Request) -> None:
         """Keep the interval that *known* asks for, before anybody acts on *known*."""
-        asked, now = known.pace_for(self._agent_of(page), self._settings), self.now()
-        if asked is FREE and not self._permissions:
+        asked, now = known.pace_for(self.agent_of(page), self.settings), self.now()
+        if asked is FREE and not self.permissions:
             return
         origins = {known.origin}
         # If the file came from another origin, that origin asks for the same.
@@ -352,10 +341,10 @@ class Policies:
             if other is not None and answer.url == robots_url(other):
                 origins.add(other)
         for origin in origins:
-            pace = self._permissions.pace(origin, asked, now)
+            pace = self.permissions.pace(origin, asked, now)
             interval = pace.interval(now)
             if interval and not pace.refuses(now):
-                self._keep(origin, interval)
+                self.keep(origin, interval)
 
     def _note_variants(self, origin: str) -> Known:
         """Note, and return, that the answers of *origin* depend on the User-Agent."""

@@ -338,9 +338,8 @@ class Late:
     """A downloader middleware that takes its time."""
 
     async def process_request(self, request):
-        if request.url.endswith("/0") or "robots" in request.url:
-            return
-        await sleep(0.2)
+        if not (request.url.endswith("/0") or "robots" in request.url):
+            await sleep(0.2)
 
 
 class ThenMore(Pages):

@@ -159,8 +159,19 @@ async def test_a_hop_that_waits_for_its_grant_holds_up_nobody(monkeypatch):
 
 LARGE = "# filling\n" * (LARGE_SIZE // 10 + 1)
 """A robots.txt that a thread reads."""
-FEW: dict[str, Any] = {"CONCURRENT_REQUESTS": 4}
-"""Settings of a crawl that asks for eight robots.txt ahead of need, and more that take long."""
+
+
+async def quick_is_first(
+    spider: type[Pages], urls: list[str], quick: Site, **arguments: Any
+) -> None:
+    """Crawl *urls* and then a page of *quick*, which comes before all the others.
+
+    Eight robots.txt are asked for ahead of need, and more that take long.
+    """
+    crawler = make_crawler(spider, CONCURRENT_REQUESTS=4, REP_EVIDENCE=True)
+    await crawl(crawler, urls=[*urls, quick.url("/")], **arguments)
+    assert crawler.spider.got[0] == quick.url("/")
+    assert len(crawler.spider.got) == len(urls) + 1
 
 
 class Second(Frees):
@@ -183,12 +194,8 @@ async def test_hosts_that_another_crawl_asks_hold_up_nobody():
         some_sites(1, "# fine", 200) as [quick],
     ):
         urls = [f"{origin}/" for origin in hosts_of(site, 12)]
-        crawler = make_crawler(Second, **FEW)
-        all_urls = [*urls, quick.url("/")]
-        second = crawl(crawler, urls=all_urls, site=site, free=silence.over)
+        second = quick_is_first(Second, urls, quick, site=site, free=silence.over)
         await at_once(crawl(make_crawler(), urls=urls), second)
-    assert crawler.spider.got[0] == quick.url("/")
-    assert len(crawler.spider.got) == len(urls) + 1
 
 
 @coroutine_test
@@ -206,10 +213,7 @@ async def test_large_files_hold_up_nobody(monkeypatch):
         some_sites(1, "# fine", 200) as [quick],
     ):
         urls = [f"{origin}/" for origin in hosts_of(site, 12)]
-        crawler = make_crawler(Frees, **FEW)
-        await crawl(crawler, urls=[*urls, quick.url("/")], free=free)
-    assert crawler.spider.got[0] == quick.url("/")
-    assert len(crawler.spider.got) == len(urls) + 1
+        await quick_is_first(Frees, urls, quick, free=free)
 
 
 class Late(Frees):
@@ -243,10 +247,7 @@ async def test_pages_that_wait_for_a_large_file_lend_their_places(monkeypatch):
         some_sites(1, "# fine", 200) as [quick],
     ):
         urls = [site.url(f"/{number}") for number in range(4)]
-        crawler = make_crawler(Late, REP_EVIDENCE=True, **FEW)
-        await crawl(crawler, urls=[*urls, quick.url("/")], begun=begun, free=free)
-    assert crawler.spider.got[0] == quick.url("/")
-    assert len(crawler.spider.got) == len(urls) + 1
+        await quick_is_first(Late, urls, quick, begun=begun, free=free)
 
 
 @coroutine_test
@@ -270,10 +271,7 @@ async def test_hops_to_a_parked_host_hold_up_nobody():
                 for request in self.requests():
                     yield request
 
-        crawler = make_crawler(Following, **FEW)
-        await crawl(crawler, urls=[*urls, quick.url("/")])
-    assert crawler.spider.got[0] == quick.url("/")
-    assert len(crawler.spider.got) == len(urls) + 1
+        await quick_is_first(Following, urls, quick)
 
 
 @coroutine_test

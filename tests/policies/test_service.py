@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -133,7 +134,10 @@ class Site:
 class Crawl:
     """One run of a crawl: a service of its own, over a store that may outlive it."""
 
+    all: list[Crawl] = []
+
     def __init__(self, site: Any, store: Any, **settings: Any) -> None:
+        self.all.append(self)
         settings.setdefault("REP_UNREACHABLE_RETRY_DELAYS", [10, 60])
         self.crawler = make_crawler(USER_AGENT=AGENT, **settings)
         self.settings = Settings.read(self.crawler.settings)
@@ -142,8 +146,8 @@ class Crawl:
         stats = self.crawler.stats
         self.events.listen(lambda event: event.count(stats), [Counted])
         self.policies = Policies(
-            self.crawler,
-            self.settings,
+            crawler=self.crawler,
+            settings=self.settings,
             agent_of=agents.of,
             user_agent_of=agents.header,
             fetcher=site,
@@ -179,6 +183,21 @@ class Crawl:
         known = self.policies.peek(ORIGIN)
         assert known is not None
         return known.policy
+
+
+def service_test(test: Callable[..., Any]) -> Callable[..., Any]:
+    """Let pytest run a test of crawls, which are closed afterwards."""
+
+    @coroutine_test
+    @wraps(test)
+    async def wrapper(*args: Any, **kwargs: Any) -> None:
+        try:
+            await test(*args, **kwargs)
+        finally:
+            while Crawl.all:
+                await Crawl.all.pop().policies.close()
+
+    return wrapper
 
 
 @pytest.fixture
@@ -267,7 +286,7 @@ STEPS = [
     [("memory", False), ("sqlite", False), ("sqlite", True)],
     indirect=["make_store"],
 )
-@coroutine_test
+@service_test
 async def test_sixty_days(clock, make_store, restarts):
     """What a store keeps is all that an origin's life needs, where a run follows another."""
     site = Site()
@@ -281,10 +300,9 @@ async def test_sixty_days(clock, make_store, restarts):
         if restarts:
             await crawl.policies.close()
             crawl = Crawl(site, make_store())
-    await crawl.policies.close()
 
 
-@coroutine_test
+@service_test
 async def test_a_refresh_runs_while_the_copy_serves(clock, make_store):
     site = Site(Answer(headers={"Cache-Control": "max-age=1000"}))
     crawl = Crawl(site, make_store())
@@ -307,10 +325,9 @@ async def test_a_refresh_runs_while_the_copy_serves(clock, make_store):
         True
     ] * 3
     assert (site.fetches, site.most_under_way) == (2, 1)
-    await crawl.policies.close()
 
 
-@coroutine_test
+@service_test
 async def test_a_strict_site_is_not_served_from_an_old_copy(clock, make_store):
     site = Site(Answer(headers={"Cache-Control": "max-age=1000, must-revalidate"}))
     crawl = Crawl(site, make_store())
@@ -318,7 +335,6 @@ async def test_a_strict_site_is_not_served_from_an_old_copy(clock, make_store):
     site.answer = NO_RULES
     clock.to(1000)
     assert await crawl.allows()  # it waited
-    await crawl.policies.close()
 
 
 @pytest.mark.parametrize(
@@ -326,7 +342,7 @@ async def test_a_strict_site_is_not_served_from_an_old_copy(clock, make_store):
     [(GOOD, UNCHANGED), (Answer(), Answer())],
     ids=["304", "the same file"],
 )
-@coroutine_test
+@service_test
 async def test_what_is_no_news_costs_no_parse(
     clock, make_store, monkeypatch, first, again
 ):
@@ -349,10 +365,9 @@ async def test_what_is_no_news_costs_no_parse(
     revalidated = crawl.crawler.stats.get_value("rep/cache/revalidated", 0)
     assert revalidated == 6 * conditional
     assert (await crawl.kept()).answer.body == NO_P
-    await crawl.policies.close()
 
 
-@coroutine_test
+@service_test
 async def test_all_who_listen_are_told_whatever_is_learned(clock, make_store):
     site = Site(GOOD)
     crawl = Crawl(site, make_store())
@@ -371,10 +386,9 @@ async def test_all_who_listen_are_told_whatever_is_learned(clock, make_store):
     ]
     assert (copies[-1].fetched, copies[-1].failure) == (T0 + 3 * DAY, "503")
     assert [each.origin for each in copies] == [ORIGIN] * 3
-    await crawl.policies.close()
 
 
-@coroutine_test
+@service_test
 async def test_one_fetch_for_all_who_wait(clock, make_store):
     site = Site()
     crawl = Crawl(site, make_store())
@@ -391,10 +405,9 @@ async def test_one_fetch_for_all_who_wait(clock, make_store):
     answers = [await maybe_deferred_to_future(request) for request in waiting]
     assert answers == [False] * 49 + [True] * 50
     assert site.fetches == 1
-    await crawl.policies.close()
 
 
-@coroutine_test
+@service_test
 async def test_a_fault_of_ours_refuses_and_is_not_remembered(clock, make_store, caplog):
     site = Site(NO_RULES)
     store = make_store()
@@ -409,10 +422,9 @@ async def test_a_fault_of_ours_refuses_and_is_not_remembered(clock, make_store, 
     clock.to(2 * DAY)
     site.error = RuntimeError("ours")
     assert not await crawl.allows()
-    await crawl.policies.close()
 
 
-@coroutine_test
+@service_test
 async def test_at_the_end_and_after_it_an_old_copy_allows_nothing(clock):
     site = Site(NO_RULES)
     crawl = Crawl(site, MemoryStore())
@@ -427,7 +439,7 @@ async def test_at_the_end_and_after_it_an_old_copy_allows_nothing(clock):
     assert site.fetches == 2
 
 
-@coroutine_test
+@service_test
 async def test_a_broken_store_costs_fetches_and_allows_nothing(clock):
     site = Site(GOOD)
     crawl = Crawl(site, BrokenStore())
@@ -437,7 +449,6 @@ async def test_a_broken_store_costs_fetches_and_allows_nothing(clock):
         assert not await crawl.allows()
         await crawl.settle()
     assert site.fetches == 5
-    await crawl.policies.close()
 
 
 # The site's own view: a day of a crawl that has a request every ten seconds
@@ -484,7 +495,7 @@ PROMISES = [
 
 
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.name)
-@coroutine_test
+@service_test
 async def test_requests_for_robots_txt_in_a_day(clock, promise):
     site = Site(promise.answer)
     crawl = Crawl(site, MemoryStore(), **promise.settings)
@@ -496,13 +507,12 @@ async def test_requests_for_robots_txt_in_a_day(clock, promise):
         if promise.again is not None:
             site.answer = promise.again
     assert site.fetches == promise.fetches
-    await crawl.policies.close()
 
 
 # From run to run
 
 
-@coroutine_test
+@service_test
 async def test_a_wall_clock_that_went_back_between_runs(clock, tmp_path):
     site = Site(GOOD)
 
@@ -531,7 +541,7 @@ async def test_a_wall_clock_that_went_back_between_runs(clock, tmp_path):
     assert await run(DOWN) == (True, State.GIVEN_UP)
 
 
-@coroutine_test
+@service_test
 async def test_a_copy_holds_no_longer_than_it_may(clock, make_store):
     site = Site(GOOD)
     crawl = Crawl(site, make_store())
@@ -545,10 +555,9 @@ async def test_a_copy_holds_no_longer_than_it_may(clock, make_store):
     clock.to(30 * DAY + 1)
     assert not await crawl.allows("/q")
     assert (crawl.state, site.fetches) == (State.UNREACHABLE, 2)
-    await crawl.policies.close()
 
 
-@coroutine_test
+@service_test
 async def test_a_wall_clock_that_is_set_while_we_run_changes_nothing(clock):
     site = Site(GOOD)
     crawl = Crawl(site, MemoryStore())
@@ -561,4 +570,3 @@ async def test_a_wall_clock_that_is_set_while_we_run_changes_nothing(clock):
     clock.run += DAY
     await crawl.allows()
     assert site.fetches == 2
-    await crawl.policies.close()

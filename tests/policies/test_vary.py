@@ -24,8 +24,9 @@ from tests.policies.test_service import (
     Site,
     clock,  # noqa: F401 - fixtures
     make_store,  # noqa: F401 - fixtures
+    service_test,
 )
-from tests.utils import NO_BOUND, BrokenStore, DictStore, coroutine_test, sleep
+from tests.utils import NO_BOUND, BrokenStore, DictStore, sleep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,7 +99,7 @@ def make_lasting_store(
     return lambda: SqliteStore(tmp_path / "robots.sqlite")
 
 
-@coroutine_test
+@service_test
 async def test_each_agent_has_a_copy_with_a_life_of_its_own(clock, make_store):
     site = ByAgent(
         one=varied("/a", ETag='"1"', **{"Cache-Control": "max-age=7200"}),
@@ -124,10 +125,9 @@ async def test_each_agent_has_a_copy_with_a_life_of_its_own(clock, make_store):
     assert await crawl.forbids(TWO) == "b"
     assert crawl.peeked(TWO) is State.HOLDING
     assert site.asked_as == [ONE, TWO, ONE, TWO]
-    await crawl.policies.close()
 
 
-@coroutine_test
+@service_test
 async def test_one_fetch_for_all_of_an_agent_who_wait(clock, make_store):
     site = ByAgent(one=varied("/a"), two=varied("/b"), three=varied("/c"))
     crawl = Run(site, make_store())
@@ -137,10 +137,9 @@ async def test_one_fetch_for_all_of_an_agent_who_wait(clock, make_store):
         found = [await maybe_deferred_to_future(request) for request in waiting]
         assert found == list("abc") * 20
         assert sorted(site.asked_as) == [ONE, THREE, TWO]
-    await crawl.policies.close()
 
 
-@coroutine_test
+@service_test
 async def test_one_fetch_for_each_request_where_nothing_is_kept(clock):
     site = ByAgent(
         **{agent: varied("/a", **{"Cache-Control": "no-store"}) for agent in (ONE, TWO)}
@@ -150,10 +149,9 @@ async def test_one_fetch_for_each_request_where_nothing_is_kept(clock):
         assert await crawl.forbids((ONE, TWO)[number % 2]) == "a"
         await crawl.settle()
         assert len(site.asked) == number
-    await crawl.policies.close()
 
 
-@coroutine_test
+@service_test
 async def test_a_site_begins_to_vary_and_stops(clock, make_lasting_store):
     site = ByAgent(one=no("/a"), two=no("/a"), three=no("/a"))
     store = make_lasting_store()
@@ -174,11 +172,10 @@ async def test_a_site_begins_to_vary_and_stops(clock, make_lasting_store):
     crawl = Run(site, store)
     assert await crawl.forbid(TWO, ONE, THREE) == "c c c"
     assert len(site.asked) == 4
-    await crawl.policies.close()
 
 
 @pytest.mark.parametrize("path", ["/a", ""])
-@coroutine_test
+@service_test
 async def test_a_304_that_varies_moves_the_copy_whole(clock, make_lasting_store, path):
     site = ByAgent(one=no(path, ETag='"1"'), two=varied("/b"))
     if not path:
@@ -193,10 +190,9 @@ async def test_a_304_that_varies_moves_the_copy_whole(clock, make_lasting_store,
     crawl = Run(site, store)
     assert await crawl.forbid(ONE, TWO) == f"{found} b"
     assert site.asked_as == [ONE, ONE, TWO]
-    await crawl.policies.close()
 
 
-@coroutine_test
+@service_test
 async def test_a_failure_that_varies_takes_no_copy_from_others(clock, make_store):
     site = ByAgent(one=no("/a"), two=no("/a"))
     crawl = Run(site, make_store())
@@ -205,10 +201,9 @@ async def test_a_failure_that_varies_takes_no_copy_from_others(clock, make_store
     site.answers = dict.fromkeys((ONE, TWO), Answer(503, b"", {"Vary": "User-Agent"}))
     assert await crawl.forbid(ONE, TWO) == "a a"
     assert crawl.peeked(TWO) is State.HOLDING
-    await crawl.policies.close()
 
 
-@coroutine_test
+@service_test
 async def test_a_failure_that_varies_is_of_its_agent_alone(clock, make_lasting_store):
     site = ByAgent(one=Answer(503, b"", {"Vary": "User-Agent"}), two=varied("/b"))
     store = make_lasting_store()
@@ -222,19 +217,17 @@ async def test_a_failure_that_varies_is_of_its_agent_alone(clock, make_lasting_s
     failed = await store.get(variant(ORIGIN, ONE))
     assert failed is not None
     assert failed.failures.count == 2
-    await crawl.policies.close()
 
 
-@coroutine_test
+@service_test
 async def test_a_failure_that_does_not_vary_is_of_all(clock, make_store):
     site = ByAgent(one=DOWN, two=varied("/b"))
     crawl = Run(site, make_store())
     assert await crawl.forbid(ONE, TWO) == "abc abc"
     assert len(site.asked) == 1
-    await crawl.policies.close()
 
 
-@coroutine_test
+@service_test
 async def test_no_fetch_after_a_restart(clock, tmp_path):
     site = ByAgent(one=varied("/a"), two=varied("/b"))
     for agents, found in (((ONE, TWO), "a b"), ((TWO, ONE), "b a"), ((ONE,), "a")):
@@ -242,7 +235,6 @@ async def test_no_fetch_after_a_restart(clock, tmp_path):
         assert await crawl.forbid(*agents) == found
         assert site.asked_as == [ONE, TWO]
         assert crawl.crawler.stats.get_value("rep/origins") == 1
-        await crawl.policies.close()
 
 
 class ForgetfulStore(DictStore):
@@ -256,7 +248,7 @@ class ForgetfulStore(DictStore):
 
 
 @pytest.mark.parametrize("lost", [ORIGIN, variant(ORIGIN, ONE)])
-@coroutine_test
+@service_test
 async def test_a_crawl_that_is_killed_between_two_writes(clock, lost):
     """Whichever of them is missing, nobody gets the copy of another."""
     site = ByAgent(one=varied("/a"), two=varied("/b"))
@@ -268,10 +260,9 @@ async def test_a_crawl_that_is_killed_between_two_writes(clock, lost):
     assert await crawl.forbid(TWO, ONE) == "b a"
     crawl = Run(site, store)
     assert await crawl.forbid(TWO, ONE) == "b a"
-    await crawl.policies.close()
 
 
-@coroutine_test
+@service_test
 async def test_nobody_gets_the_copy_of_another_where_none_stays_in_memory(clock):
     site = ByAgent(one=varied("/a"), two=varied("/b"))
     store = DictStore()
@@ -282,10 +273,9 @@ async def test_nobody_gets_the_copy_of_another_where_none_stays_in_memory(clock)
     crawl = Run(site, BrokenStore(), REP_CACHE_BYTES=0)
     for _ in range(3):
         assert await crawl.forbid(ONE, TWO) == "a b"
-    await crawl.policies.close()
 
 
-@coroutine_test
+@service_test
 async def test_at_the_end_of_a_crawl_everybody_is_refused(clock):
     site = ByAgent(one=varied(""), two=varied(""))
     crawl = Run(site, MemoryStore())

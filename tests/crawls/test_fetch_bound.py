@@ -108,7 +108,7 @@ async def hanging_hosts(**settings: Any) -> None:
             return Reply("# fine", hang=f"http://{hit.headers['Host']}" in hanging)
 
         site.replies["/robots.txt"] = robots
-        crawler = make_crawler(UntilQuick, REP_TIMEOUT=10, **settings)
+        crawler = make_crawler(UntilQuick, REP_TIMEOUT=50, **settings)
         urls = [f"{origin}/" for origin in hanging + quick]
         await crawl(crawler, urls=urls, hanging=site, quick=quick)
         assert len(site.hits) == len(urls) + len(quick)

@@ -91,6 +91,20 @@ class AuditFailed(Event):
         stats.inc_value("rep/audit/errors", self.times)
 
 
+class NotMarked(Event):
+    """An item has no field for evidence, or is none."""
+
+    level = logging.WARNING
+    words = (
+        "Items without a field %(field)s (REP_EVIDENCE_FIELD) are not marked: %(error)s. "
+        "They are counted in rep/evidence/no_field"
+    )
+    situation = ""  # it is told once
+    counts = ("evidence/no_field",)
+    field: str
+    error: Exception
+
+
 class Counted(Event):
     """Something happened that only a stat knows of."""
 

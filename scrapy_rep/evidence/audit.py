@@ -89,9 +89,10 @@ class Audit:
         self._agent = agent
         self._sink: Sink | None = None
         self._digests: dict[str, None] = {}  # in the order in which they came
-        self._errors = 0  # of the sink, as far as they were told
         self._waiting_lines = WaitingLines(crawler, events, waits)
         events.listen(self._hear_copy, [NewCopy])
+        # If there is another file, it has no bodies yet.
+        events.listen(lambda _: self._digests.clear(), [AuditFailed])
         events.listen(self._hear, [kind for kind in EVENTS if kind.audit])
         if crawler.spider is not None:
             self._open()
@@ -114,16 +115,15 @@ class Audit:
             {name: value_of(name, DEFAULTS.get(name)) for name in names},
             time=self._events.at(monotonic()),
         )
-        self._sink = Sink(self._crawler, self._uri, worker, began.as_json())
+        self._sink = Sink(
+            self._crawler, self._uri, worker, began.as_json(), self._events
+        )
         self._events.tell_user(f"The audit goes to {self._sink.name}")
 
     def write(self, line: str) -> None:
         """Write the *line* of a record, if there is a spider, until its end."""
-        sink = self._sink
-        if sink is not None:
-            sink.put(line)
-            if sink.errors > self._errors:
-                self._tell_errors(sink)
+        if self._sink is not None:
+            self._sink.put(line)
 
     def _hear(self, event: Event) -> None:
         if event.is_news:
@@ -151,17 +151,9 @@ class Audit:
         self._events.tell(Ended(reason, dict(self._waits.left) or None))
         self._sink = None
         await sink.close()
-        if sink.errors > self._errors:
-            self._tell_errors(sink)
         self._events.count("audit/records", sink.written + 1)  # and the first one
         if sink.lost:
             self._events.count("audit/lost", sink.lost)
-
-    def _tell_errors(self, sink: Sink) -> None:
-        """Tell of failures to write."""
-        more, self._errors = sink.errors - self._errors, sink.errors
-        self._digests.clear()  # if there is another file, it has no bodies yet
-        self._events.tell(AuditFailed(sink.name, sink.error, more))
 
 
 class WaitingLines:

@@ -23,6 +23,7 @@ from scrapy.extensions.feedexport import (
 from scrapy.utils.defer import ensure_awaitable
 from scrapy.utils.misc import build_from_crawler, load_object
 
+from scrapy_rep.events.of_requests import AuditFailed
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.protocol.printable import describe_error, mask_uri
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy.crawler import Crawler
+
+    from scrapy_rep.events.stream import Stream
 
 
 gzip_file: Any = GzipFile
@@ -67,14 +70,17 @@ class Sink:
     lost there.
     """
 
-    def __init__(self, crawler: Crawler, uri: str, worker: str, head: str) -> None:
+    def __init__(
+        self, crawler: Crawler, uri: str, worker: str, head: str, events: Stream
+    ) -> None:
         """Open the storage at *uri*, and write *head*, the first line of each file.
 
         Raises ``SettingError`` if the storage cannot be opened or written.
         """
-        self.errors = 0
-        """How often opening, writing or storing has failed."""
-        self.error = ""
+        self._events = events
+        self._errors = self._told = 0
+        """How often opening, writing or storing has failed, and how often that was told."""
+        self._error = ""
         """The last such failure, without the password that the URI may have."""
         self.written = 0
         """Lines that were written, without the head."""
@@ -126,6 +132,12 @@ class Sink:
             return
         self._given = given
         self._waiting.append(line)
+        if self._errors > self._told:
+            self._tell_errors()
+
+    def _tell_errors(self) -> None:
+        more, self._told = self._errors - self._told, self._errors
+        self._events.tell(AuditFailed(self.name, self._error, more))
 
     async def close(self) -> None:
         """Write what waits, and upload the file if the storage does that at the end."""
@@ -145,6 +157,8 @@ class Sink:
                 # What was written to a temporary file is lost, the head, too.
                 self._unwritten += self.written + 1
                 self.written = -1
+        if self._errors > self._told:
+            self._tell_errors()
 
     # In the thread
 
@@ -202,8 +216,8 @@ class Sink:
         self._file = self._lines = None
 
     def _note_failure(self, error: Exception) -> None:
-        self.error = describe_error(error, self._uri)
-        self.errors += 1
+        self._error = describe_error(error, self._uri)
+        self._errors += 1
 
 
 def storage(crawler: Crawler, uri: str) -> Any:

@@ -19,6 +19,7 @@ from scrapy_rep.events.of_requests import (
     Exempt,
     FromHttpCache,
     Judged,
+    NotMarked,
     OnTheWay,
     said_by,
 )
@@ -198,7 +199,6 @@ class EvidenceSpiderMiddleware(BaseSpiderMiddleware):
         super().__init__(crawler)
         self._field = field
         self._events = Stream.of(crawler)
-        self._warned = False
 
     def get_processed_item(self, item: Any, response: Response | None) -> Any:
         """Return *item* with the digest in its field; ``None``: no file decided."""
@@ -209,11 +209,5 @@ class EvidenceSpiderMiddleware(BaseSpiderMiddleware):
         try:
             ItemAdapter(item)[self._field] = digest
         except (KeyError, TypeError) as error:  # it has no such field, or is no item
-            self._events.count("evidence/no_field")
-            if not self._warned:
-                self._warned = True
-                self._events.warn_user(
-                    f"Items without a field {self._field!r} (REP_EVIDENCE_FIELD) are not "
-                    f"marked: {error}. They are counted in rep/evidence/no_field"
-                )
+            self._events.tell(NotMarked(repr(self._field), error))
         return item

@@ -21,6 +21,8 @@ from scrapy_rep.compat import get
 from scrapy_rep.compat.urllib_fetch import fetch
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.downloader.starts import Departure
+from scrapy_rep.events.of_requests import AuditFailed
+from scrapy_rep.events.stream import Stream
 from scrapy_rep.evidence.sink import Sink, fill_in
 from scrapy_rep.exceptions import RedisStartError, StillParked
 from scrapy_rep.judging.symptoms import Symptoms
@@ -102,10 +104,11 @@ OF_AUDIT: dict[str, Any] = {
 }
 
 
-def sink_of(uri: str) -> Sink:
+def sink_of(uri: str) -> tuple[Sink, Stream]:
     crawler = make_crawler(**OF_AUDIT)
     crawler.spider = Pages()
-    return Sink(crawler, uri.replace("{}", SECRET), "worker", "head\n")
+    stream = Stream.of(crawler)
+    return Sink(crawler, uri.replace("{}", SECRET), "worker", "", stream), stream
 
 
 @coroutine_test
@@ -124,10 +127,13 @@ async def test_the_password_of_an_audit_is_told_by_no_crawl(caplog):
 @pytest.mark.parametrize("uri", URIS)
 @coroutine_test
 async def test_a_sink_tells_no_password(uri):
-    sink = sink_of(uri)
+    sink, stream = sink_of(uri)
+    failures: list[AuditFailed] = []
+    stream.listen(failures.append, [AuditFailed])
     await sink.close()
-    assert sink.error.startswith("PermissionError")
-    assert not SECRETS.search(f"{sink.name} {sink.error}")
+    (failed,) = failures
+    assert failed.error.startswith("PermissionError")
+    assert not SECRETS.search(f"{failed.name} {failed.error}")
 
 
 @pytest.mark.parametrize("scheme", ["atonce", "smb"])

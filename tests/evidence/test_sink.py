@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from scrapy_rep import SettingError
+from scrapy_rep.events.stream import Stream
 from scrapy_rep.evidence import sink
 from scrapy_rep.evidence.sink import fill_in
 from tests.audits import lines_of
@@ -34,7 +35,7 @@ def opened(path) -> Any:
     """Return a sink."""
     crawler = make_crawler()
     crawler.spider = Pages()
-    return sink.Sink(crawler, str(path), "worker", "head\n")
+    return sink.Sink(crawler, str(path), "worker", "head\n", Stream.of(crawler))
 
 
 async def write(target, line: str) -> None:
@@ -123,7 +124,7 @@ def test_a_disk_that_does_not_take_it(tmp_path, monkeypatch):
         coroutine = full.close()
         with pytest.raises(StopIteration):
             coroutine.send(None)
-        assert full.errors == 1
+        assert full._errors == 1
     finally:
         os.close(reader)  # the thread ends
 
@@ -147,7 +148,7 @@ async def test_another_file_is_begun_after_a_while(tmp_path, monkeypatch):
     await target.close()
     assert lines_of(path) == ["head", "1"]
     assert lines_of(tmp_path / "audit-2.jsonl.gz") == ["head", "3"]
-    assert (target.errors, target.lost, target.written) == (1, 1, 2)
+    assert (target._errors, target.lost, target.written) == (1, 1, 2)
 
 
 # Where it goes

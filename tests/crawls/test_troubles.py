@@ -6,7 +6,6 @@ What is seen is counts, and the order of requests; times are as short as setting
 from __future__ import annotations
 
 import time
-from email.utils import formatdate
 from threading import Barrier, Lock
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +31,14 @@ if TYPE_CHECKING:
 
 def stat(crawler: Any, name: str) -> Any:
     return crawler.stats.get_value(f"rep/{name}", 0)
+
+
+async def crawled(
+    urls: list[str], spider: type[Pages] = Pages, meta: Any = None, **settings: Any
+) -> Any:
+    """Crawl *urls* to the end, and return the crawler."""
+    crawler = make_crawler(spider, **settings)
+    return await crawl(crawler, urls=urls, meta=meta)
 
 
 class Scripted(Site):
@@ -103,28 +110,19 @@ async def test_a_crawl_settles_below_the_rate_that_a_site_bears(scheduler):
         Scripted(Limiter(20, 5, 429, 0.05)) as one,
         Scripted(Limiter(20, 5, 503, 0.05), host="127.0.0.2") as two,
     ):
-        crawler = make_crawler(
+        urls = pages(one, 80) + pages(two, 80)
+        crawler = await crawled(
+            urls,
             SCHEDULER=scheduler,
             RETRY_TIMES=2,
             REP_BACK_OFF_FIRST=0.3,
             REP_BACK_OFF_MAX=0.3,  # the longest gap, too
         )
-        urls = pages(one, 80) + pages(two, 80)
-        await crawl(crawler, urls=urls)
     assert sorted(crawler.spider.got) == sorted(urls)  # none is lost
     assert not crawler.spider.failures
     for site in (one, two):
         assert len(site.bad) <= 30  # some 45 for a crawl that learns of no pace
         assert late_refusals(site) <= 4  # some 20
-
-
-@coroutine_test
-async def test_built_in_asks_as_fast_as_before():
-    with Scripted(Limiter(0, 5)) as site:
-        crawler = make_crawler(ADDONS={}, ROBOTSTXT_OBEY=True, RETRY_TIMES=2)
-        await crawl(crawler, urls=pages(site, 20))
-    assert len(crawler.spider.got) == 5
-    assert len(site.bad) == 15 * 3
 
 
 OURS = "scrapy_rep.Scheduler"
@@ -147,14 +145,14 @@ OURS = "scrapy_rep.Scheduler"
 async def test_a_site_that_dies_and_comes_back_loses_no_page(bad, scheduler):
     seconds = 2 if bad.hang else 1  # each of those takes half a second
     with Scripted(Dies(bad, after=10, seconds=seconds)) as site:
-        crawler = make_crawler(
+        crawler = await crawled(
+            pages(site, 40),
             SCHEDULER=scheduler,
             CONCURRENT_REQUESTS=8,
             RETRY_TIMES=2,
             REP_BACK_OFF_FIRST=0.1,
             DOWNLOAD_TIMEOUT=0.5,
         )
-        await crawl(crawler, urls=pages(site, 40))
     assert sorted(crawler.spider.got) == sorted(pages(site, 40))
     assert not crawler.spider.failures
     # Those that were in flight, all of them where Scrapy's queue has them wait together, and
@@ -172,13 +170,13 @@ async def test_a_site_that_dies_and_comes_back_loses_no_page(bad, scheduler):
 @coroutine_test
 async def test_a_page_is_tried_as_often_as_retry_times_says(scheduler, bad, number):
     with Scripted(lambda hit: bad) as site:
-        crawler = make_crawler(
+        crawler = await crawled(
+            pages(site, number),
             SCHEDULER=scheduler,
             RETRY_TIMES=2,
             REP_BACK_OFF_FIRST=0.2,
             DOWNLOAD_TIMEOUT=0.5 if bad.hang else 180,
         )
-        await crawl(crawler, urls=pages(site, number))
         tries = [site.count(f"/{page}") for page in range(number)]
         gaps = site.gaps()
     # On a busy machine one may be over before the site sees it.
@@ -195,8 +193,7 @@ async def test_a_page_is_tried_as_often_as_retry_times_says(scheduler, bad, numb
 async def test_a_crawl_ends_with_its_last_try_however_long_its_host_is_parked_then():
     last = Reply(status=503, headers={"Retry-After": "600"})
     with Site({"/0": [Reply(status=503), last]}) as site:
-        crawler = make_crawler(RETRY_TIMES=1)
-        await crawl(crawler, urls=pages(site, 1))
+        crawler = await crawled(pages(site, 1), RETRY_TIMES=1)
     assert site.count("/0") == 2
     assert len(crawler.spider.failures) == 1
     assert HOSTS.find(site.host).parked_until > time.monotonic()
@@ -208,13 +205,13 @@ async def test_a_page_that_fails_by_itself_uses_them_up():
         return Reply(status=503) if hit.path == "/0" else Reply("page", after=0.05)
 
     with Scripted(one_is_bad) as site:
-        crawler = make_crawler(
+        crawler = await crawled(
+            pages(site, 12),
             RETRY_TIMES=2,
             CONCURRENT_REQUESTS_PER_DOMAIN=1,
             RETRY_PRIORITY_ADJUST=0,
             REP_BACK_OFF_MAX=0.2,
         )
-        await crawl(crawler, urls=pages(site, 12))
     assert len(crawler.spider.got) == 11
     assert len(crawler.spider.failures) == 1
     assert site.count("/0") == 3
@@ -227,14 +224,14 @@ async def test_a_site_that_never_answers_well_is_given_up(scheduler):
         Scripted(lambda hit: Reply(status=503)) as site,
         Site(host="127.0.0.2") as well,
     ):
-        crawler = make_crawler(
+        crawler = await crawled(
+            pages(site, 30) + pages(well, 10),
             SCHEDULER=scheduler,
             CONCURRENT_REQUESTS=8,
             RETRY_TIMES=2,
             REP_BACK_OFF_FIRST=0.2,
             REP_BACK_OFF_GIVE_UP=1,
         )
-        await crawl(crawler, urls=pages(site, 30) + pages(well, 10))
     spider = crawler.spider
     assert sorted(spider.got) == sorted(pages(well, 10))
     assert len(site.bad) <= 30 + 8  # each once at the most, and one after each pause
@@ -257,7 +254,8 @@ async def test_what_is_not_judged_and_other_origins_are_refused_there_as_well(
     bad = Scripted(lambda hit: Reply(status=503))
     never = Scripted(lambda hit: Reply(status=503))
     with bad, never:
-        crawler = make_crawler(
+        crawler = await crawled(
+            pages(bad, 10) + pages(never, 10),
             Exempt,
             SCHEDULER=scheduler,
             CONCURRENT_REQUESTS=4,
@@ -265,7 +263,6 @@ async def test_what_is_not_judged_and_other_origins_are_refused_there_as_well(
             REP_BACK_OFF_FIRST=0.2,
             REP_BACK_OFF_GIVE_UP=0.5,
         )
-        await crawl(crawler, urls=pages(bad, 10) + pages(never, 10))
         assert len(bad.bad) + len(never.bad) <= 20 + 8
     assert len(crawler.spider.failures) == 20
     assert stat(crawler, "forbidden/down") > 0
@@ -283,33 +280,25 @@ class Exempt(Pages):
 async def test_a_connection_that_is_refused():
     with Site() as site:
         urls = pages(site, 5)
-    crawler = make_crawler(
-        RETRY_TIMES=1, REP_BACK_OFF_GIVE_UP=0.3, REP_UNREACHABLE="allow"
+    crawler = await crawled(
+        urls, RETRY_TIMES=1, REP_BACK_OFF_GIVE_UP=0.3, REP_UNREACHABLE="allow"
     )
-    await crawl(crawler, urls=urls)
     assert len(crawler.spider.failures) == 5
     assert stat(crawler, "forbidden/down") > 0
 
 
-@pytest.mark.parametrize(
-    "asks",
-    [
-        pytest.param("", id="nothing"),
-        pytest.param("0", id="0"),
-        pytest.param("soon", id="garbage"),
-        pytest.param("-3600", id="negative"),
-        pytest.param("3600.5", id="no whole number"),
-        pytest.param(formatdate(time.time() - 99, usegmt=True), id="past"),
-    ],
-)
+# What else asks for no time is in ``tests/policies/test_freshness.py``.
+@pytest.mark.parametrize("asks", ["", "soon"])
 @coroutine_test
 async def test_what_asks_for_no_time_is_left_alone_for_ours(asks):
     bad = Reply(status=429, headers={"Retry-After": asks} if asks else {})
     with Site({"/0": [bad, "fine"]}) as site:
-        crawler = make_crawler(
-            RETRY_TIMES=1, CONCURRENT_REQUESTS_PER_DOMAIN=1, REP_BACK_OFF_FIRST=1
+        crawler = await crawled(
+            pages(site, 3),
+            RETRY_TIMES=1,
+            CONCURRENT_REQUESTS_PER_DOMAIN=1,
+            REP_BACK_OFF_FIRST=1,
         )
-        await crawl(crawler, urls=pages(site, 3))
         gap = site.hits[2].sent - site.hits[1].sent
     assert len(crawler.spider.got) == 3
     assert gap >= 0.9  # a tenth less than a second at the most
@@ -327,8 +316,7 @@ async def test_a_burst_in_flight_counts_once():
 
     with Site() as site:
         site.replies = {f"/{n}": [together, "fine"] for n in range(8)}
-        crawler = make_crawler(RETRY_TIMES=1, REP_BACK_OFF_FIRST=0.5)
-        await crawl(crawler, urls=pages(site, 8))
+        crawler = await crawled(pages(site, 8), RETRY_TIMES=1, REP_BACK_OFF_FIRST=0.5)
     assert len(crawler.spider.got) == 8
     assert stat(crawler, "backoff/count") == 8
     assert stat(crawler, "backoff/time") <= 0.55
@@ -346,12 +334,12 @@ async def test_once_in_trouble_one_lost_connection_is_enough():
         return Reply("page")
 
     with Scripted(answer) as site:
-        crawler = make_crawler(
+        crawler = await crawled(
+            pages(site, 30),
             CONCURRENT_REQUESTS_PER_DOMAIN=2,
             REP_BACK_OFF_FIRST=0.5,
             REP_BACK_OFF_GIVE_UP=0.4,
         )
-        await crawl(crawler, urls=pages(site, 30))
     count = stat(crawler, "backoff/count")
     assert count >= 2
     # One page after each pause. What a kept connection did not answer is sent twice.
@@ -359,21 +347,28 @@ async def test_once_in_trouble_one_lost_connection_is_enough():
     assert stat(crawler, "forbidden/down")
 
 
-class InTrouble(Pages):
-    """Asks for the other pages when the first one has come, and its host is in trouble."""
+class Before(Pages):
+    """Asks for the other pages when the first one has come."""
 
     async def start(self):
-        first, *self.others = self.requests()
+        first, *others = self.requests()
         yield first
+        self.others = others
 
     def parse(self, response):
         super().parse(response)
         if len(self.got) == 1:
-            host = str(urlparse_cached(response).hostname)
-            HOSTS.of(host).health = Health(
-                1, time.monotonic() - 2, time.monotonic() - 1
-            )
             yield from self.others
+
+
+class InTrouble(Before):
+    """The same, and then its host is in trouble."""
+
+    def parse(self, response):
+        now, host = time.monotonic(), str(urlparse_cached(response).hostname)
+        if not self.got:
+            HOSTS.of(host).health = Health(1, now - 2, now - 1)
+        yield from super().parse(response)
 
 
 @both_schedulers
@@ -384,8 +379,13 @@ async def test_who_is_sent_once_more_and_those_in_its_line_do_not_wait_for_each_
     # The HTTP client sends it once more by itself, while the others wait for its answer.
     again = {f"/{n}": [Reply(reset=True), "fine"] for n in range(1, 5)}
     with Site(again) as site:
-        crawler = make_crawler(InTrouble, SCHEDULER=scheduler, RETRY_TIMES=2)
-        await crawl(crawler, urls=pages(site, 5), meta={"dont_obey_robotstxt": True})
+        crawler = await crawled(
+            pages(site, 5),
+            InTrouble,
+            meta={"dont_obey_robotstxt": True},
+            SCHEDULER=scheduler,
+            RETRY_TIMES=2,
+        )
     assert len(crawler.spider.got) == 5
 
 
@@ -393,8 +393,7 @@ async def test_who_is_sent_once_more_and_those_in_its_line_do_not_wait_for_each_
 @coroutine_test
 async def test_one_bad_page_parks_no_host(status):
     with Site({"/0": Reply(status=status)}) as site:
-        crawler = make_crawler(RETRY_TIMES=3)
-        await crawl(crawler, urls=pages(site, 10))
+        crawler = await crawled(pages(site, 10), RETRY_TIMES=3)
     assert len(crawler.spider.got) == 9
     assert site.count("/0") == 4
     assert stat(crawler, "backoff/count") == 0
@@ -418,33 +417,21 @@ async def test_a_host_that_was_in_trouble_is_asked_one_at_a_time():
     site = Site({f"/{n}": answer for n in range(1, 8)} | {"/0": Reply(status=503)})
     with site:
         site.replies["/0"] = [Reply(status=503)] * 3 + [Reply("page")]
-        crawler = make_crawler(Before, RETRY_TIMES=3, REP_BACK_OFF_MAX=0.1)
-        await crawl(crawler, urls=pages(site, 4))
+        crawler = await crawled(
+            pages(site, 4), Before, RETRY_TIMES=3, REP_BACK_OFF_MAX=0.1
+        )
     assert len(crawler.spider.got) == 4
     assert site.paths[1:5] == ["/0"] * 4
     assert most <= 2  # three in a row are forgiven by three steps
-
-
-class Before(Pages):
-    """Asks for the other pages when the first one has come."""
-
-    async def start(self):
-        first, *others = self.requests()
-        yield first
-        self.others = others
-
-    def parse(self, response):
-        super().parse(response)
-        if len(self.got) == 1:
-            yield from self.others
 
 
 @coroutine_test
 async def test_left_out_it_is_only_counted():
     with Site({"/0": [Reply(status=503), "fine"]}) as site:
         obey = ["disallow", "crawl-delay", "request-rate", "visit-time", "retry-after"]
-        crawler = make_crawler(RETRY_TIMES=1, REP_OBEY=obey, REP_BACK_OFF_FIRST=30)
-        await crawl(crawler, urls=pages(site, 3))
+        crawler = await crawled(
+            pages(site, 3), RETRY_TIMES=1, REP_OBEY=obey, REP_BACK_OFF_FIRST=30
+        )
     assert len(crawler.spider.got) == 3
     assert stat(crawler, "backoff/ignored") == 1
     assert stat(crawler, "backoff/count") == 0

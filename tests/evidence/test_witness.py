@@ -85,6 +85,13 @@ class Gate:
             await self.gate.process_request(request)
         return request.meta.get("rep_evidence")
 
+    async def audited(self) -> list[dict[str, Any]]:
+        """End the audit, and return its decisions."""
+        assert self.crawl.audit is not None
+        await self.crawl.audit.close("finished")
+        path = self.crawler.settings["REP_AUDIT_URI"]
+        return of_type("decision", records_of(path))
+
 
 async def evidence(path: str, snapshot: Snapshot, **settings: Any) -> Any:
     return await Gate(snapshot, **settings).judge(path)
@@ -104,82 +111,47 @@ async def test_it_is_plain(path):
     assert pickle.loads(pickle.dumps(found)) == found
 
 
-@pytest.mark.parametrize(
-    ("snapshot", "settings", "expected"),
-    [
-        pytest.param(
-            fetched(),
-            {},
-            (
-                "fetched",
-                200,
-                None,
-                "rule",
-                "Disallow: /private/ (line 2, user-agent *)",
-            ),
-            id="fetched",
-        ),
-        pytest.param(
-            fetched("", status=404),
-            {},
-            ("unavailable", 404, None, None, "no robots.txt (404)"),
-            id="unavailable",
-        ),
-        pytest.param(
-            fetched("", status=403),
-            {"REP_DENY_STATUSES": [403]},
-            ("denied", 403, None, "status", "robots.txt answered 403"),
-            id="denied",
-        ),
-        pytest.param(
-            fetched(**failing()),
-            {},
-            (
-                "holding",
-                200,
-                "503",
-                "rule",
-                "Disallow: /private/ (line 2, user-agent *)",
-            ),
-            id="holding",
-        ),
-        pytest.param(
-            snapshot_of(**failing()),
-            {"REP_UNREACHABLE": "allow"},
-            ("unreachable", None, "503", None, "robots.txt unreachable (503)"),
-            id="unreachable",
-        ),
-        pytest.param(
-            snapshot_of(**failing()),
-            {"REP_OBEY": ["crawl-delay"]},
-            (
-                "unreachable",
-                None,
-                "503",
-                "unreachable",
-                "robots.txt unreachable (503)",
-            ),
-            id="unreachable, not enforced",
-        ),
-        pytest.param(
-            snapshot_of(**failing(31 * DAY)),
-            {},
-            (
-                "given up",
-                None,
-                "503",
-                None,
-                "robots.txt unreachable (503) for too long to be waited for",
-            ),
-            id="given up",
-        ),
-    ],
-)
+BY_RULE = "rule: Disallow: /private/ (line 2, user-agent *)"
+AWAY = "robots.txt unreachable (503)"
+TOO_LONG = f"{AWAY} for too long to be waited for"
+KNOWN: dict[str, tuple[Any, dict[str, Any], str]] = {
+    "fetched": (fetched(), {}, f"fetched 200 None {BY_RULE}"),
+    "unavailable": (
+        fetched("", status=404),
+        {},
+        "unavailable 404 None None: no robots.txt (404)",
+    ),
+    "denied": (
+        fetched("", status=403),
+        {"REP_DENY_STATUSES": [403]},
+        "denied 403 None status: robots.txt answered 403",
+    ),
+    "holding": (fetched(**failing()), {}, f"holding 200 503 {BY_RULE}"),
+    "unreachable": (
+        snapshot_of(**failing()),
+        {"REP_UNREACHABLE": "allow"},
+        f"unreachable None 503 None: {AWAY}",
+    ),
+    "unreachable, not enforced": (
+        snapshot_of(**failing()),
+        {"REP_OBEY": ["crawl-delay"]},
+        f"unreachable None 503 unreachable: {AWAY}",
+    ),
+    "given up": (
+        snapshot_of(**failing(31 * DAY)),
+        {},
+        f"given up None 503 None: {TOO_LONG}",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", KNOWN)
 @coroutine_test
-async def test_what_is_known_of_the_origin(snapshot, settings, expected):
+async def test_what_is_known_of_the_origin(case):
+    snapshot, settings, expected = KNOWN[case]
     found = await evidence("/private/a", snapshot, **settings)
-    names = "state", "status", "failure", "cause", "reason"
-    assert tuple(found[name] for name in names) == expected
+    form = "{state} {status} {failure} {cause}: {reason}"
+    assert form.format_map(found) == expected
     assert found["allowed"] is (found["cause"] is None)
     assert found["enforced"] is ("REP_OBEY" not in settings)
     assert found["origin"] == ORIGIN
@@ -296,16 +268,10 @@ async def test_audit_lines_of_one_decision_differ_in_url_and_preferences(tmp_pat
     gate = Gate(fetched(), REP_EVIDENCE=False, REP_AUDIT_URI=str(path))
     for each in ("a", "drafts/b", "drafts/c", "d"):
         assert await gate.judge(f"/{each}") is None
-    assert gate.crawl.audit is not None
-    await gate.crawl.audit.close("finished")
-    found = of_type("decision", records_of(path))
+    found = await gate.audited()
     no, yes = {"train-ai": "no", "search": "yes"}, {"search": "yes"}
-    assert [(one["url"][-1], one["preferences"]) for one in found] == [
-        ("a", yes),
-        ("b", no),
-        ("c", no),
-        ("d", yes),
-    ]
+    preferences = {one["url"][-1]: one["preferences"] for one in found}
+    assert preferences == {"a": yes, "b": no, "c": no, "d": yes}
     assert {one["reason"] for one in found} == {"no rule matches"}
 
 
@@ -321,7 +287,4 @@ async def test_audit_lines_of_one_decision_name_who_keeps_the_pace(tmp_path):
         gate = Gate(fetched(), REP_AUDIT_URI=str(path), REP_PACE_BY=pace_by)
         for each in "ab":
             await gate.judge(f"/{each}", download_slot="127.0.0.1")
-        assert gate.crawl.audit is not None
-        await gate.crawl.audit.close("finished")
-        found = of_type("decision", records_of(path))
-        assert [one.get("host") for one in found] == names
+        assert [one.get("host") for one in await gate.audited()] == names

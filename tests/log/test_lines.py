@@ -11,39 +11,7 @@ from typing import Any
 import scrapy
 
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.events import EVENTS
-from scrapy_rep.events.of_hosts import (
-    BackedOff,
-    BudgetSpent,
-    Demanded,
-    DeniesAll,
-    Down,
-    GoesOn,
-    NoTdmrep,
-    Permitted,
-    PutOff,
-    Reachable,
-    StoreFailed,
-    Unreachable,
-    WantsDelay,
-    WantsVisits,
-)
-from scrapy_rep.events.of_requests import (
-    AuditFailed,
-    Counted,
-    Dropped,
-    Failed,
-    FromHttpCache,
-    InBrowser,
-    NotMarked,
-    OnTheWay,
-    Refused,
-    SentAgainstRules,
-    Told,
-    Unsent,
-    Warned,
-    said_by,
-)
+from scrapy_rep.events import EVENTS, of_hosts, of_requests
 from scrapy_rep.exceptions import RobotsForbidden
 from scrapy_rep.log.lines import NAMES_MOST, NEWS_MOST
 from scrapy_rep.log.waits import Waiting, Waits, in_words
@@ -58,9 +26,9 @@ def made() -> Any:
     return crawler
 
 
-def parked(number: int) -> BackedOff:
+def parked(number: int) -> of_hosts.BackedOff:
     url = "https://a.example/"
-    return BackedOff(f"{number}.example", url, "503", 5.0, 5.0, None, None)
+    return of_hosts.BackedOff(f"{number}.example", url, "503", 5.0, 5.0, None, None)
 
 
 def test_what_waits_is_counted_for_lines_that_are_written_only(monkeypatch, caplog):
@@ -105,8 +73,8 @@ def test_why_a_host_waits_is_told_where_it_is_new(caplog):
     caplog.set_level(logging.DEBUG, logger="scrapy_rep")
     crawl = Crawl.of(crawler := made())
     for cause in ("pace", "pace", "parked", "parked", "pace"):
-        crawl.events.tell(PutOff("a.example", 0.4837, cause))
-    crawl.events.tell(PutOff("b.example", 90.0, "pace"))
+        crawl.events.tell(of_hosts.PutOff("a.example", 0.4837, cause))
+    crawl.events.tell(of_hosts.PutOff("b.example", 90.0, "pace"))
     assert [record.getMessage() for record in caplog.records] == [
         "a.example waits for 0.48 s, as its delay is not over",
         "a.example waits for 0.48 s, as it is parked",
@@ -119,7 +87,9 @@ def test_why_a_host_waits_is_told_where_it_is_new(caplog):
 def test_what_is_told_once_is_counted_each_time(caplog):
     crawl = Crawl.of(crawler := made())
     for number in range(3):
-        crawl.events.tell(StoreFailed("read", f"https://{number}.example", "OSError()"))
+        crawl.events.tell(
+            of_hosts.StoreFailed("read", f"https://{number}.example", "OSError()")
+        )
     (line,) = caplog.messages
     assert line.startswith(
         "The store (REP_STORE) could not read https://0.example: OSE"
@@ -155,17 +125,24 @@ SAID = Path(__file__).with_name("each_event.txt")
 VISITS = A, "00:00", "01:30"
 
 
-def unreachable(*, again: bool, waits: bool) -> Unreachable:
-    return Unreachable(A, "503", "it is taken for missing", 90.0, again, waits)
+def unreachable(*, again: bool, waits: bool) -> of_hosts.Unreachable:
+    return of_hosts.Unreachable(A, "503", "it is taken for missing", 90.0, again, waits)
 
 
-def in_browser(cause: str | None, *, enforced: bool) -> InBrowser:
-    ruled = {"cause": cause, "enforced": enforced, "digest": None, **said_by(NO)}
-    return InBrowser(url=f"{A}/no", agent="x", **ruled)
+def in_browser(cause: str | None, *, enforced: bool) -> of_requests.InBrowser:
+    ruled = {
+        "cause": cause,
+        "enforced": enforced,
+        "digest": None,
+        **of_requests.said_by(NO),
+    }
+    return of_requests.InBrowser(url=f"{A}/no", agent="x", **ruled)
 
 
-def backed_off(seconds: float, asked: float | None, longer: float = 60.0) -> BackedOff:
-    return BackedOff("a.example", PAGE, "503", seconds, longer, asked, None)
+def backed_off(
+    seconds: float, asked: float | None, longer: float = 60.0
+) -> of_hosts.BackedOff:
+    return of_hosts.BackedOff("a.example", PAGE, "503", seconds, longer, asked, None)
 
 
 EACH = [
@@ -173,45 +150,45 @@ EACH = [
     unreachable(again=False, waits=False),
     unreachable(again=True, waits=True),
     unreachable(again=True, waits=False),
-    Reachable(A),
-    DeniesAll(A, "all"),
-    WantsVisits(*VISITS, 0.0, 60.0),
-    WantsVisits(*VISITS, 60.0, 60.0),
-    WantsVisits(*VISITS, 90.0, 60.0),
-    WantsDelay(A, 60.0, 60.0, drop=True),
-    WantsDelay(A, 90.0, 60.0, drop=True),
-    WantsDelay(A, 90.0, 60.0, drop=False),
-    NoTdmrep(A, "503"),
-    StoreFailed("read", A, "OSError()"),
-    Permitted("a.example", "we may"),
-    PutOff("a.example", 90.0, "pace"),
-    GoesOn("a.example", "parked", 90.0, 1),
-    GoesOn("a.example", "visit_time", 90.0, 2),
-    GoesOn("a.example", "away", 90.0, 2),
+    of_hosts.Reachable(A),
+    of_hosts.DeniesAll(A, "all"),
+    of_hosts.WantsVisits(*VISITS, 0.0, 60.0),
+    of_hosts.WantsVisits(*VISITS, 60.0, 60.0),
+    of_hosts.WantsVisits(*VISITS, 90.0, 60.0),
+    of_hosts.WantsDelay(A, 60.0, 60.0, drop=True),
+    of_hosts.WantsDelay(A, 90.0, 60.0, drop=True),
+    of_hosts.WantsDelay(A, 90.0, 60.0, drop=False),
+    of_hosts.NoTdmrep(A, "503"),
+    of_hosts.StoreFailed("read", A, "OSError()"),
+    of_hosts.Permitted("a.example", "we may"),
+    of_hosts.PutOff("a.example", 90.0, "pace"),
+    of_hosts.GoesOn("a.example", "parked", 90.0, 1),
+    of_hosts.GoesOn("a.example", "visit_time", 90.0, 2),
+    of_hosts.GoesOn("a.example", "away", 90.0, 2),
     backed_off(60.0, None),
     backed_off(60.0, 60.0),
     backed_off(60.0, 90.0),
     backed_off(60.0, None, longer=0.25),  # as others in flight
-    Demanded("a.example", PAGE, 402, "payment", None, "5%"),
-    Down("a.example", 90.0),
-    BudgetSpent("a.example", 1),
-    AuditFailed("a.jsonl", "OSError()", 2),
-    NotMarked("'robots'", KeyError("robots")),
+    of_hosts.Demanded("a.example", PAGE, 402, "payment", None, "5%"),
+    of_hosts.Down("a.example", 90.0),
+    of_hosts.BudgetSpent("a.example", 1),
+    of_requests.AuditFailed("a.jsonl", "OSError()", 2),
+    of_requests.NotMarked("'robots'", KeyError("robots")),
     in_browser("rule", enforced=True),
     in_browser("rule", enforced=False),
     in_browser(None, enforced=True),
-    Refused(REFUSAL, "rule", by_robots=True),
-    Refused(REFUSAL, "down", by_robots=False, instead="A crawl would wait"),
-    SentAgainstRules(REFUSAL, "rule"),
-    OnTheWay(ASKED, PAGE, A),
-    FromHttpCache(ASKED, PAGE, A),
-    Unsent(ValueError("it ends")),
-    Dropped(PAGE, A, "request", "x", "noindex", "no"),
-    Dropped(PAGE, A, "item", "x", "noindex", "no"),
-    Counted("permitted", 2),
-    Told("100%"),
-    Warned("100%"),
-    Failed("100%"),
+    of_requests.Refused(REFUSAL, "rule", by_robots=True),
+    of_requests.Refused(REFUSAL, "down", by_robots=False, instead="A crawl would wait"),
+    of_requests.SentAgainstRules(REFUSAL, "rule"),
+    of_requests.OnTheWay(ASKED, PAGE, A),
+    of_requests.FromHttpCache(ASKED, PAGE, A),
+    of_requests.Unsent(ValueError("it ends")),
+    of_requests.Dropped(PAGE, A, "request", "x", "noindex", "no"),
+    of_requests.Dropped(PAGE, A, "item", "x", "noindex", "no"),
+    of_requests.Counted("permitted", 2),
+    of_requests.Told("100%"),
+    of_requests.Warned("100%"),
+    of_requests.Failed("100%"),
 ]
 
 
@@ -230,7 +207,7 @@ def test_what_each_event_says_and_counts(caplog, monkeypatch):
     assert shown == SAID.read_text().splitlines()
     assert {type(event) for event in EACH} == {
         each for each in EVENTS if each.words or each.counts
-    } | {Counted}
+    } | {of_requests.Counted}
 
 
 def waiting(host: str, why: str, seconds: float | None, requests: int = 1) -> Waiting:

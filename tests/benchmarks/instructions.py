@@ -1,11 +1,11 @@
 """What a request costs in the chain of middlewares, in instructions rather than seconds.
 
-Run it with ``python -m tests.benchmarks.instructions``; it needs valgrind. The chains are
-those of ``tests.benchmarks.middleware``, and ours once more with all that is done when a
-request is handed to its download handler and answered, with and without back-off; then what
-Scrapy's scheduler and ours take to file a request in memory, and to hand it out. Other
-processes do not change these figures, so a difference of one in a hundred is one; what
-waiting for memory costs is not in them.
+Run it with ``python -m tests.benchmarks.instructions``; it needs valgrind. The chains have no
+middleware, one that does nothing, Scrapy's own, and ours; ours once more with all that is done when
+a request is handed to its download handler and answered, with and without back-off. Then what
+Scrapy's scheduler and ours take to file a request in memory, and to hand it out. Other processes do
+not change these figures, so a difference of one in a hundred is one; what waiting for memory costs
+is not in them.
 """
 
 from __future__ import annotations
@@ -15,35 +15,38 @@ import logging
 import random
 import sys
 from contextlib import nullcontext, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import scrapy
 from scrapy import Request, signals
 from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
 from scrapy.core.scraper import Slot as ScraperSlot
+from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
+from scrapy.http import Response
 from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.reactor import install_reactor
 from scrapy.utils.test import get_crawler
 
+from scrapy_rep import RepMiddleware
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.frontier import Frontier, MemoryLedger
+from scrapy_rep.policies.cache import Known
+from scrapy_rep.policies.lifecycle import Standing, State
+from scrapy_rep.protocol import parse
 from tests.benchmarks.corpus import AGENT, SEED
-from tests.benchmarks.middleware import (
-    ANSWER,
-    KINDS,
-    ROBOTS,
-    Idle,
-    chain_of,
-    download,
-    host,
-    make_known,
-    send,
-)
 from tests.benchmarks.valgrind import counted, counts_of
 
-if TYPE_CHECKING:
-    from scrapy.http import Response
-
 HOSTS, WARM, REQUESTS = 20, 20, 200
+ROBOTS = b"""User-agent: *
+Disallow: /admin/
+Disallow: /cart
+Disallow: /search
+Disallow: /login
+Disallow: /user/register/
+Disallow: /user/password/
+Disallow: /*?sort=
+Disallow: /*/print/
+"""
 OURS = {"ADDONS": {"scrapy_rep.Addon": 500}}
 PACES = ["disallow", "crawl-delay", "request-rate", "visit-time"]
 SCHEDULERS: dict[str, dict[str, Any]] = {"Scrapy's own": {}, "ours": OURS}
@@ -52,6 +55,66 @@ HANDED_OVER: dict[str, dict[str, Any]] = {
     "handed over": {**OURS, "REP_OBEY": [*PACES, "retry-after"]},
     "the same with back-off": {**OURS, "REP_OBEY": [*PACES, "retry-after", "back-off"]},
 }
+
+
+class Nothing:
+    """A middleware that lets everything pass."""
+
+    async def process_request(self, request: Request) -> None:
+        return None
+
+
+KINDS: dict[str, dict[str, Any]] = {
+    "none": {},
+    "one that does nothing": {"DOWNLOADER_MIDDLEWARES": {Nothing: 100}},
+    "Scrapy's own": {"ROBOTSTXT_OBEY": True},
+    "ours": OURS,
+}
+
+
+class Idle(scrapy.Spider):
+    name = "idle"
+
+
+def chain_of(kind: str) -> Any:
+    crawler = get_crawler(Idle, {**KINDS[kind], "USER_AGENT": AGENT})
+    crawler.spider = Idle.from_crawler(crawler)
+    return build_from_crawler(DownloaderMiddlewareManager, crawler)
+
+
+def host(number: int) -> str:
+    return f"www.host{number}.example"
+
+
+def make_known(chain: Any, number: int, body: bytes) -> None:
+    """Tell the chain's middleware the robots.txt of a host, as if it had been fetched."""
+    for gate in chain.middlewares:
+        if isinstance(gate, RepMiddleware):
+            shared = Crawl.of(chain.crawler)
+            far = shared.policies.now() + 1e6
+            standing = Standing(State.FRESH, far, far)
+            known = Known(f"https://{host(number)}", parse(body), standing, None)
+            shared.policies._cache.keep(known)
+        elif isinstance(gate, RobotsTxtMiddleware):
+            gate._parsers[host(number)] = build_from_crawler(
+                gate._parserimpl, gate.crawler, body
+            )
+
+
+async def download(request: Request) -> Response:
+    return ANSWER
+
+
+ANSWER = Response("https://www.host0.example/")
+
+
+def send(chain: Any, requests: list[Request], download: Any = download) -> None:
+    for request in requests:
+        try:
+            chain.download_async(download, request).send(None)
+        except StopIteration:
+            continue
+        raise AssertionError("where the policy is known nothing is waited for")
 
 
 def made(number: int, each: str) -> list[Request]:

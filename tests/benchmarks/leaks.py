@@ -1,19 +1,15 @@
-"""What a crawl of many hosts leaves behind: ``python -m tests.benchmarks.leaks [HOSTS]``.
+"""What a crawl of many hosts leaves behind, for ``tests/crawls/test_leaks.py``.
 
-One process crawls a local web of 10,000 hosts, whose robots.txt are of every kind. Twice
-in the crawl, and once it is over and dropped, all objects are counted that the garbage
-collector knows, after all garbage is collected. Exit status 1 where something grew with
-the hosts that no setting bounds.
+One process crawls a local web of hosts, whose robots.txt are of every kind. Twice in the crawl, and
+once it is over and dropped, all objects are counted that the garbage collector knows, after all
+garbage is collected.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
-import logging
-import sys
 from collections import Counter
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import Pipe, Process
@@ -22,10 +18,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import scrapy
-from scrapy.utils.defer import deferred_from_coro
-from scrapy.utils.reactor import install_reactor
 from twisted.internet.base import DelayedCall, ReactorBase
-from twisted.internet.task import react
 
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.pacing import hosts
@@ -36,7 +29,6 @@ from tests.utils import crawl, make_crawler
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-HOSTS = 10_000
 CONCURRENCY = 32
 WARM_UP = 400
 """Hosts that are crawled before the first count: imports, caches, thread pools."""
@@ -270,38 +262,3 @@ async def look(hosts: int) -> Found:
     grown = growth(half.ours, end.ours, hosts // 2)
     grown |= growth(before.types, after.types, hosts)
     return Found(stats, pages, [before, half, end, after], grown)
-
-
-async def report(hosts: int) -> int:
-    found = await look(hosts)
-    before, half, end, after = found.counts
-    print(f"{found.stats['rep/origins']} origins, {found.pages} pages,", end=" ")
-    print(f"{found.stats['robotstxt/forbidden']} refusals,", end=" ")
-    print(f"{found.stats['rep/cache/evictions']} evictions")
-    print(f"{'ours, in the crawl':60}{'half':>8}{'end':>8}")
-    for name in sorted(end.ours):
-        if max(half.ours[name], end.ours[name]) > 1:
-            print(f"{name[-59:]:60}{half.ours[name]:8}{end.ours[name]:8}")
-    print(f"{'all, when it is over':60}{'before':>8}{'after':>8}")
-    for name, _ in (after.types - before.types).most_common(12):
-        print(f"{name[-59:]:60}{before.types[name]:8}{after.types[name]:8}")
-    print(f"grew with the hosts: {found.grown or 'nothing'}")
-    return 1 if found.grown else 0
-
-
-def main(arguments: list[str]) -> int:
-    # Scrapy 2.14 has no other way to run.
-    install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
-    logging.getLogger("scrapy").setLevel(logging.ERROR)
-    codes: list[int] = []
-
-    async def run() -> None:
-        codes.append(await report(int(arguments[0]) if arguments else HOSTS))
-
-    with suppress(SystemExit):  # react ends with one, always
-        react(lambda _: deferred_from_coro(run()))
-    return codes[0] if codes else 2
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,7 +1,4 @@
-"""What a crawl leaves behind, and that crawls in one process share nothing.
-
-The small form of ``python -m tests.benchmarks.leaks``.
-"""
+"""What a crawl leaves behind, and that crawls in one process share nothing."""
 
 from __future__ import annotations
 
